@@ -13,9 +13,9 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from _common import (
     DELTA,
     RESULTS,
@@ -32,6 +32,9 @@ from dependence import DATA, TABLES, measure
 from skdpsynth import MarginalSynthesizer, TableSchema
 from skdpsynth.schema import Continuous
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 KEYS = ["way", "epsilon", "seed"]
 SCORES = ["tv2", "tv3", "c2st", "auroc", "auprc"]
 COLUMNS = [*KEYS, *SCORES, "rows", "fit_s", "peak_gb", "sample_s", "code"]
@@ -46,9 +49,7 @@ def persons(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     person = np.repeat(np.arange(len(table)), n_rows)
     found = table.iloc[person].reset_index(drop=True)
     hours = found[_HOURS] + rng.integers(-3, 4, len(found))
-    first = np.append(True, person[1:] != person[:-1])
-    found[_HOURS] = hours.clip(1, 99).where(~first, found[_HOURS])
-    return found.assign(person=person)
+    return found.assign(**{_HOURS: hours.clip(1, 99), "person": person})
 
 
 def run(key: tuple[str, float, int], *, data: Path) -> dict[str, object]:
@@ -58,7 +59,9 @@ def run(key: tuple[str, float, int], *, data: Path) -> dict[str, object]:
     parts = own.load(data)
     columns, target = own.schema(parts).columns, own.target
     train, test = split_rows(parts[0], target, seed=1)
-    rows = persons(train.reset_index(drop=True), np.random.default_rng(0))
+    rows = persons(train, np.random.default_rng(0))
+    test = persons(test, np.random.default_rng(1)).drop_duplicates("person")
+    test = test.drop(columns="person").reset_index(drop=True)
     unit = {}
     if way.startswith("k = "):
         most = int(way.removeprefix("k = "))

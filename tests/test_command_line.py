@@ -484,3 +484,23 @@ def test_rules_of_a_schema_file_are_kept(capsys, folder):
     rows = pd.read_csv("s.csv")
     assert (rows["a"] <= rows["b"]).all()
     assert len(rows) == 200
+
+
+def test_a_unit_is_named_on_the_command_line(capsys, folder):
+    """Of a CSV file whose other columns have a schema; the report is about persons."""
+    visits = load_thyroid()[["age", "class"]].assign(who=lambda t: t.index % 1000)
+    visits.to_csv("visits.csv", index=False)
+    columns = {"age": Continuous(0, 1), "class": Categorical([1, 2, 3])}
+    columns["who"] = Identifier()
+    TableSchema(columns, target="class").to_json("s.json")
+    unit = ["--unit", "who", "--max-rows", "2"]
+    words = ["visits.csv", "--schema", "s.json", *FAST]
+    assert main(["plan", *words, *unit, "--class-count", "1=50", "2=50", "3=1900"]) == 0
+    noise_of_two = capsys.readouterr().out
+    assert main(["plan", *words, "--class-count", "1=50", "2=50", "3=1900"]) == 0
+    assert capsys.readouterr().out != noise_of_two
+    assert main(["fit", *words, *unit, "-o", "m.skdp"]) == 0
+    assert main(["report", "m.skdp"]) == 0
+    assert "one who with all of its rows, of which at most" in capsys.readouterr().out
+    assert "give both" in failed(capsys, "fit", *words, *unit[:2], "-o", "n.skdp")
+    assert not (folder / "n.skdp").exists()
