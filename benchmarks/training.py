@@ -43,7 +43,7 @@ Key = tuple[str, str, float, int]
 EPSILONS = (0.3, 1.0, 3.0, 10.0, math.inf)
 SHARED = ("adult", "diamonds", "kaggle", "epileptic")
 # Tables that pairs do not serve start from marginals.
-START = {"adult": "Pairwise", "diamonds": "Pairwise"}
+START = {"adult": "Marginal", "diamonds": "Marginal"}
 TRAINED = {
     "G-PATE": ("GPATE", {}),
     "DP-CGAN": ("DPCGAN", {}),

@@ -166,7 +166,7 @@ def test_tables_share_the_budget_of_a_class(order):
 
     A tenth of what three columns leave is for relations; there is none, so it goes to
     them, and with two columns at most it is not spent. Of two columns a fifth is for
-    tables of both classes together. Parities, with three columns, have a fiftieth first.
+    tables of both classes together. With three columns parities have a fiftieth first.
     """
     synth = MarginalSynthesizer(2.0, schema=SCHEMA, order=order)
     table = planted(N_ROWS)
