@@ -918,3 +918,21 @@ def test_a_chooser_with_little_noise_names_the_right_set(load):
     for choose in (choosers.by_exponential_mechanism, choosers.by_all_sums):
         assert choose(sums.sum(axis=0), 5.0, rng) == right
     assert choosers.least_epsilon(lambda *_: 1, [votes], 0, rng) == math.inf
+
+
+def test_choosers_of_tables_find_the_pair_of_a_table_without_noise(load):
+    """Column 1 is column 0, the other eight are noise; by chance one of 45 is it."""
+    choice = load("wide_choice")
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, choice.BINS, (5000, 10))
+    codes[:, 1] = codes[:, 0]
+    pairs = choice.Pairs(codes)
+    for scores in (
+        choice.by_scores(pairs, math.inf, rng),
+        choice.by_votes(pairs, math.inf, rng, n_teachers=10),
+        choice.by_student(pairs, math.inf, rng, n_teachers=10),
+        choice.by_dp_sgd(pairs, math.inf, rng, n_steps=3),
+    ):
+        assert scores.argmax() == 0
+    # With hardly any budget, what is named is noise.
+    assert len({choice.by_scores(pairs, 1e-6, rng).argmax() for _ in range(20)}) > 1

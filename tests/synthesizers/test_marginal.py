@@ -166,7 +166,8 @@ def test_tables_share_the_budget_of_a_class(order):
 
     A tenth of what three columns leave is for relations; there is none, so it goes to
     them, and with two columns at most it is not spent. Of two columns a fifth is for
-    tables of both classes together. With three columns parities have a fiftieth first.
+    tables of both classes together. Where there are three, parities have a fiftieth of
+    all before.
     """
     synth = MarginalSynthesizer(2.0, schema=SCHEMA, order=order)
     table = planted(N_ROWS)
