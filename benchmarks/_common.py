@@ -232,6 +232,58 @@ def run(
     return row
 
 
+def make_synthesizer(
+    name: str, *, published: bool = False, **given: object
+) -> BaseSynthesizer:
+    """Make a synthesizer by its name in `SYNTHESIZERS`.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    published : bool
+        Whether with the networks and values of its paper.
+    **given : object
+        Parameters. Those that the class does not have are left out: the one that is not
+        private has no budget to be told.
+    """
+    import skdpsynth
+
+    kind = getattr(skdpsynth, SYNTHESIZERS[name])
+    known = kind().get_params()
+    parameters = {key: value for key, value in given.items() if key in known}
+    made: BaseSynthesizer = (kind.as_published if published else kind)(**parameters)
+    return made
+
+
+def error_text(error: Exception) -> str:
+    """Say in one line what failed, for the column "error" of a file of results."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:300]
+
+
+def write_parts(page: Path, parts: Mapping[str, str]) -> None:
+    """Put texts into a page, each between its two marks; the rest stays as it is.
+
+    Parameters
+    ----------
+    page : Path
+        It has ``<!-- NAME -->`` and ``<!-- end of NAME -->`` for every name.
+    parts : mapping of str to str
+        The texts by name.
+    """
+    text = page.read_text(encoding="utf-8")
+    for name, part in parts.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}{part}\n{end}{rest.partition(end)[2]}"
+    page.write_text(text, encoding="utf-8")
+
+
+def markdown_line(cells: Sequence[str]) -> str:
+    """Write a line of a table of Markdown."""
+    return f"| {' | '.join(cells)} |"
+
+
 def fit_and_sample(
     synthesizer: BaseSynthesizer,
     train: pd.DataFrame,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from _common import FLOOR, REAL
+from _common import FLOOR, REAL, write_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,10 +87,5 @@ def _cell(values: pd.Series) -> str:
 def write(page: Path, tables: Sequence[str], rows: pd.DataFrame) -> None:
     """Put the tables into the page, each between its two marks."""
     rows = rows[rows["error"].isna()]
-    text = page.read_text(encoding="utf-8")
     written = {"tables": page_table(tables, rows), "bars": bars_table(rows)}
-    for part, table in written.items():
-        begin, end = f"<!-- {part} -->\n", f"<!-- end of {part} -->"
-        before, _, rest = text.partition(begin)
-        text = f"{before}{begin}{table}\n{end}{rest.partition(end)[2]}"
-    page.write_text(text, encoding="utf-8")
+    write_parts(page, written)

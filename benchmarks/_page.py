@@ -36,6 +36,7 @@ independent baseline (`IndependentSynthesizer`, 1-way marginals of every class w
 same budget), ± its standard error. "Real data" are as many real training rows as rows
 are sampled, or all if there are fewer (for Kaggle Credit 20,000 and all frauds).
 Published figures are the papers', with their own splits, settings and accounting.
+The algorithms as published are on [a page of their own](reproduction.md).
 "Missed" lists the required figures that are not reached, then the aims. Below each
 table are the dates of its rows, and the synthesizers whose code has changed since.
 """

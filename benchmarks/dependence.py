@@ -23,7 +23,9 @@ from _common import (
     RESULTS,
     SYNTHESIZERS,
     code_state,
+    error_text,
     fit_and_sample,
+    make_synthesizer,
     mean_and_spread,
     print_columns,
     print_states,
@@ -162,7 +164,7 @@ def run(key: Key, *, data: Path) -> dict[str, object]:
         row |= measure(table, rows, test)
     except Exception as error:
         traceback.print_exc()
-        row["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        row["error"] = error_text(error)
     return row
 
 
@@ -170,16 +172,14 @@ def make(
     name: str, epsilon: float, target: str | None, schema: TableSchema, seed: int
 ) -> skdpsynth.base.BaseSynthesizer:
     """Make a synthesizer; the one that is not private has no budget to be told."""
-    kind = getattr(skdpsynth, synthesizers()[name])
-    given = {
-        "epsilon": epsilon,
-        "delta": DELTA,
-        "target": target,
-        "schema": schema,
-        "random_state": seed,
-    }
-    names = kind().get_params()
-    return kind(**{key: given[key] for key in given if key in names})
+    return make_synthesizer(
+        name,
+        epsilon=epsilon,
+        delta=DELTA,
+        target=target,
+        schema=schema,
+        random_state=seed,
+    )
 
 
 def measure(table: Table, rows: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:

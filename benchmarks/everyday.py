@@ -32,6 +32,7 @@ from _common import (
     RESULTS,
     SYNTHESIZERS,
     code_state,
+    error_text,
     fit_and_sample,
     run_missing,
 )
@@ -230,7 +231,7 @@ def run(key: Key, *, data: Path, quality: bool) -> dict[str, object]:
             )
     except Exception as error:
         traceback.print_exc()
-        row["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        row["error"] = error_text(error)
     return row
 
 

@@ -23,6 +23,7 @@ from _common import (
     RESULTS,
     SYNTHESIZERS,
     code_state,
+    error_text,
     fit_and_sample,
     mean_and_spread,
     print_columns,
@@ -119,7 +120,7 @@ def run(key: Key, *, data: Path, pictures: Path | None) -> dict[str, object]:
             draw(rows, pictures / f"{table}-{kind_of}.png".lower())
     except Exception as error:
         traceback.print_exc()
-        row["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        row["error"] = error_text(error)
     return row
 
 

@@ -28,6 +28,7 @@ from _common import (
     REAL,
     RESULTS,
     code_state,
+    error_text,
     fit_and_sample,
     mean_and_spread,
     print_columns,
@@ -256,7 +257,7 @@ def run(key: Key, *, data: Path) -> dict[str, object]:
         row |= measure(table, rows, test)
     except Exception as error:
         traceback.print_exc()
-        row["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        row["error"] = error_text(error)
     return row
 
 

@@ -32,7 +32,9 @@ from _common import (
     SYNTHESIZERS,
     WRITTEN,
     code_state,
+    error_text,
     fit_and_sample,
+    make_synthesizer,
     read_rows,
     run_missing,
 )
@@ -136,7 +138,7 @@ def run(name: str, synthesizer: str, seed: int, data: Path) -> dict[str, object]
         row["warning"] = " ".join(dict.fromkeys(str(w.message) for w in ours))[:300]
     except Exception as error:
         traceback.print_exc()
-        row["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        row["error"] = error_text(error)
     row["date"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
     return row
 
@@ -152,17 +154,14 @@ def measure(
     if synthesizer == REAL:
         rows = real_rows(table, train, seed)
     else:
-        kind = getattr(skdpsynth, SYNTHESIZERS[synthesizer])
-        given = {
-            "epsilon": epsilon,
-            "delta": DELTA,
-            "target": table.target,
-            "schema": table.schema,
-            "random_state": seed,
-        }
-        # The one that is not private may have no budget to be told.
-        names = kind().get_params()
-        model = kind(**{key: given[key] for key in given if key in names})
+        model = make_synthesizer(
+            synthesizer,
+            epsilon=epsilon,
+            delta=DELTA,
+            target=table.target,
+            schema=table.schema,
+            random_state=seed,
+        )
         rows, costs = fit_and_sample(model, train, table.n_samples, table.class_counts)
         row |= costs | {"certified_epsilon": getattr(model, "epsilon_", math.inf)}
     del train

@@ -21,6 +21,7 @@ import images
 from _common import (
     RESULTS,
     code_state,
+    error_text,
     fit_and_sample,
     mean_and_spread,
     print_columns,
@@ -77,7 +78,7 @@ def run(key: Key, *, data: Path) -> dict[str, object]:
             row["accuracy"] = images.accuracy(rows, test, seed)
     except Exception as error:
         traceback.print_exc()
-        row["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        row["error"] = error_text(error)
     return row
 
 

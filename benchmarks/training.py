@@ -21,9 +21,12 @@ from _common import (
     DELTA,
     RESULTS,
     code_state,
+    error_text,
     fit_and_sample,
+    markdown_line,
     run_missing,
     split_rows,
+    write_parts,
 )
 from _tables import TABLES as PAPER_TABLES
 from dependence import DATA, Table, measure
@@ -40,7 +43,7 @@ Key = tuple[str, str, float, int]
 EPSILONS = (0.3, 1.0, 3.0, 10.0, math.inf)
 SHARED = ("adult", "diamonds", "kaggle", "epileptic")
 # Tables that pairs do not serve start from marginals.
-START = {"adult": "Pairwise", "diamonds": "Pairwise"}
+START = {"adult": "Marginal", "diamonds": "Marginal"}
 TRAINED = {
     "G-PATE": ("GPATE", {}),
     "DP-CGAN": ("DPCGAN", {}),
@@ -117,7 +120,7 @@ def run(key: Key, *, data: Path) -> dict[str, object]:
         row["trained"] = getattr(model, "n_iter_", 0)
     except Exception as error:
         traceback.print_exc()
-        row["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        row["error"] = error_text(error)
     return row
 
 
@@ -147,7 +150,7 @@ def tables_of(rows: pd.DataFrame) -> dict[str, str]:
         names = ["start", *SETTINGS[part]] if part == "shares" else SETTINGS[part]
         own = rows[rows["setting"].isin(names)]
         head = ["table", "epsilon", "setting", "steps", *SCORES]
-        lines += [_line(head), _line(["---"] * len(head))]
+        lines += [markdown_line(head), markdown_line(["---"] * len(head))]
         order = {name: place for place, name in enumerate(names)}
         own = own.sort_values("setting", key=lambda s: s.map(order), kind="stable")
         for table in SHARED:
@@ -157,18 +160,13 @@ def tables_of(rows: pd.DataFrame) -> dict[str, str]:
                     scores = [_cell(group[score]) for score in SCORES]
                     steps = f"{group['trained'].max():.0f}"
                     cells = [table, f"{epsilon:g}", setting, steps, *scores]
-                    lines.append(_line(cells))
+                    lines.append(markdown_line(cells))
     return {part: "\n".join(lines) for part, lines in found.items()}
 
 
 def write(page: Path, rows: pd.DataFrame) -> None:
     """Put the tables into the page, each between its two marks."""
-    text = page.read_text(encoding="utf-8")
-    for part, table in tables_of(rows[rows["error"].isna()]).items():
-        begin, end = f"<!-- {part} -->\n", f"<!-- end of {part} -->"
-        before, _, rest = text.partition(begin)
-        text = f"{before}{begin}{table}\n{end}{rest.partition(end)[2]}"
-    page.write_text(text, encoding="utf-8")
+    write_parts(page, tables_of(rows[rows["error"].isna()]))
 
 
 def _cell(values: pd.Series) -> str:
@@ -176,10 +174,6 @@ def _cell(values: pd.Series) -> str:
     if len(values) == 1:
         return f"{values.iloc[0]:.3f}"
     return f"{values.mean():.3f} ± {values.std():.3f}"
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:

@@ -599,8 +599,9 @@ def test_tables_go_between_their_marks_and_nothing_else_changes(training, tmp_pa
     assert page.read_text() == written
 
 
-def test_pages_have_all_marks(training, everyday):
+def test_pages_have_all_marks(training, everyday, reproduction):
     marks = {training.PAGE: training.SETTINGS, everyday.PAGE: ("bars", "tables")}
+    marks[reproduction.PAGE] = (*reproduction.PARTS, "fits")
     for page, parts in marks.items():
         text = page.read_text(encoding="utf-8")
         for part in parts:
@@ -655,6 +656,160 @@ def test_the_picture_has_a_line_for_each_class(load, tmp_path):
     assert found.shape == (280, 28 * images.SHOWN)
     for label in range(10):
         assert (found[28 * label + 2 * label + 4] == 1.0).all()
+
+
+# --- Reproduction -----------------------------------------------------------------
+
+
+@pytest.fixture
+def reproduction(load):
+    return load("reproduction")
+
+
+def test_parts_of_a_table_are_disjoint_and_all_of_it(load, monkeypatch):
+    """Each row has a number of its own; another seed gives another split."""
+    tables = load("_tables")
+    numbers = pd.DataFrame(
+        {"number": np.arange(200), "Biopsy": np.arange(200) % 4 == 0}
+    )
+    monkeypatch.setattr(tables, "load_cervical_cancer", lambda: numbers)
+    monkeypatch.setattr(
+        tables,
+        "fetch_epileptic_seizure",
+        lambda path: numbers[["number"]].assign(y=np.arange(200) % 5 + 1),
+    )
+    for name in ("cervical", "epileptic"):
+        found = []
+        for seed in (0, 1):
+            train, test = tables.TABLES[name].load(Path(), seed)
+            assert set(train["number"]).isdisjoint(test["number"])
+            assert len(train) + len(test) == len(numbers)
+            found.append(set(test["number"]))
+        assert found[0] != found[1]
+
+
+def test_images_lose_labels_in_the_train_part_alone(reproduction, monkeypatch):
+    """Of 2,000 rows 80 % keep theirs; seven standard deviations are 0.063."""
+    images = reproduction.images
+    parts = bars(images, 2000), bars(images, 50, seed=1)
+    monkeypatch.setattr(images, "load", lambda folder: [p.copy() for p in parts])
+    train, test = reproduction.TABLES["mnist-80"].load(Path(), 0)
+    kept = train["label"].notna()
+    assert abs(kept.mean() - 0.8) < 0.063
+    assert (train["label"][kept] == parts[0]["label"][kept]).all()
+    pd.testing.assert_frame_equal(test, parts[1])
+    full = reproduction.TABLES["mnist-images"].load(Path(), 0)
+    for part, whole in zip(full, parts, strict=True):
+        pd.testing.assert_frame_equal(part, whole)
+
+
+def test_every_line_has_a_table_a_score_and_a_paper(reproduction, load):
+    page = load("_reproduction_page")
+    assert list(page.SCORES) == reproduction.SCORES
+    for name, lines in page.PARTS.items():
+        assert len(lines) == len(
+            {(n.table, n.score, n.epsilon, n.synthesizer) for n in lines}
+        )
+        for line in lines:
+            assert line.table in reproduction.TABLES
+            assert line.score in page.SCORES
+            assert line.synthesizer in load("_common").SYNTHESIZERS
+            assert (line.paper is None) == (name == "Adult")
+            assert bool(line.where) == (name != "Adult")
+            stated = (line.paper, line.without_noise, line.real)
+            assert all(0 < value < 1 for value in stated if value is not None)
+
+
+def rows_of(reproduction, *rows):
+    """Fill a file of results: table, synthesizer, epsilon, seed, and what differs."""
+    filled = [
+        dict(zip(reproduction.KEYS, row[:4], strict=True)) | row[4] for row in rows
+    ]
+    return pd.DataFrame(filled, columns=reproduction.FIELDS)
+
+
+def test_a_cell_says_what_was_run(reproduction, load):
+    page = load("_reproduction_page")
+    rows = rows_of(
+        reproduction,
+        ("thyroid", "real data", math.inf, 0, {"auroc": 0.98}),
+        ("thyroid", "DP-CGAN", 3.7, 0, {"auroc": 0.9}),
+        ("thyroid", "DP-CGAN", 3.7, 1, {"auroc": 0.8}),
+        ("thyroid", "DP-CGAN, as published", 3.7, 0, {"error": "ValueError: no"}),
+    )
+    line = "| DP-CGAN | Thyroid | AUROC | 3.7 | 0.975, Table 2 | not run | failed | "
+    line += "0.850 ± 0.071 | not run | 0.980 (0.986) |"
+    table = page.part_table(page.PARTS["DP-CGAN"], rows)
+    assert table.splitlines()[2] == line
+    assert all(row.count("not run") == 5 for row in table.splitlines()[3:])
+
+
+def test_fits_that_failed_are_listed(reproduction, load):
+    costs = {"certified_epsilon": 3.699, "steps": 40, "fit_s": 12.3, "peak_gb": 0.5}
+    rows = rows_of(
+        reproduction,
+        ("thyroid", "DP-CGAN", 3.7, 0, costs),
+        ("thyroid", "DP-CGAN", 3.7, 1, {"error": "ValueError: no"}),
+        ("thyroid", "real data", math.inf, 0, {}),
+    )
+    text = load("_reproduction_page").fits_table(rows)
+    assert "| thyroid | DP-CGAN | 3.7 | 3.699 | 1 | 40 | 12 | 0.50 |" in text
+    assert "| thyroid | real data | - | - | 1 | - | - | - |" in text
+    assert text.endswith("- thyroid, DP-CGAN, 3.7: ValueError: no")
+
+
+def reproduce(reproduction, monkeypatch, tmp_path, *arguments):
+    """Run the command on Thyroid, and give the file of results and the page."""
+    csv, page = tmp_path / "rows.csv", tmp_path / "page.md"
+    page.write_text(reproduction.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    command = ["reproduction.py", "--csv", str(csv), "--page", str(page), *arguments]
+    monkeypatch.setattr(sys, "argv", [*command, "--tables", "thyroid"])
+    reproduction.main()
+    return pd.read_csv(csv), page.read_text(encoding="utf-8")
+
+
+def test_runs_are_kept_and_written_and_slow_ones_have_one_seed(
+    reproduction, load, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(load("_common"), "ProcessPoolExecutor", _InThisProcess)
+    parts = _labelled(0), _labelled(100)
+    toy = replace(
+        reproduction.TABLES["thyroid"],
+        load=lambda data, seed: parts,
+        target="label",
+        n_samples=300,
+    )
+    monkeypatch.setitem(reproduction.TABLES, "thyroid", toy)
+    some = ("--columns", "real", "default", "baseline")
+    rows, text = reproduce(reproduction, monkeypatch, tmp_path, *some, "--seeds", "2")
+    assert rows.columns.tolist() == reproduction.FIELDS
+    assert len(rows) == 6
+    assert rows["error"].isna().all()
+    assert rows["auroc"].between(0.6, 0.9).all()
+    fits = rows[rows["synthesizer"] != "real data"]
+    assert (fits["certified_epsilon"] <= fits["epsilon"]).all()
+    [line] = [s for s in text.splitlines() if s.startswith("| DP-CGAN | Thyroid")]
+    assert line.count("not run") == 2
+    assert line.count(" ± ") == 3
+    again, _ = reproduce(reproduction, monkeypatch, tmp_path, *some, "--seeds", "2")
+    assert len(again) == 6
+    monkeypatch.setattr(reproduction, "SLOW_S", 0)
+    rows, _ = reproduce(reproduction, monkeypatch, tmp_path, *some, "--seeds", "3")
+    assert rows["seed"].eq(2).sum() == 1
+    broken = replace(toy, load=lambda data, seed: 1 / 0)
+    monkeypatch.setitem(reproduction.TABLES, "thyroid", broken)
+    some = ("--columns", "sound", "--seeds", "2")
+    rows, text = reproduce(reproduction, monkeypatch, tmp_path, *some)
+    assert rows["error"].dropna().tolist() == ["ZeroDivisionError: division by zero"]
+    assert "| failed |" in text
+
+
+def test_papers_networks_are_asked_for_by_their_name(load):
+    make = load("_common").make_synthesizer
+    made = make("DP-CGAN", published=True, epsilon=3.7, target="y")
+    assert (made.init, made.epsilon, made.target) == ("random", 3.7, "y")
+    assert make("DP-CGAN", epsilon=3.7).init == "measured"
+    assert "epsilon" not in make("GAN", epsilon=3.7).get_params()
 
 
 # --- Speed ------------------------------------------------------------------------

@@ -22,6 +22,7 @@ WITHOUT_EXAMPLES = {
     "joint_labels",
     "measured",
     "peers",
+    "reproduction",
     "security",
 }
 # What the page of upgrades names is no longer there.
