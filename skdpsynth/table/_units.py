@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections import defaultdict
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from skdpsynth.privacy import LocalParts, changed_parts, secret_generator
-from skdpsynth.schema import is_missing
+from skdpsynth.schema import is_missing, plain
+from skdpsynth.table._layout import factorize
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -142,8 +145,8 @@ def _keys(frame: pd.DataFrame, unit: Hashable, secret: bytes) -> Words:
 def _words(series: pd.Series, secret: bytes) -> Words:
     """Give two words per cell, equal for equal cells and, but by chance, no others.
 
-    A number is mixed in a way that can be undone, so that no two have the same words; a
-    text has a digest of 128 bits.
+    They depend on that cell alone. A number is mixed in a way that can be undone, so
+    that no two have the same words; a text has a digest of 128 bits.
     """
     key = hashlib.blake2b(secret, digest_size=32).digest()
     words = np.zeros((len(series), 2), dtype=np.uint64)
@@ -151,36 +154,70 @@ def _words(series: pd.Series, secret: bytes) -> Words:
     missing = is_missing(series)
     listed = isinstance(dtype, pd.CategoricalDtype | pd.ArrowDtype)
     if listed or dtype.kind not in "biufmM":
-        codes, values = pd.factorize(series)
+        codes, texts = _texts(series, ~missing)
         digests = [
             hashlib.blake2b(
-                str(value).encode("utf-8", "surrogatepass"),
-                digest_size=_BYTES,
-                key=key,
+                text.encode("utf-8", "surrogatepass"), digest_size=_BYTES, key=key
             ).digest()
-            for value in values
+            for text in texts
         ]
         table = np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, 2)
-        words[codes >= 0] = table[codes[codes >= 0]]
+        words[~missing] = table[codes[~missing]]
     else:
-        words[:, 0] = _mixed(_bits(series) ^ np.frombuffer(key[:8], np.uint64)[0])
+        bits, words[:, 1] = _bits(series)
+        words[:, 0] = _mixed(bits ^ np.frombuffer(key[:8], np.uint64)[0])
     words[missing] = 0, 1
     return words
 
 
-def _bits(series: pd.Series) -> Words:
-    """Give the 64 bits of each number, truth value or time; 0 of missing ones."""
+def _texts(
+    series: pd.Series, present: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], list[str]]:
+    """Give codes of the cells, of any number where one is missing, and texts of these.
+
+    The text of a cell is a function of the cell: objects that are equal, such as 1 and
+    True, must not have that of the one which comes first.
+    """
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        texts = [*map(_text, series.cat.categories)]
+        return series.cat.codes.to_numpy(np.int64), texts
+    if isinstance(series.dtype, pd.ArrowDtype):
+        codes, values = factorize(series)
+        return codes, [*map(_text, values)]
+    codes = np.full(len(series), -1, dtype=np.int64)
+    code_of: defaultdict[str, int] = defaultdict(count().__next__)
+    cells = map(_text, series.to_numpy(dtype=object)[present])
+    codes[present] = np.fromiter(map(code_of.__getitem__, cells), dtype=np.int64)
+    return codes, list(code_of)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - any cell
+    """Write a cell: 7, 7.0 and "7", as one file may have them, are the same."""
+    value = plain(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value)
+
+
+def _bits(series: pd.Series) -> tuple[Words, Any]:
+    """Give the 64 bits of each number, truth value or time, and a mark of its own kind.
+
+    Floats that are whole numbers have the bits of these, and others the mark 2.
+    """
     if series.dtype.kind == "M":
-        return pd.DatetimeIndex(series).asi8.view(np.uint64)
+        return pd.DatetimeIndex(series).asi8.view(np.uint64), 0
     if series.dtype.kind == "m":
-        return pd.TimedeltaIndex(series).asi8.view(np.uint64)
+        return pd.TimedeltaIndex(series).asi8.view(np.uint64), 0
     if series.dtype.kind == "f":
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        return (values + 0.0).view(np.uint64)  # -0.0 is 0.0
+        whole = (np.abs(values) < 2.0**63) & (values == np.rint(values))
+        bits = values.view(np.uint64).copy()
+        bits[whole] = values[whole].astype(np.int64).view(np.uint64)
+        return bits, np.where(whole, 0, 2)
     present = series.fillna(series.dtype.type(0)) if series.hasnans else series
     if series.dtype.kind == "u":
-        return present.to_numpy(dtype=np.uint64)
-    return present.to_numpy(dtype=np.int64).view(np.uint64)
+        return present.to_numpy(dtype=np.uint64), 0
+    return present.to_numpy(dtype=np.int64).view(np.uint64), 0
 
 
 def _mixed(words: Words) -> Words:

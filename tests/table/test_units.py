@@ -25,7 +25,7 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
 )
 from skdpsynth.exceptions import InvalidSchemaError, ReservationError
-from skdpsynth.privacy import PrivacyAccountant, key_threshold
+from skdpsynth.privacy import LocalParts, PrivacyAccountant, key_threshold
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import limit_rows, open_table
@@ -158,6 +158,59 @@ def test_units_of_every_type(who):
     assert sorted(kept["a"])[0] == 0.0
     assert kept["a"].max() == 2.5  # rows 0 and 5 are one unit's
     assert kept["a"].isin([0.5, 1.0, 1.5]).sum() == 2
+
+
+ODD = {
+    "object": [1, True, 1.0, "1", "x\0a", "x\0b", b"x", 2.5, "\ud800"],
+    "string": ["x\0a", "x\0b", "x", "é", "e\u0301", ""],
+    "category": ["x\0a", "x\0b", "x", "é", "e\u0301", ""],
+    "arrow": ["x\0a", "x\0b", "x", "é", "e\u0301", ""],
+    "Int64": [2**53, 2**53 + 1, -(2**63), 0],
+    "float64": [2.0**53, 2.5, -0.0, np.inf, 2.0**63, 1e300],
+}
+DTYPES = {"arrow": pd.ArrowDtype(pa.string())}
+
+
+@given(st.sampled_from([*ODD]), st.data(), st.integers(0, 2**32 - 1))
+def test_equal_looking_cells_of_another_unit_change_no_choice(kind, data, seed):
+    """Not even those that are equal to a cell of this one, and come first."""
+    cells = st.lists(st.sampled_from(ODD[kind]), min_size=1, max_size=6)
+    own, others = data.draw(cells), data.draw(cells)
+
+    def kept(of_unit, of_others):
+        values = [*of_others, *of_unit]
+        frame = pd.DataFrame(
+            {
+                "who": ["other"] * len(of_others) + ["own"] * len(of_unit),
+                "c": pd.Series(values, dtype=DTYPES.get(kind, kind)),
+                "a": [0.0] * len(of_others) + [*np.arange(len(of_unit)) / 8],
+            }
+        )
+        with insecure_randomness(seed):
+            found = limit_rows(frame, schema_of(1))
+        return found.loc[found["who"] == "own", "a"].tolist()
+
+    assert kept(own, others) == kept(own, others[::-1]) == kept(own, [])
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_units_are_distinct_where_their_texts_are(kind):
+    """1, 1.0 and "1" are one: files write one number in several ways."""
+    frame = pd.DataFrame(
+        {"who": pd.Series(ODD[kind] * 3, dtype=DTYPES.get(kind, kind))}
+    )
+    n_same = 2 if kind == "object" else 0
+    assert len(limit_rows(frame, schema_of(2))) == 2 * (len(ODD[kind]) - n_same)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64", "Int64", "UInt64", "Float64"])
+def test_a_number_is_the_same_unit_in_every_part(dtype):
+    """A missing cell may make floats of the whole numbers of a part."""
+    first = pd.DataFrame({"who": pd.Series([7, 9, 7])})
+    second = pd.DataFrame({"who": pd.Series([7, 9, 3], dtype=dtype)})
+    parts = LocalParts(lambda: iter([first, second]))
+    kept = limit_rows(parts, schema_of(1))
+    assert sum(len(part) for part in kept.each()) == 3
 
 
 # --- What a unit may move ---------------------------------------------------------
