@@ -45,7 +45,8 @@ class OddTable:
     `dtypes` are of pandas, or "dictionary" for text that each Parquet file encodes by
     the categories that it has. A row may have more fields than there are columns where
     the only source is a CSV file. A row that is added may be `refusable`: then all fits
-    with it must be refused, before any release and wherever it stands, or none.
+    with it must be refused, before any release and wherever it stands, or none. Where
+    the schema has a unit of privacy, `more` are the other rows of the unit of `extra`.
     """
 
     name: str
@@ -56,6 +57,33 @@ class OddTable:
     target: str | None = "y"
     sources: tuple[str, ...] = ALL_SOURCES
     refusable: bool = False
+    more: tuple[tuple[Any, ...], ...] = ()
+
+    @property
+    def rows_per_unit(self) -> int:
+        """The rows that what comes or goes has in a fit at most."""
+        return 1 if self.schema is None else self.schema.max_rows_per_unit or 1
+
+    def neighbour(self, place: str, change: str) -> tuple[tuple[Any, ...], ...]:
+        """Add or remove a row at a place, with all other rows of its unit.
+
+        Those that are added stand apart from each other.
+        """
+        n_rows = len(self.rows)
+        at = {"first": 0, "middle": n_rows // 2, "last": n_rows}[place]
+        if change == "added":
+            rows = [*self.rows]
+            for number, row in enumerate((self.extra, *self.more)):
+                n_before = (at + number * n_rows // (1 + len(self.more))) % (n_rows + 1)
+                rows.insert(min(n_before + number, len(rows)), row)
+            return tuple(rows)
+        at = min(at, n_rows - 1)
+        gone = {at}
+        if self.schema is not None and self.schema.privacy_unit is not None:
+            unit = [*self.dtypes].index(self.schema.privacy_unit)
+            own = self.rows[at][unit]
+            gone = {i for i, row in enumerate(self.rows) if row[unit] == own}
+        return tuple(row for i, row in enumerate(self.rows) if i not in gone)
 
     def frame(self, rows: Rows) -> pd.DataFrame:
         """Make a DataFrame of some rows."""
@@ -170,7 +198,8 @@ def _extreme(series: pd.Series) -> Any:
 
 def odd_tables() -> dict[str, OddTable]:
     """Make all tables, by name."""
-    return {table.name: table for table in (_plain(), _cells(), *_others())}
+    tables = (_plain(), _cells(), *_others(), *_of_units())
+    return {table.name: table for table in tables}
 
 
 def _numbers(n_rows: int) -> list[float]:
@@ -239,8 +268,50 @@ def _cycle(few: Sequence[Any], n_rows: int) -> list[Any]:
     return [few[i % len(few)] for i in range(n_rows)]
 
 
+def _of_units() -> Iterator[OddTable]:
+    """Make tables in which persons have one to seven rows, some of which take part.
+
+    The person that is added has five, of both classes.
+    """
+    numbers = _numbers(64)
+    who = [f"p{(i * i + 3 * i) % 17 % 12}" if i % 13 != 4 else None for i in range(32)]
+    person = "new", 8.0, "q", "u"
+    more = tuple(("new", -8.0 + i, "r", "uv"[i % 2]) for i in range(4))
+    visits = _made(
+        "visits",
+        person,
+        who=(object, None, who),
+        a=("float64", _NUMBER, numbers[:32]),
+        c=(object, Categorical(["p", "q", "r"]), ["pqr"[i * i % 3] for i in range(32)]),
+        y=(object, _LABELS, _cycle("uvv", 32)),
+    )
+    assert visits.schema is not None
+    unit = {"privacy_unit": "who", "max_rows_per_unit": 3}
+    several = replace(visits.schema, **unit)
+    yield replace(visits, schema=several, more=more)
+    one = replace(several, max_rows_per_unit=1)
+    yield replace(visits, name="one visit each", schema=one, more=more)
+    # Ranges and categories are found, and persons have numbers, some above 2^53.
+    known = Categorical(["u", "v"])
+    numbered = [None if own is None else _LARGE + int(own[1:]) for own in who]
+    names = [*"ppqqrst"]
+    yield replace(
+        _made(
+            "undeclared visits",
+            (_LARGE - 1, 1e300, "new", "u"),
+            who=("Int64", None, numbered),
+            a=("float64", None, [own * 10 for own in numbers[:32]]),
+            c=(object, None, _cycle(names, 32)),
+            y=(object, known, _cycle("uvv", 32)),
+            sources=_TYPED,
+        ),
+        schema=TableSchema({"y": known}, target="y", **unit),
+        more=((_LARGE - 1, -1e300, "new", "v"), (_LARGE - 1, None, "newer", "u")),
+    )
+
+
 def _others() -> Iterator[OddTable]:
-    """Make all tables but the first two."""
+    """Make all tables of rows but the first two."""
     numbers, longer = _numbers(30), _numbers(60)
     holed = [numbers[i] if i % 7 else math.nan for i in range(30)]
     # Labels, categories, ranges and decimals are found; the row has new ones.

@@ -15,10 +15,17 @@ from unittest.mock import patch
 
 import numpy as np
 
+from skdpsynth import base
 from skdpsynth.measure import _discovery
 from skdpsynth.privacy import _aggregators, _mechanisms, insecure_randomness_active
 from skdpsynth.synthesizers import IndependentSynthesizer
-from skdpsynth.table import NumericDomain, _domains, numeric_values, total_keys
+from skdpsynth.table import (
+    NumericDomain,
+    _domains,
+    _units,
+    numeric_values,
+    total_keys,
+)
 from skdpsynth.training import _teachers
 
 if TYPE_CHECKING:
@@ -123,6 +130,25 @@ def _warns_of_values(real: Any, series: Any, column: Any) -> Any:
     return values, missing
 
 
+def _no_limit(real: Any, table: Any, schema: Any) -> Any:
+    """Let all rows of a person take part."""
+    return table
+
+
+def _limit_of_parts(real: Any, table: Any, schema: Any) -> Any:
+    """Limit the rows of a person in every few rows of the table alone."""
+    unit, most = schema.privacy_unit, schema.max_rows_per_unit
+    ranks = table.groupby([np.arange(len(table)) // 8, unit]).cumcount()
+    return table[(ranks < most) & table[unit].notna()].reset_index(drop=True)
+
+
+def _choice_by_place(real: Any, *args: Any) -> Any:
+    """Choose the rows of a person by where they stand among those of others."""
+    keys = real(*args)
+    keys[:, 2] = (keys[:, 3] * np.uint64(7)) % np.uint64(5)
+    return keys
+
+
 _PAST, _ONE, _NETWORKS = "past all releases", "one row has one", "GPATE, networks"
 _ENSEMBLE, _FIT = _teachers.TeacherEnsemble, (IndependentSynthesizer, "_fit")
 _ASSIGNED = _teachers, "assign_teachers"
@@ -153,6 +179,15 @@ PLANTED = {
         *(_aggregators, "release_gaussian", _nothing_for_nobody),
         "releases are made",
         table="empty class",
+    ),
+    "no limit of rows": Twin(
+        base, "limit_rows", _no_limit, "times its", table="visits"
+    ),
+    "a limit of each part": Twin(
+        base, "limit_rows", _limit_of_parts, "times its", table="visits"
+    ),
+    "a choice by place": Twin(
+        _units, "_keys", _choice_by_place, "times what it may", table="visits"
     ),
     "a warning of values": Twin(
         _domains, "numeric_values", _warns_of_values, "is warned of"

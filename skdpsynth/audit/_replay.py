@@ -87,6 +87,10 @@ SYNTHESIZERS: dict[str, BaseSynthesizer] = {
         desensitization="dpsgd", **_SCRATCH, **_VOTES
     ),
 }
+# They train in steps, which are refused where several rows of a person take part.
+_OF_ONE_ROW = {*SYNTHESIZERS} - {
+    *("Independent", "Marginal", "PATETripleGAN, measured"),
+}
 # In every source by default: one that counts, and one that trains on rows in parts.
 _EVERYWHERE = ("Independent", "GPATE")
 
@@ -114,7 +118,8 @@ class ReplayedPair:
     findings : tuple of str
         What differs and must not.
     shift : float
-        The most by which the row moved a release, over its sensitivity.
+        The most by which the row (or person) moved a release, over its sensitivity (of
+        all rows of a person that may take part).
     n_releases : int
         Releases of the first fit.
     seconds : float
@@ -335,14 +340,16 @@ def replay(
 
     Notes
     -----
-    Every pair is a fit on a table and one on its neighbour, with secrets frozen by
+    Every pair is a fit on a table and one on its neighbour (all rows of a person come
+    or go, where the schema has a `privacy_unit`), with secrets frozen by
     `insecure_randomness`, and rows that draw by what is in them, so that a row that
     comes or goes anywhere moves nobody else's teacher or sample. The second fit is
     answered with the releases of the first. Then
 
     1. each exact statistic may differ by the sensitivity that was reserved at most, for
        one class beside all rows, and in one teacher; of keys that are found, one per
-       column may reach the least count that is released, which the delta covers;
+       column may reach the least count that is released, which the delta covers; what k
+       rows of a person may move is k times as much, over all classes together;
     2. all else is equal: number, order, shape and noise of releases, what is reserved,
        warnings, errors, the fitted object, the report, and sampled rows.
 
@@ -438,6 +445,7 @@ def _plan(
         for where in sources
         if where in own.sources and absent[where] is None
         if where == "pandas" or name in _EVERYWHERE or not some
+        if own.rows_per_unit == 1 or ready is synthesizer or name not in _OF_ONE_ROW
     ]
     return groups, left_out
 
@@ -496,6 +504,7 @@ def _pairs_of(
 ) -> Iterator[ReplayedPair]:
     """Fit a table, and each of its neighbours with the releases of that fit."""
     table = group.table
+    what = "the person" if table.more else "the row"
     ready = clone(group.synthesizer).set_params(random_state=0, budget=None)
     if ready.schema is None:
         ready.set_params(schema=table.schema)
@@ -511,11 +520,11 @@ def _pairs_of(
         refusals: list[str] = []
         for place, change in product(places, CHANGES):
             start = time.monotonic()
-            second = fit(_neighbour(table, place, change), first.releases)
-            shifts, findings = compare(first, second, "the row")
+            second = fit(table.neighbour(place, change), first.releases)
+            shifts, findings = compare(first, second, what)
             if first.refusal is not None:  # by all of them nothing was compared
                 error = ": ".join(first.refusal.splitlines()[:2])
-                findings.append(f"the table without the row is refused, {error}")
+                findings.append(f"the table without {what} is refused, {error}")
             outcome = "finding" if findings else "equal"
             if table.refusable and change == "added" and first.error is None:
                 refusals.append(_refused_at_once(second))
@@ -531,16 +540,6 @@ def _pairs_of(
                 len(first.releases),
                 round(time.monotonic() - start, 3),
             )
-
-
-def _neighbour(table: OddTable, place: str, change: str) -> tuple[Any, ...]:
-    """Add or remove a row at a place."""
-    n_rows = len(table.rows)
-    at = {"first": 0, "middle": n_rows // 2, "last": n_rows}[place]
-    if change == "added":
-        return (*table.rows[:at], table.extra, *table.rows[at:])
-    at = min(at, n_rows - 1)
-    return (*table.rows[:at], *table.rows[at + 1 :])
 
 
 def _refused_at_once(world: World) -> str:

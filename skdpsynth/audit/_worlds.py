@@ -169,7 +169,7 @@ def recorded(*, edge: bool = False) -> Iterator[list[Observed]]:
         if not edge or own.keys is None:
             kept.append(own)
             return None
-        noisy = np.where(own.exact > own.least, own.noisy, NOT_PASSED)
+        noisy = np.where(own.exact >= _sure(own), own.noisy, NOT_PASSED)
         kept.append(replace(own, noisy=noisy))
         return noisy
 
@@ -207,6 +207,11 @@ def replayed(history: list[Observed]) -> Iterator[list[Observed]]:
 
     with observe_releases(answer):
         yield kept
+
+
+def _sure(release: Release) -> int:
+    """Give the least count of a key that is released without the rows of any person."""
+    return release.least + release.reservation.rows_per_unit
 
 
 def _named(release: Release) -> list[tuple[int, type, Any]]:
@@ -330,7 +335,8 @@ def compare_releases(
     """Give the largest shift of every line, and what moved too far."""
     entries, findings = entries_of(history), []
     position = {id(entry.reservation): i for i, entry in enumerate(entries)}
-    shifts, moved = [0.0] * len(entries), set()
+    shifts, n_rows = [0.0] * len(entries), 1
+    of_scopes: Counter[str] = Counter()  # the largest shift in each class
     teachers: set[tuple[str, int]] = set()
     for ours, theirs in zip(history, answered, strict=False):
         line, scope = ours.reservation, scope_words(ours.reservation.scope)
@@ -348,9 +354,10 @@ def compare_releases(
         one, other = (release.teachers or {} for release in (ours, theirs))
         both = one.keys() | other.keys()
         teachers |= {(scope, t) for t in both if one.get(t) != other.get(t)}
-        shift = _shift(ours, theirs) / line.sensitivity
+        n_rows = line.rows_per_unit
+        shift = _shift(ours, theirs) / (line.sensitivity * n_rows)
         if shift > 0 and line.scope is not None:
-            moved.add(scope)
+            of_scopes[scope] = max(of_scopes[scope], shift)
         shifts[index] = max(shifts[index], shift)
     findings += [
         f"{entry.name!r} ({scope_words(entry.scope)}): {row} moves a "
@@ -360,18 +367,21 @@ def compare_releases(
     ]
     if len(teachers) > 1:
         findings.append(f"{row} changes {len(teachers)} teachers; one row has one.")
-    if len(moved) > 1:
+    if len(of_scopes) > 1 and n_rows == 1:
         findings.append(
             "one row moves releases that are charged to different rows: "
-            + ", ".join(sorted(moved))
+            + ", ".join(sorted(of_scopes))
         )
+    if (together := sum(of_scopes.values())) > 1 + _ROUNDING:
+        findings.append(f"{row} moves all classes by {together:.4g} times what it may.")
     return shifts, [*dict.fromkeys(findings)]
 
 
 def _compare_keys(ours: Observed, theirs: Observed) -> list[str]:
     """Say where only one of two releases has a key, but for what its delta covers.
 
-    One row can lift one key of a column to the least count that is released.
+    One row can lift one key of a column to the least count that is released, and k rows
+    k keys, or one by k.
     """
     if ours.keys is None or theirs.keys is None:
         return [] if ours.keys is theirs.keys else ["only one fit finds keys."]
@@ -382,10 +392,10 @@ def _compare_keys(ours: Observed, theirs: Observed) -> list[str]:
     if found.keys() & one.keys() and found.keys() & other.keys():
         return ["both fits have keys that the other lacks."]
     columns = Counter(column for column, *_ in found)
-    if max(columns.values(), default=0) > 1:
+    if max(columns.values(), default=0) > ours.reservation.rows_per_unit:
         return ["one row adds several keys to a column."]
-    if any(count != ours.least for count in found.values()):
-        return [f"only one fit has a key of more than {ours.least} rows."]
+    if any(count >= _sure(ours) for count in found.values()):
+        return [f"only one fit has a key of more than {_sure(ours) - 1} rows."]
     return []
 
 

@@ -23,6 +23,10 @@ def test_every_twin_is_seen(name):
 
 # Every synthesizer on two tables, and every twin's own without the twin.
 SOUND = {*product(SYNTHESIZERS, ["cells", "missing labels"])}
+# Of persons with several rows, by all that counts; with one row each, by all.
+SOUND |= {*product(SYNTHESIZERS, ["one visit each"])}
+SOUND |= {*product(["Marginal", "PATETripleGAN, measured"], ["visits"])}
+SOUND |= {("Marginal", "undeclared visits")}
 SOUND |= {(twin.synthesizer, twin.table) for twin in PLANTED.values()}
 
 
@@ -38,6 +42,24 @@ def test_a_row_before_all_others_moves_no_more(table):
     """All rows come to lie in other parts then, also those of a sum in two halves."""
     found = replay("GPATE", table, rows=["first"], twins=False)
     assert {pair.outcome for pair in found.pairs} == {"equal"}
+
+
+@pytest.mark.parametrize("source", ["csv", "folder", "batches", "dask"])
+@pytest.mark.parametrize(
+    ("name", "table"), [("Independent", "visits"), ("GPATE", "one visit each")]
+)
+def test_a_person_moves_no_more_in_any_source(source, name, table):
+    """Its rows stand apart, in several parts of the source."""
+    if source == "dask":
+        pytest.importorskip("dask")
+    found = replay(name, table, source=source, rows=["first"], twins=False)
+    assert {pair.outcome for pair in found.pairs} == {"equal"}
+    # Three rows move a count of classes by 3, or by sqrt(5) if they are of both.
+    assert max(pair.shift for pair in found.pairs) > 0.74
+
+
+def test_steps_are_not_tried_with_several_rows_of_a_person():
+    assert replay("GPATE", "visits", twins=False).pairs == ()
 
 
 def test_every_private_synthesizer_is_among_them():
