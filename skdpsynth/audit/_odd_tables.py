@@ -80,7 +80,7 @@ class OddTable:
         at = min(at, n_rows - 1)
         gone = {at}
         if self.schema is not None and self.schema.privacy_unit is not None:
-            unit = [*self.dtypes].index(self.schema.privacy_unit)
+            unit = [*self.dtypes].index(str(self.schema.privacy_unit))
             own = self.rows[at][unit]
             gone = {i for i, row in enumerate(self.rows) if row[unit] == own}
         return tuple(row for i, row in enumerate(self.rows) if i not in gone)
@@ -286,8 +286,7 @@ def _of_units() -> Iterator[OddTable]:
         y=(object, _LABELS, _cycle("uvv", 32)),
     )
     assert visits.schema is not None
-    unit = {"privacy_unit": "who", "max_rows_per_unit": 3}
-    several = replace(visits.schema, **unit)
+    several = replace(visits.schema, privacy_unit="who", max_rows_per_unit=3)
     yield replace(visits, schema=several, more=more)
     one = replace(several, max_rows_per_unit=1)
     yield replace(visits, name="one visit each", schema=one, more=more)
@@ -305,7 +304,9 @@ def _of_units() -> Iterator[OddTable]:
             y=(object, known, _cycle("uvv", 32)),
             sources=_TYPED,
         ),
-        schema=TableSchema({"y": known}, target="y", **unit),
+        schema=TableSchema(
+            {"y": known}, target="y", privacy_unit="who", max_rows_per_unit=3
+        ),
         more=((_LARGE - 1, -1e300, "new", "v"), (_LARGE - 1, None, "newer", "u")),
     )
 

@@ -11,7 +11,7 @@ import functools
 import math
 import types
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -336,7 +336,7 @@ def compare_releases(
     entries, findings = entries_of(history), []
     position = {id(entry.reservation): i for i, entry in enumerate(entries)}
     shifts, n_rows = [0.0] * len(entries), 1
-    of_scopes: Counter[str] = Counter()  # the largest shift in each class
+    of_scopes: dict[str, float] = defaultdict(float)  # the largest shift in each class
     teachers: set[tuple[str, int]] = set()
     for ours, theirs in zip(history, answered, strict=False):
         line, scope = ours.reservation, scope_words(ours.reservation.scope)
