@@ -1,10 +1,10 @@
 """What training adds to the start, and what the papers' parameters do.
 
 Two parts. Shares: the start alone, and start and training for the same total budget.
-Networks: the algorithms as published, from nothing, and the parameters of G-PATE's
-votes. All is scored on a split of the training rows. Run ``python
-benchmarks/training.py``; what is in benchmarks/results is skipped, and the tables of
-docs/training.md are written.
+Votes: the parameters of G-PATE's aggregator. What networks learn that start from
+nothing is measured by published.py. All is scored on a split of the training rows.
+Run ``python benchmarks/training.py``; what is in benchmarks/results is skipped, and
+the tables of docs/training.md are written.
 """
 
 from __future__ import annotations
@@ -56,10 +56,6 @@ ASKED = {
     "DP-CGAN, asked": ("DPCGAN", {"n_iter": 2}),
     "PATE-GAN, asked": ("PATEGAN", {"n_iter": 20}),
 }
-# As published (`as_published`).
-NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
-    f"{name}, network": (kind, {}) for name, (kind, _) in TRAINED.items()
-}
 # Of the published aggregator: factors instead of a network, which learn in 40 steps.
 _FACTORS = {"init": "marginals", "aggregator": "confident_gnmax", "n_iter": 20}
 ABLATIONS = {
@@ -76,7 +72,6 @@ ABLATIONS = {
 }
 SETTINGS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "shares": TRAINED | ASKED,
-    "networks": NETWORKS,
     "votes": {
         f"votes, {name}": ("GPATE", _FACTORS | changed)
         for name, changed in ABLATIONS.items()
@@ -107,7 +102,7 @@ def run(key: Key, *, data: Path) -> dict[str, object]:
         every = {k: v for part in SETTINGS.values() for k, v in part.items()}
         kind, given = every.get(setting, (START.get(name, "Independent"), {}))
         cls = getattr(skdpsynth, f"{kind}Synthesizer")
-        model = (cls.as_published if setting in NETWORKS else cls)(
+        model = cls(
             epsilon=epsilon,
             delta=DELTA,
             target=table.target,
@@ -128,8 +123,6 @@ def wanted(parts: list[str], tables: list[str], n_seeds: int) -> list[Key]:
     """List the runs."""
     keys: list[Key] = []
     for seed in range(n_seeds):
-        if "networks" in parts:
-            keys += [("adult", name, math.inf, seed) for name in SETTINGS["networks"]]
         if "votes" in parts:
             keys += [("adult", name, 10.0, seed) for name in SETTINGS["votes"]]
         for table in tables if "shares" in parts else ():
