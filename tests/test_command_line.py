@@ -201,7 +201,8 @@ def test_no_row_chooses_a_dtype(capsys):
     kind = {"kind": "continuous", "low": None, "high": None, "integer": True}
     text = {"schema_version": 1, "columns": [["k", kind]], "target": None}
     Path("s.json").write_text(json.dumps(text))
-    described = __main__._parser().parse_args(["check", "t.csv", "--schema", "s.json"])
+    given = ["plan", "t.csv", "--schema", "s.json", "--epsilon", "1"]
+    described = __main__._parser().parse_args(given)
     for more in ("", "1.5", "7"):
         pd.DataFrame({"k": [*"123", more]}).to_csv("t.csv", index=False)
         table = __main__._read_table(

@@ -208,7 +208,7 @@ class PrivacyReport:
             factor=_factor(self.epsilon),
             won=_won_bets(self.epsilon, self.delta),
             **(_OF_ROWS if self.unit == _ROW else _OF_UNITS),
-            unit=self.unit,
+            unit=_printable(self.unit),
         )
 
     @property

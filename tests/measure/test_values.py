@@ -132,13 +132,13 @@ def test_at_most_512_values_and_those_of_most_rows():
 
 
 def test_a_value_is_sought_where_one_in_twenty_rows_is_enough():
-    assert values_threshold(0, 1.0, 1e-7, 1e6) == math.inf
-    assert values_threshold(3, 0.0, 1e-7, 1e6) == math.inf
-    needed = values_threshold(3, 0.1, 1e-7, 1e6)
+    assert values_threshold(0, 1.0, 1e-7, 1e6, 1) == math.inf
+    assert values_threshold(3, 0.0, 1e-7, 1e6, 1) == math.inf
+    needed = values_threshold(3, 0.1, 1e-7, 1e6, 1)
     assert least_count(1e6) == 100 < needed < math.inf
-    few = values_threshold(3, 0.1, 1e-7, 20_000.0)
-    assert values_threshold(3, 0.1, 1e-7, 20 * few) == few
-    assert values_threshold(3, 0.1, 1e-7, 20 * few - 1) == math.inf
+    few = values_threshold(3, 0.1, 1e-7, 20_000.0, 1)
+    assert values_threshold(3, 0.1, 1e-7, 20 * few, 1) == few
+    assert values_threshold(3, 0.1, 1e-7, 20 * few - 1, 1) == math.inf
 
 
 # --- Frequent values: what is drawn -----------------------------------------------

@@ -130,7 +130,7 @@ def test_a_larger_least_count_raises_the_threshold(least, n_columns, delta):
 
 def test_a_threshold_that_ignores_the_least_count_is_caught(monkeypatch):
     """The broken twin: the threshold for keys of two rows, whatever the least is."""
-    twin = lambda std, delta, n, least=2: key_threshold(std, delta, n)  # noqa: E731
+    twin = lambda std, delta, n, *_: key_threshold(std, delta, n)  # noqa: E731
     monkeypatch.setattr(_aggregators, "key_threshold", twin)
     std, threshold = threshold_in_effect(0.4, 1e-6, 4, 17)
     assert tail(std, threshold + 1 - 17) > 100 * 0.9e-6 / 4

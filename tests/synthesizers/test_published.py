@@ -25,7 +25,6 @@ STATED = {
         "aggregator": "confident_gnmax",
         "projection_dim": 5,
         "n_bins": 10,
-        "n_teacher_steps": 1,
     },
     PATEGANSynthesizer: {"noise": "laplace", "n_teacher_steps": 5},
     DPCGANSynthesizer: {
