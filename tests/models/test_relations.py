@@ -146,27 +146,46 @@ def test_a_second_column_says_which_cells_follow():
     assert np.bincount(third) / N_ROWS == pytest.approx(shares[4:], abs=0.006)
 
 
-def test_what_the_mixture_knows_of_the_second_column_counts_once():
-    """A mixture that is right already, P(child = second) = 0.6, is not changed."""
-    starts = np.array([0, 2, 5, 8])
-    combinations = [(a, b, c) for a in range(2) for b in range(3) for c in range(3)]
-    weights = np.array([(0.6 if b == c else 0.2) / 6 for _, b, c in combinations])
-    probabilities = np.zeros((18, 8), dtype=np.float32)
-    for row, (a, b, c) in zip(probabilities, combinations, strict=True):
-        row[[a, 2 + b, 5 + c]] = 1.0
-    shares = np.r_[np.full(2, 0.5), np.full(6, 1 / 3)]
-    ends = np.r_[0.5, 1, np.tile(np.arange(1, 4) / 3, 2)]
-    mixture = Mixture(weights, probabilities, np.array([ends - shares, ends]))
-    even = np.full((2, 3), 1 / 6)
-    lift = np.where(np.eye(N_GROUPS) > 0, 1.8, 0.6)
+def share_alike(known, *, n_bins=N_GROUPS, wanted=0.6):
+    """How often a child is drawn like a third column.
+
+    A mixture draws it so with probability `known`; measured is, by the groups of the
+    child, that it should be so with probability `wanted`.
+    """
+    starts = np.cumsum([0, 2, n_bins, n_bins])
+    places = [(a, b, c) for a in range(2) for b in range(n_bins) for c in range(n_bins)]
+    other = (1 - known) / (n_bins - 1)
+    weights = np.array([known if b == c else other for _, b, c in places])
+    probabilities = np.zeros((len(places), starts[-1]), dtype=np.float32)
+    for row, (a, b, c) in zip(probabilities, places, strict=True):
+        row[[a, 2 + b, 2 + n_bins + c]] = 1.0
+    shares = np.r_[np.full(2, 0.5), np.full(2 * n_bins, 1 / n_bins)]
+    ends = np.r_[0.5, 1, np.tile(np.arange(1, n_bins + 1) / n_bins, 2)]
+    ranks = np.array([ends - shares, ends])
+    mixture = Mixture(weights / weights.sum(), probabilities, ranks)
+    even = np.full((2, n_bins), 0.5 / n_bins)
+    of_bins = np.full((n_bins, n_bins), (1 - wanted) / (n_bins - 1))
+    np.fill_diagonal(of_bins, wanted)
+    lift = N_GROUPS * of_bins.reshape(N_GROUPS, -1, n_bins).sum(axis=1)
     relation = Relation(0, 1, even, strong=True, cells=even, second=2, lift=lift)
-    within = [np.arange(2), np.arange(3), np.arange(3)]
-    own = Followers([relation], 0.0, within, [mixture.ranks])
+    within = [np.arange(2), np.arange(n_bins), np.arange(n_bins)]
+    own = Followers([relation], 0.0, within, [ranks])
     own.compare([mixture], np.ones(1), starts)
     generator = MixtureGenerator([mixture], starts, own)
     rows = generator.draw(np.zeros(N_ROWS, dtype=np.int64), np.random.default_rng(0))
-    child, third = (rows[:, 1:] * 3).astype(int).T
-    assert (child == third).mean() == pytest.approx(0.6, abs=0.0056)
+    child, third = (rows[:, 1:] * n_bins).astype(int).T
+    return (child == third).mean()
+
+
+@pytest.mark.parametrize("known", [0.35, 0.6])
+def test_what_the_mixture_knows_of_the_second_column_counts_once(known):
+    """Whether it says nearly nothing or is right already: P(child = second) = 0.6."""
+    assert share_alike(known) == pytest.approx(0.6, abs=0.0056)
+
+
+def test_what_a_mixture_says_right_by_groups_it_draws_as_it_is():
+    """Groups of two bins would halve how often the child is in the right one."""
+    assert share_alike(0.6, n_bins=6) == pytest.approx(0.6, abs=0.0056)
 
 
 def test_one_row_is_drawn_like_many():
