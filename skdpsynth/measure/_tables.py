@@ -345,8 +345,9 @@ _CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
 _ROWS_FROM = 40.0
 # With so many columns, a few coarse cells of each pair say less than factors do.
 _MOST_COLUMNS = 120
-# Rows of a class that takes the dependence of another, as a share of those of that one:
-# a class that is rarer is taken for something else than the rest.
+# Rows of a class that takes the dependence of the only other one that is known, as a
+# share of those of that one: a class that is rarer is taken for something else than the
+# rest, such as fraud.
 _ALIKE = 0.01
 _DENIED = 4.0  # noise deviations from which a number of rows is not that of the tables
 
@@ -485,14 +486,14 @@ def borrowers(known: Sequence[bool], n_rows: Sequence[float]) -> dict[int, int]:
     """Map classes to the one whose dependence they take, the largest that is `known`.
 
     Dependence in one class and none in another is a difference between the classes
-    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
-    public.
+    that the rows do not have, and classifiers learn it. Where it is known of several,
+    the rarest of all must not take it from the rest. `n_rows` are planned, so public.
     """
     sources = [c for c, own in enumerate(known) if own]
     if not sources:
         return {}
     source = max(sources, key=lambda c: n_rows[c])
-    least = _ALIKE * n_rows[source]
+    least = _ALIKE * n_rows[source] if len(sources) == 1 else 0.0
     rest = [c for c, own in enumerate(known) if not own and n_rows[c] >= least]
     return dict.fromkeys(rest, source)
 

@@ -492,13 +492,14 @@ def test_the_plan_says_tables_cells_and_noise():
 @pytest.mark.parametrize(
     ("known", "expected"),
     [
-        ([False, True, True, False, False], {0: 2, 3: 2}),
+        ([False, False, True, False, False], {0: 2, 1: 2, 3: 2}),
+        ([False, True, True, False, False], {0: 2, 3: 2, 4: 2}),
         ([True] * 5, {}),
         ([False] * 5, {}),
     ],
 )
 def test_classes_borrow_from_the_largest_that_can_lend(known, expected):
-    """Not from the largest of all; with 1 % of its rows a class is too rare."""
+    """Not from the largest of all; of only one not with less than 1 % of its rows."""
     n_rows = [9000.0, 4000.0, 5000.0, 50.0, 49.0]
     assert borrowers(known, n_rows) == expected
 
@@ -520,6 +521,7 @@ def test_without_classes_pairs_are_best_from_five_times_as_many_rows():
         (("u", "v"), [5e4, 600.0], 10, "pairs"),  # the second one borrows
         (("u", "v"), [5e4, 300.0], 10, "marginals"),  # it can do neither
         (("u", "v"), [5e4, 490.0], 10, "moments"),  # enough for these
+        (("u", "v", "w"), [5e4, 2e4, 9.0], 10, "pairs"),  # the third one borrows
         (("u", "v"), [5e6, 2e6], 120, "moments"),
         (("u", "v"), [5e6, 2e6], 2001, "marginals"),
         ((None,), [200.0], 10, "marginals"),
