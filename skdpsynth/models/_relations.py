@@ -250,12 +250,12 @@ class Followers:
         n_parents, _, n_bins = joint.shape
         n_groups = len(own.lift)
         pairs = self.within[own.parent][:, None] * n_bins + self.within[own.child]
-        of_pair = np.bincount(
+        counted = np.bincount(
             (pairs * n_groups + own.groups).ravel(),
             own.cells.ravel(),
             n_parents * n_bins * n_groups,
         ).reshape(n_parents, n_bins, n_groups)
-        of_pair /= np.maximum(of_pair.sum(axis=2, keepdims=True), _TINY)
+        of_pair = counted / np.maximum(counted.sum(axis=2, keepdims=True), _TINY)
         drawn = np.einsum("psc,pcg->gs", joint, of_pair) + _TINY
         drawn /= drawn.sum()
         wanted = own.lift * np.outer(drawn.sum(axis=1), drawn.sum(axis=0))
