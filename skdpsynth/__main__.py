@@ -210,6 +210,8 @@ def _described(args: argparse.Namespace) -> dict[Hashable, Any]:
     if schema is None:
         return {}
     stated: dict[Hashable, Any] = dict(schema.columns)
+    if args.schema is None:
+        return stated
     for name, blank in blank_columns(read_text(args.schema)).items():
         whole = blank.get("integer", False)
         stated[name] = SimpleNamespace(tag=blank.get("kind"), integer=whole, low=None)

@@ -19,10 +19,14 @@ def exact(sensitivity: float, count: int = 1, delta: float = 0.0) -> Reservation
 
 
 def noisy(
-    sensitivity: float, mu: float = 0.2, count: int = 1, delta: float = 0.0
+    sensitivity: float,
+    mu: float = 0.2,
+    count: int = 1,
+    delta: float = 0.0,
+    **of_unit: int,
 ) -> Reservation:
     """Reserve from a budget that is large enough."""
-    accountant = PrivacyAccountant(1e4, 1e-5, discovery_delta=9e-6)
+    accountant = PrivacyAccountant(1e4, 1e-5, discovery_delta=9e-6, **of_unit)
     return accountant.reserve_gaussian(
         "test", mu=mu, sensitivity=sensitivity, count=count, delta=delta
     )

@@ -506,3 +506,9 @@ def test_a_unit_is_named_on_the_command_line(capsys, folder):
     assert "one who with all of its rows, of which at most 2 rows take part" in report
     assert "give both" in failed(capsys, "fit", *words, *unit[:2], "-o", "n.skdp")
     assert not (folder / "n.skdp").exists()
+    # Nothing else is declared.
+    words = ["visits.csv", *FAST, "--infer-dtypes", *unit, "-o", "n.skdp"]
+    assert main(["fit", *words]) == 0
+    capsys.readouterr()
+    words = ["visits.csv", *FAST, *unit, "-o", "o.skdp"]
+    assert "--infer-dtypes" in failed(capsys, "fit", *words)

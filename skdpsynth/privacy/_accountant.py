@@ -664,7 +664,7 @@ class PrivacyAccountant:
             )
         line.rows_per_unit = self._rows_per_unit
         sampled = line.kind != "gaussian" or line.sampling_rate < 1
-        if self._rows_per_unit > 1 and sampled:
+        if self._rows_per_unit > 1 and sampled and self._epsilon < math.inf:
             raise ReservationError(
                 f"The releases {line.name!r} are bounded for units of one row only. "
                 f"Expected max_rows_per_unit=1. Got {self._rows_per_unit}; set it to "

@@ -204,7 +204,8 @@ def key_threshold(
     Let f(z) = exp(-z^2 / (2 s^2)). Its sum over the integers is at least ``s sqrt(2
     pi)`` (Poisson summation: all other terms are positive), and where f is convex, ``z
     >= s``, each term is at most its integral over [z - 1/2, z + 1/2]. So ``P(noise >=
-    t) <= Phi(-(t - 1/2) / s)`` for ``t - 1/2 >= s``.
+    t) <= Phi(-(t - 1/2) / s)`` for ``t - 1/2 >= s``. This T is convex in j (so is the
+    normal quantile above the median), so the largest is that of 1 or of k.
     """
     fits = 0 < threshold_delta < 1
     check_range("threshold_delta", threshold_delta, fits, "in (0, 1)")
@@ -213,8 +214,7 @@ def key_threshold(
     most = rows_per_unit
     own = _THRESHOLD_ROOM * threshold_delta / n_columns
     return max(
-        _tail_start(noise_std, own * j / most) + least + j - 2
-        for j in range(1, most + 1)
+        _tail_start(noise_std, own * j / most) + least + j - 2 for j in {1, most}
     )
 
 
@@ -366,7 +366,9 @@ def thresholded_counts(
     by numbers j that add up to k at most. Counts considered in both differ by ``k
     sqrt(n_columns)``, k times as much. A key that is considered in D' only has at most
     ``least - 1 + j`` rows, and passes with probability at most ``d j / (k n_columns)``
-    (`key_threshold`), so all of a column with at most ``d / n_columns``, as above.
+    (`key_threshold`), so all of a column with at most ``d / n_columns``, as above. The
+    bound is linear in j: a unit with rows in several classes, each with thresholds of
+    its own, moves all of them together as if all its rows were in one class.
 
     Let Q be the law of M(D), and P that of M(D') given that no such key passes. P and Q
     are a Gaussian composition; let g be its delta at epsilon. Let d now be the sum over

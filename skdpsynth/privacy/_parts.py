@@ -187,10 +187,14 @@ class Parts(ABC):
     def only(self, names: Sequence[Hashable]) -> Parts:
         """Let a source that can do so read some columns of its table only.
 
-        The parts stay the same rows. Before any step.
+        The parts stay the same rows. Before any step but `thinned`.
         """
         del names
         return self
+
+    def thinned(self, function: Callable[..., Any], *args: object) -> Parts:
+        """Leave out rows of every part by its number, whatever is in its columns."""
+        return self.map(function, *args, numbered=True)
 
     @abstractmethod
     def each(self) -> Iterator[Any]:
@@ -240,6 +244,16 @@ class LocalParts(Parts):
         if self._narrowed is None:
             return self
         return LocalParts(partial(self._narrowed, names), self._steps, self.n_rows)
+
+    def thinned(self, function: Callable[..., Any], *args: object) -> Parts:
+        """Leave out rows of every part; `only` may follow."""
+        return LocalParts(
+            self._blocks,
+            (*self._steps, Step(function, args, numbered=True)),
+            self.n_rows,
+            in_memory=self._in_memory,
+            narrowed=self._narrowed,
+        )
 
     def kept(self) -> Parts:
         """Keep the parts in a file without a name, or in memory, as they were."""

@@ -266,7 +266,7 @@ def findings(
     for name, series in df.items():
         counts = class_counts if name == target else None
         if max_rows_per_unit is not None and {name} == {privacy_unit}:
-            pairs = _in_units(series, max_rows_per_unit)
+            pairs = _in_units(name, series, max_rows_per_unit)
         else:
             pairs = _in_column(name, series, columns.get(name), counts or {})
         found += [(name, *pair) for pair in pairs]
@@ -350,8 +350,15 @@ def _in_rows(
         yield f"{words} says whose a row is", int(repeated.sum())
 
 
-def _in_units(series: pd.Series, most: int) -> Iterator[tuple[str, int]]:
+def _in_units(
+    name: Hashable, series: pd.Series, most: int
+) -> Iterator[tuple[str, int]]:
     """Yield how many rows take no part, which the units say."""
+    try:
+        column_kind(name, series)
+    except InvalidTableError as error:
+        yield f"fit refuses: {error}", len(series)
+        return
     missing = is_missing(series)
     present = series[~missing].astype(object)
     beyond = present.groupby(present, observed=True).cumcount() >= most

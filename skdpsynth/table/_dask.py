@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass
 from functools import reduce
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -24,6 +25,7 @@ from skdpsynth.privacy import (
     digest_of,
     of_both,
 )
+from skdpsynth.table._units import with_unit_places
 from skdpsynth.utils import withheld
 
 if TYPE_CHECKING:
@@ -69,7 +71,11 @@ class DaskParts(Parts):
             {place: pd.Series(dtype=dtype) for place, dtype in enumerate(dtypes)}
         ).set_axis(dtypes.index, axis=1)
         if unit is not None and unit in table.columns:
-            table = table.shuffle(on=[unit], shuffle_method="tasks")
+            place = next(name for name in count() if name not in table.columns)
+            # Not by what Dask makes of a cell: that depends on the partition.
+            table = table.map_partitions(with_unit_places, unit, place)
+            table = table.shuffle(on=[place], shuffle_method="tasks")
+            table = table.drop(columns=place)
         return empty, cls(_partitions(table), (), {}, table.simplify())
 
     def only(self, names: Sequence[Hashable]) -> Parts:

@@ -24,6 +24,7 @@ from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.privacy import LocalParts, Parts, Step
 from skdpsynth.schema import (
     Boolean,
+    Identifier,
     TableSchema,
     check_dtype,
     check_objects,
@@ -271,6 +272,12 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
     for name, described in schema.columns.items():
         column = columns[name]
         check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)
+        if name == layout.target and isinstance(described, Identifier):
+            raise InvalidSchemaError(
+                f"The target {name!r} is described as an Identifier, whose values are"
+                " neither modelled nor predicted. Name another target, or describe it"
+                " by its labels."
+            )
     check_rules(schema, layout)
 
 

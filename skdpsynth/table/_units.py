@@ -1,9 +1,10 @@
 """Rows of one unit of privacy, such as a person: so many of them take part at most.
 
 Which rows of a unit take part depends on the rows of that unit alone, and on a secret
-of the fit: those with the smallest keyed hashes of all that is in them. So a unit that
-comes or goes changes nothing of others, and the choice is the same on every pass and in
-every part, also of rows that are put in another order.
+of the fit: those with the smallest keyed hashes of all their cells; rows that are equal
+are numbered, and the number is hashed too. So a unit that comes or goes changes nothing
+of others, and the choice is the same on every pass and in every part, also of rows that
+are put in another order.
 """
 
 from __future__ import annotations
@@ -54,7 +55,17 @@ def limit_rows(
         return _kept_alone(table, *what, most)
     if not isinstance(table, LocalParts):
         return table.map(_kept_alone, *what, most)
-    return table.map(_kept, _masks(table, *what, most), numbered=True)
+    return table.thinned(_kept, _masks(table, *what, most))
+
+
+def with_unit_places(frame: pd.DataFrame, unit: Hashable, place: int) -> pd.DataFrame:
+    """Add a column, `place`, that is equal for all rows of a unit; private.
+
+    Rows of no unit are left out.
+    """
+    frame = frame[~is_missing(frame[unit])]
+    words = _words(frame[unit], b"")[:, 0].view(np.int64)
+    return pd.concat([frame, pd.Series(words, frame.index, name=place)], axis=1)
 
 
 def _kept_alone(
@@ -115,14 +126,26 @@ def _keys_and_size(
 
 
 def _first(keys: Words, most: int) -> NDArray[np.intp]:
-    """Give the rows, of `_keys`, that are among the first of their unit."""
-    order = np.lexsort((keys[:, 2], keys[:, 1], keys[:, 0]))
-    units = keys[order, :2]
-    begins = np.ones(len(order), dtype=bool)
-    begins[1:] = (units[1:] != units[:-1]).any(axis=1)
-    places = np.arange(len(order))
-    rank = places - np.maximum.accumulate(np.where(begins, places, 0))
-    return np.asarray(order[rank < most])
+    """Give the rows, of `_keys`, that are among the first of their unit.
+
+    Equal rows of a unit have one hash; with their number among themselves each has its
+    own, so that a row is as likely as any other.
+    """
+    units = [keys[:, 1], keys[:, 0]]
+    order = np.lexsort((keys[:, 2], *units))
+    number = _places_in_runs(keys[order, :3]).astype(np.uint64)
+    hashes = np.empty(len(keys), dtype=np.uint64)
+    hashes[order] = _mixed(keys[order, 2] + _mixed(number + np.uint64(1)))
+    order = np.lexsort((hashes, *units))
+    return np.asarray(order[_places_in_runs(keys[order, :2]) < most])
+
+
+def _places_in_runs(rows: Words) -> NDArray[np.intp]:
+    """Give the rows of each run of equal rows numbers, from 0."""
+    begins = np.ones(len(rows), dtype=bool)
+    begins[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    places = np.arange(len(rows))
+    return places - np.maximum.accumulate(np.where(begins, places, 0))
 
 
 def _keys(frame: pd.DataFrame, unit: Hashable, secret: bytes) -> Words:
@@ -150,10 +173,8 @@ def _words(series: pd.Series, secret: bytes) -> Words:
     """
     key = hashlib.blake2b(secret, digest_size=32).digest()
     words = np.zeros((len(series), 2), dtype=np.uint64)
-    dtype = series.dtype
     missing = is_missing(series)
-    listed = isinstance(dtype, pd.CategoricalDtype | pd.ArrowDtype)
-    if listed or dtype.kind not in "biufmM":
+    if _kind(series) not in "biufmM":
         codes, texts = _texts(series, ~missing)
         digests = [
             hashlib.blake2b(
@@ -199,25 +220,36 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any cell
     return str(value)
 
 
+def _kind(series: pd.Series) -> str:
+    """Give the kind of the cells as NumPy has it; "O" where a text is made of each."""
+    dtype = series.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        return dtype.numpy_dtype.kind
+    return "O" if isinstance(dtype, pd.CategoricalDtype) else dtype.kind
+
+
 def _bits(series: pd.Series) -> tuple[Words, Any]:
     """Give the 64 bits of each number, truth value or time, and a mark of its own kind.
 
     Floats that are whole numbers have the bits of these, and others the mark 2.
     """
-    if series.dtype.kind == "M":
+    kind = _kind(series)
+    if kind == "M":
         return pd.DatetimeIndex(series).asi8.view(np.uint64), 0
-    if series.dtype.kind == "m":
+    if kind == "m":
         return pd.TimedeltaIndex(series).asi8.view(np.uint64), 0
-    if series.dtype.kind == "f":
+    if kind == "f":
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         whole = (np.abs(values) < 2.0**63) & (values == np.rint(values))
         bits = values.view(np.uint64).copy()
         bits[whole] = values[whole].astype(np.int64).view(np.uint64)
         return bits, np.where(whole, 0, 2)
-    present = series.fillna(series.dtype.type(0)) if series.hasnans else series
-    if series.dtype.kind == "u":
-        return present.to_numpy(dtype=np.uint64), 0
-    return present.to_numpy(dtype=np.int64).view(np.uint64), 0
+    unsigned = kind == "u"
+    dtype = np.uint64 if unsigned else np.int64
+    if isinstance(series.dtype, np.dtype):
+        return series.to_numpy(dtype).view(np.uint64), 0
+    blank = False if kind == "b" else 0
+    return series.to_numpy(dtype, na_value=blank).view(np.uint64), 0
 
 
 def _mixed(words: Words) -> Words:

@@ -101,9 +101,9 @@ def test_columns_share_the_delta() -> None:
     assert min(counts.min() for _, counts in released) == threshold + 1
 
 
-def threshold_in_effect(std_of, delta, n_columns, least):
+def threshold_in_effect(std_of, delta, n_columns, least, **of_unit):
     """Give noise, and the noisy count that keys must exceed, by trying all of them."""
-    line = noisy(math.sqrt(n_columns), mu=std_of, delta=delta)
+    line = noisy(math.sqrt(n_columns), mu=std_of, delta=delta, **of_unit)
     columns = [np.full(5000, 10**6), *[np.empty(0, np.int64)] * (n_columns - 1)]
 
     def answer(release):
@@ -126,6 +126,19 @@ def test_a_larger_least_count_raises_the_threshold(least, n_columns, delta):
         assert tail(std, needed) <= bound
         assert tail(std, needed - math.ceil(0.03 * std + 1)) > bound
     assert key_threshold(0.0, delta, n_columns, least) == least - 1
+
+
+@pytest.mark.parametrize("most", [2, 10])
+def test_a_key_of_several_rows_of_a_unit_must_pass_too(most):
+    """All k rows of a unit have the key, beside least - 1 of others: d for the column.
+
+    The threshold of one row would let it pass more often.
+    """
+    std, threshold = threshold_in_effect(0.02, 1e-6, 4, 2, rows_per_unit=most)
+    bound = 0.9 * 1e-6 / 4
+    assert tail(std, threshold + 1 - (1 + most)) <= bound
+    twin = key_threshold(std, 1e-6, 4, 2)
+    assert tail(std, twin + 1 - (1 + most)) > bound
 
 
 def test_a_threshold_that_ignores_the_least_count_is_caught(monkeypatch):

@@ -108,6 +108,21 @@ def test_every_row_of_a_unit_is_as_likely_as_the_others():
     assert statistic < chi2.isf(1e-6, len(table) - 2)
 
 
+@pytest.mark.parametrize("most", [1, 3])
+def test_equal_rows_are_as_likely_each_as_one_that_differs(most):
+    """Nine equal rows and another one; the other is kept more or less often by chance.
+
+    Beyond 5 deviations: 6e-7.
+    """
+    n_units = 20_000
+    other = np.tile(np.arange(10) == 4, n_units)
+    frame = pd.DataFrame({"who": np.repeat(np.arange(n_units), 10), "other": other})
+    share = limit_rows(frame, schema_of(most))["other"].mean()
+    # Of `most` rows without replacement from ten.
+    variance = 0.1 * 0.9 * (10 - most) / 9 / (most * n_units)
+    assert abs(share - 0.1) < 5 * math.sqrt(variance)
+
+
 def sources(frame, folder):
     frame.to_csv(folder / "t.csv", index=False)
     frame.to_parquet(folder / "t.parquet")
@@ -203,14 +218,45 @@ def test_units_are_distinct_where_their_texts_are(kind):
     assert len(limit_rows(frame, schema_of(2))) == 2 * (len(ODD[kind]) - n_same)
 
 
-@pytest.mark.parametrize("dtype", ["int64", "float64", "Int64", "UInt64", "Float64"])
-def test_a_number_is_the_same_unit_in_every_part(dtype):
+WHOLE = "int64", "float64", "Int64", "UInt64", "Float64"
+
+
+@pytest.mark.parametrize("dtype", [*WHOLE, *(f"{t}[pyarrow]" for t in WHOLE[:2])])
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_number_is_the_same_unit_in_every_part(dtype, missing):
     """A missing cell may make floats of the whole numbers of a part."""
+    if missing and dtype == "int64":
+        pytest.skip("it has no missing value")
     first = pd.DataFrame({"who": pd.Series([7, 9, 7])})
-    second = pd.DataFrame({"who": pd.Series([7, 9, 3], dtype=dtype)})
+    more = [7, 9, 3, None] if missing else [7, 9, 3]
+    second = pd.DataFrame({"who": pd.Series(more, dtype=dtype)})
     parts = LocalParts(lambda: iter([first, second]))
     kept = limit_rows(parts, schema_of(1))
     assert sum(len(part) for part in kept.each()) == 3
+
+
+@pytest.mark.parametrize("dtype", ["bool[pyarrow]", "int64[pyarrow]", "boolean"])
+def test_no_missing_cell_brings_a_unit_of_dask_into_two_parts(dtype):
+    dask = pytest.importorskip("dask.dataframe")
+    who = pd.Series([True, False] * 40).astype(dtype)
+    who[7] = None
+    table = pd.DataFrame({"who": who, "a": np.arange(80.0)})
+    source = dask.from_pandas(table, npartitions=8)
+    assert len(taking_part(source, schema_of(1, {}))) == 2
+
+
+def test_a_source_is_asked_for_some_columns_after_the_limit_too():
+    """What the rows are is not changed by that."""
+    table = table_of([1, 2, 3, 4, 5, 6])
+
+    def blocks(names=None):
+        frame = table if names is None else table[[*names]]
+        return (frame.iloc[at : at + 4] for at in range(0, len(frame), 4))
+
+    kept = limit_rows(LocalParts(blocks, narrowed=blocks), schema_of())
+    whole, narrow = (pd.concat([*own.each()]) for own in (kept, kept.only(["b"])))
+    assert narrow.columns.tolist() == ["b"]
+    assert narrow["b"].tolist() == whole["b"].tolist()
 
 
 # --- What a unit may move ---------------------------------------------------------
@@ -221,8 +267,8 @@ def moved(synthesizer, table, other):
 
     Of releases to one class the sum over classes: a unit has rows of several.
     """
-    _, before = watched(synthesizer, table, secrets=7)
-    _, after = watched(synthesizer, other, history=before, secrets=7)
+    _, before = watched(synthesizer, table, secrets=8)
+    _, after = watched(synthesizer, other, history=before, secrets=8)
     found = {}
     for ours, theirs in zip(before, after, strict=True):
         first, second = ours.release.exact, theirs.release.exact
@@ -380,6 +426,20 @@ def test_no_way_to_share_out_rows_shows_a_key_more_often(noise_std, most):
         assert n_columns * tail > 0.9 * delta
 
 
+@pytest.mark.parametrize("noise_std", [0.7, 3.0, 40.0])
+@pytest.mark.parametrize("delta", [1e-10, 1e-3])
+def test_the_threshold_of_a_unit_is_that_of_its_worst_share(noise_std, delta):
+    """Of one row, or of all of them: that of every number between is lower."""
+    for most in (2, 3, 7, 60):
+        found = key_threshold(noise_std, delta, 1, 2, most)
+        each = [
+            key_threshold(noise_std, delta * j / most, 1, 2) + j - 1
+            for j in range(1, most + 1)
+        ]
+        assert found == max(each)
+    assert key_threshold(noise_std, delta, 1, 2, 10**9) > 10**9
+
+
 # --- What users meet --------------------------------------------------------------
 
 
@@ -411,6 +471,21 @@ def test_a_unit_that_is_no_column_is_refused(untouched):
     schema = TableSchema({}, privacy_unit="whose", max_rows_per_unit=2)
     with pytest.raises(InvalidSchemaError, match="'whose'"):
         MarginalSynthesizer(schema=schema, budget=untouched).fit(table_of([1, 2]))
+
+
+@pytest.mark.parametrize("described", [{}, {"who": Identifier()}])
+def test_a_unit_is_no_target(untouched, described):
+    """Nor is any Identifier; nothing is spent on it."""
+    schema = schema_of(1, {}) if not described else TableSchema(described)
+    synth = MarginalSynthesizer(schema=schema, target="who", budget=untouched)
+    with pytest.raises(InvalidSchemaError, match="'who' is described as an Identif"):
+        synth.fit(table_of([1, 2, 3]))
+
+
+@pytest.mark.usefixtures("short_fits")
+def test_without_noise_steps_train_on_all_rows_that_take_part():
+    synth = GPATESynthesizer(math.inf, schema=schema_of(2, target="y"), n_iter=2)
+    assert synth.fit(table_of([1, 2, 3] * 60)).n_iter_ == 2
 
 
 @pytest.mark.parametrize("kind", [GPATESynthesizer, PATEGANSynthesizer])
@@ -472,6 +547,9 @@ def test_the_curator_sees_how_many_rows_take_no_part():
     found = found[found["column"] == "who"].set_index("finding")["rows"]
     assert found.filter(like="more than 3 rows").tolist() == [12]
     assert found.filter(like="missing").tolist() == [2]
+    odd = table.assign(who=pd.Series([1, "p"] * 12, dtype=object))
+    words = schema_of(columns=FULL).check(odd).set_index("column").loc["who", "finding"]
+    assert "fit refuses" in words
     without = TableSchema({**FULL, "who": Identifier()}).check(table)
     assert without["finding"].str.contains("privacy_unit").any()
 
