@@ -273,8 +273,8 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         Parameters
         ----------
         n_rows : int, optional
-            A guess of the number of rows, at least 1; by default what the schema or
-            `class_counts` say.
+            A guess of the number of rows, at least 1, with a `privacy_unit` of those
+            that take part; by default what the schema or `class_counts` say.
         dtypes : Series, Arrow schema or mapping of column name to dtype, optional
             ``df.dtypes``, or ``df.schema`` of pyarrow or polars. Columns that the
             schema leaves out are planned as undeclared. By default the columns are

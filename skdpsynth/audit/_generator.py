@@ -33,7 +33,7 @@ from skdpsynth.audit._bounds import (
     mu_bounds,
     mu_lower_bound,
 )
-from skdpsynth.audit._worlds import canary_row
+from skdpsynth.audit._worlds import canary_rows
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import check_range
 from skdpsynth.privacy import claim as claim_text
@@ -244,7 +244,8 @@ def audit_generator(
         The table without the canary. A worst case has few rows, far from the canary.
         Make it up: what an audit prints is computed from its rows and is not private.
     canary : mapping from column to value, or DataFrame of one row
-        The row that is added at the end in one of the worlds.
+        The row that is added at the end in one of the worlds. With a `privacy_unit`
+        all rows of one unit, which the table lacks; scores are about the first one.
     epsilon, delta : float, optional
         The claim, at least 0 and in [0, 1); by default the estimator's parameters of
         these names.
@@ -314,10 +315,14 @@ def audit_generator(
     for name, value, least in (("n_runs", n_runs, 4), ("n_samples", n_samples, 1)):
         whole = isinstance(value, Integral)
         check_range(name, value, whole and value >= least, f"an int >= {least}")
-    row = canary_row(table, canary)
-    worlds = (table, pd.concat([table, row], ignore_index=True))
-    description = [] if folder is None else [describe(made), table, row, n_samples]
-    scores = CanaryScores(table, row)
+    schema = getattr(made, "schema", None)
+    rows = canary_rows(table, canary, schema)
+    worlds = (table, pd.concat([table, rows], ignore_index=True))
+    description = [] if folder is None else [describe(made), table, rows, n_samples]
+    # Units are not in synthetic rows: they have numbers of their own.
+    unit = getattr(schema, "privacy_unit", None)
+    seen = [name for name in table if name != unit]
+    scores = CanaryScores(table[seen], rows[seen])
     run = partial(_one_run, estimator, worlds, scores, n_samples)
     kept = None if folder is None else RunFolder(folder, _README)
     both = _run_worlds(run, n_runs, kept, joblib.hash(description), n_jobs, verbose)

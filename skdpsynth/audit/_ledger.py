@@ -13,7 +13,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdpsynth.audit._mechanism import is_vote, noise_test, smallest_ratio, vote_test
-from skdpsynth.audit._worlds import canary_row, compare, enter, entries_of, recorded
+from skdpsynth.audit._worlds import canary_rows, compare, enter, entries_of, recorded
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, check_range
 from skdpsynth.privacy import scope_words
@@ -169,6 +169,7 @@ def audit_ledger(
         its rows and is not private.
     canary : mapping from column to value, or DataFrame of one row
         The row that is added at the end in one of the fits; an extreme one shows most.
+        With a `privacy_unit` all rows of one unit, which the table lacks.
     alpha : float, default=1e-6
         Probability of a finding where there is none, in (0, 1).
     seed : int, default=0
@@ -221,8 +222,8 @@ def audit_ledger(
             f"{type(synthesizer).__name__} instead; use audit_generator for it."
         )
     check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
-    row = canary_row(table, canary)
-    other = pd.concat([table, row], ignore_index=True)
+    rows = canary_rows(table, canary, synthesizer.schema)
+    other = pd.concat([table, rows], ignore_index=True)
     ready = clone(synthesizer).set_params(budget=None)
     if ready.random_state is None:
         ready.set_params(random_state=0)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from skdpsynth.base import BaseSynthesizer
+    from skdpsynth.schema import TableSchema
 
     Array = np.typing.NDArray[Any]
 
@@ -60,25 +61,42 @@ _ATTRIBUTES: dict[Any, tuple[str, ...]] = {
 }
 
 
-def canary_row(
-    table: pd.DataFrame, canary: Mapping[str, object] | pd.DataFrame
+def canary_rows(
+    table: pd.DataFrame,
+    canary: Mapping[str, object] | pd.DataFrame,
+    schema: TableSchema | None = None,
 ) -> pd.DataFrame:
-    """Make a row of the table's columns and dtypes: a world must not show by these."""
-    row = canary if isinstance(canary, pd.DataFrame) else pd.DataFrame([dict(canary)])
-    if len(row) != 1 or set(row) != set(table):
+    """Make rows of the table's columns and dtypes: a world must not show by these.
+
+    One row; where the schema has a privacy unit, all rows of one that is new.
+    """
+    unit = getattr(schema, "privacy_unit", None)
+    rows = canary if isinstance(canary, pd.DataFrame) else pd.DataFrame([dict(canary)])
+    few = len(rows) == 1 or (unit is not None and len(rows) > 0)
+    if not few or set(rows) != set(table):
+        many = "one row" if unit is None else "the rows of one unit"
         raise ValueError(
-            "Expected a canary of one row with the columns of the table. Got "
-            f"{len(row)} rows and the columns {list(row)} instead of {list(table)}."
+            f"Expected a canary of {many} with the columns of the table. Got "
+            f"{len(rows)} rows and the columns {list(rows)} instead of {list(table)}."
         )
+    if unit is not None:
+        own = rows[unit].iloc[0]
+        new = not pd.isna(own) and not (table[unit] == own).any()
+        if not new or not (rows[unit] == own).all():
+            raise ValueError(
+                f"Expected a canary of one {unit!r} that the table lacks, the same in "
+                "all of its rows. Got one that is missing, in the table, or several; "
+                "otherwise the audit would try no unit that comes or goes."
+            )
     columns = {}
     for name in table:
-        dtype, value = table[name].dtype, row[name].iloc[0]
-        categories = getattr(dtype, "categories", [value])
+        dtype, values = table[name].dtype, rows[name]
+        categories = getattr(dtype, "categories", values)
         typed = None
         with suppress(TypeError, ValueError, OverflowError):  # they say the value
             # astype would make a missing value of one that is no category
-            if value in categories or pd.isna(value):
-                typed = row[name].astype(dtype)
+            if all(value in [*categories] or pd.isna(value) for value in values):
+                typed = values.astype(dtype)
         if typed is None:
             raise ValueError(
                 f"The canary's value for {name!r} must be one that {dtype} can hold. "

@@ -426,7 +426,8 @@ class PrivacyAccountant:
         self._mu_squared: dict[Hashable | None, float] = {}
         self._deltas: dict[Hashable | None, float] = {}
         if budget is not None:  # last, so that nothing charged can fail here
-            budget.charge(epsilon, delta)
+            whose = "" if unit is None else f", per {unit}"
+            budget.charge(epsilon, delta, label=f"fit{whose}")
 
     @property
     def mu_cap(self) -> float:

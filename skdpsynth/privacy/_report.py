@@ -417,7 +417,7 @@ _PROMISE = (
     "file, this report and all tables drawn from the generator together, the "
     "probability of any result with {a} in the training table and without {it} "
     "differs by a factor of at most {factor}, and beyond that by at most {delta}. "
-    "Somebody who sees all of this, knows every other row, and bets at even odds on "
+    "Somebody who sees all of this, knows all other rows, and bets at even odds on "
     "whether {a} {was} in the table wins at most {won} % of the bets; guessing "
     "wins 50 %. This stays so whatever is computed from the results later. What is "
     "protected is {unit}{less}. What is true of many rows together, such as an "

@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.audit import audit_generator, epsilon_lower_bound
 from skdpsynth.audit._generator import COMBINED, CanaryScores, attack, describe
-from skdpsynth.audit._worlds import canary_row
+from skdpsynth.audit._worlds import canary_rows
 from skdpsynth.measure import _discovery
 from skdpsynth.privacy import PrivacyBudget, _mechanisms
 from skdpsynth.privacy.testing import insecure_randomness
@@ -154,7 +154,7 @@ def test_many_weak_scores_are_combined():
 
 def test_scores_of_a_table_by_hand():
     table = pd.DataFrame({"x": [0.0, 8.0], "c": ["p", "q"]})
-    row = canary_row(table, {"x": 10.0, "c": "p"})
+    row = canary_rows(table, {"x": 10.0, "c": "p"})
     scores = CanaryScores(table, row)
     sample = pd.DataFrame({"x": [10.0, 5.0, 0.0, np.nan], "c": ["p", "q", "p", None]})
     found = dict(zip(scores.names, scores(sample), strict=True))
@@ -183,7 +183,7 @@ def test_scores_of_every_dtype_are_finite():
     )
     for position in range(6):
         row = table.iloc[[position]].reset_index(drop=True)
-        scores = CanaryScores(table, canary_row(table, row))
+        scores = CanaryScores(table, canary_rows(table, row))
         values = scores(table)
         assert np.isfinite(values).all()
         # The canary is in the table: it is found at distance 0.
@@ -202,7 +202,7 @@ def test_scores_of_every_dtype_are_finite():
 def test_canaries_that_the_table_cannot_hold(canary, match):
     table = pd.DataFrame({"x": [0.0, 8.0], "c": pd.Categorical(["p", "q"])})
     with pytest.raises(ValueError, match=match):
-        canary_row(table, canary)
+        canary_rows(table, canary)
 
 
 # --- Words and pictures -----------------------------------------------------------

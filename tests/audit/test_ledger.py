@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from _twins import assert_caught, audit_of, exact_levels, exact_ranges
 from sklearn.base import clone
@@ -33,7 +35,7 @@ from skdpsynth.privacy import (
 )
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
-from skdpsynth.schema import TableSchema
+from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import (
     _dpcgan,
     _gpate,
@@ -444,3 +446,41 @@ def test_a_synthesizer_of_somebody_else_agrees_with_its_ledger(case):
     (own,) = (own for own in found.lines if own.name == "own")
     assert own.drawn == own.reserved == 1
     assert own.shift == 1
+
+
+# --- Units of several rows --------------------------------------------------------
+
+VISITS = pd.DataFrame(
+    {
+        "who": [f"p{i % 60}" for i in range(240)],
+        "a": [float(i % 9) for i in range(240)],
+        "y": ["uv"[i % 2] for i in range(240)],
+    }
+)
+PERSON = pd.DataFrame({"who": ["new"] * 6, "a": [9.0] * 6, "y": [*"uvuvuu"]})
+OF_PERSONS = TableSchema(
+    {"a": Continuous(0, 9), "y": Categorical(["u", "v"])},
+    target="y",
+    privacy_unit="who",
+    max_rows_per_unit=2,
+)
+
+
+def test_all_rows_of_a_unit_are_a_canary():
+    """Of six two take part; the twin lets all of them in."""
+    synth = IndependentSynthesizer(30.0, schema=OF_PERSONS)
+    audit = audit_ledger(synth, VISITS, PERSON)
+    assert not audit.violated, audit.findings
+    assert max(line.shift for line in audit.lines) > 0.4  # of what two rows may
+    with mock.patch("skdpsynth.base.limit_rows", lambda table, schema: table):
+        assert audit_ledger(synth, VISITS, PERSON).violated
+
+
+@pytest.mark.parametrize(
+    "change", [{"who": None}, {"who": "p7"}, {"who": ["x", *"qqqqq"]}, {"b": 1}]
+)
+def test_a_unit_that_neither_comes_nor_goes_is_no_canary(change):
+    with pytest.raises(ValueError, match="canary of"):
+        audit_ledger(
+            IndependentSynthesizer(schema=OF_PERSONS), VISITS, PERSON.assign(**change)
+        )

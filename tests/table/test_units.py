@@ -23,6 +23,7 @@ from skdpsynth import (
     MarginalSynthesizer,
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
+    PrivacyBudget,
 )
 from skdpsynth.exceptions import InvalidSchemaError, ReservationError
 from skdpsynth.privacy import LocalParts, PrivacyAccountant, key_threshold
@@ -509,8 +510,12 @@ def test_steps_train_on_one_row_of_each_unit():
 @pytest.mark.usefixtures("short_fits")
 def test_what_is_said_is_said_of_units():
     table = table_of([1, 2, 3, 9] * 40)
-    synth = MarginalSynthesizer(8.0, schema=schema_of(target="y"), random_state=0)
+    budget = PrivacyBudget(9.0, 1e-4)
+    synth = MarginalSynthesizer(
+        8.0, schema=schema_of(target="y"), random_state=0, budget=budget
+    )
     report = synth.fit(table).privacy_report()
+    assert budget.charges["label"].tolist() == ["fit, per who"]
     assert report.epsilon <= 8.0
     assert report.relation == "add or remove all rows of one who"
     assert "at most 3 rows" in report.unit
