@@ -321,7 +321,7 @@ def audit_generator(
     description = [] if folder is None else [describe(made), table, rows, n_samples]
     # Units are not in synthetic rows: they have numbers of their own.
     unit = getattr(schema, "privacy_unit", None)
-    seen = [name for name in table if name != unit]
+    seen = [name for name in table if {name} != {unit}]
     scores = CanaryScores(table[seen], rows[seen])
     run = partial(_one_run, estimator, worlds, scores, n_samples)
     kept = None if folder is None else RunFolder(folder, _README)

@@ -272,7 +272,7 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
     for name, described in schema.columns.items():
         column = columns[name]
         check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)
-        if name == layout.target and isinstance(described, Identifier):
+        if isinstance(described, Identifier) and {name} == {layout.target}:
             raise InvalidSchemaError(
                 f"The target {name!r} is described as an Identifier, whose values are"
                 " neither modelled nor predicted. Name another target, or describe it"
