@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from _releases import watched
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
@@ -71,6 +71,7 @@ def rows_of(frame):
     return Counter(map(tuple, frame.astype(object).itertuples(index=False)))
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(1, 9), min_size=2, max_size=30),
     st.integers(1, 5),
@@ -84,6 +85,7 @@ def test_a_unit_has_so_many_rows_at_most_and_not_fewer(counts, most, seed):
     assert rows_of(kept) <= rows_of(table)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**31), st.integers(1, 8), st.data())
 def test_a_unit_that_comes_changes_no_other_wherever_it_is(seed, n_rows, data):
     """The rows of both tables are in another order, too."""
@@ -179,7 +181,7 @@ def test_units_of_every_type(who):
 ODD = {
     "object": [1, True, 1.0, "1", "x\0a", "x\0b", b"x", 2.5, "\ud800"],
     "string": ["x\0a", "x\0b", "x", "é", "e\u0301", ""],
-    "category": ["x\0a", "x\0b", "x", "é", "e\u0301", ""],
+    "category": ["x", "é", "e\u0301", ""],  # pandas 2 makes one of "x\0a" and "x\0b"
     "arrow": ["x\0a", "x\0b", "x", "é", "e\u0301", ""],
     "Int64": [2**53, 2**53 + 1, -(2**63), 0],
     "float64": [2.0**53, 2.5, -0.0, np.inf, 2.0**63, 1e300],
@@ -187,6 +189,7 @@ ODD = {
 DTYPES = {"arrow": pd.ArrowDtype(pa.string())}
 
 
+@settings(deadline=None)
 @given(st.sampled_from([*ODD]), st.data(), st.integers(0, 2**32 - 1))
 def test_equal_looking_cells_of_another_unit_change_no_choice(kind, data, seed):
     """Not even those that are equal to a cell of this one, and come first."""
