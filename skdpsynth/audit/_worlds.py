@@ -79,23 +79,14 @@ def canary_rows(
             f"Expected a canary of {many} with the columns of the table. Got "
             f"{len(rows)} rows and the columns {list(rows)} instead of {list(table)}."
         )
-    if unit is not None:
-        own = rows[unit].iloc[0]
-        new = not pd.isna(own) and not (table[unit] == own).any()
-        if not new or not (rows[unit] == own).all():
-            raise ValueError(
-                f"Expected a canary of one {unit!r} that the table lacks, the same in "
-                "all of its rows. Got one that is missing, in the table, or several; "
-                "otherwise the audit would try no unit that comes or goes."
-            )
     columns = {}
     for name in table:
         dtype, values = table[name].dtype, rows[name]
-        categories = getattr(dtype, "categories", values)
+        known = getattr(dtype, "categories", None)
         typed = None
         with suppress(TypeError, ValueError, OverflowError):  # they say the value
             # astype would make a missing value of one that is no category
-            if all(value in [*categories] or pd.isna(value) for value in values):
+            if known is None or all(v in known or pd.isna(v) for v in values):
                 typed = values.astype(dtype)
         if typed is None:
             raise ValueError(
@@ -103,6 +94,15 @@ def canary_rows(
                 "It is not; change the canary, or the dtype of the table."
             )
         columns[name] = typed.reset_index(drop=True)  # a Series keeps its dtype
+    if unit is not None:
+        own = columns[unit]
+        one = own.isin(own[:1]).all() and not own.isna().any()
+        if not one or table[unit].isin(own).any():
+            raise ValueError(
+                f"Expected a canary of one {unit!r} that the table lacks, the same in "
+                "all of its rows. Got one that is missing, in the table, or several; "
+                "change it, since the audit is of a unit that comes or goes."
+            )
     return pd.DataFrame(columns)
 
 

@@ -204,11 +204,9 @@ class Followers:
         rows = before.sum(axis=1) * (drawn.sum(axis=1) / whole)[of_bin]
         halves = raked(before, rows, drawn.sum(axis=0))
         joint = None
-        if own.lift is not None and own.second is not None:
+        if own.lift is not None:
             joint = self._joint(own, mixtures, prior, starts)
-            if self._left(own, joint) < _LEAST_LEFT:
-                joint = None
-        if joint is None:
+        if joint is None or self._left(own, joint) < _LEAST_LEFT:
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), _TINY)
             change = Change.to(halves, given[of_bin])
             return CellStep(Drawn(halves.T), change, Drawn(own.cells), None, 1)

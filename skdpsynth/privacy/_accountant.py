@@ -37,6 +37,7 @@ from skdpsynth.privacy._report import (
     PrivacyReport,
     ReportEntry,
     scope_words,
+    unit_name,
     unit_words,
 )
 
@@ -426,7 +427,7 @@ class PrivacyAccountant:
         self._mu_squared: dict[Hashable | None, float] = {}
         self._deltas: dict[Hashable | None, float] = {}
         if budget is not None:  # last, so that nothing charged can fail here
-            whose = "" if unit is None else f", per {unit}"
+            whose = "" if unit is None else f", per {unit_name(unit)}"
             budget.charge(epsilon, delta, label=f"fit{whose}")
 
     @property

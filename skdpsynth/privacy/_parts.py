@@ -187,14 +187,10 @@ class Parts(ABC):
     def only(self, names: Sequence[Hashable]) -> Parts:
         """Let a source that can do so read some columns of its table only.
 
-        The parts stay the same rows. Before any step but `thinned`.
+        The parts stay the same rows. Before any step, but those that leave out rows.
         """
         del names
         return self
-
-    def thinned(self, function: Callable[..., Any], *args: object) -> Parts:
-        """Leave out rows of every part by its number, whatever is in its columns."""
-        return self.map(function, *args, numbered=True)
 
     @abstractmethod
     def each(self) -> Iterator[Any]:
@@ -246,7 +242,10 @@ class LocalParts(Parts):
         return LocalParts(partial(self._narrowed, names), self._steps, self.n_rows)
 
     def thinned(self, function: Callable[..., Any], *args: object) -> Parts:
-        """Leave out rows of every part; `only` may follow."""
+        """Leave out rows of every part by its number, whatever is in its columns.
+
+        So `only` may follow.
+        """
         return LocalParts(
             self._blocks,
             (*self._steps, Step(function, args, numbered=True)),

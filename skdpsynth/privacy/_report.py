@@ -495,11 +495,16 @@ def scope_words(scope: Hashable | None) -> str:
     return f"class {scope}".encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def unit_name(unit: Hashable) -> str:
+    """Write the name of a column of units."""
+    return scope_words(unit).removeprefix("class ")
+
+
 def unit_words(unit: Hashable, most: int) -> dict[str, Any]:
     """Say what is protected, and which tables are neighbours: fields of a report."""
     if unit is None:
         return {}
-    name = scope_words(unit).removeprefix("class ")
+    name = unit_name(unit)
     rows = "one row takes" if most == 1 else f"{most} rows take"
     return {
         "relation": f"add or remove all rows of one {name}",

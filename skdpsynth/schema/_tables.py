@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -361,8 +362,10 @@ def _in_units(
         return
     missing = is_missing(series)
     present = series[~missing].astype(object)
+    infinite = int(present.isin([math.inf, -math.inf]).sum())
     beyond = present.groupby(present, observed=True).cumcount() >= most
     for words, rows in (
+        ("infinite: fit refuses", infinite),
         ("missing, so whose it is is not known: takes no part", int(missing.sum())),
         (f"more than {most} rows of one unit: takes no part", int(beyond.sum())),
     ):

@@ -61,10 +61,10 @@ def limit_rows(
 def with_unit_places(frame: pd.DataFrame, unit: Hashable, place: int) -> pd.DataFrame:
     """Add a column, `place`, that is equal for all rows of a unit; private.
 
-    Rows of no unit are left out.
+    Rows of no unit, which may be many, are spread.
     """
-    frame = frame[~is_missing(frame[unit])]
     words = _words(frame[unit], b"")[:, 0].view(np.int64)
+    words = np.where(is_missing(frame[unit]), np.arange(len(frame)), words)
     return pd.concat([frame, pd.Series(words, frame.index, name=place)], axis=1)
 
 
@@ -213,7 +213,7 @@ def _texts(
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any cell
-    """Write a cell: 7, 7.0 and "7", as one file may have them, are the same."""
+    """Write a cell; the numbers 7 and 7.0 and the text "7" are the same."""
     value = plain(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -244,8 +244,7 @@ def _bits(series: pd.Series) -> tuple[Words, Any]:
         bits = values.view(np.uint64).copy()
         bits[whole] = values[whole].astype(np.int64).view(np.uint64)
         return bits, np.where(whole, 0, 2)
-    unsigned = kind == "u"
-    dtype = np.uint64 if unsigned else np.int64
+    dtype = np.uint64 if kind == "u" else np.int64
     if isinstance(series.dtype, np.dtype):
         return series.to_numpy(dtype).view(np.uint64), 0
     blank = False if kind == "b" else 0

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from itertools import product
 from threading import Lock
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -147,6 +148,23 @@ def test_many_weak_scores_are_combined():
     verdict = attack(absent, present + 0.5, names, delta=DELTA, alpha=0.05)
     assert verdict.score == COMBINED
     assert verdict.false_alarms + verdict.misses < 2 * 100 * norm.cdf(-1)
+
+
+def test_all_rows_of_a_person_are_a_canary():
+    """A person of 200 rows; the twin lets all of them in, not one."""
+    schema = TableSchema(
+        {"x": Continuous(0, 9)}, privacy_unit="who", max_rows_per_unit=1
+    )
+    synth = IndependentSynthesizer(0.3, schema=schema)
+    table = pd.DataFrame({"who": np.arange(50), "x": np.arange(50.0) / 50})
+    person = pd.DataFrame({"who": [99] * 200, "x": [9.0] * 200})
+    given = {"n_runs": 80, "n_samples": 100, "alpha": 1e-6}
+    found = audit_generator(synth, table, person, **given)
+    assert not found.violated
+    with mock.patch("skdpsynth.base.limit_rows", lambda table, schema: table):
+        found = audit_generator(synth, table, person, **given)
+    assert found.violated
+    assert not found.score.endswith("who")
 
 
 # --- Scores -----------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -35,7 +36,7 @@ from skdpsynth.privacy import (
 )
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
-from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.synthesizers import (
     _dpcgan,
     _gpate,
@@ -474,6 +475,25 @@ def test_all_rows_of_a_unit_are_a_canary():
     assert max(line.shift for line in audit.lines) > 0.4  # of what two rows may
     with mock.patch("skdpsynth.base.limit_rows", lambda table, schema: table):
         assert audit_ledger(synth, VISITS, PERSON).violated
+
+
+def test_a_unit_may_have_missing_values_elsewhere():
+    table = VISITS.assign(note=pd.Series(["x", pd.NA] * 120, dtype=object))
+    table["who"] = table["who"].mask(table.index % 9 == 0)
+    schema = replace(OF_PERSONS, columns={**OF_PERSONS.columns, "note": Identifier()})
+    person = PERSON.assign(note=[pd.NA, *"xxxxx"])
+    assert not audit_ledger(
+        IndependentSynthesizer(30.0, schema=schema), table, person
+    ).violated
+
+
+def test_a_unit_is_new_as_the_table_would_have_it():
+    """A text is cast to the table's numbers; then it is one of them."""
+    table = VISITS.assign(who=VISITS.index % 60)
+    with pytest.raises(ValueError, match="canary of one 'who'"):
+        audit_ledger(
+            IndependentSynthesizer(schema=OF_PERSONS), table, PERSON.assign(who="7")
+        )
 
 
 @pytest.mark.parametrize(
