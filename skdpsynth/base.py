@@ -11,11 +11,13 @@ import logging
 import math
 import warnings
 from abc import ABCMeta, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -60,9 +62,8 @@ from skdpsynth.utils.sklearn_compat import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
-    import pandas as pd
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
@@ -174,8 +175,10 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         )
         try:
             self._forget()  # the earlier fit
-            table = limit_rows(table, self.schema)
-            metadata, rows = discover(table, layout, self.schema, accountant)
+            limited = limit_rows(table, self.schema)
+            metadata, rows = discover(
+                limited.rows, layout, self.schema, accountant, limited.sizes
+            )
             accountant.limit_scopes(metadata.classes.scopes)
             plans = self._allocate(metadata, accountant)
             model = self._fit(rows, metadata, plans, accountant, seed)
@@ -262,7 +265,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
 
     def plan(
         self,
-        n_rows: int | None = None,
+        n_rows: int | Mapping[int, int] | None = None,
         *,
         dtypes: Mapping[Hashable, Any] | pd.Series | None = None,
         schema: TableSchema | None = None,
@@ -272,9 +275,11 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
 
         Parameters
         ----------
-        n_rows : int, optional
+        n_rows : int or mapping of int to int, optional
             A guess of the number of rows, at least 1, with a `privacy_unit` of those
-            that take part; by default what the schema or `class_counts` say.
+            that take part; by default what the schema or `class_counts` say. To choose
+            `max_rows_per_unit`, a guess for several of them, such as ``{1: 4_000, 2:
+            7_000, 5: 11_000}``.
         dtypes : Series, Arrow schema or mapping of column name to dtype, optional
             ``df.dtypes``, or ``df.schema`` of pyarrow or polars. Columns that the
             schema leaves out are planned as undeclared. By default the columns are
@@ -296,6 +301,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
             undeclared label or category needs to be found (0 where none is), the least
             of a few epsilons up to 20 at which no budget would improve on its notes,
             dependence aside (NaN if none is), and a note where the result will be poor.
+            For several `max_rows_per_unit` they are an outer level of the index.
 
         Raises
         ------
@@ -311,6 +317,21 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
             msg = f"schema must be a TableSchema. Got {type(schema).__name__} instead."
             raise ValueError(msg)
         given = self.schema if schema is None else schema
+        if isinstance(n_rows, Mapping):
+            if given is None or given.privacy_unit is None or not n_rows:
+                raise ValueError(
+                    "Guesses of n_rows for several max_rows_per_unit need a schema"
+                    f" with a privacy_unit, and one of them at least. Got {n_rows!r};"
+                    " give one number, or name the unit in the schema."
+                )
+            options = {"dtypes": dtypes, "class_counts": class_counts}
+            each = {
+                most: self.plan(
+                    n, schema=replace(given, max_rows_per_unit=most), **options
+                )
+                for most, n in n_rows.items()
+            }
+            return pd.concat(each, names=["max_rows_per_unit"])
         target = agreed_target(self.target, given)
         metadata = self._model.metadata if hasattr(self, "_model") else None
         if metadata is not None and {target} != {metadata.layout.target}:

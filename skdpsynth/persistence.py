@@ -438,6 +438,11 @@ def check_parts(document: Mapping[str, Any], arrays: Arrays) -> None:
     n_classes = max(len(metadata.classes.labels), 1)
     _require(counts.shape == (n_classes,) == (len(model.marginals),), "classes")
     _require(((counts > 0) & (counts < _MAX_COUNT)).all(), "classes")
+    if metadata.units is not None and metadata.units.sizes is not None:
+        sizes, std = metadata.units.sizes, metadata.units.noise_std
+        _require(sizes.shape == (1 + (schema.max_rows_per_unit or 0),), "units")
+        _require((np.abs(sizes) < _MAX_COUNT).all(), "units")
+        _require(type(std) is float and 0 <= std < _MAX_COUNT, "units")
     for row in model.marginals:
         _require(len(row) == n_columns, "marginals")
         for column in row:

@@ -20,6 +20,7 @@ from skdpsynth.measure import _discovery
 from skdpsynth.privacy import _aggregators, _mechanisms, insecure_randomness_active
 from skdpsynth.synthesizers import IndependentSynthesizer
 from skdpsynth.table import (
+    Limited,
     NumericDomain,
     _domains,
     _units,
@@ -132,14 +133,21 @@ def _warns_of_values(real: Any, series: Any, column: Any) -> Any:
 
 def _no_limit(real: Any, table: Any, schema: Any) -> Any:
     """Let all rows of a person take part."""
-    return table
+    return Limited(table)
 
 
 def _limit_of_parts(real: Any, table: Any, schema: Any) -> Any:
     """Limit the rows of a person in every few rows of the table alone."""
     unit, most = schema.privacy_unit, schema.max_rows_per_unit
     ranks = table.groupby([np.arange(len(table)) // 8, unit]).cumcount()
-    return table[(ranks < most) & table[unit].notna()].reset_index(drop=True)
+    kept = table[(ranks < most) & table[unit].notna()].reset_index(drop=True)
+    return Limited(kept)
+
+
+def _unit_per_row(real: Any, *args: Any) -> Any:
+    """Count a person once for each row, beyond those that take part."""
+    rows, sizes = real(*args)
+    return rows, np.repeat(sizes, sizes + 1)
 
 
 def _choice_by_place(real: Any, *args: Any) -> Any:
@@ -185,6 +193,9 @@ PLANTED = {
     ),
     "a limit of each part": Twin(
         base, "limit_rows", _limit_of_parts, "times its", table="visits"
+    ),
+    "a person for each row": Twin(
+        _units, "_first", _unit_per_row, "times its", table="visits"
     ),
     "a choice by place": Twin(
         _units, "_keys", _choice_by_place, "times what it may", table="visits"

@@ -526,12 +526,13 @@ def and_unlabelled(
     )
     if not plan.pairs.mu:
         return metadata, list(plans)
-    # The classes choose the pairs, and measure relations and parities.
-    spared = plan.choice.mu, plan.relations.mu, plan.parities.mu
+    # The classes measure relations and parities, and several of them choose the pairs.
+    choice = _NOTHING if len(having) > 1 else plan.choice
+    spared = _without(plan.choice.mu, choice.mu), plan.relations.mu, plan.parities.mu
     plan = replace(
         plan,
         pairs=Spend(math.hypot(plan.pairs.mu, *spared)),
-        choice=_NOTHING,
+        choice=choice,
         relations=_NOTHING,
         parities=_NOTHING,
         parity_order=0,

@@ -21,6 +21,7 @@ from skdpsynth.measure._shares import (
     RANGES_SHARE,
     REMAINDERS_SHARE,
     RESOLUTIONS_SHARE,
+    UNITS_SHARE,
     VALUES_SHARE,
 )
 from skdpsynth.measure._written import (
@@ -40,7 +41,9 @@ from skdpsynth.privacy import (
     key_threshold,
     noisy_counts,
     noisy_histogram,
+    noisy_unit_counts,
     thresholded_counts,
+    unit_name,
 )
 from skdpsynth.schema import (
     SECONDS_OF,
@@ -594,10 +597,12 @@ def discover(
     layout: TableLayout,
     schema: TableSchema | None,
     accountant: PrivacyAccountant,
+    sizes: Parts | None = None,
 ) -> tuple[Metadata, TableRows]:
     """Release what the schema does not say; with it encode the rows, still private.
 
     Those of a DataFrame are in memory; of a table in parts they are kept in parts.
+    `sizes` says how many rows the units of privacy have, as `limit_rows` gives them.
     """
     parts, cap, target = Parts.of(table), accountant.mu_cap, layout.label_column
     delta = threshold_delta(layout, schema, accountant.delta)
@@ -662,12 +667,34 @@ def discover(
         domains.update(zip(many, found, strict=True))
     known = [domain for domain in domains.values() if domain is not None]
     metadata = Metadata.of(layout, columns, tuple(known), classes, schema)
+    if sizes is not None:
+        mu = cap * math.sqrt(UNITS_SHARE)
+        metadata = measure_units(sizes, metadata, accountant, mu=mu)
     rows = _reading(parts, [*columns, *labels]).map(
         encode_rows, list(columns), known, target, classes.labels
     )
     if isinstance(table, Parts):
         return metadata, RowsInParts(rows.kept())
     return metadata, PrivateRows.joined(rows.each(), len(table))
+
+
+def measure_units(
+    sizes: Parts, metadata: Metadata, accountant: PrivacyAccountant, *, mu: float
+) -> Metadata:
+    """Release how many units have one row, two, and so on, and more than take part."""
+    assert metadata.units is not None
+    most = accountant.rows_per_unit
+    reservation = accountant.reserve_gaussian("rows per unit", mu=mu, sensitivity=1.0)
+    found = noisy_unit_counts(sizes, most + 1, reservation)
+    noise_std = reservation.noise_std / most
+    units = replace(metadata.units, sizes=found, noise_std=noise_std)
+    share, std = units.cut
+    accountant.remark(
+        f"About {100 * share:.0f} % (noise: {max(100 * std, 0.1):.1f} %) of the values"
+        f" of {unit_name(metadata.units.name)} have more than {most} rows, of which"
+        f" {most} took part."
+    )
+    return replace(metadata, units=units)
 
 
 def _reading(parts: Parts, columns: Iterable[ColumnLayout]) -> Parts:
@@ -745,6 +772,7 @@ def discovery_mu_share(
     mu = cap * math.sqrt(REMAINDERS_SHARE)
     share += REMAINDERS_SHARE * affords_remainders(n_cyclic, mu, n_rows)
     values = frequent_from(layout, schema, accountant, n_rows) < math.inf
+    share += UNITS_SHARE * (accountant.rows_per_unit > 1)
     return share + RESOLUTIONS_SHARE * bool(coarse) + VALUES_SHARE * values
 
 

@@ -366,9 +366,12 @@ Table = tuple[tuple["Hashable", ...], tuple[Any, ...], "Floats", float]
 def having_pairs(positions: Iterable[int], classes: Classes) -> list[int]:
     """Give the classes whose tables of pairs are released together too.
 
-    Rows without a label are not among them.
+    Of several classes every row is charged for that, so that rows without a label are
+    in these tables, if they have any of their own.
     """
-    return [c for c in positions if classes.scopes[c] is not UNLABELLED]
+    positions = list(positions)
+    labelled = [c for c in positions if classes.scopes[c] is not UNLABELLED]
+    return positions if len(labelled) > 1 else labelled
 
 
 def scope_of(positions: Sequence[int], classes: Classes) -> Hashable:
@@ -712,18 +715,31 @@ def _with_pairs(
         together = measure_pairs(
             parts, bins, chosen, n_rows, accountant, mu=plan.together.mu, scope=scope
         )
-    pairs = {
-        c: measure_pairs(
-            rows.parts_of_class(classes.codes[c]),
+    pairs = {}
+    for c in every:
+        own, of_class = rows.parts_of_class(classes.codes[c]), chosen
+        if c not in having:  # rows without a label choose for themselves
+            of_class = every_pair(bins)
+            if plans[c].choice.mu:
+                of_class = choose_pairs(
+                    own,
+                    bins,
+                    classes.counts[c] * np.outer(known.shares[c], known.shares[c]),
+                    accountant,
+                    mu=plans[c].choice.mu,
+                    scope=classes.scopes[c],
+                    few=plans[c].few_rows,
+                    target=metadata.measured,
+                )
+        pairs[c] = measure_pairs(
+            own,
             bins,
-            chosen,
+            of_class,
             classes.counts[c],
             accountant,
             mu=plans[c].pairs.mu,
             scope=classes.scopes[c],
         )
-        for c in every
-    }
     return replace(known, pairs=pairs, together=together)
 
 
@@ -745,7 +761,11 @@ def _related(
     bins, classes = known.bins, metadata.classes
     having = having_pairs(known.pairs, classes)
     starts, n_columns = bins.starts, len(bins.sizes)
-    relations = find_relations(known.pairs, known.shares, starts, known.together)
+    shown = having
+    if len(having) < len(known.pairs):  # other pairs are known of other rows
+        shown = [max(known.pairs, key=lambda c: known.pairs[c].n_rows)]
+    pairs = {c: known.pairs[c] for c in shown}
+    relations = find_relations(pairs, known.shares, starts, known.together)
     known = replace(known, relations=relations)
     mu = plans[having[0]].relations.mu
     if not mu:

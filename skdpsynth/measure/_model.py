@@ -184,6 +184,9 @@ class TableModel:
             "levels": [encode_value(category) for category in metadata.classes.labels],
             "missing": [[column.missing for column in row] for row in self.marginals],
         }
+        units = metadata.units
+        if units is not None and units.sizes is not None:
+            document["units"] = {"sizes": units.sizes.tolist(), "std": units.noise_std}
         arrays = {"class_counts": metadata.classes.counts}
         for c, row in enumerate(self.marginals):
             for j, column in enumerate(row):
@@ -216,4 +219,12 @@ class TableModel:
             ]
             for c, row in enumerate(document["missing"])
         ]
-        return cls(Metadata.of(layout, columns, domains, classes, schema), marginals)
+        metadata = Metadata.of(layout, columns, domains, classes, schema)
+        if "units" in document:
+            found = document["units"]
+            if metadata.units is None:
+                raise ValueError("sizes of no units")
+            sizes = np.array(found["sizes"], dtype=np.float64)
+            units = replace(metadata.units, sizes=sizes, noise_std=found["std"])
+            metadata = replace(metadata, units=units)
+        return cls(metadata, marginals)

@@ -13,6 +13,7 @@ RANGES_SHARE = 0.10  # ranges of numbers
 RESOLUTIONS_SHARE = 0.01  # decimals of numbers, tens, and units of times
 REMAINDERS_SHARE = 0.02  # last digits of numbers, days of weeks, minutes of hours
 VALUES_SHARE = 0.04  # frequent values of numbers
+UNITS_SHARE = 0.01  # how many rows persons have, where several of each take part
 
 # Of what is then left to a class that trains, if it starts from something. The rest of
 # the class's budget is for its measurements, and all of it if it cannot train.

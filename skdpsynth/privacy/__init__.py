@@ -23,6 +23,7 @@ from skdpsynth.privacy._aggregators import (
     key_threshold,
     noisy_counts,
     noisy_histogram,
+    noisy_unit_counts,
     noisy_votes,
     thresholded_counts,
 )
@@ -62,6 +63,7 @@ from skdpsynth.privacy._report import (
     ReportEntry,
     claim,
     scope_words,
+    unit_name,
 )
 from skdpsynth.privacy._tables import (
     LENGTH,
@@ -116,6 +118,7 @@ __all__ = [
     "noisy_parities",
     "noisy_second_moments",
     "noisy_triple_tables",
+    "noisy_unit_counts",
     "noisy_votes",
     "of_both",
     "of_rows",
@@ -126,6 +129,7 @@ __all__ = [
     "steps_mu",
     "telling",
     "thresholded_counts",
+    "unit_name",
     "vote_noise_std",
     "votes_mu",
 ]

@@ -427,8 +427,9 @@ class PrivacyAccountant:
         self._mu_squared: dict[Hashable | None, float] = {}
         self._deltas: dict[Hashable | None, float] = {}
         if budget is not None:  # last, so that nothing charged can fail here
-            whose = "" if unit is None else f", per {unit_name(unit)}"
-            budget.charge(epsilon, delta, label=f"fit{whose}")
+            whose = None if unit is None else unit_name(unit)
+            label = "fit" if whose is None else f"fit, per {whose}"
+            budget.charge(epsilon, delta, label=label, unit=whose)
 
     @property
     def mu_cap(self) -> float:

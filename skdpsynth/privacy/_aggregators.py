@@ -303,6 +303,22 @@ def noisy_counts(
     return noisy_histogram(column, [n_bins], reservation)[0]
 
 
+def noisy_unit_counts(
+    codes: NDArray[np.integer] | Parts, n_bins: int, reservation: Reservation
+) -> NDArray[np.float64]:
+    """Count units of privacy by their codes, one of each, whatever rows they have.
+
+    With a reservation of sensitivity at least 1 for a row. A unit of up to k rows is in
+    one bin and adds k to it, which is what k rows of sensitivity 1 may add. The noisy
+    counts, which may be negative, are divided by k again.
+    """
+    require_sensitivity(reservation, 1.0)
+    weight = reservation.rows_per_unit
+    (counts,) = exact_counts(Parts.of(codes).map(np.reshape, (-1, 1)), [n_bins])
+    weighted = np.minimum(counts, LARGEST // weight) * weight
+    return release_gaussian(weighted, reservation) / weight
+
+
 def centred_histogram(
     codes: NDArray[np.integer] | Parts,
     n_cells: Sequence[int],

@@ -40,6 +40,13 @@ _TABLES = {
         "epsilon REAL NOT NULL, delta REAL NOT NULL)"
     ),
 }
+# Beside them, in a budget of units: the column that says whose a row is.
+_UNIT = {
+    "skdpsynth_unit": (
+        "CREATE TABLE skdpsynth_unit "
+        "(id INTEGER PRIMARY KEY CHECK (id = 1), name TEXT NOT NULL)"
+    )
+}
 
 
 class PrivacyBudget:
@@ -70,6 +77,9 @@ class PrivacyBudget:
         What is left of epsilon and delta.
     charges : pandas.DataFrame
         One row per charge: ``charged_at`` (UTC), ``label``, ``epsilon``, ``delta``.
+    unit : str or None
+        Whom it protects: the `privacy_unit` of the first fit that charged it, or None,
+        which is one row. Fits that protect another unit are refused.
 
     Raises
     ------
@@ -86,7 +96,8 @@ class PrivacyBudget:
     object all charge the same budget. A process that cannot open the file gets an
     error, never a fresh budget. Fits compose by the plain sum of epsilon and of
     delta, valid also when later fits are chosen from what earlier ones gave.
-    A fit that fails stays charged.
+    A fit that fails stays charged. All of them protect the same unit, a row or, say, a
+    patient: a sum of both would be no claim about patients.
 
     Examples
     --------
@@ -175,7 +186,20 @@ class PrivacyBudget:
         table = pd.DataFrame(rows, columns=columns)
         return table.astype({"epsilon": "float64", "delta": "float64"})
 
-    def charge(self, epsilon: float, delta: float, *, label: str = "fit") -> None:
+    @property
+    def unit(self) -> str | None:
+        """Whom the charges protect; None is one row."""
+        with self._connection() as connection:
+            return _unit(connection)
+
+    def charge(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        label: str = "fit",
+        unit: str | None = None,
+    ) -> None:
         """Charge a part of the budget, or refuse and charge nothing.
 
         Parameters
@@ -186,11 +210,13 @@ class PrivacyBudget:
             Delta of one fit, in (0, 1).
         label : str, default="fit"
             What it is charged for; kept in the file.
+        unit : str, optional
+            Whom it protects: the column that says whose a row is. None: one row.
 
         Raises
         ------
         BudgetExceededError
-            When less than that is left.
+            When less than that is left, or earlier charges protect another unit.
         PersistenceError
             When the file cannot be opened.
         """
@@ -201,6 +227,16 @@ class PrivacyBudget:
             )
         with self._connection() as connection, _locked(connection):
             spent_epsilon, spent_delta = _sums(connection)
+            known = _unit(connection)
+            if spent_epsilon and known != unit:
+                ours, theirs = (
+                    "one row" if own is None else f"all rows of one {own}"
+                    for own in (known, unit)
+                )
+                raise BudgetExceededError(
+                    f"The charges of this budget protect {ours}, but this fit protects "
+                    f"{theirs}. Expected the same; use another budget for it."
+                )
             for name, asked, spent, total in (
                 ("epsilon", epsilon, spent_epsilon, self.epsilon),
                 ("delta", delta, spent_delta, self.delta),
@@ -211,6 +247,10 @@ class PrivacyBudget:
                         f"of {total:.6g}, but this fit asks for {asked:.6g}. "
                         f"Fit with a smaller {name}, or agree on a larger budget."
                     )
+            if unit is not None and known is None:
+                connection.execute(*_UNIT.values())
+                insert = "INSERT INTO skdpsynth_unit (id, name) VALUES (1, ?)"
+                connection.execute(insert, (unit,))
             now = datetime.now(UTC).isoformat(timespec="seconds")
             connection.execute(
                 "INSERT INTO skdpsynth_charges (charged_at, label, epsilon, delta) "
@@ -295,9 +335,9 @@ def _locked(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 def _tables(connection: sqlite3.Connection) -> dict[str, str]:
     """Give the tables of a whole and clean file: those of a budget, or none at all."""
-    query = "SELECT name, sql FROM sqlite_master LIMIT 3"
+    query = "SELECT name, sql FROM sqlite_master LIMIT 4"
     found = dict(connection.execute(query).fetchall())
-    if found not in ({}, _TABLES):
+    if found not in ({}, _TABLES, _TABLES | _UNIT):
         raise sqlite3.DatabaseError("it holds something else")
     # A page that several others name would be read as often as there are ways to it.
     (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -329,6 +369,16 @@ def _sums(connection: sqlite3.Connection) -> tuple[float, float]:
         return math.fsum(row[2] for row in rows), math.fsum(row[3] for row in rows)
     except OverflowError:
         raise sqlite3.DatabaseError("its charges have no sum") from None
+
+
+def _unit(connection: sqlite3.Connection) -> str | None:
+    """Read whom the charges protect; None is one row."""
+    if not _tables(connection).keys() & _UNIT:
+        return None
+    rows = connection.execute("SELECT name FROM skdpsynth_unit").fetchall()
+    if len(rows) != 1 or not isinstance(rows[0][0], str):
+        raise sqlite3.DatabaseError("it does not say whom it protects")
+    return str(rows[0][0])
 
 
 def _totals(connection: sqlite3.Connection) -> tuple[float, float]:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsynth.sampling._units import in_units
 from skdpsynth.sampling._where import Condition, rows_where
 from skdpsynth.schema import SECONDS_OF, is_date, plain
 from skdpsynth.table import (
@@ -25,13 +26,13 @@ from skdpsynth.utils.containers import converter
 from skdpsynth.utils.sklearn_compat import public_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from skdpsynth.measure import TableModel
     from skdpsynth.sampling._where import DrawRanks
-    from skdpsynth.table import Classes, Metadata
+    from skdpsynth.table import Classes, Metadata, Units
 
 
 def in_random_order(
@@ -101,6 +102,15 @@ class DrawnTable:
         if any(part is not None and len(part) for part in columns):
             self._pieces[start] = [*columns]
 
+    def frame_in_units(self, units: Units, rng: np.random.Generator) -> pd.DataFrame:
+        """Give the table with rows in units, whose names are fresh."""
+        frame, unit = in_units(self.frame(), units, rng)
+        places = [n for n, c in enumerate(self._layout.columns) if c.name == units.name]
+        column = self._layout.columns[places[0]]
+        names = _fresh_identifiers(self._first, int(unit.max()) + 1, column)
+        frame.isetitem(places[0], names.take(unit).set_axis(frame.index))
+        return frame
+
     def frame(self) -> pd.DataFrame:
         """Give the table, once all rows are there."""
         pieces = [self._pieces[start] for start in sorted(self._pieces)]
@@ -165,6 +175,7 @@ class Sampler:
         *,
         sampling_strategy: str | Mapping[Hashable, float] | None = None,
         where: Mapping[Hashable, Any] | None = None,
+        unit: bool = False,
         random_state: int | np.random.RandomState | None = None,
         output: Literal["pandas", "arrow", "polars"] = "pandas",
     ) -> Any:  # noqa: ANN401 - a table of the library asked for
@@ -184,6 +195,12 @@ class Sampler:
             any will do, or, for numbers and times, to a tuple ``(low, high)``, both
             included, where None is an open end. Outside a tuple None is a missing
             value. It sets the class shares, so give no `sampling_strategy`.
+        unit : bool, default=False
+            Draw synthetic units, such as persons, of several rows each, one after the
+            other, with a name of their own in the `privacy_unit` of the schema. How
+            many rows they have was measured (of each unit those that took part);
+            columns in `per_unit` have one value in all rows of a unit. Otherwise rows
+            are independent, each with a name of its own.
         random_state : int, RandomState instance or None, default=None
             None continues the stream of the fitted object, an int repeats.
         output : {"pandas", "arrow", "polars"}, default="pandas"
@@ -192,19 +209,20 @@ class Sampler:
         Returns
         -------
         DataFrame or Table of shape (n_samples, n_columns)
-            Columns, order and dtypes of the training table, in random row order. Of one
-            that came through Arrow, pandas has Arrow's dtypes.
+            Columns, order and dtypes of the training table, in random row order, or
+            that of units. Of one that came through Arrow, pandas has Arrow's dtypes.
 
         Raises
         ------
         MissingDependencyError
             If polars is asked for and not installed.
         ValueError
-            If `n_samples`, `sampling_strategy`, `where` or `output` is out of range, or
-            rows that satisfy `where` are not found.
+            If `n_samples`, `sampling_strategy`, `where` or `output` is out of range,
+            rows that satisfy `where` are not found, or `unit` is asked for without a
+            `privacy_unit`.
         """
         options = (sampling_strategy, where, random_state, output)
-        (table,) = self._tables(n_samples, n_samples, *options)
+        (table,) = self._tables(n_samples, n_samples, *options, unit=unit)
         return table
 
     def sample_batches(
@@ -271,6 +289,8 @@ class Sampler:
         where: Mapping[Hashable, Any] | None,
         random_state: int | np.random.RandomState | None,
         output: str,
+        *,
+        unit: bool = False,
     ) -> Iterator[Any]:
         """Check the arguments, and give a generator of tables."""
         check_is_fitted(self)
@@ -282,6 +302,12 @@ class Sampler:
                 " sampling_strategy is about classes. Leave it out, or ask for rows by"
                 " where."
             )
+        if unit and metadata.units is None:
+            raise ValueError(
+                "Rows in units need a fit that knows of them. Expected a schema with"
+                " privacy_unit. Got none; fit with one, or leave out unit."
+            )
+        units = metadata.units if unit else None
         n_samples = checked_number(n_samples)
         batch_size = checked_number(batch_size, "batch_size")
         wanted: Condition | NDArray[np.int64]
@@ -299,7 +325,10 @@ class Sampler:
         model, drawn = self._model, None
         if isinstance(wanted, Condition):
             drawn = self._within(wanted.spans(model))
-        return self._drawn(n_samples, batch_size, wanted, drawn, model, rng, convert)
+        tables = self._drawn(n_samples, batch_size, wanted, drawn, model, rng)
+        if units is None:
+            return (convert(table.frame()) for table in tables)
+        return (convert(table.frame_in_units(units, rng)) for table in tables)
 
     def _drawn(
         self,
@@ -309,8 +338,7 @@ class Sampler:
         drawn: tuple[DrawRanks, NDArray[np.float64]] | None,
         model: TableModel,
         rng: np.random.Generator,
-        convert: Callable[[pd.DataFrame], Any],
-    ) -> Iterator[Any]:
+    ) -> Iterator[DrawnTable]:
         """Draw tables of rows that satisfy a condition, or of so many of each class."""
         for first in range(0, n_samples, batch_size):
             n_rows = min(batch_size, n_samples - first)
@@ -326,7 +354,7 @@ class Sampler:
                     own = rng.multivariate_hypergeometric(wanted, n_rows)
                 wanted = wanted - own
                 self._fill(table, in_random_order(own, rng), model, rng)
-            yield convert(table.frame())
+            yield table
 
     def _fill(
         self,

@@ -79,7 +79,7 @@ class Ordered(Rule):
     columns: Sequence[Hashable]
 
     def __post_init__(self) -> None:
-        names = _names(self, "columns", self.columns, 2)
+        names = names_of("columns", type(self).__name__, self.columns, 2)
         self._set(columns=names, names=names)
 
     def _check(self, columns: Columns) -> None:
@@ -136,8 +136,8 @@ class SumOf(Rule):
     parts: Sequence[Hashable]
 
     def __post_init__(self) -> None:
-        parts = _names(self, "parts", self.parts, 2)
-        names = _names(self, "columns", [self.total, *parts], 3)
+        parts = names_of("parts", type(self).__name__, self.parts, 2)
+        names = names_of("columns", type(self).__name__, [self.total, *parts], 3)
         self._set(parts=parts, names=names, derived=(self.total,))
 
     def _check(self, columns: Columns) -> None:
@@ -194,7 +194,7 @@ class MissingTogether(Rule):
     columns: Sequence[Hashable]
 
     def __post_init__(self) -> None:
-        names = _names(self, "columns", self.columns, 2)
+        names = names_of("columns", type(self).__name__, self.columns, 2)
         self._set(columns=names, names=names)
 
     def _check(self, columns: Columns) -> None:
@@ -246,7 +246,8 @@ class Determines(Rule):
     table: Mapping[Any, Any]
 
     def __post_init__(self) -> None:
-        names = _names(self, "columns", [self.deciding, self.decided], 2)
+        given = [self.deciding, self.decided]
+        names = names_of("columns", type(self).__name__, given, 2)
         if not isinstance(self.table, Mapping):
             raise InvalidSchemaError(
                 "The 'table' of Determines must be a mapping from a value of the"
@@ -326,9 +327,11 @@ def stated_decimals(column: Continuous) -> int | None:
     return column.decimals if isinstance(column.decimals, int) else None
 
 
-def _names(rule: Rule, field: str, given: object, least: int) -> tuple[Hashable, ...]:
-    """Read distinct names of columns."""
-    what = f"The '{field}' of {type(rule).__name__}"
+def names_of(
+    field: str, owner: str, given: object, least: int = 0
+) -> tuple[Hashable, ...]:
+    """Read distinct names of columns, which a field of a rule or a schema has."""
+    what = f"The '{field}' of {owner}"
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         raise InvalidSchemaError(
             f"{what} must be a list of column names. Got an object of type"

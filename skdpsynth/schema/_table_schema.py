@@ -24,7 +24,13 @@ from skdpsynth.schema._columns import (
     blank_hint,
     plain,
 )
-from skdpsynth.schema._rules import RULES, Rule, categories_of, checked_rules
+from skdpsynth.schema._rules import (
+    RULES,
+    Rule,
+    categories_of,
+    checked_rules,
+    names_of,
+)
 from skdpsynth.schema._tables import (
     blank_code,
     blank_metadata,
@@ -45,7 +51,7 @@ _WIDTH = 160  # of a line; the metadata of a longer column have a line each
 _BLANKS = ("low", "high", "categories", "nullable")
 _LONGEST = 1000  # characters of what a message quotes
 _MAX_TIME = 64  # characters; those of ISO 8601, to the nanosecond, are 29
-_UNIT = ("privacy_unit", "max_rows_per_unit")
+_UNIT = ("privacy_unit", "max_rows_per_unit", "per_unit")
 _LISTS = ("categories", "columns", "parts")  # the name of a column may be a tuple
 
 
@@ -163,8 +169,11 @@ def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a 
     with place("'privacy_unit'"):
         unit = decode_value(data.get("privacy_unit"))
         hash(unit)
+        constant = [decode_value(name) for name in data.get("per_unit") or ()]
+        hash((*constant,))
     others = {"target": target, "n_rows": data.get("n_rows"), "class_counts": counts}
     others |= {"privacy_unit": unit, "max_rows_per_unit": data.get(_UNIT[1])}
+    others["per_unit"] = constant
     return {"columns": columns, **others, "rules": found}
 
 
@@ -306,6 +315,10 @@ class TableSchema:
     max_rows_per_unit : int or None, default=None
         Rows of one unit that take part in a fit at most, chosen at random; positive.
         Rows without a value of `privacy_unit` take no part. Needed with `privacy_unit`.
+    per_unit : sequence of column names, default=()
+        Columns that have one value in all rows of a unit, such as the year of birth of
+        a patient: so have those of a synthetic unit that ``sample(..., unit=True)``
+        draws. A rule is about such columns alone, or about none.
 
     Raises
     ------
@@ -338,6 +351,7 @@ class TableSchema:
     rules: Sequence[Rule] = ()
     privacy_unit: Hashable = None
     max_rows_per_unit: int | None = None
+    per_unit: Sequence[Hashable] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping):
@@ -354,6 +368,8 @@ class TableSchema:
         object.__setattr__(self, "columns", dict(self.columns))
         if self.privacy_unit is not None or self.max_rows_per_unit is not None:
             self._check_unit()
+        per_unit = names_of("per_unit", "TableSchema", self.per_unit)
+        object.__setattr__(self, "per_unit", per_unit)
         if self.n_rows is not None:
             n_rows = plain(self.n_rows)
             if type(n_rows) is not int or n_rows <= 0:
@@ -368,6 +384,23 @@ class TableSchema:
             object.__setattr__(self, "class_counts", self._checked_class_counts())
         rules = checked_rules(self.rules, self.columns, self.target)
         object.__setattr__(self, "rules", rules)
+        self._check_per_unit()
+
+    def _check_per_unit(self) -> None:
+        constant = set(self.per_unit)
+        if constant and (self.privacy_unit is None or self.privacy_unit in constant):
+            raise InvalidSchemaError(
+                "The columns 'per_unit' of TableSchema have one value in all rows of a"
+                f" unit. Expected 'privacy_unit', and other columns than that. Got"
+                f" {self.privacy_unit!r} and {list(self.per_unit)!r}."
+            )
+        for rule in self.rules:
+            if {*rule.names} & constant not in (set(), {*rule.names}):
+                raise InvalidSchemaError(
+                    f"The rule {rule} is about columns of which some have one value in"
+                    " all rows of a unit and others do not, so that synthetic units"
+                    " would break it. Add the others to 'per_unit', or drop the rule."
+                )
 
     def _check_unit(self) -> None:
         unit, most = self.privacy_unit, plain(self.max_rows_per_unit)
@@ -461,6 +494,8 @@ class TableSchema:
             )
             if getattr(self, name) is not None
         ]
+        if self.per_unit:
+            options.append(f"per_unit={list(self.per_unit)!r}")
         if self.rules:
             listed = "".join(f"        {rule!r},\n" for rule in self.rules)
             options.append(f"rules=[\n{listed}    ]")
@@ -581,7 +616,9 @@ class TableSchema:
             return {}
         most = self.max_rows_per_unit
         unit = encode_value(self.privacy_unit)
-        return {"privacy_unit": unit, "max_rows_per_unit": most}
+        constant = [encode_value(name) for name in self.per_unit]
+        found = {"privacy_unit": unit, "max_rows_per_unit": most}
+        return found | ({"per_unit": constant} if constant else {})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TableSchema:

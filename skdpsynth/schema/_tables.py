@@ -261,6 +261,7 @@ def findings(
     rules: Sequence[Rule],
     privacy_unit: Hashable,
     max_rows_per_unit: int | None,
+    per_unit: Sequence[Hashable],
 ) -> pd.DataFrame:
     """List columns, what of them is not as declared, and in how many rows."""
     found: list[tuple[Hashable, str, int]] = []
@@ -271,8 +272,12 @@ def findings(
         else:
             pairs = _in_column(name, series, columns.get(name), counts or {})
         found += [(name, *pair) for pair in pairs]
+        if name in per_unit and privacy_unit in df.columns:
+            rows = _not_constant(series, df[privacy_unit])
+            words = f"not the value that the first row of its {privacy_unit} has"
+            found += [(name, words, rows)] * (rows > 0)
     labels = [] if target is None else [target]
-    for name in dict.fromkeys([*columns, *labels]):
+    for name in dict.fromkeys([*columns, *labels, *per_unit]):
         if name not in df.columns:
             found.append((name, "no such column: fit refuses", len(df)))
     for rule in rules:
@@ -371,6 +376,15 @@ def _in_units(
     ):
         if rows:
             yield words, rows
+
+
+def _not_constant(series: pd.Series, unit: pd.Series) -> int:
+    """Count the rows that differ from the first one of their unit."""
+    known = ~is_missing(unit)
+    of_unit = unit[known].astype(object)
+    codes = pd.Series(pd.factorize(series[known].astype(object))[0])
+    first = codes.groupby(of_unit.to_numpy(), observed=True).transform("first")
+    return int((codes != first).sum())
 
 
 def _in_numbers(

@@ -267,8 +267,13 @@ class InitialMixture:
         scores = bins.normal_scores(prior @ np.array(shares))
         self._heads = Heads(bins.starts, scores, device)
         known, together = list(self._released), []
+        among, doubt = prior, 1.0
+        if joint:
+            among, doubt = as_a_mixture(np.array(measured.shares), counts, stds)
         if measured.together is not None:
-            weights = np.array([prior[c] * (c in measured.pairs) for c in known])
+            weights = np.array([counts[c] * (c in measured.pairs) for c in known])
+            if joint:
+                weights += counts[-1] * among[known]
             weights /= weights.sum()
             own = ReleasedClass(
                 measured.together.n_rows,
@@ -281,7 +286,6 @@ class InitialMixture:
             own.chosen = len(measured.together.pairs) / most_tables(len(bins.sizes))
             together.append(Together(own, weights))
         if joint:  # rows without a label
-            among, doubt = as_a_mixture(np.array(measured.shares), counts, stds)
             place = measured, len(prior), counts[-1], stds[-1]
             together.append(Together(released_class(*place, device, doubt), among))
         fit = Fit(

@@ -42,6 +42,7 @@ from skdpsynth.table._layout import (
 from skdpsynth.table._metadata import (
     Classes,
     Metadata,
+    Units,
     declared_metadata,
     largest_remainder,
     modelled_columns,
@@ -49,7 +50,7 @@ from skdpsynth.table._metadata import (
 )
 from skdpsynth.table._rules import Cells, check_rules
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
-from skdpsynth.table._units import limit_rows
+from skdpsynth.table._units import Limited, limit_rows
 
 __all__ = [
     "MISSING",
@@ -60,6 +61,7 @@ __all__ = [
     "ColumnDomain",
     "ColumnLayout",
     "CsvFile",
+    "Limited",
     "MarginalTransform",
     "Metadata",
     "NumericDomain",
@@ -67,6 +69,7 @@ __all__ = [
     "RowsInParts",
     "TableLayout",
     "TableRows",
+    "Units",
     "agreed_target",
     "check_rules",
     "check_schema",

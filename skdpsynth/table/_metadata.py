@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -129,6 +130,48 @@ def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int
     return counts
 
 
+@dataclass(frozen=True)
+class Units:
+    """What is known of the units of privacy, such as persons, that have rows.
+
+    Parameters
+    ----------
+    name : column name
+        The column that says whose a row is.
+    constant : tuple of column names
+        Columns that have one value in all rows of a unit; declared.
+    sizes : ndarray of shape (k + 1,), optional
+        Noisy numbers of units with 1, 2, ... k rows, and with more; None if one row of
+        each takes part.
+    noise_std : float, default=0.0
+        Their noise.
+    """
+
+    name: Hashable
+    constant: tuple[Hashable, ...] = ()
+    sizes: Floats | None = None
+    noise_std: float = 0.0
+
+    @property
+    def shares(self) -> Floats:
+        """The shares of units of which 1, 2, ... k rows take part."""
+        if self.sizes is None:
+            return np.ones(1)
+        found = np.maximum(self.sizes, 0.0)
+        found[-2] += found[-1]
+        found = found[:-1] if found.any() else np.ones(len(found) - 1)
+        return np.asarray(found / found.sum())
+
+    @property
+    def cut(self) -> tuple[float, float]:
+        """The share of units that have more rows than take part, and its noise."""
+        assert self.sizes is not None
+        total = max(float(self.sizes.sum()), 1.0)
+        share = min(max(float(self.sizes[-1]) / total, 0.0), 1.0)
+        spread = share**2 * len(self.sizes) + 1.0 - 2.0 * share
+        return share, self.noise_std * math.sqrt(max(spread, 0.0)) / total
+
+
 _MAX_NAMES = 8  # of columns in one line
 
 
@@ -150,6 +193,8 @@ class Metadata:
         the ledger charges each class; one class without labels.
     rules : RowRules
         The rules of the schema, made ready for these columns.
+    units : Units, optional
+        Whose the rows are; None where a row is the unit of privacy.
     """
 
     layout: TableLayout
@@ -157,6 +202,7 @@ class Metadata:
     domains: tuple[ColumnDomain, ...]
     classes: Classes
     rules: RowRules = field(default_factory=RowRules)
+    units: Units | None = None
 
     @classmethod
     def of(
@@ -173,7 +219,10 @@ class Metadata:
         if layout.label_column is not None:
             known[layout.target] = CategoryDomain(classes.labels, nullable=False)
         rules = RowRules.of(schema, layout, known)
-        return cls(layout, columns, domains, classes, rules)
+        units = None
+        if schema is not None and schema.privacy_unit is not None:
+            units = Units(schema.privacy_unit, tuple(schema.per_unit))
+        return cls(layout, columns, domains, classes, rules, units)
 
     @property
     def drawn(self) -> dict[Hashable, tuple[ColumnLayout, ColumnDomain]]:
@@ -223,6 +272,7 @@ class Metadata:
         public = {"target": target, "n_rows": n_rows, "class_counts": counts}
         unit, most = declared.privacy_unit, declared.max_rows_per_unit
         public |= {"privacy_unit": unit, "max_rows_per_unit": most}
+        public["per_unit"] = declared.per_unit
         return TableSchema(columns, rules=declared.rules, **public)
 
 
@@ -317,6 +367,8 @@ def declared_metadata(schema: TableSchema | None) -> tuple[str, ...]:
     found.append(_phrase("rules across", in_rules))
     if schema.privacy_unit is not None:
         found.append(f"that {schema.privacy_unit} says whose a row is")
+        same = _phrase("that all rows of one have the same", schema.per_unit)
+        found.append(same)
     if schema.class_counts is not None:
         found.append("the number of rows of every class")
     elif schema.n_rows is not None:

@@ -269,6 +269,12 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
             f"The schema describes columns that the table lacks: {_short_list(absent)}."
             f" The table has {_short_list(columns)}."
         )
+    absent = [name for name in schema.per_unit if name not in columns]
+    if absent:
+        raise InvalidSchemaError(
+            f"The schema names columns per_unit that the table lacks:"
+            f" {_short_list(absent)}. The table has {_short_list(columns)}."
+        )
     for name, described in schema.columns.items():
         column = columns[name]
         check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)

@@ -13,12 +13,12 @@ import hashlib
 import tempfile
 from collections import defaultdict
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from skdpsynth.privacy import LocalParts, changed_parts, secret_generator
+from skdpsynth.privacy import LocalParts, Parts, changed_parts, secret_generator
 from skdpsynth.schema import is_missing, plain
 from skdpsynth.table._layout import factorize
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.privacy import Parts
     from skdpsynth.schema import TableSchema
 
     Words = NDArray[np.uint64]
@@ -39,23 +38,39 @@ _ROW_BITS = 40  # of the place of a row: its number within a part
 _BYTES = 16  # of the digest of a text: two texts have one with probability 2^-128
 
 
-def limit_rows(
-    table: pd.DataFrame | Parts, schema: TableSchema | None
-) -> pd.DataFrame | Parts:
-    """Leave out rows beyond the limit of their unit, and rows of no unit; private.
+class Limited(NamedTuple):
+    """Rows that take part in a fit; private.
+
+    `sizes` has a number of each unit: 0 if it has one row, 1 if it has two, and so on;
+    `max_rows_per_unit` if it has more rows than take part. None where that is one row,
+    or a row is the unit.
+    """
+
+    rows: pd.DataFrame | Parts
+    sizes: Parts | None = None
+
+
+def limit_rows(table: pd.DataFrame | Parts, schema: TableSchema | None) -> Limited:
+    """Leave out rows beyond the limit of their unit, and rows of no unit.
 
     Of a table that is read in parts a bit per row stays in memory; one of Dask has all
     rows of a unit in one part. Without a `privacy_unit` all rows stay.
     """
     if schema is None or schema.privacy_unit is None:
-        return table
+        return Limited(table)
     secret, most = secret_generator().bytes(_BYTES), int(schema.max_rows_per_unit or 0)
     what = schema.privacy_unit, secret
+    rows: pd.DataFrame | Parts
     if isinstance(table, pd.DataFrame):
-        return _kept_alone(table, *what, most)
-    if not isinstance(table, LocalParts):
-        return table.map(_kept_alone, *what, most)
-    return table.thinned(_kept, _masks(table, *what, most))
+        rows = _kept_alone(table, *what, most)
+        sizes = Parts.of(_sizes_alone(table, *what, most))
+    elif isinstance(table, LocalParts):
+        masks, found = _masks(table, *what, most)
+        rows, sizes = table.thinned(_kept, masks), Parts.of(found)
+    else:
+        rows = table.map(_kept_alone, *what, most)
+        sizes = table.map(_sizes_alone, *what, most)
+    return Limited(rows, sizes if most > 1 else None)
 
 
 def with_unit_places(frame: pd.DataFrame, unit: Hashable, place: int) -> pd.DataFrame:
@@ -75,8 +90,15 @@ def _kept_alone(
     keys = _keys(frame, unit, secret)
     places = keys[:, 3].astype(np.int64)
     mask = np.zeros(len(frame), dtype=bool)
-    mask[places[_first(keys, most)]] = True
+    mask[places[_first(keys, most)[0]]] = True
     return frame[mask].reset_index(drop=True)
+
+
+def _sizes_alone(
+    frame: pd.DataFrame, unit: Hashable, secret: bytes, most: int
+) -> NDArray[np.intp]:
+    """Give the sizes of the units of such a table."""
+    return _first(_keys(frame, unit, secret), most)[1]
 
 
 def _kept(number: int, frame: pd.DataFrame, masks: list[NDArray[Any]]) -> pd.DataFrame:
@@ -89,11 +111,11 @@ def _kept(number: int, frame: pd.DataFrame, masks: list[NDArray[Any]]) -> pd.Dat
 
 def _masks(
     parts: Parts, unit: Hashable, secret: bytes, most: int
-) -> list[NDArray[np.uint8]]:
-    """Give a bit per row of each part: whether it takes part."""
+) -> tuple[list[NDArray[np.uint8]], NDArray[np.int32]]:
+    """Give a bit per row of each part, if it takes part, and the sizes of units."""
     files: list[Any] = [tempfile.TemporaryFile() for _ in range(_N_FILES)]  # noqa: SIM115
     try:
-        masks = []
+        masks, sizes = [], []
         for number, keys in enumerate(parts.map(_keys_and_size, unit, secret).each()):
             keys, n_rows = keys
             masks.append(np.zeros(n_rows, dtype=bool))
@@ -106,7 +128,9 @@ def _masks(
         for file in files:
             file.seek(0)
             keys = np.frombuffer(file.read(), dtype=np.uint64).reshape(-1, 4)
-            places = keys[_first(keys, most), 3].astype(np.int64)
+            first, own_sizes = _first(keys, most)
+            sizes.append(own_sizes.astype(np.int32))
+            places = keys[first, 3].astype(np.int64)
             numbers, rows = places >> _ROW_BITS, places & (2**_ROW_BITS - 1)
             order = np.argsort(numbers, kind="stable")
             numbers, rows = numbers[order], rows[order]
@@ -116,7 +140,7 @@ def _masks(
     finally:
         for file in files:
             file.close()
-    return [np.packbits(mask) for mask in masks]
+    return [np.packbits(mask) for mask in masks], np.concatenate(sizes)
 
 
 def _keys_and_size(
@@ -125,8 +149,8 @@ def _keys_and_size(
     return _keys(frame, unit, secret), len(frame)
 
 
-def _first(keys: Words, most: int) -> NDArray[np.intp]:
-    """Give the rows, of `_keys`, that are among the first of their unit.
+def _first(keys: Words, most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Give the rows, of `_keys`, that are among the first of their unit, and sizes.
 
     Equal rows of a unit have one hash; with their number among themselves each has its
     own, so that a row is as likely as any other.
@@ -137,7 +161,10 @@ def _first(keys: Words, most: int) -> NDArray[np.intp]:
     hashes = np.empty(len(keys), dtype=np.uint64)
     hashes[order] = _mixed(keys[order, 2] + _mixed(number + np.uint64(1)))
     order = np.lexsort((hashes, *units))
-    return np.asarray(order[_places_in_runs(keys[order, :2]) < most])
+    places = _places_in_runs(keys[order, :2])
+    last = np.ones(len(places), dtype=bool)
+    last[:-1] = places[1:] == 0
+    return order[places < most], np.minimum(places[last], most)
 
 
 def _places_in_runs(rows: Words) -> NDArray[np.intp]:

@@ -33,6 +33,7 @@ from skdpsynth.measure import _discovery
 from skdpsynth.privacy import PrivacyBudget, _mechanisms
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.table import Limited
 
 pytestmark = pytest.mark.statistical
 
@@ -161,7 +162,7 @@ def test_all_rows_of_a_person_are_a_canary():
     given = {"n_runs": 80, "n_samples": 100, "alpha": 1e-6}
     found = audit_generator(synth, table, person, **given)
     assert not found.violated
-    with mock.patch("skdpsynth.base.limit_rows", lambda table, schema: table):
+    with mock.patch("skdpsynth.base.limit_rows", lambda table, schema: Limited(table)):
         found = audit_generator(synth, table, person, **given)
     assert found.violated
     assert not found.score.endswith("who")

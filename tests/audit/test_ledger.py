@@ -43,7 +43,7 @@ from skdpsynth.synthesizers import (
     _pate_triplegan,
     _pategan,
 )
-from skdpsynth.table import PrivateRows
+from skdpsynth.table import Limited, PrivateRows
 from skdpsynth.training import _dp_sgd
 
 pytestmark = pytest.mark.statistical
@@ -473,7 +473,7 @@ def test_all_rows_of_a_unit_are_a_canary():
     audit = audit_ledger(synth, VISITS, PERSON)
     assert not audit.violated, audit.findings
     assert max(line.shift for line in audit.lines) > 0.4  # of what two rows may
-    with mock.patch("skdpsynth.base.limit_rows", lambda table, schema: table):
+    with mock.patch("skdpsynth.base.limit_rows", lambda table, schema: Limited(table)):
         assert audit_ledger(synth, VISITS, PERSON).violated
 
 

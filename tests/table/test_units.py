@@ -25,11 +25,15 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
     PrivacyBudget,
 )
-from skdpsynth.exceptions import InvalidSchemaError, ReservationError
+from skdpsynth.exceptions import (
+    BudgetExceededError,
+    InvalidSchemaError,
+    ReservationError,
+)
 from skdpsynth.privacy import LocalParts, PrivacyAccountant, key_threshold
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
-from skdpsynth.table import limit_rows, open_table
+from skdpsynth.schema import Categorical, Continuous, Identifier, Ordered, TableSchema
+from skdpsynth.table import Limited, limit_rows, open_table
 
 MOST = 3
 COLUMNS = {"a": Continuous(-5, 5), "b": Continuous(0, 9, integer=True)}
@@ -60,7 +64,7 @@ def taking_part(source, schema, seed=7):
     """Rows that take part, as a frame in memory, of any source."""
     with insecure_randomness(seed):
         table, _ = open_table(source, schema=schema)
-        kept = limit_rows(table, schema)
+        kept = limit_rows(table, schema).rows
     if isinstance(kept, pd.DataFrame):
         return kept
     return pd.concat([part.assign() for part in kept.each()], ignore_index=True)
@@ -120,7 +124,7 @@ def test_equal_rows_are_as_likely_each_as_one_that_differs(most):
     n_units = 20_000
     other = np.tile(np.arange(10) == 4, n_units)
     frame = pd.DataFrame({"who": np.repeat(np.arange(n_units), 10), "other": other})
-    share = limit_rows(frame, schema_of(most))["other"].mean()
+    share = limit_rows(frame, schema_of(most)).rows["other"].mean()
     # Of `most` rows without replacement from ten.
     variance = 0.1 * 0.9 * (10 - most) / 9 / (most * n_units)
     assert abs(share - 0.1) < 5 * math.sqrt(variance)
@@ -210,7 +214,7 @@ def test_equal_looking_cells_of_another_unit_change_no_choice(kind, data, seed):
             }
         )
         with insecure_randomness(seed):
-            found = limit_rows(frame, schema_of(1))
+            found = limit_rows(frame, schema_of(1)).rows
         return found.loc[found["who"] == "own", "a"].tolist()
 
     assert kept(own, others) == kept(own, others[::-1]) == kept(own, [])
@@ -223,7 +227,7 @@ def test_units_are_distinct_where_their_texts_are(kind):
         {"who": pd.Series(ODD[kind] * 3, dtype=DTYPES.get(kind, kind))}
     )
     n_same = 2 if kind == "object" else 0
-    assert len(limit_rows(frame, schema_of(2))) == 2 * (len(ODD[kind]) - n_same)
+    assert len(limit_rows(frame, schema_of(2)).rows) == 2 * (len(ODD[kind]) - n_same)
 
 
 WHOLE = "int64", "float64", "Int64", "UInt64", "Float64"
@@ -239,7 +243,7 @@ def test_a_number_is_the_same_unit_in_every_part(dtype, missing):
     more = [7, 9, 3, None] if missing else [7, 9, 3]
     second = pd.DataFrame({"who": pd.Series(more, dtype=dtype)})
     parts = LocalParts(lambda: iter([first, second]))
-    kept = limit_rows(parts, schema_of(1))
+    kept = limit_rows(parts, schema_of(1)).rows
     assert sum(len(part) for part in kept.each()) == 3
 
 
@@ -253,6 +257,22 @@ def test_no_missing_cell_brings_a_unit_of_dask_into_two_parts(dtype):
     assert len(taking_part(source, schema_of(1, {}))) == 2
 
 
+@pytest.mark.parametrize("block", [16, 2**21])
+def test_every_source_counts_the_rows_of_units(tmp_path, monkeypatch, block):
+    """One row is 0; so many as take part, and more, are the last two."""
+    monkeypatch.setattr("skdpsynth.table._sources._BLOCK_ENTRIES", block)
+    table = table_of([1, 1, 2, 3, 4, 4, 9])
+    table["who"] = table["who"].mask(table["who"] == "p0")
+    schema = schema_of(columns=FULL)
+    for name, source in [("pandas", table), *sources(table, tmp_path)]:
+        opened, _ = open_table(source, schema=schema)
+        sizes = limit_rows(opened, schema).sizes
+        found = sorted(np.concatenate([*sizes.each()]).tolist())
+        assert found == [0, 1, 2, MOST, MOST, MOST], name
+    assert limit_rows(table, schema_of(1)).sizes is None  # nothing to be measured
+    assert limit_rows(table, TableSchema({})).sizes is None
+
+
 def test_a_source_is_asked_for_some_columns_after_the_limit_too():
     """What the rows are is not changed by that."""
     table = table_of([1, 2, 3, 4, 5, 6])
@@ -261,7 +281,7 @@ def test_a_source_is_asked_for_some_columns_after_the_limit_too():
         frame = table if names is None else table[[*names]]
         return (frame.iloc[at : at + 4] for at in range(0, len(frame), 4))
 
-    kept = limit_rows(LocalParts(blocks, narrowed=blocks), schema_of())
+    kept = limit_rows(LocalParts(blocks, narrowed=blocks), schema_of()).rows
     whole, narrow = (pd.concat([*own.each()]) for own in (kept, kept.only(["b"])))
     assert narrow.columns.tolist() == ["b"]
     assert narrow["b"].tolist() == whole["b"].tolist()
@@ -356,7 +376,11 @@ def test_a_unit_moves_each_release_by_what_its_rows_may(kind, schema):
 def test_without_a_limit_for_the_whole_table_a_unit_moves_more(twin):
     table = table_of([*range(1, 7)] * 40, seed=1)
     other = pd.concat([UNIT, table], ignore_index=True)
-    with mock.patch("skdpsynth.base.limit_rows", twin):
+
+    def limited(table, schema):
+        return Limited(twin(table, schema))
+
+    with mock.patch("skdpsynth.base.limit_rows", limited):
         found = moved(
             IndependentSynthesizer(60.0, schema=CASES["declared"]), table, other
         )
@@ -555,6 +579,11 @@ def test_what_is_said_is_said_of_units():
 def test_the_curator_sees_how_many_rows_take_no_part():
     table = table_of([1, 2, 3, 9, 9])
     table["who"] = table["who"].mask(table["who"] == "p1")
+    schema = schema_of(columns=FULL, per_unit=["c"])
+    table.loc[table["who"] == "p3", "c"] = ["s", "t", "t", *"ssssss"]
+    table.loc[table["who"] != "p3", "c"] = "t"
+    found = schema.check(table).set_index("finding")["rows"]
+    assert found.filter(like="first row of its who").tolist() == [2]
     found = schema_of(columns=FULL).check(table)
     found = found[found["column"] == "who"].set_index("finding")["rows"]
     assert found.filter(like="more than 3 rows").tolist() == [12]
@@ -579,3 +608,170 @@ def test_tables_without_any_unit_are_fitted_to_nothing(tmp_path):
         with pytest.warns(match=""):
             synth = MarginalSynthesizer(schema=schema, random_state=0).fit(source)
         assert len(synth.sample(10)) == 10
+
+
+# --- Rows of synthetic units ------------------------------------------------------
+
+
+COUNTS = [1] * 500 + [2] * 250 + [3] * 150 + [7] * 100
+
+
+def fitted(epsilon=math.inf, most=MOST, **options):
+    """A fit to units of whom half have one row, with a constant text and number."""
+    table = table_of(COUNTS, seed=3)
+    of_unit = table["who"].str.removeprefix("p").astype(int)
+    table = table.assign(
+        sex=np.where(of_unit % 3 == 0, "f", "m"), born=1950 + of_unit % 40
+    )
+    table["b"] = (of_unit % 3 == 0) * 5 + table["b"] // 2  # which depends on it
+    known = FULL | {"sex": Categorical(["f", "m"]), "born": Continuous(1950, 1990)}
+    schema = schema_of(most, known, target="y", per_unit=["sex", "born"], **options)
+    return MarginalSynthesizer(epsilon, schema=schema, random_state=0).fit(table), table
+
+
+def test_units_of_rows_are_as_large_as_those_that_were_measured():
+    """Without noise; Pearson's test, 1e-6 by chance."""
+    synth, _ = fitted()
+    drawn = synth.sample(30_000, unit=True)
+    sizes = drawn["who"].value_counts()
+    assert sizes.max() == MOST
+    expected = np.array([0.5, 0.25, 0.25]) * len(sizes)
+    found = np.bincount(sizes, minlength=MOST + 1)[1:]
+    statistic = ((found - expected) ** 2 / expected).sum()
+    assert statistic < chi2.isf(1e-6, MOST - 1)
+    note = " ".join(synth.privacy_report().notes)
+    assert "About 10 %" in note
+    assert "of who have more than 3 rows" in note
+
+
+def test_what_is_constant_in_a_unit_is_so_and_depends_on_the_rest_as_before():
+    synth, table = fitted()
+    drawn = synth.sample(30_000, unit=True)
+    alone = synth.sample(30_000)
+    first = drawn.groupby("who")[["sex", "born"]].transform("first")
+    assert drawn[["sex", "born"]].equals(first)
+    assert drawn["who"].astype(int).is_monotonic_increasing  # unit by unit
+    assert drawn.dtypes.equals(table.dtypes)
+    for rows in (alone, drawn):
+        assert rows.groupby("sex")["b"].mean().round().to_dict() == {"f": 7, "m": 2}
+    # Rows are moved among units, and all but a few values stay.
+    assert abs((drawn["sex"] == "f").mean() - (alone["sex"] == "f").mean()) < 0.02
+    assert abs(drawn["born"].mean() - alone["born"].mean()) < 0.5
+    assert sorted(drawn["b"].value_counts() - alone["b"].value_counts()) != []
+    assert drawn.groupby("who")["a"].nunique().max() > 1  # not constant
+
+
+@pytest.mark.parametrize("dtype", ["object", "int64", "category", "datetime64[us]"])
+def test_units_have_names_of_their_own_of_every_type(dtype):
+    table = table_of(COUNTS, seed=3)
+    who = table["who"].str.removeprefix("p").astype(int)
+    if dtype == "datetime64[us]":
+        who = (pd.Timestamp("2020") + pd.to_timedelta(who, unit="D")).astype(dtype)
+    elif dtype != "int64":
+        who = who.astype(str).astype(dtype)
+    table["who"] = who
+    synth = IndependentSynthesizer(8.0, schema=schema_of(columns=FULL)).fit(table)
+    drawn = synth.sample(100, unit=True, random_state=1)
+    if dtype == "category":
+        assert isinstance(drawn["who"].dtype, pd.CategoricalDtype)
+    else:
+        assert drawn["who"].dtype == table["who"].dtype
+    assert 30 < drawn["who"].nunique() < 100
+    assert drawn.equals(synth.sample(100, unit=True, random_state=1))
+    assert len(synth.sample(1, unit=True)) == 1
+
+
+def test_units_are_drawn_after_a_trip_through_a_file_and_with_conditions(tmp_path):
+    synth, _ = fitted(8.0)
+    synth.save(tmp_path / "model.skdp")
+    again = MarginalSynthesizer.load(tmp_path / "model.skdp")
+    assert again.sample(50, unit=True, random_state=2).equals(
+        synth.sample(50, unit=True, random_state=2)
+    )
+    assert again.schema_.per_unit == ("sex", "born")
+    women = synth.sample(60, unit=True, where={"sex": "f"})
+    assert set(women["sex"]) == {"f"}
+    assert women["who"].nunique() < 60
+    one = MarginalSynthesizer(8.0, schema=schema_of(1)).fit(table_of(COUNTS))
+    assert one.sample(20, unit=True)["who"].is_unique
+    assert "rows per unit" not in [e.name for e in one.privacy_report().entries]
+    rows = IndependentSynthesizer(8.0).fit(table_of(COUNTS)[["a", "b"]])
+    with pytest.raises(ValueError, match="privacy_unit"):
+        rows.sample(5, unit=True)
+
+
+def test_the_noise_of_the_numbers_of_units_is_that_of_one_unit():
+    """A unit is one of them, whatever its rows: not k times the noise."""
+    synth, _ = fitted(8.0)
+    (entry,) = (e for e in synth.privacy_report().entries if e.name == "rows per unit")
+    units = synth._model.metadata.units
+    assert entry.sensitivity == MOST
+    assert units.noise_std == pytest.approx(entry.noise_std / MOST)
+    assert entry.share == pytest.approx(1.0)
+    exact = np.array([500, 250, 150, 100])
+    assert (np.abs(units.sizes - exact) < 6 * units.noise_std).all()
+    assert not (units.sizes == exact).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"per_unit": ["a"], "columns": {}}, "privacy_unit"),
+        ({"per_unit": ["who"]}, "privacy_unit"),
+        ({"per_unit": "a"}, "list of column names"),
+        ({"per_unit": ["a", "a"]}, "none of them twice"),
+        ({"per_unit": ["a"], "rules": [Ordered(["a", "b"])]}, "add the others|Add the"),
+    ],
+)
+def test_what_is_constant_in_a_unit_is_checked(given, words):
+    unit = {} if "columns" in given else {"privacy_unit": "who", "max_rows_per_unit": 2}
+    with pytest.raises(InvalidSchemaError, match=words):
+        TableSchema(**({"columns": COLUMNS} | unit | given))
+
+
+def test_columns_per_unit_are_in_the_table_and_in_files(untouched):
+    schema = schema_of(per_unit=["sex"])
+    with pytest.raises(InvalidSchemaError, match="'sex'"):
+        MarginalSynthesizer(schema=schema, budget=untouched).fit(table_of([1, 2, 3]))
+    assert TableSchema.from_dict(schema.to_dict()) == schema
+    assert "per_unit=['sex']" in repr(schema)
+
+
+# --- Plans and budgets ------------------------------------------------------------
+
+
+def test_a_plan_shows_several_limits_at_once():
+    synth = MarginalSynthesizer(1.0, schema=schema_of(3, FULL, target="y"))
+    plan = synth.plan({1: 4_000, 2: 7_000, 5: 11_000})
+    assert plan.index.get_level_values(0).unique().tolist() == [1, 2, 5]
+    for most, n_rows in {1: 4_000, 5: 11_000}.items():
+        alone = MarginalSynthesizer(1.0, schema=schema_of(most, FULL, target="y"))
+        pd.testing.assert_frame_equal(plan.loc[most], alone.plan(n_rows))
+    for wrong in ({}, {0: 5}, {1: 0}, {"a": 5}):
+        with pytest.raises((ValueError, InvalidSchemaError)):
+            synth.plan(wrong)
+    with pytest.raises(ValueError, match="privacy_unit"):
+        MarginalSynthesizer(schema=TableSchema(FULL)).plan({1: 10})
+
+
+@pytest.mark.usefixtures("short_fits")
+@pytest.mark.parametrize("first", [None, "who"])
+def test_a_budget_protects_rows_or_units_and_not_both(first, tmp_path):
+    table = table_of([1, 2, 3, 9] * 40)
+    schemas = {
+        None: TableSchema(FULL | {"who": Identifier()}),
+        "who": schema_of(columns=FULL),
+        "y": TableSchema(COLUMNS, privacy_unit="y", max_rows_per_unit=1),
+    }
+    path = tmp_path / "b.db"
+    budget = PrivacyBudget(9.0, 1e-4, path)
+    assert budget.unit is None
+    for _ in range(2):  # the limit of rows may be another one
+        fit = IndependentSynthesizer(1.0, schema=schemas[first], budget=budget)
+        fit.fit(table)
+    assert PrivacyBudget.open(path).unit == first
+    for other in {None, "who", "y"} - {first}:
+        fit = IndependentSynthesizer(1.0, schema=schemas[other], budget=budget)
+        with pytest.raises(BudgetExceededError, match="another budget"):
+            fit.fit(table)
+    assert len(budget.charges) == 2
