@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from skdpsynth.measure import combine_measurements
     from skdpsynth.persistence import inspect
     from skdpsynth.privacy import PrivacyBudget
     from skdpsynth.schema import TableSchema
@@ -37,6 +38,7 @@ __all__ = [
     "PrivacyBudget",
     "TableSchema",
     "__version__",
+    "combine_measurements",
     "inspect",
 ]
 
@@ -50,6 +52,7 @@ _LAZY_NAMES = {
     name: "skdpsynth.synthesizers" for name in __all__ if name.endswith("Synthesizer")
 } | {
     "PrivacyBudget": "skdpsynth.privacy",
+    "combine_measurements": "skdpsynth.measure",
     "TableSchema": "skdpsynth.schema",
     "inspect": "skdpsynth.persistence",
 }

@@ -25,6 +25,7 @@ from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import (
     TAIL_SHARE,
     Allocation,
+    Measurements,
     allocate,
     discover,
     discovery_share,
@@ -177,7 +178,12 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
             self._forget()  # the earlier fit
             limited = limit_rows(table, self.schema)
             metadata, rows = discover(
-                limited.rows, layout, self.schema, accountant, limited.sizes
+                limited.rows,
+                layout,
+                self.schema,
+                accountant,
+                limited.sizes,
+                self._known_metadata,
             )
             accountant.limit_scopes(metadata.classes.scopes)
             plans = self._allocate(metadata, accountant)
@@ -198,6 +204,10 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
             error.add_note(cost_of_failure(self.epsilon, self.delta, self.budget))
             raise
         self._model, self._report, self.schema_ = model, report, schema
+        if isinstance(
+            measurements := getattr(self, "measurements_", None), Measurements
+        ):
+            measurements.of_fit(schema, report)
         self._make_ready([seed, 1])
         spent = claim(report.epsilon), claim(report.delta)
         _LOG.info("Fitted, at epsilon %s and delta %s", *spent)
@@ -422,6 +432,11 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
             unit=unit,
             budget=budget,
         )
+
+    @property
+    def _known_metadata(self) -> Metadata | None:
+        """What is known of the columns from another table, so need not be released."""
+        return None
 
     @property
     def _tail_delta(self) -> float:

@@ -351,7 +351,7 @@ def _replace(path: str | os.PathLike[str], data: bytes) -> None:
 
 # --- What is in it ----------------------------------------------------------------
 
-NEVER_SAVED = ("budget", "schema")  # among the parameters
+NEVER_SAVED = ("budget", "design", "schema")  # among the parameters
 _RENAMED = {"PairwiseSynthesizer": "MarginalSynthesizer"}  # classes, by their old names
 _FIELDS = {
     *("format_version", "versions", "synthesizer", "parameters", "schema"),

@@ -14,6 +14,7 @@ from skdpsynth.measure._allocation import (
     Spend,
     Training,
     allocate,
+    allocate_design,
     allocate_measurements,
     and_unlabelled,
     measured_form,
@@ -35,6 +36,7 @@ from skdpsynth.measure._shares import (
     TRIPLE_SHARES,
     UNLABELLED_SHARE,
 )
+from skdpsynth.measure._sites import combine_measurements
 from skdpsynth.measure._tables import (
     PairTables,
     TableBins,
@@ -68,10 +70,12 @@ __all__ = [
     "TableModel",
     "Training",
     "allocate",
+    "allocate_design",
     "allocate_measurements",
     "and_unlabelled",
     "borrowers",
     "choose_bins",
+    "combine_measurements",
     "discover",
     "discovery_share",
     "flat_marginals",

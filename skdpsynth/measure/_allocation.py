@@ -14,6 +14,7 @@ from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.measure._parities import highest_order, parities_noise_std
 from skdpsynth.measure._shares import (
     CHOICE_SHARE,
+    MOMENTS_SHARES,
     PAIRS_SHARE,
     PARITIES_SHARE,
     RELATIONS_SHARE,
@@ -158,6 +159,8 @@ class Allocation:
         Columns of the largest sets whose parities are measured; 0 if none are.
     few_rows : bool
         Whether the pairs are chosen, since even the largest class has few rows.
+    designed : bool
+        Whether the tables are those that were measured of another table.
     borrows : bool
         Whether it takes the dependence of a larger class.
     most_categories : int
@@ -182,6 +185,7 @@ class Allocation:
     n_groups: int = 0
     parity_order: int = 0
     few_rows: bool = False
+    designed: bool = False
     borrows: bool = False
     most_categories: int = 0
     training: Training | None = None
@@ -434,7 +438,7 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
     has less for its marginals. Nothing is gained by more tables without noise.
     """
     having = [plan for plan in plans if plan.pairs.mu]
-    if not having:
+    if not having or having[0].designed:
         return plans
     # Training may leave more to one class than to another.
     pairs = min(plan.pairs.mu for plan in having)
@@ -540,6 +544,72 @@ def and_unlabelled(
     bins = table_bins([*plans, plan], len(metadata.domains))
     plan = _with_tables(plan, metadata.domains, bins)
     return replace(metadata, classes=classes), [*plans, plan]
+
+
+def allocate_design(
+    label: Hashable,
+    n_rows: float,
+    n_columns: int,
+    mu: float,
+    *,
+    pairs: bool,
+    together: bool,
+    n_groups: int,
+    parity_order: int,
+    moments: bool,
+) -> Allocation:
+    """Allocate the measurements of a class that are those of another table.
+
+    Parameters
+    ----------
+    label : hashable
+        The class.
+    n_rows : float
+        Its declared or noisy count.
+    n_columns : int
+        Number of columns.
+    mu : float
+        Gaussian-DP parameter of all its measurements.
+    pairs, together, moments : bool
+        Whether the class has tables of two columns, the classes some together, and the
+        class second moments.
+    n_groups, parity_order : int
+        As in `Allocation`.
+
+    Returns
+    -------
+    Allocation
+        With the shares that a first fit has, but for what it chooses by the rows.
+    """
+    left = mu
+
+    def take(share: float) -> float:
+        nonlocal left
+        found = left * math.sqrt(share) if share else 0.0
+        left = _without(left, found)
+        return found
+
+    of_moments = take(MOMENTS_SHARES[1] * moments)
+    # Of every row, so first, and equal in all classes.
+    of_together = take(PAIRS_SHARE * TOGETHER_SHARES[0] * together)
+    of_parities = take(PARITIES_SHARE * (parity_order > 0))
+    of_triples = take(TRIPLES_SHARE * (n_groups > 0))
+    of_pairs = take(PAIRS_SHARE * pairs)
+    noise_std = grid_noise_std(left, math.sqrt(n_columns))
+    return Allocation(
+        label,
+        n_rows,
+        Spend(left, noise_std),
+        bins_for(n_rows, noise_std, coarse=False),
+        pairs=Spend(of_pairs),
+        triples=Spend(of_triples),
+        parities=Spend(of_parities),
+        moments=Spend(of_moments),
+        together=Spend(of_together),
+        n_groups=n_groups,
+        parity_order=parity_order,
+        designed=True,
+    )
 
 
 def table_bins(

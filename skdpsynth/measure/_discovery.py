@@ -598,11 +598,13 @@ def discover(
     schema: TableSchema | None,
     accountant: PrivacyAccountant,
     sizes: Parts | None = None,
+    known: Metadata | None = None,
 ) -> tuple[Metadata, TableRows]:
     """Release what the schema does not say; with it encode the rows, still private.
 
     Those of a DataFrame are in memory; of a table in parts they are kept in parts.
     `sizes` says how many rows the units of privacy have, as `limit_rows` gives them.
+    Of columns that are `known` from another table nothing is released.
     """
     parts, cap, target = Parts.of(table), accountant.mu_cap, layout.label_column
     delta = threshold_delta(layout, schema, accountant.delta)
@@ -613,9 +615,35 @@ def discover(
         own, target, schema, accountant, mu=mu, threshold_delta=delta
     )
     columns = modelled_columns(layout, schema)
+    n_rows = float(classes.counts.sum())
+    if known is not None:
+        domains = known.domains_of(columns)
+    else:
+        domains = _released_domains(parts, layout, schema, accountant, n_rows)
+    metadata = Metadata.of(layout, columns, domains, classes, schema)
+    if sizes is not None:
+        mu = cap * math.sqrt(UNITS_SHARE)
+        metadata = measure_units(sizes, metadata, accountant, mu=mu)
+    rows = _reading(parts, [*columns, *labels]).map(
+        encode_rows, list(columns), list(domains), target, classes.labels
+    )
+    if isinstance(table, Parts):
+        return metadata, RowsInParts(rows.kept())
+    return metadata, PrivateRows.joined(rows.each(), len(table))
+
+
+def _released_domains(
+    parts: Parts,
+    layout: TableLayout,
+    schema: TableSchema | None,
+    accountant: PrivacyAccountant,
+    n_rows: float,
+) -> tuple[ColumnDomain, ...]:
+    """Release categories, ranges, decimals, last digits and frequent values."""
+    columns, cap = modelled_columns(layout, schema), accountant.mu_cap
+    delta = threshold_delta(layout, schema, accountant.delta)
     domains = {column: declared_domain(column, schema) for column in columns}
     keyed, numeric = undeclared_columns(layout, schema)
-    n_rows = float(classes.counts.sum())
     if keyed:
         own, mu = _reading(parts, keyed), cap * math.sqrt(CATEGORIES_SHARE)
         categories = discover_categories(
@@ -665,17 +693,7 @@ def discover(
             n_rows=n_rows,
         )
         domains.update(zip(many, found, strict=True))
-    known = [domain for domain in domains.values() if domain is not None]
-    metadata = Metadata.of(layout, columns, tuple(known), classes, schema)
-    if sizes is not None:
-        mu = cap * math.sqrt(UNITS_SHARE)
-        metadata = measure_units(sizes, metadata, accountant, mu=mu)
-    rows = _reading(parts, [*columns, *labels]).map(
-        encode_rows, list(columns), known, target, classes.labels
-    )
-    if isinstance(table, Parts):
-        return metadata, RowsInParts(rows.kept())
-    return metadata, PrivateRows.joined(rows.each(), len(table))
+    return tuple(domain for domain in domains.values() if domain is not None)
 
 
 def measure_units(

@@ -503,12 +503,15 @@ def measure_marginals(
     accountant: PrivacyAccountant,
     *,
     mus: Floats,
+    again: tuple[list[dict[int, Floats]], dict[int, Floats]] | None = None,
 ) -> tuple[list[list[Round]], dict[int, Floats]]:
     """Measure the distribution of every column in every class, in two rounds.
 
     `mus` (n_classes,) are for both rounds together. Classes compose in parallel: a row
     is in one class. The result are the rounds of every class, and the edges of the
-    cells of each numeric column, which `estimate` turns into marginals.
+    cells of each numeric column, which `estimate` turns into marginals. `again` are the
+    edges of the last round of each class, and of the cells, of another table: then
+    there is one round, with these.
     """
     continuous = [j for j, domain in enumerate(domains) if is_continuous(domain)]
     numbers = {j: a for j, a in enumerate(domains) if isinstance(a, NumericDomain)}
@@ -540,6 +543,10 @@ def measure_marginals(
         released = centred_histogram(codes, n_cells, line, weight)
         rounds[c].append(Round(columns, edges, released))
 
+    if again is not None:
+        for c, edges in enumerate(again[0]):
+            measure("marginals", c, list(range(len(domains))), edges, float(mus[c]))
+        return rounds, again[1]
     for c, share in enumerate(shares):
         if share == 0:
             continue

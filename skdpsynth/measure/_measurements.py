@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args, over
 
 import numpy as np
 
-from skdpsynth.exceptions import PersistenceError
+from skdpsynth.exceptions import InvalidSchemaError, PersistenceError
 from skdpsynth.measure._allocation import mus_of_relations, table_bins
 from skdpsynth.measure._marginals import (
     estimate,
@@ -66,8 +66,10 @@ if TYPE_CHECKING:
 
     from skdpsynth.measure._allocation import Allocation
     from skdpsynth.measure._marginals import Round
+    from skdpsynth.measure._origin import Origin
     from skdpsynth.measure._tables import ColumnBins, TableBins
-    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
+    from skdpsynth.schema import TableSchema
     from skdpsynth.table import (
         Classes,
         ColumnDomain,
@@ -175,6 +177,40 @@ class Measurements:
 
     def __init__(self, measurements: Iterable[Measurement]) -> None:
         self._source = measurements
+        self._origin: Origin | None = None
+
+    @property
+    def origin(self) -> Origin:
+        """What a fit to all measurements of another fit needs; internal."""
+        if self._origin is None:
+            raise ValueError(
+                "These measurements are not all of one fit. Expected `measurements_` of"
+                " a fitted synthesizer without rows that lack a label, or what"
+                " `Measurements.load` or `combine_measurements` gave of such."
+            )
+        return self._origin
+
+    @property
+    def schema(self) -> TableSchema:
+        """What was declared and measured of the table, but numbers of rows.
+
+        For fits at other sites, so that all measurements can be combined.
+        """
+        return self.origin.schema
+
+    def of_fit(self, schema: TableSchema, report: PrivacyReport) -> Self:
+        """Add what a fit has in the end, so that they can be fitted again; internal."""
+        from skdpsynth.measure._origin import Origin
+
+        source = self._source
+        if isinstance(source, Described) and source.whole:
+            self._origin = Origin.of(source.measured, schema, report)
+        return self
+
+    def of_origin(self, origin: Origin) -> Self:
+        """Add what was read or combined; internal."""
+        self._origin = origin
+        return self
 
     @cached_property
     def _all(self) -> tuple[Measurement, ...]:
@@ -253,7 +289,10 @@ class Measurements:
             for own in self._all
         ]
         bins = [json.loads(text) for text in places]
-        document = {"format": _FORMAT, "bins": bins, "measurements": listed}
+        document: dict[str, Any] = {"format": _FORMAT, "bins": bins}
+        document["measurements"] = listed
+        if self._origin is not None:
+            document["fit"] = self._origin.to_json()
         Path(path).write_text(json.dumps(document), encoding="utf-8")
 
     @classmethod
@@ -276,17 +315,23 @@ class Measurements:
         PersistenceError
             If the file is no such file, or damaged.
         """
+        from skdpsynth.measure._origin import Origin
+
+        document: Any
         try:
             document = parse_json(read_text(path))
             if document["format"] != _FORMAT:
                 raise ValueError("another format")
             bins = [tuple(map(_bin_from_json, own)) for own in document["bins"]]
-            return cls([_from_json(own, bins) for own in document["measurements"]])
-        except DAMAGED as error:
+            found = cls([_from_json(own, bins) for own in document["measurements"]])
+            if "fit" in document:
+                found.of_origin(Origin.from_json(document["fit"]))
+        except (*DAMAGED, InvalidSchemaError) as error:
             raise PersistenceError(
                 f"Expected a file that Measurements.save wrote. Got {Path(path).name!r}"
                 ", which is another or damaged; save it again."
             ) from error
+        return found
 
 
 @dataclass(frozen=True)
@@ -316,6 +361,10 @@ class Measured:
         Parities of sets of four columns and more.
     moments : dict of int to SecondMoments
         Noisy covariances of normal scores.
+    noise_stds : tuple of n_classes float
+        Planned noise of the counts of tables of one column, in rows.
+    edges : dict of int to ndarray
+        Edges of the cells of each numeric column, that the marginals are made of.
     relations : Relations, optional
         Columns that follow another one; None without tables of two columns.
     together : PairTables, optional
@@ -335,28 +384,22 @@ class Measured:
     triples: dict[int, TripleTables]
     parities: dict[int, Parities]
     moments: dict[int, SecondMoments]
+    noise_stds: tuple[float, ...]
+    edges: dict[int, Floats]
     relations: Relations | None = None
     together: PairTables | None = None
     cells: CellTables | None = None
     groups: GroupTables | None = None
 
     @property
+    def counted(self) -> tuple[list[dict[int, Floats]], dict[int, Floats]]:
+        """The edges of tables of one column, by class, and of the cells of numbers."""
+        return [own[-1].edges for own in self.rounds], self.edges
+
+    @property
     def measurements(self) -> Measurements:
         """The same as a list of tables with names."""
-        described = Described(
-            self.model.metadata,
-            self.rounds,
-            self.bins if self.pairs else None,
-            self.pairs,
-            self.triples,
-            self.parities,
-            self.moments,
-            self.relations,
-            self.together,
-            self.cells,
-            self.groups,
-        )
-        return Measurements(described)
+        return Measurements(Described(self))
 
 
 # Columns, bins, values and noise.
@@ -383,41 +426,41 @@ def scope_of(positions: Sequence[int], classes: Classes) -> Hashable:
 class Described:
     """The tables of `Measured`, with names; made when they are asked for."""
 
-    metadata: Metadata
-    rounds: list[list[Round]]
-    bins: TableBins | None  # of tables of two and three columns, if there are any
-    pairs: dict[int, PairTables]
-    triples: dict[int, TripleTables]
-    parities: dict[int, Parities]
-    moments: dict[int, SecondMoments]
-    relations: Relations | None = None
-    together: PairTables | None = None
-    cells: CellTables | None = None
-    groups: GroupTables | None = None
+    measured: Measured
+
+    @property
+    def whole(self) -> bool:
+        """Whether every class has rows with a label."""
+        return UNLABELLED not in self._metadata.classes.scopes
+
+    @property
+    def _metadata(self) -> Metadata:
+        return self.measured.model.metadata
 
     def __iter__(self) -> Iterator[Measurement]:
         """Go through the tables, class by class, then those of several together."""
-        classes = self.metadata.classes
-        for c, size in enumerate(known_sizes(classes, self.rounds).tolist()):
+        classes = self._metadata.classes
+        for c, size in enumerate(known_sizes(classes, self.measured.rounds).tolist()):
             scope = classes.scopes[c]
             label = UNLABELLED.value if scope is UNLABELLED else scope
             for columns, bins, values, std in self._of_class(c, size):
                 yield Measurement(columns, bins, values, float(std), label)
-        having = having_pairs(self.pairs, classes)
+        having = having_pairs(self.measured.pairs, classes)
         scope = scope_of(having, classes) if having else None
         for columns, bins, values, std in self._of_all():
             yield Measurement(columns, bins, values, float(std), scope)
 
     @property
     def _names(self) -> tuple[Hashable, ...]:
-        return tuple(column.name for column in self.metadata.columns)
+        return tuple(column.name for column in self._metadata.columns)
 
     @cached_property
     def _bins_of_columns(self) -> tuple[list[slice], list[tuple[Bin, ...]]]:
         """Where the bins of each column are, and what is in them."""
-        assert self.bins is not None
-        parts = [slice(*ends) for ends in pairwise(self.bins.starts.tolist())]
-        return parts, [*map(_bins_of_codes, self.metadata.domains, self.bins.columns)]
+        parts = [slice(*ends) for ends in pairwise(self.measured.bins.starts.tolist())]
+        return parts, [
+            *map(_bins_of_codes, self._metadata.domains, self.measured.bins.columns)
+        ]
 
     def _of_pairs(self, two: PairTables) -> Iterator[Table]:
         """Give columns, bins, values and noise of tables of two columns."""
@@ -429,13 +472,13 @@ class Described:
     def _of_class(self, c: int, size: float) -> Iterator[Table]:
         """Give columns, bins, values and noise of the tables of one class."""
         classes, domains, names = (
-            self.metadata.classes,
-            self.metadata.domains,
+            self._metadata.classes,
+            self._metadata.domains,
             self._names,
         )
         if noise_std := classes.noise_stds[c]:
             yield (), (), np.array(classes.counts[c]), noise_std
-        for one in self.rounds[c]:
+        for one in self.measured.rounds[c]:
             released = one.released
             if np.isfinite(released.size_std):
                 yield (), (), np.array(released.size), released.size_std
@@ -444,9 +487,9 @@ class Described:
                 std = released.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
                 own = _bins_of_cells(domains[j], one.edges.get(j))
                 yield (names[j],), (own,), counts, std
-        if (two := self.pairs.get(c)) is not None:
+        if (two := self.measured.pairs.get(c)) is not None:
             yield from self._of_pairs(two)
-        if (three := self.triples.get(c)) is not None:
+        if (three := self.measured.triples.get(c)) is not None:
             n, (parts, bins) = three.counts.shape[-1], self._bins_of_columns
             groups = [
                 _bins_of_groups(three.groups[part], own, n)
@@ -455,7 +498,7 @@ class Described:
             for own, values in zip(three.triples.tolist(), three.counts, strict=True):
                 table = tuple(names[j] for j in own), tuple(groups[j] for j in own)
                 yield *table, values.astype(np.float64), three.noise_std
-        if (larger := self.parities.get(c)) is not None:
+        if (larger := self.measured.parities.get(c)) is not None:
             parts, bins = self._bins_of_columns
             upper = [
                 _bins_of_groups(larger.halves[part], own, 2)[1:]
@@ -468,7 +511,7 @@ class Described:
                     tuple(upper[j] for j in columns),
                 )
                 yield *table, np.full((1,) * len(columns), value), larger.noise_std
-        if (moments := self.moments.get(c)) is not None:
+        if (moments := self.measured.moments.get(c)) is not None:
             values = np.full((len(names), len(names)), np.nan)
             above = np.triu_indices(len(names), 1)
             values[above] = values.T[above] = moments.covariances
@@ -476,23 +519,34 @@ class Described:
 
     def _of_all(self) -> Iterator[Table]:
         """Give columns, bins, values and noise of the tables of several classes."""
-        names, domains, relations = self._names, self.metadata.domains, self.relations
-        if self.together is not None:
-            yield from self._of_pairs(self.together)
-        if self.cells is not None:
+        names, domains, relations = (
+            self._names,
+            self._metadata.domains,
+            self.measured.relations,
+        )
+        if self.measured.together is not None:
+            yield from self._of_pairs(self.measured.together)
+        if self.measured.cells is not None:
             assert relations is not None
             assert relations.finer is not None
             columns = relations.finer.bins.columns
-            for own, values in zip(relations.measured, self.cells.counts, strict=True):
+            for own, values in zip(
+                relations.measured, self.measured.cells.counts, strict=True
+            ):
                 pair = own.parent, own.child
                 both = tuple(_bins_of_codes(domains[j], columns[j]) for j in pair)
-                yield tuple(names[j] for j in pair), both, values, self.cells.noise_std
-        if self.groups is not None:
+                yield (
+                    tuple(names[j] for j in pair),
+                    both,
+                    values,
+                    self.measured.cells.noise_std,
+                )
+        if self.measured.groups is not None:
             assert relations is not None
             _, bins = self._bins_of_columns
-            places, std = others(relations, len(names)), self.groups.noise_std
+            places, std = others(relations, len(names)), self.measured.groups.noise_std
             ends = np.linspace(0, 1, N_GROUPS + 1).tolist()
-            for (k, j), values in zip(places, self.groups.counts, strict=True):
+            for (k, j), values in zip(places, self.measured.groups.counts, strict=True):
                 own = relations.measured[k]
                 given = (names[own.parent],)
                 ranked = tuple(Bin("rank", part, given) for part in pairwise(ends))
@@ -595,6 +649,7 @@ def measure(
     metadata: Metadata,
     plans: Sequence[Allocation],
     accountant: PrivacyAccountant,
+    design: Measured | None = None,
 ) -> Measured:
     """Measure every class as planned; classes compose in parallel.
 
@@ -608,6 +663,9 @@ def measure(
         How much of the budget each measurement has.
     accountant : PrivacyAccountant
         The ledger, in which each release is charged.
+    design : Measured, optional
+        Measurements of another table: the same tables in the same bins are measured of
+        this one, and relations are those of the other.
 
     Returns
     -------
@@ -619,13 +677,22 @@ def measure(
     mus = np.array([plan.marginals.mu for plan in plans])
     rounds: list[list[Round]] = [[] for _ in plans]
     marginals = flat_marginals(domains, len(plans))
+    cells: dict[int, Floats] = {}
     if mus.any():  # 1 column
+        again = None if design is None else design.counted
         rounds, cells = measure_marginals(
-            rows, domains, metadata.classes, accountant, mus=mus
+            rows, domains, metadata.classes, accountant, mus=mus, again=again
         )
         marginals = estimate(domains, metadata.classes, rounds, cells)
-    n_bins = table_bins(plans, len(domains), measured=metadata.layout.measured)
-    bins, in_order = choose_bins(domains, marginals, prior, n_bins)
+    if design is None:
+        n_bins = table_bins(plans, len(domains), measured=metadata.layout.measured)
+        bins, in_order = choose_bins(domains, marginals, prior, n_bins)
+    else:
+        bins = design.bins
+        in_order = [
+            [own.in_order_of(other) for own, other in zip(*both, strict=True)]
+            for both in zip(marginals, design.model.marginals, strict=True)
+        ]
     has_pairs = any(plan.pairs.mu for plan in plans)
     model = TableModel(metadata, in_order if has_pairs else marginals)
     ranks = [bins.ranks(own) for own in in_order]
@@ -634,11 +701,18 @@ def measure(
     parities: dict[int, Parities] = {}
     moments: dict[int, SecondMoments] = {}
     sizes = known_sizes(metadata.classes, rounds)
-    found = Measured(model, rounds, bins, ranks, shares, {}, triples, parities, moments)
+    noise_stds = tuple(plan.marginals.noise_std for plan in plans)
+    found = Measured(
+        *(model, rounds, bins, ranks, shares, {}, triples, parities, moments),
+        *(noise_stds, cells),
+    )
     if has_pairs:  # 2 columns
-        found = _with_pairs(rows, metadata, plans, accountant, found)
+        found = _with_pairs(rows, metadata, plans, accountant, found, design)
         # 2 columns again, where one nearly determines the other
-        found = _related(rows, metadata, plans, accountant, found, in_order)
+        if design is None:
+            found = _related(rows, metadata, plans, accountant, found, in_order)
+        else:
+            found = replace(found, relations=design.relations)
     for c, plan in enumerate(plans):
         own, scope = rows.parts_of_class(codes[c]), metadata.classes.scopes[c]
         if plan.triples.mu:  # 3 columns
@@ -647,14 +721,16 @@ def measure(
             triples[c] = measure_triples(
                 own,
                 bins,
-                shares[c],
+                (design or found).shares[c],
                 plan.n_groups,
                 accountant,
                 mu=math.hypot(plan.triples.mu, spare),
                 scope=scope,
             )
         if plan.parities.mu:  # 4 columns and more
-            halved = pooled(shares, prior, having_pairs(found.pairs, metadata.classes))
+            of = design or found
+            having = having_pairs(of.pairs, metadata.classes)
+            halved = pooled(of.shares, of.model.metadata.classes.prior, having)
             parities[c] = measure_parities(
                 own,
                 bins,
@@ -685,6 +761,7 @@ def _with_pairs(
     plans: Sequence[Allocation],
     accountant: PrivacyAccountant,
     known: Measured,
+    design: Measured | None,
 ) -> Measured:
     """Measure tables of two columns in every class that can afford them, and in all."""
     bins, classes = known.bins, metadata.classes
@@ -694,7 +771,9 @@ def _with_pairs(
     parts = rows.parts_of_class(*(classes.codes[c] for c in having))
     n_rows = float(classes.counts[having].sum())
     chosen = every_pair(bins)
-    if plan.choice.mu:
+    if design is not None:
+        chosen = next(iter(design.pairs.values())).pairs
+    elif plan.choice.mu:
         # Columns that are independent in every class are not in all of them together.
         apart = sum(
             classes.counts[c] * np.outer(known.shares[c], known.shares[c])

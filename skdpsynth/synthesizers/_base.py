@@ -239,7 +239,7 @@ class InitialMixture:
         counts = measured.model.metadata.classes.counts
         prior = self.model.metadata.classes.prior
         shares, joint = measured.shares[: len(prior)], len(plans) > len(prior)
-        stds = np.array([plan.marginals.noise_std for plan in plans])
+        stds = np.array(measured.noise_stds)
         self._bins, self._parities = bins, measured.parities
         self._n_rows = {c: own.n_rows for c, own in measured.pairs.items()}
         self._released: dict[int, ReleasedClass] = {}

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.measure import Form, allocate_measurements, measure, measured_form
+from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.measure import (
+    Allocation,
+    Form,
+    Measurements,
+    Spend,
+    allocate_design,
+    allocate_measurements,
+    measure,
+    measured_form,
+)
 from skdpsynth.models import resolve_device
 from skdpsynth.synthesizers._base import GeneratedSynthesizer, fitted
-from skdpsynth.utils.sklearn_compat import Interval
+from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, public_seed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -19,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import Allocation, TableModel
+    from skdpsynth.measure import Measured, TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
     from skdpsynth.schema import TableSchema
     from skdpsynth.table import Metadata, TableRows
@@ -48,6 +58,10 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     order : int, default=3
         Columns of a table at most, from 1 to 3. Tables of three columns are measured
         where a class can afford them, in tables of 3 to 19 columns.
+    design : Measurements, optional
+        `measurements_` of another table, such as that of another hospital: the same
+        tables are measured in the same bins, so that `combine_measurements` can add
+        them up. `schema` is then ``design.schema``, and `order` that of the other fit.
     device : str or torch.device, default="auto"
         Where the generator is fitted; "auto" takes a GPU if there is one.
     random_state : int, RandomState instance or None, default=None
@@ -148,6 +162,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSynthesizer._parameter_constraints,
         "order": [Interval(Integral, 1, 3, closed="both")],
+        "design": [InstanceOf(Measurements), None],
         "device": [str, torch.device],
     }
 
@@ -159,6 +174,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         schema: TableSchema | None = None,
         budget: PrivacyBudget | None = None,
         order: int = 3,
+        design: Measurements | None = None,
         device: str | torch.device = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -169,9 +185,65 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         self.schema = schema
         self.budget = budget
         self.order = order
+        self.design = design
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+
+    @classmethod
+    def from_measurements(
+        cls,
+        measurements: Measurements,
+        *,
+        device: str | torch.device = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> Self:
+        """Fit a generator to measurements: no table is needed, and nothing is spent.
+
+        Parameters
+        ----------
+        measurements : Measurements
+            `measurements_` of a fit, what `Measurements.load` read of it, or what
+            `combine_measurements` made of several.
+        device : str or torch.device, default="auto"
+            As in the constructor.
+        random_state : int, RandomState instance or None, default=None
+            As in the constructor. From the measurements of a fit with the same int the
+            very generator of that fit comes.
+
+        Returns
+        -------
+        MarginalSynthesizer
+            Fitted. Its report has the claim of who made the measurements: that they are
+            private can be seen from no file.
+
+        Raises
+        ------
+        ValueError
+            If these are not all measurements of a fit, as `Measurements.origin` says.
+        """
+        origin = measurements.origin
+        synth = cls(
+            epsilon=origin.report.epsilon_requested,
+            delta=origin.report.delta,
+            target=origin.measured.model.metadata.layout.target,
+            schema=origin.schema,
+            device=device,
+            random_state=random_state,
+        )
+        classes = origin.measured.model.metadata.classes
+        plans = [
+            Allocation(label, n_rows, Spend(), n_bins=1)
+            for label, n_rows in zip(
+                classes.scopes, classes.counts.tolist(), strict=True
+            )
+        ]
+        seed = public_seed(random_state)
+        synth._model = synth._fitted(origin.measured, plans, seed)
+        synth.measurements_, synth._report = measurements, origin.report
+        synth.schema_ = origin.schema
+        synth._make_ready([seed, 1])
+        return synth
 
     def _fit(
         self,
@@ -181,8 +253,14 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        measured = measure(rows, metadata, plans, accountant)
+        measured = measure(rows, metadata, plans, accountant, self._designed)
         self.measurements_ = measured.measurements
+        return self._fitted(measured, plans, seed)
+
+    def _fitted(
+        self, measured: Measured, plans: list[Allocation], seed: int
+    ) -> TableModel:
+        """Fit the generator, set it, and give the marginals."""
         model = fitted(measured, plans, seed=seed, device=resolve_device(self.device))
         model.close([False] * len(plans), [plan.n_rows for plan in plans])
         self.generator_ = model.generator
@@ -197,6 +275,25 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         mu: float,
     ) -> list[Allocation]:
         rows, columns = counts.tolist(), (n_continuous, n_discrete)
+        if (design := self._designed) is not None:
+            return [
+                allocate_design(
+                    label,
+                    n_rows,
+                    sum(columns),
+                    mu,
+                    pairs=c in design.pairs,
+                    together=design.together is not None,
+                    n_groups=design.triples[c].counts.shape[-1]
+                    if c in design.triples
+                    else 0,
+                    parity_order=int(design.parities[c].sets.sum(1).max())
+                    if c in design.parities
+                    else 0,
+                    moments=c in design.moments,
+                )
+                for c, (label, n_rows) in enumerate(zip(labels, rows, strict=True))
+            ]
         form: Form = "marginals"
         if self.order > 1:
             form = measured_form(labels, rows, sum(columns), mu)
@@ -208,5 +305,19 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             for label, n_rows in zip(labels, rows, strict=True)
         ]
 
+    @property
+    def _designed(self) -> Measured | None:
+        """The measurements whose tables are measured again."""
+        return None if self.design is None else self.design.origin.measured
+
+    @property
+    def _known_metadata(self) -> Metadata | None:
+        return None if self._designed is None else self._designed.model.metadata
+
     def _check_parameters(self) -> None:
         resolve_device(self.device)
+        if self.design is not None and self.schema != self.design.schema:
+            raise InvalidSchemaError(
+                "With a design the schema is that of the other table. Expected"
+                " schema=design.schema. Got another one."
+            )

@@ -166,6 +166,15 @@ class NumericDomain:
         """Map positions that part the values to where they lie, without rounding."""
         return self.from_steps(self._unscaled(uniforms))
 
+    def positions(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Undo `edges`, clamped to [0, 1]; 0.5 if the range has no width."""
+        start, end = self._ends()
+        if end <= start:
+            return np.full(values.shape, 0.5)
+        ends = self.low - self._margin, self.high + self._margin
+        steps = np.clip(self.to_steps(values), *ends)
+        return np.clip((self._scale(steps) - start) / (end - start), 0.0, 1.0)
+
     def span(self, low: float, high: float) -> tuple[float, float]:
         """Give the positions between which the values from `low` to `high` lie."""
         start, end = self._ends()
@@ -471,6 +480,16 @@ class MarginalTransform:
         inner = np.minimum(np.cumsum(weights)[:-1], 1.0)  # rounding may pass it
         cumulative = np.concatenate(([0.0], inner, [1.0]))
         return cls(domain, order.astype(np.float64), cumulative, min(missing, 1.0))
+
+    def in_order_of(self, other: MarginalTransform) -> MarginalTransform:
+        """Give the same marginal with categories in the order of another one."""
+        if isinstance(self.domain, NumericDomain) or not len(self.points):
+            return self
+        order = other.points.astype(np.int64)
+        shares = np.maximum(self.level_shares(), 1e-12)
+        return MarginalTransform.of_categories(
+            self.domain, shares, missing=self.missing, order=order
+        )
 
     def cdf(self, uniforms: Floats) -> tuple[Floats, Floats]:
         """Give the probability below, and up to, positions of a numeric column."""

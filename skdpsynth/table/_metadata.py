@@ -31,7 +31,7 @@ from skdpsynth.table._layout import from_wall
 from skdpsynth.table._rules import RowRules
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -230,6 +230,16 @@ class Metadata:
         pairs = [*zip(self.columns, self.domains, strict=True)]
         pairs += [(c, self.rules.domains[c.name]) for c in self.rules.derived]
         return {column.name: (column, domain) for column, domain in pairs}
+
+    def domains_of(self, columns: Sequence[ColumnLayout]) -> tuple[ColumnDomain, ...]:
+        """Give the domains of the columns of another table, which are the same."""
+        known = [(column.name, column.kind) for column in self.columns]
+        if known != [(column.name, column.kind) for column in columns]:
+            raise InvalidSchemaError(
+                "The design is of a table with other columns, or of other kinds."
+                f" Expected {known}; fit a table with the same columns and dtypes."
+            )
+        return self.domains
 
     @property
     def measured(self) -> int | None:
