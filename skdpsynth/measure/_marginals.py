@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+_BEYOND = 16  # cells between the rows of one table and an end of the range
 _BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may differ
 # Rows, in noise deviations of a count, from which a class's shares of a few numbers are
 # drawn to those of all. With fewer rows no difference could be above the noise, and the
@@ -576,6 +577,14 @@ def measure_marginals(
         edges |= {j: cells[j] for j in numbers if j not in continuous}  # a number each
         measure("marginals", c, list(range(len(domains))), edges, mu, weight)
     return rounds, cells
+
+
+def opened(domain: ColumnDomain, cells: Floats) -> Floats:
+    """Add cells up to the ends of a range: another table may have rows there."""
+    assert isinstance(domain, NumericDomain)
+    low = np.linspace(0.0, cells[0], _BEYOND + 1)
+    high = np.linspace(cells[-1], 1.0, _BEYOND + 1)
+    return domain.snap(np.unique(np.concatenate([low, cells, high])))
 
 
 def _coarse_cdfs(

@@ -24,6 +24,7 @@ from skdpsynth.measure._marginals import (
     flat_marginals,
     known_sizes,
     measure_marginals,
+    opened,
 )
 from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._parities import Parities, measure_parities
@@ -393,8 +394,19 @@ class Measured:
 
     @property
     def counted(self) -> tuple[list[dict[int, Floats]], dict[int, Floats]]:
-        """The edges of tables of one column, by class, and of the cells of numbers."""
-        return [own[-1].edges for own in self.rounds], self.edges
+        """The edges of tables of one column, by class, and of the cells of numbers.
+
+        For another table, which may have rows where this one has none.
+        """
+        domains = self.model.metadata.domains
+        edges = [
+            {
+                j: np.concatenate(([0.0], one[1:-1], [1.0]))
+                for j, one in own[-1].edges.items()
+            }
+            for own in self.rounds
+        ]
+        return edges, {j: opened(domains[j], own) for j, own in self.edges.items()}
 
     @property
     def measurements(self) -> Measurements:

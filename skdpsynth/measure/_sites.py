@@ -39,12 +39,11 @@ if TYPE_CHECKING:
     from skdpsynth.measure._measurements import Measurements
     from skdpsynth.measure._tables import ColumnBins
     from skdpsynth.privacy import PrivacyReport
-    from skdpsynth.table import ColumnDomain, Metadata
+    from skdpsynth.table import Metadata
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-_BEYOND = 16  # cells between the rows of the first site and an end of the range
 _REMEDY = (
     "Fit the other sites by MarginalSynthesizer(schema=first.schema, design=first),"
     " where first are the measurements_ of one of them, or declare all of it alike."
@@ -162,8 +161,7 @@ def combined(sites: Sequence[Measured]) -> Measured:
     metadata = replace(base.model.metadata, classes=classes)
     rounds = _sums_of_rounds(base, sites)
     if rounds is not None:
-        cells = {j: _open(metadata.domains[j], own) for j, own in base.edges.items()}
-        again = estimate(list(metadata.domains), classes, rounds, cells)
+        again = estimate(list(metadata.domains), classes, rounds, base.counted[1])
         marginals = [
             [own.in_order_of(other) for own, other in zip(*both, strict=True)]
             for both in zip(again, base.model.marginals, strict=True)
@@ -291,26 +289,13 @@ def _sums_of_rounds(
         for one, other in zip(ours, theirs, strict=True):
             if one.columns != other.columns:
                 return None
-            if not all(np.array_equal(one.edges[j], other.edges[j]) for j in one.edges):
+            inner = [(one.edges[j][1:-1], other.edges[j][1:-1]) for j in one.edges]
+            if not all(np.array_equal(*both) for both in inner):
                 return None
-    found = []
-    for own in zip(*last, strict=True):
-        # The outer bins hold whatever is beyond the rows of the first site.
-        edges = {
-            j: np.concatenate(([0.0], one[1:-1], [1.0]))
-            for j, one in own[0].edges.items()
-        }
-        released = _sum_of_counts([one.released for one in own])
-        found.append([Round(own[0].columns, edges, released)])
-    return found
-
-
-def _open(domain: ColumnDomain, cells: Floats) -> Floats:
-    """Add cells beyond where the first site has rows: another one may have some."""
-    assert isinstance(domain, NumericDomain)
-    low = np.linspace(0.0, cells[0], _BEYOND + 1)
-    high = np.linspace(cells[-1], 1.0, _BEYOND + 1)
-    return domain.snap(np.unique(np.concatenate([low, cells, high])))
+    return [
+        [Round(own[0].columns, edges, _sum_of_counts([one.released for one in own]))]
+        for own, edges in zip(zip(*last, strict=True), base.counted[0], strict=True)
+    ]
 
 
 def _sum_of_counts(own: Sequence[CentredCounts]) -> CentredCounts:
