@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skdpsynth.measure import combine_measurements
+    from skdpsynth.measure import Measurements, combine_measurements
     from skdpsynth.persistence import inspect
     from skdpsynth.privacy import PrivacyBudget
     from skdpsynth.schema import TableSchema
@@ -33,6 +33,7 @@ __all__ = [
     "GPATESynthesizer",
     "IndependentSynthesizer",
     "MarginalSynthesizer",
+    "Measurements",
     "PATEGANSynthesizer",
     "PATETripleGANSynthesizer",
     "PrivacyBudget",
@@ -51,6 +52,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 _LAZY_NAMES = {
     name: "skdpsynth.synthesizers" for name in __all__ if name.endswith("Synthesizer")
 } | {
+    "Measurements": "skdpsynth.measure",
     "PrivacyBudget": "skdpsynth.privacy",
     "combine_measurements": "skdpsynth.measure",
     "TableSchema": "skdpsynth.schema",

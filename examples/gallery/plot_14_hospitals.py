@@ -14,8 +14,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from skdpsynth import MarginalSynthesizer, TableSchema, combine_measurements
-from skdpsynth.measure import Measurements
+from skdpsynth import (
+    MarginalSynthesizer,
+    Measurements,
+    TableSchema,
+    combine_measurements,
+)
 from skdpsynth.metrics import marginal_fidelity
 from skdpsynth.schema import Boolean, Categorical, Continuous
 
