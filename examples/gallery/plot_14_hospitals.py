@@ -92,9 +92,8 @@ tables = {"all rows at once": whole.sample(len(everybody)), "five files": rows}
 for name, file in zip("ABCDE", files, strict=True):
     own = MarginalSynthesizer.from_measurements(Measurements.load(file))
     tables[f"{name} alone"] = own.sample(len(everybody))
-distances = pd.Series(
-    {kind: marginal_fidelity(everybody, own, k=2).mean() for kind, own in tables.items()}
-)
+scores = {name: marginal_fidelity(everybody, own, k=2) for name, own in tables.items()}
+distances = pd.Series({name: own.mean() for name, own in scores.items()})
 distances.round(3)
 
 # %%
