@@ -49,6 +49,7 @@ BAD = {
     "projection_dim": [0],
     "n_bins": [1],
     "order": [0, 4, 2.5, "pairs"],
+    "design": ["site.json", []],
     "threshold": [1.5],
     "device": ["abacus", 0.5],
 }

@@ -169,14 +169,14 @@ def test_nothing_can_be_drawn_after_a_fit(monkeypatch):
     """A reservation that outlives its fit, with a release left, is dead."""
     kept = []
 
-    def buy_and_keep(frame, layout, schema, accountant, sizes):
+    def buy_and_keep(frame, layout, schema, accountant, *others):
         mu = 1e-3 * accountant.mu_cap
         reservation = accountant.reserve_gaussian(
             "kept", mu=mu, sensitivity=1.0, count=2
         )
         noisy_counts(np.zeros(3, dtype=np.int64), 1, reservation)
         kept.append((accountant, reservation))
-        return discover(frame, layout, schema, accountant, sizes)
+        return discover(frame, layout, schema, accountant, *others)
 
     monkeypatch.setattr("skdpsynth.base.discover", buy_and_keep)
     IndependentSynthesizer().fit(table()[["u"]])

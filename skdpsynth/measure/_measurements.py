@@ -166,6 +166,11 @@ class Measurements:
         The tables. They are listed when they are first asked for, since a wide table
         has many.
 
+    See Also
+    --------
+    combine_measurements : Adds up those of several sites.
+    MarginalSynthesizer.from_measurements : Fits a generator to them.
+
     Examples
     --------
     >>> from skdpsynth import MarginalSynthesizer
@@ -200,7 +205,22 @@ class Measurements:
         return self.origin.schema
 
     def of_fit(self, schema: TableSchema, report: PrivacyReport) -> Self:
-        """Add what a fit has in the end, so that they can be fitted again; internal."""
+        """Add what a fit has in the end, so that they can be fitted again.
+
+        For synthesizers; users have no need of it.
+
+        Parameters
+        ----------
+        schema : TableSchema
+            What was declared and measured of the table.
+        report : PrivacyReport
+            The claim of the fit.
+
+        Returns
+        -------
+        Measurements
+            These.
+        """
         from skdpsynth.measure._origin import Origin
 
         source = self._source
@@ -209,7 +229,20 @@ class Measurements:
         return self
 
     def of_origin(self, origin: Origin) -> Self:
-        """Add what was read or combined; internal."""
+        """Add what was read or combined.
+
+        For synthesizers; users have no need of it.
+
+        Parameters
+        ----------
+        origin : Origin
+            What a fit to them needs.
+
+        Returns
+        -------
+        Measurements
+            These.
+        """
         self._origin = origin
         return self
 
