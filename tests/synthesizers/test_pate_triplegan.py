@@ -162,6 +162,22 @@ def test_measurements_of_rows_without_a_label_are_listed_and_saved(tmp_path):
     assert len(fitted.generator_.mixtures) == 2
 
 
+def test_tables_of_several_classes_together_have_rows_without_a_label_too():
+    """Every row is charged for them, so every row is counted."""
+    table = small_table(4000)
+    table["y"] = table["y"].where(table.index % 4 == 0)
+    fitted = clone(MEASURED).set_params(schema=None, target="y").fit(table)
+    shared = [
+        own
+        for own in fitted.measurements_
+        if own.order == 2 and own.class_label is None
+    ]
+    assert len(shared) == 3
+    for own in shared:
+        doubt = 6.5 * own.noise_std * math.sqrt(own.values.size)
+        assert abs(own.values.sum() - len(table)) < doubt < len(table) / 4
+
+
 def test_the_budget_of_rows_without_a_label_is_their_own():
     entries = clone(MEASURED).fit(TABLE).privacy_report()
     own = [e for e in entries.entries if e.scope in ("all rows", UNLABELLED)]
