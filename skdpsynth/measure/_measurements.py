@@ -168,8 +168,8 @@ class Measurements:
 
     See Also
     --------
-    combine_measurements : Adds up those of several sites.
-    MarginalSynthesizer.from_measurements : Fits a generator to them.
+    skdpsynth.combine_measurements : Adds up those of several sites.
+    skdpsynth.MarginalSynthesizer.from_measurements : Fits a generator to them.
 
     Examples
     --------
