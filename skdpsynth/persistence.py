@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import secrets
 import sys
 from abc import abstractmethod
@@ -29,16 +28,13 @@ from skdpsynth.exceptions import (
 )
 from skdpsynth.measure import N_GROUPS, TableModel
 from skdpsynth.privacy import PrivacyReport
-from skdpsynth.schema import TableSchema, decode_value, encode_value, kind_of_dtype
-from skdpsynth.table import CategoryDomain, NumericDomain, check_rules
+from skdpsynth.schema import TableSchema, decode_value, encode_value
 from skdpsynth.utils import DAMAGED, MAX_BYTES, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
-
-    from skdpsynth.table import MarginalTransform
 
     Arrays = Mapping[str, NDArray[Any]]
 
@@ -135,14 +131,16 @@ class Savable(BaseEstimator):
                     f"Expected a {cls.__name__}. Got a {name}; load it by"
                     f" {name}.load(path)."
                 )
-            check_parts(document, arrays)
+            schema_ = TableSchema.from_dict(document["schema_"])
+            model = TableModel.from_state(document["table"], arrays, schema_)
+            size = len(model.metadata.columns), len(model.marginals)
+            check_generator(document["generator"], arrays, *size)
             schema = document["schema"]
             self = cls(
                 **document["parameters"],
                 schema=None if schema is None else TableSchema.from_dict(schema),
             )
-            self.schema_ = TableSchema.from_dict(document["schema_"])
-            self._model = TableModel.from_state(document["table"], arrays, self.schema_)
+            self.schema_, self._model = schema_, model
             self._report = PrivacyReport.from_dict(document["report"])
             self._restore_generator(document["generator"], arrays)
             self._make_ready()
@@ -357,15 +355,11 @@ _FIELDS = {
     *("format_version", "versions", "synthesizer", "parameters", "schema"),
     *("schema_", "report", "table", "generator"),
 }
-_FLAGS = {"bought", "guessed", "integer", "log", "nullable", "ordered", "quantile"}
-_PERIODS, _LEAST_ROOM = (7, 24, 60, 100), 1e-3  # of remainders; a fit leaves more room
 _MAX_NAME = 100
-_MAX_COUNT = 2.0**63  # of rows
 # Scores are within 3 of 0, and training keeps scales below e^5: far beyond, and yet so
 # that no sum or product of them overflows.
 _MAX_SCORE, _MAX_LOG_SCALE = 1e6, 100.0
 _PRINTED = ("accountant", "relation", "software", "unit")  # of a report, as they are
-_ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 _ROUNDING = 1e-3  # of shares that add up to 1, in single precision
 
 
@@ -403,51 +397,13 @@ def check_document(document: Mapping[str, Any]) -> None:
     for words in _PRINTED:
         _require(report[words].isprintable(), "words that move the cursor")
     _require(not set(document["parameters"]) & set(NEVER_SAVED), "what is never saved")
-    _check_zones(document)
     PrivacyReport.from_dict(report)
 
 
-def _check_zones(document: object) -> None:
-    """Refuse a time zone that pandas reads from a file, as it does dateutil//path."""
-    items = [document]
-    while items:
-        item = items.pop()
-        if isinstance(item, list):
-            items += item
-        elif isinstance(item, dict):
-            items += item.values()
-            zone = item.get("zone") if "time" in item else None
-            _require(zone is None or _ZONE.fullmatch(zone), "a strange time zone")
-            _require("dateutil" not in f"{zone}{item.get('dtype')}", "a file's zone")
-
-
-def check_parts(document: Mapping[str, Any], arrays: Arrays) -> None:
+def check_generator(
+    own: Mapping[str, Any], arrays: Arrays, n_columns: int, n_classes: int
+) -> None:
     """Raise a ValueError, TypeError or LookupError where parts do not fit together."""
-    table = document["table"]
-    places = table["columns"]
-    schema = TableSchema.from_dict(document["schema_"])
-    model = TableModel.from_state(table, arrays, schema)
-    check_rules(schema, model.metadata.layout)
-    metadata, counts = model.metadata, model.metadata.classes.counts
-    n_columns = len(metadata.columns)
-    _require(all(type(p) is int and p >= 0 for p in places), "places")
-    _require(len(set(places)) == len(places) == len(metadata.domains), "columns")
-    for layout in metadata.layout.columns:
-        said = (layout.kind, layout.can_be_missing)
-        _require(kind_of_dtype(layout.dtype) == said, "a dtype")
-    n_classes = max(len(metadata.classes.labels), 1)
-    _require(counts.shape == (n_classes,) == (len(model.marginals),), "classes")
-    _require(((counts > 0) & (counts < _MAX_COUNT)).all(), "classes")
-    if metadata.units is not None and metadata.units.sizes is not None:
-        sizes, std = metadata.units.sizes, metadata.units.noise_std
-        _require(sizes.shape == (1 + (schema.max_rows_per_unit or 0),), "units")
-        _require((np.abs(sizes) < _MAX_COUNT).all(), "units")
-        _require(type(std) is float and 0 <= std < _MAX_COUNT, "units")
-    for row in model.marginals:
-        _require(len(row) == n_columns, "marginals")
-        for column in row:
-            _check_marginal(column)
-    own = document["generator"]
     _require(own.get("n_classes", n_classes) == n_classes, "generator")
     checks = {"mixture": _check_mixtures, "factors": _check_factors}
     if own.get("form") in checks:
@@ -531,54 +487,6 @@ def _check_relations(
             _require(table.shape == (n[parent], n[child]), "relations")
             _require(table.dtype == np.float64 and (table >= 0).all(), "relations")
             _require(abs(float(table.sum()) - 1.0) < _ROUNDING, "relations")
-
-
-def _check_marginal(column: MarginalTransform) -> None:
-    points, cumulative = column.points, column.cumulative
-    _require(points.dtype == cumulative.dtype == np.float64, "dtype of a marginal")
-    _require(points.ndim == cumulative.ndim == 1, "shape of a marginal")
-    _require(0 <= column.missing <= 1, "missing values")
-    _require(_rises(cumulative), "a distribution")
-    own = vars(column.domain)
-    flags = [own[name] for name in _FLAGS & set(own)]
-    _require(all(type(flag) is bool for flag in flags), "flags")
-    if isinstance(column.domain, CategoryDomain):
-        _require(len(cumulative) == len(points) + 1, "shape of a marginal")
-        codes = np.arange(len(points))
-        _require(np.array_equal(np.sort(points), codes), "codes")
-        _require(len(points) in (0, len(column.domain.categories)), "codes")
-        return
-    _require(len(points) == len(cumulative) >= 2 and _rises(points), "a marginal")
-    low, high, step = column.domain.low, column.domain.high, column.domain.step
-    numbers = [low, high] if step is None else [low, high, step]
-    _require(all(type(number) in (int, float) for number in numbers), "numbers")
-    decimals = column.domain.decimals
-    _require(type(decimals) is int and -9 <= decimals <= 9, "decimals")
-    _require(decimals == 0 or (column.domain.integer and step is None), "decimals")
-    _require(low <= high and np.isfinite(float(high) - float(low)), "a range")
-    _require(step is None or 0 < float(step) < np.inf, "a unit of time")
-    _check_written(column.domain)
-
-
-def _check_written(domain: NumericDomain) -> None:
-    """Check what a domain says of how its numbers are written."""
-    pairs, room = domain.frequent, domain.remainders
-    _require(all(len(pair) == 2 for pair in pairs), "frequent values")
-    numbers = [*room, *(number for pair in pairs for number in pair)]
-    _require(all(type(number) in (int, float) for number in numbers), "numbers")
-    values, shares = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
-    inside = (values >= domain.low) & (values <= domain.high) & (shares > 0)
-    _require(inside.all() and np.isfinite(shares).all(), "frequent values")
-    _require((np.diff(values) > 0).all(), "frequent values")
-    _require(not domain.integer or (values == np.rint(values)).all(), "frequent values")
-    _require(len(room) in (0, *_PERIODS) and (domain.integer or not room), "room")
-    _require(all(_LEAST_ROOM <= own <= 1 / _LEAST_ROOM for own in room), "room")
-
-
-def _rises(values: NDArray[np.float64]) -> bool:
-    """Whether numbers go up within [0, 1]; rounding may pass 1 by a little."""
-    inside = (values >= 0).all() and (values <= 1 + 1e-9).all()
-    return bool(inside and (np.diff(values) >= 0).all())
 
 
 def _require(fits: object, what: str) -> None:

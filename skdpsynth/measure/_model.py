@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skdpsynth.measure._checks import check_table
 from skdpsynth.schema import decode_value, encode_value
 from skdpsynth.table import (
     CategoryDomain,
@@ -201,7 +202,7 @@ class TableModel:
         arrays: Mapping[str, NDArray[np.float64]],
         schema: TableSchema | None = None,
     ) -> TableModel:
-        """Rebuild what `to_state` split; rules are those of `schema`."""
+        """Rebuild what `to_state` split, and check it; rules are those of `schema`."""
         layout = TableLayout.from_dict(document["layout"])
         domains = tuple(domain_from_dict(domain) for domain in document["axes"])
         categories = tuple(decode_value(category) for category in document["levels"])
@@ -227,4 +228,6 @@ class TableModel:
             sizes = np.array(found["sizes"], dtype=np.float64)
             units = replace(metadata.units, sizes=sizes, noise_std=found["std"])
             metadata = replace(metadata, units=units)
-        return cls(metadata, marginals)
+        model = cls(metadata, marginals)
+        check_table(model, document["columns"], schema)
+        return model

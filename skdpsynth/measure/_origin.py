@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skdpsynth.measure._checks import require
 from skdpsynth.measure._marginals import Round
 from skdpsynth.measure._measurements import Measured
 from skdpsynth.measure._model import TableModel
@@ -110,12 +111,12 @@ class Origin:
         model = replace(model, metadata=replace(model.metadata, classes=classes))
         parts = {name: _decoded(data["parts"][name]) for name in _PARTS}
         bins, rounds = parts.pop("bins"), parts.pop("rounds")
-        _check_bins(bins, model)
+        _check_columns(bins, model.metadata.domains)
         _check_rounds(rounds, parts["edges"], model)
         ranks = [bins.ranks(own) for own in model.marginals]
         shares = [bins.shares(own) for own in ranks]
         stds = tuple(map(_number, data["noise_stds"]))
-        _require(len(stds) == len(classes) and min(stds) >= 0, "noise of other classes")
+        require(len(stds) == len(classes) and min(stds) >= 0, "noise of other classes")
         measured = Measured(
             model, rounds, bins, ranks, shares, noise_stds=stds, **parts
         )
@@ -156,18 +157,13 @@ def _decoded(data: Any) -> Any:  # noqa: ANN401 - JSON
     if "kind" in data:
         parts = {name: _decoded(own) for name, own in data["parts"].items()}
         return _KINDS[data["kind"]](**parts)
-    _require(data["dtype"] in _DTYPES, "an array of another type")
+    require(data["dtype"] in _DTYPES, "an array of another type")
     found = np.frombuffer(base64.b64decode(data["data"]), dtype=data["dtype"])
     return found.reshape(data["shape"]).copy()
 
 
-def _require(fits: object, what: str) -> None:
-    if not fits:
-        raise ValueError(what)
-
-
 def _number(value: Any) -> float:  # noqa: ANN401 - JSON
-    _require(type(value) in (int, float) and math.isfinite(value), "no number")
+    require(type(value) in (int, float) and math.isfinite(value), "no number")
     return float(value)
 
 
@@ -183,148 +179,136 @@ def _is(array: Any, kind: str, shape: tuple[int, ...], least: float = -np.inf) -
 
 
 def _check_columns(own: Any, domains: Any) -> None:  # noqa: ANN401
-    _require(isinstance(own, TableBins) and isinstance(own.columns, list), "bins")
-    _require(len(own.columns) == len(domains), "bins of other columns")
+    require(isinstance(own, TableBins) and isinstance(own.columns, list), "bins")
+    require(len(own.columns) == len(domains), "bins of other columns")
     for column, domain in zip(own.columns, domains, strict=True):
-        _require(isinstance(column, ColumnBins), "bins")
+        require(isinstance(column, ColumnBins), "bins")
         categories = isinstance(domain, CategoryDomain)
         n_codes = domain.n_codes if categories else 3
-        _require(_is(column.of_code, "int64", (n_codes,), -1), "codes of bins")
-        _require(type(column.n_bins) is int and column.n_bins > 0, "bins")
-        _require((column.of_code < column.n_bins).all(), "codes of bins")
+        require(_is(column.of_code, "int64", (n_codes,), -1), "codes of bins")
+        require(type(column.n_bins) is int and column.n_bins > 0, "bins")
+        require((column.of_code < column.n_bins).all(), "codes of bins")
         edges = column.edges
-        _require(_is(edges, "float64", np.shape(edges)) and edges.ndim == 1, "edges")
-        _require((len(edges) == 0) == categories, "edges")
+        require(_is(edges, "float64", np.shape(edges)) and edges.ndim == 1, "edges")
+        require((len(edges) == 0) == categories, "edges")
         if not categories:
-            _require(len(edges) > 1 and (np.diff(edges) > 0).all(), "edges")
-            _require(edges[0] == 0 and edges[-1] == 1, "edges")
-            _require(len(edges) - 1 <= column.n_bins, "edges")
+            require(len(edges) > 1 and (np.diff(edges) > 0).all(), "edges")
+            require(edges[0] == 0 and edges[-1] == 1, "edges")
+            require(len(edges) - 1 <= column.n_bins, "edges")
             of_zero = column.of_code[1] >= 0
-            _require(of_zero == (column.zero is not None), "a zero")
-            _require(not of_zero or (edges == column.zero).any(), "a zero")
-
-
-def _check_bins(bins: Any, model: TableModel) -> None:  # noqa: ANN401
-    domains = model.metadata.domains
-    _check_columns(bins, domains)
-    _require(len(model.marginals) == len(model.metadata.classes), "marginals")
-    for row in model.marginals:
-        _require(len(row) == len(domains), "marginals")
-        for own in row:
-            points, ends = own.points, own.cumulative
-            n = len(points) + isinstance(own.domain, CategoryDomain)
-            _require(_is(points, "float64", np.shape(points), 0), "marginals")
-            _require(_is(ends, "float64", (n,), 0) and ends.max() <= 1, "marginals")
-            _require((np.diff(ends) >= 0).all(), "marginals")
-            if isinstance(own.domain, CategoryDomain):
-                codes = np.sort(points)
-                _require((codes == np.arange(len(codes))).all(), "marginals")
-            else:
-                _require((np.diff(points) >= 0).all(), "marginals")
-            _require(0 <= _number(own.missing) <= 1, "marginals")
+            require(of_zero == (column.zero is not None), "a zero")
+            require(not of_zero or (edges == column.zero).any(), "a zero")
 
 
 def _check_rounds(rounds: Any, cells: Any, model: TableModel) -> None:  # noqa: ANN401
     domains = model.metadata.domains
-    _require(isinstance(cells, dict), "cells")
+    require(isinstance(cells, dict), "cells")
     for j, edges in cells.items():
         fits = type(j) is int and isinstance(domains[j], NumericDomain)
-        _require(fits and _is(edges, "float64", np.shape(edges), 0), "cells")
-        _require(edges.ndim == 1 and len(edges) > 1 and edges[-1] <= 1, "cells")
-        _require((np.diff(edges) > 0).all(), "cells")
-    _require(isinstance(rounds, list) and len(rounds) == len(model.marginals), "rounds")
+        require(fits and _is(edges, "float64", np.shape(edges), 0), "cells")
+        require(edges.ndim == 1 and len(edges) > 1 and edges[-1] <= 1, "cells")
+        require((np.diff(edges) > 0).all(), "cells")
+    require(isinstance(rounds, list) and len(rounds) == len(model.marginals), "rounds")
     for one in chain.from_iterable(rounds):
-        _require(isinstance(one, Round), "rounds")
+        require(isinstance(one, Round), "rounds")
         released, columns = one.released, one.columns
-        _require(isinstance(released, CentredCounts), "rounds")
-        _require(
+        require(isinstance(released, CentredCounts), "rounds")
+        require(
             all(type(j) is int and 0 <= j < len(domains) for j in columns), "rounds"
         )
-        _require(len(released.deviations) == len(columns), "rounds")
+        require(len(released.deviations) == len(columns), "rounds")
         numeric = {j for j in columns if isinstance(domains[j], NumericDomain)}
-        _require(set(one.edges) == numeric, "rounds")
+        require(set(one.edges) == numeric, "rounds")
         for j, own in zip(columns, released.deviations, strict=True):
             domain = domains[j]
             if isinstance(domain, NumericDomain):
                 edges = one.edges[j]
-                _require(_is(edges, "float64", np.shape(edges)), "rounds")
-                _require(edges.ndim == 1 and (np.diff(edges) > 0).all(), "rounds")
+                require(_is(edges, "float64", np.shape(edges)), "rounds")
+                require(edges.ndim == 1 and (np.diff(edges) > 0).all(), "rounds")
                 n_cells = len(edges) - 1 + (domain.zero is not None)
             else:
                 n_cells = len(domain.categories)
-            _require(_is(own, "float64", (n_cells + domain.nullable,)), "rounds")
+            require(_is(own, "float64", (n_cells + domain.nullable,)), "rounds")
         for own in (released.apart, released.apart_stds):
-            _require(_is(own, "float64", (len(columns),)), "rounds")
-        _require(_number(released.noise_std) >= 0, "rounds")
-        _require(released.size_std >= 0 and math.isfinite(released.size), "rounds")
+            require(_is(own, "float64", (len(columns),)), "rounds")
+        require(_number(released.noise_std) >= 0, "rounds")
+        require(released.size_std >= 0 and math.isfinite(released.size), "rounds")
 
 
 def _check_parts(own: Measured, n_classes: int) -> None:
     n_columns, size = len(own.bins.columns), int(own.bins.starts[-1])
     for name in ("pairs", "triples", "parities", "moments"):
         for c in getattr(own, name):
-            _require(type(c) is int and 0 <= c < n_classes, "another class")
+            require(type(c) is int and 0 <= c < n_classes, "another class")
     tables: list[Any] = [*own.pairs.values()]
     for two in tables if own.together is None else [*tables, own.together]:
-        _require(isinstance(two, PairTables), "pairs")
-        _require(_is(two.counts, "float32", (size, size)), "pairs")
-        _require(_is(two.measured, "bool", (size, size)), "pairs")
+        require(isinstance(two, PairTables), "pairs")
+        require(_is(two.counts, "float32", (size, size)), "pairs")
+        require(_is(two.measured, "bool", (size, size)), "pairs")
         _check_sets(two.pairs, 2, n_columns)
-        _require(_number(two.noise_std) >= 0 < _number(two.n_rows), "pairs")
+        require(_number(two.noise_std) >= 0 < _number(two.n_rows), "pairs")
     for three in own.triples.values():
         _check_sets(three.triples, 3, n_columns)
         n = np.shape(three.counts)[-1]
-        _require(_is(three.counts, "float32", (len(three.triples), n, n, n)), "triples")
-        _require(_is(three.groups, "int64", (size,), 0), "triples")
-        _require((three.groups < n).all() and _number(three.noise_std) >= 0, "triples")
+        require(_is(three.counts, "float32", (len(three.triples), n, n, n)), "triples")
+        require(_is(three.groups, "int64", (size,), 0), "triples")
+        require((three.groups < n).all() and _number(three.noise_std) >= 0, "triples")
     for many in own.parities.values():
-        _require(_is(many.halves, "int64", (size,), 0), "parities")
-        _require(_is(many.sets, "bool", (len(many.sums), n_columns)), "parities")
-        _require(_is(many.sums, "float64", (len(many.sums),)), "parities")
-        _require((many.halves <= 1).all() and _number(many.noise_std) >= 0, "parities")
+        require(_is(many.halves, "int64", (size,), 0), "parities")
+        require(_is(many.sets, "bool", (len(many.sums), n_columns)), "parities")
+        require(_is(many.sums, "float64", (len(many.sums),)), "parities")
+        require((many.halves <= 1).all() and _number(many.noise_std) >= 0, "parities")
     n_pairs = n_columns * (n_columns - 1) // 2
     for moments in own.moments.values():
-        _require(_is(moments.covariances, "float64", (n_pairs,)), "moments")
-        _require(_number(moments.noise_std) >= 0, "moments")
-    _require((own.relations is None) or own.pairs, "relations of no tables")
+        require(_is(moments.covariances, "float64", (n_pairs,)), "moments")
+        require(_number(moments.noise_std) >= 0, "moments")
+    require((own.relations is None) or own.pairs, "relations of no tables")
     if own.relations is not None:
         _check_relations(own, n_columns)
 
 
 def _check_sets(sets: Any, n: int, n_columns: int) -> None:  # noqa: ANN401
-    _require(_is(sets, "int64", (len(sets), n), 0), "sets of columns")
-    _require(len(sets) and (sets < n_columns).all(), "sets of columns")
-    _require((np.diff(sets, axis=1) > 0).all(), "sets of columns")
+    require(_is(sets, "int64", (len(sets), n), 0), "sets of columns")
+    require(len(sets) and (sets < n_columns).all(), "sets of columns")
+    require((np.diff(sets, axis=1) > 0).all(), "sets of columns")
 
 
 def _check_relations(own: Measured, n_columns: int) -> None:
     relations, sizes = own.relations, own.bins.sizes
-    _require(isinstance(relations, Relations), "relations")
+    require(isinstance(relations, Relations), "relations")
     assert relations is not None
-    _require(_number(relations.std) >= 0, "relations")
-    _require(_is(relations.information, "float64", (n_columns,) * 2), "relations")
+    require(_number(relations.std) >= 0, "relations")
+    require(_is(relations.information, "float64", (n_columns,) * 2), "relations")
     cells = sizes
     if relations.finer is not None:
         finer = relations.finer
-        _require(isinstance(finer, FinerBins), "finer bins")
+        require(isinstance(finer, FinerBins), "finer bins")
         _check_columns(finer.bins, own.model.metadata.domains)
         cells = finer.bins.sizes
-        _require(len(finer.within) == n_columns, "finer bins")
+        require(len(finer.within) == n_columns, "finer bins")
         for within, n_cells, n_bins in zip(finer.within, cells, sizes, strict=True):
-            _require(_is(within, "int64", (n_cells,), 0), "finer bins")
-            _require((np.diff(within) >= 0).all() and within[-1] < n_bins, "finer bins")
+            require(_is(within, "int64", (n_cells,), 0), "finer bins")
+            require((np.diff(within) >= 0).all(), "finer bins")
+            require(np.array_equal(np.unique(within), np.arange(n_bins)), "finer bins")
     for one in relations.each:
-        _require(isinstance(one, Relation), "relations")
+        require(isinstance(one, Relation), "relations")
         pair = one.parent, one.child
-        _require(all(type(j) is int and 0 <= j < n_columns for j in pair), "relations")
+        require(all(type(j) is int and 0 <= j < n_columns for j in pair), "relations")
         shape = sizes[one.parent], sizes[one.child]
-        _require(_is(one.shares, "float64", shape, 0) and one.shares.any(), "relations")
+        require(one.parent != one.child, "relations")
+        _check_shares(one.shares, shape)
         if one.cells is not None:
-            shape = cells[one.parent], cells[one.child]
-            _require(_is(one.cells, "float64", shape, 0), "relations")
-            _require(one.cells.any() and relations.finer is not None, "relations")
+            require(relations.finer is not None, "relations")
+            _check_shares(one.cells, (cells[one.parent], cells[one.child]))
+        require((one.second is None) == (one.lift is None), "relations")
         if one.second is not None:
-            _require(type(one.second) is int, "relations")
-            _require(0 <= one.second < n_columns and one.cells is not None, "relations")
+            require(type(one.second) is int and one.second not in pair, "relations")
+            require(0 <= one.second < n_columns and one.cells is not None, "relations")
             shape = N_GROUPS, sizes[one.second]
-            _require(_is(one.lift, "float64", shape, 0), "relations")
+            require(_is(one.lift, "float64", shape, 0), "relations")
+            require((one.lift > 0).all(), "relations")
+
+
+def _check_shares(shares: Any, shape: tuple[int, ...]) -> None:  # noqa: ANN401
+    require(_is(shares, "float64", shape, 0), "relations")
+    require(abs(float(shares.sum()) - 1.0) < 1e-3, "relations")  # written as they are

@@ -309,7 +309,26 @@ DAMAGE = {
     "no bins": lambda fit: fit["parts"]["bins"]["parts"]["columns"].clear(),
     "a report of nothing": lambda fit: fit.update(report={}),
     "columns of none": lambda fit: fit["table"].update(columns=[9, 9]),
+    "a column twice": lambda fit: fit["table"].update(columns=[0, 1, 2, 2]),
+    "a dtype of other values": lambda fit: first_column(fit).update(
+        dtype={"numpy": "<M8[ns]"}
+    ),
+    "a zone in a file": lambda fit: first_column(fit).update(
+        kind="datetime",
+        can_be_missing=True,
+        dtype={"pandas": "datetime64[ns, dateutil//etc/localtime]"},
+    ),
+    "decimals of a text": lambda fit: fit["table"]["axes"][0].update(decimals="2"),
+    "a flag that is none": lambda fit: fit["table"]["axes"][0].update(released=[]),
+    "more missing than all": lambda fit: fit["table"]["missing"][0].__setitem__(0, 2.0),
+    "rules of no columns": lambda fit: fit["schema"].update(
+        rules=[{"rule": "Ordered", "columns": ["age", "nobody"]}]
+    ),
 }
+
+
+def first_column(fit):
+    return fit["table"]["layout"]["columns"][0]
 
 
 def first_array(fit):

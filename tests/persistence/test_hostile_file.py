@@ -337,14 +337,31 @@ def with_value(document, place, value):
         (("report", "epsilon"), -1.0),
         (("report", "mu"), 1e200),
         (("report", "entries"), [1]),
-        (("table", "layout", "columns", 0, "dtype"), {"pandas": "dateutil//x"}),
-        (("schema", "columns", 1, 1, "low", "zone"), "dateutil//etc/localtime"),
-        (("schema", "columns", 1, 1, "low", "zone"), "tzlocal()"),
     ],
 )
 def test_headers_that_lie(saved, refused, place, value, files):
     document = with_value(files.facts_of(saved[1]), place, value)
     refused(files.with_parts(saved[1], document))
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("schema", "columns", 1, 1, "low", "zone"), "dateutil//etc/localtime"),
+        (("schema", "columns", 1, 1, "low", "zone"), "tzlocal()"),
+        *(
+            (("table", "layout", "columns", 1, "dtype"), dtype)
+            for dtype in (
+                {"pandas": "dateutil//x"},
+                {"pandas": "datetime64[ns, dateutil//etc/localtime]"},
+                {"arrow": "timestamp[ns, tz=dateutil//etc/localtime]"},
+            )
+        ),
+    ],
+)
+def test_zones_that_pandas_would_read_from_a_file(saved, refused, place, value, files):
+    document = with_value(files.facts_of(saved[1]), place, value)
+    refused(files.with_parts(saved[1], document), by_inspect=False)
 
 
 @pytest.mark.parametrize(
