@@ -70,6 +70,7 @@ def require(fits: object, what: str) -> None:
 
 def _check_classes(classes: Classes, n_marginals: int) -> None:
     counts, n_classes = classes.counts, max(len(classes.labels), 1)
+    hash(classes.labels)
     require(counts.dtype == np.float64, "classes")
     require(counts.shape == (n_classes,) == (n_marginals,), "classes")
     require(((counts > 0) & (counts < _MAX_COUNT)).all(), "classes")
@@ -86,6 +87,7 @@ def _check_marginal(column: MarginalTransform) -> None:
     flags = [own[name] for name in _FLAGS & set(own)]
     require(all(type(flag) is bool for flag in flags), "flags")
     if isinstance(column.domain, CategoryDomain):
+        hash(column.domain.categories)
         require(len(cumulative) == len(points) + 1, "shape of a marginal")
         codes = np.arange(len(points))
         require(np.array_equal(np.sort(points), codes), "codes")

@@ -46,6 +46,7 @@ _KINDS: dict[str, Any] = {
     )
 }
 _DTYPES = {np.dtype(name).str for name in ("float64", "float32", "int64", "bool")}
+_LEAST_LIFT = 1e-300  # its logarithm is finite
 _PARTS = (
     "rounds",
     "edges",
@@ -305,8 +306,7 @@ def _check_relations(own: Measured, n_columns: int) -> None:
             require(type(one.second) is int and one.second not in pair, "relations")
             require(0 <= one.second < n_columns and one.cells is not None, "relations")
             shape = N_GROUPS, sizes[one.second]
-            require(_is(one.lift, "float64", shape, 0), "relations")
-            require((one.lift > 0).all(), "relations")
+            require(_is(one.lift, "float64", shape, _LEAST_LIFT), "relations")
 
 
 def _check_shares(shares: Any, shape: tuple[int, ...]) -> None:  # noqa: ANN401
