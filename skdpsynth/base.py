@@ -52,6 +52,7 @@ from skdpsynth.table import (
     is_source,
     labels_like,
     limit_rows,
+    modelled_columns,
     open_table,
 )
 from skdpsynth.utils.sklearn_compat import (
@@ -164,6 +165,9 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         """
         self._check_parameters()
         table, layout = open_table(X, y, target=self.target, schema=self.schema)
+        known = None
+        if self._known is not None:
+            known = self._known.domains_of(modelled_columns(layout, self.schema))
         seed = public_seed(self.random_state)
         accountant = self._accountant(layout, self.schema, self.epsilon, self.budget)
         _LOG.info(
@@ -183,7 +187,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
                 self.schema,
                 accountant,
                 limited.sizes,
-                self._known_metadata,
+                known,
             )
             accountant.limit_scopes(metadata.classes.scopes)
             plans = self._allocate(metadata, accountant)
@@ -352,6 +356,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         labels = () if metadata is None else metadata.classes.labels
         layout = guessed_layout(dtypes, given, target, last)
         guess = guess_table(layout, given, n_rows, class_counts, labels)
+        guess = replace(guess, known=self._known is not None)
 
         def accountant_of(epsilon: float) -> PrivacyAccountant:
             return self._accountant(guess.layout, given, epsilon)
@@ -434,7 +439,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         )
 
     @property
-    def _known_metadata(self) -> Metadata | None:
+    def _known(self) -> Metadata | None:
         """What is known of the columns from another table, so need not be released."""
         return None
 

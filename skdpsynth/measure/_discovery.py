@@ -598,13 +598,13 @@ def discover(
     schema: TableSchema | None,
     accountant: PrivacyAccountant,
     sizes: Parts | None = None,
-    known: Metadata | None = None,
+    known: tuple[ColumnDomain, ...] | None = None,
 ) -> tuple[Metadata, TableRows]:
     """Release what the schema does not say; with it encode the rows, still private.
 
     Those of a DataFrame are in memory; of a table in parts they are kept in parts.
     `sizes` says how many rows the units of privacy have, as `limit_rows` gives them.
-    Of columns that are `known` from another table nothing is released.
+    Of columns whose domains are `known` from another table nothing is released.
     """
     parts, cap, target = Parts.of(table), accountant.mu_cap, layout.label_column
     delta = threshold_delta(layout, schema, accountant.delta)
@@ -616,9 +616,8 @@ def discover(
     )
     columns = modelled_columns(layout, schema)
     n_rows = float(classes.counts.sum())
-    if known is not None:
-        domains = known.domains_of(columns)
-    else:
+    domains = known
+    if domains is None:
         domains = _released_domains(parts, layout, schema, accountant, n_rows)
     metadata = Metadata.of(layout, columns, domains, classes, schema)
     if sizes is not None:
@@ -778,19 +777,26 @@ def discovery_mu_share(
     schema: TableSchema | None,
     accountant: PrivacyAccountant,
     n_rows: float,
+    *,
+    known: bool = False,
 ) -> float:
-    """Give the share of the budget (in mu^2) that `discover` will spend."""
+    """Give the share of the budget (in mu^2) that `discover` will spend.
+
+    `known` tells whether the domains of the columns are those of another table.
+    """
+    share = CLASS_SHARE * class_share(layout.label_column, schema)
+    share += UNITS_SHARE * (accountant.rows_per_unit > 1)
+    if known:
+        return share
     keyed, numeric = undeclared_columns(layout, schema)
     cap = accountant.mu_cap
     mu = cap * math.sqrt(RESOLUTIONS_SHARE)
     coarse, _ = _of_unknown_resolution(layout, schema, n_rows, mu)
-    share = CLASS_SHARE * class_share(layout.label_column, schema)
     share += CATEGORIES_SHARE * bool(keyed) + RANGES_SHARE * bool(numeric)
     n_cyclic, _ = _n_as_written(layout, schema)
     mu = cap * math.sqrt(REMAINDERS_SHARE)
     share += REMAINDERS_SHARE * affords_remainders(n_cyclic, mu, n_rows)
     values = frequent_from(layout, schema, accountant, n_rows) < math.inf
-    share += UNITS_SHARE * (accountant.rows_per_unit > 1)
     return share + RESOLUTIONS_SHARE * bool(coarse) + VALUES_SHARE * values
 
 

@@ -142,7 +142,8 @@ class Measurement:
         it, which completes the counts of one column, is with that number.
     class_label : hashable, default=None
         The class whose rows were measured; None for all rows, or those of all classes
-        with tables of two columns; "rows without a label" for these.
+        with tables of two columns, and of rows without a label if these have some;
+        "rows without a label" for these alone.
     """
 
     columns: tuple[Hashable, ...]
@@ -426,11 +427,14 @@ class Measured:
     groups: GroupTables | None = None
 
     @property
-    def counted(self) -> tuple[list[dict[int, Floats]], dict[int, Floats]]:
+    def counted(self) -> tuple[list[dict[int, Floats]], dict[int, Floats]] | None:
         """The edges of tables of one column, by class, and of the cells of numbers.
 
-        For another table, which may have rows where this one has none.
+        For another table, which may have rows where this one has none. None where no
+        such tables are at hand: combined ones of sites without common bins.
         """
+        if not all(self.rounds):
+            return None
         domains = self.model.metadata.domains
         edges = [
             {

@@ -73,6 +73,7 @@ class Guess:
     schema: TableSchema | None
     labels: tuple[Hashable, ...]
     counts: np.ndarray  # rows of each class
+    known: bool = False  # domains of the columns are those of another table
 
 
 def guessed_layout(
@@ -380,7 +381,7 @@ def _allocated(
     columns = modelled_columns(layout, schema)
     cap = accountant.mu_cap  # it may be infinite
     n_rows = guess.counts.sum()
-    found = discovery_mu_share(layout, schema, accountant, n_rows)
+    found = discovery_mu_share(layout, schema, accountant, n_rows, known=guess.known)
     mu = cap * math.sqrt(1.0 - found)
     domains = [declared_domain(column, schema) for column in columns]
     keyed, numeric = undeclared_columns(layout, schema)
@@ -423,7 +424,9 @@ def _allocated(
     for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
         rare = "too few rows for its label to be found" if 0 < needed >= rows else ""
         notes.append("; ".join(filter(None, (plan.note, rare, *of_all))))
-    values_from = frequent_from(layout, schema, accountant, n_rows)
+    values_from = math.inf
+    if not guess.known:
+        values_from = frequent_from(layout, schema, accountant, n_rows)
     return _Allocated(plans, domains, labels_from, categories_from, values_from, notes)
 
 

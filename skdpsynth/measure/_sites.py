@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from skdpsynth.measure._measurements import Measurements
     from skdpsynth.measure._tables import ColumnBins
     from skdpsynth.privacy import PrivacyReport
-    from skdpsynth.table import Metadata
+    from skdpsynth.table import Metadata, Units
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -158,10 +158,11 @@ def combined(sites: Sequence[Measured]) -> Measured:
     counts = np.array([site.model.metadata.classes.counts for site in sites])
     noise = [site.model.metadata.classes.noise_std for site in sites]
     classes = replace(classes, counts=counts.sum(0), noise_std=math.hypot(*noise))
-    metadata = replace(base.model.metadata, classes=classes)
-    rounds = _sums_of_rounds(base, sites)
-    if rounds is not None:
-        again = estimate(list(metadata.domains), classes, rounds, base.counted[1])
+    units = _sums_of_units([site.model.metadata.units for site in sites])
+    metadata = replace(base.model.metadata, classes=classes, units=units)
+    rounds, counted = _sums_of_rounds(base, sites), base.counted
+    if rounds is not None and counted is not None:
+        again = estimate(list(metadata.domains), classes, rounds, counted[1])
         marginals = [
             [own.in_order_of(other) for own, other in zip(*both, strict=True)]
             for both in zip(again, base.model.marginals, strict=True)
@@ -273,13 +274,24 @@ def _declarable(domain: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a domain
     return own.low, own.high, own.log, own.integer, own.step, own.decimals, own.nullable
 
 
+def _sums_of_units(sites: Sequence[Units | None]) -> Units | None:
+    """Add up the numbers of units that have so many rows, if all sites measured them."""
+    first = sites[0]
+    sizes = [own.sizes for own in sites if own is not None and own.sizes is not None]
+    if first is None or len(sizes) < len(sites):
+        return first
+    noise_std = math.hypot(*(own.noise_std for own in sites if own is not None))
+    return replace(first, sizes=np.sum(sizes, axis=0), noise_std=noise_std)
+
+
 def _sums_of_rounds(
     base: Measured, sites: Sequence[Measured]
 ) -> list[list[Round]] | None:
     """Add up tables of one column, class by class; None if some have other bins."""
     last = [[own[-1] for own in site.rounds if own] for site in sites]
     ours = next(own for site, own in zip(sites, last, strict=True) if site is base)
-    if not ours or len(ours) < len(base.rounds):
+    counted = base.counted
+    if counted is None:
         return None
     for site, theirs in zip(sites, last, strict=True):
         if site.model.metadata.domains != base.model.metadata.domains:
@@ -294,7 +306,7 @@ def _sums_of_rounds(
                 return None
     return [
         [Round(own[0].columns, edges, _sum_of_counts([one.released for one in own]))]
-        for own, edges in zip(zip(*last, strict=True), base.counted[0], strict=True)
+        for own, edges in zip(zip(*last, strict=True), counted[0], strict=True)
     ]
 
 

@@ -199,8 +199,9 @@ class Sampler:
             Draw synthetic units, such as persons, of several rows each, one after the
             other, with a name of their own in the `privacy_unit` of the schema. How
             many rows they have was measured (of each unit those that took part);
-            columns in `per_unit` have one value in all rows of a unit. Otherwise rows
-            are independent, each with a name of its own.
+            columns in `per_unit` have one value in all rows of a unit (if the target
+            is one of them, shares of classes are those of units, roughly those asked
+            for). Otherwise rows are independent, each with a name of its own.
         random_state : int, RandomState instance or None, default=None
             None continues the stream of the fitted object, an int repeats.
         output : {"pandas", "arrow", "polars"}, default="pandas"

@@ -311,7 +311,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         return None if self.design is None else self.design.origin.measured
 
     @property
-    def _known_metadata(self) -> Metadata | None:
+    def _known(self) -> Metadata | None:
         return None if self._designed is None else self._designed.model.metadata
 
     def _check_parameters(self) -> None:

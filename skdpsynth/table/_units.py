@@ -62,8 +62,8 @@ def limit_rows(table: pd.DataFrame | Parts, schema: TableSchema | None) -> Limit
     what = schema.privacy_unit, secret
     rows: pd.DataFrame | Parts
     if isinstance(table, pd.DataFrame):
-        rows = _kept_alone(table, *what, most)
-        sizes = Parts.of(_sizes_alone(table, *what, most))
+        kept, found = _alone(table, *what, most)
+        rows, sizes = table[kept].reset_index(drop=True), Parts.of(found)
     elif isinstance(table, LocalParts):
         masks, found = _masks(table, *what, most)
         rows, sizes = table.thinned(_kept, masks), Parts.of(found)
@@ -83,22 +83,28 @@ def with_unit_places(frame: pd.DataFrame, unit: Hashable, place: int) -> pd.Data
     return pd.concat([frame, pd.Series(words, frame.index, name=place)], axis=1)
 
 
+def _alone(
+    frame: pd.DataFrame, unit: Hashable, secret: bytes, most: int
+) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Say which rows take part, of a table with all rows of its units, and the sizes."""
+    keys = _keys(frame, unit, secret)
+    places = keys[:, 3].astype(np.int64)
+    first, sizes = _first(keys, most)
+    mask = np.zeros(len(frame), dtype=bool)
+    mask[places[first]] = True
+    return mask, sizes
+
+
 def _kept_alone(
     frame: pd.DataFrame, unit: Hashable, secret: bytes, most: int
 ) -> pd.DataFrame:
-    """Leave out rows of a table that has all rows of each of its units."""
-    keys = _keys(frame, unit, secret)
-    places = keys[:, 3].astype(np.int64)
-    mask = np.zeros(len(frame), dtype=bool)
-    mask[places[_first(keys, most)[0]]] = True
-    return frame[mask].reset_index(drop=True)
+    return frame[_alone(frame, unit, secret, most)[0]].reset_index(drop=True)
 
 
 def _sizes_alone(
     frame: pd.DataFrame, unit: Hashable, secret: bytes, most: int
 ) -> NDArray[np.intp]:
-    """Give the sizes of the units of such a table."""
-    return _first(_keys(frame, unit, secret), most)[1]
+    return _alone(frame, unit, secret, most)[1]
 
 
 def _kept(number: int, frame: pd.DataFrame, masks: list[NDArray[Any]]) -> pd.DataFrame:

@@ -295,6 +295,50 @@ def test_a_design_needs_its_schema_and_its_columns(known, untouched):
         MarginalSynthesizer(schema=TableSchema({}), design=known, budget=untouched).fit(
             TABLE
         )
+    synth = MarginalSynthesizer(schema=known.schema, design=known, budget=untouched)
+    with pytest.raises(InvalidSchemaError, match="other kinds"):
+        synth.fit(TABLE.astype({"age": float}))
+
+
+@pytest.mark.usefixtures("short_fits")
+def test_a_plan_with_a_design_plans_what_is_measured():
+    """Nothing is set aside for what a design makes known, such as last digits."""
+    first = fitted(TABLE, schema=None, target="sick").measurements_
+    synth = MarginalSynthesizer(3.0, schema=first.schema, design=first)
+    counts = TABLE["sick"].value_counts().to_dict()
+    plan = synth.plan(class_counts=counts).set_index("class")
+    measured = synth.fit(TABLE).measurements_.origin.measured
+    labels = measured.model.metadata.classes.labels
+    for label, std in zip(labels, measured.noise_stds, strict=True):
+        assert plan.loc[label, "noise_std"] == pytest.approx(std, rel=0.01)
+    fresh = MarginalSynthesizer(3.0, schema=first.schema)
+    assert (fresh.plan(class_counts=counts)["noise_std"] > plan["noise_std"].min()).all()
+
+
+@pytest.mark.usefixtures("short_fits")
+def test_what_is_combined_may_be_a_design():
+    """Also where sites had no bins in common, so that no tables are at hand."""
+    sites = [table_of(4_000, 1), table_of(3_000, 2, shift=1.0)]
+    both = combine_measurements([fitted(own).measurements_ for own in sites])
+    third = fitted(table_of(2_000, 3), design=both, schema=both.schema)
+    listed = [own.columns for own in both if own.order == 2]
+    assert {own.columns for own in third.measurements_ if own.order == 2} == {*listed}
+
+
+@pytest.mark.usefixtures("short_fits")
+def test_numbers_of_units_add_up():
+    """Half of the persons of each of two sites of unequal size have two rows."""
+    sites = []
+    for n_persons in (2_000, 1_000):
+        n_rows = 3 * n_persons // 2
+        who = np.append(np.arange(n_persons), np.arange(n_rows - n_persons))
+        table = table_of(n_rows, n_persons).assign(who=who)
+        sites.append(fitted(table, 10.0, schema=WHO).measurements_)
+    each = [own.origin.measured.model.metadata.units for own in sites]
+    units = combine_measurements(sites).origin.measured.model.metadata.units
+    assert units.sizes.tolist() == (each[0].sizes + each[1].sizes).tolist()
+    assert units.noise_std == math.hypot(*(own.noise_std for own in each))
+    assert units.shares == pytest.approx([0.5, 0.5], abs=0.2)
 
 
 DAMAGE = {
