@@ -275,7 +275,7 @@ def _declarable(domain: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a domain
 
 
 def _sums_of_units(sites: Sequence[Units | None]) -> Units | None:
-    """Add up the numbers of units that have so many rows, if all sites measured them."""
+    """Add up the numbers of units with so many rows, if all sites measured them."""
     first = sites[0]
     sizes = [own.sizes for own in sites if own is not None and own.sizes is not None]
     if first is None or len(sizes) < len(sites):

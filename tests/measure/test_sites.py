@@ -311,8 +311,8 @@ def test_a_plan_with_a_design_plans_what_is_measured():
     labels = measured.model.metadata.classes.labels
     for label, std in zip(labels, measured.noise_stds, strict=True):
         assert plan.loc[label, "noise_std"] == pytest.approx(std, rel=0.01)
-    fresh = MarginalSynthesizer(3.0, schema=first.schema)
-    assert (fresh.plan(class_counts=counts)["noise_std"] > plan["noise_std"].min()).all()
+    fresh = MarginalSynthesizer(3.0, schema=first.schema).plan(class_counts=counts)
+    assert fresh["noise_std"].min() > plan["noise_std"].min()
 
 
 @pytest.mark.usefixtures("short_fits")
