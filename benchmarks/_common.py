@@ -284,6 +284,46 @@ def markdown_line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+WAY_KEYS = ["way", "epsilon", "seed"]
+
+
+def compare_ways(
+    description: str,
+    ways: Sequence[str],
+    run: Callable[..., dict[str, object]],
+    columns: list[str],
+    scores: Sequence[str],
+    data: Path,
+    csv: Path,
+) -> None:
+    """Run what is missing of several ways to fit one table, and print means.
+
+    `run` is given a way, epsilon and seed, and `data`, the folder of the tables.
+    """
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    add = parser.add_argument
+    add("--seeds", type=int, default=3, help="number of seeds")
+    add("--jobs", type=int, default=2, help="runs at the same time")
+    add("--epsilons", nargs="+", type=float, default=[1.0])
+    add("--data", type=Path, default=data, help="folder of the tables")
+    add("--csv", type=Path, default=csv)
+    options = parser.parse_args()
+    wanted = [
+        (way, epsilon, seed)
+        for seed in range(options.seeds)
+        for epsilon in options.epsilons
+        for way in ways
+    ]
+    task = partial(run, data=options.data)
+    rows = run_missing(task, wanted, options.csv, WAY_KEYS, columns, options.jobs)
+    lines = [(*WAY_KEYS[:-1], *scores, "fit s")]
+    for key, own in rows.groupby(WAY_KEYS[:-1], sort=False):
+        means = [mean_and_spread(own[score]) for score in scores]
+        lines.append((*map(str, key), *means, f"{own['fit_s'].mean():.0f}"))
+    print_columns(lines)
+    print_states(rows)
+
+
 def fit_and_sample(
     synthesizer: BaseSynthesizer,
     train: pd.DataFrame,

@@ -9,32 +9,29 @@ on the test rows. Run ``python benchmarks/sites.py``.
 
 from __future__ import annotations
 
-import argparse
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from _common import (
     DELTA,
     RESULTS,
+    WAY_KEYS,
     code_state,
-    mean_and_spread,
-    print_columns,
-    print_states,
-    run_missing,
+    compare_ways,
 )
 from dependence import DATA, TABLES, measure
 
 from skdpsynth import MarginalSynthesizer, combine_measurements
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
-KEYS = ["way", "epsilon", "seed"]
 SCORES = ["tv1", "tv2", "tv3", "c2st", "auroc", "auprc"]
-COLUMNS = [*KEYS, *SCORES, "fit_s", "code"]
+COLUMNS = [*WAY_KEYS, *SCORES, "fit_s", "code"]
 SHARES = (0.35, 0.25, 0.2, 0.12, 0.08)
 _BY_AGE = 0.25  # what age says of the site; chance says the rest
 _ALONE = ("site 1 alone", "site 2 alone", "site 3 alone")
@@ -75,42 +72,11 @@ def run(key: tuple[str, float, int], *, data: Path) -> dict[str, object]:
             model = MarginalSynthesizer.from_measurements(
                 combine_measurements(found), random_state=seed
             )
-    row = dict(zip(KEYS, key, strict=True), code=code_state())
+    row = dict(zip(WAY_KEYS, key, strict=True), code=code_state())
     row["fit_s"] = time.perf_counter() - start
     scores = measure(own, model.sample(len(test), random_state=seed), test)
     return row | {score: scores[score] for score in SCORES}
 
 
-def print_ways(rows: pd.DataFrame) -> None:
-    """Print means over the seeds."""
-    lines = [(*KEYS[:-1], *SCORES, "fit s")]
-    for key, own in rows.groupby(KEYS[:-1], sort=False):
-        scores = [mean_and_spread(own[score]) for score in SCORES]
-        lines.append((*map(str, key), *scores, f"{own['fit_s'].mean():.0f}"))
-    print_columns(lines)
-    print_states(rows)
-
-
-def main() -> None:
-    """Run what is missing, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("--seeds", type=int, default=3, help="number of seeds")
-    add("--jobs", type=int, default=1, help="runs at the same time")
-    add("--epsilons", nargs="+", type=float, default=[1.0])
-    add("--data", type=Path, default=DATA, help="folder of the tables")
-    add("--csv", type=Path, default=RESULTS / "sites.csv")
-    options = parser.parse_args()
-    wanted = [
-        (way, epsilon, seed)
-        for seed in range(options.seeds)
-        for epsilon in options.epsilons
-        for way in WAYS
-    ]
-    task = partial(run, data=options.data)
-    jobs = options.jobs
-    print_ways(run_missing(task, wanted, options.csv, KEYS, COLUMNS, jobs))
-
-
 if __name__ == "__main__":
-    main()
+    compare_ways(__doc__, WAYS, run, COLUMNS, SCORES, DATA, RESULTS / "sites.csv")

@@ -10,21 +10,16 @@ the training persons. Run ``python benchmarks/units.py``.
 
 from __future__ import annotations
 
-import argparse
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from _common import (
     DELTA,
     RESULTS,
+    WAY_KEYS,
     code_state,
+    compare_ways,
     fit_and_sample,
-    mean_and_spread,
-    print_columns,
-    print_states,
-    run_missing,
     split_rows,
 )
 from dependence import DATA, TABLES, measure
@@ -33,11 +28,12 @@ from skdpsynth import MarginalSynthesizer, TableSchema
 from skdpsynth.schema import Continuous
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
-KEYS = ["way", "epsilon", "seed"]
 SCORES = ["tv2", "tv3", "c2st", "auroc", "auprc"]
-COLUMNS = [*KEYS, *SCORES, "rows", "fit_s", "peak_gb", "sample_s", "code"]
+COLUMNS = [*WAY_KEYS, *SCORES, "rows", "fit_s", "peak_gb", "sample_s", "code"]
 MOST = 10  # rows of a person
 WAYS = ("first row", "k = 1", "k = 2", "k = 5", "k = 10", "rows, not persons")
 _HOURS = "hours-per-week"
@@ -79,40 +75,9 @@ def run(key: tuple[str, float, int], *, data: Path) -> dict[str, object]:
     )
     drawn, costs = fit_and_sample(model, rows, len(train), None)
     scores = measure(own, drawn[train.columns], test)
-    row = dict(zip(KEYS, key, strict=True), code=code_state(), rows=len(rows))
+    row = dict(zip(WAY_KEYS, key, strict=True), code=code_state(), rows=len(rows))
     return row | costs | {score: scores[score] for score in SCORES}
 
 
-def print_ways(rows: pd.DataFrame) -> None:
-    """Print means over the seeds."""
-    lines = [(*KEYS[:-1], *SCORES, "fit s")]
-    for key, own in rows.groupby(KEYS[:-1], sort=False):
-        scores = [mean_and_spread(own[score]) for score in SCORES]
-        lines.append((*map(str, key), *scores, f"{own['fit_s'].mean():.0f}"))
-    print_columns(lines)
-    print_states(rows)
-
-
-def main() -> None:
-    """Run what is missing, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("--seeds", type=int, default=3, help="number of seeds")
-    add("--jobs", type=int, default=2, help="runs at the same time")
-    add("--epsilons", nargs="+", type=float, default=[1.0])
-    add("--data", type=Path, default=DATA, help="folder of the tables")
-    add("--csv", type=Path, default=RESULTS / "units.csv")
-    options = parser.parse_args()
-    wanted = [
-        (way, epsilon, seed)
-        for seed in range(options.seeds)
-        for epsilon in options.epsilons
-        for way in WAYS
-    ]
-    task = partial(run, data=options.data)
-    jobs = options.jobs
-    print_ways(run_missing(task, wanted, options.csv, KEYS, COLUMNS, jobs))
-
-
 if __name__ == "__main__":
-    main()
+    compare_ways(__doc__, WAYS, run, COLUMNS, SCORES, DATA, RESULTS / "units.csv")

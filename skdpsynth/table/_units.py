@@ -86,7 +86,7 @@ def with_unit_places(frame: pd.DataFrame, unit: Hashable, place: int) -> pd.Data
 def _alone(
     frame: pd.DataFrame, unit: Hashable, secret: bytes, most: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Say which rows take part, of a table that has whole units, and give their sizes."""
+    """Say which rows of whole units take part, and give the sizes of the units."""
     keys = _keys(frame, unit, secret)
     places = keys[:, 3].astype(np.int64)
     first, sizes = _first(keys, most)
