@@ -62,8 +62,8 @@ def limit_rows(table: pd.DataFrame | Parts, schema: TableSchema | None) -> Limit
     what = schema.privacy_unit, secret
     rows: pd.DataFrame | Parts
     if isinstance(table, pd.DataFrame):
-        kept, found = _alone(table, *what, most)
-        rows, sizes = table[kept].reset_index(drop=True), Parts.of(found)
+        kept, n_rows = _alone(table, *what, most)
+        rows, sizes = table[kept].reset_index(drop=True), Parts.of(n_rows)
     elif isinstance(table, LocalParts):
         masks, found = _masks(table, *what, most)
         rows, sizes = table.thinned(_kept, masks), Parts.of(found)
