@@ -60,7 +60,7 @@ from skdpsynth.utils import DAMAGED, parse_json, read_text
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -464,6 +464,16 @@ def having_pairs(positions: Iterable[int], classes: Classes) -> list[int]:
     positions = list(positions)
     labelled = [c for c in positions if classes.scopes[c] is not UNLABELLED]
     return positions if len(labelled) > 1 else labelled
+
+
+def shown_pairs(
+    pairs: Mapping[int, PairTables], classes: Classes
+) -> dict[int, PairTables]:
+    """Give the tables of pairs that relations are found in: all of the same pairs."""
+    having = having_pairs(pairs, classes)
+    if len(having) < len(pairs):  # other pairs are known of rows without a label
+        having = [max(pairs, key=lambda c: pairs[c].n_rows)]
+    return {c: pairs[c] for c in having}
 
 
 def scope_of(positions: Sequence[int], classes: Classes) -> Hashable:
@@ -889,10 +899,7 @@ def _related(
     bins, classes = known.bins, metadata.classes
     having = having_pairs(known.pairs, classes)
     starts, n_columns = bins.starts, len(bins.sizes)
-    shown = having
-    if len(having) < len(known.pairs):  # other pairs are known of other rows
-        shown = [max(known.pairs, key=lambda c: known.pairs[c].n_rows)]
-    pairs = {c: known.pairs[c] for c in shown}
+    pairs = shown_pairs(known.pairs, classes)
     relations = find_relations(pairs, known.shares, starts, known.together)
     known = replace(known, relations=relations)
     mu = plans[having[0]].relations.mu

@@ -515,6 +515,27 @@ def _group_codes(
     return codes
 
 
+def with_cells_of(
+    first: Relations, again: Relations, finer: FinerBins, shares: Floats
+) -> Relations:
+    """Complete relations that were found in more rows by the cells of first ones.
+
+    Where the same column follows the same other one, pairs of bins are shared out to
+    finer cells as there; what a third column says is as there, too. `shares` are those
+    of the cells in their columns, all classes together.
+    """
+    before = {(own.parent, own.child): own for own in first.measured}
+    each = []
+    for own in again.each:
+        known = before.get((own.parent, own.child))
+        if known is not None and known.cells is not None:
+            own = _refined(own, known.cells, 0.0, finer, shares)
+            own = replace(own, second=known.second, lift=known.lift)
+        each.append(own)
+    again = replace(again, each=each)
+    return replace(again, finer=finer) if again.measured else again
+
+
 def with_groups(
     relations: Relations, bins: TableBins, tables: GroupTables, shares: Floats
 ) -> Relations:

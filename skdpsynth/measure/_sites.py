@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skdpsynth.measure._marginals import Round, estimate
-from skdpsynth.measure._measurements import Measured, having_pairs
+from skdpsynth.measure._measurements import Measured, having_pairs, pooled, shown_pairs
 from skdpsynth.measure._model import TableModel
+from skdpsynth.measure._relations import find_relations, with_cells_of
 from skdpsynth.measure._tables import (
     PairTables,
     SecondMoments,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.measure._measurements import Measurements
+    from skdpsynth.measure._relations import Relations
     from skdpsynth.measure._tables import ColumnBins
     from skdpsynth.privacy import PrivacyReport
     from skdpsynth.table import Metadata, Units
@@ -148,7 +150,7 @@ def combined(sites: Sequence[Measured]) -> Measured:
     """Put measurements of tables of disjoint rows together.
 
     Tables, and parities, that a site lacks are taken to be as in the sites that have
-    them. Relations, and the finer cells of these, are those of the site with most rows.
+    them. The finer cells of relations are shared out as at the site with most rows.
     """
     sizes = [float(site.model.metadata.classes.counts.sum()) for site in sites]
     base = sites[int(np.argmax(sizes))]
@@ -227,7 +229,7 @@ def combined(sites: Sequence[Measured]) -> Measured:
             if site.together is not None and having_pairs(site.pairs, classes) == having
         ]
         together = _sum_of_pairs(starts, of_all, float(classes.counts[having].sum()))
-    return replace(
+    found = replace(
         base,
         model=TableModel(metadata, marginals),
         rounds=rounds or [[] for _ in base.rounds],
@@ -242,6 +244,22 @@ def combined(sites: Sequence[Measured]) -> Measured:
         cells=None,
         groups=None,
     )
+    return replace(found, relations=_relations_of(found))
+
+
+def _relations_of(own: Measured) -> Relations | None:
+    """Find the relations of all sites, in finer cells as the first site found them."""
+    first, classes = own.relations, own.model.metadata.classes
+    if first is None:
+        return None
+    pairs = shown_pairs(own.pairs, classes)
+    found = find_relations(pairs, own.shares, own.bins.starts, own.together)
+    if first.finer is None:
+        return found
+    cells = first.finer.bins
+    of_classes = [cells.shares(cells.ranks(each)) for each in own.model.marginals]
+    shares = pooled(of_classes, classes.prior, list(pairs))
+    return with_cells_of(first, found, first.finer, shares)
 
 
 def _check_alike(ours: Metadata, theirs: Metadata, number: int) -> None:

@@ -179,6 +179,24 @@ def test_sites_that_know_nothing_of_each_other_are_brought_to_common_bins():
 
 
 @pytest.mark.usefixtures("short_fits")
+def test_relations_are_those_of_all_sites():
+    """Pairs that the first site knows to be impossible occur at the second one."""
+    rng, tables = np.random.default_rng(0), []
+    for n_rows, beside in ((4_000, 0), (3_000, 1)):
+        a = rng.integers(0, 6, n_rows)
+        b, c = (a + beside) % 6, rng.normal(size=n_rows).clip(-3, 3)
+        tables.append(pd.DataFrame({"a": a.astype(str), "b": b.astype(str), "c": c}))
+    names = Categorical([*map(str, range(6))])
+    schema = TableSchema({"a": names, "b": names, "c": Continuous(-3, 3)})
+    first = fitted(tables[0], 10.0, schema=schema).measurements_
+    other = fitted(tables[1], 10.0, schema=first.schema, design=first).measurements_
+    for sites, share in (([first], 1.0), ([first, other], 4 / 7)):
+        both = MarginalSynthesizer.from_measurements(combine_measurements(sites))
+        drawn = both.sample(5_000, random_state=0)
+        assert (drawn["a"] == drawn["b"]).mean() == pytest.approx(share, abs=0.05)
+
+
+@pytest.mark.usefixtures("short_fits")
 def test_the_report_has_the_claims_of_all_sites():
     first = fitted(table_of(3_000, 1), 1.0).measurements_
     other = fitted(
