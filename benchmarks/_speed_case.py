@@ -13,6 +13,7 @@ import time
 import warnings
 from collections import Counter
 from contextlib import nullcontext, suppress
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import skdpsynth
+from skdpsynth import TableSchema
 from skdpsynth.exceptions import InvalidTableError
 
 _BLOCK_ROWS = 1_000_000
+_ROWS_EACH, _MOST_ROWS = 2, 8  # of a person: nearly all take part
 _FITTED_ROWS = 10_000  # where the fit is not what is measured
 
 
@@ -69,8 +72,9 @@ def table_of(case: dict[str, Any], folder: Path) -> Any:  # noqa: ANN401
         return balanced(n_rows, n_columns)
     if kind == "mixed":
         return mixed(n_rows, n_columns)
-    if kind == "parquet":
-        return parquet_file(folder / "table.parquet", n_rows, n_columns)
+    if kind in ("parquet", "persons"):
+        path = folder / "table.parquet"
+        return parquet_file(path, n_rows, n_columns, persons=kind == "persons")
     if kind == "dask":
         import dask.dataframe as dd
 
@@ -80,13 +84,22 @@ def table_of(case: dict[str, Any], folder: Path) -> Any:  # noqa: ANN401
     return found.drop(columns="split", errors="ignore")
 
 
-def parquet_file(path: Path, n_rows: int, n_columns: int) -> Path:
-    """Write a mixed table in blocks, so that it is never whole in memory."""
+def parquet_file(
+    path: Path, n_rows: int, n_columns: int, *, persons: bool = False
+) -> Path:
+    """Write a mixed table in blocks, so that it is never whole in memory.
+
+    With `persons` each row is one of somebody, who has `_ROWS_EACH` on average, all
+    over the file.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
-    def block(n_rows: int, seed: int) -> pa.Table:
-        rows = mixed(n_rows, n_columns, seed)
+    def block(n_own: int, seed: int) -> pa.Table:
+        rows = mixed(n_own, n_columns, seed)
+        if persons:
+            draws = np.random.default_rng((1, seed))
+            rows["person"] = draws.integers(0, n_rows // _ROWS_EACH, n_own)
         texts = dict.fromkeys(rows.select_dtypes("category"), str)
         return pa.Table.from_pandas(rows.astype(texts), preserve_index=False)
 
@@ -156,6 +169,11 @@ def measure(case: dict[str, Any], folder: Path) -> dict[str, float]:
         options.pop("init", None)
     if not options.keys() <= known.keys():
         raise NotThereError
+    if case["table"] == "persons":
+        if "privacy_unit" not in signature(TableSchema).parameters:
+            raise NotThereError
+        unit = {"privacy_unit": "person", "max_rows_per_unit": _MOST_ROWS}
+        options["schema"] = TableSchema({}, **unit)
     synth = kind(target=target, random_state=0, **options)
     if what == "products":
         with Products() as products:
@@ -184,7 +202,11 @@ def measure(case: dict[str, Any], folder: Path) -> dict[str, float]:
     try:
         task()
     except InvalidTableError as error:
-        if case["table"] in ("parquet", "dask"):  # it takes tables in memory only
+        if case["table"] in (
+            "parquet",
+            "persons",
+            "dask",
+        ):  # it takes tables in memory only
             raise NotThereError from error
         raise
     costs = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}

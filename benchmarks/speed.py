@@ -139,7 +139,7 @@ def _kaggle(short: bool) -> Iterator[Case]:
 def _parquet(short: bool) -> Iterator[Case]:
     for name in ("pairs",) if short else ("independent", "pairs"):
         for power in (5,) if short else (5, 6, 7):
-            for table in ("parquet",) if short else ("parquet", "dask"):
+            for table in ("parquet",) if short else ("parquet", "persons", "dask"):
                 if table == "dask" and (power == 5 or name != "pairs"):
                     continue
                 yield Case("parquet", "fit", name, table, 10**power, 15, grows="rows")
