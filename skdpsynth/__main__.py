@@ -7,20 +7,22 @@ heavy is imported by the command that needs it, so that ``--help`` is fast.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import skdpsynth
 from skdpsynth.exceptions import PersistenceError, SkdpsynthError
-from skdpsynth.utils import withheld
+from skdpsynth.utils import compression_of, is_csv, withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
     import pandas as pd
 
@@ -30,10 +32,13 @@ if TYPE_CHECKING:
 _CLASSES = [name for name in skdpsynth.__all__ if name.endswith("Synthesizer")]
 # By the names of the papers, but for hyphens; a GAN has no epsilon to ask for.
 _SYNTHESIZERS = {
-    name.removesuffix("Synthesizer"): name
+    name.removesuffix("Synthesizer").lower(): name
     for name in _CLASSES
     if name != "GANSynthesizer"
 }
+# What a column of two texts holds that stand for true and false.
+_TRUTHS = (("yes", "no"), ("y", "n"), ("ja", "nein"), ("oui", "non"), ("t", "f"))
+_STDOUT = Path("-")
 _NO_KINDS = (
     "write one by 'skdpsynth schema', or add --infer-dtypes to fit where these are"
     " public"
@@ -62,22 +67,56 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _schema(args: argparse.Namespace) -> None:
-    """Write a schema to fill in, from the dtypes of a table alone."""
+    """Write a schema to fill in: columns, and their kinds where these are known."""
     _check_output(args)
-    text = skdpsynth.TableSchema.template(_read_table(args.table), form="json")
-    if args.output is None:
+    from skdpsynth.schema import to_text
+
+    table = _read_table(args.table, **_reading(args))
+    stated = _kinds_in_texts(table, args) if is_csv(args.table) else {}
+    data = json.loads(skdpsynth.TableSchema.template(table, form="json"))
+    for entry in data["columns"]:
+        entry[1] = stated.get(entry[0], entry[1])
+    text = to_text({k: v for k, v in data.items() if k != "schema_version"})
+    if args.output in (None, _STDOUT):
         print(text, end="")
     else:
         args.output.write_text(text, encoding="utf-8", newline="\n")
     _say("fill in what is public; a fit measures the columns whose nulls are left")
-    if args.table.suffix.lower() == ".csv":
+    if is_csv(args.table):
         _say("kinds were found by looking at values: correct what is not public")
+        if table.shape[1] == 1:
+            _say("there is one column only: if the file has more, name the --sep")
+
+
+def _kinds_in_texts(
+    table: pd.DataFrame, args: argparse.Namespace
+) -> dict[Hashable, dict[str, Any]]:
+    """Describe columns of texts which are times or truth values; it reads them."""
+    import pandas as pd
+
+    found: dict[Hashable, dict[str, Any]] = {}
+    for name, series in table.items():
+        present = series.dropna()
+        if not len(present) or not pd.api.types.is_string_dtype(present):
+            continue
+        known = set(present.unique()) if present.nunique() <= len(_TRUTHS[0]) else set()
+        for true, false in _TRUTHS:
+            if known and {text.lower() for text in known} <= {true, false}:
+                texts = {text.lower(): text for text in known}
+                own = {"true": texts.get(true, true), "false": texts.get(false, false)}
+                found[name] = {"kind": "boolean", "nullable": None, **own}
+        form = args.date_format
+        times = pd.to_datetime(present, format=form, errors="coerce") if form else None
+        if times is not None and times.notna().all():
+            blank = {"kind": "datetime", "low": None, "high": None, "nullable": None}
+            found[name] = {**blank, "unit": None, "format": form}
+    return found
 
 
 def _check(args: argparse.Namespace) -> None:
     """Count what in a table is not as a schema says."""
-    schema = skdpsynth.TableSchema.from_json(args.schema)
-    table = _read_table(args.table, schema.columns, unchecked=True)
+    schema = _without(skdpsynth.TableSchema.from_json(args.schema), args.drop)
+    table = _read_table(args.table, _described(args), unchecked=True, **_reading(args))
     with withheld("The schema must be checked"):
         found = schema.check(table)
     _say(f"{_FOR_CURATOR}; {len(found)} finding(s)")
@@ -90,7 +129,10 @@ def _plan(args: argparse.Namespace) -> None:
     synthesizer = _synthesizer(args, schema)
     dtypes = None
     if args.table is not None:
-        dtypes = _read_table(args.table, _described(args), rows=0, infer=False).dtypes
+        known = _described(args)
+        dtypes = _read_table(
+            args.table, known, rows=0, infer=False, **_reading(args)
+        ).dtypes
     columns, stated = (schema.columns, schema.target) if schema else ({}, None)
     column = columns.get(stated if args.target is None else args.target)
     counts = {_label(text, column): rows for text, rows in args.class_count}
@@ -106,11 +148,17 @@ def _fit(args: argparse.Namespace) -> None:
     synthesizer.set_params(budget=_open_budget(args), verbose=sys.stderr.isatty())
     table: Any = args.table
     if args.infer_dtypes:
-        table = _read_table(args.table, _described(args))
-    elif args.table.suffix.lower() == ".csv":
+        table = _read_table(args.table, _described(args), **_reading(args))
+    elif is_csv(args.table):
         from skdpsynth.table import CsvFile
 
-        table = CsvFile(args.table, _described(args), _NO_KINDS)
+        table = CsvFile(args.table, _described(args), _NO_KINDS, **_reading(args))
+    elif args.drop:
+        from pyarrow import dataset
+
+        whole = dataset.dataset(args.table)
+        kept = [name for name in whole.schema.names if name not in args.drop]
+        table = whole.scanner(columns=kept).to_reader()
     from skdpsynth.privacy import cost_of_failure
 
     budget = synthesizer.get_params()["budget"]
@@ -128,11 +176,39 @@ def _fit(args: argparse.Namespace) -> None:
 
 def _sample(args: argparse.Namespace) -> None:
     """Draw a synthetic table from a saved synthesizer; this costs no privacy."""
-    from skdpsynth.utils.containers import write_batches
+    from skdpsynth.utils.containers import write_batches, write_csv
 
     _check_output(args)
-    batches = _load(args.model).sample_batches(args.rows, random_state=args.seed)
-    write_batches(args.output, batches)
+    synthesizer = _load(args.model)
+    batches = synthesizer.sample_batches(args.rows, random_state=args.seed)
+    if args.output == _STDOUT or is_csv(args.output):
+        batches = map(partial(_as_written, synthesizer.schema_, args), batches)
+    if args.output == _STDOUT:
+        write_csv(sys.stdout, batches, args.sep or ",")
+    else:
+        write_batches(args.output, batches, args.sep or ",", args.encoding)
+
+
+def _as_written(
+    schema: TableSchema, args: argparse.Namespace, rows: pd.DataFrame
+) -> pd.DataFrame:
+    """Write times as they were in the CSV file of the fit."""
+    for name, series in rows.items():
+        if series.dtype.kind == "M":
+            form = getattr(schema.columns.get(name), "format", None) or args.date_format
+            rows[name] = series if form is None else series.dt.strftime(form)
+    return rows
+
+
+def _budget(args: argparse.Namespace) -> None:
+    """Print a budget that several fits share: its total, and what is left."""
+    budget = skdpsynth.PrivacyBudget.open(args.budget)
+    spent, left = budget.spent, budget.remaining
+    print(f"total  epsilon = {budget.epsilon:g}, delta = {budget.delta:g}")
+    print(f"spent  epsilon = {spent[0]:g}, delta = {spent[1]:g}")
+    print(f"left   epsilon = {left[0]:g}, delta = {left[1]:g}")
+    if len(budget.charges):
+        print(budget.charges.to_string(index=False))
 
 
 def _report(args: argparse.Namespace) -> None:
@@ -146,7 +222,18 @@ def _evaluate(args: argparse.Namespace) -> None:
     """Train classifiers on synthetic rows and test them on real ones."""
     from skdpsynth.metrics import tstr_scores
 
-    synthetic, test = _read_table(args.synthetic), _read_table(args.test)
+    columns = _described(args)
+    kinds = [(name, own.tag) for name, own in columns.items()]
+    unread = [str(name) for name, tag in kinds if tag in ("identifier", "text")]
+    if unread:
+        _say(f"left out, since it is never read: {', '.join(unread)}")
+    how = {**_reading(args), "dropped": []}  # one table may lack what a fit dropped
+    synthetic, test = (
+        _read_table(path, columns, **how).drop(
+            columns=[*args.drop, *unread], errors="ignore"
+        )
+        for path in (args.synthetic, args.test)
+    )
     with withheld("The tables must be scored"):
         scores = tstr_scores(synthetic, test, target=args.target)
     _say(f"{_FOR_CURATOR}, unless the test table is public")
@@ -184,6 +271,11 @@ def _open_budget(args: argparse.Namespace) -> skdpsynth.PrivacyBudget | None:
     if args.budget is None:
         return None
     if args.budget_total is None:
+        if not args.budget.exists():
+            raise PersistenceError(
+                f"Expected a budget. There is no file {str(args.budget)!r}; check its"
+                " name, or make it by adding --budget-total EPSILON DELTA."
+            )
         return skdpsynth.PrivacyBudget.open(args.budget)
     epsilon, delta = args.budget_total
     return skdpsynth.PrivacyBudget(epsilon, delta, args.budget)
@@ -191,14 +283,20 @@ def _open_budget(args: argparse.Namespace) -> skdpsynth.PrivacyBudget | None:
 
 def _read_schema(args: argparse.Namespace) -> TableSchema | None:
     """Read what is public; a unit of the command line comes before that of the file."""
-    unit = {"privacy_unit": args.unit, "max_rows_per_unit": args.max_rows}
-    unit = {name: value for name, value in unit.items() if value is not None}
+    names = {"privacy_unit": "unit", "max_rows_per_unit": "max_rows"}
+    given = {name: getattr(args, own, None) for name, own in names.items()}
+    unit = {name: value for name, value in given.items() if value is not None}
     if args.schema is None and not unit:
         return None
     schema = skdpsynth.TableSchema({})
     if args.schema is not None:
         schema = skdpsynth.TableSchema.from_json(args.schema)
-    return replace(schema, **unit)
+    return replace(_without(schema, args.drop), **unit)
+
+
+def _without(schema: TableSchema, dropped: Collection[str]) -> TableSchema:
+    columns = {k: own for k, own in schema.columns.items() if k not in dropped}
+    return replace(schema, columns=columns)
 
 
 def _described(args: argparse.Namespace) -> dict[Hashable, Any]:
@@ -210,12 +308,30 @@ def _described(args: argparse.Namespace) -> dict[Hashable, Any]:
     if schema is None:
         return {}
     stated: dict[Hashable, Any] = dict(schema.columns)
-    if args.schema is None:
-        return stated
-    for name, blank in blank_columns(read_text(args.schema)).items():
-        whole = blank.get("integer", False)
-        stated[name] = SimpleNamespace(tag=blank.get("kind"), integer=whole, low=None)
+    text = None if args.schema is None else read_text(args.schema)
+    blanks = {} if text is None else blank_columns(text)
+    for name, blank in blanks.items():
+        if name not in args.drop:
+            whole, form = blank.get("integer", False), blank.get("format")
+            kind = SimpleNamespace(
+                tag=blank.get("kind"), integer=whole, low=None, format=form
+            )
+            if "true" in blank:
+                kind.categories = blank.get("false"), blank["true"]
+            stated[name] = kind
+    for name, column in stated.items():
+        if column.tag == "datetime" and column.format is None and args.date_format:
+            stated[name] = SimpleNamespace(
+                tag="datetime", low=column.low, format=args.date_format
+            )
     return stated
+
+
+def _reading(args: argparse.Namespace) -> dict[str, Any]:
+    """Give how files are to be read."""
+    from skdpsynth.table import CsvForm
+
+    return {"form": CsvForm(args.sep, args.encoding), "dropped": args.drop}
 
 
 def _read_table(
@@ -225,6 +341,7 @@ def _read_table(
     rows: int | None = None,
     infer: bool = True,
     unchecked: bool = False,
+    **reading: Any,  # noqa: ANN401 - what `_reading` gives
 ) -> pd.DataFrame:
     """Read a table; columns of a CSV file have the dtypes that are stated.
 
@@ -233,7 +350,7 @@ def _read_table(
     """
     from skdpsynth.table import read_csv
 
-    if path.suffix.lower() == ".csv":
+    if is_csv(path):
         return read_csv(
             path,
             columns or {},
@@ -241,6 +358,7 @@ def _read_table(
             infer=infer,
             unchecked=unchecked,
             remedy=_NO_KINDS,
+            **reading,
         )
     with withheld(f"{str(path)!r} must be a table that can be read"):
         from pyarrow import parquet
@@ -249,7 +367,8 @@ def _read_table(
 
         schema = parquet.ParquetFile(path).schema_arrow
         table = schema.empty_table() if rows == 0 else parquet.read_table(path)
-        return from_arrow(table.drop_columns(index_of_pandas(schema)))
+        gone = [*index_of_pandas(schema), *reading.get("dropped", ())]
+        return from_arrow(table.drop_columns(gone))
 
 
 def _label(text: str, column: Column | None) -> Hashable:
@@ -262,7 +381,7 @@ def _label(text: str, column: Column | None) -> Hashable:
 def _check_output(args: argparse.Namespace) -> None:
     """Refuse a file that cannot be written, before anything is spent on it."""
     path = args.output
-    if path is None:
+    if path in (None, _STDOUT):
         return
     names = ("table", "schema", "budget", "model")
     given = [getattr(args, name, None) for name in names]
@@ -315,11 +434,13 @@ def _parser() -> argparse.ArgumentParser:
 
     made = command(_schema)
     made.add_argument("table", metavar="TABLE", type=_table_path)
+    _add_csv(made)
     _add_output(made, Path, required=False)
 
     made = command(_check)
     made.add_argument("table", metavar="TABLE", type=_table_path)
     made.add_argument("--schema", type=Path, required=True)
+    _add_csv(made)
 
     made = command(_plan)
     made.add_argument("table", metavar="TABLE", type=_table_path, nargs="?")
@@ -358,7 +479,10 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("model", metavar="MODEL", type=Path)
     made.add_argument("-n", dest="rows", type=int, required=True, metavar="N")
     made.add_argument("--seed", type=int, help="an int draws the same rows again")
-    _add_output(made, _table_path)
+    made.add_argument("--sep", type=_separator, help="between cells; a comma otherwise")
+    made.add_argument("--encoding", default="utf-8", help="of a CSV file")
+    made.add_argument("--date-format", metavar="FORMAT", help="such as %%d.%%m.%%Y")
+    _add_output(made, _sample_path)
 
     command(_report).add_argument("model", metavar="MODEL", type=Path)
 
@@ -366,6 +490,10 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--synthetic", type=_table_path, required=True)
     made.add_argument("--test", type=_table_path, required=True)
     made.add_argument("--target", required=True)
+    made.add_argument("--schema", type=Path, help="kinds of the columns")
+    _add_csv(made)
+
+    command(_budget).add_argument("budget", metavar="BUDGET", type=Path)
     return parser
 
 
@@ -387,11 +515,38 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--delta", type=float, default=1e-5)
     parser.add_argument(
         "--synthesizer",
-        type=lambda name: name.replace("-", ""),
+        type=lambda name: name.replace("-", "").lower(),
         choices=_SYNTHESIZERS,
-        default="GPATE",
-        help="one of %(choices)s; hyphens as in G-PATE are ignored",
+        default="marginal",
+        help="one of %(choices)s (the default is marginal); case, and hyphens as in"
+        " G-PATE, are ignored",
         metavar="NAME",
+    )
+    _add_csv(parser)
+
+
+def _add_csv(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("CSV files, which may be .gz, .bz2 or .zst")
+    group.add_argument(
+        "--sep",
+        type=_separator,
+        help="between cells; by default what the first line has: , ; tab or |",
+    )
+    group.add_argument("--encoding", default="utf-8", help="such as latin-1 or cp1252")
+    group.add_argument(
+        "--date-format",
+        metavar="FORMAT",
+        type=_date_format,
+        help="of times, such as %%d.%%m.%%Y, where the schema has none for the column;"
+        " by default ISO 8601",
+    )
+    parser.add_argument(
+        "--drop",
+        metavar="COLUMN",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="columns to leave out, as if the table did not have them",
     )
 
 
@@ -403,10 +558,35 @@ def _add_output(
 
 
 def _table_path(text: str) -> Path:
-    if Path(text).suffix.lower() not in (".csv", ".parquet"):
-        msg = f"expected a file named .csv or .parquet, got {text!r}"
+    if not is_csv(Path(text)) and Path(text).suffix.lower() != ".parquet":
+        msg = f"expected a file named .csv (.tsv, .csv.gz) or .parquet, got {text!r}"
         raise argparse.ArgumentTypeError(msg)
     return Path(text)
+
+
+def _sample_path(text: str) -> Path:
+    path = _STDOUT if text == "-" else _table_path(text)
+    if compression_of(path):
+        msg = f"expected a file named .csv or .parquet, or -, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return path
+
+
+def _separator(text: str) -> str:
+    own = {"\\t": "\t", "tab": "\t"}.get(text, text)
+    if len(own) != 1 or not own.isascii() or own in '"\r\n':
+        raise argparse.ArgumentTypeError(f"expected one character, got {text!r}")
+    return own
+
+
+def _date_format(text: str) -> str:
+    from skdpsynth.schema import check_format
+
+    try:
+        check_format(text)
+    except SkdpsynthError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def _class_count(text: str) -> tuple[str, int]:

@@ -134,7 +134,7 @@ def test_a_plan_is_the_one_of_python(capsys):
 
 
 def test_a_budget_is_shared_and_refused(capsys):
-    assert "cannot be used" in failed(capsys, *SHARED, "-o", "m")
+    assert "--budget-total EPSILON DELTA" in failed(capsys, *SHARED, "-o", "m")
     assert not Path("b.sqlite").exists()
     assert main([*SHARED, *TOTALS, "-o", "m"]) == 0
     assert PrivacyBudget.open("b.sqlite").spent == (3.0, 1e-5)
@@ -512,3 +512,85 @@ def test_a_unit_is_named_on_the_command_line(capsys, folder):
     capsys.readouterr()
     words = ["visits.csv", *FAST, *unit, "-o", "o.skdp"]
     assert "--infer-dtypes" in failed(capsys, "fit", *words)
+
+
+def test_columns_are_dropped_from_every_kind_of_file(capsys):
+    pd.read_csv("c.csv").to_parquet("c.parquet")
+    for table in ("c.csv", "c.parquet"):
+        words = ["--drop", "Smokes", "--force", "-o", "m"]
+        infer = ["--infer-dtypes"] if table == "c.csv" else []
+        fit = ["fit", table, "--target", "Biopsy", *FAST, *infer]
+        assert main([*fit, *words]) == 0
+        capsys.readouterr()
+        assert main(["sample", "m", "-n", "3", "-o", "-"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0] == "Age,Biopsy"
+        assert len(lines) == 4
+        assert main(["schema", table, "--drop", "Age"]) == 0
+        assert '"Age"' not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["independent", "INDEPENDENT", "In-de-pendent"])
+def test_names_of_synthesizers_are_short_and_of_any_case(name):
+    words = ["--epsilon", "3", "--synthesizer", name, "--infer-dtypes", "-o", "m"]
+    assert main(["fit", "c.csv", *words]) == 0
+    assert skdpsynth.inspect("m")["synthesizer"] == "IndependentSynthesizer"
+
+
+def test_the_default_is_that_of_the_other_pages():
+    words = ["thyroid.csv", "--infer-dtypes", "--target", "class"]
+    assert main(["fit", *words, "--epsilon", "3", "-o", "m"]) == 0
+    assert skdpsynth.inspect("m")["synthesizer"] == "MarginalSynthesizer"
+
+
+def test_a_template_knows_dates_and_two_texts_of_a_csv_file(capsys):
+    """And no other texts: those of a column of names are not shown."""
+    days = pd.date_range("2020-01-01", periods=30).strftime("%d.%m.%y")
+    table = pd.DataFrame({"day": days, "sick": ["Yes", "no", None] * 10})
+    table["city"] = ["Rome", "Oslo", "Bern"] * 10
+    table.to_csv("v.csv", index=False)
+    assert main(["schema", "v.csv", "--date-format", "%d.%m.%y"]) == 0
+    out = capsys.readouterr().out
+    columns = dict(map(tuple, json.loads(out)["columns"]))
+    assert columns["day"]["kind"] == "datetime"
+    assert columns["day"]["format"] == "%d.%m.%y"
+    truths = {"true": "Yes", "false": "no"}
+    assert columns["sick"] == {"kind": "boolean", "nullable": None, **truths}
+    assert columns["city"]["kind"] == "categorical"
+    assert "Rome" not in out
+    Path("s.json").write_text(out)
+    assert main(["fit", "v.csv", "--schema", "s.json", *FAST, "-o", "m"]) == 0
+    assert main(["sample", "m", "-n", "9", "--date-format", "%d.%m.%y", "-o", "-"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    pd.to_datetime([line[:8] for line in lines[1:]], format="%d.%m.%y")
+    assert not any("True" in line for line in lines)
+
+
+def test_a_file_of_one_column_is_said_to_be_one(capsys):
+    Path("v.csv").write_text("a~b\n1~2\n")
+    assert main(["schema", "v.csv"]) == 0
+    assert "name the --sep" in capsys.readouterr().err
+
+
+def test_a_wrong_encoding_has_a_remedy(capsys):
+    Path("v.csv").write_text("städte,n\nx,1\n", encoding="latin-1")
+    Path("w.csv").write_text("city,n\nKöln,1\n", encoding="latin-1")
+    for name in ("v.csv", "w.csv"):
+        assert "--encoding latin-1" in failed(capsys, "schema", name)
+        assert main(["schema", name, "--encoding", "latin-1"]) == 0
+        capsys.readouterr()
+    kinds = {"city": Categorical(["Köln"]), "n": Continuous(0, 9)}
+    TableSchema(kinds).to_json("s.json")
+    words = ["fit", "w.csv", "--schema", "s.json", *FAST, "-o", "m"]
+    error = failed(capsys, *words)
+    assert "--encoding latin-1" in error
+    assert "Köln" not in error
+
+
+def test_the_budget_says_what_is_left(capsys):
+    assert main([*SHARED, *TOTALS, "-o", "m"]) == 0
+    capsys.readouterr()
+    assert main(["budget", "b.sqlite"]) == 0
+    out = capsys.readouterr().out
+    assert "total  epsilon = 5, delta = 0.0001" in out
+    assert "left   epsilon = 2, delta = 9e-05" in out

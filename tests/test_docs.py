@@ -44,6 +44,7 @@ NIGHTLY = {"evaluation", "gan", "images", "training"}
     [
         pytest.param(page, marks=[pytest.mark.nightly] * (page.stem in NIGHTLY))
         for page in DOCS
+        if page.stem != "first_hour"  # with its commands, in `test_pages.py`
     ],
     ids=lambda page: page.stem,
 )

@@ -380,10 +380,9 @@ def public_labels(
 ) -> tuple[Hashable, ...] | None:
     """Give the labels (not their counts) if they are public, else None."""
     declared = None if schema is None else schema.columns.get(column.name)
-    if isinstance(declared, Categorical):
+    if isinstance(declared, Categorical | Boolean):
         return tuple(declared.categories)
-    known = isinstance(declared, Boolean) or column.kind == "boolean"
-    return (False, True) if known else None
+    return (False, True) if column.kind == "boolean" else None
 
 
 def class_share(column: ColumnLayout | None, schema: TableSchema | None) -> float:

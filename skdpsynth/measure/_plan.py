@@ -37,7 +37,13 @@ from skdpsynth.measure._shares import (
     RANGES_SHARE,
 )
 from skdpsynth.privacy import grid_noise_std, key_threshold
-from skdpsynth.schema import Boolean, Continuous, Datetime, is_object, known_kind
+from skdpsynth.schema import (
+    Continuous,
+    Datetime,
+    holds_truths,
+    is_object,
+    known_kind,
+)
 from skdpsynth.table import (
     CategoryDomain,
     ColumnLayout,
@@ -209,7 +215,7 @@ def _read_dtypes(
             dtype = np.dtype(object)
         kind, can_be_missing = known_kind(name, dtype)
         # Objects may be booleans; their dtype does not tell.
-        if is_object(dtype) and isinstance(described.get(name), Boolean):
+        if is_object(dtype) and holds_truths(described.get(name)):
             kind = "boolean"
         columns.append(ColumnLayout(name, dtype, kind, can_be_missing))
     return tuple(columns)
@@ -219,7 +225,7 @@ def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
     """Lay out a column that only a schema describes."""
     if isinstance(column, Continuous):
         kind: Any = "integer" if column.integer else "continuous"
-    elif isinstance(column, Boolean):
+    elif holds_truths(column):
         kind = "boolean"
     else:
         kind = "datetime" if isinstance(column, Datetime) else "categorical"

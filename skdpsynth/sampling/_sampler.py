@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.sampling._units import in_units
 from skdpsynth.sampling._where import Condition, rows_where
-from skdpsynth.schema import SECONDS_OF, is_date, plain
+from skdpsynth.schema import SECONDS_OF, Identifier, is_date, plain
 from skdpsynth.table import (
     ColumnLayout,
     largest_remainder,
@@ -95,6 +95,7 @@ class DrawnTable:
 
     def __init__(self, metadata: Metadata, n_rows: int, first: int = 0) -> None:
         self._layout, self._n_rows, self._first = metadata.layout, n_rows, first
+        self._unread = metadata.unread
         self._pieces: dict[int, list[pd.Series | None]] = {}
 
     def put(self, start: int, columns: Sequence[pd.Series | None]) -> None:
@@ -107,7 +108,7 @@ class DrawnTable:
         frame, unit = in_units(self.frame(), units, rng)
         places = [n for n, c in enumerate(self._layout.columns) if c.name == units.name]
         column = self._layout.columns[places[0]]
-        names = _fresh_identifiers(self._first, int(unit.max()) + 1, column)
+        names = self._unread_values(column, int(unit.max()) + 1)
         frame.isetitem(places[0], names.take(unit).set_axis(frame.index))
         return frame
 
@@ -120,7 +121,7 @@ class DrawnTable:
             if own:
                 found[place] = own[0] if len(own) == 1 else _joined(own)
             else:
-                found[place] = _fresh_identifiers(self._first, self._n_rows, column)
+                found[place] = self._unread_values(column, self._n_rows)
             for piece in pieces:
                 piece[place] = None  # so that the table is not in memory twice
         frame = pd.DataFrame(found, copy=False)
@@ -131,6 +132,14 @@ class DrawnTable:
         frame.columns = pd.Index(names, dtype=mixed, tupleize_cols=False)
         return frame
 
+    def _unread_values(self, column: ColumnLayout, n_rows: int) -> pd.Series:
+        described = self._unread.get(column.name, Identifier())
+        if isinstance(described, Identifier):
+            return _fresh_identifiers(self._first, n_rows, column, described)
+        nothing = described.placeholder is None
+        codes = np.full(n_rows, -1 if nothing else 0)
+        return to_category_series(codes, [described.placeholder or ""], column)
+
 
 def _joined(pieces: list[pd.Series]) -> pd.Series:
     """Join pieces of a column; pandas would change the order of bytes of numbers."""
@@ -139,7 +148,9 @@ def _joined(pieces: list[pd.Series]) -> pd.Series:
     return whole.astype(dtype) if isinstance(dtype, np.dtype) else whole
 
 
-def _fresh_identifiers(first: int, n_rows: int, column: ColumnLayout) -> pd.Series:
+def _fresh_identifiers(
+    first: int, n_rows: int, column: ColumnLayout, described: Identifier
+) -> pd.Series:
     """Give row numbers from `first` on, in the dtype of the column or its values."""
     if column.kind != "categorical":
         nothing = np.zeros(n_rows, dtype=bool)
@@ -150,11 +161,11 @@ def _fresh_identifiers(first: int, n_rows: int, column: ColumnLayout) -> pd.Seri
         categories = pd.Series(column.dtype.categories)
         inner = ColumnLayout.of(column.name, categories)
         if inner.kind != "categorical":
-            values = _fresh_identifiers(first, n_rows, inner)
+            values = _fresh_identifiers(first, n_rows, inner, described)
             listed = pd.Index(values.unique(), dtype=inner.dtype)
             dtype = pd.CategoricalDtype(listed, ordered=column.dtype.ordered)
             return values.astype(dtype)
-    names = [str(number) for number in range(first, first + n_rows)]
+    names = [described.text_of(number) for number in range(first, first + n_rows)]
     return to_category_series(np.arange(n_rows), names, column)
 
 

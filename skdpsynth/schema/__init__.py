@@ -14,6 +14,7 @@ from skdpsynth.schema._columns import (
     MOST_DECIMALS,
     ROUNDING,
     SECONDS_OF,
+    UNREAD,
     Boolean,
     Categorical,
     Column,
@@ -21,7 +22,9 @@ from skdpsynth.schema._columns import (
     Datetime,
     Identifier,
     Kind,
+    Text,
     as_moments,
+    check_format,
     column_kind,
     decimals_of,
     family,
@@ -50,14 +53,16 @@ from skdpsynth.schema._table_schema import (
     blank_columns,
     decode_value,
     encode_value,
+    to_text,
 )
-from skdpsynth.schema._tables import check_dtype, check_objects
+from skdpsynth.schema._tables import check_dtype, check_objects, holds_truths
 
 __all__ = [
     "EXACT",
     "MOST_DECIMALS",
     "ROUNDING",
     "SECONDS_OF",
+    "UNREAD",
     "Boolean",
     "Categorical",
     "Column",
@@ -71,10 +76,12 @@ __all__ = [
     "Rule",
     "SumOf",
     "TableSchema",
+    "Text",
     "as_moments",
     "blank_columns",
     "check_decimals",
     "check_dtype",
+    "check_format",
     "check_objects",
     "check_target",
     "column_kind",
@@ -82,6 +89,7 @@ __all__ = [
     "decode_value",
     "encode_value",
     "family",
+    "holds_truths",
     "in_order",
     "is_date",
     "is_finite",
@@ -91,5 +99,6 @@ __all__ = [
     "known_kind",
     "plain",
     "stated_decimals",
+    "to_text",
     "type_of_objects",
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -457,7 +458,7 @@ class Categorical(Column):
 
 @dataclass(frozen=True, repr=False)
 class Boolean(Column):
-    """A column of True and False.
+    """A column of True and False, or of two texts that stand for them.
 
     For whole numbers 0 and 1 use ``Categorical([0, 1])``.
 
@@ -466,6 +467,9 @@ class Boolean(Column):
     nullable : bool, default=False
         Whether values can be missing. Ignored where the dtype of the table has no
         missing value.
+    true, false : str, optional
+        The texts, such as "yes" and "no"; both or none. Synthetic values are these
+        texts too, and other texts are read as one 'other' category, silently.
 
     See Also
     --------
@@ -474,13 +478,36 @@ class Boolean(Column):
     Examples
     --------
     >>> from skdpsynth.schema import Boolean
-    >>> Boolean(nullable=True)
-    Boolean(nullable=True)
+    >>> Boolean(true="yes", false="no", nullable=True)
+    Boolean(nullable=True, true='yes', false='no')
     """
 
     tag = "boolean"
     _: KW_ONLY
     nullable: bool = False
+    true: str | None = None
+    false: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = plain(self.true), plain(self.false)
+        texts = all(isinstance(text, str) for text in given)
+        if given != (None, None) and (not texts or given[0] == given[1]):
+            raise InvalidSchemaError(
+                "The 'true' and 'false' of Boolean must be two different texts, or both"
+                f" left out for True and False. Got {given[0]!r} and {given[1]!r}."
+            )
+        self._set(true=given[0], false=given[1])
+
+    @property
+    def categories(self) -> tuple[Any, Any]:
+        """What stands for False and for True."""
+        return (False, True) if self.true is None else (self.false, self.true)
+
+    @property
+    def of_texts(self) -> bool:
+        """Whether two texts stand for False and True."""
+        return self.true is not None
 
 
 @dataclass(frozen=True, repr=False)
@@ -499,6 +526,9 @@ class Datetime(Column):
     unit : {"D", "h", "min", "s"} or None, default=None
         Values are whole days, hours, minutes or seconds of the column's time zone;
         others, and the bounds, are cut down to them. None: as fine as the dtype.
+    format : str, optional
+        How times are written in a CSV file, such as "%d.%m.%Y" (the codes are those of
+        `datetime.strptime`). By default as in ISO 8601. Of no meaning for other tables.
 
     See Also
     --------
@@ -517,9 +547,12 @@ class Datetime(Column):
     _: KW_ONLY
     nullable: bool = False
     unit: Unit | None = None
+    format: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.format is not None:
+            check_format(self.format)
         if self.unit is not None and self.unit not in tuple(SECONDS_OF):
             among = f"{', '.join(SECONDS_OF)}, or None"
             raise _wrong(f"The 'unit' of Datetime must be one of {among}", self.unit)
@@ -544,25 +577,109 @@ class Datetime(Column):
 class Identifier(Column):
     """A column that tells rows apart, such as a customer number.
 
-    It is never read: synthetic tables hold fresh identifiers, or none.
+    It is never read: synthetic tables hold fresh identifiers.
+
+    Parameters
+    ----------
+    pattern : str, optional
+        What the fresh ones of a column of texts look like: one run of ``#``, which
+        stands for the number of the row with leading zeros, as in "C######". By default
+        they are the numbers alone.
 
     See Also
     --------
+    Text : A column that is left empty.
     Categorical : A column whose values are modelled.
 
     Examples
     --------
     >>> from skdpsynth.schema import Identifier
-    >>> Identifier()
-    Identifier()
+    >>> Identifier(pattern="C######")
+    Identifier(pattern='C######')
     """
 
     tag = "identifier"
+    _: KW_ONLY
+    pattern: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pattern is None:
+            return
+        pattern = plain(self.pattern)
+        if not isinstance(pattern, str) or len(re.findall("#+", pattern)) != 1:
+            rule = "The 'pattern' of Identifier must be a text with one run of '#'"
+            raise _wrong(rule, pattern)
+        self._set(pattern=pattern)
+
+    def text_of(self, number: int) -> str:
+        """Write an identifier.
+
+        Parameters
+        ----------
+        number : int
+            The number of the row, at least 0.
+
+        Returns
+        -------
+        str
+            As `pattern` says.
+        """
+        if self.pattern is None:
+            return str(number)
+        before, digits, after = re.split("(#+)", self.pattern)
+        return f"{before}{number:0{len(digits)}d}{after}"
 
 
+@dataclass(frozen=True, repr=False)
+class Text(Column):
+    """A column of free text, such as remarks, which is never read.
+
+    Parameters
+    ----------
+    placeholder : str, optional
+        What all values of it are in synthetic tables. By default they are missing.
+
+    See Also
+    --------
+    Identifier : A column that tells rows apart.
+    Categorical : A column whose values are modelled.
+
+    Examples
+    --------
+    >>> from skdpsynth.schema import Text
+    >>> Text(placeholder="removed")
+    Text(placeholder='removed')
+    """
+
+    tag = "text"
+    _: KW_ONLY
+    placeholder: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        placeholder = plain(self.placeholder)
+        if placeholder is not None and not isinstance(placeholder, str):
+            raise _wrong("The 'placeholder' of Text must be a text", placeholder)
+        self._set(placeholder=placeholder)
+
+
+UNREAD = (Identifier, Text)  # kinds of columns whose values are never looked at
 KINDS: dict[str, type[Column]] = {
-    kind.tag: kind for kind in (Continuous, Categorical, Boolean, Datetime, Identifier)
+    kind.tag: kind
+    for kind in (Continuous, Categorical, Boolean, Datetime, Identifier, Text)
 }
+
+
+def check_format(text: object) -> None:
+    """Refuse what is no format of a time that can be read again."""
+    moment = datetime(2001, 12, 31, 13, 45, 7, tzinfo=UTC)
+    with contextlib.suppress(ValueError, TypeError):
+        if isinstance(text, str) and "%" in text:
+            datetime.strptime(moment.strftime(text), text)
+            return
+    rule = 'The format of times must be one of `datetime.strptime`, as "%d.%m.%Y"'
+    raise _wrong(rule, text)
 
 
 def blank_hint(value: object) -> str:

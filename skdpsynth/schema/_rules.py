@@ -360,8 +360,8 @@ def _number(bound: Any) -> float:  # noqa: ANN401 - a number or a point in time
 
 
 def categories_of(column: Column) -> tuple[Any, ...]:
-    """Return the categories of a column; those of a Boolean are False and True."""
-    return tuple(getattr(column, "categories", (False, True)))
+    """Return the categories of a column that has some."""
+    return tuple(column.categories)  # type: ignore[attr-defined]
 
 
 def _is_within(column: Continuous, value: object) -> bool:

@@ -54,6 +54,8 @@ _LONGEST = 1000  # characters of what a message quotes
 _MAX_TIME = 64  # characters; those of ISO 8601, to the nanosecond, are 29
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 _UNIT = ("privacy_unit", "max_rows_per_unit", "per_unit")
+# Options that are written only where they are given: most tables need none of them.
+_RARE = ("true", "false", "format", "pattern", "placeholder")
 _LISTS = ("categories", "columns", "parts")  # the name of a column may be a tuple
 
 
@@ -109,6 +111,8 @@ def part_to_dict(part: Column | Rule) -> dict[str, Any]:
     data: dict[str, Any] = {"kind" if isinstance(part, Column) else "rule": part.tag}
     for item in fields(part):  # type: ignore[arg-type]
         value = getattr(part, item.name)
+        if value is None and item.name in _RARE:
+            continue
         if isinstance(value, Mapping):
             data[item.name] = [[*map(encode_value, pair)] for pair in value.items()]
         elif isinstance(value, tuple) and item.name in _LISTS:
@@ -295,7 +299,8 @@ class TableSchema:
     Parameters
     ----------
     columns : mapping of column name to column
-        `Continuous`, `Categorical`, `Boolean`, `Datetime` or `Identifier` objects.
+        `Continuous`, `Categorical`, `Boolean`, `Datetime`, `Identifier` or `Text`
+        objects.
     target : column name or None, default=None
         What is to be predicted: a categorical or boolean column, whose values are
         classes; a continuous one, a number; or a column that `columns` leave out, whose
@@ -329,7 +334,7 @@ class TableSchema:
 
     See Also
     --------
-    Continuous, Categorical, Boolean, Datetime, Identifier : The kinds of columns.
+    Continuous, Categorical, Boolean, Datetime, Identifier, Text : Kinds of columns.
     Ordered, SumOf, MissingTogether, Determines : The kinds of rules.
 
     Examples
@@ -365,7 +370,7 @@ class TableSchema:
             if not isinstance(column, Column):
                 raise InvalidSchemaError(
                     f"Column {name!r} of TableSchema must be a Continuous, Categorical,"
-                    f" Boolean, Datetime or Identifier. Got {column!r} instead."
+                    f" Boolean, Datetime, Identifier or Text. Got {column!r} instead."
                 )
         object.__setattr__(self, "columns", dict(self.columns))
         if self.privacy_unit is not None or self.max_rows_per_unit is not None:

@@ -21,6 +21,7 @@ from skdpsynth.schema._columns import (
     Continuous,
     Datetime,
     Identifier,
+    Text,
     Unit,
     as_moments,
     column_kind,
@@ -169,7 +170,13 @@ _KINDS_OF: dict[type[Column], set[str]] = {
     Boolean: {"boolean"},
     Datetime: {"datetime"},
     Identifier: {*_FAMILY_OF, "timedelta"},
+    Text: {"categorical"},
 }
+
+
+def holds_truths(described: object) -> bool:
+    """Whether a column is described to hold True and False, so that objects are."""
+    return isinstance(described, Boolean) and not described.of_texts
 
 
 def check_dtype(
@@ -180,17 +187,23 @@ def check_dtype(
     can_be_missing: bool,
 ) -> None:
     """Refuse a description that cannot be about a column, whatever its values."""
-    if kind not in _KINDS_OF[type(described)]:
+    kinds = _KINDS_OF[type(described)]
+    if isinstance(described, Boolean) and described.of_texts:
+        kinds = {"categorical"}
+    if isinstance(described, Identifier) and described.pattern is not None:
+        kinds = {"categorical"}
+    if kind not in kinds:
         hint = ""
         if isinstance(described, Boolean):
             hint = " For whole numbers 0 and 1 use Categorical([0, 1])."
+            hint += ' For two texts use Boolean(true="yes", false="no").'
         raise InvalidSchemaError(
             f"The schema describes column {name!r} as {type(described).__name__}, but"
             f" its dtype {dtype} is {kind}. Convert the column or correct the"
             f" schema.{hint}"
         )
-    if isinstance(described, Categorical) and described.categories:
-        _check_categories(described, name, dtype, kind)
+    if isinstance(described, Categorical | Boolean) and described.categories:
+        _check_categories(described.categories, name, dtype, kind)
     elif isinstance(described, Categorical) and not can_be_missing:
         raise InvalidSchemaError(
             f"The schema gives column {name!r} no categories, but its dtype {dtype}"
@@ -199,13 +212,13 @@ def check_dtype(
 
 
 def _check_categories(
-    described: Categorical,
+    categories: Sequence[Any],
     name: Hashable,
     dtype: Any,  # noqa: ANN401 - no stubs
     kind: Kind,
 ) -> None:
     """Refuse categories that are no values of the column's dtype."""
-    given = family(described.categories[0])
+    given = family(categories[0])
     expected, inner = _FAMILY_OF[kind], dtype
     if isinstance(dtype, pd.CategoricalDtype):
         if dtype.categories is None:  # "category" of a plan: nothing to compare
@@ -223,7 +236,7 @@ def _check_categories(
         )
     if kind == "integer":
         limits = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
-        for category in described.categories:
+        for category in categories:
             if category != int(category) or not limits.min <= category <= limits.max:
                 raise InvalidSchemaError(
                     f"The category {category!r} of column {name!r} is no value of its"
@@ -241,8 +254,6 @@ def check_objects(columns: Mapping[Hashable, Column], frame: Any) -> None:  # no
             continue
         values = getattr(described, "categories", ())
         given = family(values[0]) if values else None
-        if isinstance(described, Boolean):
-            given = "bool"
         if given and type_of_objects(frame[name]) not in (given, "nothing"):
             raise InvalidSchemaError(
                 f"The schema gives column {name!r} values of type {given}, but its"
@@ -324,7 +335,7 @@ def _checked_kind(name: Hashable, series: pd.Series, described: Column | None) -
     kind, can_be_missing = column_kind(name, series)
     if described is None:
         return kind
-    if is_object(series.dtype) and isinstance(described, Boolean):
+    if is_object(series.dtype) and holds_truths(described):
         kind = "boolean"
     check_dtype(described, name, series.dtype, kind, can_be_missing)
     check_objects({name: described}, {name: series})
@@ -346,7 +357,9 @@ def _in_rows(
         yield from _in_numbers(present, kind, described)
     elif isinstance(described, Datetime):
         yield from _in_times(present, described)
-    elif isinstance(described, Categorical):
+    elif isinstance(described, Categorical) or (
+        isinstance(described, Boolean) and described.of_texts
+    ):
         known = set(described.categories)
         strange = sum(value not in known for value in _plain_values(present))
         yield "category not declared: read as 'other'", strange

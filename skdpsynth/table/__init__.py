@@ -6,7 +6,7 @@ classes. A domain (`NumericDomain`, `CategoryDomain`) says how the values of a c
 are laid out, a `MarginalTransform` how they are distributed in a class.
 """
 
-from skdpsynth.table._csv import CsvFile, read_csv
+from skdpsynth.table._csv import CsvFile, CsvForm, read_csv
 from skdpsynth.table._domains import (
     MISSING,
     ZERO,
@@ -61,6 +61,7 @@ __all__ = [
     "ColumnDomain",
     "ColumnLayout",
     "CsvFile",
+    "CsvForm",
     "Limited",
     "MarginalTransform",
     "Metadata",

@@ -12,6 +12,7 @@ for one cell do. All others go through these functions, each distinct text once.
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
 from contextlib import suppress
@@ -19,8 +20,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from functools import cached_property, partial
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from itertools import chain, count
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,10 +31,17 @@ from pyarrow import csv as arrow_csv
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import family
-from skdpsynth.utils import withheld
+from skdpsynth.utils import compression_of, withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Hashable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from pathlib import Path
 
 
@@ -54,6 +62,8 @@ _PLAIN_TIME = (
     r"(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?"
 )
 _ZONE = r"(?:Z|[+-][0-9]{2}:[0-9]{2})$"
+_LEADING_ZERO = r"^\s*0[0-9]"
+_NONE = "^$"  # no text is: an empty one is missing
 
 # What a number is: as a float literal in ASCII. Python's own parsers take more.
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
@@ -81,7 +91,7 @@ def typed_cells(
         return _masked(_truths(_trimmed(cells)), pd.arrays.BooleanArray, False)
     if holds == "Timestamp":
         zone = getattr(getattr(column, "low", *categories[:1]), "tzinfo", None)
-        return _moments(_trimmed(cells), zone)
+        return _moments(_trimmed(cells), zone, getattr(column, "format", None))
     if holds != "number":
         return texts(cells)
     trimmed = _trimmed(cells)
@@ -149,16 +159,21 @@ def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def _naive(text: str) -> datetime:
-    moment = _moment(text)
+def _formatted(text: str, form: str) -> datetime:
+    """Read a time as a format of `datetime.strptime` says."""
+    return datetime.strptime(text, form)
+
+
+def _naive(text: str, read: Callable[[str], datetime] = _moment) -> datetime:
+    moment = read(text)
     if moment.tzinfo is not None:
         raise ValueError("a time with a zone")
     return moment
 
 
-def _aware(text: str) -> datetime:
+def _aware(text: str, read: Callable[[str], datetime] = _moment) -> datetime:
     """Read a time; one without a zone is in UTC."""
-    moment = _moment(text)
+    moment = read(text)
     with suppress(OverflowError):
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     raise ValueError("a time before the year 1 or after 9999")
@@ -212,13 +227,17 @@ def _truths(cells: Any) -> Any:  # noqa: ANN401 - no stubs
     return places.cast(pa.bool_())
 
 
-def _moments(cells: Any, zone: Any) -> pd.Series:  # noqa: ANN401 - no stubs
-    if zone is None:
-        parsed = _parsed(cells, f"{_PLAIN_TIME}$", pa.timestamp("us"), _naive)
-        return pd.Series(parsed.to_numpy(zero_copy_only=False))
+def _moments(cells: Any, zone: Any, form: str | None) -> pd.Series:  # noqa: ANN401
     # Arrow knows a zone behind a time of day only, and takes no other time beside it.
-    form = _PLAIN_TIME.removesuffix("?") + _ZONE
-    parsed = _parsed(cells, form, pa.timestamp("us", "UTC"), _aware)
+    plain = _PLAIN_TIME + "$" if zone is None else _PLAIN_TIME.removesuffix("?") + _ZONE
+    read: Callable[[str], datetime] = _moment
+    if form is not None:  # each distinct text by itself
+        plain, read = _NONE, partial(_formatted, form=form)
+    if zone is None:
+        parsed = _parsed(cells, plain, pa.timestamp("us"), partial(_naive, read=read))
+        return pd.Series(parsed.to_numpy(zero_copy_only=False))
+    utc = pa.timestamp("us", "UTC")
+    parsed = _parsed(cells, plain, utc, partial(_aware, read=read))
     moments = pd.DatetimeIndex(
         parsed.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
     )
@@ -244,7 +263,41 @@ _BLOCK_BYTES = 2**24  # of the file, read at a time
 # Bytes of a row's cells. Quotes at most double them, so that a row never is longer than
 # a block: where blocks begin must not decide whether a row can be read.
 _MOST_BYTES = 2**22
-_SEPARATORS = b"\n\r,"
+_SEPARATORS = ",;\t|"  # in this order, where nobody says which it is
+
+
+@dataclass(frozen=True)
+class CsvForm:
+    """How a CSV file is written, which is public.
+
+    Parameters
+    ----------
+    separator : str, optional
+        One ASCII character between cells. By default what is found in the first line,
+        the names of the columns: the first one of comma, semicolon, tab and ``|``.
+    encoding : str, default="utf-8"
+        One that writes ASCII as ASCII.
+    """
+
+    separator: str | None = None
+    encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        own = self.separator
+        if own is not None and (len(own) != 1 or not own.isascii() or own in '"\n\r'):
+            raise ValueError(
+                f"The separator must be one ASCII character. Got {own!r}; for a tab"
+                " give '\\t'."
+            )
+        ascii_texts = "".join(map(chr, range(9, 127)))
+        with suppress(LookupError, UnicodeError):
+            if ascii_texts.encode(self.encoding) == ascii_texts.encode("ascii"):
+                return
+        raise ValueError(
+            "The encoding must be one that Python knows and that writes ASCII as"
+            f" ASCII, such as utf-8, cp1252 or latin-1. Got {self.encoding!r}; convert"
+            " the file."
+        )
 
 
 @dataclass(frozen=True)
@@ -252,11 +305,26 @@ class CsvFile:
     """A CSV file whose columns are all stated, to be read block by block.
 
     Every cell is read as text, and each becomes a typed value by itself.
+
+    Parameters
+    ----------
+    path : Path
+        The file; compressed ones are known by .gz, .bz2 or .zst at the end.
+    columns : mapping of column name to Column
+        What each column is.
+    remedy : str, default="describe all of them"
+        What to do about a column that nobody stated.
+    form : CsvForm
+        How it is written.
+    dropped : collection of column names, default=()
+        Columns that are not there, as far as anybody is concerned.
     """
 
     path: Path
     columns: Mapping[Hashable, Any]
     remedy: str = "describe all of them"
+    form: CsvForm = CsvForm()
+    dropped: Collection[Hashable] = ()
 
     def _reading(self) -> withheld:
         return withheld(f"{str(self.path)!r} must be a table that can be read")
@@ -264,7 +332,18 @@ class CsvFile:
     @property
     def names(self) -> list[str]:
         """Of the columns; one without a name has the one that pandas gives it."""
-        return self._header[0]
+        return [name for name in self._header.names if name not in self.dropped]
+
+    @property
+    def separator(self) -> str:
+        """What is between cells."""
+        return self._header.separator
+
+    def _open(self) -> Any:  # noqa: ANN401 - no stubs
+        """Open it as bytes without compression."""
+        file = self.path.open("rb")
+        compression = compression_of(self.path)
+        return file if compression is None else pa.input_stream(file, compression)
 
     @cached_property
     def schema(self) -> Any:  # noqa: ANN401 - no stubs
@@ -279,21 +358,26 @@ class CsvFile:
         return pa.schema([(name, pa.large_string()) for name in self.names])
 
     @cached_property
-    def _header(self) -> tuple[list[str], int]:
-        """The names, and how many lines of the file are not rows."""
-        names: list[str] = []
-        n_lines = 0
-        encoding = "utf-8-sig"
-        with self._reading(), self.path.open(newline="", encoding=encoding) as file:
-            for names in csv.reader(file):
+    def _header(self) -> _Header:
+        encoding = self.form.encoding
+        if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+            encoding = "utf-8-sig"
+        with self._reading(), self._open() as file:
+            # Rows that are read with the names may be in another encoding: not yet.
+            lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
+            n_lines, first = 0, ""
+            while not first.strip("\r\n") and (first := lines.readline()):
                 n_lines += 1
-                if names:
-                    break
+            separator = self.form.separator or _separator_in(first)
+            rows = csv.reader(chain([first], lines), delimiter=separator)
+            names = next(rows, [])
         if not names:
             raise InvalidTableError(
                 "Expected a line with the names of columns in"
                 f" {str(self.path)!r}. Got none; name another file."
             )
+        if any("\ud800" <= sign <= "\udfff" for name in names for sign in name):
+            raise self._other_encoding()
         names = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -301,12 +385,18 @@ class CsvFile:
                 f"Column names must be distinct. Got {twice!r} more than once in"
                 f" {str(self.path)!r}; rename or drop the duplicates."
             )
-        return names, n_lines
+        strange = [name for name in self.dropped if name not in names]
+        if strange:
+            raise InvalidTableError(
+                f"Expected columns of {str(self.path)!r} to drop. Got {strange!r}; it"
+                f" has {names!r}."
+            )
+        return _Header(names, n_lines, separator)
 
     def to_batches(self, columns: Sequence[Hashable], **_: object) -> Iterator[Any]:
         """Read some columns as texts, in blocks; refuse rows of other cells."""
         self._check_quotes()
-        names, n_lines = self._header
+        names, n_lines, separator = self._header
         others: list[int] = []  # numbers of cells that a row must not have
 
         def skip(row: Any) -> str:  # noqa: ANN401 - no stubs
@@ -314,10 +404,13 @@ class CsvFile:
             return "skip"  # an error of Arrow's would have the row in it
 
         read = arrow_csv.ReadOptions(
-            column_names=names, skip_rows_after_names=n_lines, block_size=_BLOCK_BYTES
+            column_names=names,
+            skip_rows_after_names=n_lines,
+            block_size=_BLOCK_BYTES,
+            encoding=self.form.encoding,
         )
         parse = arrow_csv.ParseOptions(
-            newlines_in_values=True, invalid_row_handler=skip
+            delimiter=separator, newlines_in_values=True, invalid_row_handler=skip
         )
         convert = arrow_csv.ConvertOptions(
             column_types={name: pa.large_string() for name in names},
@@ -325,9 +418,8 @@ class CsvFile:
             strings_can_be_null=True,
             null_values=MISSING_TEXTS,
         )
-        opened = arrow_csv.open_csv
-        with self._reading(), opened(self.path, read, parse, convert) as batches:
-            for batch in batches:
+        with self._reading(), self._open() as file:
+            for batch in self._decoded(file, read, parse, convert):
                 if others:
                     break
                 n_bytes = 0
@@ -347,6 +439,22 @@ class CsvFile:
                 " comma, a quote or a line break, and fill up short rows."
             )
 
+    def _decoded(self, *how: Any) -> Iterator[Any]:  # noqa: ANN401 - no stubs
+        try:
+            with arrow_csv.open_csv(*how) as batches:
+                yield from batches
+        except (UnicodeDecodeError, pa.ArrowInvalid) as error:
+            if isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
+                raise self._other_encoding() from None
+            raise
+
+    def _other_encoding(self) -> InvalidTableError:
+        return InvalidTableError(
+            f"Expected {str(self.path)!r} in the encoding {self.form.encoding}. Got"
+            " bytes that are none of it; name another (--encoding latin-1 or cp1252 are"
+            " usual), or convert the file."
+        )
+
     def cells(self, columns: Sequence[Hashable], rows: int | None = None) -> Any:  # noqa: ANN401
         """Read some columns as texts, as a table of Arrow; all rows, or the first."""
         kinds = pa.schema([(name, pa.large_string()) for name in columns])
@@ -361,15 +469,17 @@ class CsvFile:
         one that opens a cell behind a separator, and each one that closes it before
         one. So a row of other quotes is refused whatever rows there are beside it.
         """
-        inside, before = False, _SEPARATORS[:1]
+        separators = b"\n\r" + self.separator.encode()
+        inside, before = False, separators[:1]
         sound = True
-        with self._reading(), self.path.open("rb") as file:
+        with self._reading(), self._open() as file:
             block = file.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
             while block and sound:
                 following = file.read(_BLOCK_BYTES)
                 if b'"' in block:
-                    after = following[:1] or _SEPARATORS[:1]
-                    inside, sound = _quotes(before + block + after, inside)
+                    after = following[:1] or separators[:1]
+                    text = before + block + after
+                    inside, sound = _quotes(text, inside, separators)
                 before, block = block[-1:], following
         if inside or not sound:
             raise InvalidTableError(
@@ -397,7 +507,21 @@ class CsvFile:
         )
 
 
-def _quotes(text: bytes, inside: bool) -> tuple[bool, bool]:
+class _Header(NamedTuple):
+    """The names of all columns, how many lines are not rows, and the separator."""
+
+    names: list[str]
+    n_lines: int
+    separator: str
+
+
+def _separator_in(line: str) -> str:
+    """Find what separates names; a comma where there is but one."""
+    outside = re.sub(r'"[^"]*"', "", line)
+    return next((own for own in _SEPARATORS if own in outside), _SEPARATORS[0])
+
+
+def _quotes(text: bytes, inside: bool, separators: bytes) -> tuple[bool, bool]:
     """Say whether a text ends inside of quotes, and whether all of them are sound.
 
     Its first and last bytes are of what is before and after it.
@@ -407,7 +531,7 @@ def _quotes(text: bytes, inside: bool) -> tuple[bool, bool]:
     opens = (np.arange(len(places)) % 2 == 0) ^ inside
     # Beside a quote there may be another one: a doubled quote closes and opens.
     neighbours = found[np.where(opens, places - 1, places + 1)]
-    sound = np.isin(neighbours, [*_SEPARATORS, ord('"')]).all()
+    sound = np.isin(neighbours, [*separators, ord('"')]).all()
     return inside ^ bool(len(places) % 2), bool(sound)
 
 
@@ -418,15 +542,16 @@ def read_csv(
     rows: int | None = None,
     infer: bool = False,
     unchecked: bool = False,
-    remedy: str = "describe all of them",
+    **options: Any,  # noqa: ANN401 - of `CsvFile`
 ) -> pd.DataFrame:
     """Read a CSV file whose columns have the dtypes that are stated.
 
     Whether numbers declared as whole are so is a question about values: they are
     rounded. In an unchecked table they are not, and what cannot be read stays text.
-    Dtypes that nobody states are found by looking at values, if `infer`.
+    Dtypes that nobody states are found by looking at values, if `infer`; numbers with a
+    zero in front, as zip codes have, are then texts.
     """
-    file = CsvFile(path, columns, remedy)
+    file = CsvFile(path, columns, **options)
     if not infer:
         _ = file.schema
     stated = [name for name in file.names if name in columns]
@@ -436,9 +561,20 @@ def read_csv(
     cells = file.cells(stated or others[:1], rows)
     found: dict[Hashable, pd.Series] = {}
     if others:
+        how: dict[str, Any] = {"sep": file.separator, "encoding": file.form.encoding}
         with file._reading():
-            table = pd.read_csv(path, usecols=others, nrows=rows, low_memory=False)
+            try:
+                table = pd.read_csv(
+                    path, usecols=others, nrows=rows, low_memory=False, **how
+                )
+            except UnicodeDecodeError:
+                raise file._other_encoding() from None
         found = dict(table.items())
+        whole = [name for name in others if table[name].dtype.kind == "i"]
+        for name in whole:
+            own = file.cells([name], rows)[name]
+            if pc.any(pc.match_substring_regex(own, _LEADING_ZERO)).as_py():
+                found[name] = texts(own)
     for name in stated:
         found[name] = texts(cells[name])
         with suppress(*[InvalidTableError] * unchecked):

@@ -392,7 +392,7 @@ def declared_domain(
     if isinstance(spec, Categorical):
         return CategoryDomain(tuple(spec.categories), nullable, spec.ordered)
     if isinstance(spec, Boolean):
-        return CategoryDomain((False, True), nullable)
+        return CategoryDomain(spec.categories, nullable)
     return None
 
 

@@ -13,12 +13,14 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import (
     SECONDS_OF,
+    UNREAD,
     Boolean,
     Categorical,
     Continuous,
     Datetime,
     Identifier,
     TableSchema,
+    Text,
 )
 from skdpsynth.table._domains import (
     CategoryDomain,
@@ -31,7 +33,7 @@ from skdpsynth.table._layout import from_wall
 from skdpsynth.table._rules import RowRules
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -195,6 +197,8 @@ class Metadata:
         The rules of the schema, made ready for these columns.
     units : Units, optional
         Whose the rows are; None where a row is the unit of privacy.
+    unread : dict of column name to Identifier or Text
+        What the schema says of columns whose values are never looked at.
     """
 
     layout: TableLayout
@@ -203,6 +207,7 @@ class Metadata:
     classes: Classes
     rules: RowRules = field(default_factory=RowRules)
     units: Units | None = None
+    unread: Mapping[Hashable, Identifier | Text] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -222,7 +227,9 @@ class Metadata:
         units = None
         if schema is not None and schema.privacy_unit is not None:
             units = Units(schema.privacy_unit, tuple(schema.per_unit))
-        return cls(layout, columns, domains, classes, rules, units)
+        stated = {} if schema is None else schema.columns
+        unread = {name: own for name, own in stated.items() if isinstance(own, UNREAD)}
+        return cls(layout, columns, domains, classes, rules, units, unread)
 
     @property
     def drawn(self) -> dict[Hashable, tuple[ColumnLayout, ColumnDomain]]:
@@ -300,13 +307,13 @@ def modelled_columns(
         column
         for column in layout.columns
         if column is not layout.label_column
-        and not isinstance(declared.get(column.name), Identifier)
+        and not isinstance(declared.get(column.name), UNREAD)
         and column.name not in derived
     )
     if len(columns) <= layout.measured:
         raise InvalidSchemaError(
             "There is no column that could be modelled besides the target and "
-            "Identifiers. Describe at least one column otherwise."
+            "Identifiers and Texts. Describe at least one column otherwise."
         )
     return columns
 
@@ -359,6 +366,7 @@ def declared_metadata(schema: TableSchema | None) -> tuple[str, ...]:
         ("the bounds of", (Continuous, Datetime)),
         ("the categories of", (Categorical, Boolean)),
         ("identifiers, never looked at:", (Identifier,)),
+        ("texts, never looked at:", (Text,)),
     )
     found = [
         _phrase(

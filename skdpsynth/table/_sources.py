@@ -23,18 +23,18 @@ from scipy import sparse
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.privacy import LocalParts, Parts, Step
 from skdpsynth.schema import (
-    Boolean,
-    Identifier,
+    UNREAD,
     TableSchema,
     check_dtype,
     check_objects,
+    holds_truths,
     is_object,
     type_of_objects,
 )
 from skdpsynth.table._csv import CsvFile
 from skdpsynth.table._layout import ColumnLayout, TableLayout
 from skdpsynth.table._rules import check_rules
-from skdpsynth.utils import withheld
+from skdpsynth.utils import is_csv, withheld
 from skdpsynth.utils.containers import from_arrow, index_of_pandas, speaks_arrow
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _layout_of(
     columns = []
     for name in frame.columns:
         column = ColumnLayout.of(name, frame[name])
-        if is_object(column.dtype) and isinstance(described.get(name), Boolean):
+        if is_object(column.dtype) and holds_truths(described.get(name)):
             column = replace(column, kind="boolean")
         columns.append(column)
     layout = TableLayout.of(tuple(columns), target, schema, **form)
@@ -278,9 +278,9 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
     for name, described in schema.columns.items():
         column = columns[name]
         check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)
-        if isinstance(described, Identifier) and {name} == {layout.target}:
+        if isinstance(described, UNREAD) and {name} == {layout.target}:
             raise InvalidSchemaError(
-                f"The target {name!r} is described as an Identifier, whose values are"
+                f"The target {name!r} is described as {described!r}, whose values are"
                 " neither modelled nor predicted. Name another target, or describe it"
                 " by its labels."
             )
@@ -358,8 +358,7 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
         path = Path(X)
         _check_path(path)
         columns = {} if schema is None else schema.columns
-        is_csv = path.suffix.lower() == ".csv"
-        X = CsvFile(path, columns) if is_csv else _Files(path)
+        X = CsvFile(path, columns) if is_csv(path) else _Files(path)
     if not hasattr(X, "to_batches"):
         X = _Stream(iter(X))
     to_frame = X.typed if isinstance(X, CsvFile) else from_arrow

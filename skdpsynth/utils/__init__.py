@@ -8,6 +8,7 @@ their own, because they do.
 
 from skdpsynth.utils._deprecation import deprecated, warn_deprecated
 from skdpsynth.utils._json import DAMAGED, MAX_BYTES, parse_json, read_text
+from skdpsynth.utils._names import compression_of, is_csv
 from skdpsynth.utils._rows import in_chunks, in_order_of_class, n_threads
 from skdpsynth.utils._runs import PeakMemory, RunFolder, peak_megabytes
 from skdpsynth.utils._withheld import withheld
@@ -17,9 +18,11 @@ __all__ = [
     "MAX_BYTES",
     "PeakMemory",
     "RunFolder",
+    "compression_of",
     "deprecated",
     "in_chunks",
     "in_order_of_class",
+    "is_csv",
     "n_threads",
     "parse_json",
     "peak_megabytes",

@@ -10,12 +10,13 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidTableError, MissingDependencyError, check_range
+from skdpsynth.utils._names import is_csv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,6 +30,7 @@ __all__ = [
     "speaks_arrow",
     "table_like",
     "write_batches",
+    "write_csv",
 ]
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
@@ -232,7 +234,12 @@ def _to_polars(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no dependency
     return polars.from_arrow(_to_arrow(frame)).cast(ordered)
 
 
-def write_batches(path: Path, batches: Iterable[pd.DataFrame]) -> None:
+def write_batches(
+    path: Path,
+    batches: Iterable[pd.DataFrame],
+    separator: str = ",",
+    encoding: str = "utf-8",
+) -> None:
     """Write batches as one table, in the memory of one; CSV by its name, or Parquet.
 
     The file has its name once it is whole: an error on the way leaves none, and one
@@ -240,14 +247,20 @@ def write_batches(path: Path, batches: Iterable[pd.DataFrame]) -> None:
     """
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         part = Path(folder) / path.name
-        (_write_csv if path.suffix.lower() == ".csv" else _write_parquet)(part, batches)
+        if is_csv(path):
+            with part.open("w", encoding=encoding, newline="") as file:
+                write_csv(file, batches, separator)
+        else:
+            _write_parquet(part, batches)
         part.replace(path)
 
 
-def _write_csv(path: Path, batches: Iterable[pd.DataFrame]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        for place, batch in enumerate(batches):
-            batch.to_csv(file, index=False, header=place == 0)
+def write_csv(
+    file: IO[str], batches: Iterable[pd.DataFrame], separator: str = ","
+) -> None:
+    """Write batches as one CSV file that is open."""
+    for place, batch in enumerate(batches):
+        batch.to_csv(file, index=False, header=place == 0, sep=separator)
 
 
 def _write_parquet(path: Path, batches: Iterable[pd.DataFrame]) -> None:

@@ -512,7 +512,7 @@ ILL = '["a", {"kind": "boolean"}]'
         (column("{}"), "Column 'a': Expected 'kind'. Got none; correct"),
         (column('{"kind": "bool"}'), "Column 'a': Expected a 'kind' of 'contin"),
         (column(f"{NUMBER}}}"), "'low', 'high', .*Got 'kind', 'low'; correct"),
-        (column('{"kind": "boolean", "nulls": true}'), "'nullable'. Got .*'nulls'; "),
+        (column('{"kind": "boolean", "nulls": true}'), "'false'. Got .*'nulls'; "),
         (column('{"kind": "boolean", "nullable": 1}'), "Column 'a': The 'nullable' fl"),
         (column(f'{NUMBER}, "high": 1}}'), "Column 'a': .* must satisfy low <= high"),
         (column(TIME), "Column 'a': Expected what TableSchema writes there"),

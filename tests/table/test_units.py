@@ -510,7 +510,7 @@ def test_a_unit_is_no_target(untouched, described):
     """Nor is any Identifier; nothing is spent on it."""
     schema = schema_of(1, {}) if not described else TableSchema(described)
     synth = MarginalSynthesizer(schema=schema, target="who", budget=untouched)
-    with pytest.raises(InvalidSchemaError, match="'who' is described as an Identif"):
+    with pytest.raises(InvalidSchemaError, match="'who' is described as Identif"):
         synth.fit(table_of([1, 2, 3]))
 
 

@@ -1,0 +1,250 @@
+"""CSV files as people have them: separators, encodings, compression, times, zeros."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth import IndependentSynthesizer
+from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    TableSchema,
+    Text,
+)
+from skdpsynth.table import CsvFile, CsvForm, read_csv
+
+COLUMNS = {
+    "name": Categorical(["Jörg; 1", 'a "b"', "c"]),
+    "n": Continuous(0, 9, integer=True),
+    "day": Datetime("2020-01-01", "2020-12-31", unit="D", format="%d.%m.%Y"),
+    "sick": Boolean(true="ja", false="nein"),
+}
+ROWS = pd.DataFrame(
+    {
+        "name": ["Jörg; 1", 'a "b"', "c", "Jörg; 1"] * 60,
+        "n": [1, 2, 3, 4] * 60,
+        "day": ["31.12.2020", "01.02.2020", "07.07.2020", "08.09.2020"] * 60,
+        "sick": ["ja", "nein", "nein", "nein"] * 60,
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def expected() -> pd.DataFrame:
+    days = pd.to_datetime(ROWS["day"], format="%d.%m.%Y").astype("datetime64[us]")
+    return ROWS.assign(day=days, n=ROWS["n"].astype("Int64"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "cp1252"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.CSV.bz2"])
+def test_files_are_read_as_they_were_written(encoding, separator, name):
+    path = Path(name)
+    compression = {".gz": "gzip", ".bz2": "bz2"}.get(path.suffix)
+    ROWS.to_csv(
+        path, index=False, sep=separator, encoding=encoding, compression=compression
+    )
+    form = CsvForm(encoding=encoding.removesuffix("-sig"))
+    table = read_csv(path, COLUMNS, form=form)
+    pd.testing.assert_frame_equal(table, expected(), check_dtype=False)
+    file = CsvFile(path, COLUMNS, form=CsvForm(separator, form.encoding))
+    blocks = [*file.to_batches(["n", "sick"])]
+    assert sum(len(block) for block in blocks) == len(ROWS)
+
+
+def test_the_separator_is_that_of_the_names():
+    """Outside of quotes: the first of comma, semicolon, tab, bar. Cells have no say."""
+    for line, found in (
+        ("a", ","),
+        ("a;b", ";"),
+        ("a;b,c", ","),
+        ('"a;b"\tc', "\t"),
+        ("a|b", "|"),
+    ):
+        Path("t.csv").write_text(f"\n\n{line}\n1;2\n")
+        assert CsvFile(Path("t.csv"), {}).separator == found
+    Path("t.csv").write_text("a;b,c\n1;2,3\n")
+    file = CsvFile(Path("t.csv"), {}, form=CsvForm(";"))
+    assert file.names == ["a", "b,c"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"separator": ";;"}, "separator"),
+        ({"separator": '"'}, "separator"),
+        ({"separator": "§"}, "separator"),
+        ({"encoding": "utf-16"}, "encoding"),
+        ({"encoding": "klingon"}, "encoding"),
+        ({"encoding": "cp500"}, "encoding"),
+    ],
+)
+def test_forms_that_cannot_be_read_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        CsvForm(**options)
+
+
+def test_quotes_are_checked_beside_the_separator_of_the_file():
+    path = Path("t.csv")
+    path.write_text('a;b\n"1;x";2\n3;4\n')
+    kinds = {"a": Categorical(["1;x", "3"]), "b": Continuous(0, 9)}
+    assert read_csv(path, kinds)["a"].tolist() == ["1;x", "3"]
+    for text in ('a;b\n1"x;2\n', 'a;b\n"1",2;3\n', 'a;b\n"1;2\n'):
+        path.write_text(text)
+        with pytest.raises(InvalidTableError, match="quotes around whole cells"):
+            read_csv(path, kinds)
+
+
+def test_columns_can_be_dropped_and_no_others():
+    ROWS.to_csv("t.csv", index=False)
+    columns = {name: own for name, own in COLUMNS.items() if name != "name"}
+    file = CsvFile(Path("t.csv"), columns, dropped=["name"])
+    synth = IndependentSynthesizer(schema=TableSchema(columns), random_state=0)
+    assert [*synth.fit(file).sample(5)] == ["n", "day", "sick"]
+    with pytest.raises(InvalidTableError, match=r"to drop\. Got \['nam'\]"):
+        _ = CsvFile(Path("t.csv"), columns, dropped=["nam"]).names
+
+
+def test_a_time_that_is_written_otherwise_is_refused(untouched):
+    ROWS.assign(day=["2020-01-01", *ROWS["day"].tolist()[1:]]).to_csv("t.csv")
+    columns = {"Unnamed: 0": Identifier(), **COLUMNS}
+    synth = IndependentSynthesizer(schema=TableSchema(columns), budget=untouched)
+    with pytest.raises(InvalidTableError, match=r"'day' of 't\.csv' must be datetime"):
+        synth.fit("t.csv")
+
+
+def test_a_format_has_a_zone_or_not():
+    text = "t\n31.12.2020 23:30:00 +0200\n"
+    Path("t.csv").write_text(text)
+    form = "%d.%m.%Y %H:%M:%S %z"
+    aware = Datetime("2020-01-01T00Z", "2021-01-01T00Z", format=form)
+    found = read_csv(Path("t.csv"), {"t": aware})["t"]
+    assert found[0] == pd.Timestamp("2020-12-31 21:30", tz="UTC")
+    naive = Datetime("2020-01-01", "2021-01-01", format=form)
+    with pytest.raises(InvalidTableError, match="must be datetime"):
+        read_csv(Path("t.csv"), {"t": naive})
+
+
+def test_numbers_with_zeros_in_front_are_texts_where_kinds_are_found():
+    Path("t.csv").write_text("zip,n,x\n01067,10,0.5\n80331,0,00.5\n")
+    table = read_csv(Path("t.csv"), {}, infer=True)
+    assert table["zip"].tolist() == ["01067", "80331"]
+    assert table["n"].tolist() == [10, 0]
+    assert table["x"].dtype == np.float64
+
+
+def test_a_fit_of_a_path_knows_compressed_files_and_separators():
+    with gzip.open("t.csv.gz", "wt", encoding="utf-8") as file:
+        ROWS.to_csv(file, index=False, sep=";")
+    schema = TableSchema(COLUMNS, target="sick")
+    synth = IndependentSynthesizer(10.0, schema=schema, random_state=0)
+    rows = synth.fit("t.csv.gz").sample(200)
+    assert set(rows["sick"]) == {"ja", "nein"}
+    assert 20 < (rows["sick"] == "ja").sum() < 80
+    assert rows["day"].dt.normalize().equals(rows["day"])
+
+
+# --- Columns that are never read, and two texts for true and false ----------------
+
+
+def test_texts_are_never_read_and_come_back_empty_or_as_stated():
+    remarks = pd.Series(["Mrs. X called", None, "see file"] * 40)
+    table = pd.DataFrame({"a": range(120), "r": remarks, "s": remarks, "t": remarks})
+    table["t"] = table["t"].astype("category")
+    stated = {"r": Text(), "s": Text(placeholder="removed"), "t": Text()}
+    schema = TableSchema({"a": Continuous(0, 119, integer=True), **stated})
+    synth = IndependentSynthesizer(schema=schema, random_state=0).fit(table)
+    synth.save("m")
+    for model in (synth, IndependentSynthesizer.load("m")):
+        rows = model.sample(30, random_state=1)
+        assert rows["r"].isna().all()
+        assert (rows["s"] == "removed").all()
+        assert rows["t"].isna().all()
+        assert rows.dtypes.drop("t").equals(table.dtypes.drop("t"))
+    other = table.assign(r="x", s="y", t=pd.Categorical(["z"] * 120))
+    assert synth.fit(other).sample(3)["s"].tolist() == ["removed"] * 3
+    words = [e.name for e in synth.privacy_report().entries]
+    assert not any("categories" in name for name in words)
+    assert "texts, never looked at: r, s, t" in str(synth.privacy_report())
+    again = TableSchema.from_dict(schema.to_dict())
+    assert again == schema
+
+
+def test_identifiers_follow_a_pattern():
+    table = pd.DataFrame({"a": range(40), "id": [f"C{n:04d}" for n in range(40)]})
+    schema = TableSchema(
+        {"a": Continuous(0, 39, integer=True), "id": Identifier(pattern="C##-x")}
+    )
+    synth = IndependentSynthesizer(schema=schema, random_state=0).fit(table)
+    ids = synth.sample(120)["id"].tolist()
+    assert ids[:2] == ["C00-x", "C01-x"]
+    assert ids[-1] == "C119-x"
+    assert len(set(ids)) == 120
+
+
+@pytest.mark.parametrize("dtype", [object, "str", "category"])
+def test_two_texts_stand_for_true_and_false(dtype):
+    rng = np.random.default_rng(0)
+    sick = pd.Series(np.where(rng.random(400) < 0.3, "yes", "no")).astype(dtype)
+    other = pd.Series(rng.choice(["yes", "no", None], 400)).astype(dtype)
+    table = pd.DataFrame({"a": rng.random(400), "sick": sick, "other": other})
+    truth = {"true": "yes", "false": "no"}
+    columns = {"a": Continuous(0, 1), "sick": Boolean(**truth)}
+    columns["other"] = Boolean(**truth, nullable=True)
+    schema = TableSchema(columns, target="sick", class_counts={"yes": 120, "no": 280})
+    assert not len(TableSchema.check(TableSchema(columns), table))
+    synth = IndependentSynthesizer(20.0, schema=schema, random_state=0).fit(table)
+    rows = synth.sample(1_000)
+    assert set(rows["sick"]) == {"yes", "no"}
+    assert 250 < (rows["sick"] == "yes").sum() < 350
+    assert set(rows["other"].dropna()) == {"yes", "no"}
+    assert 0.2 < rows["other"].isna().mean() < 0.45
+    assert rows["a"].dtype == table["a"].dtype
+    assert TableSchema.from_dict(synth.schema_.to_dict()) == synth.schema_
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Boolean(true="yes"), "two different texts"),
+        (lambda: Boolean(true="yes", false="yes"), "two different texts"),
+        (lambda: Boolean(true=1, false=0), "two different texts"),
+        (lambda: Identifier(pattern="C"), "one run of '#'"),
+        (lambda: Identifier(pattern="#-#"), "one run of '#'"),
+        (lambda: Text(placeholder=3), "must be a text"),
+        (lambda: Datetime("2020", "2021", format="day"), "strptime"),
+        (lambda: Datetime("2020", "2021", format=3), "strptime"),
+    ],
+)
+def test_what_a_column_cannot_be_is_refused(make, message):
+    with pytest.raises(InvalidSchemaError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (Boolean(true="yes", false="no"), [True, False]),
+        (Boolean(), ["yes", "no"]),
+        (Identifier(pattern="C##"), [1, 2]),
+        (Text(), [1.0, 2.0]),
+    ],
+)
+def test_descriptions_that_cannot_be_of_a_column_are_refused(column, values, untouched):
+    table = pd.DataFrame({"a": [0.5, 1.0] * 20, "b": values * 20})
+    schema = TableSchema({"a": Continuous(0, 1), "b": column})
+    with pytest.raises(InvalidSchemaError, match="column 'b'"):
+        IndependentSynthesizer(schema=schema, budget=untouched).fit(table)

@@ -1,0 +1,103 @@
+"""The commands of the pages do what the pages say, in their order."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from skdpsynth.__main__ import main
+
+ROOT = Path(__file__).parents[1]
+_BLOCKS = re.compile(r"^```(sh|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_EXAMPLES = doctest.DocTestParser()
+
+
+def run_page(page: str) -> list[list[str]]:
+    """Run all blocks of a page, and give its commands, which must end well."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    commands: list[list[str]] = []
+    names: dict[str, object] = {}
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for kind, block in _BLOCKS.findall(text):
+        if kind == "python":
+            test = _EXAMPLES.get_doctest(block, names, page, page, 0)
+            runner = doctest.DocTestRunner(optionflags=options)
+            runner.run(test, clear_globs=False)
+            assert runner.failures == 0
+            names = test.globs
+            continue
+        for line in block.splitlines():
+            program, *words = shlex.split(line, comments=True)
+            if program == "python":
+                runpy.run_path(str(ROOT / words[0]), run_name="__main__")
+            else:
+                assert program == "skdpsynth"
+                assert main(words) == 0, line
+            commands.append(words)
+    return commands
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["python"])
+
+
+def test_from_a_messy_file_to_a_release(capsys):
+    commands = run_page("first_hour.md")
+    said = capsys.readouterr().out
+    assert {words[0] for words in commands[1:]} == {
+        *("schema", "check", "plan", "fit", "report", "budget", "sample", "evaluate")
+    }
+    assert "left   epsilon = 0, delta = 0" in said
+    how = {"sep": ";", "encoding": "latin-1", "dtype": str, "keep_default_na": False}
+    real, drawn = (
+        pd.read_csv(f"{name}.csv", **how) for name in ("visits", "synthetic")
+    )
+    assert [*drawn] == [*real]
+    assert len(drawn) == len(real)
+    forms = {
+        "patient_id": r"P\d{6}",
+        "admitted": r"\d\d\.\d\d\.202[234]",
+        "age": r"\d{1,3}",
+        "zip": "01067|04109|20095|80331",
+        "city": "Dresden|Leipzig|Hamburg|München",
+        "smoker": "yes|no|",
+        "weight": r"\d+\.\d|",
+        "days": r"\d+",
+        "cost": r"\d+\.\d\d?",
+        "remark": "",
+        "readmitted": "yes|no",
+    }
+    for name, form in forms.items():
+        assert drawn[name].str.fullmatch(form).all(), name
+    assert 0.005 < (drawn["readmitted"] == "yes").mean() < 0.06
+    # Each zip code has its city: that is what a release is to keep.
+    pairs = set(zip(real["zip"], real["city"], strict=True))
+    kept = [pair in pairs for pair in zip(drawn["zip"], drawn["city"], strict=True)]
+    assert sum(kept) > 0.97 * len(kept)
+
+
+def test_the_commands_of_the_command_line(capsys):
+    """With tables of the names that the page uses."""
+    table = pd.DataFrame({"a": range(600), "answer": ["yes", "no", "no"] * 200})
+    table.to_csv("private.csv", index=False)
+    table[::7].to_csv("test.csv", index=False)
+    text = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
+    lines = [
+        line
+        for kind, block in _BLOCKS.findall(text)
+        if kind == "sh"
+        for line in block.splitlines()
+    ]
+    for line in lines:
+        program, *words = shlex.split(line, comments=True)
+        assert program == "skdpsynth"
+        assert main(words) == 0, (line, capsys.readouterr().err)
+    assert len(pd.read_csv("synthetic.csv")) == 10_000
