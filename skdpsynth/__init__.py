@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from skdpsynth.measure import Measurements, combine_measurements
-    from skdpsynth.persistence import inspect
+    from skdpsynth.persistence import inspect, load
     from skdpsynth.privacy import PrivacyBudget
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers import (
@@ -41,6 +41,7 @@ __all__ = [
     "__version__",
     "combine_measurements",
     "inspect",
+    "load",
 ]
 
 __version__ = "0.2.1"
@@ -57,6 +58,7 @@ _LAZY_NAMES = {
     "combine_measurements": "skdpsynth.measure",
     "TableSchema": "skdpsynth.schema",
     "inspect": "skdpsynth.persistence",
+    "load": "skdpsynth.persistence",
 }
 
 # Old names of classes, which warn.

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skdpsynth.base import BaseSynthesizer
+    from skdpsynth.privacy import PrivacyReport
     from skdpsynth.schema import Column, TableSchema
+    from skdpsynth.utils import Document
 
 _CLASSES = [name for name in skdpsynth.__all__ if name.endswith("Synthesizer")]
 # By the names of the papers, but for hyphens; a GAN has no epsilon to ask for.
@@ -166,7 +168,7 @@ def _fit(args: argparse.Namespace) -> None:
     with withheld("The fit must end", note=cost):
         synthesizer.fit(table)
     try:
-        synthesizer.save(args.output)
+        synthesizer.save(args.output, overwrite=args.force)
     except (SkdpsynthError, OSError) as error:
         error.add_note(cost)
         raise
@@ -179,7 +181,7 @@ def _sample(args: argparse.Namespace) -> None:
     from skdpsynth.utils.containers import write_batches, write_csv
 
     _check_output(args)
-    synthesizer = _load(args.model)
+    synthesizer = skdpsynth.load(args.model)
     batches = synthesizer.sample_batches(args.rows, random_state=args.seed)
     if args.output == _STDOUT or is_csv(args.output):
         batches = map(partial(_as_written, synthesizer.schema_, args), batches)
@@ -212,10 +214,18 @@ def _budget(args: argparse.Namespace) -> None:
 
 
 def _report(args: argparse.Namespace) -> None:
-    """Print what the fit of a saved synthesizer spent."""
+    """Say what the fit of a saved synthesizer spent, as text, Markdown or HTML."""
+    _check_output(args)
     from skdpsynth.privacy import PrivacyReport
 
-    print(PrivacyReport.from_dict(skdpsynth.inspect(args.model)["report"]))
+    report = PrivacyReport.from_dict(skdpsynth.inspect(args.model)["report"])
+    _write_document(report, args.output)
+
+
+def _card(args: argparse.Namespace) -> None:
+    """Write the model card of a saved synthesizer: the page of a release."""
+    _check_output(args)
+    _write_document(skdpsynth.load(args.model).model_card(), args.output)
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -243,6 +253,16 @@ def _evaluate(args: argparse.Namespace) -> None:
 # --- What they share --------------------------------------------------------------
 
 
+def _write_document(document: PrivacyReport | Document, path: Path | None) -> None:
+    """Print a document, or write it in the form that the name of a file says."""
+    if path in (None, _STDOUT):
+        print(document)
+    elif path.suffix.lower() == ".html":
+        document.to_html(path)
+    else:
+        document.to_markdown(path)
+
+
 def _synthesizer(
     args: argparse.Namespace, schema: TableSchema | None
 ) -> BaseSynthesizer:
@@ -251,18 +271,6 @@ def _synthesizer(
     kind = getattr(skdpsynth, _SYNTHESIZERS[args.synthesizer])
     synthesizer: BaseSynthesizer = kind(**settings, schema=schema)
     synthesizer._validate_params()
-    return synthesizer
-
-
-def _load(path: Path) -> BaseSynthesizer:
-    """Load a synthesizer of whichever class of the package the file names."""
-    name = skdpsynth.inspect(path)["synthesizer"]
-    if name not in _CLASSES:
-        raise PersistenceError(
-            f"Expected a file of a synthesizer of this package. Got a {name};"
-            " load it in Python by the class that saved it."
-        )
-    synthesizer: BaseSynthesizer = getattr(skdpsynth, name).load(path)
     return synthesizer
 
 
@@ -484,7 +492,10 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--date-format", metavar="FORMAT", help="such as %%d.%%m.%%Y")
     _add_output(made, _sample_path)
 
-    command(_report).add_argument("model", metavar="MODEL", type=Path)
+    for run in (_report, _card):
+        made = command(run)
+        made.add_argument("model", metavar="MODEL", type=Path)
+        _add_output(made, _page_path, required=False)
 
     made = command(_evaluate)
     made.add_argument("--synthetic", type=_table_path, required=True)
@@ -570,6 +581,13 @@ def _sample_path(text: str) -> Path:
         msg = f"expected a file named .csv or .parquet, or -, got {text!r}"
         raise argparse.ArgumentTypeError(msg)
     return path
+
+
+def _page_path(text: str) -> Path:
+    if text != "-" and Path(text).suffix.lower() not in (".html", ".md"):
+        msg = f"expected a file named .html or .md, or -, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return Path(text)
 
 
 def _separator(text: str) -> str:

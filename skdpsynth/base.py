@@ -21,8 +21,10 @@ import pandas as pd
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsynth.card import model_card
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import (
+    COMBINED,
     TAIL_SHARE,
     Allocation,
     Measurements,
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.measure import TableModel
     from skdpsynth.table import Metadata, TableLayout, TableRows
+    from skdpsynth.utils import Document
 
 __all__ = ["BaseSynthesizer"]
 
@@ -260,6 +263,31 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         """
         check_is_fitted(self)
         return self._report
+
+    def model_card(self) -> Document:
+        """Write the page that goes with a release: what it is, and what it is good for.
+
+        Returns
+        -------
+        Document
+            What was protected and how much, what was declared, what was measured and
+            how well, and what the tables are good and bad for. It prints as Markdown,
+            shows in a notebook, and has ``to_markdown(path)`` and ``to_html(path)``.
+            It follows from what the fit released, so it may be published with it.
+        """
+        check_is_fitted(self)
+        classes = self._model.metadata.classes
+        plan = None
+        # Not where the measurements came from elsewhere.
+        known = self._report.declared == declared_metadata(self.schema)
+        if known and not any(n.startswith(COMBINED) for n in self._report.notes):
+            planned = map(int, classes.planned)
+            counts = dict(zip(classes.labels, planned, strict=False))  # or no labels
+            n_rows = None if counts else int(classes.planned.sum())
+            plan = self.plan(n_rows, class_counts=counts or None)
+        return model_card(
+            type(self).__name__, self._report, self.schema_, classes, plan
+        )
 
     def get_epsilon(self, delta: float) -> float:
         """Give the epsilon that the fit guarantees at another delta.

@@ -29,7 +29,7 @@ from skdpsynth.exceptions import (
 from skdpsynth.measure import N_GROUPS, TableModel
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import TableSchema, decode_value, encode_value
-from skdpsynth.utils import DAMAGED, MAX_BYTES, parse_json
+from skdpsynth.utils import DAMAGED, MAX_BYTES, check_new, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, NDArray[Any]]
 
-__all__ = ["Savable", "inspect"]
+__all__ = ["Savable", "inspect", "load"]
 
 # Those whose arrays and marginals are made with; a reader may have others.
 _LIBRARIES = ("skdpsynth", "numpy", "pandas")
@@ -56,16 +56,20 @@ class Savable(BaseEstimator):
     _report: PrivacyReport
     sample: Callable[..., Any]  # of `Sampler`
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fitted synthesizer to one file: generator and public metadata.
 
         Parameters
         ----------
         path : path-like
-            Where to write; an existing file is replaced.
+            Where to write.
+        overwrite : bool, default=False
+            Whether to replace a file that is there.
 
         Raises
         ------
+        FileExistsError
+            If there is such a file: what is in it may have cost a budget.
         PersistenceError
             If no file can hold the type of a column name or a parameter, a number is
             NaN, or the file would be larger than `load` accepts.
@@ -78,6 +82,7 @@ class Savable(BaseEstimator):
         of the sampling stream. A `torch.device` comes back as its name.
         """
         check_is_fitted(self)
+        check_new(path, overwrite=overwrite)
         own, own_arrays = self._generator_state()
         parameters = self.get_params(deep=False)
         for name in NEVER_SAVED:
@@ -159,6 +164,42 @@ class Savable(BaseEstimator):
     @abstractmethod
     def _make_ready(self) -> None:
         """Open the stream of samples, and set what users read off a fitted object."""
+
+
+def load(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any synthesizer
+    """Read a saved synthesizer of whichever class of this package the file names.
+
+    Parameters
+    ----------
+    path : path-like
+        A file written by ``save``.
+
+    Returns
+    -------
+    object
+        The fitted synthesizer, as its class's own ``load`` gives it.
+
+    Raises
+    ------
+    PersistenceError
+        If the file is none, is damaged, or is of a class of another package, which
+        that class must load.
+
+    Examples
+    --------
+    >>> import skdpsynth
+    >>> skdpsynth.load("adult.skdp").sample(5)  # doctest: +SKIP
+    """
+    with reading(path):
+        name = read(path)[0]["synthesizer"]
+    name = _RENAMED.get(name, name)
+    package = sys.modules["skdpsynth"]
+    if name not in package.__all__ or not name.endswith("Synthesizer"):
+        raise PersistenceError(
+            f"The file {os.fspath(path)!r}: Expected a synthesizer of this package."
+            f" Got a {name}; load it by the load of the class that saved it."
+        )
+    return getattr(package, name).load(path)
 
 
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:

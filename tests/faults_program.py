@@ -81,7 +81,7 @@ def killed_fits(folder, rng):
 
         Ledger._draw_down = noted
         synth = GPATESynthesizer(n_iter=3, target="y", budget=shared_budget(folder))
-        synth.fit(table(400)).save(saved)
+        synth.fit(table(400)).save(saved, overwrite=True)
         say("saved")
 
     in_child(fit_and_save)
@@ -108,7 +108,7 @@ def killed_saves(folder, rng, *, in_place):
     both = [GPATESynthesizer(n_iter=2).fit(table(200)) for _ in range(2)]
     known = []
     for synth in both:
-        synth.save(path)
+        synth.save(path, overwrite=True)
         known.append(rows_of(path))
 
     def slow_copy(source, target):
@@ -124,7 +124,7 @@ def killed_saves(folder, rng, *, in_place):
             os.replace = slow_copy
         while True:
             for synth in both:
-                synth.save(path)
+                synth.save(path, overwrite=True)
 
     for _ in range(12):
         _, end, _ = in_child(save_forever, rng.uniform(0, 0.05))
@@ -148,7 +148,7 @@ def starved(folder):
             amount += int(size.split()[1]) * 1024
         resource.setrlimit(kind, (amount, amount))
         if what == "save":
-            synth.save(saved)
+            synth.save(saved, overwrite=True)
         else:
             synth.fit(big if what == "memory" else small)
         say("done")

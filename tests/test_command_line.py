@@ -445,12 +445,6 @@ def test_wrong_usage(words, capsys):
     assert capsys.readouterr().err.startswith("usage: skdpsynth")
 
 
-def test_a_saved_class_of_another_package_is_refused(capsys, monkeypatch):
-    monkeypatch.setattr(skdpsynth, "inspect", lambda path: {"synthesizer": "inspect"})
-    error = failed(capsys, "sample", "m", "-n", "3", "-o", "a.csv")
-    assert "of this package. Got a inspect; load it in Python" in error
-
-
 def test_every_synthesizer_with_an_epsilon_has_the_name_of_its_paper():
     named = __main__._SYNTHESIZERS
     assert {*__main__._CLASSES} - {*named.values()} == {"GANSynthesizer"}

@@ -173,15 +173,15 @@ def test_what_is_refused_before_the_charge_has_no_note():
 def test_an_interrupted_save_leaves_the_file_that_was_there(tmp_path):
     path = tmp_path / "saved"
     old, new = (GPATESynthesizer(n_iter=2).fit(table(seed=s)) for s in (0, 1))
-    new.save(path)
+    new.save(path, overwrite=True)
     with Interrupts(None, KeyboardInterrupt()) as counted:
-        new.save(path)
+        new.save(path, overwrite=True)
     after = path.read_bytes()
-    old.save(path)
+    old.save(path, overwrite=True)
     before = path.read_bytes()
     for moment in range(1, counted.calls + 1):
         with Interrupts(moment, KeyboardInterrupt()), pytest.raises(KeyboardInterrupt):
-            new.save(path)
+            new.save(path, overwrite=True)
         assert path.read_bytes() in (before, after)
         assert [file.name for file in tmp_path.iterdir()] == ["saved"]
 

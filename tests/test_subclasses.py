@@ -80,7 +80,7 @@ FITS = {
 
 def check_nothing_left(fitted, tmp_path):
     path = tmp_path / "fitted.skdp"
-    fitted.save(path)
+    fitted.save(path, overwrite=True)
     rows = fitted.sample(50, random_state=0)
     again = type(fitted).load(path)
     for held in (fitted, rows, again, pickle.loads(pickle.dumps(fitted))):

@@ -36,7 +36,7 @@ from skdpsynth.measure._shares import (
     TRIPLE_SHARES,
     UNLABELLED_SHARE,
 )
-from skdpsynth.measure._sites import combine_measurements
+from skdpsynth.measure._sites import COMBINED, combine_measurements
 from skdpsynth.measure._tables import (
     PairTables,
     TableBins,
@@ -48,6 +48,7 @@ from skdpsynth.measure._tables import (
 
 __all__ = [
     "CLASSIFIER_SHARE",
+    "COMBINED",
     "DPSGD_SHARES",
     "GPATE_SHARES",
     "NO_STEPS",

@@ -56,7 +56,7 @@ from skdpsynth.measure._tables import (
 from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import decode_value, encode_value
 from skdpsynth.table import NumericDomain
-from skdpsynth.utils import DAMAGED, parse_json, read_text
+from skdpsynth.utils import DAMAGED, check_new, parse_json, read_text
 
 if TYPE_CHECKING:
     import os
@@ -298,14 +298,22 @@ class Measurements:
             columns=["class", "columns", "bins", "value", "noise_std"],
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write them to a JSON file.
 
         Parameters
         ----------
         path : path-like
-            The file; one that is there is replaced.
+            The file.
+        overwrite : bool, default=False
+            Whether to replace a file that is there.
+
+        Raises
+        ------
+        FileExistsError
+            If there is such a file: what is in it may have cost a budget.
         """
+        check_new(path, overwrite=overwrite)
         places: dict[str, int] = {}  # as texts: True and 1 are equal
 
         def place(bins: tuple[Bin, ...]) -> int:

@@ -107,6 +107,10 @@ def combine_measurements(sites: Iterable[Measurements]) -> Measurements:
     return measured.measurements.of_origin(origin)
 
 
+# How the note of a report begins that is of several fits.
+COMBINED = "Made of the measurements of"
+
+
 def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
     """Give the report for somebody whose rows are at one site alone."""
     first = reports[0]
@@ -123,7 +127,7 @@ def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
         for number, own in enumerate(reports, start=1)
     )
     note = (
-        f"Made of the measurements of {len(reports)} sites ({claims}), as their files"
+        f"{COMBINED} {len(reports)} sites ({claims}), as their files"
         " state it. The claim holds for somebody whose rows are at one site alone; of"
         " somebody at several sites their epsilons and deltas add up."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import textwrap
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._calibration import gdp_epsilon
-from skdpsynth.utils import DAMAGED
+from skdpsynth.utils import DAMAGED, Document, Grid, Heading, Items
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    import os
+    from collections.abc import Hashable, Mapping
 
 
 Kind = Literal["gaussian", "sampled gaussian", "gaussian vote", "laplace vote"]
@@ -369,8 +369,38 @@ class PrivacyReport:
     def __str__(self) -> str:
         return _as_text(self)
 
+    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Write it as Markdown, for a file that goes with a release.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write it too; an existing file is replaced.
+
+        Returns
+        -------
+        str
+            The text.
+        """
+        return _document(self).to_markdown(path)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Write it as one self-contained page of HTML.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write it too; an existing file is replaced.
+
+        Returns
+        -------
+        str
+            The page.
+        """
+        return _document(self).to_html(path)
+
     def _repr_html_(self) -> str:
-        return _as_html(self)
+        return _document(self)._repr_html_()
 
 
 def _is_number(value: object) -> bool:
@@ -466,22 +496,20 @@ def _as_text(report: PrivacyReport) -> str:
     return "\n".join(lines)
 
 
-def _as_html(report: PrivacyReport) -> str:
-    """Lay a report out as HTML; every text of it is escaped."""
+def _document(report: PrivacyReport) -> Document:
+    """Lay a report out as headings, paragraphs and a table."""
     entries, remarks = _shown(report)
-
-    def tagged(tag: str, texts: Iterable[str]) -> str:
-        return "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts)
-
-    body = "".join(f"<tr>{tagged('td', _cells(entry))}</tr>" for entry in entries)
-    return (
-        f"<div><p>{tagged('strong', [_title(report)])}</p>"
-        f"{tagged('p', [report.statement])}"
-        f"<p>{'<br>'.join(map(html.escape, _terms(report)))}</p>"
-        f"<table><thead><tr>{tagged('th', _HEADINGS)}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
-        f"{tagged('p', remarks)}<p>Not covered:</p>"
-        f"<ul>{tagged('li', report.not_covered)}</ul></div>"
+    return Document(
+        [
+            Heading(_title(report), 1),
+            report.statement,
+            Items(_terms(report)),
+            Heading("What was released"),
+            Grid(_HEADINGS, [_cells(entry) for entry in entries]),
+            *remarks,
+            Heading("Not covered"),
+            Items(report.not_covered),
+        ]
     )
 
 

@@ -7,8 +7,16 @@ their own, because they do.
 """
 
 from skdpsynth.utils._deprecation import deprecated, warn_deprecated
+from skdpsynth.utils._document import (
+    Block,
+    Document,
+    Grid,
+    Heading,
+    Items,
+    Picture,
+)
 from skdpsynth.utils._json import DAMAGED, MAX_BYTES, parse_json, read_text
-from skdpsynth.utils._names import compression_of, is_csv
+from skdpsynth.utils._names import check_new, compression_of, is_csv
 from skdpsynth.utils._rows import in_chunks, in_order_of_class, n_threads
 from skdpsynth.utils._runs import PeakMemory, RunFolder, peak_megabytes
 from skdpsynth.utils._withheld import withheld
@@ -16,8 +24,15 @@ from skdpsynth.utils._withheld import withheld
 __all__ = [
     "DAMAGED",
     "MAX_BYTES",
+    "Block",
+    "Document",
+    "Grid",
+    "Heading",
+    "Items",
     "PeakMemory",
+    "Picture",
     "RunFolder",
+    "check_new",
     "compression_of",
     "deprecated",
     "in_chunks",

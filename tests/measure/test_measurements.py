@@ -241,7 +241,9 @@ def test_a_file_gives_back_what_was_saved(noisy, exact, tmp_path):
         again = Measurements.load(path)
         assert_same(own, again)
         pd.testing.assert_frame_equal(own.to_frame(), again.to_frame())
-        again.save(path)
+        with pytest.raises(FileExistsError, match="overwrite=True"):
+            again.save(path)
+        again.save(path, overwrite=True)
         assert_same(own, Measurements.load(str(path)))
 
 

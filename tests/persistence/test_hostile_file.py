@@ -238,11 +238,11 @@ def test_nan_is_not_saved_either(saved, tmp_path, monkeypatch):
     weights = synth.generator_.mixtures[0].weights
     monkeypatch.setattr(synth.generator_, "starts", weights * np.nan)
     with pytest.raises(PersistenceError, match="Got NaN"):
-        synth.save(path)
+        synth.save(path, overwrite=True)
     monkeypatch.undo()
     monkeypatch.setattr(synth, "learning_rate", np.timedelta64(1, "s"))
     with pytest.raises(PersistenceError, match="timedelta"):
-        synth.save(path)
+        synth.save(path, overwrite=True)
     assert path.read_bytes() == b"before"
     assert [file.name for file in tmp_path.iterdir()] == ["a"]
 

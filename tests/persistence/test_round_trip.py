@@ -16,7 +16,13 @@ import torch
 from sklearn.base import clone
 
 import skdpsynth
-from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget, inspect
+from skdpsynth import (
+    GPATESynthesizer,
+    IndependentSynthesizer,
+    MarginalSynthesizer,
+    PrivacyBudget,
+    inspect,
+)
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.measure import TableModel
 from skdpsynth.schema import (
@@ -119,7 +125,7 @@ def test_parameters_come_back_with_their_types(tmp_path):
     synth = IndependentSynthesizer().fit(table()[["u"]])
     converted = [(torch.device("cpu"), "cpu"), (np.array([4, 2]), [4, 2])]
     for value, expected in [*((value, value) for value in PARAMETERS), *converted]:
-        synth.set_params(verbose=value).save(tmp_path / "a")
+        synth.set_params(verbose=value).save(tmp_path / "a", overwrite=True)
         again = inspect(tmp_path / "a")["parameters"]["verbose"]
         assert again == expected
         assert type(again) is type(expected)
@@ -163,7 +169,7 @@ def test_a_file_is_replaced_whole(tmp_path, monkeypatch):
     """A save that fails leaves the file that was there, and nothing else."""
     synth = IndependentSynthesizer().fit(table()[["u"]])
     path = tmp_path / "a"
-    synth.save(path)
+    synth.save(path, overwrite=True)
     before = path.read_bytes()
 
     def fail(*_):
@@ -171,9 +177,41 @@ def test_a_file_is_replaced_whole(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(OSError):  # noqa: PT011 - any
-        synth.save(path)
+        synth.save(path, overwrite=True)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_file_is_replaced_only_where_that_is_asked_for(tmp_path):
+    synth = IndependentSynthesizer().fit(table()[["u"]])
+    path = tmp_path / "a"
+    path.write_bytes(b"before")
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        synth.save(path)
+    assert path.read_bytes() == b"before"
+    synth.save(path, overwrite=True)
+    assert inspect(path)["synthesizer"] == "IndependentSynthesizer"
+
+
+def test_load_finds_the_class(tmp_path):
+    class Elsewhere(IndependentSynthesizer):
+        pass
+
+    frame = table()[["u", "w"]]
+    for kind in (IndependentSynthesizer, MarginalSynthesizer):
+        synth = kind(random_state=0).fit(frame)
+        synth.save(tmp_path / "a", overwrite=True)
+        again = skdpsynth.load(tmp_path / "a")
+        assert type(again) is kind
+        pd.testing.assert_frame_equal(
+            again.sample(9, random_state=3), synth.sample(9, random_state=3)
+        )
+    Elsewhere().fit(frame).save(tmp_path / "b")
+    with pytest.raises(PersistenceError, match="Got a Elsewhere; load it by the load"):
+        skdpsynth.load(tmp_path / "b")
+    (tmp_path / "b").write_bytes(b"nothing")
+    with pytest.raises(PersistenceError, match="Expected what save"):
+        skdpsynth.load(tmp_path / "b")
 
 
 def test_no_identifier_is_in_the_file(saved):
@@ -261,7 +299,7 @@ def test_a_file_whose_rules_do_not_fit_is_refused(with_rules, tmp_path, files, l
 
 def load_with(synth, folder, files, schema) -> None:
     """Put another schema into a file, and load it."""
-    synth.save(folder / "a")
+    synth.save(folder / "a", overwrite=True)
     data = (folder / "a").read_bytes()
     document = files.facts_of(data)
     document["schema_"] |= json.loads(json.dumps(schema))

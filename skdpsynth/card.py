@@ -1,0 +1,193 @@
+"""The model card: one page that goes with a release.
+
+It says what was protected and how much, what was declared, what was measured and how
+well, and what the tables are good and bad for. All of it follows from what a fit
+released, so it is as public as the generator is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skdpsynth.privacy import scope_words
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
+from skdpsynth.utils import Document, Grid, Heading, Items
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+    from skdpsynth.privacy import PrivacyReport
+    from skdpsynth.schema import Column, TableSchema
+    from skdpsynth.table import Classes
+    from skdpsynth.utils import Block
+
+__all__ = ["model_card"]
+
+_BAD_FOR = (
+    "Looking up a person or a row: no synthetic row is of anybody.",
+    "Rare things: counts of few rows are mostly noise, and a synthetic table that has "
+    "none of them does not say that there are none.",
+    "Sequences and links: rows are drawn one by one, without an order in time, and "
+    "without other tables.",
+    "Significance: standard errors that are computed as if the rows were real are too "
+    "small. Draw several tables, and look at how far they are apart.",
+)
+_DEPENDENCE = {
+    "kept": "How pairs of columns depend on each other: measured well{of}.",
+    "weak": "How pairs of columns depend on each other is measured, but weakly{of}: "
+    "trust strong relations only.",
+    "borrowed": "How columns depend on each other is taken from a larger class{of}.",
+    "lost": "How columns depend on each other was not measured{of}.",
+}
+_GOOD = ("kept",)  # of these
+
+
+def model_card(
+    name: str,
+    report: PrivacyReport,
+    schema: TableSchema,
+    classes: Classes,
+    plan: pd.DataFrame | None,
+) -> Document:
+    """Write the card of a fit, from what is public of it.
+
+    `schema` has what was declared and found, `plan` what a budget such as that of the
+    fit measures of such a table, by class; None where that is unknown.
+    """
+    good, bad = _uses(plan)
+    blocks: list[Block] = [
+        Heading(f"Model card: synthetic rows by {name}", 1),
+        f"A generator of synthetic rows with {len(schema.columns)} columns, fitted to a"
+        f" private table by {report.software.split(',')[0]}.",
+        Heading("What was protected, and how much"),
+        report.statement,
+        Heading("What was declared"),
+        "Public, so neither protected nor charged for: the names, the order and the"
+        " types of the columns"
+        + "".join(f"; {own}" for own in report.declared or ())
+        + ". All else was measured with noise, and paid for by the budget.",
+        Heading("What is in the table"),
+        Grid(
+            ("column", "kind", "values"),
+            [(str(n), *_described(own)) for n, own in schema.columns.items()],
+        ),
+        *_rows(classes),
+        Heading("What was measured, and how well"),
+        *_measured(report),
+        *([] if plan is None else _how_well(plan)),
+        Heading("What the tables are good for"),
+        Items(good),
+        Heading("What they are bad for"),
+        Items([*bad, *_BAD_FOR, *report.notes]),
+        Heading("What no figure here covers"),
+        Items(report.not_covered),
+    ]
+    return Document(blocks)
+
+
+def _described(column: Column) -> tuple[str, str]:
+    """Give the kind of a column, and what values it may have."""
+    missing = ", or missing" if getattr(column, "nullable", False) else ""
+    if isinstance(column, Continuous):
+        kind = "whole number" if column.integer else "number"
+        return kind, f"{column.low:,.10g} to {column.high:,.10g}{missing}"
+    if isinstance(column, Datetime):
+        return "time", f"{column.low} to {column.high}{missing}"
+    if isinstance(column, Boolean):
+        return "yes or no", f"{' or '.join(map(str, column.categories))}{missing}"
+    if isinstance(column, Categorical):
+        n = len(column.categories)
+        return "category", f"{n} {'category' if n == 1 else 'categories'}{missing}"
+    if isinstance(column, Identifier):
+        return "identifier", "made up; never read"
+    return "text", "never read"
+
+
+def _rows(classes: Classes) -> Iterator[Block]:
+    """Say how many rows the real table has, as far as it was released."""
+    total = f"{classes.counts.sum():,.0f}"
+    if not classes.labels:
+        yield f"The real table has about {total} rows."
+        return
+    yield f"The real table has about {total} rows, by class:"
+    yield Items(
+        [
+            f"{scope_words(scope)}: about {count:,.0f}"
+            for scope, count in zip(classes.scopes, classes.counts, strict=True)
+        ]
+    )
+
+
+def _measured(report: PrivacyReport) -> Iterator[Block]:
+    """List what was released, once for all classes."""
+    found: dict[str, list[float]] = {}
+    for entry in report.entries:
+        found.setdefault(entry.name, []).append(entry.share or 0.0)
+    yield (
+        "Every release has noise. Its share of the budget (of mu squared; classes"
+        " have each their own) says how well it is known beside the others:"
+    )
+    yield Grid(
+        ("release", "share of the budget, %"),
+        [(name, f"{max(shares):.1f}") for name, shares in found.items()],
+    )
+
+
+def _how_well(plan: pd.DataFrame) -> Iterator[Block]:
+    yield (
+        "The noise of a count of rows: a group of fewer rows than twice its standard"
+        " deviation cannot be told from none."
+    )
+    rows = [
+        (
+            "all" if label is None else str(label),
+            f"{n:,}",
+            f"{one:.3g}",
+            f"{two:.3g}" if n_tables else "not measured",
+            dependence or "-",
+        )
+        for label, n, one, two, n_tables, dependence in zip(
+            *(
+                plan[name]
+                for name in (
+                    *("class", "rows", "noise_std", "table_noise_std", "tables"),
+                    "dependence",
+                )
+            ),
+            strict=True,
+        )
+    ]
+    headings = "class", "rows", "noise, one column", "noise, two columns", "dependence"
+    yield Grid(headings, rows)
+
+
+def _uses(plan: pd.DataFrame | None) -> tuple[list[str], list[str]]:
+    """Say what the tables are good and bad for, by what was measured."""
+    good = [
+        "Writing and testing code that will run on the real table: names, types and"
+        " ranges are the same.",
+    ]
+    bad: list[str] = []
+    if plan is None:
+        return good, bad
+    enough = plan["noise_std"].to_numpy(float)
+    if np.isfinite(enough).all():
+        error = 100 * (enough / np.maximum(plan["rows"].to_numpy(float), 1)).max()
+        into = good if error < _FEW_PERCENT else bad
+        into.append(
+            f"Shares of the values of one column: noise of {error:.2g} percentage"
+            " points at most, in the class where it is largest."
+        )
+    for kind, words in _DEPENDENCE.items():
+        labels = [str(x) for x in plan["class"][plan["dependence"] == kind]]
+        if labels:
+            of = f" in {len(labels)} of {len(plan)} classes" if len(plan) > 1 else ""
+            (good if kind in _GOOD else bad).append(words.format(of=of))
+    return good, bad
+
+
+_FEW_PERCENT = 5.0  # of the rows: a share that is known so well is worth a table

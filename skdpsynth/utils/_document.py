@@ -1,0 +1,177 @@
+"""Texts of headings, paragraphs, lists, tables and pictures: as Markdown and as HTML."""
+
+from __future__ import annotations
+
+import base64
+import html
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.5 sans-serif; color: #222; background: #fff; margin: 0 auto;
+  max-width: 62rem; padding: 0 1rem 4rem; }}
+h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.2rem; margin-top: 2rem; }}
+.wide {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; font-size: .85rem; }}
+th, td {{ border-bottom: 1px solid #ccc; padding: .25rem .6rem; text-align: left;
+  vertical-align: top; }}
+img {{ display: block; max-width: 100%; height: auto; margin: 1rem 0; }}
+</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+# What Markdown takes for more than a letter, also in a cell of a table.
+_SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#"})
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A title of a document (level 1) or of a part of it (2)."""
+
+    text: str
+    level: int = 2
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list."""
+
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of texts."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A PNG picture and the words for who does not see it; Markdown has these alone."""
+
+    png: bytes
+    says: str
+
+
+Block = str | Heading | Items | Grid | Picture
+
+
+class Document:
+    """A text that can be read as Markdown, as HTML, and in a notebook.
+
+    Parameters
+    ----------
+    blocks : iterable of str, Heading, Items, Grid or Picture
+        What it consists of; a str is a paragraph.
+
+    Notes
+    -----
+    Texts are escaped: a name of a column cannot become markup.
+    """
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        self._blocks = tuple(blocks)
+
+    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Write it as Markdown.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write it too; an existing file is replaced.
+
+        Returns
+        -------
+        str
+            The text.
+        """
+        text = "\n\n".join(map(_as_markdown, self._blocks)) + "\n"
+        return _written(text, path)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Write it as one self-contained page of HTML.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write it too; an existing file is replaced.
+
+        Returns
+        -------
+        str
+            The page.
+        """
+        titles = [b.text for b in self._blocks if isinstance(b, Heading)]
+        page = _PAGE.format(
+            title=html.escape((titles or ["skdpsynth"])[0]), body=self._repr_html_()
+        )
+        return _written(page, path)
+
+    def __str__(self) -> str:
+        return self.to_markdown()
+
+    def _repr_html_(self) -> str:
+        return "\n".join(map(_as_html, self._blocks))
+
+
+def _written(text: str, path: str | os.PathLike[str] | None) -> str:
+    if path is not None:
+        Path(path).write_text(text, encoding="utf-8", newline="\n")
+    return text
+
+
+def _as_markdown(block: Block) -> str:
+    if isinstance(block, Heading):
+        return f"{'#' * block.level} {_plain(block.text)}"
+    if isinstance(block, Items):
+        return "\n".join(f"- {_plain(text)}" for text in block.texts)
+    if isinstance(block, Grid):
+        lines = [block.headings, ["---"] * len(block.headings), *block.rows]
+        cells = [[own if own == "---" else _plain(own) for own in line] for line in lines]
+        return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+    if isinstance(block, Picture):
+        return f"*{_plain(block.says)}*"
+    return _plain(block)
+
+
+def _plain(text: str) -> str:
+    """Write a text on one line so that Markdown shows it as it is."""
+    return " ".join(text.split()).translate(_SPECIAL)
+
+
+def _as_html(block: Block) -> str:
+    if isinstance(block, Heading):
+        return f"<h{block.level}>{html.escape(block.text)}</h{block.level}>"
+    if isinstance(block, Items):
+        return f"<ul>{_tagged('li', block.texts)}</ul>"
+    if isinstance(block, Grid):
+        body = "".join(f"<tr>{_tagged('td', row)}</tr>" for row in block.rows)
+        head = f"<thead><tr>{_tagged('th', block.headings)}</tr></thead>"
+        table = f"<table>{head}<tbody>{body}</tbody></table>"
+        return f'<div class="wide">{table}</div>'
+    if isinstance(block, Picture):
+        data = base64.b64encode(block.png).decode("ascii")
+        says = html.escape(block.says)
+        return f'<img alt="{says}" src="data:image/png;base64,{data}">'
+    return f"<p>{html.escape(block)}</p>"
+
+
+def _tagged(tag: str, texts: Iterable[str]) -> str:
+    return "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts)

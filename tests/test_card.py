@@ -1,0 +1,121 @@
+"""The model card: what is public of a fit, in words."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skdpsynth
+from skdpsynth import (
+    GPATESynthesizer,
+    IndependentSynthesizer,
+    MarginalSynthesizer,
+    TableSchema,
+    combine_measurements,
+)
+from skdpsynth.schema import Boolean, Categorical, Continuous, Identifier, Text
+
+RNG = np.random.default_rng(0)
+AGES = np.clip(RNG.gamma(6.0, 9.0, 3_000), 0, 99).round().astype(int)
+TABLE = pd.DataFrame(
+    {
+        "age": AGES,
+        "<b>|sex": RNG.choice(["f", "m"], 3_000),
+        "old": AGES > 60,
+        "id": range(3_000),
+        "note": "secret remark",
+        "ill": np.where(RNG.random(3_000) < 0.3, "yes", "no"),
+    }
+)
+SCHEMA = TableSchema(
+    {
+        "age": Continuous(0, 99, integer=True),
+        "<b>|sex": Categorical(["f", "m"], nullable=False),
+        "old": Boolean(),
+        "id": Identifier(),
+        "note": Text(),
+    },
+    target="ill",
+)
+
+
+@pytest.fixture(scope="module", params=[MarginalSynthesizer, GPATESynthesizer])
+def fitted(request):
+    return request.param(3.0, schema=SCHEMA, random_state=0).fit(TABLE)
+
+
+def test_it_has_the_claim_and_every_column(fitted):
+    text = str(fitted.model_card())
+    assert fitted.privacy_report().statement in text
+    for words in (
+        "| age | whole number | 0 to 99 |",
+        r"| \<b\>\|sex | category | 2 categories |",
+        "| old | yes or no | False or True |",
+        "| id | identifier | made up; never read |",
+        "| note | text | never read |",
+        "the bounds of age",
+    ):
+        assert words in text
+    for entry in fitted.privacy_report().entries:
+        assert entry.name in text
+    assert "secret remark" not in text
+
+
+def test_the_noise_is_that_of_the_plan(fitted):
+    """The numbers of a class are those of `plan` at the released numbers of rows."""
+    text = fitted.model_card().to_markdown()
+    counts = dict(
+        re.findall(r"^- class (\w+): about ([\d,]+)$", text, re.MULTILINE),
+    )
+    assert set(counts) == {"yes", "no"}
+    released = {label: int(n.replace(",", "")) for label, n in counts.items()}
+    assert released == fitted.schema_.class_counts
+    rounded = {"no": round(released["no"], -2), "yes": round(released["yes"], -1)}
+    plan = fitted.plan(class_counts=rounded).set_index("class")
+    for label in rounded:
+        (row,) = re.findall(rf"^\| {label} \| (.*) \|$", text, re.MULTILINE)
+        assert row.split(" | ")[1] == f"{plan.loc[label, 'noise_std']:.3g}"
+        assert row.split(" | ")[3] == plan.loc[label, "dependence"]
+
+
+def test_it_follows_from_the_saved_file(fitted, tmp_path):
+    fitted.save(tmp_path / "a")
+    again = skdpsynth.load(tmp_path / "a").model_card()
+    assert str(again) == str(fitted.model_card())
+    page = again.to_html(tmp_path / "a.html")
+    assert (tmp_path / "a.html").read_text(encoding="utf-8") == page
+    assert page.startswith("<!DOCTYPE html>")
+    assert "&lt;b&gt;|sex" in page
+    assert "<b>|sex" not in page
+    assert again._repr_html_() in page
+
+
+def test_what_was_measured_elsewhere_has_no_plan():
+    """Of measurements of several fits only the report says how good they are."""
+    parts = [
+        MarginalSynthesizer(3.0, schema=SCHEMA, random_state=0).fit(TABLE[k::2])
+        for k in (0, 1)
+    ]
+    both = combine_measurements(part.measurements_ for part in parts)
+    text = str(MarginalSynthesizer.from_measurements(both).model_card())
+    assert "noise, one column" in str(parts[0].model_card())
+    assert "noise, one column" not in text
+    assert "site 2: marginals" in text
+
+
+@pytest.mark.parametrize("epsilon", [0.01, np.inf])
+def test_small_tables_and_no_guarantee(epsilon):
+    synth = IndependentSynthesizer(epsilon, schema=SCHEMA, random_state=0)
+    with pytest.warns() if epsilon < 1 else np.errstate():
+        synth.fit(TABLE[:300])
+    text = str(synth.model_card())
+    assert synth.privacy_report().statement in text
+    assert ("noise of 0 percentage points" in text) == (epsilon > 1)
+
+
+def test_it_needs_a_fit():
+    with pytest.raises(ValueError, match="not fitted"):
+        MarginalSynthesizer().model_card()
