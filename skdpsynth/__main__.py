@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skdpsynth.base import BaseSynthesizer
+    from skdpsynth.evaluation import QualityReport
     from skdpsynth.privacy import PrivacyReport
     from skdpsynth.schema import Column, TableSchema
     from skdpsynth.utils import Document
@@ -229,9 +230,10 @@ def _card(args: argparse.Namespace) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    """Train classifiers on synthetic rows and test them on real ones."""
-    from skdpsynth.metrics import tstr_scores
-
+    """Score synthetic rows against real ones: the whole, and what is worst."""
+    _check_output(args)
+    schema = _read_schema(args)
+    target = args.target or (None if schema is None else schema.target)
     columns = _described(args)
     kinds = [(name, own.tag) for name, own in columns.items()]
     unread = [str(name) for name, tag in kinds if tag in ("identifier", "text")]
@@ -244,16 +246,21 @@ def _evaluate(args: argparse.Namespace) -> None:
         )
         for path in (args.synthetic, args.test)
     )
+    _say(f"{len(synthetic):,} synthetic and {len(test):,} real rows are compared")
+    from skdpsynth.evaluation import quality_report
+
     with withheld("The tables must be scored"):
-        scores = tstr_scores(synthetic, test, target=args.target)
+        report = quality_report(test, synthetic, target=target, panel=True)
     _say(f"{_FOR_CURATOR}, unless the test table is public")
-    print(scores.to_string())
+    _write_document(report, args.output)
 
 
 # --- What they share --------------------------------------------------------------
 
 
-def _write_document(document: PrivacyReport | Document, path: Path | None) -> None:
+def _write_document(
+    document: PrivacyReport | Document | QualityReport, path: Path | None
+) -> None:
     """Print a document, or write it in the form that the name of a file says."""
     if path in (None, _STDOUT):
         print(document)
@@ -391,7 +398,7 @@ def _check_output(args: argparse.Namespace) -> None:
     path = args.output
     if path in (None, _STDOUT):
         return
-    names = ("table", "schema", "budget", "model")
+    names = ("table", "schema", "budget", "model", "synthetic", "test")
     given = [getattr(args, name, None) for name in names]
     if path.resolve() in [other.resolve() for other in given if other is not None]:
         msg = f"Expected an output of its own. Got {str(path)!r}, which is read too."
@@ -500,9 +507,10 @@ def _parser() -> argparse.ArgumentParser:
     made = command(_evaluate)
     made.add_argument("--synthetic", type=_table_path, required=True)
     made.add_argument("--test", type=_table_path, required=True)
-    made.add_argument("--target", required=True)
+    made.add_argument("--target", help="the label column; by default the schema's")
     made.add_argument("--schema", type=Path, help="kinds of the columns")
     _add_csv(made)
+    _add_output(made, _page_path, required=False)
 
     command(_budget).add_argument("budget", metavar="BUDGET", type=Path)
     return parser

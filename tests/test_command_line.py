@@ -86,7 +86,16 @@ def test_from_a_table_to_scores(table, target, capsys, folder):
     assert main(["evaluate", *tables, "--target", target]) == 0
     out, err = capsys.readouterr()
     assert "not differentially private" in err
-    assert out.splitlines()[-1].startswith("mean ")
+    assert "| c2st " in out
+    assert "| mean " in out
+    for name, more in (("r.html", ["report"]), ("c.md", ["card"])):
+        assert main([*more, "m.skdp", "-o", name]) == 0
+    assert Path("r.html").read_text("utf-8") == synth.privacy_report().to_html()
+    assert Path("c.md").read_text("utf-8") == str(synth.model_card())
+    assert main(["card", "m.skdp"]) == 0
+    assert capsys.readouterr().out == f"{synth.model_card()}\n"
+    assert main(["evaluate", *tables, "--target", target, "-o", "c.md"]) == 1
+    assert "which is there" in capsys.readouterr().err
 
 
 def test_a_schema_is_made_filled_and_checked(capsys):
@@ -436,6 +445,7 @@ def test_errors_are_one_line(words, message, capsys):
         ["fit", "c.csv", "--epsilon", "1", "--synthesizer", "GAN", "-o", "m"],
         ["plan", "--epsilon", "1", "--class-count", "40"],
         ["sample", "m", "-n", "3", "-o", "a.xlsx"],
+        ["card", "m", "-o", "a.txt"],
     ],
 )
 def test_wrong_usage(words, capsys):

@@ -50,8 +50,8 @@ ALLOWED = {
     "utils.estimator_checks": _ESTIMATORS | {"audit", "synthesizers"},
     "__main__": {
         "",
+        "evaluation",
         "exceptions",
-        "metrics",
         "persistence",
         "privacy",
         "schema",

@@ -1,4 +1,4 @@
-"""Compare synthesizers on one table: scores, costs, plots and a report.
+"""Compare synthesizers on one table, or score one synthetic table: `_quality`.
 
 `_compare` makes the runs, `_runs` is one of them and the folder of finished ones,
 `_marginals` columns and pairs in a form that can be plotted. A `ComparisonResult` is
@@ -6,6 +6,12 @@
 """
 
 from skdpsynth.evaluation._compare import compare_synthesizers
+from skdpsynth.evaluation._quality import QualityReport, quality_report
 from skdpsynth.evaluation._results import ComparisonResult
 
-__all__ = ["ComparisonResult", "compare_synthesizers"]
+__all__ = [
+    "ComparisonResult",
+    "QualityReport",
+    "compare_synthesizers",
+    "quality_report",
+]

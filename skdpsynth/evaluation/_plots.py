@@ -227,12 +227,12 @@ class Plots(Found):
         for number, name in enumerate(lines):
             shift = 0.05 * (number - (len(lines) - 1) / 2) if one_place else 0.0
             places = np.array([positions[e] + shift for e in curves[name]])
-            _draw_curve(ax, curves[name], places, _drawable(name), styles[name])
+            _draw_curve(ax, curves[name], places, drawable(name), styles[name])
         if baseline in curves:
             # A line through its points, or across where there is one.
             ending = "" if "baseline" in baseline.lower() else " (baseline)"
             line: dict[str, Any] = {"color": "0.45", "linestyle": ":", "linewidth": 2}
-            line["label"] = _drawable(baseline) + ending
+            line["label"] = drawable(baseline) + ending
             heights = [mean for mean, _ in curves[baseline].values()]
             if len(heights) == 1:
                 ax.axhline(heights[0], **line)
@@ -310,8 +310,8 @@ class Plots(Found):
         for (name, style), shift in zip(styles.items(), _shifts(styles), strict=True):
             mark = {k: style[k] for k in ("color", "marker")}
             x = table.loc[order, name]
-            ax.plot(x, heights + shift, linestyle="", label=_drawable(name), **mark)
-        ax.set_yticks(heights, [_drawable(name) for name in order], fontsize=_SMALL + 1)
+            ax.plot(x, heights + shift, linestyle="", label=drawable(name), **mark)
+        ax.set_yticks(heights, [drawable(name) for name in order], fontsize=_SMALL + 1)
         ax.set_ylim(-0.7, len(order) - 0.3)
         ax.grid(axis="y", color="0.9")
         ax.set_axisbelow(True)
@@ -369,7 +369,7 @@ class Plots(Found):
             real = [m for m in self._real_marginals if m.sides[0].name == name]
             _draw_marginal(ax, name, next(iter(real), None), samples, styles)
         entries: dict[str, Any] = {
-            _drawable(name): mpl.lines.Line2D([], [], **style)
+            drawable(name): mpl.lines.Line2D([], [], **style)
             for name, style in styles.items()
         }
         if self._real_marginals:
@@ -418,7 +418,7 @@ class Plots(Found):
             parts = [pair.shares_of(sample) for sample in samples.values()]
             _draw_pair(row, pair, [pair.shares, *parts] if self._real_pairs else parts)
         for ax, title in zip(given[0], titles, strict=True):
-            ax.set_title(_drawable(title, 20), fontsize=10)
+            ax.set_title(drawable(title, 20), fontsize=10)
         self._add_footer(given[0, 0].figure)
         return given
 
@@ -533,7 +533,7 @@ def _draw_marginal(
         if side.kind == "time":
             ax.xaxis_date()
             ax.tick_params(axis="x", rotation=30)
-    ax.set_title(_drawable(name), fontsize=10)
+    ax.set_title(drawable(name), fontsize=10)
     ax.tick_params(labelsize=_SMALL - 1)
 
 
@@ -555,7 +555,7 @@ def _draw_categories(
         ax.plot(part[used], heights + shift, linestyle="", markersize=4.5, **style)
     ax.set_xlabel("share of rows", fontsize=_SMALL - 1)
     ax.set_ylim(-0.8, len(used) - 0.2)
-    ax.set_yticks(heights, [_drawable(labels[i], 16) for i in used])
+    ax.set_yticks(heights, [drawable(labels[i], 16) for i in used])
     ax.set_xlim(left=0)
 
 
@@ -577,7 +577,7 @@ def _draw_pair(row: NDArray[Any], pair: Marginal, parts: list[Shares | None]) ->
         ax.set_xticks(range(len(labels[1])), labels[1], rotation=rotation)
         ax.set_yticks(range(len(labels[0])), labels[0] if ax is row[0] else [])
         ax.tick_params(labelsize=_SMALL - 1, length=2)
-        ax.set_xlabel(_drawable(flat.name, 20), fontsize=_SMALL)
+        ax.set_xlabel(drawable(flat.name, 20), fontsize=_SMALL)
         if part is None:
             ax.text(0.5, 0.5, "of another kind", ha="center", transform=ax.transAxes)
             continue
@@ -586,7 +586,7 @@ def _draw_pair(row: NDArray[Any], pair: Marginal, parts: list[Shares | None]) ->
         image = ax.imshow(shown, cmap="Greys", norm=scale, aspect="auto")
         if upright.kind != "category":
             ax.invert_yaxis()  # numbers grow upwards, frequent categories come first
-    row[0].set_ylabel(_drawable(upright.name, 20), fontsize=_SMALL)
+    row[0].set_ylabel(drawable(upright.name, 20), fontsize=_SMALL)
     bar = row[0].figure.colorbar(image, ax=list(row), fraction=0.03, pad=0.01)
     bar.set_label("share of rows", fontsize=_SMALL)
     bar.ax.tick_params(labelsize=_SMALL - 1)
@@ -595,7 +595,7 @@ def _draw_pair(row: NDArray[Any], pair: Marginal, parts: list[Shares | None]) ->
 def _labels(side: Side, used: NDArray[np.intp]) -> list[str]:
     """Name the cells that have a row in any table."""
     names = side.labels()
-    return [_drawable(names[i], 16) for i in used]
+    return [drawable(names[i], 16) for i in used]
 
 
 def _pooled(samples: Mapping[str, Sequence[PlainColumn]]) -> list[PlainColumn]:
@@ -643,7 +643,7 @@ def _nothing(what: str) -> str:
     )
 
 
-def _drawable(name: str, width: int = 32) -> str:
+def drawable(name: str, width: int = 32) -> str:
     """Make a name fit to be drawn: neither mathematics, nor hidden, nor too long."""
     name = " ".join(str(name).split())
     name = name if len(name) <= width else f"{name[: width - 3]}..."

@@ -7,7 +7,11 @@ orders. What is imported here beside the public metrics is for comparisons in
 `evaluation`.
 """
 
-from skdpsynth.metrics._encode import check_tables, is_measurement
+from skdpsynth.metrics._encode import (
+    check_tables,
+    is_measurement,
+    without_identifiers,
+)
 from skdpsynth.metrics._fidelity import (
     CategoryCells,
     NumberCells,
@@ -58,4 +62,5 @@ __all__ = [
     "synthetic_ranking_agreement",
     "tstr_scores",
     "two_sample_scores",
+    "without_identifiers",
 ]

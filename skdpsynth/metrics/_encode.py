@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -9,12 +11,19 @@ from numpy.typing import NDArray
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.utils.containers import from_arrow
 
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
 Matrix = NDArray[np.float64]
 
 # Outliers beyond this many standard deviations are all as far out; without a limit, a
 # nearly constant training column takes a test value out of the range of float32 trees.
 _LIMIT = 1e6
 _MOST_LABELS = 20  # that numbers may be
+# Categories with a column each, and one for the rest: a column of dates or codes that
+# are texts would become thousands, and the scores of 5,000 rows take minutes.
+_MOST_CATEGORIES = 100
+_IDENTIFIER_FROM = 50  # rows with a text each, from where these tell rows apart
 
 
 def check_tables(target: str | None, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -60,6 +69,31 @@ def check_tables(target: str | None, **tables: pd.DataFrame) -> dict[str, pd.Dat
                 "missing values. Drop these rows first."
             )
     return {name: _with_gaps(table[first.columns]) for name, table in tables.items()}
+
+
+def without_identifiers(
+    tables: dict[str, pd.DataFrame], target: object
+) -> tuple[dict[str, pd.DataFrame], list[Hashable]]:
+    """Leave out columns of texts that differ in every row; give their names too.
+
+    Nothing can be learnt from them. Of tables with the same columns; one column beside
+    the target is kept.
+    """
+    least = min(map(len, tables.values()))
+    first = next(iter(tables.values()))
+    found = [
+        name
+        for name in first.columns
+        if {name} != {target}
+        and least >= _IDENTIFIER_FROM
+        and all(
+            _kind(own[name], name) == "category" and own[name].is_unique
+            for own in tables.values()
+        )
+    ]
+    if len(found) >= first.shape[1] - (target is not None):
+        found = []
+    return {key: own.drop(columns=found) for key, own in tables.items()}, found
 
 
 def is_measurement(column: pd.Series, pos_label: object = None) -> bool:
@@ -204,8 +238,15 @@ def _filled(train: pd.Series, other: pd.Series, kind: str) -> tuple[Matrix, Matr
 def _one_hot(train: pd.Series, other: pd.Series) -> tuple[Matrix, Matrix]:
     """Encode a category column over those of both tables."""
     both = pd.concat([train.astype(object), other.astype(object)], ignore_index=True)
-    # Missing values get the code -1 here, which is one more category below.
     codes, categories = pd.factorize(both)
+    if len(categories) > _MOST_CATEGORIES:  # the rest of them is one
+        counts = np.bincount(codes[: len(train)][codes[: len(train)] >= 0])
+        counts = np.pad(counts, (0, len(categories) - len(counts)))
+        kept = np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES]
+        places = np.full(len(categories) + 1, _MOST_CATEGORIES)
+        places[kept], places[-1] = np.arange(_MOST_CATEGORIES), -1
+        codes, categories = places[codes], categories[: _MOST_CATEGORIES + 1]
+    # Missing values have the code -1 here, which is one more category below.
     n_categories = len(categories) + int((codes == -1).any())
     codes = np.where(codes == -1, len(categories), codes)
     matrix = np.zeros((len(both), n_categories))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,12 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
-from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.metrics._encode import check_tables, is_measurement
+from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
+from skdpsynth.metrics._encode import (
+    check_tables,
+    is_measurement,
+    without_identifiers,
+)
 from skdpsynth.metrics._panel import score_classifiers, score_regressors
 
 if TYPE_CHECKING:
@@ -84,14 +89,15 @@ def tstr_scores(
     -----
     DegradedResultWarning
         If no classifier, or one of the twelve, can learn from `synthetic`, or a label
-        is not in it. What cannot be learnt scores as a guess does: an AUROC of 0.5 and,
-        as AUPRC, the share of the label in `test`. A regressor guesses the synthetic
-        mean.
+        is not in it, or texts that differ in every row were left out. What cannot be
+        learnt scores as a guess does: an AUROC of 0.5 and, as AUPRC, the share of the
+        label in `test`. A regressor guesses the synthetic mean.
 
     Notes
     -----
     This is Setting B of [1]_. Category columns are one-hot over the categories of both
-    tables, a missing one being a category. A missing number is replaced by the
+    tables, a missing one being a category, and those beyond the 100 most frequent of
+    the table to train on being one. A missing number is replaced by the
     synthetic median. Booleans and times are numbers. All features are standardised by
     the synthetic table; a column that is constant there is 0. A classifier without
     `predict_proba` is scored by its `decision_function`.
@@ -116,7 +122,7 @@ def tstr_scores(
     >>> list(scores.index), list(scores.columns)
     (['GaussianNB', 'mean'], ['auroc', 'auprc'])
     """
-    tables = check_tables(target, test=test, synthetic=synthetic)
+    tables = _learnable(check_tables(target, test=test, synthetic=synthetic), target)
     score = _scorer(tables["test"][target], classifiers, pos_label, n_jobs)
     scores = score(tables["synthetic"], tables["test"], "B")
     scores.attrs["contains_private_statistics"] = True
@@ -195,6 +201,7 @@ def setting_scores(
     (6,)
     """
     tables = check_tables(target, test=test, train=train, synthetic=synthetic)
+    tables = _learnable(tables, target)
     test, train, synthetic = tables["test"], tables["train"], tables["synthetic"]
     parts_of_c = _split(synthetic, target, len(test) / (len(train) + len(test)))
     score = _scorer(test[target], classifiers, pos_label, n_jobs)
@@ -221,12 +228,28 @@ def synthetic_only_scores(
     `held_out` to test on is given: in `setting_scores` it is that of the real rows,
     whose number is private. The errors are those of `setting_scores`.
     """
-    table = check_tables(target, synthetic=synthetic)["synthetic"]
+    tables = _learnable(check_tables(target, synthetic=synthetic), target)
+    table = tables["synthetic"]
     parts = _split(table, target, held_out)
     score = _scorer(table[target], classifiers, pos_label, 1, of="synthetic")
     scores = score(*parts, "C")
     scores.attrs["contains_private_statistics"] = False
     return scores
+
+
+def _learnable(
+    tables: dict[str, pd.DataFrame], target: object
+) -> dict[str, pd.DataFrame]:
+    """Leave out columns of texts that differ in every row, and say so."""
+    tables, left_out = without_identifiers(tables, target)
+    if left_out:
+        warnings.warn(
+            f"Left out of the scores, since every row has another text: {left_out}."
+            " Drop such columns before to be rid of this warning.",
+            DegradedResultWarning,
+            stacklevel=3,
+        )
+    return tables
 
 
 def _scorer(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,8 +36,9 @@ img {{ display: block; max-width: 100%; height: auto; margin: 1rem 0; }}
 </body>
 </html>
 """
-# What Markdown takes for more than a letter, also in a cell of a table.
-_SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#"})
+# What Markdown takes for more than a letter, also in a cell of a table; an underscore
+# within a word is one.
+_SPECIAL = re.compile(r"([\\`*\[\]<>|#]|\b_|_\b)")
 
 
 @dataclass(frozen=True)
@@ -143,9 +145,12 @@ def _as_markdown(block: Block) -> str:
     if isinstance(block, Items):
         return "\n".join(f"- {_plain(text)}" for text in block.texts)
     if isinstance(block, Grid):
-        lines = [block.headings, ["---"] * len(block.headings), *block.rows]
-        cells = [[own if own == "---" else _plain(own) for own in line] for line in lines]
-        return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+        head, *rows = [list(map(_plain, row)) for row in (block.headings, *block.rows)]
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        widths[-1] = len(head[-1])  # it may be long: what is behind it need not align
+        lines = [head, ["-" * max(width, 3) for width in widths], *rows]
+        padded = [map(str.ljust, line, widths) for line in lines]
+        return "\n".join(f"| {' | '.join(line)} |" for line in padded)
     if isinstance(block, Picture):
         return f"*{_plain(block.says)}*"
     return _plain(block)
@@ -153,7 +158,7 @@ def _as_markdown(block: Block) -> str:
 
 def _plain(text: str) -> str:
     """Write a text on one line so that Markdown shows it as it is."""
-    return " ".join(text.split()).translate(_SPECIAL)
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
 def _as_html(block: Block) -> str:

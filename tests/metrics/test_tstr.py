@@ -426,3 +426,51 @@ def test_what_cannot_be_scored_is_refused(options, changes, error, message):
     with pytest.raises(error, match=message) as caught:
         tstr_scores(**options | changes)
     assert "secret" not in str(caught.value)
+
+
+def test_texts_that_differ_in_every_row_are_left_out():
+    """With a warning that names the column, and no value of it."""
+    rng = np.random.default_rng(0)
+    plain = [
+        pd.DataFrame({"x": rng.random(n), "y": rng.integers(0, 2, n)})
+        for n in (60, 90)
+    ]
+    with_ids = [own.assign(who=[f"P{k}" for k in range(len(own))]) for own in plain]
+    options = {"target": "y", "classifiers": ["GaussianNB"]}
+    with pytest.warns(DegradedResultWarning, match=r"another text: \['who'\]") as seen:
+        scores = tstr_scores(*with_ids, **options)
+    assert "P1" not in str(seen[0].message)
+    pd.testing.assert_frame_equal(scores, tstr_scores(*plain, **options))
+    few = [own[:20] for own in with_ids]
+    tstr_scores(*few, **options)  # too few rows to tell: no warning
+    repeated = with_ids[1].assign(who="P1")
+    tstr_scores(with_ids[0], repeated, **options)
+
+
+def test_rare_categories_are_one():
+    """Those beyond the 100 most frequent of the table to train on."""
+    rng = np.random.default_rng(0)
+    codes = np.minimum(rng.geometric(0.01, (2, 3_000)), 400)
+    labels = (codes + rng.normal(0, 40, codes.shape) > 70).astype(int)
+    frequent = pd.Series(codes[0]).value_counts(sort=False)
+    order = frequent.index[np.argsort(-frequent.to_numpy(), kind="stable")]
+    kept = set(order[:100])
+    assert len(order) > 150
+    scores = []
+    for merged in (False, True):
+        train, test = (
+            pd.DataFrame(
+                {
+                    "code": [
+                        f"c{k}" if k in kept or not merged else "rest" for k in own
+                    ],
+                    "y": labels[i],
+                }
+            )
+            for i, own in enumerate(codes)
+        )
+        scores.append(
+            tstr_scores(train, test, target="y", classifiers=["BernoulliNB"])
+        )
+    pd.testing.assert_frame_equal(*scores)
+    assert scores[0].loc["mean", "auroc"] > 0.7

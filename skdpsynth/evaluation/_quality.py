@@ -1,0 +1,422 @@
+"""One call for the quality of a synthetic table: what is good, and what is worst."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.model_selection import train_test_split
+
+from skdpsynth.evaluation._plots import PRIVATE_FOOTER, drawable
+from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.metrics import (
+    CLASSIFIERS,
+    REGRESSORS,
+    averaged,
+    broken_relations,
+    check_tables,
+    column_fidelity,
+    is_measurement,
+    marginal_fidelity,
+    tstr_scores,
+    two_sample_scores,
+    without_identifiers,
+)
+from skdpsynth.schema import Identifier, Text
+from skdpsynth.utils import Document, Grid, Heading, Items, Picture
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Hashable, Sequence
+
+    from matplotlib.axes import Axes
+
+    from skdpsynth.schema import TableSchema
+
+BOOSTING = "HistGradientBoosting"
+_SHOWN = 10  # columns, pairs and relations that a text lists: the worst
+_MOST_DRAWN = 30  # columns of a picture, so that their names can be read
+_PALE = 0.2  # a distance that is not dark: a good table has a pale picture
+_LEAST_HALF = 10  # rows: what a two-sample test needs
+_MEANING = {
+    "auroc": "AUROC of gradient boosting that learnt from the table, on real rows (1 is"
+    " best, .5 is a guess)",
+    "auprc": "AUPRC of the same (1 is best, the share of the label is a guess)",
+    "r2": "R squared of gradient boosting that learnt from the table, on real rows (1"
+    " is best, 0 is a guess)",
+    "rmse": "root of its mean squared error, in the unit of the target (0 is best)",
+    "pairs": "distance of the shares of pairs of values, mean of all pairs of columns"
+    " (0 is best)",
+    "columns": "distance of the shares of values, mean of all columns (0 is best)",
+    "c2st": "AUC of gradient boosting that separates the table from real rows (.5 is"
+    " best, 1 is worst)",
+    "broken": "share of rows that break a relation between two columns (0 is best)",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class QualityReport:
+    """How good a synthetic table is, the worst first.
+
+    It is computed from real rows, so **it is not differentially private**, and no
+    epsilon covers it: it is for who may see the real table.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        Index "auroc" and "auprc", or "r2" and "rmse" of a target that is a number,
+        "pairs", "columns", "c2st" and "broken"; without a target or with one column
+        some are not there. Columns `synthetic`, and `real`: what one half of the real
+        rows has beside the other half; NaN where the rows are too few.
+    columns : DataFrame
+        Of each column: `distance`, as in `column_fidelity`, `missing`, and `real`, the
+        distance of the halves; the worst column first.
+    pairs : Series
+        Distance of each pair, as in `marginal_fidelity`; the worst pair first.
+    relations : DataFrame
+        What `broken_relations` found.
+    tstr : DataFrame or None
+        What `tstr_scores` found; None without a target.
+    left_out : tuple of column names
+        Columns that tell rows apart, and texts: they were not looked at.
+
+    See Also
+    --------
+    quality_report : Makes it.
+
+    Notes
+    -----
+    It prints as text, shows in a notebook, and has ``to_markdown``, ``to_html`` and
+    ``plot``.
+    """
+
+    scores: pd.DataFrame
+    columns: pd.DataFrame
+    pairs: pd.Series
+    relations: pd.DataFrame
+    tstr: pd.DataFrame | None
+    left_out: tuple[Hashable, ...]
+
+    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Write it as Markdown, without the picture.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write it too; an existing file is replaced.
+
+        Returns
+        -------
+        str
+            The text.
+        """
+        return Document(self._blocks()).to_markdown(path)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Write it as one self-contained page, with the picture.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to write it too; an existing file is replaced.
+
+        Returns
+        -------
+        str
+            The page.
+        """
+        return Document(self._blocks(self._picture())).to_html(path)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the distance of every pair of columns, and of each column by itself.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; by default in a new figure.
+
+        Returns
+        -------
+        Axes
+            A square for each pair, and on the diagonal for each column; the darker,
+            the worse. Of more than 30 columns the 30 worst are drawn.
+        """
+        worst = list(self.columns.index)[:_MOST_DRAWN]
+        names = [name for name in self._order if name in set(worst)]
+        place = {name: i for i, name in enumerate(names)}
+        grid = np.full((len(names), len(names)), np.nan)
+        for name in names:
+            grid[place[name], place[name]] = self.columns.loc[name, "distance"]
+        for (first, second), distance in self.pairs.items():
+            if first in place and second in place:
+                low, high = sorted((place[first], place[second]))
+                grid[high, low] = distance
+        if ax is None:
+            side = 3.0 + 0.3 * len(names)
+            _, ax = plt.subplots(figsize=(side + 0.6, side), layout="compressed")
+        most = max(_PALE, np.nanmax(grid))
+        image = ax.imshow(grid, cmap="viridis_r", vmin=0.0, vmax=most)
+        labels = [drawable(str(name), 18) for name in names]
+        ax.set_xticks(range(len(names)), labels, rotation=90)
+        ax.set_yticks(range(len(names)), labels)
+        ax.tick_params(labelsize=9, length=0)
+        ax.spines[:].set_visible(False)
+        bar = ax.figure.colorbar(image, ax=ax, fraction=0.04, pad=0.02)
+        bar.set_label("distance to real rows (0 is best)")
+        ax.set_title("Pairs of columns; each alone on the diagonal", fontsize=11)
+        ax.set_xlabel(PRIVATE_FOOTER, fontsize=7, color="0.35", loc="left")
+        return ax
+
+    def __str__(self) -> str:
+        return self.to_markdown()
+
+    def _repr_html_(self) -> str:
+        return Document(self._blocks(self._picture()))._repr_html_()
+
+    @property
+    def _order(self) -> Sequence[Hashable]:
+        """The columns as they stand in the table."""
+        order: Sequence[Hashable] = self.columns.attrs["order"]
+        return order
+
+    def _picture(self) -> list[Picture]:
+        buffer = io.BytesIO()
+        figure: Any = self.plot().figure
+        figure.savefig(buffer, format="png", dpi=130)
+        plt.close(figure)
+        return [Picture(buffer.getvalue(), "Distances of all pairs of columns")]
+
+    def _blocks(self, picture: Sequence[Picture] = ()) -> list[Any]:
+        scores = [
+            (name, _written(own["synthetic"]), _written(own["real"]), _MEANING[name])
+            for name, own in self.scores.iterrows()
+        ]
+        columns = [
+            (str(name), _written(own["distance"]), _written(own["real"]))
+            for name, own in self.columns.head(_SHOWN).iterrows()
+        ]
+        pairs = [
+            (" and ".join(map(str, names)), _written(distance))
+            for names, distance in self.pairs.head(_SHOWN).items()
+        ]
+        broken = self.relations[self.relations["synthetic"] > self.relations["real"]]
+        relations = [
+            (f"{own['first']} and {own['second']}", *map(_written, own[_SHARES]))
+            for _, own in broken.head(_SHOWN).iterrows()
+        ]
+        blocks = [
+            Heading("Quality of a synthetic table", 1),
+            f"{PRIVATE_FOOTER}.",
+            "What real rows have is what one half of them has beside the other half:"
+            " of distances a table of this size can hardly have less. (A classifier"
+            " learns from half of the real rows there, so that a synthetic table may"
+            " have a better one.)",
+            Grid(("score", "synthetic", "real rows", "meaning"), scores),
+        ]
+        if self.left_out:
+            left = ", ".join(map(str, self.left_out))
+            blocks.append(f"Left out, since they tell rows apart or are texts: {left}.")
+        blocks += [
+            Heading("Columns, the worst first"),
+            Grid(("column", "distance", "real rows"), columns),
+        ]
+        if pairs:
+            blocks += [
+                Heading("Pairs of columns, the worst first"),
+                Grid(("pair", "distance"), pairs),
+            ]
+        blocks += picture
+        blocks.append(Heading("Broken relations, the worst first"))
+        if relations:
+            headings = "columns", "synthetic rows", "real rows", "if independent"
+            blocks.append(Grid(headings, relations))
+        else:
+            blocks.append("None is broken in more rows than in real ones.")
+        if self.tstr is not None and len(self.tstr) > 2:
+            rows = [(str(n), *map(_written, own)) for n, own in self.tstr.iterrows()]
+            blocks += [
+                Heading("Learnt from synthetic rows, tested on real ones"),
+                Grid((self.tstr.index.name, *map(str, self.tstr.columns)), rows),
+                Items([f"median of all: {_medians(self.tstr)}"]),
+            ]
+        return blocks
+
+
+_SHARES = ["synthetic", "real", "independent"]
+
+
+def quality_report(
+    real: pd.DataFrame,
+    synthetic: pd.DataFrame,
+    schema: TableSchema | None = None,
+    *,
+    target: Hashable = None,
+    panel: bool = False,
+    n_jobs: int | None = None,
+) -> QualityReport:
+    """Score a synthetic table against real rows: the whole, and what is worst.
+
+    Parameters
+    ----------
+    real : DataFrame or Arrow table
+        Real rows, best some that the synthesizer never saw.
+    synthetic : DataFrame or Arrow table
+        Synthetic rows with the same columns in any order. Where only one of the tables
+        has an identifier or a text of the schema, or its privacy unit, it may lack.
+    schema : TableSchema, optional
+        Says what is an identifier, a text or the unit of privacy, which are left out,
+        and the target. Without one, texts that differ in every row are left out.
+    target : column name, optional
+        The column to predict; by default that of the schema.
+    panel : bool, default=False
+        Whether to score the twelve classifiers of the papers too, or the five
+        regressors, as in `tstr_scores`, and not gradient boosting alone.
+    n_jobs : int or None, default=None
+        Classifiers trained at the same time, as in joblib.
+
+    Returns
+    -------
+    QualityReport
+        **Not differentially private**: it is computed from real rows.
+
+    Raises
+    ------
+    InvalidTableError
+        As in `tstr_scores` and `column_fidelity`.
+    ValueError
+        As in `tstr_scores`.
+
+    Notes
+    -----
+    Rows whose target is missing take no part where it is predicted. The table of real
+    scores comes from two random halves of `real`, always the same, with every label in
+    both.
+
+    Examples
+    --------
+    >>> from skdpsynth.datasets import load_thyroid
+    >>> from skdpsynth.evaluation import quality_report
+    >>> table = load_thyroid()
+    >>> report = quality_report(table[::2], table[1::2], target="class")
+    >>> report.scores.loc["c2st", "synthetic"] < 0.6
+    True
+    """
+    if target is None and schema is not None:
+        target = schema.target
+    real, synthetic, left_out = _readable(real, synthetic, schema, target)
+    halves = _halves(real, target)
+    own, columns, pairs, relations, tstr = _compared(
+        real, synthetic, target, panel, n_jobs
+    )
+    of_real, near = {}, pd.Series(dtype=float)
+    if halves is not None:
+        of_real, found, *_ = _compared(*halves, target, False, n_jobs)
+        near = found["distance"]
+    scores = pd.DataFrame({"synthetic": own, "real": of_real}, dtype=float).loc[[*own]]
+    columns = columns.drop(columns="kind").assign(real=near.reindex(columns.index))
+    order = list(real.columns)
+    columns = columns.sort_values("distance", ascending=False, kind="stable")
+    columns.attrs["order"] = order
+    for table in (scores, columns, pairs, relations):
+        table.attrs["contains_private_statistics"] = True
+    return QualityReport(scores, columns, pairs, relations, tstr, left_out)
+
+
+def _readable(
+    real: pd.DataFrame,
+    synthetic: pd.DataFrame,
+    schema: TableSchema | None,
+    target: Hashable,
+) -> tuple[pd.DataFrame, pd.DataFrame, tuple[Hashable, ...]]:
+    """Leave out what no score can be read off; give the names too."""
+    from skdpsynth.utils.containers import from_arrow
+
+    both = [from_arrow(table) for table in (real, synthetic)]
+    unread: list[Hashable] = []
+    if schema is not None:
+        kinds = Identifier, Text
+        unread = [n for n, own in schema.columns.items() if isinstance(own, kinds)]
+        unread.append(schema.privacy_unit)
+    frames = [isinstance(table, pd.DataFrame) for table in both]
+    if all(frames):
+        unread = [n for n in unread if any(n in table.columns for table in both)]
+        both = [table.drop(columns=unread, errors="ignore") for table in both]
+    tables = check_tables(None, real=both[0], synthetic=both[1])
+    tables, alone = without_identifiers(tables, target)
+    return tables["real"], tables["synthetic"], (*unread, *alone)
+
+
+def _halves(
+    real: pd.DataFrame, target: Hashable
+) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+    """Divide real rows; None where a half would be too small to score."""
+    if len(real) < 2 * _LEAST_HALF:
+        return None
+    labels = None
+    if target in real.columns:
+        codes, _ = pd.factorize(real[target])
+        if np.bincount(codes + 1, minlength=2)[np.unique(codes + 1)].min() >= 2:
+            labels = codes if len(np.unique(codes)) <= len(real) // 2 else None
+    first, second = train_test_split(
+        np.arange(len(real)), test_size=0.5, random_state=0, stratify=labels
+    )
+    return real.iloc[np.sort(first)], real.iloc[np.sort(second)]
+
+
+def _compared(
+    real: pd.DataFrame,
+    synthetic: pd.DataFrame,
+    target: Hashable,
+    panel: bool,
+    n_jobs: int | None,
+) -> tuple[
+    dict[str, float], pd.DataFrame, pd.Series, pd.DataFrame, pd.DataFrame | None
+]:
+    """Score one table against another: the figures, and the tables behind them."""
+    found: dict[str, float] = {}
+    tstr = None
+    if target is not None:
+        if target not in real.columns:
+            raise InvalidTableError(
+                f"Expected the target column {target!r}, but it is not there. Name the"
+                " label column in `target`, or leave it out."
+            )
+        complete = [table[table[target].notna()] for table in (synthetic, real)]
+        boosting, all_of_them = BOOSTING, CLASSIFIERS
+        if is_measurement(complete[1][target]):
+            boosting, all_of_them = "HistGradientBoostingRegressor", REGRESSORS
+        chosen = list(all_of_them) if panel else [boosting]
+        tstr = tstr_scores(*complete, target=target, classifiers=chosen, n_jobs=n_jobs)
+        best = tstr.loc[boosting]
+        found |= {str(name): float(value) for name, value in best.items()}
+    columns = column_fidelity(real, synthetic)
+    pairs, relations = pd.Series(dtype=float), pd.DataFrame(columns=["first", *_SHARES])
+    if real.shape[1] > 1:
+        pairs = marginal_fidelity(real, synthetic).sort_values(
+            ascending=False, kind="stable"
+        )
+        found["pairs"] = float(pairs.mean())
+    found["columns"] = float(columns["distance"].mean())
+    if min(len(real), len(synthetic)) >= _LEAST_HALF:
+        judge = {BOOSTING: HistGradientBoostingClassifier(random_state=0)}
+        areas = two_sample_scores(real, synthetic, classifiers=judge)
+        found["c2st"] = float(areas.iloc[0])
+    if real.shape[1] > 1:
+        relations = broken_relations(real, synthetic)
+        found["broken"] = relations.attrs["any_relation"]["synthetic"]
+    return found, columns, pairs, relations, tstr
+
+
+def _medians(tstr: pd.DataFrame) -> str:
+    """Give the medians over the classifiers, which one that fails does not move."""
+    medians = tstr.loc[averaged(tstr.index.drop("mean"))].median()
+    return ", ".join(f"{name} {_written(value)}" for name, value in medians.items())
+
+
+def _written(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3f}"

@@ -1,0 +1,171 @@
+"""The quality report: its figures are those of the metrics, and the worst come first."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth import TableSchema
+from skdpsynth.evaluation import quality_report
+from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.metrics import (
+    broken_relations,
+    column_fidelity,
+    default_classifiers,
+    marginal_fidelity,
+    tstr_scores,
+)
+from skdpsynth.schema import Continuous, Identifier, Text
+
+RNG = np.random.default_rng(0)
+
+
+def rows(n, *, broken=False, first=0):
+    """Draw rows of two groups that decide a number; where broken, they do not."""
+    group = RNG.choice(["a", "b", "c"], n)
+    size = np.where(group == "a", 1.0, 5.0) + RNG.random(n)
+    if broken:
+        size = RNG.permutation(size)
+    return pd.DataFrame(
+        {
+            "id": [f"P{k}" for k in range(first, first + n)],
+            "group": group,
+            "size": size,
+            "other": RNG.integers(0, 9, n),
+            "label": np.where(size + RNG.normal(size=n) > 4, "yes", "no"),
+        }
+    )
+
+
+REAL, GOOD, BAD = rows(1_000), rows(800, first=5_000), rows(800, broken=True)
+
+
+@pytest.fixture(scope="module")
+def bad():
+    return quality_report(REAL, BAD, target="label")
+
+
+def test_the_figures_are_those_of_the_metrics(bad):
+    real, synthetic = REAL.drop(columns="id"), BAD.drop(columns="id")
+    scores = bad.scores["synthetic"]
+    own = tstr_scores(
+        synthetic, real, target="label", classifiers=["HistGradientBoosting"]
+    )
+    for name in ("auroc", "auprc"):
+        assert scores[name] == own.loc["mean", name]
+    assert scores["pairs"] == pytest.approx(marginal_fidelity(real, synthetic).mean())
+    columns = column_fidelity(real, synthetic)["distance"]
+    assert scores["columns"] == columns.mean()
+    pd.testing.assert_series_equal(bad.columns["distance"].loc[columns.index], columns)
+    found = broken_relations(real, synthetic)
+    assert scores["broken"] == found.attrs["any_relation"]["synthetic"] > 0.1
+    assert bad.scores.attrs["contains_private_statistics"]
+
+
+def test_good_rows_are_like_real_ones(bad):
+    good = quality_report(REAL, GOOD, target="label").scores
+    assert (abs(good["synthetic"] - good["real"])[["c2st", "broken"]] < 0.1).all()
+    assert good.loc["c2st", "synthetic"] < 0.6 < bad.scores.loc["c2st", "synthetic"]
+    assert bad.scores.loc["c2st", "real"] < 0.6
+
+
+def test_the_worst_come_first(bad):
+    assert bad.pairs.is_monotonic_decreasing
+    assert bad.columns["distance"].is_monotonic_decreasing
+    assert set(bad.pairs.index[0]) == {"group", "size"}
+    text = str(bad)
+    assert text.index("| group and size ") < text.index("| group and other ")
+    assert text.count("covered by no epsilon") == 1
+
+
+def test_what_tells_rows_apart_is_left_out(bad):
+    assert bad.left_out == ("id",)
+    schema = TableSchema(
+        {"id": Identifier(), "other": Text(), "size": Continuous(0, 9)},
+        target="label",
+        privacy_unit="group",
+        max_rows_per_unit=2,
+    )
+    for synthetic in (GOOD, GOOD.drop(columns="group")):
+        found = quality_report(REAL, synthetic, schema)
+        assert set(found.left_out) == {"id", "other", "group"}
+        assert set(found.columns.index) == {"size", "label"}
+
+
+def test_without_a_target_nothing_is_learnt():
+    found = quality_report(REAL, GOOD)
+    assert found.tstr is None
+    assert list(found.scores.index) == ["pairs", "columns", "c2st", "broken"]
+
+
+def test_a_number_as_target():
+    found = quality_report(REAL, GOOD, target="size")
+    assert list(found.scores.index[:2]) == ["r2", "rmse"]
+    assert found.scores.loc["r2", "synthetic"] > 0.7
+
+
+def test_the_panel_is_that_of_the_papers():
+    found = quality_report(REAL[:200], GOOD[:200], target="label", panel=True).tstr
+    assert set(default_classifiers()) < set(found.index)
+    text = str(quality_report(REAL[:200], GOOD[:200], target="label", panel=True))
+    median = found.loc[list(default_classifiers())].median()
+    assert f"median of all: auroc {median['auroc']:.3f}" in text
+
+
+def test_rows_without_a_label_take_no_part_in_learning():
+    real = REAL.assign(label=REAL["label"].where(RNG.random(1_000) < 0.7))
+    own = quality_report(real, GOOD, target="label").scores["synthetic"]
+    other = quality_report(real.dropna(), GOOD, target="label").scores["synthetic"]
+    assert own["auroc"] == other["auroc"]
+
+
+@pytest.mark.parametrize("n", [1, 9, 25])
+def test_small_tables(n):
+    found = quality_report(REAL[:n], GOOD[:n])
+    assert found.scores["real"].notna().any() == (n > 20)
+    assert "c2st" in found.scores.index or n < 10
+    assert str(found)
+
+
+def test_one_column():
+    found = quality_report(REAL[["size"]], GOOD[["size"]])
+    assert list(found.scores.index) == ["columns", "c2st"]
+    assert len(found.pairs) == 0
+    assert str(found)
+    plt.close(found.plot().figure)
+
+
+def test_a_page_and_a_picture(bad, tmp_path):
+    page = bad.to_html(tmp_path / "a.html")
+    assert page.count("<img ") == 1
+    assert bad._repr_html_() in page
+    assert (tmp_path / "a.html").read_text(encoding="utf-8") == page
+    assert "<img" not in bad.to_markdown(tmp_path / "a.md")
+    _, ax = plt.subplots()
+    assert bad.plot(ax) is ax
+    grid = np.asarray(ax.images[0].get_array().filled(np.nan))
+    names = [label.get_text() for label in ax.get_xticklabels()]
+    assert names == ["group", "size", "other", "label"]
+    for name in names:
+        place = names.index(name)
+        assert grid[place, place] == bad.columns.loc[name, "distance"]
+    assert grid[1, 0] == bad.pairs["group", "size"]
+    assert np.isnan(grid[0, 1])
+    plt.close("all")
+
+
+def test_many_columns_are_drawn_by_the_worst():
+    wide = pd.DataFrame(RNG.random((60, 45)), columns=[f"c{k}" for k in range(45)])
+    other = wide.assign(c40=wide["c40"] + 9)
+    ax = quality_report(wide, other).plot()
+    names = [label.get_text() for label in ax.get_xticklabels()]
+    assert len(names) == 30
+    assert "c40" in names
+    plt.close("all")
+
+
+def test_a_target_that_is_not_there():
+    with pytest.raises(InvalidTableError, match="'nothing', but it is not there"):
+        quality_report(REAL, GOOD, target="nothing")
