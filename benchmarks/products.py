@@ -11,7 +11,8 @@ from functools import partial
 import numpy as np
 import torch
 
-from skdpsynth.models import FactorGenerator, FactorTrainer
+from skdpsynth.generators import FactorGenerator
+from skdpsynth.models import FactorTrainer
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.training import Discriminator
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from skdpsynth.measure import Measurements, combine_measurements
-    from skdpsynth.persistence import inspect, load
+    from skdpsynth.persistence import load
     from skdpsynth.privacy import PrivacyBudget
+    from skdpsynth.saved import inspect
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers import (
         DPCGANSynthesizer,
@@ -57,7 +58,7 @@ _LAZY_NAMES = {
     "PrivacyBudget": "skdpsynth.privacy",
     "combine_measurements": "skdpsynth.measure",
     "TableSchema": "skdpsynth.schema",
-    "inspect": "skdpsynth.persistence",
+    "inspect": "skdpsynth.saved",
     "load": "skdpsynth.persistence",
 }
 

@@ -29,12 +29,18 @@ __all__ = ["model_card"]
 
 _BAD_FOR = (
     "Looking up a person or a row: no synthetic row is of anybody.",
-    "Rare things: counts of few rows are mostly noise, and a synthetic table that has "
-    "none of them does not say that there are none.",
-    "Sequences and links: rows are drawn one by one, without an order in time, and "
-    "without other tables.",
-    "Significance: standard errors that are computed as if the rows were real are too "
-    "small. Draw several tables, and look at how far they are apart.",
+    (
+        "Rare things: counts of few rows are mostly noise, and a synthetic table that"
+        " has none of them does not say that there are none."
+    ),
+    (
+        "Sequences and links: rows are drawn one by one, without an order in time, and "
+        "without other tables."
+    ),
+    (
+        "Significance: standard errors that are computed as if the rows were real are"
+        " too small. Draw several tables, and look at how far they are apart."
+    ),
 )
 _DEPENDENCE = {
     "kept": "How pairs of columns depend on each other: measured well{of}.",
@@ -61,8 +67,10 @@ def model_card(
     good, bad = _uses(plan)
     blocks: list[Block] = [
         Heading(f"Model card: synthetic rows by {name}", 1),
-        f"A generator of synthetic rows with {len(schema.columns)} columns, fitted to a"
-        f" private table by {report.software.split(',')[0]}.",
+        (
+            f"A generator of synthetic rows with {len(schema.columns)} columns, fitted"
+            f" to a private table by {report.software.split(',')[0]}."
+        ),
         Heading("What was protected, and how much"),
         report.statement,
         Heading("What was declared"),
@@ -168,8 +176,10 @@ def _how_well(plan: pd.DataFrame) -> Iterator[Block]:
 def _uses(plan: pd.DataFrame | None) -> tuple[list[str], list[str]]:
     """Say what the tables are good and bad for, by what was measured."""
     good = [
-        "Writing and testing code that will run on the real table: names, types and"
-        " ranges are the same.",
+        (
+            "Writing and testing code that will run on the real table: names, types and"
+            " ranges are the same."
+        ),
     ]
     bad: list[str] = []
     if plan is None:

@@ -212,10 +212,12 @@ class QualityReport:
         blocks = [
             Heading("Quality of a synthetic table", 1),
             f"{PRIVATE_FOOTER}.",
-            "What real rows have is what one half of them has beside the other half:"
-            " of distances a table of this size can hardly have less. (A classifier"
-            " learns from half of the real rows there, so that a synthetic table may"
-            " have a better one.)",
+            (
+                "What real rows have is what one half of them has beside the other:"
+                " of distances a table of this size can hardly have less. (A classifier"
+                " learns from half of the real rows there, so that a synthetic table"
+                " may have a better one.)"
+            ),
             Grid(("score", "synthetic", "real rows", "meaning"), scores),
         ]
         if self.left_out:
@@ -313,7 +315,8 @@ def quality_report(
     own, columns, pairs, relations, tstr = _compared(
         real, synthetic, target, panel, n_jobs
     )
-    of_real, near = {}, pd.Series(dtype=float)
+    of_real: dict[str, float] = {}
+    near = pd.Series(dtype=float)
     if halves is not None:
         of_real, found, *_ = _compared(*halves, target, False, n_jobs)
         near = found["distance"]

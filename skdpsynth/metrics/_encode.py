@@ -26,7 +26,7 @@ _MOST_CATEGORIES = 100
 _IDENTIFIER_FROM = 50  # rows with a text each, from where these tell rows apart
 
 
-def check_tables(target: str | None, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def check_tables(target: Hashable, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Check tables, named as in messages, and bring them to one order of columns.
 
     TypeError for what is no table; InvalidTableError for one that is empty, has no
@@ -72,7 +72,7 @@ def check_tables(target: str | None, **tables: pd.DataFrame) -> dict[str, pd.Dat
 
 
 def without_identifiers(
-    tables: dict[str, pd.DataFrame], target: object
+    tables: dict[str, pd.DataFrame], target: Hashable
 ) -> tuple[dict[str, pd.DataFrame], list[Hashable]]:
     """Leave out columns of texts that differ in every row; give their names too.
 

@@ -20,7 +20,7 @@ from skdpsynth.metrics._encode import (
 from skdpsynth.metrics._panel import score_classifiers, score_regressors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from skdpsynth.metrics._panel import Classifiers
 
@@ -32,7 +32,7 @@ def tstr_scores(
     synthetic: pd.DataFrame,
     test: pd.DataFrame,
     *,
-    target: str,
+    target: Hashable,
     classifiers: Classifiers = None,
     pos_label: object = None,
     n_jobs: int | None = None,
@@ -47,7 +47,7 @@ def tstr_scores(
     test : DataFrame or Arrow table
         Real table to test on, best one that the synthesizer never saw. At least two
         labels, or two values of a measurement.
-    target : str
+    target : column name
         Name of the column to predict. Numbers with fractions in `test`, or more than 20
         distinct ones, are a measurement, and regressors are scored. Anything else is a
         label; cast numbers to str where more of them are labels.
@@ -134,7 +134,7 @@ def setting_scores(
     test: pd.DataFrame,
     synthetic: pd.DataFrame,
     *,
-    target: str,
+    target: Hashable,
     classifiers: Classifiers = None,
     pos_label: object = None,
     n_jobs: int | None = None,
@@ -150,7 +150,7 @@ def setting_scores(
         values of a measurement.
     synthetic : DataFrame
         Synthetic table with the same columns. At least two rows.
-    target : str
+    target : column name
         Name of the column to predict, as in `tstr_scores`; `test` decides what it is.
     classifiers : dict of str to classifier, list, or None, default=None
         As in `tstr_scores`.
@@ -217,7 +217,7 @@ def setting_scores(
 def synthetic_only_scores(
     synthetic: pd.DataFrame,
     *,
-    target: str,
+    target: Hashable,
     classifiers: Classifiers = None,
     pos_label: object = None,
     held_out: float = 0.2,
@@ -238,7 +238,7 @@ def synthetic_only_scores(
 
 
 def _learnable(
-    tables: dict[str, pd.DataFrame], target: object
+    tables: dict[str, pd.DataFrame], target: Hashable
 ) -> dict[str, pd.DataFrame]:
     """Leave out columns of texts that differ in every row, and say so."""
     tables, left_out = without_identifiers(tables, target)
@@ -303,7 +303,7 @@ def _labels_to_score(column: pd.Series, pos_label: object, of: str) -> list[Any]
 
 
 def _split(
-    table: pd.DataFrame, target: str, share: float
+    table: pd.DataFrame, target: Hashable, share: float
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Hold out a share of the rows, by label where the counts allow."""
     if len(table) < 2:

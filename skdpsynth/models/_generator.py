@@ -8,14 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -167,23 +167,6 @@ class Products:
         if self.location is None or self.scales is None:
             return rows
         return (rows - self.location) / self.scales
-
-
-class Generator(Protocol):
-    """The generators of all classes: public, made of releases alone."""
-
-    def draw(self, class_codes: NDArray[np.int64], rng: np.random.Generator) -> Floats:
-        """Draw the ranks of rows of given classes, (n_rows, n_columns), in [0, 1]."""
-
-    def within(self, spans: Sequence[Mapping[int, Floats]]) -> tuple[Generator, Floats]:
-        """Restrict the ranks of some columns, class by class, to spans (n, 2).
-
-        Of each class the share of rows that are left is given too. Rows outside may be
-        left, and are then part of the share.
-        """
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Split into a JSON-safe document and arrays, for saving."""
 
 
 class Trainer(ABC):

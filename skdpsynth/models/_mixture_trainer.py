@@ -15,8 +15,9 @@ from skdpsynth.models._mixture import Components, slopes_of_loss
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from skdpsynth.generators import Mixture
     from skdpsynth.models._generator import Features, Score
-    from skdpsynth.models._mixture import Heads, Mixture, ReleasedClass
+    from skdpsynth.models._mixture import Heads, ReleasedClass
 
     Floats = NDArray[np.float64]
 

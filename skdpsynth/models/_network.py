@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from skdpsynth.generators import Mixture
 from skdpsynth.models._generator import Adam, Trainer
-from skdpsynth.models._mixture import Mixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

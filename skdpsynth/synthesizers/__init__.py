@@ -1,15 +1,23 @@
-"""One published algorithm per file, and the reference points beside them."""
+"""One published algorithm per file, and the reference points beside them.
+
+They are imported when they are asked for: the loops need torch and Opacus, which take
+seconds, and plans and samples of the others do without.
+"""
 
 from __future__ import annotations
 
-from skdpsynth.synthesizers._dpcgan import DPCGANSynthesizer
-from skdpsynth.synthesizers._dpgan import DPGANSynthesizer
-from skdpsynth.synthesizers._gan import GANSynthesizer
-from skdpsynth.synthesizers._gpate import GPATESynthesizer
-from skdpsynth.synthesizers._independent import IndependentSynthesizer
-from skdpsynth.synthesizers._marginal import MarginalSynthesizer
-from skdpsynth.synthesizers._pate_triplegan import PATETripleGANSynthesizer
-from skdpsynth.synthesizers._pategan import PATEGANSynthesizer
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skdpsynth.synthesizers._dpcgan import DPCGANSynthesizer
+    from skdpsynth.synthesizers._dpgan import DPGANSynthesizer
+    from skdpsynth.synthesizers._gan import GANSynthesizer
+    from skdpsynth.synthesizers._gpate import GPATESynthesizer
+    from skdpsynth.synthesizers._independent import IndependentSynthesizer
+    from skdpsynth.synthesizers._marginal import MarginalSynthesizer
+    from skdpsynth.synthesizers._pate_triplegan import PATETripleGANSynthesizer
+    from skdpsynth.synthesizers._pategan import PATEGANSynthesizer
 
 __all__ = [
     "DPCGANSynthesizer",
@@ -21,3 +29,24 @@ __all__ = [
     "PATEGANSynthesizer",
     "PATETripleGANSynthesizer",
 ]
+
+_FILES = {
+    "DPCGANSynthesizer": "_dpcgan",
+    "DPGANSynthesizer": "_dpgan",
+    "GANSynthesizer": "_gan",
+    "GPATESynthesizer": "_gpate",
+    "IndependentSynthesizer": "_independent",
+    "MarginalSynthesizer": "_marginal",
+    "PATEGANSynthesizer": "_pategan",
+    "PATETripleGANSynthesizer": "_pate_triplegan",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a class the first time it is asked for (PEP 562)."""
+    if name not in _FILES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    found: object = getattr(importlib.import_module(f"{__name__}.{_FILES[name]}"), name)
+    globals()[name] = found
+    return found

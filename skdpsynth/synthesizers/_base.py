@@ -27,6 +27,14 @@ from scipy.optimize import nnls
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.generators import (
+    FactorGenerator,
+    Followers,
+    Mixture,
+    MixtureGenerator,
+    Tilts,
+    factors_above_noise,
+)
 from skdpsynth.measure import (
     NO_STEPS,
     Allocation,
@@ -47,34 +55,29 @@ from skdpsynth.measure import (
 from skdpsynth.models import (
     BinScores,
     Components,
-    FactorGenerator,
     FactorTrainer,
     Fit,
-    Followers,
     Heads,
-    Mixture,
-    MixtureGenerator,
     MixtureTrainer,
     NetworkTrainer,
     ReleasedClass,
-    Tilts,
     Together,
     TripleLoss,
-    factors_above_noise,
     resolve_device,
 )
+from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.utils import warn_deprecated
 from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from numpy.typing import NDArray
 
+    from skdpsynth.generators import Generator
     from skdpsynth.measure import Measured
-    from skdpsynth.models import Generator, Trainer
+    from skdpsynth.models import Trainer
     from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.sampling import DrawRanks
     from skdpsynth.table import Metadata, PrivateRows, TableRows
 
     Floats = NDArray[np.float64]
@@ -424,48 +427,6 @@ class InitialNetwork:
 
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
         """Do nothing: a class without training stays uniform, and `plan` says so."""
-
-
-_FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerator}
-
-
-class GeneratedSynthesizer(BaseSynthesizer):
-    """Base of the synthesizers whose columns depend on each other by a generator.
-
-    A subclass sets ``generator_`` in ``_fit``, and ``n_iter_`` and ``n_teachers_`` if
-    it trains and has teachers.
-    """
-
-    generator_: Generator
-    n_iter_: int
-
-    def _ranks(
-        self, class_codes: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        return self.generator_.draw(class_codes, rng)
-
-    def _within(
-        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
-    ) -> tuple[DrawRanks, NDArray[np.float64]]:
-        generator, shares = self.generator_.within(spans)
-        return generator.draw, shares
-
-    def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        document, arrays = self.generator_.to_state()
-        if hasattr(self, "n_iter_"):
-            document = {**document, "n_iter_": self.n_iter_}
-        if hasattr(self, "n_teachers_"):
-            arrays = {**arrays, "n_teachers": self.n_teachers_}
-        return document, arrays
-
-    def _restore_generator(
-        self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> None:
-        self.generator_ = _FORMS[document["form"]].from_state(document, arrays)
-        if "n_iter_" in document:
-            self.n_iter_ = int(document["n_iter_"])
-        if "n_teachers" in arrays:
-            self.n_teachers_ = arrays["n_teachers"]
 
 
 Init = Literal["measured", "marginals", "random"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import torch
-
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import (
@@ -19,14 +17,14 @@ from skdpsynth.measure import (
     measure,
     measured_form,
 )
-from skdpsynth.models import resolve_device
-from skdpsynth.synthesizers._base import GeneratedSynthesizer, fitted
-from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, public_seed
+from skdpsynth.synthesizers._generated import GeneratedSynthesizer
+from skdpsynth.utils.sklearn_compat import Device, InstanceOf, Interval, public_seed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     import numpy as np
+    import torch
     from numpy.typing import NDArray
 
     from skdpsynth.measure import Measured, TableModel
@@ -163,7 +161,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         **BaseSynthesizer._parameter_constraints,
         "order": [Interval(Integral, 1, 3, closed="both")],
         "design": [InstanceOf(Measurements), None],
-        "device": [str, torch.device],
+        "device": [str, Device()],
     }
 
     def __init__(
@@ -261,6 +259,10 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         self, measured: Measured, plans: list[Allocation], seed: int
     ) -> TableModel:
         """Fit the generator, set it, and give the marginals."""
+        # Torch takes seconds to import: plans and samples do without it.
+        from skdpsynth.models import resolve_device
+        from skdpsynth.synthesizers._base import fitted
+
         model = fitted(measured, plans, seed=seed, device=resolve_device(self.device))
         model.close([False] * len(plans), [plan.n_rows for plan in plans])
         self.generator_ = model.generator
@@ -315,7 +317,10 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         return None if self._designed is None else self._designed.model.metadata
 
     def _check_parameters(self) -> None:
-        resolve_device(self.device)
+        if self.device != "auto":
+            from skdpsynth.models import resolve_device
+
+            resolve_device(self.device)
         if self.design is not None and self.schema != self.design.schema:
             raise InvalidSchemaError(
                 "With a design the schema is that of the other table. Expected"

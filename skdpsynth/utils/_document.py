@@ -1,4 +1,4 @@
-"""Texts of headings, paragraphs, lists, tables and pictures: as Markdown and as HTML."""
+"""Headings, paragraphs, lists, tables and pictures: as Markdown and as HTML."""
 
 from __future__ import annotations
 

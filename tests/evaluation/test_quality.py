@@ -1,4 +1,4 @@
-"""The quality report: its figures are those of the metrics, and the worst come first."""
+"""Quality reports: figures are those of the metrics, and the worst come first."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ from skdpsynth.exceptions import (
     PersistenceError,
     SkdpsynthError,
 )
-from skdpsynth.persistence import _signed
 from skdpsynth.privacy import PrivacyReport
+from skdpsynth.saved import _signed
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
 
 # A parsed `{}` of two or three bytes is a dict of 64 and a place of 8 in a list, and

@@ -8,7 +8,8 @@ import torch
 from _training import ALL, PAIRS, factor_trainer, make_ensemble
 from scipy.stats import kstest
 
-from skdpsynth.models import FactorGenerator, resolve_device
+from skdpsynth.generators import FactorGenerator
+from skdpsynth.models import resolve_device
 from skdpsynth.training import teacher_gradients
 
 N_COLUMNS, N_FACTORS = 3, 2

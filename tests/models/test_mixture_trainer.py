@@ -11,14 +11,8 @@ import torch
 from scipy.linalg import svd
 from scipy.stats import chi2
 
-from skdpsynth.models import (
-    BinScores,
-    Components,
-    Heads,
-    Mixture,
-    MixtureTrainer,
-    ReleasedClass,
-)
+from skdpsynth.generators import Mixture
+from skdpsynth.models import BinScores, Components, Heads, MixtureTrainer, ReleasedClass
 
 STARTS = np.array([0, 3, 5, 9])
 N_COLUMNS, D, N_COMPONENTS, N_ROWS = 3, 9, 6, 5000.0

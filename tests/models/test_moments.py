@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
+from skdpsynth.generators import FactorGenerator, factors_above_noise
 from skdpsynth.measure._tables import measure_moments
-from skdpsynth.models import FactorGenerator, factors_above_noise
 from skdpsynth.privacy import Parts, PrivacyAccountant
 from skdpsynth.table import CategoryDomain, MarginalTransform
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 from _training import ALL, PAIRS, factor_trainer, make_discriminator, reserve
 
-from skdpsynth.models import FactorGenerator, Products
+from skdpsynth.generators import FactorGenerator
+from skdpsynth.models import Products
 
 N_COLUMNS, N_FACTORS = 7, 3
 

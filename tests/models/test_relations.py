@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skdpsynth.generators import Followers, Mixture, MixtureGenerator
 from skdpsynth.measure import N_GROUPS, Relation
-from skdpsynth.models import Followers, Mixture, MixtureGenerator
 
 STARTS = np.array([0, 3, 7])
 N_ROWS = 200_000

@@ -9,8 +9,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from skdpsynth.generators import Mixture, MixtureGenerator, Tilts
 from skdpsynth.measure import Parities
-from skdpsynth.models import Mixture, MixtureGenerator, Tilts
 
 N_COLUMNS, N_ROWS = 5, 200_000
 STARTS = np.arange(0, 4 * N_COLUMNS + 1, 4)

@@ -176,8 +176,8 @@ def test_a_large_header_is_refused_before_it_is_read(saved, refused, monkeypatch
     """Parsed, it takes twenty times its size; 1 GiB of arrays could be a header."""
     synth, data = saved
     length = int.from_bytes(data[:8], "little")
-    monkeypatch.setattr("skdpsynth.persistence._MAX_HEADER", length - 1)
-    monkeypatch.setattr("skdpsynth.persistence.parse_json", None)
+    monkeypatch.setattr("skdpsynth.saved._MAX_HEADER", length - 1)
+    monkeypatch.setattr("skdpsynth.saved.parse_json", None)
     refused(data, match=f"Expected at most {length - 1:,} bytes of metadata")
     with pytest.raises(PersistenceError, match="Declare fewer categories"):
         synth.save("absent")

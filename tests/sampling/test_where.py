@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.models import Mixture
+from skdpsynth.generators import Mixture
 from skdpsynth.sampling import drawn_within
 from skdpsynth.schema import Categorical, Continuous, Datetime, Identifier, TableSchema
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from _training import ALL, CPU, PAIRS, factor_trainer
 
-from skdpsynth.models import FactorGenerator
+from skdpsynth.generators import FactorGenerator
 from skdpsynth.training import (
     GeneratorAscent,
     LabelBuffer,

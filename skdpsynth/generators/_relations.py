@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.models._mixture import Mixture
+    from skdpsynth.generators._mixture import Mixture
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]

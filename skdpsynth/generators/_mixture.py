@@ -1,0 +1,247 @@
+"""Mixtures of independent columns, one for each class, and the rows drawn from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skdpsynth.generators._relations import Followers
+from skdpsynth.generators._tilts import Tilts
+from skdpsynth.utils import in_order_of_class
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+
+_RAKINGS = 50  # rounds until the shares of categories are right to 1e-3
+_TINY = 1e-12  # keeps divisions finite
+# Of a row, until its parities are taken as they are: at worst 15 of 16 rows are drawn
+# again each time, where values were asked for that leave no other parity.
+_MOST_DRAWS = 200
+_LEAST_LEFT = 1e-3  # of the rows, so that those outside can be left out one by one
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The generator of one class: a code is drawn, and given it a bin of each column.
+
+    `weights` have sum 1; `probabilities` are distributions over the bins of each
+    column, the D bins of all columns one after the other. `ranks` say where each bin
+    begins and ends among the ranks of its column, in [0, 1].
+    """
+
+    weights: Floats  # (n_components,)
+    probabilities: NDArray[np.float32]  # (n_components, D)
+    ranks: Floats  # (2, D)
+
+    @classmethod
+    def independent(cls, shares: Floats, ranks: Floats) -> Mixture:
+        """One component: columns are independent."""
+        return cls(np.ones(1), shares[None].astype(np.float32), ranks)
+
+    def bins(self, n_rows: int, starts: Ints, rng: np.random.Generator) -> Ints:
+        """Draw the bins of rows, of shape (n_columns, n_rows), ordered by their codes.
+
+        Shuffled by nobody: tables are then read in order.
+        """
+        codes = np.repeat(
+            np.arange(len(self.weights)), rng.multinomial(n_rows, self.weights)
+        )
+        found = np.empty((len(starts) - 1, n_rows), dtype=np.int64)
+        for j, (start, end) in enumerate(pairwise(starts.tolist())):
+            ends = self.probabilities[:, start:end].cumsum(1, dtype=np.float64)
+            ends /= ends[:, -1:]
+            table = (ends + np.arange(len(ends))[:, None]).ravel()
+            places = np.searchsorted(table, codes + rng.random(n_rows), "right")
+            found[j] = np.minimum(places - codes * (end - start), end - start - 1)
+        return found
+
+    def lent(self, own: Mixture, starts: Ints, categories: Sequence[bool]) -> Mixture:
+        """Give the same dependence to a class with the marginals of `own`.
+
+        `categories` says which columns have no order: there the odds of the bins are
+        changed alike in all components until the shares are right. Of other columns
+        bins become intervals of the ranks that this mixture itself draws.
+        """
+        probabilities, ranks = self.probabilities.copy(), own.ranks.copy()
+        wanted = np.maximum(own.weights @ own.probabilities, _TINY)
+        for j, (start, end) in enumerate(pairwise(starts.tolist())):
+            given = np.maximum(self.probabilities[:, start:end].astype(float), _TINY)
+            if categories[j]:
+                odds = np.ones(end - start)
+                for _ in range(_RAKINGS):
+                    tilted = given * odds
+                    tilted /= tilted.sum(axis=1, keepdims=True)
+                    odds *= wanted[start:end] / (self.weights @ tilted)
+                probabilities[:, start:end] = tilted
+                continue
+            order = start + np.lexsort(self.ranks[::-1, start:end])
+            ends = np.cumsum((self.weights @ given)[order - start])
+            ranks[1, order] = ends / ends[-1]
+            ranks[0, order] = np.concatenate(([0.0], ends[:-1] / ends[-1]))
+        return replace(self, probabilities=probabilities, ranks=ranks)
+
+    def within(
+        self, spans: Mapping[int, Floats], starts: Ints, whole: Collection[int] = ()
+    ) -> tuple[Mixture, float]:
+        """Restrict the ranks of some columns; give the share of rows that are kept too.
+
+        A bin keeps what is between its first and its last allowed rank, so where it has
+        several spans some other rows are left. Of the columns `whole` a bin of which
+        something is allowed is kept as it is.
+        """
+        weights, probabilities = self.weights.copy(), self.probabilities.astype(float)
+        ranks = self.ranks.copy()
+        for j, allowed in spans.items():
+            bins = slice(starts[j], starts[j + 1])
+            low, high = ranks[:, bins]
+            begin = np.maximum(low, allowed[:, :1])
+            end = np.minimum(high, allowed[:, 1:])
+            first = np.where(end > begin, begin, np.inf).min(axis=0, initial=np.inf)
+            last = np.where(end > begin, end, -np.inf).max(axis=0, initial=-np.inf)
+            some = last > first
+            if j in whole:
+                first, last = np.where(some, (low, high), (first, last))
+            kept = np.where(some, last - first, 0.0) / np.maximum(high - low, _TINY)
+            ranks[:, bins] = np.where(some, (first, last), (low, high))
+            given = probabilities[:, bins]
+            left = given * kept
+            share = left.sum(axis=1, keepdims=True)
+            weights *= share[:, 0] / given.sum(axis=1)
+            probabilities[:, bins] = np.where(
+                share > 0, left / np.maximum(share, _TINY), 1.0
+            )
+        total = float(weights.sum())
+        weights = weights / total if total > 0 else self.weights
+        return Mixture(weights, probabilities.astype(np.float32), ranks), total
+
+
+class MixtureGenerator:
+    """The generators of all classes: public, initial values and what was released."""
+
+    def __init__(
+        self,
+        mixtures: list[Mixture],
+        starts: Ints,
+        followers: Followers | None = None,
+        tilts: Mapping[int, Tilts] | None = None,
+    ) -> None:
+        self.mixtures = mixtures
+        self.starts = starts
+        self.followers = followers
+        self.tilts = dict(tilts or {})  # by the positions of classes
+
+    def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
+        """Draw the ranks of rows of given classes: in [0, 1), (n_rows, n_columns)."""
+        ranks = np.empty((len(class_codes), len(self.starts) - 1))
+        order, places_of = in_order_of_class(class_codes, len(self.mixtures))
+        for position, own in enumerate(places_of):
+            mixture, rows = self.mixtures[position], order[own]
+            bins = self._bins(position, len(rows), rng)
+            rows = rng.permutation(rows)
+            low, width = mixture.ranks[0], mixture.ranks[1] - mixture.ranks[0]
+            found = np.empty(bins.shape)
+            finer = self.followers(position, bins, rng) if self.followers else {}
+            for j, (start, end) in enumerate(pairwise(self.starts.tolist())):
+                rng.random(out=found[j])
+                found[j] *= width[start:end].take(bins[j])
+                found[j] += low[start:end].take(bins[j])
+            for j, of_column in finer.items():
+                found[j] = of_column
+            ranks[rows] = found.T
+        return ranks
+
+    def _bins(self, position: int, n_rows: int, rng: np.random.Generator) -> Ints:
+        """Draw the bins of rows of a class, with the parities that were measured."""
+        mixture, tilts = self.mixtures[position], self.tilts.get(position)
+        found = mixture.bins(n_rows, self.starts, rng)
+        if tilts is None:
+            return found
+        left = np.arange(n_rows)
+        for _ in range(_MOST_DRAWS):
+            left = left[~tilts.kept(found[:, left], self.starts, rng)]
+            if not len(left):
+                break
+            found[:, left] = mixture.bins(len(left), self.starts, rng)
+        return found
+
+    def within(
+        self, spans: Sequence[Mapping[int, Floats]]
+    ) -> tuple[MixtureGenerator, Floats]:
+        """Restrict the ranks of each class; see `Generator`.
+
+        A column that follows another one is changed after the mixture has drawn it, so
+        it is not restricted, unless hardly any row would be left: a thousandth. Rows
+        with a rarer value of such a column are about those of its distribution.
+        """
+        found = [
+            mixture.within(part, self.starts)
+            for mixture, part in zip(self.mixtures, spans, strict=True)
+        ]
+        if self.followers is not None:
+            children, whole = self.followers.children, self.followers.with_cells
+            exact = [
+                mixture.within(
+                    {j: own for j, own in part.items() if j not in children},
+                    self.starts,
+                    whole,
+                )
+                for mixture, part in zip(self.mixtures, spans, strict=True)
+            ]
+            both = zip(found, exact, strict=True)
+            if any(
+                own >= _LEAST_LEFT * max(more, _TINY) for (_, own), (_, more) in both
+            ):
+                found = exact
+        mixtures = [mixture for mixture, _ in found]
+        shares = np.array([share for _, share in found])
+        for c, tilts in self.tilts.items():
+            totals = [
+                tilts.total(own.weights, own.probabilities, self.starts)
+                for own in (mixtures[c], self.mixtures[c])
+            ]
+            shares[c] *= totals[0] / max(totals[1], _TINY)
+        within = MixtureGenerator(mixtures, self.starts, self.followers, self.tilts)
+        return within, shares
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Split into a JSON-safe document and arrays, for saving."""
+        arrays: dict[str, NDArray[Any]] = {"generator.starts": self.starts}
+        for c, mixture in enumerate(self.mixtures):
+            arrays |= {f"generator.{c}.{k}": own for k, own in vars(mixture).items()}
+        document: dict[str, Any] = {"form": "mixture", "n_classes": len(self.mixtures)}
+        if self.followers is not None:
+            document["relations"], more = self.followers.to_state()
+            arrays |= more
+        if self.tilts:
+            document["tilts"] = sorted(self.tilts)
+        for c, tilts in self.tilts.items():
+            arrays |= tilts.to_state(c)
+        return document, arrays
+
+    @classmethod
+    def from_state(
+        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> MixtureGenerator:
+        """Rebuild what `to_state` split."""
+        names = [field.name for field in fields(Mixture)]
+        mixtures = [
+            Mixture(*(arrays[f"generator.{c}.{name}"] for name in names))
+            for c in range(document["n_classes"])
+        ]
+        starts, followers = arrays["generator.starts"], None
+        if "relations" in document:
+            followers = Followers.from_state(document["relations"], arrays)
+            followers.compare(mixtures, arrays["class_counts"], starts)
+        tilts = {
+            c: Tilts.from_state(c, arrays, starts) for c in document.get("tilts", ())
+        }
+        return cls(mixtures, starts, followers, tilts)
