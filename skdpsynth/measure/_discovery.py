@@ -18,6 +18,7 @@ from skdpsynth.measure._shares import (
     CATEGORIES_SHARE,
     CLASS_SHARE,
     DISCOVERY_SHARE,
+    FEW_RANGES_SHARE,
     RANGES_SHARE,
     REMAINDERS_SHARE,
     RESOLUTIONS_SHARE,
@@ -100,10 +101,25 @@ _RARE = 0.01  # share of the rows that the noise may hide
 _NEAR_ZERO = 8.0  # a range that starts below this part of its end starts at 0
 _YEAR = 31_556_952.0  # seconds
 _DEFAULT_DATES = (0.0, 60 * _YEAR)  # of a column with no bin above the noise
-# Prior of a column: its largest number is near 8, and a factor of 2 away takes 0.15 off
-# the log probability, one sign the other way 1. It fills so many bins away from 0.
-_USUAL, _PER_DOUBLING, _NEGATIVE, _WIDTHS = 8.0, 0.15, 1.0, (1, 2, 4)
-_ENDS = 0.15  # probability beyond each end of a range that is not sure
+# Prior of a column: its largest number is near 8, and a factor of 2 away takes 0.25 off
+# the log probability, one sign the other way 1. Away from 0 it fills so many bins
+# evenly, or a few with such shares.
+_USUAL, _PER_DOUBLING, _NEGATIVE, _WIDTHS = 8.0, 0.25, 1.0, (1, 2, 4)
+_BUMPS = (
+    *((0.25, 0.5, 0.25), (0.15, 0.35, 0.35, 0.15), (0.05, 0.15, 0.3, 0.3, 0.15, 0.05)),
+    *((0.35, 0.65), (0.65, 0.35), (0.1, 0.3, 0.6), (0.6, 0.3, 0.1)),
+)
+# A range that is not sure ends where bins probably have less than this part of the rows
+# of the fullest one. With 20 draws of the noise at epsilon 1: breast cancer has 95 % of
+# its values within (89 % by quantiles of the mean of the shapes, as it was before), and
+# 0.3 % of the ranges are 32 times too wide or more (0.8 %); diabetes 95 % (82 %).
+_LEAST_DENSITY = 0.1
+# The same where so few noise deviations of rows say nothing, and the prior decides.
+_PRIOR_BELOW, _PRIOR_DENSITY = 1.0, 0.3
+# Rows, in noise deviations, from which bins that are surely not empty say more than
+# shapes: of 900 rows of Kaggle Credit (22) shapes keep 96 % of the values, and such
+# bins 90 %; of 1,000 rows of Adult (35) 92 % and 96 %.
+_SHAPES_BELOW = 25.0
 _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
 # Rows, in noise deviations, from which an outer bin is counted in parts, which together
 # have twice the noise; and those of a part at an end that is not empty.
@@ -113,6 +129,12 @@ _PARTS_FROM, _PARTS, _END_FROM = 4000.0, 4, 3.0
 def range_noise_std(n_columns: int, mu: float) -> float:
     """Give the noise of a count of the outer bins of so many columns."""
     return grid_noise_std(mu, math.sqrt(max(n_columns, 1)))
+
+
+def ranges_share(n_columns: int, cap: float, n_rows: float) -> float:
+    """Give the share of the budget (in mu^2) for ranges: more where rows are few."""
+    std = range_noise_std(n_columns, cap * math.sqrt(RANGES_SHARE))
+    return RANGES_SHARE if n_rows >= RANGES_FROM * std else FEW_RANGES_SHARE
 
 
 def discover_ranges(
@@ -244,7 +266,7 @@ def _found_bins(
 ) -> tuple[int, int] | None:
     """Find the first and the last outer bin that holds rows; None of some dates."""
     core = np.flatnonzero(counts > _CORE_FROM * noise_std)
-    if len(core) == 0 and not dated:
+    if not dated and (len(core) == 0 or n_rows < _SHAPES_BELOW * noise_std):
         return _likely_bins(counts, edges, noise_std, n_rows)
     if len(core) == 0:
         core = _together(counts, noise_std, _CORE_FROM)
@@ -267,36 +289,54 @@ def _found_bins(
 def _likely_bins(
     counts: NDArray[np.int64], edges: Floats, noise_std: float, n_rows: float
 ) -> tuple[int, int]:
-    """Give the bins between which most rows probably are, where none is sure.
+    """Give the bins between which most rows probably are, where rows are few.
 
     Columns of several shapes are weighed by their prior and by the Gaussian likelihood
-    of the counts. The ends are quantiles of the mean of the shapes.
+    of the counts. Of the mean of the shapes the sizes about the most likely one are
+    taken, so that another guess, thousands of times larger, does not count.
     """
     shapes, log_prior = _shapes(tuple(edges.tolist()))
-    noise_std = max(noise_std, 1e-9)  # without noise there is no row: the prior decides
-    fit = n_rows * (shapes @ counts) - 0.5 * n_rows**2 * (shapes**2).sum(axis=1)
-    log_weights = log_prior + fit / noise_std**2 if counts.any() else log_prior
+    known = counts.any() and n_rows > _PRIOR_BELOW * noise_std
+    least, log_weights = _PRIOR_DENSITY, log_prior
+    if known:
+        noise_std = max(noise_std, 1e-9)
+        fit = n_rows * (shapes @ counts) - 0.5 * n_rows**2 * (shapes**2).sum(axis=1)
+        least, log_weights = _LEAST_DENSITY, log_prior + fit / noise_std**2
     weights = np.exp(log_weights - log_weights.max())
-    below = np.cumsum(weights @ shapes) / weights.sum()
-    first, last = np.searchsorted(below, [_ENDS, 1.0 - _ENDS])
-    return int(first), min(int(last), len(counts) - 1)
+    density = weights @ shapes / weights.sum()
+    # Both signs of one size belong together: a centred column has few rows near 0.
+    sizes = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
+    sizes, place = np.unique(sizes, return_inverse=True)
+    by_size = np.zeros(len(sizes))
+    np.maximum.at(by_size, place, density)
+    likely = density >= least * density.max()
+    less = np.flatnonzero(by_size < least * density.max())
+    most = int(by_size.argmax())
+    smaller, larger = less[less < most].max(initial=-1), less[less > most]
+    likely &= (place > smaller) & (place < larger.min(initial=len(sizes)))
+    first, last = np.flatnonzero(likely)[[0, -1]]
+    return int(first), int(last)
 
 
 @lru_cache(maxsize=16)
 def _shapes(edges: tuple[float, ...]) -> tuple[Floats, Floats]:
     """Lay rows into outer bins as columns may: (n_shapes, n_bins), and log priors.
 
-    Even in the logarithm over a few bins, even from 0 to an edge, and normal about 0.
+    Even in the logarithm over a few bins, or most in the middle or at an end of them;
+    even from 0 to an edge; and normal about 0.
     """
     ends = np.array(edges)
     bins = np.arange(len(ends) - 1)
-    shares, far = [], []
-    for width in _WIDTHS:
+    shares: list[Floats] = []
+    far: list[float] = []
+    bumps = [*(np.full(width, 1.0 / width) for width in _WIDTHS)]
+    for bump in [*bumps, *map(np.array, _BUMPS)]:
+        width = len(bump)
         for first in range(len(bins) - width + 1):
             low, high = ends[first], ends[first + width]
             if low >= 0 or high <= 0:
-                inside = (bins >= first) & (bins < first + width)
-                shares.append(inside / width)
+                shares.append(np.zeros(len(bins)))
+                shares[-1][first : first + width] = bump
                 far.append(high if low >= 0 else low)
     for end in ends[ends != 0]:
         shares.append(np.abs(np.diff(np.clip(ends, min(end, 0.0), max(end, 0.0)))))
@@ -649,7 +689,8 @@ def _released_domains(
         )
         domains.update(zip(keyed, categories, strict=True))
     if numeric:
-        own, mu = _reading(parts, numeric), cap * math.sqrt(RANGES_SHARE)
+        share = ranges_share(len(numeric), cap, n_rows)
+        own, mu = _reading(parts, numeric), cap * math.sqrt(share)
         ranges = discover_ranges(own, numeric, accountant, mu=mu, n_rows=n_rows)
         domains.update(zip(numeric, ranges, strict=True))
     mu = cap * math.sqrt(RESOLUTIONS_SHARE)
@@ -791,7 +832,8 @@ def discovery_mu_share(
     cap = accountant.mu_cap
     mu = cap * math.sqrt(RESOLUTIONS_SHARE)
     coarse, _ = _of_unknown_resolution(layout, schema, n_rows, mu)
-    share += CATEGORIES_SHARE * bool(keyed) + RANGES_SHARE * bool(numeric)
+    share += CATEGORIES_SHARE * bool(keyed)
+    share += ranges_share(len(numeric), cap, n_rows) * bool(numeric)
     n_cyclic, _ = _n_as_written(layout, schema)
     mu = cap * math.sqrt(REMAINDERS_SHARE)
     share += REMAINDERS_SHARE * affords_remainders(n_cyclic, mu, n_rows)

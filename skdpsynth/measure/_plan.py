@@ -28,13 +28,13 @@ from skdpsynth.measure._discovery import (
     label_thresholds,
     public_labels,
     range_noise_std,
+    ranges_share,
     threshold_delta,
     undeclared_columns,
 )
 from skdpsynth.measure._shares import (
     CATEGORIES_SHARE,
     CLASS_SHARE,
-    RANGES_SHARE,
 )
 from skdpsynth.privacy import grid_noise_std, key_threshold
 from skdpsynth.schema import (
@@ -423,7 +423,8 @@ def _allocated(
         of_all.append("too few rows for any undeclared category to be found")
     elif categories_from > RARE_FROM * n_rows:
         of_all.append(f"undeclared categories of up to {categories_from} rows are lost")
-    range_std = range_noise_std(len(numeric), cap * math.sqrt(RANGES_SHARE))
+    share = ranges_share(len(numeric), cap, n_rows)
+    range_std = range_noise_std(len(numeric), cap * math.sqrt(share))
     if numeric and range_std * RANGES_FROM > n_rows:
         of_all.append("too few rows to find undeclared ranges: some are guesses")
     notes = []
@@ -540,21 +541,22 @@ def _of_classes(
     model: TableModel, plans: Sequence[Allocation], *, private: bool, dependent: bool
 ) -> Iterator[str]:
     metadata = model.metadata
-    notes = Counter(plan.note for plan in plans if plan.note and private)
-    for note, count in notes.items():
-        yield f"{count} of {len(plans)} classes have {note}"
     classes = metadata.classes
     if metadata.layout.label_column is not None:
         n_rows = classes.counts.sum()
+        if classes.found_from > max(_LABEL_FROM * n_rows, 1.0):
+            yield (
+                f"labels of up to {classes.found_from:.0f} rows are not found, so that "
+                f"classes may be absent (declare all of {metadata.layout.target!r} by "
+                "Categorical([...]); twice the epsilon finds labels of half the rows)"
+            )
         if not classes.labels:
             yield "no label was frequent enough to be released"
         elif len(classes) == 1:
             yield "the target has one class only, so a classifier learns nothing"
-        if classes.found_from > max(_LABEL_FROM * n_rows, 1.0):
-            yield (
-                f"labels of up to {classes.found_from:.0f} rows are not found (declare "
-                f"all of {metadata.layout.target!r} by Categorical([...]))"
-            )
+    notes = Counter(plan.note for plan in plans if plan.note and private)
+    for note, count in notes.items():
+        yield f"{count} of {len(plans)} classes have {note}"
     lost = all(plan.dependence == "lost" for plan in plans)
     if dependent and private and lost and len(metadata.columns) > 1:
         yield f"all classes have {NO_DEPENDENCE}"

@@ -9,7 +9,11 @@ from __future__ import annotations
 # Of the whole fit, charged to all rows before anything else.
 CLASS_SHARE = 0.04  # labels of the classes, and their counts
 CATEGORIES_SHARE = 0.06  # categories
-RANGES_SHARE = 0.10  # ranges of numbers
+# Ranges of numbers; and where they are not sure at that, since without its range a
+# column is worth nothing. Of the values of wine (178 rows, 13 columns, epsilon 1) 90 %
+# are in the range found with .1, and 97 % with .25; of the ranges 4.6 % and .8 % are
+# more than 32 times too wide.
+RANGES_SHARE, FEW_RANGES_SHARE = 0.10, 0.25
 RESOLUTIONS_SHARE = 0.01  # decimals of numbers, tens, and units of times
 REMAINDERS_SHARE = 0.02  # last digits of numbers, days of weeks, minutes of hours
 VALUES_SHARE = 0.04  # frequent values of numbers
