@@ -183,7 +183,9 @@ def _sample(args: argparse.Namespace) -> None:
 
     _check_output(args)
     synthesizer = skdpsynth.load(args.model)
-    batches = synthesizer.sample_batches(args.rows, random_state=args.seed)
+    batches = synthesizer.sample_batches(
+        args.rows, random_state=args.seed, output="pandas"
+    )
     if args.output == _STDOUT or is_csv(args.output):
         batches = map(partial(_as_written, synthesizer.schema_, args), batches)
     if args.output == _STDOUT:
@@ -311,29 +313,14 @@ def _read_schema(args: argparse.Namespace) -> TableSchema | None:
 
 def _without(schema: TableSchema, dropped: Collection[str]) -> TableSchema:
     columns = {k: own for k, own in schema.columns.items() if k not in dropped}
-    return replace(schema, columns=columns)
+    blanks = {k: own for k, own in schema.blanks.items() if k not in dropped}
+    return replace(schema, columns=columns, blanks=blanks)
 
 
 def _described(args: argparse.Namespace) -> dict[Hashable, Any]:
     """Give what a schema file states of each column, also where blanks are left."""
-    from skdpsynth.schema import blank_columns
-    from skdpsynth.utils import read_text
-
     schema = _read_schema(args)
-    if schema is None:
-        return {}
-    stated: dict[Hashable, Any] = dict(schema.columns)
-    text = None if args.schema is None else read_text(args.schema)
-    blanks = {} if text is None else blank_columns(text)
-    for name, blank in blanks.items():
-        if name not in args.drop:
-            whole, form = blank.get("integer", False), blank.get("format")
-            kind = SimpleNamespace(
-                tag=blank.get("kind"), integer=whole, low=None, format=form
-            )
-            if "true" in blank:
-                kind.categories = blank.get("false"), blank["true"]
-            stated[name] = kind
+    stated: dict[Hashable, Any] = {} if schema is None else schema.kinds
     for name, column in stated.items():
         if column.tag == "datetime" and column.format is None and args.date_format:
             stated[name] = SimpleNamespace(

@@ -247,7 +247,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         self.fit(X, y)
         layout = self._model.metadata.layout
         n_rows = int(np.rint(self._model.metadata.classes.counts.sum()))
-        table = self.sample(max(n_rows, 1))
+        table = self.sample(max(n_rows, 1), output="pandas")
         labels = None if layout.target is None else table.pop(layout.target)
         if layout.y_given and labels is not None:
             labels = labels_like(labels, y)

@@ -154,7 +154,7 @@ class Savable(BaseEstimator):
             self._restore_generator(document["generator"], arrays)
             self._make_ready()
             # What cannot be drawn is refused here: a row of each class, every category.
-            self.sample(len(self._model.marginals), random_state=0)
+            self.sample(len(self._model.marginals), random_state=0, output="pandas")
             self._model.check_categories()
         return self
 

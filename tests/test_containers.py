@@ -101,7 +101,8 @@ def test_equal_rows_are_equal_fits(name):
     with insecure_randomness(0):
         expected = synth.fit(ROWS).sample(200, random_state=1)
     with insecure_randomness(0):
-        found = synth.fit(CONTAINERS[name]).sample(200, random_state=1)
+        synth.fit(CONTAINERS[name])
+    found = synth.sample(200, random_state=1, output="pandas")
     assert plain(found) == plain(expected)
     types = {name: str(dtype) for name, dtype in found.dtypes.items()}
     # Arrow has two types of text, and pandas makes either of its own.
@@ -114,7 +115,11 @@ def test_equal_rows_are_equal_fits(name):
 def test_samples_come_in_the_container_asked_for(given, tmp_path):
     clone(SYNTH).fit(given).save(tmp_path / "file")
     same = IndependentSynthesizer.load(tmp_path / "file")
-    frame = same.sample(50, random_state=1)
+    assert type(same.sample(3)) is type(given)  # the one of the fit, if none is
+    (batch,) = same.sample_batches(3)
+    assert type(batch) is type(given)
+    frame = same.sample(50, random_state=1, output="pandas")
+    assert type(frame) is pd.DataFrame
     for output, of_library in (("arrow", pa.Table), ("polars", pl.DataFrame)):
         table = same.sample(50, random_state=1, output=output)
         assert type(table) is of_library
@@ -136,10 +141,11 @@ def test_dates_without_a_time_are_whole_days_for_free():
     found = synth.schema_.columns["day"]
     assert (found.unit, found.nullable) == ("D", True)
     assert found.low < pd.Timestamp("2021-03-01") < found.high
-    days = synth.sample(2000, random_state=0)["day"]
+    days = synth.sample(2000, random_state=0, output="pandas")["day"]
     assert 0.05 < days.isna().mean() < 0.2
     assert (days.dropna() >= dt.date(2021, 2, 1)).mean() > 0.95
     drawn = synth.sample(9, where={"day": (dt.date(2021, 3, 5), dt.date(2021, 3, 6))})
+    assert isinstance(drawn, pl.DataFrame)
     assert set(drawn["day"]) <= {dt.date(2021, 3, 5), dt.date(2021, 3, 6)}
 
 

@@ -188,7 +188,7 @@ class Sampler:
         where: Mapping[Hashable, Any] | None = None,
         unit: bool = False,
         random_state: int | np.random.RandomState | None = None,
-        output: Literal["pandas", "arrow", "polars"] = "pandas",
+        output: Literal["pandas", "arrow", "polars"] | None = None,
     ) -> Any:  # noqa: ANN401 - a table of the library asked for
         """Draw synthetic rows. It costs no privacy, however much is drawn.
 
@@ -215,8 +215,9 @@ class Sampler:
             for). Otherwise rows are independent, each with a name of its own.
         random_state : int, RandomState instance or None, default=None
             None continues the stream of the fitted object, an int repeats.
-        output : {"pandas", "arrow", "polars"}, default="pandas"
-            A DataFrame of pandas, a Table of pyarrow or a DataFrame of polars.
+        output : {"pandas", "arrow", "polars"} or None, default=None
+            A DataFrame of pandas, a Table of pyarrow or a DataFrame of polars. None
+            takes that of the training table; pandas if it was something else.
 
         Returns
         -------
@@ -227,7 +228,7 @@ class Sampler:
         Raises
         ------
         MissingDependencyError
-            If polars is asked for and not installed.
+            If the rows are to be of polars, which is not installed.
         ValueError
             If `n_samples`, `sampling_strategy`, `where` or `output` is out of range,
             rows that satisfy `where` are not found, or `unit` is asked for without a
@@ -245,7 +246,7 @@ class Sampler:
         sampling_strategy: str | Mapping[Hashable, float] | None = None,
         where: Mapping[Hashable, Any] | None = None,
         random_state: int | np.random.RandomState | None = None,
-        output: Literal["pandas", "arrow", "polars"] = "pandas",
+        output: Literal["pandas", "arrow", "polars"] | None = None,
     ) -> Iterator[Any]:
         """Draw synthetic rows batch by batch, in the memory of one batch.
 
@@ -267,8 +268,9 @@ class Sampler:
         random_state : int, RandomState instance or None, default=None
             None continues the stream of the fitted object as each batch is drawn, an
             int repeats.
-        output : {"pandas", "arrow", "polars"}, default="pandas"
-            A DataFrame of pandas, a Table of pyarrow or a DataFrame of polars.
+        output : {"pandas", "arrow", "polars"} or None, default=None
+            A DataFrame of pandas, a Table of pyarrow or a DataFrame of polars. None
+            takes that of the training table; pandas if it was something else.
 
         Returns
         -------
@@ -279,7 +281,7 @@ class Sampler:
         Raises
         ------
         MissingDependencyError
-            If polars is asked for and not installed.
+            If the rows are to be of polars, which is not installed.
         ValueError
             If an argument is out of range, at the call; as the batches are drawn, if
             rows that satisfy `where` are not found.
@@ -300,14 +302,14 @@ class Sampler:
         sampling_strategy: str | Mapping[Hashable, float] | None,
         where: Mapping[Hashable, Any] | None,
         random_state: int | np.random.RandomState | None,
-        output: str,
+        output: str | None,
         *,
         unit: bool = False,
     ) -> Iterator[Any]:
         """Check the arguments, and give a generator of tables."""
         check_is_fitted(self)
-        convert = converter(output)
         metadata = self._model.metadata
+        convert = converter(metadata.layout.container if output is None else output)
         if metadata.layout.measured and sampling_strategy is not None:
             raise ValueError(
                 f"The target {metadata.layout.target!r} is a number, and"

@@ -169,11 +169,7 @@ def rows_where(
     found = tried = 0
     while found < n_samples:
         if tried >= _MOST_TRIED + 1000 * n_samples or not shares.sum() > 0:
-            raise ValueError(
-                f"{found} rows that satisfy where were among {tried:,} drawn ones. Ask "
-                "for less: fewer columns, more values, or ranges inside the bounds that"
-                " schema_ has."
-            )
+            raise ValueError(_too_few(condition, model, found, tried))
         wanted = (n_samples - found) * (tried + 1) / (found + 1)
         size = int(min(max(wanted, 1000), _CHUNK_ROWS))
         class_codes = rng.choice(len(shares), size, p=shares / shares.sum())
@@ -318,3 +314,20 @@ def _number(value: Any, column: ColumnLayout) -> float:  # noqa: ANN401 - any sc
             f"where[{column.name!r}] must hold values of the kind of the column "
             f"({column.kind}). Got {type(value).__name__} instead."
         ) from None
+
+
+def _too_few(condition: Condition, model: TableModel, found: int, tried: int) -> str:
+    """Say which columns have no such value, or how rarely all of it comes together."""
+    spans = condition.spans(model)
+    names = [column.name for column in model.metadata.columns]
+    empty = [names[j] for j in spans[0] if not any(len(own[j]) for own in spans)]
+    if empty:
+        return (
+            f"No synthetic row has what where asks for of {empty!r}: schema_ has the"
+            " values and bounds that were declared or found. Ask for some of these."
+        )
+    return (
+        f"{found} rows that satisfy where were among {tried:,} drawn ones. Ask for"
+        " less: fewer columns, more values, or ranges inside the bounds that schema_"
+        " has."
+    )

@@ -50,7 +50,6 @@ from skdpsynth.schema._rules import (
 )
 from skdpsynth.schema._table_schema import (
     TableSchema,
-    blank_columns,
     decode_value,
     encode_value,
     to_text,
@@ -78,7 +77,6 @@ __all__ = [
     "TableSchema",
     "Text",
     "as_moments",
-    "blank_columns",
     "check_decimals",
     "check_dtype",
     "check_format",

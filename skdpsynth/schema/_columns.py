@@ -259,10 +259,18 @@ class Stated:
         for item in fields(self):  # type: ignore[arg-type]
             value = getattr(self, item.name)
             if not item.kw_only:
-                parts.append(repr(list(value) if isinstance(value, tuple) else value))
+                parts.append(_as_typed(value))
             elif value != item.default:
                 parts.append(f"{item.name}={value!r}")
         return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _as_typed(value: object) -> str:
+    """Write a value as code that gives it, times as one types them."""
+    if isinstance(value, pd.Timestamp) and value.tz is None and not value.nanosecond:
+        text = value.isoformat(" ")
+        return repr(text.removesuffix(" 00:00:00"))
+    return repr(list(value) if isinstance(value, tuple) else value)
 
 
 class Column(Stated):

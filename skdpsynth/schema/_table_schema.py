@@ -8,8 +8,9 @@ import os
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, MISSING, dataclass, fields
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
@@ -41,6 +42,7 @@ from skdpsynth.schema._tables import (
     schema_code,
 )
 from skdpsynth.utils import DAMAGED, parse_json, read_text
+from skdpsynth.utils.containers import from_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -219,15 +221,28 @@ def from_text(text: str) -> Any:  # noqa: ANN401 - whatever a file says
                 data["columns"].append(entry)
                 continue
             with place(f"Entry {number} of 'columns'"):
-                hash(decode_value(entry[0]))  # a name that `blank_columns` can use
+                hash(decode_value(entry[0]))  # a name that `_blank_columns` can use
                 _kind_of(entry[1], "kind")
     return data
 
 
-def blank_columns(text: str) -> dict[Hashable, Mapping[str, Any]]:
+def _blank_columns(text: str) -> dict[Hashable, Mapping[str, Any]]:
     """Read what `from_text` left out: columns of which all blanks are left."""
     entries = filter(_is_blank, parse_json(text)["columns"])
     return {decode_value(name): metadata for name, metadata in entries}
+
+
+def _kind_alone(blank: Mapping[str, Any]) -> SimpleNamespace:
+    """Say of a column whose blanks are left what a reader of texts has to know."""
+    kind = SimpleNamespace(
+        tag=blank.get("kind"),
+        integer=blank.get("integer", False),
+        low=None,
+        format=blank.get("format"),
+    )
+    if "true" in blank:
+        kind.categories = blank.get("false"), blank["true"]
+    return kind
 
 
 def _entry(entry: object) -> str:
@@ -326,6 +341,9 @@ class TableSchema:
         Columns that have one value in all rows of a unit, such as the year of birth of
         a patient: so have those of a synthetic unit that ``sample(..., unit=True)``
         draws. A rule is about such columns alone, or about none.
+    blanks : mapping of column name to mapping, default={}
+        What `from_json` read of columns whose blanks are left. They are measured; their
+        kinds say how a CSV file is read. Two schemas that differ in them are equal.
 
     Raises
     ------
@@ -359,6 +377,9 @@ class TableSchema:
     privacy_unit: Hashable = None
     max_rows_per_unit: int | None = None
     per_unit: Sequence[Hashable] = ()
+    blanks: Mapping[Hashable, Mapping[str, Any]] = field(
+        default_factory=dict, compare=False
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping):
@@ -508,6 +529,11 @@ class TableSchema:
             options.append(f"rules=[\n{listed}    ]")
         return schema_code({k: repr(v) for k, v in self.columns.items()}, options)
 
+    @property
+    def kinds(self) -> dict[Hashable, Any]:
+        """What is stated of each column, also where blanks are left: how it is read."""
+        return {**self.columns, **{n: _kind_alone(b) for n, b in self.blanks.items()}}
+
     @classmethod
     def template(
         cls, df: pd.DataFrame, *, form: Literal["code", "json"] = "code"
@@ -516,9 +542,9 @@ class TableSchema:
 
         Parameters
         ----------
-        df : DataFrame
-            Only its column names and dtypes are read, never a value. The categories
-            of a category column are values.
+        df : DataFrame or Arrow table
+            Of pandas, polars or Arrow. Only its column names and dtypes are read, never
+            a value. The categories of a category column are values.
         form : {"code", "json"}, default="code"
             Python code, or the JSON that `from_json` reads.
 
@@ -546,6 +572,7 @@ class TableSchema:
             target=...,
         )
         """
+        df = from_arrow(df)
         check_frame(df)
         blanks = {name: blank_metadata(name, own) for name, own in df.dtypes.items()}
         if form == "json":
@@ -567,7 +594,7 @@ class TableSchema:
 
         Parameters
         ----------
-        public_df : DataFrame
+        public_df : DataFrame or Arrow table
             A public table with the columns of the private one, for example last
             year's published file.
         target : column name or None, default=None
@@ -586,6 +613,7 @@ class TableSchema:
             If a dtype cannot be modelled, a value is infinite, or the target is
             absent or a duration.
         """
+        public_df = from_arrow(public_df)
         check_frame(public_df)
         if target is not None and target not in public_df.columns:
             raise InvalidTableError(
@@ -711,7 +739,8 @@ class TableSchema:
         is_text = isinstance(path_or_text, str) and given.lstrip().startswith("{")
         with place("The schema" if is_text else f"The file {given!r}"):
             text = given if is_text else read_text(given)
-            return cls(**schema_from_dict(from_text(text)))
+            schema = cls(**schema_from_dict(from_text(text)))
+            return replace(schema, blanks=_blank_columns(text))
 
     def check(self, df: pd.DataFrame) -> pd.DataFrame:
         """List what in a private table the schema does not fit, for the curator only.
@@ -723,8 +752,8 @@ class TableSchema:
 
         Parameters
         ----------
-        df : DataFrame
-            The private table, or a part of it.
+        df : DataFrame or Arrow table
+            The private table, or a part of it; of pandas, polars or Arrow.
 
         Returns
         -------
@@ -748,5 +777,7 @@ class TableSchema:
           column             finding  rows
         0    age  above 110: clipped     1
         """
+        df = from_arrow(df)
         check_frame(df)
-        return findings(df, **vars(self))
+        stated = {k: v for k, v in vars(self).items() if k != "blanks"}
+        return findings(df, **stated)

@@ -197,6 +197,9 @@ def check_dtype(
         if isinstance(described, Boolean):
             hint = " For whole numbers 0 and 1 use Categorical([0, 1])."
             hint += ' For two texts use Boolean(true="yes", false="no").'
+        if isinstance(described, Datetime):
+            form = "" if described.format is None else f", format={described.format!r}"
+            hint = f" Texts become times by pd.to_datetime(table[{name!r}]{form})."
         raise InvalidSchemaError(
             f"The schema describes column {name!r} as {type(described).__name__}, but"
             f" its dtype {dtype} is {kind}. Convert the column or correct the"

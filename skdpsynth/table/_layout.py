@@ -100,6 +100,7 @@ class TableLayout:
     from_array: bool = False  # X was an array or a list
     y_given: bool = False  # the target came as `y`; it is then the last column
     measured: bool = False  # the target is a number, modelled as any column is
+    container: str = "pandas"  # of the table, and so of samples: see `converter`
 
     @classmethod
     def of(
@@ -107,7 +108,7 @@ class TableLayout:
         columns: tuple[ColumnLayout, ...],
         target: Hashable,
         schema: TableSchema | None,
-        **form: bool,
+        **form: Any,  # noqa: ANN401 - the fields above
     ) -> TableLayout:
         """Lay out a table; floats are numbers, and what a schema calls Continuous."""
         described = {} if schema is None else schema.columns
@@ -148,7 +149,10 @@ class TableLayout:
         columns = tuple(ColumnLayout.from_dict(column) for column in data["columns"])
         target = decode_value(data["target"])
         forms = {name: data[name] for name in ("from_array", "y_given", "measured")}
-        return cls(columns, target, **forms)
+        container = data.get("container", "pandas")  # files up to 0.2 have none
+        if container not in ("pandas", "arrow", "polars"):
+            raise ValueError("an unknown container")
+        return cls(columns, target, **forms, container=container)
 
 
 def _encode_dtype(dtype: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs

@@ -35,7 +35,12 @@ from skdpsynth.table._csv import CsvFile
 from skdpsynth.table._layout import ColumnLayout, TableLayout
 from skdpsynth.table._rules import check_rules
 from skdpsynth.utils import is_csv, withheld
-from skdpsynth.utils.containers import from_arrow, index_of_pandas, speaks_arrow
+from skdpsynth.utils.containers import (
+    container_of,
+    from_arrow,
+    index_of_pandas,
+    speaks_arrow,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +75,11 @@ def read_table(
                 " one, or drop the column from X."
             )
         frame.insert(frame.shape[1], target, labels)
-    form = {"from_array": from_array, "y_given": y is not None}
+    form = {
+        "from_array": from_array,
+        "y_given": y is not None,
+        "container": container_of(X),
+    }
     layout = _layout_of(frame, target, schema, len(frame), **form)
     check_values(layout, count_infinite(frame, layout))
     if schema is not None:
@@ -92,7 +101,7 @@ def _layout_of(
     target: Hashable,
     schema: TableSchema | None,
     n_rows: int,
-    **form: bool,
+    **form: Any,  # noqa: ANN401 - of `TableLayout`
 ) -> TableLayout:
     """Lay out a table; objects are booleans only where the schema says so."""
     check_size(n_rows, frame.shape[1] - (target is not None))
@@ -357,7 +366,7 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
     if isinstance(X, str | Path):
         path = Path(X)
         _check_path(path)
-        columns = {} if schema is None else schema.columns
+        columns = {} if schema is None else schema.kinds
         X = CsvFile(path, columns) if is_csv(path) else _Files(path)
     if not hasattr(X, "to_batches"):
         X = _Stream(iter(X))

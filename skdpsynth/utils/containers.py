@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "column_like",
+    "container_of",
     "converter",
     "dtypes_of",
     "from_arrow",
@@ -107,6 +108,14 @@ def dtypes_of(schema: Any) -> Any:  # noqa: ANN401 - any container
     # Categories of no row are not known, which "category" says.
     listed = [isinstance(dtype, pd.CategoricalDtype) for dtype in frame.dtypes]
     return frame.dtypes.mask(listed, "category")
+
+
+def container_of(data: object) -> str:
+    """Name the library of a table as `converter` does; of arrays and others pandas."""
+    if _is_of_polars(data):
+        return "polars"
+    own = type(data).__module__.partition(".")[0], type(data).__name__
+    return "arrow" if own == ("pyarrow", "Table") else "pandas"
 
 
 def converter(output: str) -> Callable[[pd.DataFrame], Any]:

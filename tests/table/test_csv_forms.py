@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
@@ -21,6 +24,7 @@ from skdpsynth.schema import (
     Text,
 )
 from skdpsynth.table import CsvFile, CsvForm, read_csv
+from skdpsynth.utils.containers import from_arrow
 
 COLUMNS = {
     "name": Categorical(["Jörg; 1", 'a "b"', "c"]),
@@ -249,3 +253,46 @@ def test_descriptions_that_cannot_be_of_a_column_are_refused(column, values, unt
     schema = TableSchema({"a": Continuous(0, 1), "b": column})
     with pytest.raises(InvalidSchemaError, match="column 'b'"):
         IndependentSynthesizer(schema=schema, budget=untouched).fit(table)
+
+
+def test_blanks_of_a_schema_say_how_a_file_is_read(tmp_path):
+    """As on the command line: what is left blank is measured, and its kind is stated."""
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "age,sick,seen,zip\n"
+        + "".join(
+            f"{20 + k % 9},{'yn'[k % 2]},0{1 + k % 9}.02.2024,0{k % 3}\n"
+            for k in range(300)
+        )
+    )
+    blank = {"nullable": None}
+    columns = {
+        "age": {"kind": "continuous", "low": None, "high": None, "integer": True},
+        "sick": {"kind": "boolean", "true": "y", "false": "n"},
+        "seen": {"kind": "datetime", "low": None, "high": None, "format": "%d.%m.%Y"},
+        "zip": {"kind": "categorical", "categories": None},
+    }
+    data = {"columns": [[name, own | blank] for name, own in columns.items()]}
+    text = json.dumps({"schema_version": 1, **data})
+    schema = TableSchema.from_json(text)
+    assert dict(schema.columns) == {}
+    assert schema == TableSchema({})
+    synth = IndependentSynthesizer(50.0, schema=clone(schema, safe=False)).fit(path)
+    rows = synth.sample(500)
+    assert rows["age"].between(20, 28).mean() > 0.9
+    assert set(rows["sick"]) == {"y", "n"}
+    assert set(rows["zip"]) == {"00", "01", "02"}
+    assert rows["seen"].dt.year.eq(2024).mean() > 0.9
+
+
+@pytest.mark.parametrize("library", ["polars", "arrow"])
+def test_schemas_are_made_of_and_checked_with_tables_of_other_libraries(library):
+    frame = pd.DataFrame({"age": [31, 47], "sex": ["f", "m"]})
+    table = pa.Table.from_pandas(frame)
+    if library == "polars":
+        table = pytest.importorskip("polars").from_pandas(frame)
+    assert TableSchema.template(table) == TableSchema.template(from_arrow(table))
+    assert "'age': Continuous(..., ..., integer=True" in TableSchema.template(table)
+    schema = TableSchema({"age": Continuous(0, 40, integer=True)})
+    assert schema.check(table)["finding"].tolist()[0] == "above 40: clipped"
+    assert set(TableSchema.from_dataframe(table).columns) == {"age", "sex"}

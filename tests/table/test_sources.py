@@ -35,6 +35,7 @@ from skdpsynth.schema import (
     TableSchema,
 )
 from skdpsynth.table import CsvFile, _csv, _sources, open_table
+from skdpsynth.utils.containers import from_arrow
 from tests.measure.test_discovery import public_state
 
 N = 900
@@ -146,7 +147,7 @@ def fitted(synthesizer, X):
 def test_the_result_is_that_of_the_table_in_memory(kind, schema, source, tmp_path):
     """With equal noise, bit for bit: noise is drawn once, for the sum of all parts."""
     synth = kind(epsilon=50.0, target="y", schema=schema, random_state=0)
-    (text, arrays), whole = fitted(synth, rows())
+    (text, arrays), whole = fitted(synth, from_arrow(rows()))
     report, sampled = str(whole.privacy_report()), whole.sample(50)
     (same, others), parted = fitted(synth, source(tmp_path))
     assert same == text
@@ -177,7 +178,7 @@ def test_what_trains_does_so_on_parts_too(synth, tmp_path):
     synth.set_params(target="y", schema=SCHEMA, random_state=0)
     if "n_generator_steps" in synth.get_params():
         synth.set_params(n_generator_steps=2)
-    names = fitted(synth, rows())[1].privacy_report().entries
+    names = fitted(synth, from_arrow(rows()))[1].privacy_report().entries
     for source in (as_batches, as_dask):
         found = fitted(synth, source(tmp_path))[1].privacy_report().entries
         assert found == names
