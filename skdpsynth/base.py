@@ -280,11 +280,13 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         plan = None
         # Not where the measurements came from elsewhere.
         known = self._report.declared == declared_metadata(self.schema)
-        if known and not any(n.startswith(COMBINED) for n in self._report.notes):
-            planned = map(int, classes.planned)
-            counts = dict(zip(classes.labels, planned, strict=False))  # or no labels
-            n_rows = None if counts else int(classes.planned.sum())
-            plan = self.plan(n_rows, class_counts=counts or None)
+        known &= not any(note.startswith(COMBINED) for note in self._report.notes)
+        planned = map(int, classes.planned)
+        if known and classes.labels:
+            counts = dict(zip(classes.labels, planned, strict=True))
+            plan = self.plan(class_counts=counts)
+        elif known and self._model.metadata.layout.label_column is None:
+            plan = self.plan(sum(planned))
         return model_card(
             type(self).__name__, self._report, self.schema_, classes, plan
         )

@@ -53,7 +53,8 @@ def test_from_a_messy_file_to_a_release(capsys):
     commands = run_page("first_hour.md")
     said = capsys.readouterr().out
     assert {words[0] for words in commands[1:]} == {
-        *("schema", "check", "plan", "fit", "report", "budget", "sample", "evaluate")
+        *("schema", "check", "plan", "fit", "report", "card", "budget", "sample"),
+        "evaluate",
     }
     assert "left   epsilon = 0, delta = 0" in said
     how = {"sep": ";", "encoding": "latin-1", "dtype": str, "keep_default_na": False}

@@ -259,18 +259,18 @@ class Stated:
         for item in fields(self):  # type: ignore[arg-type]
             value = getattr(self, item.name)
             if not item.kw_only:
-                parts.append(_as_typed(value))
+                value = list(value) if isinstance(value, tuple) else as_typed(value)
+                parts.append(repr(value))
             elif value != item.default:
                 parts.append(f"{item.name}={value!r}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-def _as_typed(value: object) -> str:
-    """Write a value as code that gives it, times as one types them."""
-    if isinstance(value, pd.Timestamp) and value.tz is None and not value.nanosecond:
-        text = value.isoformat(" ")
-        return repr(text.removesuffix(" 00:00:00"))
-    return repr(list(value) if isinstance(value, tuple) else value)
+def as_typed(value: Any) -> Any:  # noqa: ANN401 - any value
+    """Give a time without a zone as the text that one would type, all else as it is."""
+    if isinstance(value, pd.Timestamp) and value.tz is None:
+        return value.isoformat(" ").removesuffix(" 00:00:00")
+    return value
 
 
 class Column(Stated):

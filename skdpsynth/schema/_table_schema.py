@@ -23,6 +23,7 @@ from skdpsynth.schema._columns import (
     Column,
     Continuous,
     Identifier,
+    as_typed,
     blank_hint,
     plain,
 )
@@ -120,7 +121,7 @@ def part_to_dict(part: Column | Rule) -> dict[str, Any]:
         elif isinstance(value, tuple) and item.name in _LISTS:
             data[item.name] = [*map(encode_value, value)]
         else:
-            data[item.name] = encode_value(value)
+            data[item.name] = encode_value(as_typed(value))
     return data
 
 

@@ -256,7 +256,7 @@ def test_descriptions_that_cannot_be_of_a_column_are_refused(column, values, unt
 
 
 def test_blanks_of_a_schema_say_how_a_file_is_read(tmp_path):
-    """As on the command line: what is left blank is measured, and its kind is stated."""
+    """As on the command line: columns left blank are measured, their kinds stated."""
     path = tmp_path / "t.csv"
     path.write_text(
         "age,sick,seen,zip\n"
