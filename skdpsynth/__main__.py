@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import skdpsynth
-from skdpsynth.exceptions import PersistenceError, SkdpsynthError
+from skdpsynth.exceptions import InvalidTableError, PersistenceError, SkdpsynthError
 from skdpsynth.utils import compression_of, is_csv, withheld
 
 if TYPE_CHECKING:
@@ -103,10 +103,10 @@ def _kinds_in_texts(
         if not len(present) or not pd.api.types.is_string_dtype(present):
             continue
         known = set(present.unique()) if present.nunique() <= len(_TRUTHS[0]) else set()
+        texts = {text.lower(): text for text in known}
         for true, false in _TRUTHS:
-            if known and {text.lower() for text in known} <= {true, false}:
-                texts = {text.lower(): text for text in known}
-                own = {"true": texts.get(true, true), "false": texts.get(false, false)}
+            if len(known) == len(texts) and texts.keys() == {true, false}:
+                own = {"true": texts[true], "false": texts[false]}
                 found[name] = {"kind": "boolean", "nullable": None, **own}
         form = args.date_format
         times = pd.to_datetime(present, format=form, errors="coerce") if form else None
@@ -160,6 +160,7 @@ def _fit(args: argparse.Namespace) -> None:
         from pyarrow import dataset
 
         whole = dataset.dataset(args.table)
+        _check_dropped(args.table, whole.schema.names, args.drop)
         kept = [name for name in whole.schema.names if name not in args.drop]
         table = whole.scanner(columns=kept).to_reader()
     from skdpsynth.privacy import cost_of_failure
@@ -188,10 +189,12 @@ def _sample(args: argparse.Namespace) -> None:
     )
     if args.output == _STDOUT or is_csv(args.output):
         batches = map(partial(_as_written, synthesizer.schema_, args), batches)
+    tabs = args.output.suffix.lower() == ".tsv"
+    separator = args.sep or ("\t" if tabs else ",")
     if args.output == _STDOUT:
-        write_csv(sys.stdout, batches, args.sep or ",")
+        write_csv(sys.stdout, batches, separator)
     else:
-        write_batches(args.output, batches, args.sep or ",", args.encoding)
+        write_batches(args.output, batches, separator, args.encoding)
 
 
 def _as_written(
@@ -362,15 +365,26 @@ def _read_table(
             remedy=_NO_KINDS,
             **reading,
         )
+    dropped = reading.get("dropped", ())
     with withheld(f"{str(path)!r} must be a table that can be read"):
         from pyarrow import parquet
 
         from skdpsynth.utils.containers import from_arrow, index_of_pandas
 
         schema = parquet.ParquetFile(path).schema_arrow
+        _check_dropped(path, schema.names, dropped)
         table = schema.empty_table() if rows == 0 else parquet.read_table(path)
-        gone = [*index_of_pandas(schema), *reading.get("dropped", ())]
-        return from_arrow(table.drop_columns(gone))
+        return from_arrow(table.drop_columns([*index_of_pandas(schema), *dropped]))
+
+
+def _check_dropped(path: Path, names: Sequence[str], dropped: Sequence[str]) -> None:
+    """Refuse to drop columns of a Parquet file that it does not have."""
+    strange = [name for name in dropped if name not in names]
+    if strange:
+        raise InvalidTableError(
+            f"Expected columns of {str(path)!r} to drop. Got {strange!r}; it has"
+            f" {list(names)!r}."
+        )
 
 
 def _label(text: str, column: Column | None) -> Hashable:
@@ -482,7 +496,9 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("-n", dest="rows", type=int, required=True, metavar="N")
     made.add_argument("--seed", type=int, help="an int draws the same rows again")
     made.add_argument("--sep", type=_separator, help="between cells; a comma otherwise")
-    made.add_argument("--encoding", default="utf-8", help="of a CSV file")
+    made.add_argument(
+        "--encoding", type=_encoding, default="utf-8", help="of a CSV file"
+    )
     made.add_argument("--date-format", metavar="FORMAT", help="such as %%d.%%m.%%Y")
     _add_output(made, _sample_path)
 
@@ -538,7 +554,12 @@ def _add_csv(parser: argparse.ArgumentParser) -> None:
         type=_separator,
         help="between cells; by default what the first line has: , ; tab or |",
     )
-    group.add_argument("--encoding", default="utf-8", help="such as latin-1 or cp1252")
+    group.add_argument(
+        "--encoding",
+        type=_encoding,
+        default="utf-8",
+        help="such as latin-1 or cp1252",
+    )
     group.add_argument(
         "--date-format",
         metavar="FORMAT",
@@ -590,6 +611,15 @@ def _separator(text: str) -> str:
     if len(own) != 1 or not own.isascii() or own in '"\r\n':
         raise argparse.ArgumentTypeError(f"expected one character, got {text!r}")
     return own
+
+
+def _encoding(text: str) -> str:
+    from skdpsynth.table import CsvForm
+
+    try:
+        return CsvForm(encoding=text).encoding
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _date_format(text: str) -> str:

@@ -25,6 +25,7 @@ from skdpsynth.card import model_card
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import (
     COMBINED,
+    OF_DESIGN,
     TAIL_SHARE,
     Allocation,
     Measurements,
@@ -278,9 +279,10 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         check_is_fitted(self)
         classes = self._model.metadata.classes
         plan = None
-        # Not where the measurements came from elsewhere.
+        # Not where the measurements, or what is measured, came from elsewhere.
         known = self._report.declared == declared_metadata(self.schema)
-        known &= not any(note.startswith(COMBINED) for note in self._report.notes)
+        elsewhere = COMBINED, OF_DESIGN
+        known &= not any(note.startswith(elsewhere) for note in self._report.notes)
         planned = map(int, classes.planned)
         if known and classes.labels:
             counts = dict(zip(classes.labels, planned, strict=True))

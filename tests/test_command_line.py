@@ -598,3 +598,29 @@ def test_the_budget_says_what_is_left(capsys):
     out = capsys.readouterr().out
     assert "total  epsilon = 5, delta = 0.0001" in out
     assert "left   epsilon = 2, delta = 9e-05" in out
+
+
+def test_a_column_to_drop_has_to_be_there(capsys):
+    """Misspelt, it would be modelled."""
+    pd.DataFrame({"note": [1.0, 2.0] * 40, "x": [0.5] * 80}).to_parquet("p.parquet")
+    for command in (
+        ["fit", "p.parquet", *FAST, "-o", "m"],
+        ["fit", "p.parquet", *FAST, "--infer-dtypes", "-o", "m"],
+        ["schema", "p.parquet"],
+    ):
+        assert "Got ['Note']; it has" in failed(capsys, *command, "--drop", "Note")
+    assert not Path("m").exists()
+
+
+def test_times_are_written_as_the_template_says(capsys):
+    """Also where the ends of the column stayed blank."""
+    days = pd.date_range("2024-01-01", periods=300).strftime("%d.%m.%Y")
+    pd.DataFrame({"day": days, "x": range(300)}).to_csv("d.csv", index=False)
+    assert main(["schema", "d.csv", "--date-format", "%d.%m.%Y", "-o", "d.json"]) == 0
+    assert main(["fit", "d.csv", "--schema", "d.json", *FAST, "-o", "d.skdp"]) == 0
+    assert main(["sample", "d.skdp", "-n", "5", "-o", "d.tsv"]) == 0
+    rows = pd.read_csv("d.tsv", sep="\t")
+    assert rows["day"].str.fullmatch(r"\d\d\.\d\d\.\d{4}").all()
+    with pytest.raises(SystemExit):
+        main(["sample", "d.skdp", "-n", "5", "--encoding", "foo", "-o", "e.csv"])
+    assert "must be one that Python knows" in capsys.readouterr().err

@@ -36,7 +36,7 @@ from skdpsynth.measure._shares import (
     TRIPLE_SHARES,
     UNLABELLED_SHARE,
 )
-from skdpsynth.measure._sites import COMBINED, combine_measurements
+from skdpsynth.measure._sites import COMBINED, OF_DESIGN, combine_measurements
 from skdpsynth.measure._tables import (
     PairTables,
     TableBins,
@@ -53,6 +53,7 @@ __all__ = [
     "GPATE_SHARES",
     "NO_STEPS",
     "N_GROUPS",
+    "OF_DESIGN",
     "PATEGAN_SHARES",
     "PSEUDO_LABELS_SHARE",
     "TAIL_SHARE",

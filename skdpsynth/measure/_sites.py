@@ -100,15 +100,16 @@ def combine_measurements(sites: Iterable[Measurements]) -> Measurements:
     origins = [site.origin for site in sites]
     if not origins:
         raise ValueError("Expected measurements of one site at least. Got none.")
-    measured = combined([origin.measured for origin in origins])
     report = _report_of_all([origin.report for origin in origins])
+    measured = combined([origin.measured for origin in origins])
     base = next(own for own in origins if own.measured.bins is measured.bins)
     origin = replace(base, measured=measured, report=report)
     return measured.measurements.of_origin(origin)
 
 
-# How the note of a report begins that is of several fits.
+# How notes begin of a report on several fits, and on one that has a design.
 COMBINED = "Made of the measurements of"
+OF_DESIGN = "Measured in the tables of"
 
 
 def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
@@ -145,8 +146,17 @@ def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
     )
     notes = tuple(dict.fromkeys(note for own in reports for note in own.notes))
     private = all(own.private for own in reports)
+    declared = None
+    if all(own.declared is not None for own in reports):
+        listed = (what for own in reports for what in own.declared or ())
+        declared = tuple(dict.fromkeys(listed))
     return replace(
-        first, **most, private=private, entries=entries, notes=(note, *notes)
+        first,
+        **most,
+        private=private,
+        entries=entries,
+        notes=(note, *notes),
+        declared=declared,
     )
 
 
@@ -275,9 +285,16 @@ def _check_alike(ours: Metadata, theirs: Metadata, number: int) -> None:
     elif ours.classes.labels != theirs.classes.labels:
         what = f"other labels of {ours.layout.target!r}"
     else:
-        for column, own, other in zip(
-            ours.columns, ours.domains, theirs.domains, strict=True
+        for mine, column, own, other in zip(
+            ours.columns, theirs.columns, ours.domains, theirs.domains, strict=True
         ):
+            if mine.stores != column.stores:
+                raise ValueError(
+                    "Measurements of several sites are combined where columns have the"
+                    f" same dtypes. Got {column.dtype} for {column.name!r} from site"
+                    f" {number} and {mine.dtype} from the one with most rows; cast the"
+                    " column at one of them, and fit again."
+                )
             if _declarable(own) != _declarable(other):
                 what = f"another range, decimals or categories of {column.name!r}"
     if what is not None:

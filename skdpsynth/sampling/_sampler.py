@@ -109,6 +109,8 @@ class DrawnTable:
         places = [n for n, c in enumerate(self._layout.columns) if c.name == units.name]
         column = self._layout.columns[places[0]]
         names = self._unread_values(column, int(unit.max()) + 1)
+        if not names.is_unique:  # the dtype has too few values: units would be one
+            names = pd.Series(np.arange(self._first, self._first + len(names)))
         frame.isetitem(places[0], names.take(unit).set_axis(frame.index))
         return frame
 

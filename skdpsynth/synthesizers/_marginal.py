@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import (
+    OF_DESIGN,
     Allocation,
     Form,
     Measurements,
@@ -251,6 +252,10 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
+        if self._designed is not None:
+            accountant.remark(
+                f"{OF_DESIGN} another table, whose domains and bins were public."
+            )
         measured = measure(rows, metadata, plans, accountant, self._designed)
         self.measurements_ = measured.measurements
         return self._fitted(measured, plans, seed)

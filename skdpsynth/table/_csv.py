@@ -11,6 +11,7 @@ for one cell do. All others go through these functions, each distinct text once.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import math
@@ -50,6 +51,7 @@ MISSING_TEXTS = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
     *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
+_MISSING = {*MISSING_TEXTS}
 _TRUTHS = ("false", "true")
 _HOLDS = {"continuous": "number", "boolean": "bool", "datetime": "Timestamp"}
 
@@ -62,7 +64,7 @@ _PLAIN_TIME = (
     r"(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?"
 )
 _ZONE = r"(?:Z|[+-][0-9]{2}:[0-9]{2})$"
-_LEADING_ZERO = r"^\s*0[0-9]"
+_LEADING_ZERO = r"^\s*0[0-9]+\s*$"  # of a whole number
 _NONE = "^$"  # no text is: an empty one is missing
 
 # What a number is: as a float literal in ASCII. Python's own parsers take more.
@@ -291,7 +293,13 @@ class CsvForm:
             )
         ascii_texts = "".join(map(chr, range(9, 127)))
         with suppress(LookupError, UnicodeError):
-            if ascii_texts.encode(self.encoding) == ascii_texts.encode("ascii"):
+            name = codecs.lookup(self.encoding).name
+            if name == "utf-8-sig":  # a mark at the beginning is allowed for anyway
+                object.__setattr__(self, "encoding", "utf-8")
+                return
+            # Of these an ASCII byte may be a part of another letter.
+            shifted = name.startswith(("iso2022", "hz", "utf-7"))
+            if ascii_texts.encode(name) == ascii_texts.encode("ascii") and not shifted:
                 return
         raise ValueError(
             "The encoding must be one that Python knows and that writes ASCII as"
@@ -378,6 +386,13 @@ class CsvFile:
             )
         if any("\ud800" <= sign <= "\udfff" for name in names for sign in name):
             raise self._other_encoding()
+        if not self.columns.keys() & set(names) and any(map(_is_value, names)):
+            raise InvalidTableError(
+                "Expected a line with the names of columns in"
+                f" {str(self.path)!r}. Some of those in the first line are numbers or"
+                " times, so that it may be a row: add a line of names, or describe the"
+                " columns in a schema if these are their names."
+            )
         names = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -415,7 +430,7 @@ class CsvFile:
         convert = arrow_csv.ConvertOptions(
             column_types={name: pa.large_string() for name in names},
             include_columns=[*columns],
-            strings_can_be_null=True,
+            strings_can_be_null=not self._meant,
             null_values=MISSING_TEXTS,
         )
         with self._reading(), self._open() as file:
@@ -431,13 +446,31 @@ class CsvFile:
                         f" {str(self.path)!r}. Got a longer one; shorten or drop it, or"
                         " close the quote that a cell begins with."
                     )
-                yield batch
+                yield self._with_gaps(batch) if self._meant else batch
         if others:
             raise InvalidTableError(
                 f"Expected {len(names)} cells in every row of {str(self.path)!r}, one"
                 f" for each column. Got a row of {others[0]}; quote cells that hold a"
                 " comma, a quote or a line break, and fill up short rows."
             )
+
+    @cached_property
+    def _meant(self) -> dict[str, set[str]]:
+        """Categories that are texts for missing values elsewhere, by their column."""
+        found = {
+            name: {*getattr(self.columns.get(name), "categories", ())} & _MISSING
+            for name in self.names
+        }
+        return {name: texts for name, texts in found.items() if texts}
+
+    def _with_gaps(self, batch: Any) -> Any:  # noqa: ANN401 - no stubs
+        """Make texts missing that stand for it, but for categories of their column."""
+        columns = []
+        for name, cells in zip(batch.schema.names, batch.columns, strict=True):
+            gaps = pa.array([*_MISSING - self._meant.get(name, set())], cells.type)
+            found = pc.is_in(cells, value_set=gaps)
+            columns.append(pc.if_else(found, pa.scalar(None, cells.type), cells))
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
     def _decoded(self, *how: Any) -> Iterator[Any]:  # noqa: ANN401 - no stubs
         try:
@@ -515,6 +548,12 @@ class _Header(NamedTuple):
     separator: str
 
 
+def _is_value(name: str) -> bool:
+    """Tell whether a name is a number or a time, as values are."""
+    text = name.strip()
+    return bool(_NUMBER.fullmatch(text) or re.match(_PLAIN_TIME, text))
+
+
 def _separator_in(line: str) -> str:
     """Find what separates names; a comma where there is but one."""
     outside = re.sub(r'"[^"]*"', "", line)
@@ -564,14 +603,16 @@ def read_csv(
         how: dict[str, Any] = {"sep": file.separator, "encoding": file.form.encoding}
         with file._reading():
             try:
-                table = pd.read_csv(
-                    path, usecols=others, nrows=rows, low_memory=False, **how
-                )
+                with file._open() as opened:
+                    table = pd.read_csv(
+                        opened, usecols=others, nrows=rows, low_memory=False, **how
+                    )
             except UnicodeDecodeError:
                 raise file._other_encoding() from None
         found = dict(table.items())
-        whole = [name for name in others if table[name].dtype.kind == "i"]
-        for name in whole:
+        # Also where a missing value makes floats of them.
+        numbers = [name for name in others if table[name].dtype.kind in "iuf"]
+        for name in numbers:
             own = file.cells([name], rows)[name]
             if pc.any(pc.match_substring_regex(own, _LEADING_ZERO)).as_py():
                 found[name] = texts(own)

@@ -79,6 +79,19 @@ class ColumnLayout:
         """The NumPy dtype of a column of numbers."""
         return getattr(self.dtype, "numpy_dtype", self.dtype)
 
+    @property
+    def stores(self) -> tuple[Any, ...]:
+        """What two dtypes have in common that hold the same values, or could.
+
+        Whether values can be missing; of times the zone; of whole numbers the limits.
+        """
+        zone = getattr(getattr(self.dtype, "pyarrow_dtype", self.dtype), "tz", None)
+        limits = None
+        if self.kind == "integer":
+            storage = np.iinfo(self.storage)
+            limits = storage.min, storage.max
+        return self.can_be_missing, None if zone is None else str(zone), limits
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
         name, dtype = encode_value(self.name), _encode_dtype(self.dtype)

@@ -246,6 +246,13 @@ class Metadata:
                 "The design is of a table with other columns, or of other kinds."
                 f" Expected {known}; fit a table with the same columns and dtypes."
             )
+        for own, other in zip(self.columns, columns, strict=True):
+            if own.stores != other.stores:
+                raise InvalidSchemaError(
+                    f"The column {own.name!r} has the dtype {own.dtype} in the table of"
+                    f" the design, which may hold other values than {other.dtype}."
+                    f" Cast it to {own.dtype}."
+                )
         return self.domains
 
     @property
@@ -275,6 +282,10 @@ class Metadata:
                 categories = CategoryDomain(self.classes.labels, False, ordered)
                 columns[column.name] = _described(column, categories)
         columns = {name: spec for name, spec in columns.items() if spec is not None}
+        for name, blank in declared.blanks.items():
+            if isinstance(columns.get(name), Datetime):
+                form = blank.get("format")
+                columns[name] = replace(columns[name], format=form)
         target = self.layout.target if self.layout.target in columns else None
         n_rows, counts = declared.n_rows, declared.class_counts
         total = round(float(self.classes.counts.sum())) if n_rows is None else n_rows

@@ -129,7 +129,7 @@ def valid_saved(folder: Path) -> list[tuple[Any, bytes]]:
     ]
     found = []
     for synth in fitted:
-        synth.save(folder / "valid")
+        synth.save(folder / "valid", overwrite=True)
         found.append((type(synth), (folder / "valid").read_bytes()))
     return found
 

@@ -18,7 +18,13 @@ from skdpsynth import (
 from skdpsynth.exceptions import InvalidSchemaError, PersistenceError
 from skdpsynth.measure import Measurements
 from skdpsynth.metrics import marginal_fidelity
-from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    TableSchema,
+)
 
 
 def table_of(n_rows, seed=0, shift=0.0):
@@ -406,3 +412,57 @@ def test_a_damaged_file_is_refused(damage, known, tmp_path):
     path.write_text(json.dumps(document))
     with pytest.raises(PersistenceError, match=r"spoilt\.json"):
         Measurements.load(path)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("int8", "int64"), ("int64", "Int64"), ("UTC", "Asia/Tokyo"), ("UTC", None)],
+)
+def test_columns_of_other_dtypes_are_not_combined(first, second):
+    """Values would be cut off, or missing ones lost, at one site; also by a design."""
+    rng = np.random.default_rng(0)
+    times = "int" not in first.lower()
+    tables = []
+    for dtype in (first, second):
+        values = pd.Series(rng.integers(0, 100, 500))
+        if times:
+            values = pd.Timestamp("2024-01-01") + pd.to_timedelta(values, "D")
+            values = values if dtype is None else values.dt.tz_localize(dtype)
+        else:
+            values = values.astype(dtype)
+        tables.append(pd.DataFrame({"x": values, "y": rng.choice(["a", "b"], 500)}))
+    x = Continuous(0, 100, integer=True, nullable=True)
+    if times:
+        x = Datetime("2024-01-01", "2024-12-31", unit="D")
+    schema = TableSchema({"x": x, "y": Categorical(["a", "b"])})
+    fits = [MarginalSynthesizer(20.0, schema=schema).fit(own) for own in tables]
+    with pytest.raises(ValueError, match="have the same dtypes"):
+        combine_measurements(own.measurements_ for own in fits)
+    design = fits[0].measurements_
+    with pytest.raises(InvalidSchemaError, match="has the dtype"):
+        MarginalSynthesizer(schema=design.schema, design=design).fit(tables[1])
+
+
+def test_the_report_of_all_sites_has_what_any_of_them_declared():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.random(900), "y": rng.choice(["a", "b"], 900)})
+    first = TableSchema({"x": Continuous(0, 1), "y": Categorical(["a", "b"])})
+    sites = [MarginalSynthesizer(9.0, schema=first).fit(table[:400]).measurements_]
+    design = sites[0]
+    other = MarginalSynthesizer(9.0, schema=design.schema, design=design)
+    sites.append(other.fit(table[400:]).measurements_)
+    both = MarginalSynthesizer.from_measurements(combine_measurements(sites))
+    declared = set(both.privacy_report().declared)
+    for own in sites:
+        assert set(own.origin.report.declared) <= declared
+
+
+def test_a_card_of_a_design_is_that_of_its_file(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.random(900), "y": rng.choice(["a", "b"], 900)})
+    design = MarginalSynthesizer(9.0, target="y").fit(table[:400]).measurements_
+    synth = MarginalSynthesizer(9.0, target="y", schema=design.schema, design=design)
+    synth.fit(table[400:]).save(tmp_path / "a")
+    assert str(MarginalSynthesizer.load(tmp_path / "a").model_card()) == str(
+        synth.model_card()
+    )

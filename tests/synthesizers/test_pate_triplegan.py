@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from _correlated import dependence, make_schema, make_table
@@ -24,7 +25,7 @@ from skdpsynth.exceptions import DegradedResultWarning, ReservationError
 from skdpsynth.measure import Measurements
 from skdpsynth.privacy import _aggregators
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import TableSchema
+from skdpsynth.schema import Categorical, TableSchema
 from skdpsynth.synthesizers import _pate_triplegan as players
 from skdpsynth.synthesizers._base import WholeTable, as_a_mixture
 from skdpsynth.table import Classes
@@ -176,8 +177,9 @@ def test_tables_of_several_classes_together_have_rows_without_a_label_too():
     ]
     assert len(shared) == 3
     for own in shared:
-        doubt = 6.5 * own.noise_std * math.sqrt(own.values.size)
-        assert abs(own.values.sum() - len(table)) < doubt < len(table) / 4
+        values = np.ravel(own.values)
+        doubt = 6.5 * own.noise_std * math.sqrt(len(values))
+        assert abs(values.sum() - len(table)) < doubt < len(table) / 4
 
 
 def test_the_budget_of_rows_without_a_label_is_their_own():
@@ -465,3 +467,33 @@ def test_only_teachers_and_mechanisms_see_rows(way, monkeypatch):
     assert generated
     for part in generated:
         assert not any(row.tobytes() in rows for row in part.float().numpy())
+
+
+def test_rows_without_a_label_choose_their_pairs_at_their_own_cost():
+    """Where one class alone has tables: what they choose depends on none of its rows.
+
+    Neighbours by a row of either kind, with all that was released before frozen: each
+    moves what it is charged for by its sensitivity at most, and nothing else.
+    """
+    rng, n_rows, names = np.random.default_rng(0), 6_000, [f"c{k}" for k in range(28)]
+    table = pd.DataFrame({name: rng.choice(["a", "b", "c"], n_rows) for name in names})
+    table["y"] = np.where(np.arange(n_rows) % 2 == 0, "u", None)
+    columns = {name: Categorical(["a", "b", "c"]) for name in names}
+    columns["y"] = Categorical(["u"], nullable=True)
+    schema = TableSchema(columns, target="y")
+    synth = PATETripleGANSynthesizer(20.0, schema=schema, random_state=0)
+    _, before = watched(synth, table, secrets=8)
+    choices = {own.payer for own in before if own.name == "choice of pairs"}
+    assert "rows without a label" in choices
+    for place, payers in enumerate(({None, "u"}, {None, "rows without a label"})):
+        more = pd.concat([table.iloc[[place]], table], ignore_index=True)
+        _, after = watched(synth, more, history=before, secrets=8)
+        moved = set()
+        for own, other in zip(before, after, strict=True):
+            change = own.release.exact.astype(float) - other.release.exact
+            share = np.linalg.norm(change / own.release.unit) / own.line.sensitivity
+            assert share <= 1 + 1e-9
+            if share:
+                moved.add(own.payer)
+        assert moved <= payers
+        assert len(moved) == 2

@@ -296,3 +296,56 @@ def test_schemas_are_made_of_and_checked_with_tables_of_other_libraries(library)
     schema = TableSchema({"age": Continuous(0, 40, integer=True)})
     assert schema.check(table)["finding"].tolist()[0] == "above 40: clipped"
     assert set(TableSchema.from_dataframe(table).columns) == {"age", "sex"}
+
+
+def test_zeros_in_front_are_kept_beside_a_missing_cell():
+    Path("t.csv").write_text("zip,n\n01067,1\n,2\n00331,3\n")
+    found = read_csv(Path("t.csv"), {}, infer=True)["zip"]
+    assert found.dropna().tolist() == ["01067", "00331"]
+
+
+@pytest.mark.parametrize("row", ["Anna,41,HIV", "a,2024-01-05,b", "0.5,b,c"])
+def test_a_first_line_that_may_be_a_row_is_not_taken_for_names(row):
+    """Nor are its cells printed: they are values."""
+    Path("t.csv").write_text(f"{row}\n{row}\n")
+    with pytest.raises(InvalidTableError, match="may be a row: add a line") as seen:
+        read_csv(Path("t.csv"), {}, infer=True)
+    assert not any(cell in str(seen.value) for cell in row.split(",") if len(cell) > 1)
+    with pytest.raises(InvalidTableError, match="may be a row"):
+        IndependentSynthesizer().fit(Path("t.csv"))
+    names = dict.fromkeys(row.split(","), Categorical(["x"]))
+    assert read_csv(Path("t.csv"), names).shape == (1, 3)  # the schema names them
+
+
+def test_compressed_files_are_read_where_kinds_are_found():
+    text = b"a,b\n1,x\n2,y\n"
+    Path("t.csv.zst").write_bytes(pa.compress(text, codec="zstd", asbytes=True))
+    assert read_csv(Path("t.csv.zst"), {}, infer=True)["a"].tolist() == [1, 2]
+
+
+def test_a_category_may_be_a_word_for_missing():
+    """NA is Namibia where the schema says so, and missing in the other columns."""
+    Path("t.csv").write_text("land,name\n" + "NA,NA\nDE,x\n,y\n" * 100)
+    land = Categorical(["NA", "DE"], nullable=True)
+    name = Categorical(["x", "y"], nullable=True)
+    table = read_csv(Path("t.csv"), {"land": land, "name": name})
+    assert table["land"].tolist()[:2] == ["NA", "DE"]
+    assert table["land"].isna().sum() == 100
+    assert table["name"].isna().sum() == 100
+    schema = TableSchema({"land": land, "name": name})
+    rows = IndependentSynthesizer(50.0, schema=schema).fit("t.csv").sample(600)
+    shares = rows["land"].value_counts(normalize=True, dropna=False)
+    assert (shares - 1 / 3).abs().max() < 0.1
+
+
+@pytest.mark.parametrize("encoding", ["iso2022_jp", "utf-7", "hz", "utf-16", "foo"])
+def test_encodings_in_which_bytes_are_no_letters_are_refused(encoding):
+    with pytest.raises(ValueError, match="must be one that Python knows"):
+        CsvForm(encoding=encoding)
+
+
+def test_a_mark_of_the_encoding_is_allowed():
+    Path("t.csv").write_text("a,b\nx,y\n", encoding="utf-8-sig")
+    for encoding in ("utf-8", "utf-8-sig"):
+        form = CsvForm(encoding=encoding)
+        assert list(read_csv(Path("t.csv"), {}, infer=True, form=form)) == ["a", "b"]

@@ -775,3 +775,19 @@ def test_a_budget_protects_rows_or_units_and_not_both(first, tmp_path):
         with pytest.raises(BudgetExceededError, match="another budget"):
             fit.fit(table)
     assert len(budget.charges) == 2
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool", "category"])
+def test_units_have_names_of_their_own_whatever_the_dtype(dtype):
+    """One of 128 names would be that of thousands of rows."""
+    rng = np.random.default_rng(0)
+    ids = pd.Series(rng.integers(0, 100, 400)).astype("int8")
+    ids = ids % 2 == 0 if dtype == "bool" else ids
+    ids = (ids % 2 == 0).astype("category") if dtype == "category" else ids
+    table = pd.DataFrame({"who": ids, "x": rng.random(400)})
+    schema = TableSchema(
+        {"x": Continuous(0, 1)}, privacy_unit="who", max_rows_per_unit=3
+    )
+    synth = IndependentSynthesizer(20.0, schema=schema, random_state=0).fit(table)
+    rows = synth.sample(1_000, unit=True)
+    assert rows["who"].value_counts().max() <= 3
