@@ -51,7 +51,7 @@ def draw_figure(
         figure.axes[0].legend(frameon=False)
         sample = real.sample(len(fake), random_state=0)
         _draw_dependence(figure.add_subplot(grid[:, 2]), sample, fake, target)
-        figure.suptitle("Adult, real rows and G-PATE at epsilon = 1, delta = 1e-5")
+        figure.suptitle("Adult, real and synthetic rows at epsilon = 1, delta = 1e-5")
         footer = "contains private statistics: drawn from real rows too"
         figure.supxlabel(footer, fontsize=9, color="0.35")
         figure.savefig(path, dpi=120)

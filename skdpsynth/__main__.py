@@ -175,7 +175,8 @@ def _fit(args: argparse.Namespace) -> None:
         error.add_note(cost)
         raise
     claim = str(synthesizer.privacy_report()).splitlines()[0]
-    _say(f"{claim}. Written to {str(args.output)!r}.")
+    made_by = type(synthesizer).__name__
+    _say(f"{claim}, by {made_by}. Written to {str(args.output)!r}.")
 
 
 def _sample(args: argparse.Namespace) -> None:
