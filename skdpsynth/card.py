@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.privacy import scope_words
-from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
+from skdpsynth.schema import (
+    Boolean,
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    as_typed,
+)
 from skdpsynth.utils import Document, Grid, Heading, Items
 
 if TYPE_CHECKING:
@@ -104,7 +111,7 @@ def _described(column: Column) -> tuple[str, str]:
         kind = "whole number" if column.integer else "number"
         return kind, f"{column.low:,.10g} to {column.high:,.10g}{missing}"
     if isinstance(column, Datetime):
-        return "time", f"{column.low} to {column.high}{missing}"
+        return "time", f"{as_typed(column.low)} to {as_typed(column.high)}{missing}"
     if isinstance(column, Boolean):
         return "yes or no", f"{' or '.join(map(str, column.categories))}{missing}"
     if isinstance(column, Categorical):
@@ -147,8 +154,8 @@ def _measured(report: PrivacyReport) -> Iterator[Block]:
 
 def _how_well(plan: pd.DataFrame) -> Iterator[Block]:
     yield (
-        "The noise of a count of rows: a group of fewer rows than twice its standard"
-        " deviation cannot be told from none."
+        "The noise of a count of rows. A group of fewer rows than twice its standard"
+        " deviation may as well be empty."
     )
     rows = [
         (

@@ -101,8 +101,9 @@ def compare_synthesizers(
         Where to keep finished runs, from which a comparison that failed or was
         interrupted goes on. The folder holds statistics of real rows.
     classifiers : dict of str to classifier, list, or None, default=None
-        As in `skdpsynth.metrics.tstr_scores`. The one called "HistGradientBoosting" is
-        in no mean and no agreement.
+        As in `skdpsynth.metrics.tstr_scores`, but None means the twelve and
+        "HistGradientBoosting", which is in no mean and no agreement, and leads the
+        summary.
     pos_label : object, default=None
         As in `skdpsynth.metrics.tstr_scores`.
     sampling_strategy : {"balanced"}, dict or None, default=None
@@ -178,6 +179,8 @@ def compare_synthesizers(
     train, test = from_arrow(train), from_arrow(test)
     real = check_tables(target, train=train, test=test)["test"][target]
     measured = is_measurement(real, pos_label)
+    if classifiers is None and not measured:
+        classifiers = list(CLASSIFIERS)
     resolve_classifiers(classifiers, REGRESSORS if measured else CLASSIFIERS)
     _check_numbers(epsilons, n_repeats, n_samples, settings, random_state)
     task = Task(

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.evaluation._marginals import Marginal, PlainColumn, strongest_pairs
-from skdpsynth.evaluation._runs import METRICS, REAL, REFERENCE
+from skdpsynth.evaluation._runs import LEADING, METRICS, REAL, REFERENCE
 from skdpsynth.exceptions import check_range
 from skdpsynth.metrics import CategoryCells, averaged
 
@@ -32,15 +32,18 @@ if TYPE_CHECKING:
 
 _COSTS = dict.fromkeys(["epsilon_spent", "delta", "fit_s", "sample_s"], "mean")
 _COSTS["peak_mb"] = "max"  # the first run in a process loads libraries too
-# Metrics of whole tables in the order of the summary; the last two are not distances.
+# Metrics of whole tables in the order of the summary.
 _TABLE_METRICS = {
     # That of rmse is that of r2, as both follow the squared error.
     "AC": ("sra_auroc", "sra_auprc", "sra_r2"),
     "fidelity": (
-        *("feature_ranking", "ks", "tv", "missing", "pairs", "broken"),
-        *("two_sample_linear", "two_sample_forest"),
+        *("two_way", "c2st", "broken", "feature_ranking", "ks", "tv", "missing"),
+        *("pairs", "two_sample_linear", "two_sample_forest"),
     ),
 }
+
+
+_LEAD = ("two_way", "c2st")
 
 
 class Found:
@@ -78,7 +81,11 @@ class Found:
         Returns
         -------
         DataFrame
-            One row for each synthesizer and epsilon, the reference first. `auroc` and
+            One row for each synthesizer and epsilon, the reference first. What leads:
+            `boosting_auroc` and `boosting_auprc` (of numbers `boosting_r2` and
+            `boosting_rmse`) of gradient boosting, if it was scored; `two_way`, the mean
+            distance of 2-way marginals (0 is best); `c2st`, the AUC of boosting that
+            separates synthetic from real rows (0.5 is best). Then `auroc` and
             `auprc` (of regressors `r2` and `rmse`) are means over classifiers and
             repeats, tested on real rows (Setting B, for the reference A), `auroc_sd`
             and `auprc_sd` the standard deviations of the repeats, `rank` the place by
@@ -98,6 +105,9 @@ class Found:
             place = table.groupby("epsilon")[first].rank(ascending=False)
             table.insert(table.columns.get_loc(first), "rank", place)
         table = table.dropna(axis="columns", how="all")
+        led = [n for n in table if n.startswith("boosting_") or n in _LEAD]
+        names = [n for n in ("synthesizer", "epsilon", *led) if n in table]
+        table = table[[*names, *(n for n in table if n not in names)]]
         table.attrs["contains_private_statistics"] = self.contains_private_statistics
         return table
 
@@ -106,6 +116,10 @@ class Found:
     ) -> dict[str, Any]:
         row: dict[str, Any] = {"synthesizer": name, "epsilon": epsilon}
         real = "A" if name == REAL else "B"
+        for metric in self._metrics:
+            repeats = self.repeats(name, epsilon, real, metric, self._leading)
+            row[f"boosting_{metric}"] = repeats.mean()
+            row[f"boosting_{metric}_sd"] = repeats.std()
         for setting, ending in ((real, ""), ("C", "_C")):
             for metric in self._metrics:
                 repeats = self.repeats(name, epsilon, setting, metric)
@@ -121,7 +135,12 @@ class Found:
         return row
 
     def repeats(
-        self, synthesizer: str, epsilon: float, setting: str, metric: str
+        self,
+        synthesizer: str,
+        epsilon: float,
+        setting: str,
+        metric: str,
+        classifier: str | None = None,
     ) -> pd.Series:
         """Average a score over the classifiers, for each repeat.
 
@@ -133,18 +152,22 @@ class Found:
             Its epsilon; NaN for the reference.
         setting, metric : str
             As in ``scores``.
+        classifier : str or None, default=None
+            One of them alone, or all.
 
         Returns
         -------
         Series of shape (n_repeats_that_have_it,)
-            Values by repeat. "HistGradientBoosting" is left out unless it is alone.
+            Values by repeat. Of all, "HistGradientBoosting" is left out unless it is
+            alone.
         """
         found = self.scores
         found = found[(found["setting"] == setting) & (found["metric"] == metric)]
         found = found[found["synthesizer"] == synthesizer]
         same = found["epsilon"] == epsilon
         found = found[found["epsilon"].isna() if math.isnan(epsilon) else same]
-        found = found[found["classifier"].isin(averaged(found["classifier"]))]
+        kept = averaged(found["classifier"]) if classifier is None else [classifier]
+        found = found[found["classifier"].isin(kept)]
         return found.groupby("repeat")["value"].mean()
 
     @property
@@ -152,6 +175,12 @@ class Found:
         """The metrics of the classifiers or regressors, the one that ranks first."""
         found = set(self.scores["metric"])
         return [name for name in METRICS if name in found] or list(METRICS)[:2]
+
+    @property
+    def _leading(self) -> str:
+        """The classifier whose scores lead; empty if it was not scored."""
+        scored = set(self.scores["classifier"])
+        return next((name for name in LEADING if name in scored), "")
 
     @property
     def _names(self) -> list[str]:
@@ -174,6 +203,7 @@ _REAL_FILL = "0.8"
 _LINES = ["-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1))]
 _MARKS = ["o", "s", "^", "D", "v", "P", "X", "*"]
 _SMALL = 8
+_MOST_BANDS = 4  # lines from which bands would hide each other
 
 
 class Plots(Found):
@@ -185,6 +215,7 @@ class Plots(Found):
         *,
         metric: Metric | None = None,
         setting: Literal["B", "C"] = "B",
+        classifier: str | None = None,
     ) -> Axes:
         """Plot a score against epsilon.
 
@@ -193,17 +224,20 @@ class Plots(Found):
         ax : Axes or None, default=None
             Where to draw. None makes a new figure.
         metric : {"auroc", "auprc", "r2", "rmse"} or None, default=None
-            Mean over the classifiers or regressors. None takes "auroc", or "r2" where
-            the target is a number.
+            None takes "auroc", or "r2" where the target is a number.
         setting : {"B", "C"}, default="B"
             Setting of the synthesizers; the line of real rows is A beside B, else C.
+        classifier : str or None, default=None
+            Whose score: one of the classifiers or regressors, or "mean". None takes
+            gradient boosting if it was scored, else the mean.
 
         Returns
         -------
         Axes
-            A line for each synthesizer, with a band of one standard deviation of the
-            repeats on either side; a dashed line for real rows, and a dotted one for
-            the independent baseline, the first `IndependentSynthesizer`, if any.
+            A line for each synthesizer, with a band, or with four lines or more with
+            bars, of one standard deviation of the repeats on either side; a dashed line
+            for real rows, and a dotted one for the independent baseline, the first
+            `IndependentSynthesizer`, if any.
 
         Raises
         ------
@@ -212,7 +246,9 @@ class Plots(Found):
         """
         metric = metric or self._metrics[0]
         _check_choice(metric, setting)
-        curves = {name: self._curve(name, setting, metric) for name in self._names}
+        whose = self._leading or "mean" if classifier is None else classifier
+        one = None if whose == "mean" else whose
+        curves = {n: self._curve(n, setting, metric, one) for n in self._names}
         curves = {name: curve for name, curve in curves.items() if curve}
         if not curves:
             raise ValueError(_nothing(f"scores {metric!r} in Setting {setting}"))
@@ -224,10 +260,13 @@ class Plots(Found):
         lines = [name for name in curves if name != baseline]
         # Where all share one place, side by side.
         one_place = len(positions) - (math.inf in positions) <= 1
+        banded = len(lines) < _MOST_BANDS  # more would hide each other
+        apart = 0.05 if one_place else 0.0 if banded else 0.02
         for number, name in enumerate(lines):
-            shift = 0.05 * (number - (len(lines) - 1) / 2) if one_place else 0.0
+            shift = apart * (number - (len(lines) - 1) / 2)
             places = np.array([positions[e] + shift for e in curves[name]])
-            _draw_curve(ax, curves[name], places, drawable(name), styles[name])
+            how = drawable(name), styles[name]
+            _draw_curve(ax, curves[name], places, *how, banded=banded)
         if baseline in curves:
             # A line through its points, or across where there is one.
             ending = "" if "baseline" in baseline.lower() else " (baseline)"
@@ -238,7 +277,7 @@ class Plots(Found):
                 ax.axhline(heights[0], **line)
             else:
                 ax.plot([positions[e] for e in curves[baseline]], heights, **line)
-        real = self.repeats(REAL, math.nan, REFERENCE[setting], metric)
+        real = self.repeats(REAL, math.nan, REFERENCE[setting], metric, one)
         if len(real):
             label = _REAL_ROWS[setting]
             ax.axhline(real.mean(), color="black", linestyle="--", label=label)
@@ -247,7 +286,8 @@ class Plots(Found):
         ax.set_xmargin(0.12)
         ax.set_xlabel("epsilon")
         panel = "regressors" if metric in ("r2", "rmse") else "classifiers"
-        ax.set_ylabel(f"{METRICS[metric]}, mean of {panel}")
+        of = f"mean of {panel}" if one is None else one
+        ax.set_ylabel(f"{METRICS[metric]}, {'boosting' if one in LEADING else of}")
         ax.set_title(_SETTINGS[setting], fontsize=10)
         self._finish([ax], own)
         return ax
@@ -423,11 +463,14 @@ class Plots(Found):
         return given
 
     def _curve(
-        self, name: str, setting: str, metric: str
+        self, name: str, setting: str, metric: str, classifier: str | None
     ) -> dict[float, tuple[float, float]]:
         """Give mean and standard deviation of the repeats at each epsilon, in order."""
         epsilons = self.runs.loc[self.runs["synthesizer"] == name, "epsilon"]
-        found = {e: self.repeats(name, e, setting, metric) for e in sorted({*epsilons})}
+        found = {
+            e: self.repeats(name, e, setting, metric, classifier)
+            for e in sorted({*epsilons})
+        }
         return {
             e: (repeats.mean(), repeats.std() if len(repeats) > 1 else 0.0)
             for e, repeats in found.items()
@@ -493,12 +536,14 @@ def _draw_curve(
     x: NDArray[np.float64],
     label: str,
     style: dict[str, Any],
+    *,
+    banded: bool,
 ) -> None:
-    """Draw a line with its band, and single points with a bar."""
+    """Draw a line with its band, and single points, or all, with a bar."""
     mean, spread = np.array(list(curve.values())).T
     finite = np.isfinite(list(curve))
     ax.plot(x, mean, label=label, **style)
-    if finite.sum() > 1:
+    if banded and finite.sum() > 1:
         low, high = (mean - spread)[finite], (mean + spread)[finite]
         ax.fill_between(x[finite], low, high, color=style["color"], alpha=0.15, lw=0)
         x, mean, spread = x[~finite], mean[~finite], spread[~finite]

@@ -13,6 +13,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, drawable
+from skdpsynth.evaluation._runs import BOOSTING, LEADING
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import (
     CLASSIFIERS,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.schema import TableSchema
 
-BOOSTING = "HistGradientBoosting"
 _SHOWN = 10  # columns, pairs and relations that a text lists: the worst
 _MOST_DRAWN = 30  # columns of a picture, so that their names can be read
 _PALE = 0.2  # a distance that is not dark: a good table has a pale picture
@@ -390,9 +390,8 @@ def _compared(
                 " label column in `target`, or leave it out."
             )
         complete = [table[table[target].notna()] for table in (synthetic, real)]
-        boosting, all_of_them = BOOSTING, CLASSIFIERS
-        if is_measurement(complete[1][target]):
-            boosting, all_of_them = "HistGradientBoostingRegressor", REGRESSORS
+        number = is_measurement(complete[1][target])
+        boosting, all_of_them = LEADING[number], REGRESSORS if number else CLASSIFIERS
         chosen = list(all_of_them) if panel else [boosting]
         tstr = tstr_scores(*complete, target=target, classifiers=chosen, n_jobs=n_jobs)
         best = tstr.loc[boosting]

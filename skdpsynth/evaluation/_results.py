@@ -79,8 +79,21 @@ _IN_C = (
     "like all that end in _C: learnt from four fifths of the table itself, tested on "
     "the other fifth"
 )
+# The tables of the summary, by how the names of their columns begin; last what is
+# left.
+_PARTS = {
+    "What leads": ("boosting_", "two_way", "c2st", "broken"),
+    "All classifiers": ("rank", "auroc", "auprc", "r2", "rmse", "sra_"),
+    "Likeness": (*("feature_ranking", "ks", "tv", "missing", "pairs", "two_sample"),),
+    "Costs": (),
+}
 # How to read the summary, by the beginning of the name of a column.
 _COLUMNS = {
+    "boosting": "auroc and auprc, or r2 and rmse, of gradient boosting that learnt "
+    "from the table, tested on real rows",
+    "two_way": "mean distance of 2-way marginals to those of real rows, 0 is best",
+    "c2st": "AUC of gradient boosting that separates the table from real rows, 0.5 is "
+    "best",
     "rank": "by auroc, or r2, at this epsilon, 1 is best",
     "auroc": "area under the ROC curve, mean of classifiers and repeats, and standard "
     "deviation of the repeats",
@@ -99,8 +112,7 @@ _COLUMNS = {
     "pairs": "difference of the dependence of two columns, mean of pairs, 0 is best",
     "broken": "share of rows that break a relation between two columns of real rows; "
     "what real data has is what other real rows get",
-    "two_sample": "AUC of a classifier two-sample test (C2ST) of synthetic and real "
-    "rows, 0.5 is best",
+    "two_sample": "the same of a linear model and of a forest",
     "epsilon_spent": "what one fit guarantees, with delta",
     "peak_mb": "highest resident memory of the process while it fitted and sampled, "
     "minus that before",
@@ -144,7 +156,7 @@ def write(result: Plots, path: str | os.PathLike[str]) -> None:
 def _sections(result: Plots) -> Iterator[str]:
     yield _section("Claims", _claims(result))
     summary = result.summary()
-    yield _section("Summary", _table(_with_spread(summary)), _legend(summary))
+    yield _section("Summary", *_summarised(_with_spread(summary)), _legend(summary))
     tested_on_real = bool((result.scores["setting"] == "B").any())
     setting: Setting = "B" if tested_on_real else "C"
     scored = result.scores[result.scores["setting"] == setting]
@@ -253,6 +265,17 @@ def _with_spread(summary: pd.DataFrame) -> pd.DataFrame:
             for mean, sd in zip(texts[name], spread, strict=True)
         ]
     return texts
+
+
+def _summarised(texts: pd.DataFrame) -> Iterator[str]:
+    """Lay the summary out as tables that are no wider than the page."""
+    key = ["synthesizer", "epsilon"]
+    left = [name for name in texts if name not in key]
+    for title, begins in _PARTS.items():
+        own = [name for name in left if name.startswith(begins) or not begins]
+        left = [name for name in left if name not in own]
+        if own:
+            yield f"<h3>{title}</h3>" + _table(texts[[*key, *own]])
 
 
 def _legend(summary: pd.DataFrame) -> str:

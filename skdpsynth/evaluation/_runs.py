@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from joblib import parallel_config
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdpsynth.evaluation._marginals import PlainColumn, plain_columns
 from skdpsynth.exceptions import DegradedResultWarning
@@ -25,6 +26,7 @@ from skdpsynth.metrics import (
     broken_relations,
     column_fidelity,
     feature_ranking_agreement,
+    marginal_fidelity,
     pair_fidelity,
     synthetic_only_scores,
     tstr_scores,
@@ -51,6 +53,9 @@ METRICS: dict[Metric, str] = {
     "r2": "R²",
     "rmse": "RMSE",
 }
+BOOSTING = "HistGradientBoosting"
+# Whose scores lead, of labels and of numbers: the strongest of those that are scored.
+LEADING = (BOOSTING, "HistGradientBoostingRegressor")
 ALL = "all"  # in the place of a classifier, for what is about the whole table
 _PLOTTED_ROWS = 1_000
 _MEASURED = ("epsilon_spent", "delta", "fit_s", "sample_s", "score_s", "peak_mb")
@@ -238,7 +243,10 @@ def _fidelity(
     relations = broken_relations(test, table)
     broken = relations.attrs["any_relation"]["synthetic"]
     two_sample = two_sample_scores(test, table)
+    judge = {BOOSTING: HistGradientBoostingClassifier(random_state=0)}
     found = {
+        "two_way": marginal_fidelity(test, table).mean(),
+        "c2st": two_sample_scores(test, table, classifiers=judge)[BOOSTING],
         "ks": by_kind.get("number", np.nan),
         "tv": by_kind.get("category", np.nan),
         "missing": columns["missing"].mean(),

@@ -10,13 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from _comparisons import SCHEMA, chosen
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdpsynth import GANSynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.evaluation import _runs, compare_synthesizers
 from skdpsynth.exceptions import DegradedResultWarning, TiedScoresWarning
 from skdpsynth.metrics import (
     column_fidelity,
+    default_classifiers,
     feature_ranking_agreement,
+    marginal_fidelity,
     pair_fidelity,
     setting_scores,
     synthetic_only_scores,
@@ -26,6 +29,7 @@ from skdpsynth.metrics import (
 )
 from skdpsynth.utils._runs import _forget_peak
 
+BOOSTING = HistGradientBoostingClassifier(random_state=0)
 REST = ["LogisticRegression", "DecisionTreeClassifier"]
 
 
@@ -70,6 +74,8 @@ def test_scores_are_those_of_the_metrics(compare, stubs, tables):
         "tv": columns["distance"][texts].mean(),
         "missing": columns["missing"].mean(),
         "pairs": pair_fidelity(test, train)["difference"].mean(),
+        "two_way": marginal_fidelity(test, train).mean(),
+        "c2st": two_sample_scores(test, train, classifiers={"own": BOOSTING})["own"],
         "two_sample_forest": two_sample["RandomForestClassifier"],
         "two_sample_linear": two_sample["LogisticRegression"],
         "feature_ranking": feature_ranking_agreement(train, train, target="label"),
@@ -99,6 +105,29 @@ def test_rows_that_break_a_relation_of_the_test_table(compare, stubs, tables, tm
 
 
 @pytest.mark.usefixtures("no_pictures")
+def test_gradient_boosting_leads_where_it_is_scored(compare, stubs):
+    """It is scored by default, and not part of the mean."""
+    panel = ["GaussianNB", "HistGradientBoosting"]
+    result = compare({"copy": stubs["Copy"]()}, classifiers=panel, n_repeats=1)
+    summary = result.summary().set_index("synthesizer")
+    lead = ["epsilon", "boosting_auroc", "boosting_auprc"]
+    assert summary.columns[:3].tolist() == lead
+    for metric in ("auroc", "auprc"):
+        own = values(result, "copy", "B", metric)
+        assert summary[f"boosting_{metric}"]["copy"] == own["HistGradientBoosting"]
+        assert summary[metric]["copy"] == own["GaussianNB"]
+    ax = result.plot_tradeoff()
+    assert ax.get_ylabel() == "AUROC, boosting"
+    (line,) = (own for own in ax.get_lines() if own.get_label() == "copy")
+    assert line.get_ydata()[0] == summary["boosting_auroc"]["copy"]
+    ax = result.plot_tradeoff(classifier="mean")
+    assert ax.get_ylabel() == "AUROC, mean of classifiers"
+    scored = compare({"copy": stubs["Copy"]()}, classifiers=None, n_repeats=1).scores
+    twelve = {*default_classifiers(), "HistGradientBoosting"}
+    assert twelve <= set(scored["classifier"])
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path):
     """A copy of the rows, once more: `size` follows from the label, and has gaps."""
     train, test = (table.dropna() for table in tables)
@@ -116,7 +145,7 @@ def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path):
         found = values(result, "copy", "B", metric)
         assert found.to_dict() == pytest.approx(expected[metric].to_dict())
     summary = result.summary().set_index("synthesizer")
-    assert summary.columns[1:4].tolist() == ["rank", "r2", "rmse"]
+    assert summary.columns[1:6].tolist() == ["two_way", "c2st", "rank", "r2", "rmse"]
     assert summary["r2"]["copy"] == pytest.approx(expected["r2"].mean())
     assert {"r2_C", "rmse_C", "sra_r2", "feature_ranking"} <= set(summary)
     assert result.plot_tradeoff().get_ylabel() == "R², mean of regressors"

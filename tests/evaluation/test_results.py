@@ -159,7 +159,7 @@ def test_page_needs_nothing_else_and_escapes_names(pages, private):
 def test_page_shows_the_summary(result, pages, private):
     """Means and deviations as the table has them, row by row."""
     summary = (result if private else result.public_part()).summary()
-    names, *rows = rows_of(pages[private], "Summary")
+    names, *rows = rows_of(pages[private], "All classifiers")
     assert [row[0] for row in rows] == summary["synthesizer"].tolist()
     for metric in ("auroc", "auprc_C") if private else ("auroc_C", "auprc_C"):
         expected = [
@@ -169,6 +169,7 @@ def test_page_shows_the_summary(result, pages, private):
             )
         ]
         assert [row[names.index(metric)] for row in rows] == expected
+    names, *rows = rows_of(pages[private], "Costs")
     spent = [row[names.index("epsilon_spent")] for row in rows]
     known = summary["epsilon_spent"]
     assert spent == ["-" if np.isnan(value) else claim(value) for value in known]
