@@ -8,7 +8,7 @@ examples/messy_csv.py``; docs/first_hour.md takes the file to a release.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +75,10 @@ def visits(n_rows: int = N_ROWS, seed: int = 0) -> pd.DataFrame:
 
 def main() -> None:
     """Write the visits, and others of the same kind to test classifiers on."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    words = "where to write them; by default here"
+    parser.add_argument("folder", nargs="?", default=".", type=Path, help=words)
+    folder = parser.parse_args().folder
     for name, seed in (("visits.csv", 0), ("visits_test.csv", 1)):
         table = visits(seed=seed)
         table.to_csv(folder / name, sep=";", encoding="latin-1", index=False)

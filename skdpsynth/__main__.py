@@ -526,13 +526,13 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unit",
         metavar="COLUMN",
-        help="the column that says whose a row is: persons are protected, not rows",
+        help="the column that identifies persons: they are protected, not rows",
     )
     parser.add_argument(
         "--max-rows",
         type=int,
         metavar="K",
-        help="rows of one person that take part, at most; with --unit",
+        help="most rows of one person that are used; with --unit",
     )
     parser.add_argument("--epsilon", type=float, required=True)
     parser.add_argument("--delta", type=float, default=1e-5)

@@ -323,7 +323,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         ----------
         n_rows : int or mapping of int to int, optional
             A guess of the number of rows, at least 1, with a `privacy_unit` of those
-            that take part; by default what the schema or `class_counts` say. To choose
+            that are used; by default what the schema or `class_counts` say. To choose
             `max_rows_per_unit`, a guess for several of them, such as ``{1: 4_000, 2:
             7_000, 5: 11_000}``.
         dtypes : Series, Arrow schema or mapping of column name to dtype, optional

@@ -507,7 +507,7 @@ def test_a_unit_is_named_on_the_command_line(capsys, folder):
     assert main(["fit", *words, *unit, "-o", "m.skdp"]) == 0
     assert main(["report", "m.skdp"]) == 0
     report = " ".join(capsys.readouterr().out.split())  # without its line breaks
-    assert "one who with all of its rows, of which at most 2 rows take part" in report
+    assert "all rows of one who, of which at most 2 are used" in report
     assert "give both" in failed(capsys, "fit", *words, *unit[:2], "-o", "n.skdp")
     assert not (folder / "n.skdp").exists()
     # Nothing else is declared.

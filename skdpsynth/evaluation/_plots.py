@@ -204,6 +204,7 @@ _LINES = ["-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1))]
 _MARKS = ["o", "s", "^", "D", "v", "P", "X", "*"]
 _SMALL = 8
 _MOST_BANDS = 4  # lines from which bands would hide each other
+_MOST_LINES = 7  # that a reader can follow; there are six kinds of lines
 
 
 class Plots(Found):
@@ -235,8 +236,9 @@ class Plots(Found):
         -------
         Axes
             A line for each synthesizer, with a band, or with four lines or more with
-            bars, of one standard deviation of the repeats on either side; a dashed line
-            for real rows, and a dotted one for the independent baseline, the first
+            bars, of one standard deviation of the repeats on either side; of more than
+            seven the seven best, and thin grey lines for the others. A dashed line for
+            real rows, and a dotted one for the independent baseline, the first
             `IndependentSynthesizer`, if any.
 
         Raises
@@ -258,6 +260,15 @@ class Plots(Found):
         of_class = self.runs["class"] == _BASELINE_CLASS
         baseline = next(iter(self.runs.loc[of_class, "synthesizer"]), "")
         lines = [name for name in curves if name != baseline]
+        best = sorted(lines, key=lambda n: np.mean([m for m, _ in curves[n].values()]))
+        best = best[:_MOST_LINES] if metric == "rmse" else best[-_MOST_LINES:]
+        others = [name for name in lines if name not in best]
+        for number, name in enumerate(others):
+            label = "" if number else f"{len(others)} others"
+            places = [positions[e] for e in curves[name]]
+            means = [mean for mean, _ in curves[name].values()]
+            ax.plot(places, means, color="0.8", linewidth=1, marker=".", label=label)
+        lines = [name for name in lines if name in best]
         # Where all share one place, side by side.
         one_place = len(positions) - (math.inf in positions) <= 1
         banded = len(lines) < _MOST_BANDS  # more would hide each other

@@ -44,11 +44,11 @@ _MOST_DRAWN = 30  # columns of a picture, so that their names can be read
 _PALE = 0.2  # a distance that is not dark: a good table has a pale picture
 _LEAST_HALF = 10  # rows: what a two-sample test needs
 _MEANING = {
-    "auroc": "AUROC of gradient boosting that learnt from the table, on real rows (1 is"
-    " best, .5 is a guess)",
+    "auroc": "AUROC of gradient boosting, trained on the table and tested on real rows"
+    " (1 is best, .5 is a guess)",
     "auprc": "AUPRC of the same (1 is best, the share of the label is a guess)",
-    "r2": "R squared of gradient boosting that learnt from the table, on real rows (1"
-    " is best, 0 is a guess)",
+    "r2": "R squared of gradient boosting, trained on the table and tested on real rows"
+    " (1 is best, 0 is a guess)",
     "rmse": "root of its mean squared error, in the unit of the target (0 is best)",
     "pairs": "distance of the shares of pairs of values, mean of all pairs of columns"
     " (0 is best)",
@@ -213,10 +213,10 @@ class QualityReport:
             Heading("Quality of a synthetic table", 1),
             f"{PRIVATE_FOOTER}.",
             (
-                "What real rows have is what one half of them has beside the other:"
-                " of distances a table of this size can hardly have less. (A classifier"
-                " learns from half of the real rows there, so that a synthetic table"
-                " may have a better one.)"
+                "The column of real rows compares one half of them with the other: a"
+                " table of this size can hardly have smaller distances. (Its classifier"
+                " learns from half of the real rows only, so that a synthetic table may"
+                " have a better one.)"
             ),
             Grid(("score", "synthetic", "real rows", "meaning"), scores),
         ]

@@ -749,7 +749,7 @@ def measure_units(
     accountant.remark(
         f"About {100 * share:.0f} % (noise: {max(100 * std, 0.1):.1f} %) of the values"
         f" of {unit_name(metadata.units.name)} have more than {most} rows, of which"
-        f" {most} took part."
+        f" {most} were used."
     )
     return replace(metadata, units=units)
 

@@ -129,8 +129,8 @@ def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
     )
     note = (
         f"{COMBINED} {len(reports)} sites ({claims}), as their files"
-        " state it. The claim holds for somebody whose rows are at one site alone; of"
-        " somebody at several sites their epsilons and deltas add up."
+        " state it. The guarantee is for somebody whose rows are at one site alone; for"
+        " somebody at several sites, the epsilons and deltas of these add up."
     )
     most = {
         name: max(getattr(own, name) for own in reports)

@@ -335,8 +335,8 @@ class PrivacyAccountant:
     rows_per_unit : int, default=1
         Rows of one unit of privacy, such as a person, at most; at least 1.
     unit : hashable, optional
-        Name of the column that says whose a row is, for the report. By default a row is
-        a unit.
+        Name of the column that identifies units, for the report. By default a row is a
+        unit.
     budget : PrivacyBudget, optional
         What several fits share. It is charged ``(epsilon, delta)`` at once; a fit that
         fails later stays charged.

@@ -40,7 +40,7 @@ _TABLES = {
         "epsilon REAL NOT NULL, delta REAL NOT NULL)"
     ),
 }
-# Beside them, in a budget of units: the column that says whose a row is.
+# Beside them, in a budget of units: the column that identifies them.
 _UNIT = {
     "skdpsynth_unit": (
         "CREATE TABLE skdpsynth_unit "
@@ -211,7 +211,7 @@ class PrivacyBudget:
         label : str, default="fit"
             What it is charged for; kept in the file.
         unit : str, optional
-            Whom it protects: the column that says whose a row is. None: one row.
+            Whom it protects: the column that identifies units. None: one row.
 
         Raises
         ------

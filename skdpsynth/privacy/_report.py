@@ -421,8 +421,8 @@ FLOAT_NOISE = (
 #: What no figure of a report speaks about.
 _PERSON = (
     "A person with several rows: where k rows are of one person, the bound for the "
-    "person is up to k times epsilon, at a larger delta. Name the column that says "
-    "whose a row is as privacy_unit of the schema, and persons are what is protected."
+    "person is up to k times epsilon, at a larger delta. To protect persons, name the "
+    "column that identifies them as privacy_unit in the schema."
 )
 NOT_COVERED = (
     (
@@ -533,10 +533,10 @@ def unit_words(unit: Hashable, most: int) -> dict[str, Any]:
     if unit is None:
         return {}
     name = unit_name(unit)
-    rows = "one row takes" if most == 1 else f"{most} rows take"
+    rows = "one is" if most == 1 else f"{most} are"
     return {
         "relation": f"add or remove all rows of one {name}",
-        "unit": f"one {name} with all of its rows, of which at most {rows} part",
+        "unit": f"all rows of one {name}, of which at most {rows} used",
     }
 
 

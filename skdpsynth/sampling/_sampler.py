@@ -211,7 +211,7 @@ class Sampler:
         unit : bool, default=False
             Draw synthetic units, such as persons, of several rows each, one after the
             other, with a name of their own in the `privacy_unit` of the schema. How
-            many rows they have was measured (of each unit those that took part);
+            many rows they have was measured (of each unit those that were used);
             columns in `per_unit` have one value in all rows of a unit (if the target
             is one of them, shares of classes are those of units, roughly those asked
             for). Otherwise rows are independent, each with a name of its own.

@@ -332,12 +332,12 @@ class TableSchema:
         across columns, all of them in `columns`. Every synthetic row keeps them, and
         private rows are never compared with them.
     privacy_unit : column name or None, default=None
-        The column that says whose a row is, such as a patient number: an `Identifier`,
-        also if `columns` leave it out. What is protected is then all rows with one
-        value of it together, and not one row.
+        The column that identifies whom to protect, such as a patient number: an
+        `Identifier`, also if `columns` leave it out. All rows with one value of it are
+        then protected together, and not one row.
     max_rows_per_unit : int or None, default=None
-        Rows of one unit that take part in a fit at most, chosen at random; positive.
-        Rows without a value of `privacy_unit` take no part. Needed with `privacy_unit`.
+        Rows of one unit that a fit uses at most, chosen at random; positive. Rows
+        without a value of `privacy_unit` are not used. Needed with `privacy_unit`.
     per_unit : sequence of column names, default=()
         Columns that have one value in all rows of a unit, such as the year of birth of
         a patient: so have those of a synthetic unit that ``sample(..., unit=True)``
@@ -450,7 +450,7 @@ class TableSchema:
             )
         if self.n_rows is not None or self.class_counts is not None:
             raise InvalidSchemaError(
-                "How many rows take part depends on how many each unit has, so it is"
+                "How many rows are used depends on how many each unit has, so it is"
                 " not public. Leave out 'n_rows' and 'class_counts' beside"
                 " 'privacy_unit'."
             )

@@ -368,14 +368,14 @@ def _in_rows(
         yield "category not declared: read as 'other'", strange
     elif isinstance(described, Identifier):
         repeated = present.duplicated(keep=False)
-        words = "identifier that another row has too: name it as privacy_unit if it"
-        yield f"{words} says whose a row is", int(repeated.sum())
+        words = "identifier of several rows: if it identifies persons, it should be the"
+        yield f"{words} privacy_unit", int(repeated.sum())
 
 
 def _in_units(
     name: Hashable, series: pd.Series, most: int
 ) -> Iterator[tuple[str, int]]:
-    """Yield how many rows take no part, which the units say."""
+    """Yield how many rows are not used, because of their units."""
     try:
         column_kind(name, series)
     except InvalidTableError as error:
@@ -387,8 +387,8 @@ def _in_units(
     beyond = present.groupby(present, observed=True).cumcount() >= most
     for words, rows in (
         ("infinite: fit refuses", infinite),
-        ("missing, so whose it is is not known: takes no part", int(missing.sum())),
-        (f"more than {most} rows of one unit: takes no part", int(beyond.sum())),
+        ("no unit: the row is not used", int(missing.sum())),
+        (f"beyond the {most} rows of one unit that are used", int(beyond.sum())),
     ):
         if rows:
             yield words, rows

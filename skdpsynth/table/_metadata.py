@@ -139,12 +139,12 @@ class Units:
     Parameters
     ----------
     name : column name
-        The column that says whose a row is.
+        The column that identifies units.
     constant : tuple of column names
         Columns that have one value in all rows of a unit; declared.
     sizes : ndarray of shape (k + 1,), optional
         Noisy numbers of units with 1, 2, ... k rows, and with more; None if one row of
-        each takes part.
+        each is used.
     noise_std : float, default=0.0
         Their noise.
     """
@@ -156,7 +156,7 @@ class Units:
 
     @property
     def shares(self) -> Floats:
-        """The shares of units of which 1, 2, ... k rows take part."""
+        """The shares of units of which 1, 2, ... k rows are used."""
         if self.sizes is None:
             return np.ones(1)
         found = np.maximum(self.sizes, 0.0)
@@ -166,7 +166,7 @@ class Units:
 
     @property
     def cut(self) -> tuple[float, float]:
-        """The share of units that have more rows than take part, and its noise."""
+        """The share of units that have more rows than are used, and its noise."""
         assert self.sizes is not None
         total = max(float(self.sizes.sum()), 1.0)
         share = min(max(float(self.sizes[-1]) / total, 0.0), 1.0)
@@ -395,7 +395,7 @@ def declared_metadata(schema: TableSchema | None) -> tuple[str, ...]:
     in_rules = dict.fromkeys(name for rule in schema.rules for name in rule.names)
     found.append(_phrase("rules across", in_rules))
     if schema.privacy_unit is not None:
-        found.append(f"that {schema.privacy_unit} says whose a row is")
+        found.append(f"that {schema.privacy_unit} identifies whom to protect")
         same = _phrase("that all rows of one have the same", schema.per_unit)
         found.append(same)
     if schema.class_counts is not None:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from _comparisons import chosen
 
+from skdpsynth.evaluation import compare_synthesizers
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER
 
 BLIND = r"<b>blind</b> & \$x\$"
@@ -194,9 +195,9 @@ def test_every_figure_has_its_footer(result, draw):
 
 
 def test_synthesizers_are_distinct_without_colour(compare, stubs):
-    """Eight of them: grey values in order, at least 0.05 apart; no mark twice."""
+    """Seven of them: grey values in order, at least 0.05 apart; no mark twice."""
     result = compare(
-        {f"s{i}": stubs["Blind"]() for i in range(8)},
+        {f"s{i}": stubs["Blind"]() for i in range(7)},
         n_repeats=1,
         settings="C",
         classifiers=["GaussianNB"],
@@ -204,12 +205,41 @@ def test_synthesizers_are_distinct_without_colour(compare, stubs):
     drawn = result.plot_tradeoff(setting="C").figure.legends[0].get_lines()
     grey = [
         np.dot(mpl.colors.to_rgb(each.get_color()), [0.299, 0.587, 0.114])
-        for each in drawn[:8]
+        for each in drawn[:7]
     ]
     assert (np.diff(grey) > 0.05).all()
-    assert len({each.get_marker() for each in drawn[:8]}) == 8
-    dashes = [each._dash_pattern for each in drawn[:8]]
+    assert len({each.get_marker() for each in drawn[:7]}) == 7
+    dashes = [each._dash_pattern for each in drawn[:7]]
     assert all(a != b for a, b in pairwise(dashes))
+
+
+@pytest.mark.parametrize("metric", ["auroc", "rmse"])
+def test_of_more_than_seven_lines_the_best_are_named(stubs, tables, metric):
+    """The others are grey, and one entry of the legend counts them."""
+    candidates = {f"s{i}": stubs["Blind"](epsilon=1 + i / 10) for i in range(8)}
+    candidates["copy"] = stubs["Copy"]()
+    target, panel = {"auroc": ("label", "GaussianNB"), "rmse": ("noise", "Ridge")}[
+        metric
+    ]
+    rows = [table.dropna() for table in tables]
+    options = {"n_repeats": 1, "n_samples": 120, "fidelity": False}
+    result = compare_synthesizers(
+        candidates, *rows, target, classifiers=[panel], **options
+    )
+    ax = result.plot_tradeoff(metric=metric)
+    named = set(labels(ax))
+    assert len(named) == 9
+    assert {"2 others", "real rows"} < named
+    scores = result.summary().set_index("synthesizer")[metric].iloc[1:]
+    left_out = scores.drop(list(named & set(scores.index)))
+    assert len(left_out) == 2
+    kept = scores.drop(left_out.index)
+    if metric == "rmse":
+        assert left_out.min() >= kept.max()
+    else:
+        assert left_out.max() <= kept.min()
+    grey = [each for each in ax.lines if each.get_color() == "0.8"]
+    assert sorted(each.get_ydata()[0] for each in grey) == sorted(left_out)
 
 
 def test_panels_hold_the_shares_of_the_rows(result, tables):

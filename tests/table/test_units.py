@@ -549,8 +549,8 @@ def test_what_is_said_is_said_of_units():
     assert budget.charges["label"].tolist() == ["fit, per who"]
     assert report.epsilon <= 8.0
     assert report.relation == "add or remove all rows of one who"
-    assert "at most 3 rows" in report.unit
-    assert "one who with all of its rows" in report.statement
+    assert "at most 3 are used" in report.unit
+    assert "all rows of one who" in report.statement
     assert not any("several rows" in line for line in report.not_covered)
     again = type(report).from_dict(report.to_dict())
     assert again.statement == report.statement
@@ -586,8 +586,8 @@ def test_the_curator_sees_how_many_rows_take_no_part():
     assert found.filter(like="first row of its who").tolist() == [2]
     found = schema_of(columns=FULL).check(table)
     found = found[found["column"] == "who"].set_index("finding")["rows"]
-    assert found.filter(like="more than 3 rows").tolist() == [12]
-    assert found.filter(like="missing").tolist() == [2]
+    assert found.filter(like="beyond the 3 rows").tolist() == [12]
+    assert found.filter(like="no unit").tolist() == [2]
     odd = table.assign(who=pd.Series([1, "p"] * 12, dtype=object))
     words = schema_of(columns=FULL).check(odd).set_index("column").loc["who", "finding"]
     assert "fit refuses" in words
