@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skdpsynth.generators import Mixture
 from skdpsynth.measure import strongest_tree
-from skdpsynth.models._generator import AdamSteps
+from skdpsynth.models._generator import AdamSteps, one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -447,12 +447,13 @@ class Fit:
         self._rate = float(np.interp(n_columns, *_LEARNING_RATE))
         n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)
         half = int(n_steps * _LEARNING_RATE[1][0] / self._rate) // 2
-        self._descend(half)
-        if any(one.triples is not None for one in every):
-            for one in every:
-                one.with_triples = True
-            self._descend(min(_TRIPLE_STEPS, half))
-        self._descend(half, falling=True)
+        with one_thread():
+            self._descend(half)
+            if any(one.triples is not None for one in every):
+                for one in every:
+                    one.with_triples = True
+                self._descend(min(_TRIPLE_STEPS, half))
+            self._descend(half, falling=True)
 
     def _descend(self, n_steps: int, *, falling: bool = False) -> None:
         """Take some steps of Adam, with a rate that stays or falls to 0.

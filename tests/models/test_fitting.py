@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -227,6 +228,34 @@ def test_what_was_not_measured_does_not_matter():
     (ours,), (theirs,) = fit([plain]), fit([spoilt])
     np.testing.assert_array_equal(ours.probabilities, theirs.probabilities)
     assert error(ours, pairs, some) < 10
+
+
+class Watched(ReleasedClass):
+    """Notes how many threads torch has at every step; fails at the `most`-th."""
+
+    def distance(self, *given):
+        self.seen = [*getattr(self, "seen", ()), torch.get_num_threads()]
+        if len(self.seen) == getattr(self, "most", np.inf):
+            raise RuntimeError
+        return super().distance(*given)
+
+
+@pytest.mark.parametrize("most", [np.inf, 5])
+def test_steps_take_one_thread_and_give_the_others_back(most):
+    """Threads that wait for each other take four times as long on a busy machine."""
+    pairs, every = planted(1), MEASURED
+    counts = np.where(every, np.rint(N_ROWS * pairs), 0.0).astype(np.float32)
+    one = Watched(N_ROWS, shares_of(pairs), 1.0, counts, every, 1.0, None, CPU)
+    one.most, before = most, torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with pytest.raises(RuntimeError) if most == 5 else nullcontext():
+            fit([one])
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert len(one.seen) >= 5
+    assert set(one.seen) == {1}
 
 
 # --- Numbers on a line ------------------------------------------------------------
