@@ -8,7 +8,6 @@ import os
 import subprocess
 import time
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,13 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from skdpsynth.base import BaseSynthesizer
-    from skdpsynth.schema import TableSchema
 
 EPSILON, DELTA = 1.0, 1e-5
 REAL = "real data"
 FLOOR = "independent"
 SYNTHESIZERS = {
-    "pairs": "MarginalSynthesizer",
+    "marginals": "MarginalSynthesizer",
     "G-PATE": "GPATESynthesizer",
     FLOOR: "IndependentSynthesizer",
     "PATE-GAN": "PATEGANSynthesizer",
@@ -38,54 +36,10 @@ SYNTHESIZERS = {
     "DPGAN": "DPGANSynthesizer",
     "GAN": "GANSynthesizer",
 }
-# Those that the G-PATE paper scores; its settings of them are not ours.
-FOUR = [
-    "LogisticRegression",
-    "AdaBoostClassifier",
-    "BaggingClassifier",
-    "MLPClassifier",
-]
-KEYS = ["part", "setting", "synthesizer", "seed"]
-SCORES = ["auroc", "auprc", "auroc_4", "auprc_4"]
-COLUMNS = [*KEYS, *SCORES, "epsilon", "fit_s", "peak_gb", "sample_s", "score_s", "code"]
 RESULTS = Path(__file__).parent / "results"
 WRITTEN = {"index": False, "float_format": "%.6g"}
-_LONG = ("by_classifier", "date", "commit", "packages")  # too long for a line
-_TEXTS = ("code", "warning", "error", *_LONG)  # also where they look like numbers
-
-
-@dataclass(frozen=True)
-class Benchmark:
-    """One table and how it is scored.
-
-    Parameters
-    ----------
-    name : str
-        Name of the file of results.
-    target : str
-        The label column.
-    load : callable
-        Map from the path given, or None, to the train and the test part.
-    settings : mapping of str to TableSchema or None
-        What is public.
-    n_samples : int
-        Synthetic rows.
-    class_counts : mapping of label to int, or None
-        Synthetic rows per class; None for the measured shares.
-    real_rows : callable
-        Map from the train part and a seed to the rows of the real-data reference.
-    beside : sequence of (str, str, str)
-        What is printed beside: name, AUROC and AUPRC.
-    """
-
-    name: str
-    target: str
-    load: Callable[[str | None], tuple[pd.DataFrame, pd.DataFrame]]
-    settings: Mapping[str, TableSchema | None]
-    n_samples: int
-    class_counts: Mapping[int, int] | None
-    real_rows: Callable[[pd.DataFrame, int], pd.DataFrame]
-    beside: tuple[tuple[str, str, str], ...]
+_LONG = ("by_classifier", "date")  # too long for a line
+_TEXTS = ("code", "error", *_LONG)  # also where they look like numbers
 
 
 def split_rows(
@@ -96,23 +50,6 @@ def split_rows(
         table, test_size=0.2, stratify=table[target], random_state=seed
     )
     return train.reset_index(drop=True), test.reset_index(drop=True)
-
-
-def main(benchmark: Benchmark, description: str | None) -> None:
-    """Run what is not in the file of results yet, and print the summary."""
-    options = _options(benchmark, description)
-    path = RESULTS / f"{benchmark.name}.csv"
-    if options.fresh:
-        path.unlink(missing_ok=True)
-    part = "validation" if options.validation else "test"
-    wanted = [
-        (part, setting, synthesizer, seed)
-        for seed in range(options.seeds)
-        for setting, synthesizer in _pairs(options)
-    ]
-    task = partial(run, benchmark, path=options.path)
-    rows = run_missing(task, wanted, path, KEYS, COLUMNS, options.jobs)
-    print_summary(benchmark, rows, part)
 
 
 def run_missing(
@@ -179,57 +116,6 @@ def read_rows(path: Path, columns: list[str]) -> pd.DataFrame:
     if not path.exists():
         return pd.DataFrame(columns=columns)
     return pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str))
-
-
-def run(
-    benchmark: Benchmark, key: tuple[str, str, str, int], *, path: str | None
-) -> dict[str, object]:
-    """Fit, sample and score once.
-
-    Parameters
-    ----------
-    benchmark : Benchmark
-        The table.
-    key : tuple of (str, str, str, int)
-        Part ("test" or "validation"), setting, synthesizer and seed.
-    path : str or None
-        Where the table is.
-
-    Returns
-    -------
-    dict
-        One row of the file of results.
-    """
-    # Here, so that the process that waits for the runs stays small.
-    import skdpsynth
-    from skdpsynth.metrics import tstr_scores
-
-    part, setting, name, seed = key
-    train, test = benchmark.load(path)
-    if part == "validation":
-        train, test = split_rows(train, benchmark.target, seed=1)
-    row: dict[str, object] = dict(zip(KEYS, key, strict=True), code=code_state())
-    if name == REAL:
-        table = benchmark.real_rows(train, seed)
-    else:
-        synthesizer = getattr(skdpsynth, SYNTHESIZERS[name])(
-            epsilon=EPSILON,
-            delta=DELTA,
-            target=benchmark.target,
-            schema=benchmark.settings[setting],
-            random_state=seed,
-        )
-        table, costs = fit_and_sample(
-            synthesizer, train, benchmark.n_samples, benchmark.class_counts
-        )
-        row["epsilon"] = synthesizer.epsilon_
-        row |= costs
-    start = time.perf_counter()
-    scores = tstr_scores(table, test, target=benchmark.target)
-    row["score_s"] = time.perf_counter() - start
-    row["auroc"], row["auprc"] = scores.loc["mean"]
-    row["auroc_4"], row["auprc_4"] = scores.loc[FOUR].mean()
-    return row
 
 
 def make_synthesizer(
@@ -350,28 +236,6 @@ def use_one_thread() -> None:
         os.environ.setdefault(variable, "1")
 
 
-def print_summary(benchmark: Benchmark, rows: pd.DataFrame, part: str) -> None:
-    """Print mean and standard deviation over the seeds, and what is beside them."""
-    print(f"\n{benchmark.name}, {part} part: epsilon {EPSILON:g}, delta {DELTA:g} in")
-    print("total; mean +- standard deviation over the seeds, 12 classifiers (and 4)\n")
-    head = ("setting", "synthesizer", "seeds", "AUROC", "AUPRC")
-    more = ("AUROC of 4", "AUPRC of 4", "epsilon", "fit s", "peak GB")
-    table = [head + more]
-    for (setting, name), group in rows.groupby(["setting", "synthesizer"], sort=False):
-        scores = [mean_and_spread(group[score]) for score in SCORES]
-        costs = (_mean(group["epsilon"], 4), _mean(group["fit_s"], 1))
-        peak = f"{group['peak_gb'].max():.2f}"
-        if name == REAL:
-            costs, peak = ("-", "-"), "-"
-        table.append((setting, name, str(len(group)), *scores, *costs, peak))
-    print_columns(table)
-    print("\nbeside them (AUROC / AUPRC):")
-    for name, auroc, auprc in benchmark.beside:
-        print(f"  {name}: {auroc} / {auprc}")
-    print("(epsilon is the mean over seeds; the peak is the largest, with the table)")
-    print_states(rows)
-
-
 def print_columns(table: Sequence[Sequence[str]]) -> None:
     """Print lines of texts in columns."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -392,27 +256,6 @@ def mean_and_spread(values: pd.Series) -> str:
     return f"{_mean(values)} +- {_std(values)}"
 
 
-def _options(benchmark: Benchmark, description: str | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=description)
-    add = parser.add_argument
-    settings, names = list(benchmark.settings), [*SYNTHESIZERS, REAL]
-    add("--seeds", type=int, default=5, help="number of seeds")
-    add("--jobs", type=int, default=2, help="runs at the same time")
-    add("--path", help="file of the table")
-    add("--fresh", action="store_true", help="forget the results in the file")
-    add("--validation", action="store_true", help="score on a split of the train part")
-    add("--settings", nargs="+", choices=settings, default=settings)
-    default = ["G-PATE", FLOOR, REAL]
-    add("--synthesizers", nargs="+", choices=names, default=default)
-    return parser.parse_args()
-
-
-def _pairs(options: argparse.Namespace) -> list[tuple[str, str]]:
-    names = [name for name in options.synthesizers if name != REAL]
-    pairs = [(setting, name) for setting in options.settings for name in names]
-    return pairs + [("-", REAL)] * (REAL in options.synthesizers)
-
-
 def code_state() -> str:
     """Name the state of the code, where git knows it."""
     command = ["git", "describe", "--always", "--dirty"]
@@ -426,8 +269,8 @@ def _short(value: object) -> object:
     return f"{value:.4g}" if isinstance(value, float) else value
 
 
-def _mean(values: pd.Series, digits: int = 3) -> str:
-    return f"{np.mean(values.astype(float)):.{digits}f}"
+def _mean(values: pd.Series) -> str:
+    return f"{np.mean(values.astype(float)):.3f}"
 
 
 def _std(values: pd.Series) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EPSILONS = (1.0, 5.0)
-NAMES = ("pairs", "G-PATE", FLOOR)
+NAMES = ("marginals", "G-PATE", FLOOR)
 SCORES = ["auroc", "r2", "r2_boosting", "shapes", "trends", "on_grid", "least_on_grid"]
 # Table, score, epsilon, and what it is to be at least: None for that of epsilon 1.
 BARS: list[tuple[str, str, float, float | None]] = [

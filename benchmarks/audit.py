@@ -57,7 +57,7 @@ _LABELS = {
 }
 CASES: dict[str, tuple[str, dict[str, object]]] = {
     "independent": ("IndependentSynthesizer", {}),
-    "pairs": ("MarginalSynthesizer", {"schema": _MANY}),
+    "marginals": ("MarginalSynthesizer", {"schema": _MANY}),
     "G-PATE": ("GPATESynthesizer", {**_G_PATE, "n_teachers": 4, "n_iter": 4}),
     "G-PATE, cells": ("GPATESynthesizer", _CELLS),
     "G-PATE, one teacher": ("GPATESynthesizer", {**_G_PATE, **_ALONE}),

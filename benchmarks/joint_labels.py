@@ -43,7 +43,7 @@ BOUND = 10.0
 PARITIES = {"3": (3, 0), "4": (4, 0), "4 and 6 noise": (4, 6), "5": (5, 0)}
 STRUCTURAL = "structural"
 TABLES = (*PARITIES, STRUCTURAL)
-NAMES = ("pairs", "G-PATE", "PATE-GAN", "DP-CGAN", "PATE-TripleGAN", FLOOR, REAL)
+NAMES = ("marginals", "G-PATE", "PATE-GAN", "DP-CGAN", "PATE-TripleGAN", FLOOR, REAL)
 
 
 def parity_table(

@@ -16,8 +16,8 @@ import pandas as pd
 ROOT = Path(__file__).parents[1]
 OUTPUT = ROOT / "docs" / "images"
 LINES = {  # synthesizer and table: what to call it, its colour and its dashes
-    ("pairs", "parquet"): ("MarginalSynthesizer, Parquet, 2 threads", "black", "-"),
-    ("pairs", "dask"): ("MarginalSynthesizer, Dask, 2 workers", "black", ":"),
+    ("marginals", "parquet"): ("MarginalSynthesizer, Parquet, 2 threads", "black", "-"),
+    ("marginals", "dask"): ("MarginalSynthesizer, Dask, 2 workers", "black", ":"),
     ("independent", "parquet"): ("IndependentSynthesizer, Parquet", "0.6", "-"),
 }
 

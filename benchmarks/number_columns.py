@@ -29,6 +29,7 @@ from _common import (
     EPSILON,
     REAL,
     RESULTS,
+    SYNTHESIZERS,
     code_state,
     error_text,
     fit_and_sample,
@@ -47,7 +48,6 @@ from dependence import (
     joint_scores,
     learnt_scores,
     make,
-    synthesizers,
     two_sample_area,
 )
 from dependence import TABLES as DENSE
@@ -378,9 +378,9 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    names = [REAL, *synthesizers()]
+    names = [REAL, *SYNTHESIZERS]
     add("--tables", nargs="+", choices=TABLES, default=list(TABLES))
-    add("--synthesizers", nargs="+", choices=names, default=[REAL, "pairs"])
+    add("--synthesizers", nargs="+", choices=names, default=[REAL, "marginals"])
     add("--epsilon", type=float, default=EPSILON, help="total budget; inf: no noise")
     add("--seeds", type=int, default=3, help="number of seeds")
     add("--jobs", type=int, default=2, help="runs at the same time")

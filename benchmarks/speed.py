@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 CASE = Path(__file__).with_name("_speed_case.py")
-LINEAR = ("independent", "pairs", "G-PATE")
+LINEAR = ("independent", "marginals", "G-PATE")
 _COSTS = ("wall_s", "cpu_s", "peak_gb", "product_s", "gflop")
 _COLUMNS = ["case", "code", "state", "threads", "status", *_COSTS]
 
@@ -122,7 +122,7 @@ def _named(short: bool) -> Iterator[Case]:
         return
     for what in ("fit", "products"):
         yield Case("named", what, "G-PATE", "balanced", 300_000, 21)
-        yield Case("named", what, "pairs", "mixed", 10**6, 30)
+        yield Case("named", what, "marginals", "mixed", 10**6, 30)
         yield Case("named", what, "G-PATE", "mixed", 10**6, 30)
         yield Case("named", what, "G-PATE", "adult", 0, 0)
 
@@ -137,10 +137,10 @@ def _kaggle(short: bool) -> Iterator[Case]:
 
 
 def _parquet(short: bool) -> Iterator[Case]:
-    for name in ("pairs",) if short else ("independent", "pairs"):
+    for name in ("marginals",) if short else ("independent", "marginals"):
         for power in (5,) if short else (5, 6, 7):
             for table in ("parquet",) if short else ("parquet", "persons", "dask"):
-                if table == "dask" and (power == 5 or name != "pairs"):
+                if table == "dask" and (power == 5 or name != "marginals"):
                     continue
                 yield Case("parquet", "fit", name, table, 10**power, 15, grows="rows")
 

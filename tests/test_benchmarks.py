@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib
-import json
 import math
-import subprocess
 import sys
 from concurrent.futures import Executor, Future
 from dataclasses import replace
@@ -33,208 +31,6 @@ def load(monkeypatch):
     yield importlib.import_module
     for name in MODULES:
         sys.modules.pop(name, None)
-
-
-# --- Tables of the papers ---------------------------------------------------------
-
-
-@pytest.fixture
-def bench(load, monkeypatch):
-    """Give the command as a module, with one small table in it."""
-    paper_tables = load("paper_tables")
-    toy = replace(
-        paper_tables.TABLES["thyroid"],
-        load=lambda data, seed: (_labelled(seed), _labelled(seed + 100)),
-        target="label",
-        n_samples=300,
-        n_seeds=2,
-    )
-    monkeypatch.setattr(paper_tables, "TABLES", {"thyroid": toy})
-    return paper_tables
-
-
-@pytest.fixture
-def options(bench, tmp_path, monkeypatch):
-    """Run in this process, and write into a folder of its own."""
-    monkeypatch.setattr(bench, "PAGE", tmp_path / "results.md")
-    monkeypatch.setattr(bench, "NOTES", tmp_path / "notes.md")
-    done = []
-
-    def run_here(key, options):
-        done.append(key)
-        return bench.run(key[0], key[1], key[3], options.data)
-
-    monkeypatch.setattr(bench, "_run_apart", run_here)
-
-    def call(*arguments):
-        done.clear()
-        command = ["paper_tables.py", "--csv", str(tmp_path / "rows.csv"), *arguments]
-        monkeypatch.setattr(sys, "argv", command)
-        bench.main()
-        return list(done)
-
-    return call
-
-
-def _labelled(seed):
-    rng = np.random.default_rng(seed)
-    label = rng.integers(0, 2, 2000)
-    return pd.DataFrame({"x": rng.standard_normal(2000) + label, "label": label})
-
-
-TWO = ("--synthesizers", "real data", "independent")
-
-
-def test_runs_are_kept_and_not_done_again(bench, options, tmp_path, monkeypatch):
-    """Unless code has changed below them."""
-    first = options(*TWO, "--seeds", "1")
-    assert [key[1] for key in first] == ["real data", "independent"]
-    assert options(*TWO, "--seeds", "1") == []
-    assert [key[3] for key in options(*TWO)] == [1, 1]
-    assert len(options(*TWO, "--fresh", "--prune")) == 4
-    rows = bench.read_rows(tmp_path / "rows.csv", bench.COLUMNS)
-    assert list(rows.columns) == bench.COLUMNS
-    assert len(rows) == 4
-    assert rows["error"].isna().all()
-    assert rows["auroc"].between(0.6, 0.9).all()
-    baseline = rows[rows["synthesizer"] == "independent"]
-    assert (baseline["certified_epsilon"] <= baseline["epsilon"]).all()
-    measured = ["fit_s", "peak_gb", "sample_s", "score_s"]
-    assert (baseline[measured] > 0).all(axis=None)
-    scores = r"MLPClassifier0=0\.\d+/0\.\d+ "
-    assert baseline["by_classifier"].str.match(scores).all()
-    assert baseline["packages"].str.contains("numpy=").all()
-    monkeypatch.setattr(bench, "code_of", lambda name: "another state")
-    assert len(options(*TWO, "--seeds", "1")) == 2
-    rows = bench.read_rows(tmp_path / "rows.csv", bench.COLUMNS)
-    assert len(rows) == 6
-    assert set(bench.current(rows)["code"]) == {"another state"}
-
-
-def test_a_failing_run_is_a_row_and_an_absent_synthesizer_is_skipped(
-    bench, options, monkeypatch, tmp_path, capsys
-):
-    def refuse(data, seed):
-        msg = "no such table"
-        raise FileNotFoundError(msg)
-
-    broken = replace(bench.TABLES["thyroid"], load=refuse)
-    monkeypatch.setitem(bench.TABLES, "thyroid", broken)
-    options("--synthesizers", "independent", "--seeds", "1")
-    rows = bench.read_rows(tmp_path / "rows.csv", bench.COLUMNS)
-    assert rows["error"].tolist() == ["FileNotFoundError: no such table"]
-    assert rows["auroc"].isna().all()
-    assert options("--synthesizers", "independent", "--seeds", "1") == []
-    monkeypatch.setitem(bench.SYNTHESIZERS, "DPGAN", "NoSuchSynthesizer")
-    assert options("--synthesizers", "DPGAN") == []
-    assert "skipped DPGAN" in capsys.readouterr().out
-
-
-def test_a_killed_process_is_a_row(bench, monkeypatch):
-    """The system may kill a run that takes too much memory."""
-    parsed = type("Options", (), {"data": Path(), "timeout": 60})
-    dead = subprocess.CompletedProcess([], -9, b"")
-    monkeypatch.setattr(bench.subprocess, "run", lambda *a, **k: dead)
-    monkeypatch.setattr(bench, "code_state", lambda: "c")
-    row = bench._run_apart(("thyroid", "G-PATE", 3.7, 0, "a"), parsed)
-    assert row["error"] == "the process ended with code -9"
-    assert [row[key] for key in bench.KEYS] == ["thyroid", "G-PATE", 3.7, 0, "a"]
-    row = json.dumps({"table": "thyroid", "epsilon": math.inf}).encode()
-    alive = subprocess.CompletedProcess([], 0, b"chatter\n" + row + b"\n")
-    monkeypatch.setattr(bench.subprocess, "run", lambda *a, **k: alive)
-    row = bench._run_apart(("thyroid", "GAN", math.inf, 0, "a"), parsed)
-    assert row == {"table": "thyroid", "epsilon": math.inf}
-
-
-def test_code_is_that_of_the_synthesizer_alone(bench, tmp_path, monkeypatch):
-    """Work on one leaves the others valid; so does work on comments and docstrings."""
-    package = tmp_path / "skdpsynth"
-    for source in (ROOT / "skdpsynth").rglob("*.py"):
-        copy = package / source.relative_to(ROOT / "skdpsynth")
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
-    monkeypatch.setattr(bench.skdpsynth, "__file__", str(package / "__init__.py"))
-
-    def states():
-        bench.code_of.cache_clear()
-        return [bench.code_of(name) for name in ("real data", "independent", "G-PATE")]
-
-    def change(file, line):
-        before, path = states(), package / file
-        path.write_text(path.read_text(encoding="utf-8") + line, encoding="utf-8")
-        return [a != b for a, b in zip(before, states(), strict=True)]
-
-    assert len(set(states())) == 3
-    assert change("base.py", "\n# A comment.\n") == [False, False, False]
-    assert change("synthesizers/_gpate.py", "\nx = 1\n") == [False, False, True]
-    assert change("models/_generator.py", "\nx = 1\n") == [False, False, True]
-    assert change("privacy/_accountant.py", "\nx = 1\n") == [False, True, True]
-    assert change("metrics/_encode.py", "\nx = 1\n") == [True, True, True]
-    bench.code_of.cache_clear()
-
-
-def test_differences_are_paired_by_seed(load):
-    """Seed 7 has no baseline; the other two differ by 0.1 and 0.2."""
-    differences = load("_page").differences
-    ours = pd.DataFrame({"AUROC": [0.8, 0.6, 0.1]}, index=[0, 1, 7])
-    baseline = pd.DataFrame({"AUROC": [0.4, 0.7]}, index=[1, 0])
-    [(gap, error)] = differences(ours, baseline)
-    assert gap == pytest.approx(0.15)
-    assert error == pytest.approx(0.05)
-    assert differences(ours, baseline.iloc[:0]) == []
-
-
-@pytest.mark.parametrize(
-    ("mean", "gap", "missed"),
-    [(0.96, (0.03, 0.01), 0), (0.94, (0.03, 0.01), 1), (0.98, (-0.02, 0.001), 2)],
-)
-def test_shortfalls(load, mean, gap, missed):
-    page = load("_page")
-    goal = page.GOALS["thyroid"]["DP-CGAN"]
-    required, aim = page.shortfalls(["AUROC"], [mean], [gap], goal)
-    assert len(required) == missed
-    assert len(aim) == (mean < 0.975)
-
-
-def test_figures_of_single_classifiers_are_read(bench, load):
-    names = ("LogisticRegression", "MLPClassifier")
-    table = replace(bench.TABLES["thyroid"], figures=names)
-    rows = pd.DataFrame(
-        {
-            "table": ["thyroid"],
-            "synthesizer": ["GAN"],
-            "seed": [0],
-            "auroc": [0.85],
-            "by_classifier": ["LogisticRegression=0.8/0.3 MLPClassifier=0.9/0.4"],
-        }
-    ).reindex(columns=bench.COLUMNS)
-    assert load("_page").figures_of(table, rows).to_numpy().tolist() == [[0.8, 0.9]]
-
-
-def test_goals_are_of_tables_that_are_run(load):
-    page, tables = load("_page"), load("_tables").TABLES
-    assert set(page._TITLES) == set(page._ABOUT) == set(tables)
-    for name, goals in page.GOALS.items():
-        assert set(goals) <= set(tables[name].synthesizers)
-        for goal in goals.values():
-            lengths = map(len, (goal.required, goal.aim, goal.published))
-            assert max(lengths) <= len(tables[name].figures)
-
-
-def test_labels_are_taken_away_by_share(load, monkeypatch):
-    """30 % are kept; 2,000 rows, seven standard deviations are 0.072."""
-    tables = load("_tables")
-    frame = pd.DataFrame({"V1": np.arange(2000.0), "Class": np.int8(0)})
-    frame.loc[:99, "Class"] = 1
-    source = replace(tables.KAGGLE_CREDIT, load=lambda path: (frame.copy(), frame))
-    monkeypatch.setattr(tables, "KAGGLE_CREDIT", source)
-    train, test = tables.TABLES["kaggle-30"].load(Path(), 0)
-    assert abs(train["Class"].notna().mean() - 0.3) < 0.072
-    assert test["Class"].notna().all()
-    again, _ = tables.TABLES["kaggle-30"].load(Path(), 0)
-    pd.testing.assert_frame_equal(train, again)
-    full, _ = tables.TABLES["kaggle"].load(Path(), 0)
-    pd.testing.assert_frame_equal(full, frame)
 
 
 # --- Dependence -------------------------------------------------------------------
@@ -325,7 +121,7 @@ def test_real_rows_and_the_baseline(dependence, monkeypatch, tmp_path, capsys):
 
 def test_every_synthesizer_of_the_package_is_named(dependence):
     exported = {n for n in skdpsynth.__all__ if n.endswith("Synthesizer")}
-    named = set(dependence.synthesizers().values())
+    named = set(dependence.SYNTHESIZERS.values())
     assert exported - {"BaseSynthesizer"} == named
 
 
@@ -767,6 +563,12 @@ def reproduce(reproduction, monkeypatch, tmp_path, *arguments):
     return pd.read_csv(csv), page.read_text(encoding="utf-8")
 
 
+def _labelled(seed):
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 2, 2000)
+    return pd.DataFrame({"x": rng.standard_normal(2000) + label, "label": label})
+
+
 def test_runs_are_kept_and_written_and_slow_ones_have_one_seed(
     reproduction, load, monkeypatch, tmp_path
 ):
@@ -852,7 +654,7 @@ def test_runs_of_other_parts_stay_and_those_measured_again_do_not(
     speed, monkeypatch, tmp_path
 ):
     def of(part, *sizes):
-        own = ("fit", "pairs", "mixed")
+        own = ("fit", "marginals", "mixed")
         return lambda _: (speed.Case(part, *own, n, 4, grows="rows") for n in sizes)
 
     found = {"status": "ok", "cpu_s": 1.0, "peak_gb": 1.0, "threads": 1}

@@ -265,9 +265,14 @@ class Plots(Found):
         others = [name for name in lines if name not in best]
         for number, name in enumerate(others):
             label = "" if number else f"{len(others)} others"
-            places = [positions[e] for e in curves[name]]
+            grey: dict[str, Any] = {
+                "color": "0.8",
+                "linewidth": 1,
+                "marker": ".",
+                "label": label,
+            }
             means = [mean for mean, _ in curves[name].values()]
-            ax.plot(places, means, color="0.8", linewidth=1, marker=".", label=label)
+            ax.plot([positions[e] for e in curves[name]], means, **grey)
         lines = [name for name in lines if name in best]
         # Where all share one place, side by side.
         one_place = len(positions) - (math.inf in positions) <= 1
