@@ -127,9 +127,14 @@ def test_every_synthesizer_of_the_package_is_named(dependence):
 
 def test_the_picture_of_what_was_measured(load, tmp_path, monkeypatch):
     picture = load("measured_picture")
+    page = tmp_path / "measured.md"
+    before = picture.PAGE.read_text(encoding="utf-8")
+    page.write_text(before, encoding="utf-8")
     monkeypatch.setattr(picture, "OUTPUT", tmp_path)
+    monkeypatch.setattr(picture, "PAGE", page)
     picture.main()
     assert (tmp_path / "measured.png").read_bytes().startswith(b"\x89PNG")
+    assert page.read_text(encoding="utf-8") == before  # the table is that of the file
 
 
 # --- Numbers ----------------------------------------------------------------------
