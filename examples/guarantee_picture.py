@@ -46,7 +46,7 @@ def main() -> None:
     right.set_xticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
     right.set_xlabel("epsilon")
     right.set_ylabel("bets won at most, %")
-    right.set_ylim(45.0, 103.0)
+    right.set_ylim(45.0, 107.0)
     right.set_title("Was your row in the table? (50 % is guessing)", fontsize=10)
     for ax in (left, right):
         ax.spines[["top", "right"]].set_visible(False)
