@@ -140,8 +140,8 @@ _SURE = 0.8  # first weight of the bins that a component begins with, against it
 _EVEN = 0.2  # share of components that belong to all classes alike, the rare ones too
 _SPREAD = 0.2  # of the first parameters, so that no two components are equal
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
-# Noise variances that dependence of one nat costs all classes. With 50 to 1500 no part of
-# Adult and Diamonds (2,000 to 5,000 rows) was better at epsilon 1 and 3.
+# Noise variances that dependence of one nat costs all classes. With 50 to 1500 no part
+# of Adult and Diamonds (2,000 to 5,000 rows) was better at epsilon 1 and 3.
 _ENTROPY = 500.0
 _LEAST_SHARE = 1e-6  # of a bin, so that logarithms are finite
 _LEAST_WEIGHT = 1e-5  # of a component that a class keeps: a row of 100,000
