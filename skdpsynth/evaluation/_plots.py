@@ -260,11 +260,18 @@ class Plots(Found):
         of_class = self.runs["class"] == _BASELINE_CLASS
         baseline = next(iter(self.runs.loc[of_class, "synthesizer"]), "")
         lines = [name for name in curves if name != baseline]
-        best = sorted(lines, key=lambda n: np.mean([m for m, _ in curves[n].values()]))
+        # A line that lacks epsilons is behind those that have all.
+        best = sorted(
+            lines,
+            key=lambda n: (
+                len(curves[n]) * (-1 if metric == "rmse" else 1),
+                np.mean([mean for mean, _ in curves[n].values()]),
+            ),
+        )
         best = best[:_MOST_LINES] if metric == "rmse" else best[-_MOST_LINES:]
         others = [name for name in lines if name not in best]
         for number, name in enumerate(others):
-            label = "" if number else f"{len(others)} others"
+            label = "" if number else f"others: {len(others)}"
             grey: dict[str, Any] = {
                 "color": "0.8",
                 "linewidth": 1,

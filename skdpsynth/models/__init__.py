@@ -12,6 +12,7 @@ from skdpsynth.models._generator import (
     Features,
     Products,
     Trainer,
+    one_thread,
     resolve_device,
 )
 from skdpsynth.models._mixture import (
@@ -41,5 +42,6 @@ __all__ = [
     "Together",
     "Trainer",
     "TripleLoss",
+    "one_thread",
     "resolve_device",
 ]

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,6 +46,9 @@ def resolve_device(device: str | torch.device) -> torch.device:
     return resolved
 
 
+_LOCK, _BEFORE = Lock(), list[int]()
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let torch compute with one thread meanwhile: for many small products.
@@ -53,12 +57,16 @@ def one_thread() -> Iterator[None]:
     are idle (two threads, 6 to 60 columns), and take four times as long where they are
     not, as in a container whose share of the cores is less than their number.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    with _LOCK:
+        _BEFORE.append(torch.get_num_threads())
+        torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        with _LOCK:  # of several fits at the same time the last one gives them back
+            before = _BEFORE.pop()
+            if not _BEFORE:
+                torch.set_num_threads(before)
 
 
 class AdamSteps:

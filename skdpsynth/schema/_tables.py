@@ -388,7 +388,7 @@ def _in_units(
     for words, rows in (
         ("infinite: fit refuses", infinite),
         ("no unit: the row is not used", int(missing.sum())),
-        (f"beyond the {most} rows of one unit that are used", int(beyond.sum())),
+        (f"more than {most} rows of one unit: {most} are used", int(beyond.sum())),
     ):
         if rows:
             yield words, rows

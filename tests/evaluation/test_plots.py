@@ -229,7 +229,7 @@ def test_of_more_than_seven_lines_the_best_are_named(stubs, tables, metric):
     ax = result.plot_tradeoff(metric=metric)
     named = set(labels(ax))
     assert len(named) == 9
-    assert {"2 others", "real rows"} < named
+    assert {"others: 2", "real rows"} < named
     scores = result.summary().set_index("synthesizer")[metric].iloc[1:]
     left_out = scores.drop(list(named & set(scores.index)))
     assert len(left_out) == 2

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.models import Fit, Heads, ReleasedClass, Together, _mixture
+from skdpsynth.models import Fit, Heads, ReleasedClass, Together, _mixture, one_thread
 from skdpsynth.models._mixture import _BUMP, _LOGIT
 from skdpsynth.privacy import measured_cells
 
@@ -256,6 +256,21 @@ def test_steps_take_one_thread_and_give_the_others_back(most):
         torch.set_num_threads(before)
     assert len(one.seen) >= 5
     assert set(one.seen) == {1}
+
+
+def test_of_several_fits_at_once_the_last_gives_the_threads_back():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        first, second = one_thread(), one_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert torch.get_num_threads() == 1
+        second.__exit__(None, None, None)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 # --- Numbers on a line ------------------------------------------------------------
