@@ -41,7 +41,7 @@ def _schema(columns: str, n_rows: int) -> TableSchema:
 
 
 SCHEMA = _schema("ab", 2)
-# Wrongly declared, so that pair tables are bought, and three columns looked at.
+# Wrongly declared, so that pair tables are measured, and three columns looked at.
 _MANY, _CELLS = _schema("ab", 300), {"schema": _schema("abc", 300), "n_iter": 2}
 # Two rows in one corner of the domain, and the canary in the opposite one.
 TABLE = pd.DataFrame({"a": [-8.2, -8.9], "b": [-8.5, -8.1], "c": [-8.7, -8.4]})

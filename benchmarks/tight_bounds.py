@@ -48,7 +48,7 @@ _END = "<!-- tight bounds to here -->"
 
 _X, _Y = {"x": Boolean()}, {"y": Categorical(["u", "v"])}
 _DECLARED = TableSchema(_X | _Y, target="y", class_counts={"u": 2, "v": 2})
-_PAIR = TableSchema(_X | {"z": Boolean()}, n_rows=3_000)  # wrongly: so it is bought
+_PAIR = TableSchema(_X | {"z": Boolean()}, n_rows=3_000)  # wrongly: so it is measured
 TABLE = pd.DataFrame({"x": [False, True, True], "y": ["u", "v", "v"], "z": [True] * 3})
 CANARY = {"x": True, "y": "u", "z": False}
 

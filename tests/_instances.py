@@ -24,7 +24,7 @@ _SCRATCH = {"init": "random", "hidden_dims": (3,)}
 INSTANCES = {
     "independent": IndependentSynthesizer(),
     "pairwise": MarginalSynthesizer(),
-    "pairwise rich": MarginalSynthesizer(9.0),  # small tables buy pairs as well
+    "pairwise rich": MarginalSynthesizer(9.0),  # small tables measure pairs too
     "gpate": GPATESynthesizer(n_iter=2),
     "gpate random": GPATESynthesizer(n_iter=3, **_SCRATCH),
     "gpate votes": GPATESynthesizer(

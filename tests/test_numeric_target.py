@@ -90,8 +90,8 @@ def test_it_is_no_feature_and_has_no_classes(tmp_path):
 
 
 def test_what_was_bought_is_a_schema_of_the_next_fit():
-    bought = IndependentSynthesizer(target="price").fit(TABLE).schema_
-    again = IndependentSynthesizer(schema=bought).fit(TABLE)
+    measured = IndependentSynthesizer(target="price").fit(TABLE).schema_
+    again = IndependentSynthesizer(schema=measured).fit(TABLE)
     assert again.n_features_in_ == 2
     names = {entry.name for entry in again.privacy_report().entries}
     assert names == {"coarse marginals", "marginals"}
@@ -146,7 +146,7 @@ def test_plan_says_what_a_number_costs():
 
 
 def test_what_looks_like_classes_is_said():
-    """From the bought range and decimals, not from the rows."""
+    """From the measured range and decimals, not from the rows."""
     coded = TABLE.assign(price=(TABLE["price"] > 9).astype(float))
     with pytest.warns(DegradedResultWarning, match=r"'price' is a float.*astype\(int"):
         IndependentSynthesizer(20.0, target="price").fit(coded)

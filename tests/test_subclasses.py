@@ -147,7 +147,7 @@ def test_no_declared_subclass_is_left(name, tmp_path):
 ALIKE = ["tea", "tea\0jones", "a\ud800", "'a\\ud800'"]
 
 
-@pytest.mark.parametrize("declared", [False, True], ids=["bought", "declared"])
+@pytest.mark.parametrize("declared", [False, True], ids=["measured", "declared"])
 @pytest.mark.parametrize("target", [None, "a"], ids=["feature", "target"])
 def test_texts_stay_apart_from_the_table_to_the_file(target, declared, tmp_path):
     """One row of each of the last two comes first, and most rows are of the others.

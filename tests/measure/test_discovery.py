@@ -1,4 +1,4 @@
-"""What a fit learns about a table it buys: nothing else about a row shows."""
+"""What a fit learns about a table that it measures: nothing else about a row shows."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def neighbour_of(frame: pd.DataFrame, how: str) -> pd.DataFrame:
 )
 @pytest.mark.parametrize("labels", ["none", "texts", "integers", "tie", "bool"])
 @pytest.mark.parametrize("synthesizer", SYNTHESIZERS, ids=lambda s: type(s).__name__)
-def test_no_way_of_buying_shows_a_row(
+def test_no_way_of_measuring_shows_a_row(
     synthesizer, labels, neighbour, constant_releases
 ):
     """Public and found labels and none, the first missing value, the fallbacks.
@@ -173,7 +173,7 @@ def test_no_way_of_buying_shows_a_row(
 @pytest.mark.parametrize("labels", ["none", "texts"])
 def test_no_release_of_many_rows_shows_one(labels, neighbour, constant_releases):
     """So many that the outer bins of ranges are counted in parts."""
-    test_no_way_of_buying_shows_a_row(
+    test_no_way_of_measuring_shows_a_row(
         SYNTHESIZERS[0], labels, neighbour, constant_releases
     )
     largest = [exact for name, _, exact, _ in constant_releases if "range" in name]
@@ -187,16 +187,16 @@ def test_no_release_of_many_rows_shows_one(labels, neighbour, constant_releases)
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 def test_objects_do_not_show_their_type(target, value, constant_releases):
     """Nothing but missing values, and one object among them, are neighbours."""
-    shown, bought = [], []
+    shown, measured = [], []
     for last in (None, value):
         objects = pd.Series([None] * 199 + [last], dtype=object)
         frame = pd.DataFrame({"u": np.arange(200.0), "b": objects})
         synth = IndependentSynthesizer(epsilon=1e3, target=target, random_state=0)
         text, arrays = public_state(synth.fit(frame))
         shown.append((text, {name: value.tolist() for name, value in arrays.items()}))
-        bought.append([entry.name for entry in synth.privacy_report().entries])
+        measured.append([entry.name for entry in synth.privacy_report().entries])
     assert shown[0] == shown[1]
-    assert bought[0] == bought[1]
+    assert measured[0] == measured[1]
 
 
 @pytest.mark.parametrize("declared", [False, True])
@@ -276,10 +276,10 @@ def test_one_row_moves_no_release_by_more_than_its_sensitivity(constant_releases
 
 def test_what_is_declared_is_not_charged():
     frame = mixed_table()
-    bought = IndependentSynthesizer(target="label", epsilon=math.inf).fit(frame)
-    schema = bought.schema_
+    measured = IndependentSynthesizer(target="label", epsilon=math.inf).fit(frame)
+    schema = measured.schema_
     assert set(schema.columns) == set(frame.columns)
-    names = {entry.name for entry in bought.privacy_report().entries}
+    names = {entry.name for entry in measured.privacy_report().entries}
     marginals = {"coarse marginals", "marginals"}
     assert names == {
         "class labels and counts",
@@ -295,7 +295,7 @@ def test_what_is_declared_is_not_charged():
     again = IndependentSynthesizer(schema=declared, epsilon=math.inf).fit(frame)
     names = {entry.name for entry in again.privacy_report().entries}
     assert names == {"remainders", "frequent values", *marginals}
-    assert again._model.metadata.domains == bought._model.metadata.domains
+    assert again._model.metadata.domains == measured._model.metadata.domains
     assert again.schema_.columns == schema.columns
 
 

@@ -408,7 +408,7 @@ def released_size(size, std):
 
 def test_sizes_are_averaged_by_precision():
     """Against least squares; a declared one stays until the others surely differ."""
-    bought = Classes(("u", "v", "w"), np.array([100.0, 50.0, 70.0]), noise_std=10.0)
+    measured = Classes(("u", "v", "w"), np.array([100.0, 50.0, 70.0]), noise_std=10.0)
     rounds = [
         [released_size(130.0, 20.0), released_size(90.0, 5.0)],
         [released_size(0.0, math.inf)],
@@ -416,7 +416,7 @@ def test_sizes_are_averaged_by_precision():
     ]
     weights = np.array([1 / 100, 1 / 400, 1 / 25])
     mean = np.average([100.0, 130.0, 90.0], weights=weights)
-    assert _marginals.known_sizes(bought, rounds) == pytest.approx([mean, 50.0, 1.0])
+    assert _marginals.known_sizes(measured, rounds) == pytest.approx([mean, 50.0, 1.0])
     declared = Classes(("u", "v"), np.array([100.0, 100.0]))
     near, far = [released_size(129.9, 10.0)], [released_size(400.0, 10.0)]
     assert _marginals.known_sizes(declared, [near, far]) == pytest.approx([100, 397])

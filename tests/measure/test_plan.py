@@ -1,4 +1,4 @@
-"""What `plan` shows is what a fit of such a table does, declared or bought."""
+"""What `plan` shows is what a fit of such a table does, declared or measured."""
 
 from __future__ import annotations
 
@@ -47,8 +47,11 @@ def counts_of(table: pd.DataFrame) -> dict:
 # The schemas leave out a category, numbers, all but two columns, or all.
 SCHEMAS = {
     "all": {"a": UNIT, "b": UNIT, "s": Categorical(["odd", "even"])},
-    "one bought": {"a": UNIT, "b": UNIT, "t": Categorical(["x", "y"])},
-    "numbers bought": {"s": Categorical(["odd", "even"]), "t": Categorical(["x", "y"])},
+    "one measured": {"a": UNIT, "b": UNIT, "t": Categorical(["x", "y"])},
+    "numbers measured": {
+        "s": Categorical(["odd", "even"]),
+        "t": Categorical(["x", "y"]),
+    },
     "two given": {"a": UNIT, "id": Identifier()},
     "nothing": {},
 }
@@ -59,7 +62,7 @@ SCHEMAS = {
 def test_the_plan_subtracts_what_is_bought(columns, label):
     """The noise of a fit follows from what it spent; the plan knew it before.
 
-    But for levels that are bought: they may be many, and the plan is for that. Both
+    But for levels that are measured: they may be many, and the plan is for that. Both
     columns turn out to have two, which need half the squared sensitivity.
     """
     table = make_table(label).drop(columns=["id"] * ("id" not in columns))
@@ -72,7 +75,7 @@ def test_the_plan_subtracts_what_is_bought(columns, label):
     ratio = (np.array(sorted(plan["noise_std"])) / fitted) ** 2
     n_unknown = sum(name not in columns for name in ("s", "t"))
     spread = np.array([entry.sensitivity / GRID for entry in paid]) ** 2
-    # Counts are bought with noise, a plan rounds them to two digits, and bins of a
+    # Counts are measured with noise, a plan rounds them to two digits, and bins of a
     # column with few values fall together.
     assert (ratio >= 0.999 + n_unknown / 2.2 / spread.max()).all()
     # A plan has remainders of numbers of which nobody said how they are written.
@@ -82,7 +85,7 @@ def test_the_plan_subtracts_what_is_bought(columns, label):
 
 
 def test_what_is_left_out_costs():
-    """The same columns, declared and bought."""
+    """The same columns, declared and measured."""
     table = make_table().drop(columns="id")
     declared = TableSchema(
         {
@@ -272,7 +275,7 @@ def test_a_lost_order_of_the_target_warns(levels, beside):
 
 @pytest.mark.parametrize("nullable", [False, True])
 def test_a_refit_with_the_schema_of_a_fit_pays_for_what_no_schema_says(nullable):
-    """Also where the number of rows was declared, and the counts were bought."""
+    """Also where the number of rows was declared, and the counts were measured."""
     table = make_table("integer").drop(columns="id")
     labels = Categorical([0, 1], nullable=nullable)
     for declared in (

@@ -209,7 +209,7 @@ def test_tables_share_the_budget_of_a_class(order):
 @pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, math.inf])
 def test_the_plan_is_what_the_fit_does(epsilon):
-    """Everything is declared: tables, noise and who buys them are known in advance."""
+    """Everything is declared: tables, noise and classes are known in advance."""
     synth = MarginalSynthesizer(epsilon, schema=SCHEMA)
     plan = synth.plan().set_index("class")
     every = releases(synth, planted(N_ROWS))
