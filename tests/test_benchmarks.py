@@ -676,8 +676,8 @@ def test_runs_of_other_parts_stay_and_those_measured_again_do_not(
     seconds = [n**slope for slope in (2, 3) for n in (10, 40, 160)]
     assert runs["wall_s"].tolist() == seconds
     text = (tmp_path / "s.md").read_text()
-    assert "| a, fit, pairs, mixed, columns 4 | rows | 3.00 |" in text
-    assert "| b, fit, pairs, mixed, columns 4 | rows | 2.00 |" in text
+    assert "| a, fit, marginals, mixed, columns 4 | rows | 3.00 |" in text
+    assert "| b, fit, marginals, mixed, columns 4 | rows | 2.00 |" in text
 
 
 # --- Labels that many columns show ------------------------------------------------
