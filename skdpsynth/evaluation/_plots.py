@@ -204,7 +204,7 @@ _LINES = ["-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1))]
 _MARKS = ["o", "s", "^", "D", "v", "P", "X", "*"]
 _SMALL = 8
 _MOST_BANDS = 4  # lines from which bands would hide each other
-_MOST_LINES = 7  # that a reader can follow; there are six kinds of lines
+_MOST_LINES = 7  # more greys and dashes are hard to distinguish
 
 
 class Plots(Found):
@@ -237,9 +237,9 @@ class Plots(Found):
         Axes
             A line for each synthesizer, with a band, or with four lines or more with
             bars, of one standard deviation of the repeats on either side; of more than
-            seven the seven best, and thin grey lines for the others. A dashed line for
-            real rows, and a dotted one for the independent baseline, the first
-            `IndependentSynthesizer`, if any.
+            seven the seven best in the mean over all epsilons, and thin grey lines for
+            the others. A dashed line for real rows, and a dotted one for the
+            independent baseline, the first `IndependentSynthesizer`, if any.
 
         Raises
         ------
@@ -260,26 +260,16 @@ class Plots(Found):
         of_class = self.runs["class"] == _BASELINE_CLASS
         baseline = next(iter(self.runs.loc[of_class, "synthesizer"]), "")
         lines = [name for name in curves if name != baseline]
+        means = {n: [mean for mean, _ in curves[n].values()] for n in lines}
+        sign = -1 if metric == "rmse" else 1
         # A line that lacks epsilons is behind those that have all.
-        best = sorted(
-            lines,
-            key=lambda n: (
-                len(curves[n]) * (-1 if metric == "rmse" else 1),
-                np.mean([mean for mean, _ in curves[n].values()]),
-            ),
-        )
-        best = best[:_MOST_LINES] if metric == "rmse" else best[-_MOST_LINES:]
+        best = sorted(lines, key=lambda n: (len(means[n]), sign * np.mean(means[n])))
+        best = best[-_MOST_LINES:]
         others = [name for name in lines if name not in best]
         for number, name in enumerate(others):
+            along = [positions[e] for e in curves[name]]
             label = "" if number else f"others: {len(others)}"
-            grey: dict[str, Any] = {
-                "color": "0.8",
-                "linewidth": 1,
-                "marker": ".",
-                "label": label,
-            }
-            means = [mean for mean, _ in curves[name].values()]
-            ax.plot([positions[e] for e in curves[name]], means, **grey)
+            ax.plot(along, means[name], ".-", color="0.8", lw=1, label=label)
         lines = [name for name in lines if name in best]
         # Where all share one place, side by side.
         one_place = len(positions) - (math.inf in positions) <= 1

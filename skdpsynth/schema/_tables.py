@@ -387,8 +387,8 @@ def _in_units(
     beyond = present.groupby(present, observed=True).cumcount() >= most
     for words, rows in (
         ("infinite: fit refuses", infinite),
-        ("no unit: the row is not used", int(missing.sum())),
-        (f"more than {most} rows of one unit: {most} are used", int(beyond.sum())),
+        ("not used: no unit", int(missing.sum())),
+        (f"not used: beyond max_rows_per_unit = {most}", int(beyond.sum())),
     ):
         if rows:
             yield words, rows

@@ -242,6 +242,16 @@ def test_of_more_than_seven_lines_the_best_are_named(stubs, tables, metric):
     assert sorted(each.get_ydata()[0] for each in grey) == sorted(left_out)
 
 
+def test_a_line_of_fewer_epsilons_is_behind_the_others(compare, stubs):
+    """A copy of the rows has one place, and the best score."""
+    candidates = {f"s{i}": stubs["Blind"]() for i in range(7)}
+    candidates["copy"] = stubs["Copy"]()
+    options = {"n_repeats": 1, "classifiers": ["GaussianNB"]}
+    result = compare(candidates, epsilons=(1.0, 2.0), **options)
+    ax = result.plot_tradeoff()
+    assert set(labels(ax)) == {*candidates, "others: 1", "real rows"} - {"copy"}
+
+
 def test_panels_hold_the_shares_of_the_rows(result, tables):
     """The panel of real rows, and of the one that copies the first 120 private rows."""
     axes = result.plot_pairs(epsilon=10.0)

@@ -586,7 +586,7 @@ def test_the_curator_sees_how_many_rows_take_no_part():
     assert found.filter(like="first row of its who").tolist() == [2]
     found = schema_of(columns=FULL).check(table)
     found = found[found["column"] == "who"].set_index("finding")["rows"]
-    assert found.filter(like="more than 3 rows").tolist() == [12]
+    assert found.filter(like="max_rows_per_unit = 3").tolist() == [12]
     assert found.filter(like="no unit").tolist() == [2]
     odd = table.assign(who=pd.Series([1, "p"] * 12, dtype=object))
     words = schema_of(columns=FULL).check(odd).set_index("column").loc["who", "finding"]
