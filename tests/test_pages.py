@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from skdpsynth.__main__ import main
+from skdpsynth.privacy.testing import insecure_randomness
 
 ROOT = Path(__file__).parents[1]
 _BLOCKS = re.compile(r"^```(sh|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -50,7 +51,8 @@ def _folder(tmp_path, monkeypatch):
 
 
 def test_from_a_messy_file_to_a_release(capsys):
-    commands = run_page("first_hour.md")
+    with insecure_randomness(0):  # one column in 2,000 has other decimals by noise
+        commands = run_page("first_hour.md")
     said = capsys.readouterr().out
     assert {words[0] for words in commands[1:]} == {
         *("schema", "check", "plan", "fit", "report", "card", "budget", "sample"),

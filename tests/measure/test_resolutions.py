@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sklearn.base import clone
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
@@ -114,6 +115,15 @@ def test_noise_is_not_taken_for_a_resolution(global_random_seed):
     noise = rng.normal(0, 90.0, (20_000, 6))
     noise[:, 5] += 4000
     assert all(_coarsest(counts, 90.0) is None for counts in noise)
+
+
+def test_noise_is_not_taken_for_more_decimals(global_random_seed):
+    """Of 4,000 numbers of two decimals: noise of 3.5 deviations would be needed."""
+    rng, n = np.random.default_rng(global_random_seed), 20_000
+    noise = rng.normal(0, 90.0, (n, 6))
+    noise[:, 2] += 4000
+    wrong = sum(_coarsest(counts, 90.0) != 2 for counts in noise)
+    assert wrong <= stats.binom.isf(1e-6, n, stats.norm.sf(3.5))
 
 
 @pytest.mark.parametrize(
