@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from skdpsynth.audit import audit_ledger
 from skdpsynth.privacy import _mechanisms
-from skdpsynth.synthesizers._base import InitialFactors, InitialMixture
+from skdpsynth.synthesizers._initial import InitialFactors, InitialMixture
 from skdpsynth.table import CategoryDomain, NumericDomain
 
 

@@ -61,10 +61,11 @@ def proven_sensitivities(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict]:
 @pytest.fixture
 def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make fits to pair tables short, for what holds however good they are."""
-    from skdpsynth.models import _mixture, _mixture_trainer
+    from skdpsynth.generators import _fit
+    from skdpsynth.models import _mixture_trainer
 
-    monkeypatch.setattr(_mixture, "_STEPS", (20, 20))
-    monkeypatch.setattr(_mixture, "_COMPONENTS", (60, 60))
+    monkeypatch.setattr(_fit, "_STEPS", (20, 20))
+    monkeypatch.setattr(_fit, "_COMPONENTS", (60, 60))
     monkeypatch.setattr(_mixture_trainer, "_HELD_LAST", 5)
 
 

@@ -94,6 +94,7 @@ PUBLIC_SAMPLING: tuple[str, ...] = (
     "base.py",
     "sampling/_sampler.py",
     "generators/_factors.py",
+    "generators/_fit.py",
     "synthesizers/_independent.py",
 )
 NOISE_METHODS = {"laplace", "normal", "standard_normal"}
@@ -310,8 +311,8 @@ def test_a_fit_does_not_import_the_compiler_of_torch():
     """It takes seconds; the first optimizer of a process imports it."""
     code = (
         "import sys, numpy as np, pandas as pd, skdpsynth\n"
-        "from skdpsynth.models import _mixture\n"
-        "_mixture._STEPS = (20, 20)\n"
+        "from skdpsynth.generators import _fit\n"
+        "_fit._STEPS = (20, 20)\n"
         "draws = np.random.default_rng(0).normal(size=(1000, 4))\n"
         "table = pd.DataFrame(draws, columns=list('abcd')).assign(y=draws[:, 0] > 0)\n"
         "for name in ('MarginalSynthesizer', 'GPATESynthesizer'):\n"

@@ -1,4 +1,6 @@
-"""Commands import what they need: torch takes longer than all else together."""
+"""Commands import what they need: torch takes longer than all else together.
+
+Only the adversarial loops of the papers need it."""
 
 from __future__ import annotations
 
@@ -42,7 +44,10 @@ def folder(tmp_path_factory):
         ("sample m.skdp -n 9 -o -", {"torch", "opacus", "xgboost", "matplotlib"}),
         ("card m.skdp", {"torch", "opacus", "xgboost", "matplotlib"}),
         ("plan t.csv --schema s.json --epsilon 1", {"torch", "opacus", "matplotlib"}),
-        ("fit t.csv --schema s.json --epsilon 1 -o n", {"opacus", "matplotlib"}),
+        (
+            "fit t.csv --schema s.json --epsilon 1 -o n",
+            {"torch", "opacus", "matplotlib"},
+        ),
     ],
 )
 def test_a_command_imports_what_it_needs(command, heavy, folder):

@@ -32,7 +32,8 @@ from skdpsynth.audit._planted import PLANTED
 from skdpsynth.audit._worlds import compare, enter
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.models import _mixture, _mixture_trainer
+from skdpsynth.generators import _fit
+from skdpsynth.models import _mixture_trainer
 from skdpsynth.privacy import _calibration, _parts
 from skdpsynth.synthesizers import (
     DPCGANSynthesizer,
@@ -556,7 +557,7 @@ def _small() -> Iterator[None]:
         for where, name, value in (
             (_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
             (_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
-            (_mixture, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
+            (_fit, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
             (_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
             (_calibration, "steps_mu", _kept_mu),
             (_dpcgan, "steps_mu", _kept_mu),

@@ -1,15 +1,27 @@
-"""Generators: what a saved file holds, and rows are drawn from. Without torch.
+"""Generators: what a saved file holds, and rows are drawn from.
 
 Mixtures of independent columns (`Mixture`, `MixtureGenerator`), changed where a column
 nearly determines another (`Followers`) and to measured parities (`Tilts`); and normal
-scores of a few factors (`FactorGenerator`). `models` fits and trains them. A generator
-draws ranks, which the measured marginals turn into values.
+scores of a few factors (`FactorGenerator`). A generator draws ranks, which the measured
+marginals turn into values. `Fit` fits mixtures to measured tables; `models` trains all
+of them further. Nothing here needs torch.
 """
 
 from skdpsynth.generators._factors import (
     BOUNDS,
     FactorGenerator,
     factors_above_noise,
+)
+from skdpsynth.generators._fit import (
+    NUMPY,
+    Arrays,
+    Components,
+    Fit,
+    Heads,
+    ReleasedClass,
+    Together,
+    TripleLoss,
+    slopes_of_loss,
 )
 from skdpsynth.generators._generator import Generator
 from skdpsynth.generators._mixture import Mixture, MixtureGenerator
@@ -18,11 +30,20 @@ from skdpsynth.generators._tilts import Tilts
 
 __all__ = [
     "BOUNDS",
+    "NUMPY",
+    "Arrays",
+    "Components",
     "FactorGenerator",
+    "Fit",
     "Followers",
     "Generator",
+    "Heads",
     "Mixture",
     "MixtureGenerator",
+    "ReleasedClass",
     "Tilts",
+    "Together",
+    "TripleLoss",
     "factors_above_noise",
+    "slopes_of_loss",
 ]

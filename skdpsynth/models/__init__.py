@@ -1,8 +1,7 @@
-"""How generators are fitted to measurements and trained. Torch, and no private row.
+"""How generators are trained by an adversary. Torch, and no private row.
 
-The mixture (`Fit`, `MixtureTrainer`), factors (`FactorTrainer`) and the network of the
-papers (`NetworkTrainer`). A `Trainer` moves a generator while it is trained by an
-adversary.
+The mixture (`MixtureTrainer`), factors (`FactorTrainer`) and the network of the papers
+(`NetworkTrainer`). A `Trainer` moves a generator while it is trained.
 """
 
 from skdpsynth.models._factors import FactorTrainer
@@ -12,16 +11,8 @@ from skdpsynth.models._generator import (
     Features,
     Products,
     Trainer,
-    one_thread,
+    on_device,
     resolve_device,
-)
-from skdpsynth.models._mixture import (
-    Components,
-    Fit,
-    Heads,
-    ReleasedClass,
-    Together,
-    TripleLoss,
 )
 from skdpsynth.models._mixture_trainer import BinScores, MixtureTrainer
 from skdpsynth.models._network import NetworkTrainer
@@ -30,18 +21,12 @@ __all__ = [
     "Adam",
     "AdamSteps",
     "BinScores",
-    "Components",
     "FactorTrainer",
     "Features",
-    "Fit",
-    "Heads",
     "MixtureTrainer",
     "NetworkTrainer",
     "Products",
-    "ReleasedClass",
-    "Together",
     "Trainer",
-    "TripleLoss",
-    "one_thread",
+    "on_device",
     "resolve_device",
 ]

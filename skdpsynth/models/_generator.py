@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
+from skdpsynth.generators import Arrays
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -46,27 +47,10 @@ def resolve_device(device: str | torch.device) -> torch.device:
     return resolved
 
 
-_LOCK, _BEFORE = Lock(), list[int]()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch compute with one thread meanwhile: for many small products.
-
-    Threads that wait for each other at every product gain up to a third where cores
-    are idle (two threads, 6 to 60 columns), and take four times as long where they are
-    not, as in a container whose share of the cores is less than their number.
-    """
-    with _LOCK:
-        _BEFORE.append(torch.get_num_threads())
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        with _LOCK:  # of several fits at the same time the last one gives them back
-            before = _BEFORE.pop()
-            if not _BEFORE:
-                torch.set_num_threads(before)
+def on_device(device: torch.device) -> Arrays:
+    """Give the tensors of a device, as the forms of a mixture use them."""
+    take = partial(torch.tensor, dtype=torch.float32, device=device)
+    return Arrays(torch, take, lambda values: values.cpu().numpy())
 
 
 class AdamSteps:

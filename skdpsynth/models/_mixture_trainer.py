@@ -9,15 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skdpsynth.generators import Components, slopes_of_loss
 from skdpsynth.models._generator import Adam, Products, Trainer
-from skdpsynth.models._mixture import Components, slopes_of_loss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skdpsynth.generators import Mixture
+    from skdpsynth.generators import Heads, Mixture, ReleasedClass
     from skdpsynth.models._generator import Features, Score
-    from skdpsynth.models._mixture import Heads, ReleasedClass
 
     Floats = NDArray[np.float64]
 
@@ -83,7 +82,8 @@ class MixtureTrainer(Trainer):
     What was measured of the class, `released`, stays in the loss. Features are products
     with `n_factors` directions. All of it is public. Generated rows are bins; gradients
     pass through them as if they were their expectation given the code (straight
-    through), and to the weights of the codes by the score function.
+    through), and to the weights of the codes by the score function. `heads` and
+    `released` hold tensors of the device.
     """
 
     only_pairs = True
@@ -107,11 +107,12 @@ class MixtureTrainer(Trainer):
         self._last = ends - 1
         self._columns = torch.arange(len(ends), device=self._device)
         self._heads, self._ranks, self._released = heads, ranks, released
+        take = heads.arrays.take
         self.parameters = {
-            "log_weights": components.log_weights.float(),
-            "parameters": components.parameters.float(),
+            "log_weights": take(components.log_weights),
+            "parameters": take(components.parameters),
         }
-        self._home, self._n_classes = components.home.float(), components.n_classes
+        self._home, self._n_classes = take(components.home), components.n_classes
         self._made: tuple[Tensor, Tensor, Tensor] | None = None
         self._adam = Adam()
         self.n_columns = self._table.shape[1]
@@ -191,8 +192,9 @@ class MixtureTrainer(Trainer):
         """Give the mixture as it is, fitted to the released tables again."""
         for step in range(_HELD_LAST):
             self._hold(1.0 - step / _HELD_LAST)
-        log_weights, parameters = self.parameters.values()
-        own = Components(log_weights, parameters, self._home, self._n_classes)
+        give, home = self._heads.arrays.give, self._home
+        log_weights, parameters = map(give, self.parameters.values())
+        own = Components(log_weights, parameters, give(home), self._n_classes)
         return own.mixture(self._heads, self._ranks)
 
     def _hold(self, share: float = 1.0) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from skdpsynth.models import Features, Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
-    from skdpsynth.synthesizers._base import InitialModel
+    from skdpsynth.synthesizers._initial import InitialModel
     from skdpsynth.table import Metadata, TableRows
 
 

@@ -19,6 +19,7 @@ from skdpsynth.measure import (
     measured_form,
 )
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
+from skdpsynth.synthesizers._initial import fitted
 from skdpsynth.utils.sklearn_compat import Device, InstanceOf, Interval, public_seed
 
 if TYPE_CHECKING:
@@ -61,8 +62,9 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         `measurements_` of another table, such as that of another hospital: the same
         tables are measured in the same bins, so that `combine_measurements` can add
         them up. `schema` is then ``design.schema``, and `order` that of the other fit.
-    device : str or torch.device, default="auto"
-        Where the generator is fitted; "auto" takes a GPU if there is one.
+    device : str or torch.device, default="cpu"
+        Where the generator is fitted: "cpu", or a device of torch, such as "cuda",
+        which pays in tables of hundreds of columns; "auto" takes a GPU if there is one.
     random_state : int, RandomState instance or None, default=None
         Seeds the generator's first parameters and `sample`, never the noise.
     verbose : int, default=0
@@ -174,7 +176,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         budget: PrivacyBudget | None = None,
         order: int = 3,
         design: Measurements | None = None,
-        device: str | torch.device = "auto",
+        device: str | torch.device = "cpu",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -194,7 +196,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         cls,
         measurements: Measurements,
         *,
-        device: str | torch.device = "auto",
+        device: str | torch.device = "cpu",
         random_state: int | np.random.RandomState | None = None,
     ) -> Self:
         """Fit a generator to measurements: no table is needed, and nothing is spent.
@@ -204,7 +206,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         measurements : Measurements
             `measurements_` of a fit, what `Measurements.load` read of it, or what
             `combine_measurements` made of several.
-        device : str or torch.device, default="auto"
+        device : str or torch.device, default="cpu"
             As in the constructor.
         random_state : int, RandomState instance or None, default=None
             As in the constructor. From the measurements of a fit with the same int the
@@ -264,11 +266,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         self, measured: Measured, plans: list[Allocation], seed: int
     ) -> TableModel:
         """Fit the generator, set it, and give the marginals."""
-        # Torch takes seconds to import: plans and samples do without it.
-        from skdpsynth.models import resolve_device
-        from skdpsynth.synthesizers._base import fitted
-
-        model = fitted(measured, plans, seed=seed, device=resolve_device(self.device))
+        model = fitted(measured, plans, seed=seed, device=self._device())
         model.close([False] * len(plans), [plan.n_rows for plan in plans])
         self.generator_ = model.generator
         return model.model
@@ -312,6 +310,14 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             for label, n_rows in zip(labels, rows, strict=True)
         ]
 
+    def _device(self) -> torch.device | None:
+        """Give the device to fit on, None for the CPU; torch takes long to import."""
+        if self.device == "cpu":
+            return None
+        from skdpsynth.models import resolve_device
+
+        return resolve_device(self.device)
+
     @property
     def _designed(self) -> Measured | None:
         """The measurements whose tables are measured again."""
@@ -322,10 +328,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         return None if self._designed is None else self._designed.model.metadata
 
     def _check_parameters(self) -> None:
-        if self.device != "auto":
-            from skdpsynth.models import resolve_device
-
-            resolve_device(self.device)
+        self._device()
         if self.design is not None and self.schema != self.design.schema:
             raise InvalidSchemaError(
                 "With a design the schema is that of the other table. Expected"

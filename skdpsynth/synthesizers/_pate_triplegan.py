@@ -64,7 +64,8 @@ if TYPE_CHECKING:
     from skdpsynth.models import Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
-    from skdpsynth.synthesizers._base import InitialModel, WholeTable
+    from skdpsynth.synthesizers._base import WholeTable
+    from skdpsynth.synthesizers._initial import InitialModel
     from skdpsynth.table import Metadata, PrivateRows, TableRows
 
 

@@ -17,7 +17,7 @@ import tempfile
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -346,7 +346,7 @@ def reachable(root: object) -> Iterator[Any]:
     seen: dict[int, Any] = {}  # keeps what it has seen alive, so that no id comes twice
     while stack:
         item = stack.pop()
-        if id(item) in seen or isinstance(item, type):
+        if id(item) in seen or isinstance(item, type | ModuleType):
             continue
         seen[id(item)] = item
         yield item

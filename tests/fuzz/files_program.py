@@ -86,9 +86,10 @@ COLUMNS = {
 
 def valid_saved(folder: Path) -> list[tuple[Any, bytes]]:
     """Fit some synthesizers whose files have all forms of facts and arrays."""
-    from skdpsynth.models import _mixture, _mixture_trainer
+    from skdpsynth.generators import _fit
+    from skdpsynth.models import _mixture_trainer
 
-    _mixture._STEPS, _mixture._COMPONENTS = (20, 20), (20, 20)
+    _fit._STEPS, _fit._COMPONENTS = (20, 20), (20, 20)
     _mixture_trainer._HELD_LAST = 5
     rng = np.random.default_rng(0)
     table = pd.DataFrame(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -11,12 +12,13 @@ import torch
 from scipy.linalg import svd
 from scipy.stats import chi2
 
-from skdpsynth.generators import Mixture
-from skdpsynth.models import BinScores, Components, Heads, MixtureTrainer, ReleasedClass
+from skdpsynth.generators import Components, Heads, Mixture, ReleasedClass
+from skdpsynth.models import BinScores, MixtureTrainer, on_device
 
 STARTS = np.array([0, 3, 5, 9])
 N_COLUMNS, D, N_COMPONENTS, N_ROWS = 3, 9, 6, 5000.0
 CPU = torch.device("cpu")
+TENSORS = on_device(CPU)
 
 
 def make_mixture(seed=0, n_components=N_COMPONENTS):
@@ -44,18 +46,17 @@ def make_released(mixture):
     joint, shares = joint_of(mixture)
     measured = np.triu(joint > 0)
     counts = np.where(measured, N_ROWS * joint, 0.0).astype(np.float32)
-    return ReleasedClass(N_ROWS, shares, 5.0, counts, measured, 5.0, None, CPU)
+    return ReleasedClass(N_ROWS, shares, 5.0, counts, measured, 5.0, None, TENSORS)
 
 
 def components_of(mixture):
     """Give the parameters of a mixture, in which every bin has its own logit."""
-    heads = Heads(STARTS, np.full(D, np.nan), CPU)
-    logs = torch.from_numpy(mixture.probabilities).double().log()
-    home = torch.from_numpy(joint_of(mixture)[1]).log().expand(logs.shape)
-    unit = heads(torch.eye(D).double(), torch.zeros(D, D).double())
+    heads = Heads(STARTS, np.full(D, np.nan), TENSORS)
+    logs = np.log(mixture.probabilities.astype(float))
+    home = np.broadcast_to(np.log(joint_of(mixture)[1]), logs.shape)
+    unit = heads(torch.eye(D), torch.zeros(D, D))
     unit = float((unit[0, 0] / unit[0, 1]).log())  # of a logit
-    weights = torch.from_numpy(mixture.weights).log()
-    return heads, Components(weights, (logs - home) / unit, home, 1)
+    return heads, Components(np.log(mixture.weights), (logs - home) / unit, home, 1)
 
 
 def make_trainer(*, seed=0, dtype=torch.float64, n_steps=20, made_of=None, **changes):
@@ -173,11 +174,13 @@ def test_gradient_is_that_of_the_exact_expected_score(global_random_seed):
     """
     trainer = make_trainer(seed=global_random_seed)
     slopes = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+    exactly = TENSORS._replace(take=partial(torch.tensor, dtype=torch.float64))
+    heads = Heads(STARTS, np.full(D, np.nan), exactly)
 
     def expected(flat):
         log_weights = flat[:N_COMPONENTS]
         own = flat[N_COMPONENTS:].reshape(N_COMPONENTS, -1)
-        means = trainer._heads(own, trainer._home.double()) @ trainer._table
+        means = heads(own, trainer._home.double()) @ trainer._table
         return float(log_weights.softmax(0) @ (means @ slopes))
 
     start, step = trainer._flat().double(), 1e-5
@@ -291,8 +294,8 @@ def test_global_generators_are_neither_read_nor_set():
 
 def test_what_was_given_is_left_as_it_was():
     heads, components = components_of(make_mixture())
-    before = [part.clone() for part in components[:3]]
+    before = [part.copy() for part in components[:3]]
     trainer = make_trainer(made_of=(heads, components))
     trainer.ascend(torch.ones(len(trainer._flat())))
     trainer.present()
-    assert all(map(torch.equal, components[:3], before))
+    assert all(map(np.array_equal, components[:3], before))

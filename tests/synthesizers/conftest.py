@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from skdpsynth.models import _mixture, _mixture_trainer
+from skdpsynth.generators import _fit
+from skdpsynth.models import _mixture_trainer
 
 
 @pytest.fixture
 def hardly_any_fit(monkeypatch):
     """Stop fits to tables at once: post-processing, for what holds whatever it is."""
-    monkeypatch.setattr(_mixture, "_STEPS", (4, 4))
-    monkeypatch.setattr(_mixture, "_COMPONENTS", (20, 20))
+    monkeypatch.setattr(_fit, "_STEPS", (4, 4))
+    monkeypatch.setattr(_fit, "_COMPONENTS", (20, 20))
     monkeypatch.setattr(_mixture_trainer, "_HELD_LAST", 2)

@@ -17,7 +17,7 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
 )
 from skdpsynth.schema import Continuous, TableSchema
-from skdpsynth.synthesizers._base import InitialNetwork
+from skdpsynth.synthesizers._initial import InitialNetwork
 
 NETWORK = {"init": "random", "generator_hidden_dims": (32,), "latent_dim": 4}
 STEPS = {

@@ -27,7 +27,8 @@ from skdpsynth.privacy import _aggregators
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, TableSchema
 from skdpsynth.synthesizers import _pate_triplegan as players
-from skdpsynth.synthesizers._base import WholeTable, as_a_mixture
+from skdpsynth.synthesizers._base import WholeTable
+from skdpsynth.synthesizers._initial import as_a_mixture
 from skdpsynth.table import Classes
 from skdpsynth.training import TeacherEnsemble, _unlabelled
 

@@ -1,25 +1,59 @@
-"""A mixture fitted to measured tables: post-processing, no private row comes here."""
+"""A mixture fitted to measured tables: post-processing, no private row comes here.
+
+It is written for arrays of NumPy and of PyTorch, by what both have in common.
+"""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
+from threadpoolctl import threadpool_limits
 
-from skdpsynth.generators import Mixture
+from skdpsynth.generators._mixture import Mixture
 from skdpsynth.measure import strongest_tree
-from skdpsynth.models._generator import AdamSteps, one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+
+Array = Any  # of NumPy, or a tensor
+
+
+class Arrays(NamedTuple):
+    """Where a mixture is fitted: a library of arrays, and the way there and back."""
+
+    library: Any  # numpy or torch
+    take: Callable[[NDArray[Any]], Array]  # an array of NumPy, in single precision
+    give: Callable[[Array], NDArray[Any]]
+
+
+NUMPY = Arrays(np, lambda values: np.asarray(values, dtype=np.float32), np.asarray)
+
+_LOCK, _LIMITS = Lock(), list[threadpool_limits]()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let NumPy compute with one thread meanwhile: for many small products.
+
+    Threads that wait for each other at every product gain up to a third where cores
+    are idle (two threads, 6 to 60 columns), and take four times as long where they are
+    not, as in a container whose share of the cores is less than their number.
+    """
+    with _LOCK:
+        _LIMITS.append(threadpool_limits(1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _LOCK:  # of several fits at the same time the last one has the first limit
+            _LIMITS.pop().restore_original_limits()
 
 
 def draw_from_tree(
@@ -29,7 +63,7 @@ def draw_from_tree(
     std: float,
     starts: Ints,
     n_rows: int,
-    generator: torch.Generator,
+    rng: np.random.Generator,
 ) -> Ints:
     """Draw bins (n_rows, n_columns) from a tree of measured pairs (Chow, Liu 1968).
 
@@ -43,8 +77,7 @@ def draw_from_tree(
         if parent is not None:
             given = tables[parent, j][drawn[:, parent]]
         # One place in each n-th of the line, so that few rows hold a column well.
-        steps = torch.randperm(n_rows, generator=generator)
-        places = (steps + torch.rand(n_rows, generator=generator)).numpy()
+        places = rng.permutation(n_rows) + rng.random(n_rows)
         ends = given.cumsum(axis=1)
         below = ends < places[:, None] / max(n_rows, 1) * ends[:, -1:]
         drawn[:, j] = np.minimum(below.sum(axis=1), given.shape[1] - 1)
@@ -71,28 +104,31 @@ class TripleLoss:
         noise_std: float,
         *,
         n_rows: float,
-        device: torch.device,
+        arrays: Arrays,
     ) -> None:
         self._n_groups = n_groups = counts.shape[-1]
         n_columns = len(starts) - 1
         column = np.repeat(np.arange(n_columns), np.diff(starts))
-        member = torch.zeros((len(groups), n_columns * n_groups))
+        member = np.zeros((len(groups), n_columns * n_groups))
         member[np.arange(len(groups)), column * n_groups + groups] = 1.0
-        self._member = member.to(device)
+        self._member = arrays.take(member)
         whole = max(float(counts.sum(dtype=np.float64)) / len(triples), n_rows / 2)
         # By second column, first column, their groups, third column, and its group.
         shape = n_columns, n_columns, n_groups, n_groups, n_columns, n_groups
-        self._shares = torch.zeros(shape, device=device)
-        self._per_share = torch.zeros(shape, device=device)
-        first, second, third = torch.from_numpy(triples).to(device).T
+        shares, per_share = (np.zeros(shape, dtype=np.float32) for _ in range(2))
+        first, second, third = triples.T
         place = second, first, slice(None), slice(None), third
-        shares = torch.from_numpy(np.asarray(counts / whole, dtype=np.float32))
-        self._shares[place] = shares.to(device)
-        self._per_share[place] = whole / max(noise_std, _LEAST_NOISE)
+        shares[place] = counts / whole
+        per_share[place] = whole / max(noise_std, _LEAST_NOISE)
+        self._tables = [
+            tuple(
+                arrays.take(part[j, :j, :, :, j + 1 :].reshape(j * n_groups**2, -1))
+                for part in (per_share, shares)
+            )
+            for j in range(1, n_columns - 1)  # the second columns of triples
+        ]
 
-    def __call__(
-        self, weights: Tensor, probabilities: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def __call__(self, weights: Array, probabilities: Array) -> tuple[Array, ...]:
         """Give the squared distance of a mixture's shares, in noise variances.
 
         Beside it its slopes by the weights and the probabilities, in closed form.
@@ -100,18 +136,13 @@ class TripleLoss:
         by_group = self._member.T @ probabilities.T  # components last, as memory goes
         n, n_components = self._n_groups, len(weights)
         groups = by_group.reshape(-1, n, n_components)
-        by_groups, by_weights = torch.zeros_like(groups), torch.zeros_like(weights)
-        total = torch.zeros((), device=weights.device)
-        for j in range(1, len(groups) - 1):  # the second columns of triples
+        by_groups, by_weights = 0.0 * groups, 0.0 * weights
+        total = 0.0
+        for j, (per_share, shares) in enumerate(self._tables, 1):
             first, second, third = groups[:j], groups[j], by_group[(j + 1) * n :]
             pairs = (first[:, :, None] * second).reshape(-1, n_components)
-            found = pairs @ (third * weights).T
-            per_share, shares = (
-                whole[j, :j, :, :, j + 1 :].reshape(found.shape)
-                for whole in (self._per_share, self._shares)
-            )
-            off = per_share * (found - shares)
-            total += off.square().sum()
+            off = per_share * (pairs @ (third * weights).T - shares)
+            total = total + (off * off).sum()
             by_found = 2.0 * per_share * off
             by_third = by_found.T @ pairs
             by_weights += (by_third * third).sum(0)
@@ -166,9 +197,9 @@ class Heads:
         self,
         starts: Ints,
         scores: Floats,
-        device: torch.device,
+        arrays: Arrays = NUMPY,
     ) -> None:
-        tensor = partial(torch.as_tensor, dtype=torch.float32, device=device)
+        self.arrays, self._xp, take = arrays, arrays.library, arrays.take
         n_columns, n_bins = len(starts) - 1, int(starts[-1])
         column = np.repeat(np.arange(n_columns), np.diff(starts))
         smooth = np.isfinite(scores)
@@ -176,15 +207,15 @@ class Heads:
         self.means = slice(n_bins, n_bins + len(self.smooth_columns))
         self.widths = slice(self.means.stop, self.means.stop + len(self.smooth_columns))
         self.n_parameters = self.widths.stop
-        self._units = tensor(np.where(smooth, _BUMP, _LOGIT))
-        self._members = tensor(np.eye(n_columns)[column])
+        self._column, self._smooth, self._scores = column, smooth, scores
+        self._units = take(np.where(smooth, _BUMP, _LOGIT))
+        self._members = take(np.eye(n_columns)[column])
         # Coefficients of z^2, z and 1 give what normals add, in one product.
         own = (column == self.smooth_columns[:, None]) & smooth
         z = np.where(smooth, scores, 0.0)
-        self._powers = tensor(0.5 * np.concatenate([own * z**2, own * z, own]))
-        self._smooth, self._scores = tensor(smooth), tensor(z)
+        self._powers = take(0.5 * np.concatenate([own * z**2, own * z, own]))
 
-    def __call__(self, parameters: Tensor, home: Tensor) -> Tensor:
+    def __call__(self, parameters: Array, home: Array) -> Array:
         """Give the probabilities of the bins by column, (n_components, D).
 
         Of parameters (n_components, n_parameters) and the logarithms of the shares that
@@ -192,75 +223,76 @@ class Heads:
         """
         return self.shares(home + self.changes(parameters))
 
-    def changes(self, parameters: Tensor) -> Tensor:
+    def changes(self, parameters: Array) -> Array:
         """Give what parameters add to the logarithms of the shares."""
         means, precisions = self._normals(parameters)
         squares = [1.0 - precisions, 2.0 * means * precisions, -(means**2) * precisions]
-        normals = torch.cat(squares, 1) @ self._powers.to(parameters)
-        units = self._units.to(parameters)
-        return torch.addcmul(normals, units, parameters[:, : self.means.start])
+        normals = self._xp.concatenate(squares, 1) @ self._powers
+        return normals + self._units * parameters[:, : self.means.start]
 
-    def shares(self, logits: Tensor) -> Tensor:
+    def shares(self, logits: Array) -> Array:
         """Give the softmax of every column."""
-        odds = logits.clamp(-_FAR, _FAR).exp()
+        odds = self._xp.exp(self._xp.clip(logits, -_FAR, _FAR))
         return odds / self.by_column(odds)
 
-    def by_column(self, values: Tensor) -> Tensor:
+    def by_column(self, values: Array) -> Array:
         """Give every bin the sum of its column."""
-        members = self._members.to(values)
-        return values @ members @ members.T
+        return values @ self._members @ self._members.T
 
-    def slopes(self, parameters: Tensor, by_changes: Tensor) -> Tensor:
+    def slopes(self, parameters: Array, by_changes: Array) -> Array:
         """Turn slopes by the changes into slopes by the parameters, in closed form."""
         means, precisions = self._normals(parameters)
-        widths = parameters[:, self.widths]
-        sums = (by_changes @ self._powers.to(by_changes).T).tensor_split(3, dim=1)
-        by_squares, by_lines, by_ones = sums
+        widths, n = parameters[:, self.widths], means.shape[1]
+        sums = by_changes @ self._powers.T
+        by_squares, by_lines = sums[:, :n], sums[:, n : 2 * n]
+        by_ones = sums[:, 2 * n :]
         by_means = 2.0 * precisions * (by_lines - means * by_ones)
         by_precisions = means * (2.0 * by_lines - means * by_ones) - by_squares
         inside = (widths >= _WIDTHS[0]) & (widths <= _WIDTHS[1])
         by_widths = -2.0 * precisions * by_precisions * inside
-        by_logits = self._units.to(by_changes) * by_changes
-        return torch.cat([by_logits, by_means, by_widths], 1)
+        by_logits = self._units * by_changes
+        return self._xp.concatenate([by_logits, by_means, by_widths], 1)
 
-    def _normals(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
+    def _normals(self, parameters: Array) -> tuple[Array, Array]:
         """Give the means and the precisions of the intervals of numbers."""
-        widths = parameters[:, self.widths].clamp(*_WIDTHS)
-        return parameters[:, self.means], (-2.0 * widths).exp()
+        widths = self._xp.clip(parameters[:, self.widths], *_WIDTHS)
+        return parameters[:, self.means], self._xp.exp(-2.0 * widths)
 
-    def at(self, bins: Ints, home: Tensor) -> Tensor:
+    def at(self, bins: Ints, home: Floats) -> Floats:
         """Give parameters of components about some bins, (n_components, n_columns)."""
-        device = home.device
-        ones = torch.zeros_like(home)
-        ones.scatter_(1, torch.from_numpy(bins + self.starts[:-1]).to(device), 1.0)
-        shares = home.exp()
+        ones = np.zeros_like(home)
+        np.put_along_axis(ones, bins + self.starts[:-1], 1.0, axis=1)
+        shares, smooth = np.exp(home), self._smooth
         mixed = (1.0 - _SURE) * shares + _SURE * ones
-        of_columns = self._members * self._smooth[:, None]
+        members = np.eye(bins.shape[1])[self._column]
         # What intervals have together, with the columns of categories as they are.
         together, at_home = (
-            (part @ of_columns).clamp_min(_LEAST_SHARE) for part in (mixed, shares)
+            np.maximum(part @ (members * smooth[:, None]), _LEAST_SHARE)
+            for part in (mixed, shares)
         )
-        beside = (mixed / shares).log() - (together / at_home).log() @ self._members.T
-        first = torch.zeros((len(bins), self.n_parameters), device=device)
-        first[:, : self.means.start] = beside * (1.0 - self._smooth) / self._units
-        numbers = torch.from_numpy(self.smooth_columns).to(device)
-        first[:, self.means] = (ones * self._scores) @ self._members[:, numbers]
+        beside = np.log(mixed / shares) - np.log(together / at_home) @ members.T
+        first = np.zeros((len(bins), self.n_parameters))
+        first[:, : self.means.start] = np.where(smooth, 0.0, beside / _LOGIT)
+        z = np.where(smooth, self._scores, 0.0)
+        first[:, self.means] = (ones * z) @ members[:, self.smooth_columns]
         return first
 
 
 class Components(NamedTuple):
     """The components of one class, with the parameters that `Heads` reads."""
 
-    log_weights: Tensor  # (n_components,), of probabilities, up to a constant
-    parameters: Tensor  # (n_components, n_parameters)
-    home: Tensor  # (n_components, D), logarithms of the shares they start from
+    log_weights: NDArray[np.float32]  # (n_components,), of probabilities
+    parameters: NDArray[np.float32]  # (n_components, n_parameters)
+    # (n_components, D), logarithms of the shares they start from
+    home: NDArray[np.float32]
     n_classes: int  # that were fitted together
 
     def mixture(self, heads: Heads, ranks: Floats) -> Mixture:
         """Give the generator of the class."""
-        weights = self.log_weights.double().softmax(0).cpu().numpy()
-        probabilities = heads(self.parameters, self.home).float().cpu().numpy()
-        return Mixture(weights, probabilities, ranks)
+        logs, arrays = self.log_weights.astype(np.float64), heads.arrays
+        weights = np.exp(logs - logs.max())
+        own = heads(arrays.take(self.parameters), arrays.take(self.home))
+        return Mixture(weights / weights.sum(), arrays.give(own), ranks)
 
 
 class ReleasedClass:
@@ -283,22 +315,21 @@ class ReleasedClass:
         measured: NDArray[np.bool_],
         noise_std: float,
         triples: TripleLoss | None,
-        device: torch.device,
+        arrays: Arrays = NUMPY,
     ) -> None:
-        tensor = partial(torch.as_tensor, dtype=torch.float32, device=device)
         n_rows = max(n_rows, 1.0)
         self.tables = shares, counts / n_rows, measured, noise_std / n_rows
         self.n_rows, self.chosen = n_rows, 1.0
         self.triples, self.with_triples = triples, False
-        self.shares = tensor(shares)
-        self._per_share = n_rows / max(share_std, _LEAST_NOISE)
+        self.shares = arrays.take(shares)
+        self._per_share = float(n_rows / max(share_std, _LEAST_NOISE))
         noise_std = max(noise_std, _LEAST_NOISE)
-        self._per_cell = tensor(measured * (n_rows / noise_std))
-        self._counts = tensor(counts / noise_std)
+        self._per_cell = arrays.take(measured * (n_rows / noise_std))
+        self._counts = arrays.take(counts / noise_std)
 
     def distance(
-        self, weights: Tensor, probabilities: Tensor, half: int | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        self, weights: Array, probabilities: Array, half: int | None = None
+    ) -> tuple[Array, Array, Array]:
         """Give the squared distance to all that was measured, in noise variances.
 
         Of weights and probabilities as in `Mixture`; beside it its slopes by both. Of
@@ -306,9 +337,9 @@ class ReleasedClass:
         it twice.
         """
         beside = (weights @ probabilities - self.shares) * self._per_share
-        total = beside.square().sum()
+        total = (beside * beside).sum()
         by_shares = 2.0 * self._per_share * beside
-        by_both = by_shares.repeat(len(weights), 1)
+        by_both = 0.0 * probabilities + by_shares
         weighted = (weights[:, None] * probabilities).T
         first, every = (0, 1) if half is None else (half, 2)
         height = -(-len(weighted) // _BLOCKS)
@@ -316,20 +347,20 @@ class ReleasedClass:
             rows, right = slice(start, start + height), slice(start, None)
             per_cell = self._per_cell[rows, right]  # no cell is below
             off = weighted[rows] @ probabilities[:, right]
-            off.mul_(per_cell).sub_(self._counts[rows, right])
-            total += every * off.square().sum()
-            off.mul_(per_cell).mul_(2.0 * every)
-            by_both[:, right].addmm_(probabilities[:, rows], off)
-            by_both[:, rows].addmm_(probabilities[:, right], off.T)
+            off *= per_cell
+            off -= self._counts[rows, right]
+            total = total + every * (off * off).sum()
+            off *= per_cell
+            off *= 2.0 * every
+            by_both[:, right] += probabilities[:, rows] @ off
+            by_both[:, rows] += probabilities[:, right] @ off.T
         of_shares = probabilities @ by_shares
-        by_weights = 0.5 * (torch.linalg.vecdot(probabilities, by_both) + of_shares)
-        by_probabilities = by_both.mul_(weights[:, None])
-        found = total, by_weights, by_probabilities
+        by_weights = 0.5 * ((probabilities * by_both).sum(1) + of_shares)
+        by_both *= weights[:, None]
+        found = total, by_weights, by_both
         if self.triples is not None and self.with_triples:
-            for part, more in zip(
-                found, self.triples(weights, probabilities), strict=True
-            ):
-                part += more
+            more = self.triples(weights, probabilities)
+            found = total + more[0], by_weights + more[1], by_both + more[2]
         return found
 
 
@@ -343,13 +374,13 @@ class Together(NamedTuple):
 def slopes_of_loss(
     released: Sequence[ReleasedClass],
     heads: Heads,
-    parameters: Tensor,
-    log_weights: Tensor,
-    home: Tensor,
+    parameters: Array,
+    log_weights: Array,
+    home: Array,
     n_classes: int,
     half: int | None = None,
     together: Sequence[Together] = (),
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Array, Array, Array]:
     """Give the distances of some classes, and the slopes of the loss.
 
     By the parameters and by the log-weights, one row per class. The loss is the
@@ -358,25 +389,26 @@ def slopes_of_loss(
     `n_classes` of the table, noise would be fitted too.
     For `half` see `ReleasedClass.distance`.
     """
-    n_cells = home.shape[1] ** 2
-    changes, weights = heads.changes(parameters), log_weights.softmax(1)
+    xp, n_cells = heads.arrays.library, home.shape[1] ** 2
+    odds = xp.exp(log_weights - xp.amax(log_weights, 1, keepdims=True))
+    weights = odds / odds.sum(1, keepdims=True)
+    changes = heads.changes(parameters)
     probabilities = heads.shares(home + changes)
     # The slopes of the entropy are the changes: what is constant in a column is lost.
     every = [*released, *(several.released for several in together)]
     n_rows = [one.n_rows * (one.chosen > 0) for one in every]
     chosen = np.average([one.chosen for one in every], weights=n_rows)
     per_cell = float(_ENTROPY * chosen / n_classes / n_cells)
-    by_shares = changes.mul_(per_cell * weights.sum(0)[:, None])
-    distances, by_log_weights = [], torch.zeros_like(weights)
+    by_shares = changes * (per_cell * weights.sum(0)[:, None])
+    distances, by_log_weights = [], 0.0 * weights
 
-    def add(one: ReleasedClass, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def add(one: ReleasedClass, own: Array) -> tuple[Array, Array, Array]:
         """Add a distance; give its slopes by the weights that matter, and which do."""
         # What the class will not keep does not matter to it now.
-        kept = torch.nonzero(own >= _LEAST_WEIGHT).squeeze(1)
+        kept = xp.where(own >= _LEAST_WEIGHT)[0]
         own = own[kept] / own[kept].sum()
-        of_kept = probabilities.index_select(0, kept)
-        distance, by_own, by_all = one.distance(own, of_kept, half)
-        by_shares.index_add_(0, kept, by_all, alpha=1 / n_cells)
+        distance, by_own, by_all = one.distance(own, probabilities[kept], half)
+        by_shares[kept] += by_all / n_cells
         distances.append(distance)
         return by_own - own @ by_own, kept, own
 
@@ -384,16 +416,40 @@ def slopes_of_loss(
         by_own, kept, own = add(one, weight)
         by_logs[kept] = own * by_own / n_cells
     for several in together:
-        prior = torch.as_tensor(several.prior).to(weights)
+        prior = heads.arrays.take(several.prior)
         by_own, kept, _ = add(several.released, prior @ weights)
         of_classes = prior[:, None] * weights[:, kept]
-        by_classes = (of_classes * by_own).sum(1, keepdim=True)
+        by_classes = (of_classes * by_own).sum(1, keepdims=True)
         by_log_weights[:, kept] += of_classes * by_own / n_cells
         by_log_weights -= weights * by_classes / n_cells
-    by_changes = by_shares.mul_(probabilities)
+    by_changes = by_shares * probabilities
     by_changes -= probabilities * heads.by_column(by_changes)
     by_parameters = heads.slopes(parameters, by_changes)
-    return torch.stack(distances), by_parameters, by_log_weights
+    return xp.stack(distances), by_parameters, by_log_weights
+
+
+# Adam's memory of gradients and of their squares, and the size that counts as nothing.
+_MEAN, _SQUARES, _FLOOR = 0.9, 0.999, 1e-8
+
+
+class Adam:
+    """Moves arrays in place against their gradients (Kingma, Ba 2015, Algorithm 1)."""
+
+    def __init__(self, arrays: Sequence[Array]) -> None:
+        self._moments = [(own, 0.0 * own, 0.0 * own) for own in arrays]
+        self._n_steps = 0
+
+    def __call__(self, xp: Any, gradients: Sequence[Array], rate: float) -> None:  # noqa: ANN401
+        """Take one step."""
+        self._n_steps += 1
+        rate /= 1.0 - _MEAN**self._n_steps
+        unbiased = (1.0 - _SQUARES**self._n_steps) ** -0.5
+        for (own, mean, square), gradient in zip(self._moments, gradients, strict=True):
+            mean *= _MEAN
+            mean += (1.0 - _MEAN) * gradient
+            square *= _SQUARES
+            square += (1.0 - _SQUARES) * gradient * gradient
+            own -= rate * mean / (unbiased * xp.sqrt(square) + _FLOOR)
 
 
 class Fit:
@@ -412,10 +468,9 @@ class Fit:
         heads: Heads,
         *,
         seed: int,
-        device: torch.device,
         together: Sequence[Together] = (),
     ) -> None:
-        generator = torch.Generator().manual_seed(seed)
+        rng, take = np.random.default_rng(seed), heads.arrays.take
         every = [*released, *(own.released for own in together)]
         n_classes, n_bins = len(released), int(heads.starts[-1])
         least, most = _COMPONENTS
@@ -425,27 +480,26 @@ class Fit:
         n_components = int(np.clip(wanted, least, most))
         ends = np.cumsum((1.0 - _EVEN) * prior / prior.sum() + _EVEN / n_classes)
         homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
-        own = torch.from_numpy(np.minimum(homes, n_classes - 1))
-        home = torch.stack([one.shares for one in released])[own]
-        self._home = home.clamp_min(_LEAST_SHARE).log()
-        spread = torch.randn((n_components, heads.n_parameters), generator=generator)
-        spread[:, n_bins:] = 0.0
+        own = np.minimum(homes, n_classes - 1)
+        home = np.log(np.maximum([one.tables[0] for one in released], _LEAST_SHARE))
         bins = [
             draw_from_tree(
                 *(one if one.chosen else every[-1]).tables,
                 heads.starts,
                 int((own == c).sum()),
-                generator,
+                rng,
             )
             for c, one in enumerate(released)
         ]
-        parameters = heads.at(np.concatenate(bins), self._home)
-        self._parameters = parameters + _SPREAD * spread.to(device)
-        first = torch.full((n_classes, n_components), _ELSEWHERE)
-        first[own, torch.arange(n_components)] = 0.0
-        self._log_weights = first.to(device)
+        parameters = heads.at(np.concatenate(bins), home[own])
+        spread = rng.standard_normal((n_components, n_bins))
+        parameters[:, :n_bins] += _SPREAD * spread
+        log_weights = np.full((n_classes, n_components), _ELSEWHERE)
+        log_weights[own, np.arange(n_components)] = 0.0
+        self._home, self._parameters = take(home[own]), take(parameters)
+        self._log_weights = take(log_weights)
         self._released, self._heads, self._together = released, heads, together
-        self._step = AdamSteps([self._parameters, self._log_weights])
+        self._step = Adam([self._parameters, self._log_weights])
         self._rate = float(np.interp(n_columns, *_LEARNING_RATE))
         n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)
         half = int(n_steps * _LEARNING_RATE[1][0] / self._rate) // 2
@@ -470,14 +524,17 @@ class Fit:
                 self._released, self._heads, *start, half, self._together
             )
             rate = self._rate * (1.0 - step / n_steps if falling else 1.0)
-            self._step(slopes, rate)
+            self._step(self._heads.arrays.library, slopes, rate)
 
     def components(self) -> list[Components]:
         """Give each class the components that matter to it."""
-        parameters, n_classes = self._parameters.detach(), len(self._released)
+        give, n_classes = self._heads.arrays.give, len(self._released)
+        parameters, home = give(self._parameters), give(self._home)
         found = []
-        for logs in self._log_weights.detach().log_softmax(1):
-            kept = logs >= np.log(_LEAST_WEIGHT)
-            own = parameters[kept], self._home[kept]
-            found.append(Components(logs[kept], *own, n_classes))
+        for logs in give(self._log_weights):
+            odds = np.exp(logs - logs.max())
+            kept = odds >= _LEAST_WEIGHT * odds.sum()
+            found.append(
+                Components(logs[kept], parameters[kept], home[kept], n_classes)
+            )
         return found

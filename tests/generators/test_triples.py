@@ -8,34 +8,33 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.models import Fit, Heads, ReleasedClass, TripleLoss
+from skdpsynth.generators import NUMPY, Fit, Heads, ReleasedClass, TripleLoss
+from skdpsynth.models import on_device
 
-CPU = torch.device("cpu")
+TENSORS = on_device(torch.device("cpu"))
 STARTS = np.array([0, 4, 7, 12, 14])
 GROUPS = np.array([0, 0, 1, 2, 0, 1, 2, 0, 0, 1, 2, 2, 0, 1])  # of every bin
 TRIPLES = np.array([*combinations(range(4), 3)])
 N_ROWS = 1000.0
 
 
-def loss_of(counts, noise_std=20.0, triples=TRIPLES, n_rows=N_ROWS):
+def loss_of(counts, noise_std=20.0, triples=TRIPLES, n_rows=N_ROWS, arrays=NUMPY):
     own = np.asarray(counts), noise_std
-    return TripleLoss(STARTS, GROUPS, triples, *own, n_rows=n_rows, device=CPU)
+    return TripleLoss(STARTS, GROUPS, triples, *own, n_rows=n_rows, arrays=arrays)
 
 
 def mixture(seed=0, n_components=5):
     rng = np.random.default_rng(seed)
-    weights = torch.from_numpy(rng.dirichlet(np.ones(n_components))).float()
+    weights = rng.dirichlet(np.ones(n_components)).astype(np.float32)
     sizes = np.diff(STARTS)
     parts = [rng.dirichlet(np.full(size, 0.5), n_components) for size in sizes]
-    return weights, torch.from_numpy(np.concatenate(parts, axis=1)).float()
+    return weights, np.concatenate(parts, axis=1).astype(np.float32)
 
 
 def shares_of(weights, probabilities, triples=TRIPLES):
     """Give a mixture's share of every cell, by loops over bins."""
     found = np.zeros((len(triples), 3, 3, 3))
-    weights, probabilities = (
-        part.double().numpy() for part in (weights, probabilities)
-    )
+    weights, probabilities = weights.astype(float), probabilities.astype(float)
     for cells, triple in zip(found, triples.tolist(), strict=True):
         for own in product(*(range(STARTS[j], STARTS[j + 1]) for j in triple)):
             share = weights @ probabilities[:, list(own)].prod(axis=1)
@@ -72,13 +71,14 @@ def test_tables_tell_their_rows_unless_these_are_less_than_half(n_rows, whole):
     assert found == pytest.approx(off, rel=1e-3, abs=1e-6)
 
 
-def test_slopes_of_the_distance_are_those_of_differentiation():
+@pytest.mark.parametrize("arrays", [NUMPY, TENSORS])
+def test_slopes_of_the_distance_are_those_of_differentiation(arrays):
     """In float32, beside a graph over the shares of all triples in float64."""
-    weights, probabilities = mixture()
+    weights, probabilities = map(arrays.take, mixture())
     counts = N_ROWS * np.random.default_rng(2).dirichlet(np.ones(27), 4)
     counts = counts.reshape(4, 3, 3, 3)
-    found = loss_of(counts)(weights, probabilities)
-    given = [part.double().requires_grad_() for part in (weights, probabilities)]
+    found = loss_of(counts, arrays=arrays)(weights, probabilities)
+    given = [torch.from_numpy(part).double().requires_grad_() for part in mixture()]
     member = torch.eye(3, dtype=torch.float64)[torch.from_numpy(GROUPS)]
     total = torch.zeros((), dtype=torch.float64)
     for own, of_triple in zip(TRIPLES.tolist(), counts, strict=True):
@@ -90,7 +90,9 @@ def test_slopes_of_the_distance_are_those_of_differentiation():
     exact = torch.autograd.grad(total, given)
     assert float(found[0]) == pytest.approx(float(total.detach()), rel=1e-4)
     for mine, expected in zip(found[1:], exact, strict=True):
-        torch.testing.assert_close(mine.double(), expected, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(
+            arrays.give(mine), expected.numpy(), rtol=1e-4, atol=1e-3
+        )
         assert expected.abs().max() > 10.0
 
 
@@ -105,11 +107,11 @@ def test_a_fit_learns_the_parity_of_three_columns(measured):
     triples = None
     if measured:
         own = np.array([[0, 1, 2]]), 5000.0 * parity[None], 2.0
-        triples = TripleLoss(starts, groups, *own, n_rows=20_000.0, device=CPU)
+        triples = TripleLoss(starts, groups, *own, n_rows=20_000.0, arrays=NUMPY)
     tables = half, 1.0, pairs * above, above, 1.0, triples
-    released = ReleasedClass(20_000.0, *tables, CPU)
-    heads = Heads(starts, np.full(6, np.nan), CPU)
-    fit = Fit([released], np.ones(1), heads, seed=0, device=CPU)
+    released = ReleasedClass(20_000.0, *tables)
+    heads = Heads(starts, np.full(6, np.nan))
+    fit = Fit([released], np.ones(1), heads, seed=0)
     (components,) = fit.components()
     made = components.mixture(heads, np.zeros((2, 6)))
     wrong = sum(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
-from skdpsynth.models._mixture import draw_from_tree
+from skdpsynth.generators._fit import draw_from_tree
 from skdpsynth.privacy import measured_cells
 
 SIZES = [6, 6, 5, 4]
@@ -35,8 +34,8 @@ def shares_of_pairs(codes):
 def draw(joint, shares, std, n_rows=N_ROWS, measured=MEASURED):
     noise = np.random.default_rng(1).normal(0, max(std, 1e-12), joint.shape)
     noisy = np.where(measured, joint + noise, 0.0)
-    generator = torch.Generator().manual_seed(2)
-    return draw_from_tree(shares, noisy, measured, std, STARTS, n_rows, generator)
+    rng = np.random.default_rng(2)
+    return draw_from_tree(shares, noisy, measured, std, STARTS, n_rows, rng)
 
 
 @pytest.mark.parametrize("std", [0.0, 0.0005])

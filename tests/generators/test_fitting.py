@@ -9,12 +9,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from skdpsynth.models import Fit, Heads, ReleasedClass, Together, _mixture, one_thread
-from skdpsynth.models._mixture import _BUMP, _LOGIT
+from skdpsynth.generators import NUMPY, Fit, Heads, ReleasedClass, Together, _fit
+from skdpsynth.generators._fit import _BUMP, _LOGIT, Adam, one_thread
+from skdpsynth.models import on_device
 from skdpsynth.privacy import measured_cells
 
-CPU = torch.device("cpu")
+TENSORS = on_device(torch.device("cpu"))
+LIBRARIES = pytest.mark.parametrize("arrays", [NUMPY, TENSORS], ids=["numpy", "torch"])
 SIZES = [4, 3, 5]
 STARTS = np.array([0, 4, 7, 12])
 PAIRS = np.stack(np.triu_indices(3, 1), axis=1)
@@ -37,25 +40,26 @@ def shares_of(pairs):
     return np.concatenate([first.sum(axis=1), first.sum(axis=0), last.sum(axis=0)])
 
 
-def released(pairs, noise_std=0.0, seed=0, measured=MEASURED, shares=None):
+def released(
+    pairs, noise_std=0.0, seed=0, measured=MEASURED, shares=None, arrays=NUMPY
+):
     noise = np.random.default_rng(seed).normal(0, max(noise_std, 1e-12), pairs.shape)
     counts = np.where(measured, np.rint(N_ROWS * pairs + noise), 0.0)
     shares = shares_of(pairs) if shares is None else shares
     counts = counts.astype(np.float32)
     return ReleasedClass(
-        N_ROWS, shares, noise_std, counts, measured, noise_std, None, CPU
+        N_ROWS, shares, noise_std, counts, measured, noise_std, None, arrays
     )
 
 
-def heads_of(scores=None):
+def heads_of(scores=None, arrays=NUMPY):
     """Let every bin have a logit of its own, or some stand on a line."""
-    return Heads(STARTS, np.full(12, np.nan) if scores is None else scores, CPU)
+    return Heads(STARTS, np.full(12, np.nan) if scores is None else scores, arrays)
 
 
-def fit(classes, prior=(1.0,), seed=0, scores=None):
-    heads = heads_of(scores)
-    settings = {"seed": seed, "device": CPU}
-    found = Fit(classes, np.array(prior), heads, **settings).components()
+def fit(classes, prior=(1.0,), seed=0, scores=None, arrays=NUMPY):
+    heads = heads_of(scores, arrays)
+    found = Fit(classes, np.array(prior), heads, seed=seed).components()
     return [components.mixture(heads, np.zeros((2, 12))) for components in found]
 
 
@@ -87,7 +91,7 @@ def test_the_loss_is_the_squared_distance_in_noise_variances():
             if MEASURED[i, j]:
                 model = N_ROWS * float((weights * own[:, i] * own[:, j]).sum())
                 total += ((model - np.rint(N_ROWS * pairs + noise)[i, j]) / 7.0) ** 2
-    weights, own = torch.tensor(weights).float(), torch.tensor(own).float()
+    weights, own = weights.astype(np.float32), own.astype(np.float32)
     assert float(one.distance(weights, own)[0]) == pytest.approx(total, rel=1e-4)
 
 
@@ -99,18 +103,30 @@ def stated_loss(classes, heads, parameters, log_weights, home, n_classes):
         pairs = (weights[:, None] * own).T @ own
         total += (pairs * one._per_cell - one._counts).square().sum()
         total += ((weights @ own - one.shares) * one._per_share).square().sum()
-        total += _mixture._ENTROPY / n_classes * weights.detach() @ entropies
+        total += _fit._ENTROPY / n_classes * weights.detach() @ entropies
     return total / home.shape[1] ** 2
 
 
 def start_of(scores=None):
     """Give two classes, and parameters of five components in units of their size."""
-    classes = [released(planted(c), noise_std=7.0, seed=c) for c in range(2)]
-    heads, generator = heads_of(scores), torch.Generator().manual_seed(0)
+    classes = [
+        released(planted(c), noise_std=7.0, seed=c, arrays=TENSORS) for c in range(2)
+    ]
+    heads, generator = heads_of(scores, TENSORS), torch.Generator().manual_seed(0)
     parameters = torch.randn((5, heads.n_parameters), generator=generator)
     log_weights = torch.randn((2, 5), generator=generator)
     home = classes[0].shares.log().expand(5, -1)
     return classes, heads, parameters, log_weights, home
+
+
+def in_arrays(arrays, classes, heads, *given):
+    """Give the same start to a library of arrays."""
+    own = [
+        released(planted(c), noise_std=7.0, seed=c, arrays=arrays)
+        for c in range(len(classes))
+    ]
+    heads = heads_of(heads._scores, arrays)
+    return own, heads, *(arrays.take(part.detach().numpy()) for part in given)
 
 
 def by_autograd(classes, heads, parameters, log_weights, home, n_classes):
@@ -120,61 +136,81 @@ def by_autograd(classes, heads, parameters, log_weights, home, n_classes):
     )
 
 
+def assert_slopes(found, expected, arrays):
+    for ours, theirs in zip(found, expected, strict=True):
+        scale = 1e-4 * float(theirs.max())
+        np.testing.assert_allclose(arrays.give(ours), theirs, rtol=1e-3, atol=scale)
+
+
+@LIBRARIES
 @pytest.mark.parametrize("scores", [None, "line"])
-def test_slopes_are_those_of_the_stated_loss(scores):
+def test_slopes_are_those_of_the_stated_loss(scores, arrays):
     """In closed form, against autograd: pairs, shares, entropy and normals."""
     start = start_of(None if scores is None else LINE)
     expected = by_autograd(*start, n_classes=3)
-    with torch.no_grad():
-        _, *found = _mixture.slopes_of_loss(*start, n_classes=3)
-    for ours, theirs in zip(found, expected, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4 * theirs.max())
+    _, *found = _fit.slopes_of_loss(*in_arrays(arrays, *start), n_classes=3)
+    assert_slopes(found, expected, arrays)
 
 
-def test_several_classes_together_are_their_mixture_in_the_loss():
+@LIBRARIES
+def test_several_classes_together_are_their_mixture_in_the_loss(arrays):
     """In closed form, against autograd: each class learns what only both say."""
     classes, heads, parameters, log_weights, home = start_of()
-    both = released(0.7 * planted(0) + 0.3 * planted(1), noise_std=3.0, seed=5)
+    both = [
+        released(0.7 * planted(0) + 0.3 * planted(1), noise_std=3.0, seed=5, arrays=own)
+        for own in (TENSORS, arrays)
+    ]
     prior = torch.tensor([0.7, 0.3])
     start = heads, parameters, log_weights, home
     given = parameters.requires_grad_(), log_weights.requires_grad_()
     # The stated loss of one class more, whose weights are those of a mixture.
     mixed = (prior @ log_weights.softmax(1)).log()[None]
-    more = stated_loss([both], heads, parameters, mixed, home, math.inf)
+    more = stated_loss(both[:1], heads, parameters, mixed, home, math.inf)
     whole = stated_loss(classes, *start, n_classes=2) + more
     expected = torch.autograd.grad(whole, given)
-    with torch.no_grad():
-        together = [Together(both, prior.numpy())]
-        _, *found = _mixture.slopes_of_loss(
-            classes, *start, n_classes=2, together=together
-        )
-    for ours, theirs in zip(found, expected, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4 * theirs.max())
+    _, *found = _fit.slopes_of_loss(
+        *in_arrays(arrays, classes, *start),
+        n_classes=2,
+        together=[Together(both[1], prior.numpy())],
+    )
+    assert_slopes(found, expected, arrays)
 
 
-def test_the_halves_of_the_tables_make_the_whole():
+@LIBRARIES
+def test_the_halves_of_the_tables_make_the_whole(arrays):
     """Each counts its pairs twice, so their mean is what all pairs say."""
-    start = start_of(LINE)
-    with torch.no_grad():
-        whole, first, second = (
-            _mixture.slopes_of_loss(*start, n_classes=3, half=half)
-            for half in (None, 0, 1)
-        )
+    start = in_arrays(arrays, *start_of(LINE))
+    whole, first, second = (
+        map(arrays.give, _fit.slopes_of_loss(*start, n_classes=3, half=half))
+        for half in (None, 0, 1)
+    )
     for all_of_it, one, other in zip(whole, first, second, strict=True):
-        assert not torch.allclose(one, other, rtol=0.1)
-        scale = 1e-5 * float(all_of_it.abs().max())
-        torch.testing.assert_close((one + other) / 2, all_of_it, rtol=1e-4, atol=scale)
+        assert not np.allclose(one, other, rtol=0.1)
+        scale = 1e-5 * float(np.abs(all_of_it).max())
+        np.testing.assert_allclose((one + other) / 2, all_of_it, rtol=1e-4, atol=scale)
 
 
-def test_a_component_that_a_class_will_not_keep_is_left_out():
+@LIBRARIES
+def test_a_component_that_a_class_will_not_keep_is_left_out(arrays):
     classes, heads, parameters, log_weights, home = start_of()
     log_weights[1, 2] = -20.0
     start = classes, heads, parameters, log_weights, home
-    _, *found = _mixture.slopes_of_loss(*start, n_classes=2)
-    expected = by_autograd(*start, n_classes=2)
-    for ours, theirs in zip(found, expected, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4 * theirs.max())
+    _, *found = _fit.slopes_of_loss(*in_arrays(arrays, *start), n_classes=2)
+    assert_slopes(found, by_autograd(*start, n_classes=2), arrays)
     assert found[1][1, 2] == 0.0
+
+
+def test_steps_are_those_of_adam():
+    """Beside torch's, on a function with its least value at 1."""
+    ours = np.array([3.0, -2.0, 1.5])
+    theirs = torch.tensor(ours, requires_grad=True)
+    step, expected = Adam([ours]), torch.optim.Adam([theirs], lr=0.1)
+    for _ in range(50):
+        expected.zero_grad()
+        ((theirs - 1.0) ** 4).sum().backward()
+        step(np, [4.0 * (ours - 1.0) ** 3], 0.1)
+        expected.step()
+    np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-10)
 
 
 # --- What is found ----------------------------------------------------------------
@@ -187,7 +223,7 @@ def test_a_planted_mixture_is_found_without_noise(seed, halved_from, monkeypatch
 
     By steps that see half of the pairs, too; the same half in all would be off by 50.
     """
-    monkeypatch.setattr(_mixture, "_HALVED_FROM", halved_from)
+    monkeypatch.setattr(_fit, "_HALVED_FROM", halved_from)
     pairs = planted(seed)
     (mixture,) = fit([released(pairs)], seed=seed)
     apart = np.outer(shares_of(pairs), shares_of(pairs))
@@ -224,20 +260,36 @@ def test_what_was_not_measured_does_not_matter():
     pairs, some = planted(1), measured_cells(SIZES, PAIRS[:2])
     plain = released(pairs, measured=some)
     junk = np.where(some, np.rint(N_ROWS * pairs), 777.0).astype(np.float32)
-    spoilt = ReleasedClass(N_ROWS, shares_of(pairs), 0.0, junk, some, 0.0, None, CPU)
+    spoilt = ReleasedClass(N_ROWS, shares_of(pairs), 0.0, junk, some, 0.0, None)
     (ours,), (theirs,) = fit([plain]), fit([spoilt])
     np.testing.assert_array_equal(ours.probabilities, theirs.probabilities)
     assert error(ours, pairs, some) < 10
 
 
+@pytest.mark.usefixtures("short_fits")
+def test_torch_gives_the_fit_of_numpy():
+    """All that is random is drawn by NumPy: they differ by rounding."""
+    pairs = planted(1)
+    (expected,) = fit([released(pairs, noise_std=20.0)])
+    one = released(pairs, noise_std=20.0, arrays=TENSORS)
+    (mixture,) = fit([one], arrays=TENSORS)
+    assert type(mixture.probabilities) is np.ndarray
+    np.testing.assert_allclose(pairs_of(mixture), pairs_of(expected), atol=1e-4)
+
+
 class Watched(ReleasedClass):
-    """Notes how many threads torch has at every step; fails at the `most`-th."""
+    """Notes how many threads NumPy has at every step; fails at the `most`-th."""
 
     def distance(self, *given):
-        self.seen = [*getattr(self, "seen", ()), torch.get_num_threads()]
-        if len(self.seen) == getattr(self, "most", np.inf):
+        self.seen = [*getattr(self, "seen", ()), *blas_threads()]
+        if len(self.seen) >= getattr(self, "most", np.inf):
             raise RuntimeError
         return super().distance(*given)
+
+
+def blas_threads() -> list[int]:
+    own = [part for part in threadpool_info() if part["user_api"] == "blas"]
+    return [part["num_threads"] for part in own]
 
 
 @pytest.mark.parametrize("most", [np.inf, 5])
@@ -245,32 +297,27 @@ def test_steps_take_one_thread_and_give_the_others_back(most):
     """Threads that wait for each other take four times as long on a busy machine."""
     pairs, every = planted(1), MEASURED
     counts = np.where(every, np.rint(N_ROWS * pairs), 0.0).astype(np.float32)
-    one = Watched(N_ROWS, shares_of(pairs), 1.0, counts, every, 1.0, None, CPU)
-    one.most, before = most, torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
+    one = Watched(N_ROWS, shares_of(pairs), 1.0, counts, every, 1.0, None)
+    one.most = most
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
         with pytest.raises(RuntimeError) if most == 5 else nullcontext():
             fit([one])
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
+        assert blas_threads() == before
     assert len(one.seen) >= 5
     assert set(one.seen) == {1}
 
 
 def test_of_several_fits_at_once_the_last_gives_the_threads_back():
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
         first, second = one_thread(), one_thread()
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)
-        assert torch.get_num_threads() == 1
+        assert set(blas_threads()) == {1}
         second.__exit__(None, None, None)
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
+        assert blas_threads() == before
 
 
 # --- Numbers on a line ------------------------------------------------------------
@@ -296,9 +343,8 @@ def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():
         expected[column] += z**2 / 2 - ((z - mean) / width) ** 2 / 2
     for start, end in pairwise(STARTS):
         expected[start:end] -= np.log(np.exp(expected[start:end]).sum())
-    parameters = torch.tensor(own[None]).float()
-    found = heads(parameters, torch.tensor(home[None]).float()).log()
-    np.testing.assert_allclose(found[0].numpy(), expected, atol=1e-5)
+    found = np.log(heads(NUMPY.take(own[None]), NUMPY.take(home[None])))
+    np.testing.assert_allclose(found[0], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -316,7 +362,7 @@ def test_a_class_keeps_the_components_that_matter_to_it():
     classes = [released(planted(0)), released(planted(9))]
     for mixture in fit(classes, prior=(0.5, 0.5)):
         assert mixture.weights.sum() == pytest.approx(1)
-        assert mixture.weights.min() >= _mixture._LEAST_WEIGHT
+        assert mixture.weights.min() >= _fit._LEAST_WEIGHT
         assert 20 < len(mixture.weights) <= 100  # the least, for so few bins
         for start, end in pairwise(STARTS):
             sums = mixture.probabilities[:, start:end].sum(axis=1)
@@ -360,9 +406,9 @@ def test_rows_without_a_label_say_what_noisy_classes_do_not():
     each, prior, heads = [planted(0), planted(1)], np.array([0.6, 0.4]), heads_of()
     noisy = [released(own, noise_std=400.0, seed=c) for c, own in enumerate(each)]
     both = released(np.tensordot(prior, each, 1), noise_std=20.0, seed=2)
-    settings, errors = {"seed": 0, "device": CPU}, []
+    errors = []
     for together in ([Together(both, prior)], []):
-        found = Fit(noisy, prior, heads, together=together, **settings).components()
+        found = Fit(noisy, prior, heads, seed=0, together=together).components()
         made = [own.mixture(heads, np.zeros((2, 12))) for own in found]
         own = [error(*pair) for pair in zip(made, each, strict=True)]
         errors.append(float(np.average(own, weights=prior)))
