@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from skdpsynth.generators import Components, Generator
     from skdpsynth.measure import Allocation, Measured
     from skdpsynth.models import (
-        BinScores,
         FactorTrainer,
         MixtureTrainer,
         NetworkTrainer,
@@ -232,34 +231,22 @@ class InitialMixture:
         stds = np.array(measured.noise_stds)
         self._bins, self._parities = bins, measured.parities
         self._n_rows = {c: own.n_rows for c, own in measured.pairs.items()}
-        arrays = NUMPY
-        if device is not None and device.type != "cpu":
-            arrays = tensors(device)
-
-        def of_class(c: int, arrays: Arrays) -> ReleasedClass:
-            if c in measured.pairs or not joint:
-                return released_class(measured, c, counts[c], stds[c], arrays)
-            std = min(stds[c], _MOST_ERROR * counts[c])
-            own = released_class(measured, c, counts[c], std, arrays)
-            own.chosen = 0.0
-            return own
-
-        released = {
-            c: of_class(c, arrays)
-            for c, plan in enumerate(plans[: len(prior)])
-            if c in measured.pairs or plan.n_iter or joint
-        }
+        on_cpu = device is None or device.type == "cpu"
+        arrays = NUMPY if on_cpu else tensors(device)
+        released = {}
+        for c, plan in enumerate(plans[: len(prior)]):
+            if c in measured.pairs or plan.n_iter or joint:
+                std, alone = stds[c], joint and c not in measured.pairs
+                if alone:
+                    std = min(std, _MOST_ERROR * counts[c])
+                released[c] = released_class(measured, c, counts[c], std, arrays)
+                if alone:
+                    released[c].chosen = 0.0
         mixtures = [
             Mixture.independent(share, rank)
             for share, rank in zip(shares, measured.ranks[: len(prior)], strict=True)
         ]
-        followers, relations = None, measured.relations
-        if relations is not None:
-            within, of_cells = [], []
-            if relations.finer is not None:
-                within, finer = relations.finer.within, relations.finer.bins
-                of_cells = [finer.ranks(own) for own in self.model.marginals]
-            followers = Followers(relations.each, relations.std, within, of_cells)
+        followers = _followers(measured, self.model)
         self.generator = MixtureGenerator(mixtures, bins.starts, followers)
         scores = bins.normal_scores(prior @ np.array(shares))
         heads = Heads(bins.starts, scores, arrays)
@@ -297,24 +284,19 @@ class InitialMixture:
         )
         for c, components in self._components.items():
             mixtures[c] = components.mixture(heads, mixtures[c].ranks)
-        self._scores: dict[int, BinScores] = {}
-        self._released: dict[int, ReleasedClass] = {}
         if trained := [c for c in known if plans[c].n_iter]:
             from skdpsynth.models import BinScores
 
             arrays = tensors(device)
             self._heads = Heads(bins.starts, scores, arrays)
-            if measured.together is None:
-                self._released = {c: of_class(c, arrays) for c in trained}
-            else:  # which a class alone is not fitted to
+            if measured.together is not None:  # which a class alone is not fitted to
                 pairs = with_together(measured.pairs, measured.together)
                 measured = replace(measured, pairs=pairs)
-                self._released = {
-                    c: released_class(measured, c, counts[c], stds[c], arrays)
-                    for c in trained
-                }
-            for c, own in self._released.items():
+            self._released, self._scores = {}, {}
+            for c in trained:
+                own = released_class(measured, c, counts[c], stds[c], arrays)
                 own.with_triples = True
+                self._released[c] = own
                 self._scores[c] = BinScores(mixtures[c], bins.starts)
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
@@ -359,6 +341,18 @@ class InitialMixture:
         if self.generator.followers is not None:
             prior = self.model.metadata.classes.prior
             self.generator.followers.compare(mixtures, prior, self._bins.starts)
+
+
+def _followers(measured: Measured, model: TableModel) -> Followers | None:
+    """Give the columns that another one nearly determines, if any were measured."""
+    relations = measured.relations
+    if relations is None:
+        return None
+    within, of_cells = [], []
+    if relations.finer is not None:
+        within, finer = relations.finer.within, relations.finer.bins
+        of_cells = [finer.ranks(own) for own in model.marginals]
+    return Followers(relations.each, relations.std, within, of_cells)
 
 
 def released_class(

@@ -63,8 +63,8 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         tables are measured in the same bins, so that `combine_measurements` can add
         them up. `schema` is then ``design.schema``, and `order` that of the other fit.
     device : str or torch.device, default="cpu"
-        Where the generator is fitted: "cpu", or a device of torch, such as "cuda",
-        which pays in tables of hundreds of columns; "auto" takes a GPU if there is one.
+        Where the generator is fitted: "cpu", or for tables of hundreds of columns a
+        device of torch, such as "cuda"; "auto" takes a GPU if there is one.
     random_state : int, RandomState instance or None, default=None
         Seeds the generator's first parameters and `sample`, never the noise.
     verbose : int, default=0
