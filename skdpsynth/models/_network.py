@@ -100,7 +100,7 @@ class NetworkTrainer(Trainer):
         return self._generated(draws)[0]
 
     def _generated(self, draws: Draws) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Give rows, their relaxation with its graph, and the weights of the graph.
+        """Give rows, the logits they are drawn by with their graph, and its weights.
 
         The last are kept: a step asks for rows, and then for their gradients.
         """
@@ -110,10 +110,8 @@ class NetworkTrainer(Trainer):
                     p.detach().requires_grad_() for p in self.parameters.values()
                 ]
                 perturbed = self._logits(draws.codes, weights) + draws.gumbels
-                relaxed = perturbed / _TEMPERATURE
-                soft = self._by_column(relaxed, lambda part: part.softmax(-1))
             drawn = self._by_column(perturbed.detach(), _largest).to(self._dtype)
-            self._last = draws, (drawn, soft, weights)
+            self._last = draws, (drawn, perturbed, weights)
         return self._last[1]
 
     def _by_column(
@@ -141,8 +139,11 @@ class NetworkTrainer(Trainer):
 
     def gradient(self, draws: Draws, score: Score) -> Tensor:
         """Differentiate the mean score of generated rows by the network's weights."""
-        drawn, soft, weights = self._generated(draws)
+        drawn, perturbed, weights = self._generated(draws)
         with torch.enable_grad():
+            # Gradients pass through the rows as through their relaxation.
+            relaxed = perturbed / _TEMPERATURE
+            soft = self._by_column(relaxed, lambda part: part.softmax(-1))
             rows = drawn.detach().requires_grad_()
             (wanted,) = torch.autograd.grad(score(rows).mean(), rows)
         found = torch.autograd.grad(
