@@ -70,6 +70,15 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def frozen_noise() -> Iterator[None]:
+    """Repeat the noise of fits, for what it would change once in 10^6 runs or more."""
+    from skdpsynth.privacy.testing import insecure_randomness
+
+    with insecure_randomness(0):
+        yield
+
+
+@pytest.fixture
 def untouched(monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivacyBudget]:
     """Give a budget that must not be charged; no ledger may be opened."""
     from skdpsynth import PrivacyBudget

@@ -134,6 +134,7 @@ def test_samples_come_in_the_container_asked_for(given, tmp_path):
     assert table.schema.metadata is None
 
 
+@pytest.mark.usefixtures("frozen_noise")
 def test_dates_without_a_time_are_whole_days_for_free():
     """That they are is public by the dtype; only their range is measured."""
     synth = clone(SYNTH).fit(POLARS.select("day", "y"))

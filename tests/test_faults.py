@@ -195,6 +195,7 @@ RATES = (
 )
 
 
+@pytest.mark.usefixtures("frozen_noise")
 @pytest.mark.parametrize("init", ["marginals", "random"])
 @pytest.mark.parametrize("synthesizer", TRAINED.values(), ids=TRAINED)
 def test_what_diverges_shows_no_nan(synthesizer, init):

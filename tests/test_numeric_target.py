@@ -117,6 +117,7 @@ LABELS = {
 }
 
 
+@pytest.mark.usefixtures("frozen_noise")
 @pytest.mark.parametrize("name", LABELS)
 def test_y_comes_back_as_it_came(name):
     y = LABELS[name]
@@ -145,6 +146,7 @@ def test_plan_says_what_a_number_costs():
         synth.plan(600, dtypes=TABLE.dtypes, class_counts={1.0: 600})
 
 
+@pytest.mark.usefixtures("frozen_noise")
 def test_what_looks_like_classes_is_said():
     """From the measured range and decimals, not from the rows."""
     coded = TABLE.assign(price=(TABLE["price"] > 9).astype(float))

@@ -305,15 +305,16 @@ def test_a_tail_too_thin_for_its_bins_is_seen_as_a_whole(counts, grown):
 def test_a_rare_class_far_from_the_others_is_in_the_range():
     """As in ann-thyroid: 90 rows of 3,000 have 20 to 300 times the usual value.
 
-    The noise of an octave is about 10, so the chance that a fit does not see a tail of
-    90 rows in four octaves is below 1e-4; two of 20 fits are below 1e-6.
+    The noise of an octave is about 10; 27 of 14,606 fits did not see a tail of 90 rows
+    in four octaves. Five of 20 are a rate of 3e-10.
     """
     usual = np.geomspace(0.0005, 0.005, 2910)
     values = np.concatenate([usual, np.geomspace(0.03, 0.49, 90)])
     highs = [discovered(values, epsilon=1.0).high for _ in range(20)]
-    assert sum(high < 0.25 for high in highs) < 2
+    assert sum(high < 0.25 for high in highs) < 5
 
 
+@pytest.mark.usefixtures("frozen_noise")
 @pytest.mark.parametrize("dtype", ["int8", "float64"])
 @pytest.mark.parametrize(("n_rows", "high"), [(500, 1.0), (50_000, 0.0)])
 def test_zeros_may_hide_ones_where_few_rows_could_not_show_them(n_rows, high, dtype):

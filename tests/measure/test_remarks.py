@@ -128,6 +128,7 @@ def test_ranges_that_nothing_is_known_of_follow_what_is_usual():
     assert np.mean(shares) > 0.75
 
 
+@pytest.mark.usefixtures("frozen_noise")
 def test_rare_categories_and_their_share():
     table = plain_table()
     rng = np.random.default_rng(1)

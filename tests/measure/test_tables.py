@@ -215,6 +215,7 @@ def test_without_noise_the_tables_are_exact():
     assert (found.noise_std, found.n_rows) == (0, N_ROWS)
 
 
+@pytest.mark.usefixtures("frozen_noise")
 def test_tables_deny_a_number_of_rows_that_is_not_theirs():
     """As of a fold of the table that the schema describes."""
     rows, bins, _ = table(5)

@@ -39,14 +39,14 @@ def test_noise_has_the_std_that_was_reserved(mu, sensitivity, seed) -> None:
 
 @pytest.mark.statistical
 def test_noise_is_independent_between_entries_and_releases() -> None:
-    """Fails by chance at a rate of 3e-6: three correlations, each at 1e-6.
+    """Fails by chance at a rate of 1e-6: three correlations, each at a third of it.
 
     A correlation of n independent pairs times sqrt(n) is standard normal.
     """
     reservation = noisy(1.0, 0.02, count=2)
     zeros = np.zeros(N, dtype=np.int64)
     first, second = (release_gaussian(zeros, reservation) for _ in range(2))
-    bound = norm.isf(ALPHA / 2) / math.sqrt(N - 1)
+    bound = norm.isf(ALPHA / 6) / math.sqrt(N - 1)
     for left, right in (
         (first, second),
         (first[1:], first[:-1]),

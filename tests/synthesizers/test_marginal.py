@@ -247,7 +247,8 @@ def test_wide_tables_choose_and_pay_for_it(monkeypatch):
 # --- Small classes ----------------------------------------------------------------
 
 
-def test_a_class_that_cannot_pay_borrows_and_keeps_its_marginals():
+@pytest.mark.usefixtures("frozen_noise")
+def test_a_class_without_tables_borrows_and_keeps_its_marginals():
     """2 rows in 100: too few for pairs, and not a hundred times rarer."""
     table = planted(30_000)
     rare = np.random.default_rng(2).random(30_000) < 0.05
