@@ -51,7 +51,7 @@ def _folder(tmp_path, monkeypatch):
 
 
 def test_from_a_messy_file_to_a_release(capsys):
-    with insecure_randomness(0):  # one column in 2,000 has other decimals by noise
+    with insecure_randomness(0):  # one column in 4,000 has other decimals by noise
         commands = run_page("first_hour.md")
     said = capsys.readouterr().out
     assert {words[0] for words in commands[1:]} == {

@@ -1,6 +1,6 @@
 """Commands import what they need: torch takes longer than all else together.
 
-Only the adversarial loops of the papers need it."""
+Only the adversarial loops of the papers and GPUs need it."""
 
 from __future__ import annotations
 

@@ -540,6 +540,8 @@ def _of_torch(held: Any) -> list[tuple[str, Any]]:
 
 def _of_object(held: Any) -> list[tuple[str, Any]]:
     """Give the attributes; without any, what a pickle would write, or the text."""
+    if isinstance(held, type | types.ModuleType | types.BuiltinFunctionType):
+        return [("", f"{getattr(held, '__module__', '')}.{held.__name__}")]
     own = dict(getattr(held, "__dict__", {}))
     for cls in type(held).__mro__:
         slots = cls.__dict__.get("__slots__", ())
@@ -548,6 +550,4 @@ def _of_object(held: Any) -> list[tuple[str, Any]]:
                 own[name] = getattr(held, name)
     if own:
         return [(f".{name}", value) for name, value in own.items()]
-    if isinstance(held, type | types.ModuleType | types.BuiltinFunctionType):
-        return [("", f"{getattr(held, '__module__', '')}.{held.__name__}")]
     return [] if type(held).__repr__ is object.__repr__ else [("", repr(held))]

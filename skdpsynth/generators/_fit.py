@@ -5,18 +5,16 @@ It is written for arrays of NumPy and of PyTorch, by what both have in common.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from skdpsynth.generators._mixture import Mixture
+from skdpsynth.generators._threads import one_thread
 from skdpsynth.measure import strongest_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,25 +33,6 @@ class Arrays(NamedTuple):
 
 
 NUMPY = Arrays(np, lambda values: np.asarray(values, dtype=np.float32), np.asarray)
-
-_LOCK, _LIMITS = Lock(), list[threadpool_limits]()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let NumPy compute with one thread meanwhile: for many small products.
-
-    Threads that wait for each other at every product gain up to a third where cores
-    are idle (two threads, 6 to 60 columns), and take four times as long where they are
-    not, as in a container whose share of the cores is less than their number.
-    """
-    with _LOCK:
-        _LIMITS.append(threadpool_limits(1, user_api="blas"))
-    try:
-        yield
-    finally:
-        with _LOCK:  # of several fits at the same time the last one has the first limit
-            _LIMITS.pop().restore_original_limits()
 
 
 def draw_from_tree(
@@ -281,7 +260,7 @@ class Heads:
 class Components(NamedTuple):
     """The components of one class, with the parameters that `Heads` reads."""
 
-    log_weights: NDArray[np.float32]  # (n_components,), of probabilities
+    log_weights: NDArray[np.float32]  # (n_components,), up to a constant
     parameters: NDArray[np.float32]  # (n_components, n_parameters)
     # (n_components, D), logarithms of the shares they start from
     home: NDArray[np.float32]

@@ -44,9 +44,10 @@ if TYPE_CHECKING:
 # Share of the rows that may be rounded.
 _RARE = 0.01
 # Noise deviations below which no finer values than a resolution are seen: noise alone
-# gives one column in 2,000 more decimals than it has; with 2.5 it was one in 150. And
-# those by which values of the resolution are more than the finer ones.
-_NONE_BELOW, _MORE_FROM = 3.5, 2.5
+# gives one column in 4,000 more decimals than it has; with 2.5 it was one in 160.
+_NONE_BELOW = 3.5
+# Noise deviations by which a resolution must have more values than all finer ones.
+_MORE_FROM = 2.5
 # If fewer than this share of the rows have a number other than 0, and no fractions are
 # seen, the column is taken for whole numbers: a flag or a count, as files have them.
 _FEW = 0.25

@@ -100,9 +100,9 @@ class NetworkTrainer(Trainer):
         return self._generated(draws)[0]
 
     def _generated(self, draws: Draws) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Give rows, the logits they are drawn by with their graph, and its weights.
+        """Give rows, the logits they are drawn from, and the weights in their graph.
 
-        The last are kept: a step asks for rows, and then for their gradients.
+        All are kept: a step asks for rows, and then for their gradients.
         """
         if self._last is None or self._last[0] is not draws:
             with torch.enable_grad():

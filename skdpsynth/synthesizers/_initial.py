@@ -1,7 +1,8 @@
 """Initial models: what a fit makes of its measurements before anything is trained.
 
 A mixture fitted to tables, factors of second moments, or a network of the papers that
-nobody has trained. Torch is imported where they are trained, which most fits do not.
+nobody has trained. Torch is imported only where they are trained; most fits train
+nothing.
 """
 
 from __future__ import annotations
@@ -202,11 +203,11 @@ def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, 
     return (fitted, less) if less < _BETTER * found else (prior, found)
 
 
-def tensors(device: torch.device | None) -> Arrays:
+def tensors(device: torch.device) -> Arrays:
     """Give the tensors of a device to what is not on the CPU, or trained."""
-    from skdpsynth.models import on_device, resolve_device
+    from skdpsynth.models import on_device
 
-    return on_device(device or resolve_device("cpu"))
+    return on_device(device)
 
 
 class InitialMixture:
@@ -231,8 +232,9 @@ class InitialMixture:
         stds = np.array(measured.noise_stds)
         self._bins, self._parities = bins, measured.parities
         self._n_rows = {c: own.n_rows for c, own in measured.pairs.items()}
-        on_cpu = device is None or device.type == "cpu"
-        arrays = NUMPY if on_cpu else tensors(device)
+        arrays = NUMPY
+        if device is not None and device.type != "cpu":
+            arrays = tensors(device)
         released = {}
         for c, plan in enumerate(plans[: len(prior)]):
             if c in measured.pairs or plan.n_iter or joint:
@@ -287,6 +289,7 @@ class InitialMixture:
         if trained := [c for c in known if plans[c].n_iter]:
             from skdpsynth.models import BinScores
 
+            assert device is not None  # synthesizers that train have one
             arrays = tensors(device)
             self._heads = Heads(bins.starts, scores, arrays)
             if measured.together is not None:  # which a class alone is not fitted to

@@ -311,7 +311,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         ]
 
     def _device(self) -> torch.device | None:
-        """Give the device to fit on, None for the CPU; torch takes long to import."""
+        """Give the device of torch to fit on, or None: the CPU needs no torch."""
         if self.device == "cpu":
             return None
         from skdpsynth.models import resolve_device

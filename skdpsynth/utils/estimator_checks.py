@@ -16,6 +16,7 @@ import sys
 import tempfile
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -360,6 +361,8 @@ def reachable(root: object) -> Iterator[Any]:
             stack += item.tolist() if item.dtype.kind == "O" else []
         elif isinstance(item, MethodType):
             stack.append(item.__self__)
+        elif isinstance(item, partial):
+            stack += [item.func, *item.args, *item.keywords.values()]
         elif isinstance(item, FunctionType):
             stack += [cell.cell_contents for cell in item.__closure__ or ()]
         else:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdpsynth.generators import NUMPY, Fit, Heads, ReleasedClass, Together, _fit
-from skdpsynth.generators._fit import _BUMP, _LOGIT, Adam, one_thread
+from skdpsynth.generators._fit import _BUMP, _LOGIT, Adam
 from skdpsynth.models import on_device
 from skdpsynth.privacy import measured_cells
 
@@ -275,49 +273,6 @@ def test_torch_gives_the_fit_of_numpy():
     (mixture,) = fit([one], arrays=TENSORS)
     assert type(mixture.probabilities) is np.ndarray
     np.testing.assert_allclose(pairs_of(mixture), pairs_of(expected), atol=1e-4)
-
-
-class Watched(ReleasedClass):
-    """Notes how many threads NumPy has at every step; fails at the `most`-th."""
-
-    def distance(self, *given):
-        self.seen = [*getattr(self, "seen", ()), *blas_threads()]
-        if len(self.seen) >= getattr(self, "most", np.inf):
-            raise RuntimeError
-        return super().distance(*given)
-
-
-def blas_threads() -> list[int]:
-    own = [part for part in threadpool_info() if part["user_api"] == "blas"]
-    return [part["num_threads"] for part in own]
-
-
-@pytest.mark.parametrize("most", [np.inf, 5])
-def test_steps_take_one_thread_and_give_the_others_back(most):
-    """Threads that wait for each other take four times as long on a busy machine."""
-    pairs, every = planted(1), MEASURED
-    counts = np.where(every, np.rint(N_ROWS * pairs), 0.0).astype(np.float32)
-    one = Watched(N_ROWS, shares_of(pairs), 1.0, counts, every, 1.0, None)
-    one.most = most
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_threads()
-        with pytest.raises(RuntimeError) if most == 5 else nullcontext():
-            fit([one])
-        assert blas_threads() == before
-    assert len(one.seen) >= 5
-    assert set(one.seen) == {1}
-
-
-def test_of_several_fits_at_once_the_last_gives_the_threads_back():
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_threads()
-        first, second = one_thread(), one_thread()
-        first.__enter__()
-        second.__enter__()
-        first.__exit__(None, None, None)
-        assert set(blas_threads()) == {1}
-        second.__exit__(None, None, None)
-        assert blas_threads() == before
 
 
 # --- Numbers on a line ------------------------------------------------------------
