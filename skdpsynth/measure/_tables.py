@@ -184,26 +184,24 @@ class TableBins:
                 found[start + order] = np.minimum(np.arange(len(own)), n_groups - 1)
         return found
 
-    def coarser(self, factors: Sequence[int] = (4, 16)) -> NDArray[np.float32]:
-        """Give groups of neighbouring bins, some larger than others, (D, n_groups).
+    def coarser(self, factors: Sequence[int] = (4, 16)) -> list[NDArray[np.float32]]:
+        """Give groups of neighbouring bins, some larger than others, by column.
 
-        An entry is 1 where a bin is in a group. Bins that are no intervals are alone.
+        Of shape (n_bins, n_groups): an entry is 1 where a bin is in a group. Bins that
+        are no intervals are alone.
         """
         found = []
-        for factor in factors:
-            places, n_groups = [], 0
-            for column in self.columns:
-                n_intervals = max(len(column.edges) - 1, 0)
-                if n_intervals < 2 * factor:
-                    places.append(np.full(column.n_bins, -1))
-                    continue
-                beside = np.arange(column.n_bins - n_intervals)
-                inside = np.arange(n_intervals) // factor
-                own = np.concatenate([inside, inside[-1] + 1 + beside])
-                places.append(n_groups + own)
-                n_groups += own[-1] + 1
-            found.append(np.concatenate(places)[:, None] == np.arange(n_groups))
-        return np.concatenate(found, axis=1).astype(np.float32)
+        for column in self.columns:
+            n_intervals = max(len(column.edges) - 1, 0)
+            beside = np.arange(column.n_bins - n_intervals)
+            own = [np.zeros((column.n_bins, 0), dtype=bool)]
+            for factor in factors:
+                if n_intervals >= 2 * factor:
+                    inside = np.arange(n_intervals) // factor
+                    places = np.concatenate([inside, inside[-1] + 1 + beside])
+                    own.append(places[:, None] == np.arange(places.max() + 1))
+            found.append(np.concatenate(own, axis=1).astype(np.float32))
+        return found
 
     def normal_scores(self, shares: Floats) -> Floats:
         """Give normal scores (D,) of the middles of intervals; NaN elsewhere.

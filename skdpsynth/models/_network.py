@@ -38,35 +38,61 @@ class Draws(NamedTuple):
     gumbels: Tensor
 
 
+class Run(NamedTuple):
+    """Neighbouring columns that have the same bins, in the same groups.
+
+    An entry of `groups`, of shape (n_bins, n_groups), is 1 where a bin is in a group.
+    """
+
+    n_columns: int
+    groups: Tensor
+
+    def each(self, values: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """Apply a function to the values of every column, (..., n_columns, n)."""
+        shape = self.n_columns, values.shape[-1] // self.n_columns
+        return function(values.unflatten(-1, shape)).flatten(-2)
+
+    def grouped(self, bins: Tensor) -> Tensor:
+        """Add the values of the bins of every group."""
+        return self.each(bins, lambda part: part @ self.groups.to(part))
+
+    def spread(self, of_groups: Tensor) -> Tensor:
+        """Give every bin the values of its groups, added up."""
+        return self.each(of_groups, lambda part: part @ self.groups.T)
+
+
 class NetworkTrainer(Trainer):
     """The network of one class while it is trained; all of it is public.
 
     A network turns a normal code of length `n_factors` into the logits of the bins of
     all columns, and the row is drawn from these. A score is 1 where the column has this
     bin and 0 elsewhere; gradients pass through it as if it were its probability given
-    the code (straight through). Nothing is known at first but which bins there are.
+    the code (straight through). Nothing is known at first but which bins there are, and
+    their groups: an array (n_bins, n_groups) for every column.
     """
 
     def __init__(
         self,
-        starts: NDArray[np.int64],
         ranks: NDArray[np.float64],
-        groups: NDArray[np.float32],
+        groups: Sequence[NDArray[np.float32]],
         hidden_dims: Sequence[int],
         *,
         n_factors: int,
         **training: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(**training)
-        sizes, self._ranks = np.diff(starts).tolist(), ranks
-        self._runs = [(size, len(list(own))) for size, own in groupby(sizes)]
-        self.n_columns, n_groups = groups.shape
-        self._groups = torch.from_numpy(groups).to(self._device)
-        # Private rows are in double precision.
-        self._double_groups = self._groups.double()
-        in_groups = float(self._groups[starts[:-1]].sum())  # of every row
+        self._ranks, self._runs = ranks, []
+        for _, own in groupby(groups, key=lambda part: (part.shape, part.tobytes())):
+            first, *others = own
+            of_bins = torch.from_numpy(first).to(self._device)
+            self._runs.append(Run(1 + len(others), of_bins))
+        self._of_bins = [run.n_columns * run.groups.shape[0] for run in self._runs]
+        self._of_groups = [run.n_columns * run.groups.shape[1] for run in self._runs]
+        self.n_columns, n_groups = sum(self._of_bins), sum(self._of_groups)
         self.n_features = self.n_columns + n_groups
-        self._length = math.sqrt(self.n_features / (len(starts) - 1 + in_groups))
+        # A row has one bin of every column, and the groups of this bin.
+        ones = len(groups) + sum(float(part[0].sum()) for part in groups)
+        self._length = math.sqrt(self.n_features / ones)
         self._n_factors, self.parameters = n_factors, {}
         widths = (n_factors, *hidden_dims, self.n_features)
         for depth, (n_in, n_out) in enumerate(pairwise(widths)):
@@ -117,23 +143,20 @@ class NetworkTrainer(Trainer):
     def _by_column(
         self, values: Tensor, function: Callable[[Tensor], Tensor]
     ) -> Tensor:
-        """Apply a function to the bins of each column: columns of a size at once."""
-        parts = values.split([size * n for size, n in self._runs], 1)
-        found = [
-            function(part.unflatten(1, (n, size))).flatten(1)
-            for part, (size, n) in zip(parts, self._runs, strict=True)
-        ]
-        return torch.cat(found, 1) if len(found) > 1 else found[0]
+        """Apply a function to the bins of each column."""
+        parts = zip(self._runs, values.split(self._of_bins, -1), strict=True)
+        return _joined([run.each(part, function) for run, part in parts])
 
     def features(self) -> Features:
         """Give the bins and their groups as features, of rows of equal length."""
-        length, single, double = self._length, self._groups, self._double_groups
+        length, runs, of_bins = self._length, self._runs, self._of_bins
+        if self.n_features == self.n_columns:
+            return lambda rows: length * rows
 
         def features(rows: Tensor) -> Tensor:
-            if not single.shape[1]:
-                return length * rows
-            groups = double if rows.dtype == torch.float64 else single
-            return length * torch.cat([rows, rows @ groups], dim=-1)
+            parts = zip(runs, rows.split(of_bins, -1), strict=True)
+            of_groups = [run.grouped(part) for run, part in parts]
+            return length * torch.cat([rows, *of_groups], dim=-1)
 
         return features
 
@@ -180,16 +203,19 @@ class NetworkTrainer(Trainer):
             if layer:
                 values = functional.silu(values)
             values = functional.linear(values, *parameters[layer : layer + 2])
-        if not self._groups.shape[1]:
+        if self.n_features == self.n_columns:
             return values
-        own, of_groups = values.split(
-            [self.n_columns, values.shape[1] - self.n_columns], 1
-        )
-        return own + of_groups @ self._groups.T
+        own, of_groups = values.tensor_split([self.n_columns], 1)
+        parts = zip(self._runs, of_groups.split(self._of_groups, 1), strict=True)
+        return own + _joined([run.spread(part) for run, part in parts])
 
     def _set(self, flat: Tensor) -> None:
         super()._set(flat)
         self._last = None
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
 
 
 def _largest(values: Tensor) -> Tensor:

@@ -422,7 +422,7 @@ class InitialNetwork:
         from skdpsynth.models import NetworkTrainer
 
         del position
-        made_of = self._bins.starts, self._ranks, self._groups, self._hidden_dims
+        made_of = self._ranks, self._groups, self._hidden_dims
         return NetworkTrainer(*made_of, n_factors=n_factors, **training)
 
     def keep(self, position: int, result: Mixture) -> None:

@@ -11,14 +11,14 @@ RANKS = np.zeros((2, 9))
 # Of the last column: its first two bins, and the other two.
 GROUPS = np.zeros((9, 2), dtype=np.float32)
 GROUPS[5:7, 0] = GROUPS[7:, 1] = 1.0
+OF_COLUMNS = [GROUPS[:3, :0], GROUPS[3:5, :0], GROUPS[5:]]
 
 
 def make_trainer(dtype=torch.float64, **settings):
     settings = {"n_factors": 2, "n_steps": 20, "learning_rate": 1.0} | settings
     return NetworkTrainer(
-        STARTS,
         RANKS,
-        GROUPS,
+        OF_COLUMNS,
         (6, 5),
         generator=torch.Generator().manual_seed(3),
         device=torch.device("cpu"),
