@@ -42,7 +42,7 @@ ALLOWED = {
     "sampling": _FITTED,
     "generators": _BOTTOM | {"table", "measure"},
     "models": _BOTTOM | {"generators", "table", "measure"},
-    "training": _BOTTOM | {"privacy", "models"},
+    "training": _BOTTOM | {"privacy", "generators", "models"},
     "saved": _PRIVATE_SIDE,
     "persistence": _FITTED | {"saved"},
     "card": _FITTED,

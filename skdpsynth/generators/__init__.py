@@ -14,6 +14,7 @@ from skdpsynth.generators._factors import (
 )
 from skdpsynth.generators._fit import (
     NUMPY,
+    AdamSteps,
     Arrays,
     Components,
     Fit,
@@ -31,6 +32,7 @@ from skdpsynth.generators._tilts import Tilts
 __all__ = [
     "BOUNDS",
     "NUMPY",
+    "AdamSteps",
     "Arrays",
     "Components",
     "FactorGenerator",

@@ -407,28 +407,35 @@ def slopes_of_loss(
     return xp.stack(distances), by_parameters, by_log_weights
 
 
-# Adam's memory of gradients and of their squares, and the size that counts as nothing.
-_MEAN, _SQUARES, _FLOOR = 0.9, 0.999, 1e-8
+class AdamSteps:
+    """Moves arrays in place against their gradients (Kingma, Ba 2015, Algorithm 1).
 
+    `betas` are shares of the last means of gradients and of their squares; `floor` is
+    added to the root of the latter. Arrays are of NumPy or of torch, without gradients.
+    """
 
-class Adam:
-    """Moves arrays in place against their gradients (Kingma, Ba 2015, Algorithm 1)."""
-
-    def __init__(self, arrays: Sequence[Array]) -> None:
+    def __init__(
+        self,
+        arrays: Sequence[Array],
+        *,
+        betas: tuple[float, float] = (0.9, 0.999),
+        floor: float = 1e-8,
+    ) -> None:
         self._moments = [(own, 0.0 * own, 0.0 * own) for own in arrays]
-        self._n_steps = 0
+        self._betas, self._floor, self._n_steps = betas, floor, 0
 
-    def __call__(self, xp: Any, gradients: Sequence[Array], rate: float) -> None:  # noqa: ANN401
+    def __call__(self, gradients: Sequence[Array], rate: float) -> None:
         """Take one step."""
         self._n_steps += 1
-        rate /= 1.0 - _MEAN**self._n_steps
-        unbiased = (1.0 - _SQUARES**self._n_steps) ** -0.5
+        of_means, of_squares = self._betas
+        rate /= 1.0 - of_means**self._n_steps
+        unbiased = (1.0 - of_squares**self._n_steps) ** -0.5
         for (own, mean, square), gradient in zip(self._moments, gradients, strict=True):
-            mean *= _MEAN
-            mean += (1.0 - _MEAN) * gradient
-            square *= _SQUARES
-            square += (1.0 - _SQUARES) * gradient * gradient
-            own -= rate * mean / (unbiased * xp.sqrt(square) + _FLOOR)
+            mean *= of_means
+            mean += (1.0 - of_means) * gradient
+            square *= of_squares
+            square += (1.0 - of_squares) * gradient * gradient
+            own -= rate * mean / (unbiased * square**0.5 + self._floor)
 
 
 class Fit:
@@ -478,7 +485,7 @@ class Fit:
         self._home, self._parameters = take(home[own]), take(parameters)
         self._log_weights = take(log_weights)
         self._released, self._heads, self._together = released, heads, together
-        self._step = Adam([self._parameters, self._log_weights])
+        self._step = AdamSteps([self._parameters, self._log_weights])
         self._rate = float(np.interp(n_columns, *_LEARNING_RATE))
         n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)
         half = int(n_steps * _LEARNING_RATE[1][0] / self._rate) // 2
@@ -503,7 +510,7 @@ class Fit:
                 self._released, self._heads, *start, half, self._together
             )
             rate = self._rate * (1.0 - step / n_steps if falling else 1.0)
-            self._step(self._heads.arrays.library, slopes, rate)
+            self._step(slopes, rate)
 
     def components(self) -> list[Components]:
         """Give each class the components that matter to it."""

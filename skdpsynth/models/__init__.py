@@ -7,7 +7,6 @@ The mixture (`MixtureTrainer`), factors (`FactorTrainer`) and the network of the
 from skdpsynth.models._factors import FactorTrainer
 from skdpsynth.models._generator import (
     Adam,
-    AdamSteps,
     Features,
     Products,
     Trainer,
@@ -19,7 +18,6 @@ from skdpsynth.models._network import NetworkTrainer
 
 __all__ = [
     "Adam",
-    "AdamSteps",
     "BinScores",
     "FactorTrainer",
     "Features",

@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
 
-from skdpsynth.generators import Arrays
+from skdpsynth.generators import AdamSteps, Arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -53,42 +50,6 @@ def on_device(device: torch.device) -> Arrays:
     return Arrays(torch, take, lambda values: values.cpu().numpy())
 
 
-class AdamSteps:
-    """Moves parameters in place against their gradients (Kingma, Ba 2015)."""
-
-    def __init__(
-        self,
-        parameters: Sequence[Tensor],
-        *,
-        betas: tuple[float, float] = (0.9, 0.999),
-        floor: float = 1e-8,
-    ) -> None:
-        self._parameters = list(parameters)
-        self._means = [torch.zeros_like(p) for p in self._parameters]
-        self._squares = [torch.zeros_like(p) for p in self._parameters]
-        self._counts = [torch.zeros(()) for _ in self._parameters]
-        self._betas, self._floor = betas, floor
-
-    @torch.no_grad()
-    def __call__(self, gradients: Sequence[Tensor], rate: float) -> None:
-        """Take one step."""
-        adam(
-            self._parameters,
-            list(gradients),
-            self._means,
-            self._squares,
-            [],
-            self._counts,
-            amsgrad=False,
-            beta1=self._betas[0],
-            beta2=self._betas[1],
-            lr=rate,
-            weight_decay=0.0,
-            eps=self._floor,
-            maximize=False,
-        )
-
-
 _SQUARES = 0.99  # of mean squares of gradients, which follow the last hundred steps
 
 
@@ -103,6 +64,7 @@ class Adam:
         self._floor, self._betas = floor, (momentum, _SQUARES)
         self._place: Tensor | None = None
 
+    @torch.no_grad()
     def __call__(self, gradient: Tensor) -> Tensor:
         """Give the direction of the next step, of the shape of `gradient`."""
         if self._place is None:

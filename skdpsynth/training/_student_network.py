@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from skdpsynth.models import Adam, AdamSteps
+from skdpsynth.generators import AdamSteps
+from skdpsynth.models import Adam
 from skdpsynth.training._discriminator import forward, make_network
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class RecentLabels:
     """Released labels of the last rounds, with what is seen of the rows."""
 
     def __init__(self) -> None:
-        self.rounds: list[tuple[Tensor, Tensor]] = []
+        self._count = 0
 
     def add(
         self,
@@ -55,12 +56,20 @@ class RecentLabels:
         pool: Tensor,
         slope: float,
     ) -> None:
-        """Keep the released labels of one round's generated rows."""
+        """Keep the released labels of one round's generated rows, for the oldest's."""
         del pool, slope  # how sharp labels are shows in the labels
-        self.rounds = [
-            *self.rounds[1 - _ROUNDS :],
-            (view.features(generated), labels.to(generated)),
-        ]
+        seen = view.features(generated)
+        if self._count == 0:
+            self._inputs = seen.new_empty((_ROUNDS, *seen.shape))
+            self._labels = seen.new_empty((_ROUNDS, len(labels)))
+        place = self._count % _ROUNDS
+        self._inputs[place], self._labels[place] = seen, labels.to(seen)
+        self._count += 1
+
+    def kept(self) -> tuple[Tensor, Tensor]:
+        """Give what is seen of the rows (n_labels, n_features), and their labels."""
+        n_rounds = min(self._count, _ROUNDS)
+        return self._inputs[:n_rounds].flatten(0, 1), self._labels[:n_rounds].flatten()
 
 
 class StudentNetwork:
@@ -82,19 +91,21 @@ class StudentNetwork:
         network = network.to(device, torch.float32)
         self._layers = [part for part in network if isinstance(part, torch.nn.Linear)]
         self._params = list(network.parameters())
-        self._step = AdamSteps(self._params, betas=(_MOMENTUM, 0.99))
+        self._step = AdamSteps(
+            [p.detach() for p in self._params], betas=(_MOMENTUM, 0.99)
+        )
         self._generator = generator
 
     def train(self, buffer: RecentLabels, n_steps: int, rate: float = 1.0) -> None:
         """Take steps of Adam on batches of the last labels."""
-        inputs, labels = (torch.cat(part) for part in zip(*buffer.rounds, strict=True))
+        inputs, labels = buffer.kept()
         for _ in range(n_steps):
             chosen = torch.randint(len(labels), (_BATCH,), generator=self._generator)
             gradients = self._gradients(inputs[chosen], labels[chosen])
             with torch.no_grad():
                 for p in self._params:
                     p.mul_(1.0 - _FORGOTTEN * rate)
-            self._step(gradients, _RATE * rate)
+                self._step(gradients, _RATE * rate)
 
     def _gradients(self, inputs: Tensor, labels: Tensor) -> list[Tensor]:
         """Differentiate the mean cross-entropy by the weights."""

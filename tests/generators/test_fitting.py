@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.generators import NUMPY, Fit, Heads, ReleasedClass, Together, _fit
-from skdpsynth.generators._fit import _BUMP, _LOGIT, Adam
+from skdpsynth.generators import (
+    NUMPY,
+    AdamSteps,
+    Fit,
+    Heads,
+    ReleasedClass,
+    Together,
+    _fit,
+)
+from skdpsynth.generators._fit import _BUMP, _LOGIT
 from skdpsynth.models import on_device
 from skdpsynth.privacy import measured_cells
 
@@ -198,17 +206,25 @@ def test_a_component_that_a_class_will_not_keep_is_left_out(arrays):
     assert found[1][1, 2] == 0.0
 
 
-def test_steps_are_those_of_adam():
-    """Beside torch's, on a function with its least value at 1."""
-    ours = np.array([3.0, -2.0, 1.5])
-    theirs = torch.tensor(ours, requires_grad=True)
-    step, expected = Adam([ours]), torch.optim.Adam([theirs], lr=0.1)
-    for _ in range(50):
-        expected.zero_grad()
-        ((theirs - 1.0) ** 4).sum().backward()
-        step(np, [4.0 * (ours - 1.0) ** 3], 0.1)
+@LIBRARIES
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.5, 0.99), (0.0, 0.99)])
+def test_steps_are_those_of_adam(arrays, betas):
+    """Beside torch's: two arrays, a rate that falls, a size that counts as nothing."""
+    rng = np.random.default_rng(0)
+    theirs = [torch.tensor(rng.standard_normal(n), requires_grad=True) for n in (3, 5)]
+    ours = [own.detach().clone() for own in theirs]
+    if arrays is NUMPY:
+        ours = [own.numpy() for own in ours]
+    steps = AdamSteps(ours, betas=betas, floor=1e-3)
+    expected = torch.optim.Adam(theirs, betas=betas, eps=1e-3)
+    for step in range(50):
+        expected.param_groups[0]["lr"] = rate = 0.1 / (step + 1)
+        for own in theirs:
+            own.grad = 4.0 * (own.detach() - 1.0) ** 3
+        steps([4.0 * (own - 1.0) ** 3 for own in ours], rate)
         expected.step()
-    np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-10)
+    for own, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(own, other.detach(), rtol=1e-10)
 
 
 # --- What is found ----------------------------------------------------------------

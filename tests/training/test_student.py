@@ -159,7 +159,7 @@ def test_the_noise_of_beliefs_is_bounded_as_planned():
     assert np.linalg.norm(symmetric, 2) == pytest.approx(bound, rel=0.15)
 
 
-def test_a_saved_label_stays_as_it_was_bought():
+def test_a_label_keeps_its_meaning():
     """Moving the generator changes no entry of the buffer."""
     trainer = make_trainer(n_steps=10)
     view, generated, labels, pool = labelled(trainer, correlation(0.5), 5.0, 0)
