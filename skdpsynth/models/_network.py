@@ -26,6 +26,7 @@ _ENTRIES = 2**22  # bins times codes that the finished generator draws from: 32 
 _MOST_CODES = 10_000  # of a narrow table
 _CODES_OF_SCALES = 256  # whose mean bins give a scale to every score
 _LEAST_SHARE = 1e-2  # of a bin, where it is a unit: rarer ones would be thrown about
+_FEW_BINS = 15  # up to here a softmax in four steps is faster than torch's own
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
 
 _UPDATE = 0.02  # of a unit update, for weights, of which many act on a bin
@@ -164,14 +165,14 @@ class NetworkTrainer(Trainer):
         """Differentiate the mean score of generated rows by the network's weights."""
         drawn, perturbed, weights = self._generated(draws)
         with torch.enable_grad():
-            # Gradients pass through the rows as through their relaxation.
-            relaxed = perturbed / _TEMPERATURE
-            soft = self._by_column(relaxed, lambda part: part.softmax(-1))
             rows = drawn.detach().requires_grad_()
             (wanted,) = torch.autograd.grad(score(rows).mean(), rows)
-        found = torch.autograd.grad(
-            soft, weights, wanted.to(soft.dtype), retain_graph=True
-        )
+        # Gradients pass through the rows as through their relaxation.
+        soft = self._by_column(perturbed.detach() / _TEMPERATURE, _softmax)
+        slopes = soft * wanted.to(soft)
+        slopes -= soft * self._by_column(slopes, _sums)
+        slopes /= _TEMPERATURE
+        found = torch.autograd.grad(perturbed, weights, slopes, retain_graph=True)
         return torch.cat([part.flatten() for part in found])
 
     def pull_back(self, draws: Draws, directions: Tensor) -> Tensor:
@@ -194,7 +195,7 @@ class NetworkTrainer(Trainer):
         codes = self.latent(n_codes, self._n_factors).float()
         with torch.no_grad():
             logits = self._logits(codes, [*self.parameters.values()])
-            return self._by_column(logits, lambda part: part.softmax(-1))
+            return self._by_column(logits, _softmax)
 
     def _logits(self, codes: Tensor, parameters: Sequence[Tensor]) -> Tensor:
         """Give the logits of the bins of all columns, given the code."""
@@ -216,6 +217,22 @@ class NetworkTrainer(Trainer):
 
 def _joined(parts: list[Tensor]) -> Tensor:
     return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
+
+
+def _softmax(values: Tensor) -> Tensor:
+    """Give the softmax of the last dimension.
+
+    Of 4 to 12 numbers torch takes five times as long, of 40 a third.
+    """
+    if values.shape[-1] > _FEW_BINS:
+        return values.softmax(-1)
+    powers = (values - values.amax(-1, keepdim=True)).exp_()
+    return powers.div_(powers.sum(-1, keepdim=True))
+
+
+def _sums(values: Tensor) -> Tensor:
+    """Give every entry the sum of the last dimension."""
+    return values.sum(-1, keepdim=True).expand_as(values)
 
 
 def _largest(values: Tensor) -> Tensor:
