@@ -54,10 +54,10 @@ GALLERY := /plot_
 
 help:
 	@echo "make demo          fit, sample and score on a real table; write a plot and a CSV"
-	@echo "make test          the tests (about 11 minutes on 2 cores)"
+	@echo "make test          the tests (6 to 10 minutes on 2 cores)"
 	@echo "make coverage      the same tests; fails if they miss too much (15 minutes)"
 	@echo "make test-lowest   some of them with the lower bounds of pyproject.toml"
-	@echo "make test-audit    attacks on the privacy claim (3 minutes at most)"
+	@echo "make test-audit    attacks on the privacy claim (4 to 7 minutes)"
 	@echo "make test-nightly  the tests that take long"
 	@echo "make bench         seconds and memory of all synthesizers, of few and small tables"
 	@echo "make docs          the site, in docs/_build/html (4 minutes)"

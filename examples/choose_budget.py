@@ -15,7 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before any library reads it
 
 import pandas as pd
 
-from skdpsynth import GPATESynthesizer, IndependentSynthesizer
+from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.datasets import load_adult
 from skdpsynth.evaluation import compare_synthesizers
 from skdpsynth.schema import Categorical, TableSchema
@@ -43,7 +43,7 @@ def main() -> None:
     public = public.sample(n_rows, random_state=0)
     half = n_rows // 2
     result = compare_synthesizers(
-        [GPATESynthesizer(schema=PUBLIC), IndependentSynthesizer(schema=PUBLIC)],
+        [MarginalSynthesizer(schema=PUBLIC), IndependentSynthesizer(schema=PUBLIC)],
         public[:half],
         public[half:],
         TARGET,
@@ -68,9 +68,9 @@ def plans(dtypes: pd.Series, class_counts: dict[str, int]) -> pd.DataFrame:
     """Concatenate the plans of all epsilons; they read no row."""
     made = {}
     for epsilon in EPSILONS:
-        synthesizer = GPATESynthesizer(epsilon=epsilon, delta=1e-5, schema=PUBLIC)
+        synthesizer = MarginalSynthesizer(epsilon=epsilon, schema=PUBLIC)
         made[epsilon] = synthesizer.plan(dtypes=dtypes, class_counts=class_counts)
-    columns = ["class", "rows", "signal_to_noise", "n_iter", "category_threshold"]
+    columns = ["class", "rows", "tables", "dependence", "note"]
     return pd.concat(made, names=["epsilon"])[columns].droplevel(1).round(2)
 
 

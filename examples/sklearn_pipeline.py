@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_score
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skdpsynth import GPATESynthesizer, PrivacyBudget
+from skdpsynth import MarginalSynthesizer, PrivacyBudget
 from skdpsynth.datasets import load_adult
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.schema import Categorical, TableSchema
@@ -37,7 +37,7 @@ def main() -> None:
     # Enough for the folds and one more fit. With `path=` it would outlive this program.
     budget = PrivacyBudget(epsilon=N_FOLDS + 1, delta=1e-4)
     public = TableSchema({"income": Categorical(["<=50K", ">50K"])})
-    synthesizer = GPATESynthesizer(epsilon=1.0, schema=public, budget=budget)
+    synthesizer = MarginalSynthesizer(epsilon=1.0, schema=public, budget=budget)
     pipeline = make_pipeline(synthesizer, encoder(), LogisticRegression(max_iter=500))
 
     # Every row is assigned to a fold independently, in secret: with folds by position

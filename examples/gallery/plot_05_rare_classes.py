@@ -10,16 +10,16 @@ advance. After the fit you can choose the class shares freely.
 # Of 3,772 patients, 93 are in class 1 and 191 in class 2. The plan needs guesses of
 # these counts and reads no row.
 
-from skdpsynth import GPATESynthesizer
+from skdpsynth import MarginalSynthesizer
 from skdpsynth.datasets import load_thyroid
 from skdpsynth.schema import Categorical, TableSchema
 
 train, test = load_thyroid(split=True)
 public = TableSchema({"class": Categorical([1, 2, 3])}, target="class")
 guess = {1: 100, 2: 200, 3: 3_500}
-synth = GPATESynthesizer(epsilon=3.0, schema=public, random_state=0)
+synth = MarginalSynthesizer(epsilon=3.0, schema=public, random_state=0)
 plan = synth.plan(dtypes=train.dtypes, class_counts=guess)
-plan[["class", "rows", "bins", "signal_to_noise", "tables", "n_iter", "note"]].round(2)
+plan[["class", "rows", "bins", "signal_to_noise", "tables", "note"]].round(2)
 
 # %%
 # Fit once, sample twice. Balanced sampling costs nothing more: every class has its own

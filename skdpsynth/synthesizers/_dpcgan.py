@@ -319,7 +319,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         Initial model. "measured": fitted to all that the budget allows to measure, as
         in `MarginalSynthesizer` (marginals of one, two and three columns, or second
         moments). "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; nothing is measured.
+        untrained, as in the paper; only metadata is measured.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the discriminator, then
         `n_generator_steps` of the generator. "auto": none with ``init="measured"``,
@@ -356,7 +356,8 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     discriminator_learning_rate : float, default=1.0
         Step of the discriminator (plain descent, or Adam with hidden layers), positive.
     device : str or torch.device, default="auto"
-        Where networks are trained; "auto" takes a GPU if there is one.
+        Where the generator is fitted and networks are trained; "auto" takes a GPU if
+        there is one.
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`, never noise or the
         samples of real rows: two fits differ.
@@ -374,8 +375,8 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements
-        All noisy tables that were released; public. Not set where
-        `generator_hidden_dims` trains a network, which measures none.
+        All noisy tables that were released; public. Empty where
+        `generator_hidden_dims` trains a network, of which no table is measured.
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes; public.
     n_iter_ : int
@@ -401,9 +402,10 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     earlier releases and on public numbers, for their label is the class. The sum is
     divided by a public constant (sampling rate times planned count), and a sample
     without rows is released like any other. Classes are disjoint, have rates of their
-    own and compose in parallel. Gradients come from Opacus, and their noise is
-    floating-point Gaussian noise from the operating system's entropy; all other noise
-    is discrete Gaussian. The measurements
+    own and compose in parallel. The gradient of each row comes from Opacus; where the
+    discriminator has hidden layers, the clipped sum comes from one matrix product per
+    layer instead. The noise is floating-point Gaussian noise from the operating
+    system's entropy; all other noise is discrete Gaussian. The measurements
     are those of `MarginalSynthesizer`, with its guarantee: E tables of two columns, and
     as well E of three or of finer cells, have L2 sensitivity ``sqrt(E)`` together.
     They, labels, counts, ranges, decimals and categories come out of the same budget.

@@ -41,7 +41,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         Initial model. "measured": fitted to all that the budget allows to measure, as
         in `MarginalSynthesizer` (marginals of one, two and three columns, or second
         moments). "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; nothing is measured.
+        untrained, as in the paper; only metadata is measured.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the critic, then
         `n_generator_steps` of the generator. "auto": none with ``init="measured"``,
@@ -80,7 +80,8 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     discriminator_learning_rate : float, default=1.0
         Step of the critic (plain descent, or Adam with hidden layers), positive.
     device : str or torch.device, default="auto"
-        Where networks are trained; "auto" takes a GPU if there is one.
+        Where the generator is fitted and networks are trained; "auto" takes a GPU if
+        there is one.
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`, never noise or the
         samples of real rows: two fits differ.
@@ -98,8 +99,8 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements
-        All noisy tables that were released; public. Not set where
-        `generator_hidden_dims` trains a network, which measures none.
+        All noisy tables that were released; public. Empty where
+        `generator_hidden_dims` trains a network, of which no table is measured.
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes; public.
     n_iter_ : int

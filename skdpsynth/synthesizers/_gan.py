@@ -32,7 +32,7 @@ class GANSynthesizer(AdversarialSynthesizer):
     init : {"measured", "marginals", "random"}, default="measured"
         Initial model. "measured": fitted to the measurements of `MarginalSynthesizer`,
         without noise. "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; nothing is measured.
+        untrained, as in the paper; only metadata is measured.
     n_iter : int or "auto", default="auto"
         Rounds: `n_discriminator_steps` steps of the discriminator, then
         `n_generator_steps` of the generator. "auto": none with ``init="measured"``,
@@ -58,7 +58,8 @@ class GANSynthesizer(AdversarialSynthesizer):
     discriminator_learning_rate : float, default=1.0
         Step of the discriminator (plain descent, or Adam with hidden layers), positive.
     device : str or torch.device, default="auto"
-        Where networks are trained; "auto" takes a GPU if there is one.
+        Where the generator is fitted and networks are trained; "auto" takes a GPU if
+        there is one.
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`.
     verbose : int, default=0
@@ -75,8 +76,8 @@ class GANSynthesizer(AdversarialSynthesizer):
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements
-        All tables that were counted, without noise. Not set where
-        `generator_hidden_dims` trains a network, which measures none.
+        All tables that were counted, without noise. Empty where
+        `generator_hidden_dims` trains a network, of which no table is measured.
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes.
     n_iter_ : int

@@ -140,7 +140,7 @@ class GPATESynthesizer(ClassGAN):
         Initial model. "measured": fitted to all that the budget allows to measure, as
         in `MarginalSynthesizer` (marginals of one, two and three columns, or second
         moments). "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; nothing is measured.
+        untrained, as in the paper; only metadata is measured.
     n_teachers : int or "auto", default="auto"
         Teachers of each class, never more than half its planned rows. "auto": one for
         8 rows of the noisy count, at most 4096.
@@ -184,7 +184,8 @@ class GPATESynthesizer(ClassGAN):
     threshold : float, default=0.5
         "confident_gnmax": share of the teachers that must agree, in [0, 1].
     device : str or torch.device, default="auto"
-        Where teachers are trained; "auto" takes a GPU if there is one.
+        Where the generator is fitted and networks are trained; "auto" takes a GPU if
+        there is one.
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`, never noise, the teachers'
         parts or their minibatches: two fits differ.
@@ -202,8 +203,8 @@ class GPATESynthesizer(ClassGAN):
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements
-        All noisy tables that were released; public. Not set where
-        `generator_hidden_dims` trains a network, which measures none.
+        All noisy tables that were released; public. Empty where
+        `generator_hidden_dims` trains a network, of which no table is measured.
     generator_ : MixtureGenerator or FactorGenerator
         The student; public.
     n_teachers_ : ndarray of shape (n_classes,), int

@@ -63,8 +63,9 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         tables are measured in the same bins, so that `combine_measurements` can add
         them up. `schema` is then ``design.schema``, and `order` that of the other fit.
     device : str or torch.device, default="cpu"
-        Where the generator is fitted: "cpu", or for tables of hundreds of columns a
-        device of torch, such as "cuda"; "auto" takes a GPU if there is one.
+        Where the generator is fitted: "cpu" (NumPy, without torch) or a device of torch
+        such as "cuda"; "auto" takes a GPU if there is one. Without effect where no
+        tables of two columns are measured, as with 120 columns or more.
     random_state : int, RandomState instance or None, default=None
         Seeds the generator's first parameters and `sample`, never the noise.
     verbose : int, default=0

@@ -339,7 +339,7 @@ class PATETripleGANSynthesizer(ClassGAN):
         Initial model. "measured": fitted to all that the budget allows to measure, as
         in `MarginalSynthesizer` (marginals of one, two and three columns, or second
         moments). "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; nothing is measured.
+        untrained, as in the paper; only metadata is measured.
     unlabelled_weight : float, default=0.05
         Weight of unlabelled rows among what a discriminator takes for fake, in [0, 1).
     n_teachers : int or "auto", default="auto"
@@ -372,7 +372,8 @@ class PATETripleGANSynthesizer(ClassGAN):
     n_teacher_steps : int, default=4
         "hybrid": steps of the teachers per round, at least 1.
     n_student_steps : int, default=30
-        "hybrid": steps of the discriminator on all labels so far per round, at least 1.
+        "hybrid": steps of the discriminator per round on all labels so far (of a
+        network: on those of the last eight rounds), at least 1.
     n_generator_steps : int, default=50
         Steps of the generator per round, at least 1.
     teacher_learning_rate : float, default=0.05
@@ -380,7 +381,8 @@ class PATETripleGANSynthesizer(ClassGAN):
     discriminator_learning_rate : float, default=1.0
         Step of the discriminator, positive; at most 1 for "hybrid".
     device : str or torch.device, default="auto"
-        Where networks are trained; "auto" takes a GPU if there is one.
+        Where the generator is fitted and networks are trained; "auto" takes a GPU if
+        there is one.
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`, never noise, the teachers'
         parts or samples of private rows: two fits differ.
@@ -398,8 +400,8 @@ class PATETripleGANSynthesizer(ClassGAN):
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements
-        All noisy tables that were released; public. Not set where
-        `generator_hidden_dims` trains a network, which measures none.
+        All noisy tables that were released; public. Empty where
+        `generator_hidden_dims` trains a network, of which no table is measured.
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes; public.
     n_teachers_ : ndarray of shape (n_classes,), int
@@ -452,10 +454,11 @@ class PATETripleGANSynthesizer(ClassGAN):
     answers one always leads, and asking costs as much.
 
     The classifier is a softmax regression on the log odds of each class that the
-    measured marginals give a row. It starts as naive Bayes and learns before the other
-    two, on labelled rows (R_c) of classes that train, each at its own cost and noise,
-    and on rows drawn from the marginals (R_p). Where few unlabelled rows have a class
-    as pseudo-label, they weigh less.
+    measured marginals give a row, and starts as naive Bayes (with ``init="random"``: on
+    scores and their squares, starting at 0). It learns before the other two, on
+    labelled rows (R_c) of classes that train, each at its own cost and noise, and on
+    rows drawn from the marginals (R_p). Where few unlabelled rows have a class as
+    pseudo-label, they weigh less.
 
     References
     ----------

@@ -170,7 +170,7 @@ class PATEGANSynthesizer(ClassGAN):
         Initial model. "measured": fitted to all that the budget allows to measure, as
         in `MarginalSynthesizer` (marginals of one, two and three columns, or second
         moments). "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; nothing is measured.
+        untrained, as in the paper; only metadata is measured.
     n_teachers : int or "auto", default="auto"
         Teachers of each class, never more than half its planned rows. "auto": one for
         4 rows of the noisy count, at most 2048.
@@ -201,11 +201,13 @@ class PATEGANSynthesizer(ClassGAN):
     learning_rate : float, default=0.05
         Step of the generator, positive.
     student_learning_rate : float, default=1.0
-        Step of the student, in (0, 1], as a share of the longest stable one.
+        Step of the student, in (0, 1], as a share of the longest stable one; of a
+        network, of a step of Adam of 0.004.
     teacher_learning_rate : float, default=0.05
         Step of the teachers, positive.
     device : str or torch.device, default="auto"
-        Where networks are trained; "auto" takes a GPU if there is one.
+        Where the generator is fitted and networks are trained; "auto" takes a GPU if
+        there is one.
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`, never noise, the teachers'
         parts or their minibatches: two fits differ.
@@ -223,8 +225,8 @@ class PATEGANSynthesizer(ClassGAN):
     classes_ : ndarray of shape (n_classes,)
         The labels; only with a target that has classes.
     measurements_ : Measurements
-        All noisy tables that were released; public. Not set where
-        `generator_hidden_dims` trains a network, which measures none.
+        All noisy tables that were released; public. Empty where
+        `generator_hidden_dims` trains a network, of which no table is measured.
     generator_ : MixtureGenerator or FactorGenerator
         The generator; public.
     n_teachers_ : ndarray of shape (n_classes,), int
@@ -265,13 +267,14 @@ class PATEGANSynthesizer(ClassGAN):
     n_S ``n_student_steps``, 1 / lambda (of Algorithm 1) the noise of a vote.
 
     In the paper a label teaches once. Here all labels are kept and replayed in every
-    round. What makes old labels true still is the student's form: it compares mean
-    products of columns that it believes of private rows with those of the generator
-    at the time of the vote, which are public. The generator is a mixture: a latent
-    code, and given the code a distribution over the bins of each column, fitted to the
-    measured tables, which stay in its loss. With ``init="marginals"`` or ``"random"``,
-    and where second moments are measured instead of tables, it is normal factors. Rows
-    without a released label take no part in training.
+    round (by a network: those of the last eight). What makes old labels true still is
+    the student's form: it compares mean products of columns that it believes of private
+    rows with those of the generator at the time of the vote, which are public. The
+    generator is a mixture: a latent code, and given the code a distribution over the
+    bins of each column, fitted to the measured tables, which stay in its loss. With
+    ``init="marginals"`` or ``"random"``, and where second moments are measured instead
+    of tables, it is normal factors. Rows without a released label take no part in
+    training.
 
     References
     ----------

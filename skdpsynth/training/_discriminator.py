@@ -62,7 +62,8 @@ class Discriminator(HoldsPrivateRows):
     precision, through smooth functions; `clipped_sums` leaves room for it.
 
     Features are divided by the root of their number, so that the gradient of a row has
-    a norm about 1 whatever the number of columns. Opacus computes gradients per row;
+    a norm about 1 whatever the number of columns. Opacus computes gradients per row
+    of a linear one, `clipped_layer_sums` sums of clipped ones with hidden layers;
     what a proof stands on is in `ReservedOptimizer`.
     """
 
