@@ -58,6 +58,7 @@ _MORE = {
     "triplegan network": PATETripleGANSynthesizer(
         desensitization="dpsgd", **_NETWORK, **_VOTES
     ),
+    "triplegan votes network": PATETripleGANSynthesizer(**_NETWORK, **_VOTES),
 }
 _MOMENTS = {
     "moments": MarginalSynthesizer(),

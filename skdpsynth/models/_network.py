@@ -40,7 +40,7 @@ class Draws(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Neighbouring columns that have the same bins, in the same groups.
+    """Neighbouring columns of the table that have the same bins, in the same groups.
 
     An entry of `groups`, of shape (n_bins, n_groups), is 1 where a bin is in a group.
     """
@@ -49,7 +49,7 @@ class Run(NamedTuple):
     groups: Tensor
 
     def each(self, values: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply a function to the values of every column, (..., n_columns, n)."""
+        """Apply a function to each column's values, of all: (..., n_columns * n)."""
         shape = self.n_columns, values.shape[-1] // self.n_columns
         return function(values.unflatten(-1, shape)).flatten(-2)
 
@@ -216,7 +216,7 @@ class NetworkTrainer(Trainer):
 
 
 def _joined(parts: list[Tensor]) -> Tensor:
-    return torch.cat(parts, 1) if len(parts) > 1 else parts[0]
+    return torch.cat(parts, -1) if len(parts) > 1 else parts[0]
 
 
 def _softmax(values: Tensor) -> Tensor:

@@ -1,10 +1,10 @@
 """Opacus's optimizer, with clipped sums and noise of our own.
 
-Opacus computes one gradient per row (`GradSampleModule`) and owns the order of a step
-(`DPOptimizer`). What a proof stands on is done here: rows are clipped and summed in
-double precision, noise is drawn from a `Reservation`, and the sum is divided by a
-public constant. `PrivacyEngine.make_private` is never used: it takes rate, steps and
-divisor from the exact number of rows.
+Opacus computes one gradient per row of a linear discriminator (`GradSampleModule`) and
+owns the order of a step (`DPOptimizer`). What a proof stands on is done here: rows are
+clipped and summed in double precision, noise is drawn from a `Reservation`, and the sum
+is divided by a public constant. `PrivacyEngine.make_private` is never used: it takes
+rate, steps and divisor from the exact number of rows.
 """
 
 from __future__ import annotations

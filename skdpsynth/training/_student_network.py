@@ -56,7 +56,7 @@ class RecentLabels:
         pool: Tensor,
         slope: float,
     ) -> None:
-        """Keep the released labels of one round's generated rows, for the oldest's."""
+        """Keep the labels of one round's generated rows, in place of the oldest."""
         del pool, slope  # how sharp labels are shows in the labels
         seen = view.features(generated)
         if self._count == 0:
@@ -91,6 +91,7 @@ class StudentNetwork:
         network = network.to(device, torch.float32)
         self._layers = [part for part in network if isinstance(part, torch.nn.Linear)]
         self._params = list(network.parameters())
+        # Detached, they are the same memory.
         self._step = AdamSteps(
             [p.detach() for p in self._params], betas=(_MOMENTUM, 0.99)
         )

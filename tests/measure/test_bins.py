@@ -331,6 +331,26 @@ def test_groups_are_quantiles_the_most_frequent_categories_and_what_is_missing()
     assert ranked.tolist() == [3, 0, 3, 1, 2]
 
 
+def test_coarser_groups_are_of_neighbouring_intervals():
+    """Of 4 and of 16, where there are two of a size; what is missing is alone."""
+    plain, rest = np.array([-1, -1, -1]), np.array([-1, -1, 34])
+    columns = [
+        ColumnBins(np.linspace(0, 1, 8), plain, 7),
+        ColumnBins(np.linspace(0, 1, 11), plain, 10),
+        ColumnBins(np.linspace(0, 1, 35), rest, 35),
+        ColumnBins(np.empty(0), np.array([0, 1, 2, 3, 4, 4]), 5),
+    ]
+    few, fours, many, categories = TableBins(columns).coarser()
+    assert few.shape == (7, 0)
+    assert categories.shape == (5, 0)
+    of_fours = [range(4), range(4, 8), range(8, 10)]
+    assert [np.flatnonzero(own).tolist() for own in fours.T] == [*map(list, of_fours)]
+    expected = [range(at, min(at + 4, 34)) for at in range(0, 34, 4)] + [[34]]
+    expected += [range(16), range(16, 32), range(32, 34), [34]]
+    assert [np.flatnonzero(own).tolist() for own in many.T] == [*map(list, expected)]
+    assert set(np.unique(many)) == {0.0, 1.0}
+
+
 @given(COLUMN, st.integers(1, 30))
 @settings(max_examples=40, deadline=None)
 def test_equal_releases_give_equal_bins(column, n_bins):

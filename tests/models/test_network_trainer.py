@@ -6,12 +6,14 @@ import torch
 
 from skdpsynth.models import NetworkTrainer
 
-STARTS = np.array([0, 3, 5, 9, 13])
-RANKS = np.zeros((2, 13))
-# Of each of the last two columns: its first two bins, and the other two.
-GROUPS = np.zeros((13, 4), dtype=np.float32)
-GROUPS[5:7, 0] = GROUPS[7:9, 1] = GROUPS[9:11, 2] = GROUPS[11:, 3] = 1.0
-OF_COLUMNS = [GROUPS[:3, :0], GROUPS[3:5, :0], GROUPS[5:9, :2], GROUPS[9:, 2:]]
+STARTS = np.array([0, 3, 5, 9, 13, 33])
+N_BINS = 33
+RANKS = np.zeros((2, N_BINS))
+# Of two columns: the first two bins, and the other two.
+GROUPS = np.zeros((N_BINS, 4), dtype=np.float32)
+GROUPS[5:7, 0] = GROUPS[7:9, 1] = GROUPS[9:11, 2] = GROUPS[11:13, 3] = 1.0
+OF_COLUMNS = [GROUPS[:3, :0], GROUPS[3:5, :0], GROUPS[5:9, :2]]
+OF_COLUMNS += [GROUPS[9:13, 2:], GROUPS[13:, :0]]
 
 
 def make_trainer(dtype=torch.float64, **settings):
@@ -40,7 +42,7 @@ def probabilities(trainer, codes):
         if layer:
             values = values / (1 + np.exp(-values))
         values = values @ parts[layer].T + parts[layer + 1]
-    values = values[:, :13] + values[:, 13:] @ GROUPS.T
+    values = values[:, :N_BINS] + values[:, N_BINS:] @ GROUPS.T
     split = np.split(np.exp(values), STARTS[1:-1], axis=1)
     return np.concatenate([v / v.sum(1, keepdims=True) for v in split], axis=1)
 
@@ -55,7 +57,7 @@ def test_a_row_has_one_bin_of_every_column_as_often_as_the_network_says():
     of_column = np.add.reduceat(rows, STARTS[:-1], axis=1)
     assert (of_column == 1).all()
     expected = probabilities(trainer, draws.codes[:1])[0]
-    # Six deviations of a share, in 13 of them: a false alarm in 10**8 runs.
+    # Six deviations of a share, in 33 of them: a false alarm in 10**8 runs.
     np.testing.assert_allclose(rows.mean(axis=0), expected, atol=6 * 0.5 / 200)
 
 
@@ -63,7 +65,7 @@ def test_the_gradient_passes_through_the_relaxed_row():
     """Of a score that is linear in the row, by differences of the relaxed one."""
     trainer = make_trainer()
     draws = trainer.draw(7)
-    weights = np.arange(13.0)
+    weights = np.arange(float(N_BINS))
 
     def relaxed_score():
         logits = np.log(probabilities(trainer, draws.codes)) + draws.gumbels.numpy()
@@ -117,7 +119,7 @@ def test_features_are_rows_of_equal_length():
     np.testing.assert_allclose(found.norm(dim=1), np.sqrt(trainer.n_features))
     unit = found / found.max()
     np.testing.assert_array_equal(
-        unit[:, 13:], rows @ torch.from_numpy(GROUPS).double()
+        unit[:, N_BINS:], rows @ torch.from_numpy(GROUPS).double()
     )
     single = trainer.features()(rows.float())
     np.testing.assert_allclose(single, found, rtol=1e-6)
@@ -154,7 +156,7 @@ def test_rows_are_generated_once_for_a_step():
 def test_it_learns_what_it_is_led_to():
     """Towards rows that have the last bin of every column."""
     trainer = make_trainer(n_steps=400)
-    weights = torch.zeros(13, dtype=torch.float64)
+    weights = torch.zeros(N_BINS, dtype=torch.float64)
     weights[STARTS[1:] - 1] = 1.0
     for _ in range(400):
         draws = trainer.draw(64)

@@ -173,6 +173,7 @@ def scaled_together(*arguments):
 
 
 teacher_gradients = _gpate.teacher_gradients
+confident_gnmax = _gpate.confident_gnmax
 TWINS = [
     (_teachers, "assign_teachers", slices),
     (_gpate, "teacher_gradients", centred_together),
@@ -203,6 +204,11 @@ def exact_sum(vectors, clip, reservation):
     return vectors.sum(axis=0, dtype=np.float64)
 
 
+def exact_answers(votes, *arguments):
+    answers = confident_gnmax(votes, *arguments)
+    return np.where(answers >= 0, votes.argmax(axis=1), answers)
+
+
 class PublicDrawsByRow(_gpate.TeacherEnsemble):
     """Uses the public stream once per row; the projections come from it later."""
 
@@ -216,6 +222,7 @@ class PublicDrawsByRow(_gpate.TeacherEnsemble):
     [
         ("gaussian_sum", exact_sum, "gpate"),
         ("gaussian_sum", exact_sum, "gpate factors"),
+        ("confident_gnmax", exact_answers, "gpate network"),
         ("TeacherEnsemble", PublicDrawsByRow, "gpate votes"),
     ],
 )

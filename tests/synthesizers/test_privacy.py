@@ -468,6 +468,7 @@ WIDE_SCHEMA = TableSchema(
 )
 FEW_NUMBERS = {
     SIZE: (WAYS["triplegan measured"], table_of("triplegan measured"), 40),
+    PSEUDO: (WAYS["triplegan"], table_of("triplegan"), 20),
     "choice of pairs": (MarginalSynthesizer(schema=WIDE_SCHEMA), WIDE, 4),
     "parities": (OF_PARITIES, WITH_PARITIES, 8),
 }

@@ -57,11 +57,12 @@ def test_the_sum_is_that_of_the_clipped_gradients(hidden_dims, n_rows, monkeypat
     assert found.shape == (discriminator.n_parameters,)
 
 
+@pytest.mark.parametrize("hidden_dims", [(), (6,)], ids=str)
 @pytest.mark.parametrize("n_rows", [0, 1, 5, 23])
-def test_private_rows_pass_in_chunks_of_one_shape(n_rows, monkeypatch):
+def test_private_rows_pass_in_chunks_of_one_shape(n_rows, hidden_dims, monkeypatch):
     """Another may round a row's term otherwise. Generated rows pass as they are."""
     monkeypatch.setattr(_discriminator, "_MAX_CHUNK", 7)
-    discriminator, shapes = make_discriminator((), n_rows), []
+    discriminator, shapes = make_discriminator(hidden_dims, n_rows), []
 
     def features(rows):
         shapes.append(tuple(rows.shape))
@@ -70,6 +71,8 @@ def test_private_rows_pass_in_chunks_of_one_shape(n_rows, monkeypatch):
     discriminator.release(features)
     discriminator.follow(make_rows(2), features)
     chunks = math.ceil(n_rows / 7) * [(7, N_COLUMNS)]
-    assert shapes == [*chunks, (2, N_COLUMNS)]
+    # With hidden layers generated rows have a penalty, too.
+    generated = (2 if hidden_dims else 1) * [(2, N_COLUMNS)]
+    assert shapes == [*chunks, *generated]
     discriminator.clipped_sum(make_rows(n_rows), features)
-    assert shapes == [*chunks, (2, N_COLUMNS), *chunks]
+    assert shapes == [*chunks, *generated, *chunks]

@@ -18,7 +18,11 @@ from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import PrivacyAccountant, secret_generator
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.training import _discriminator, _dp_sgd
-from skdpsynth.training._clipping import clipped_sums, poisson_sample
+from skdpsynth.training._clipping import (
+    clipped_layer_sums,
+    clipped_sums,
+    poisson_sample,
+)
 
 N_COLUMNS, CLIP = 5, 0.1
 HIDDEN = [(), (7,), (6, 4)]
@@ -162,25 +166,21 @@ def test_a_rate_falls():
 
 
 @pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
-def test_opacus_clips_alike(hidden_dims, monkeypatch):
-    """Its own sum, in single precision and with norms a little larger."""
+def test_opacus_sums_alike(hidden_dims):
+    """Its own clipping of its own gradients per row, with norms a little larger."""
     rows = make_rows(31)
-    ours = released(make_discriminator(rows, hidden_dims=hidden_dims))
-    monkeypatch.setattr(
-        _dp_sgd.ReservedOptimizer,
-        "clip_and_accumulate",
-        DPOptimizer.clip_and_accumulate,
+    ours = 10 * released(make_discriminator(rows, hidden_dims=hidden_dims))
+    other = make_discriminator(rows, hidden_dims=hidden_dims)
+    theirs = DPOptimizer(
+        torch.optim.SGD(other._params, lr=1.0),
+        noise_multiplier=0.0,
+        max_grad_norm=CLIP,
+        expected_batch_size=10,
     )
-    original = _dp_sgd.ReservedOptimizer.add_noise
-
-    def in_double(self):
-        for p in self.params:
-            p.summed_grad = p.summed_grad.double()
-        original(self)
-
-    monkeypatch.setattr(_dp_sgd.ReservedOptimizer, "add_noise", in_double)
-    theirs = released(make_discriminator(rows, hidden_dims=hidden_dims))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    other._backward(torch.from_numpy(rows), identity, real=True)
+    theirs.clip_and_accumulate()
+    sums = torch.cat([p.summed_grad.flatten() for p in theirs.params])
+    np.testing.assert_allclose(ours, sums, rtol=1e-4, atol=1e-5)
 
 
 def test_chunks_make_no_difference(monkeypatch):
@@ -204,20 +204,37 @@ def one_row_moves_the_sum_by(rows, row, sums):
     return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in pairs))
 
 
-def worst_move(sums, seed):
+GRADIENTS = (3, 2), (4,)
+# What goes into two layers, and the slopes by what comes out of them.
+LAYERS = (3,), (2,), (4,), (3,)
+
+
+def layer_sums(factors, clip):
+    inputs, slopes = factors[::2], factors[1::2]
+    return clipped_layer_sums(slopes, inputs, [True, False], clip)
+
+
+def worst_move(sums, seed, shapes=GRADIENTS):
     rng = np.random.default_rng(seed)
     worst = 0.0
     for _ in range(30):
         n_rows = int(rng.integers(0, 8))
         scale = 10.0 ** rng.integers(-6, 12)
-        rows = [rng.normal(size=(n_rows, 3, 2)), rng.normal(size=(n_rows, 4))]
-        row = [scale * rng.normal(size=(3, 2)), scale * rng.normal(size=4)]
+        rows = [rng.normal(size=(n_rows, *shape)) for shape in shapes]
+        row = [scale * rng.normal(size=shape) for shape in shapes]
         worst = max(worst, one_row_moves_the_sum_by(rows, row, sums))
     return worst
 
 
-def test_one_row_moves_the_sum_by_at_most_the_clipping_norm(global_random_seed):
-    assert 0.9 * CLIP < worst_move(clipped_sums, global_random_seed) < CLIP
+@pytest.mark.parametrize(
+    ("sums", "shapes"), [(clipped_sums, GRADIENTS), (layer_sums, LAYERS)]
+)
+def test_one_row_moves_the_sum_by_at_most_the_clipping_norm(
+    sums, shapes, global_random_seed
+):
+    """And a millionth less, which is left for rounding."""
+    worst = worst_move(sums, global_random_seed, shapes)
+    assert 0.9 * CLIP < worst < CLIP * (1 - 0.9e-6)
 
 
 def microbatches(gradients, clip):
@@ -249,18 +266,38 @@ def test_a_row_without_a_finite_gradient_counts_as_0(bad):
     gradients = torch.tensor([[0.03, 0.0], [bad, 1.0]])
     (total,) = clipped_sums([gradients], CLIP)
     np.testing.assert_allclose(total.numpy(), [0.03, 0.0], rtol=1e-6)
+    one = torch.ones(2, 1, dtype=torch.float64)
+    for factors in ([one, gradients.double()], [gradients.double(), one]):
+        (total,) = clipped_layer_sums(factors[1:], factors[:1], [False], CLIP)
+        np.testing.assert_allclose(total.flatten(), [0.03, 0.0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
+@pytest.mark.parametrize("hidden_dims", HIDDEN[1:], ids=str)
 @pytest.mark.parametrize("position", [0, 11, 36])
-def test_no_row_changes_the_gradient_of_another_row(hidden_dims, position):
+def test_a_sum_without_a_row_differs_by_that_row_alone(hidden_dims, position):
+    """With hidden layers, which have no gradient per row: only rounding of doubles."""
+    rows = torch.from_numpy(make_rows(37))
+    discriminator = make_discriminator(
+        rows.numpy(), hidden_dims=hidden_dims, expected_batch_size=37.0
+    )
+
+    def total(part):
+        sums = discriminator._private_sums(part, identity, real=True)
+        return torch.cat([own.flatten() for own in sums])
+
+    others = [i for i in range(37) if i != position]
+    alone = total(rows[[position]])
+    assert float((total(rows) - total(rows[others]) - alone).norm()) < 1e-14
+    assert float(alone.norm()) > 0.01 * CLIP
+
+
+@pytest.mark.parametrize("position", [0, 11, 36])
+def test_no_row_changes_the_gradient_of_another_row(position):
     """Only the rounding of doubles: a millionth of C is left for 10 million rows."""
     rows = torch.from_numpy(make_rows(37))
 
     def gradients(part):
-        discriminator = make_discriminator(
-            rows.numpy(), hidden_dims=hidden_dims, expected_batch_size=37.0
-        )
+        discriminator = make_discriminator(rows.numpy(), expected_batch_size=37.0)
         for p in discriminator._params:
             p.data += 0.1  # a linear one starts at 0, where all rows look alike
         discriminator._backward(part, identity, real=True)

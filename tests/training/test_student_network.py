@@ -8,7 +8,14 @@ import torch
 from _training import CPU
 
 from skdpsynth.models import NetworkTrainer
-from skdpsynth.training import RecentLabels, RowFeatures, StudentNetwork
+from skdpsynth.training import (
+    BranchedStudentNetwork,
+    RecentLabels,
+    RowFeatures,
+    StudentNetwork,
+)
+
+CLIP = 0.5
 
 
 def make_trainer():
@@ -60,3 +67,51 @@ def test_a_student_learns_what_labels_say_of_rows():
     with torch.no_grad():
         real = student.objective(rows, view.features) > np.log(0.5)
     assert (real == labels.bool()).all()
+
+
+def branched(clip=CLIP):
+    """A student that sees private rows without a label, and three columns of 2 bins."""
+    trainer = make_trainer()
+    student = BranchedStudentNetwork(
+        trainer,
+        (4,),
+        generator=torch.Generator().manual_seed(1),
+        device=CPU,
+        max_grad_norm=clip,
+    )
+    return student, RowFeatures.of(trainer)
+
+
+def unlabelled(n_rows):
+    first = torch.from_numpy(np.random.default_rng(2).integers(0, 2, (n_rows, 3)))
+    return torch.stack([first, 1 - first], dim=-1).flatten(1).float()
+
+
+@pytest.mark.parametrize("clip", [0.05, 100.0])
+def test_the_sum_of_unlabelled_rows_is_that_of_a_loop(clip):
+    student, view = branched(clip)
+    rows, total = unlabelled(23), 0.0
+    leaves = [p.detach().double().requires_grad_() for p in student._params]
+    first, bias, last = leaves
+    for row in rows.double():
+        value = first @ (view.features(row) * view.n_features**-0.5) + bias
+        score = (last @ (value * torch.sigmoid(value))).squeeze()
+        gradients = torch.autograd.grad(torch.log1p(torch.exp(score)), leaves)
+        flat = torch.cat([own.flatten() for own in gradients])
+        total += flat * min(1.0, clip / float(flat.norm()))
+    found = student.clipped_sum(rows, view)
+    torch.testing.assert_close(found, total, rtol=2e-6, atol=1e-9)
+    assert found.shape == (student.n_parameters,)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 40])
+def test_one_unlabelled_row_moves_the_sum_by_the_clipping_norm(n_rows):
+    """At most, and by a millionth less where its gradient is long."""
+    student, view = branched()
+    rows, moved = unlabelled(n_rows + 1), []
+    others = student.clipped_sum(rows[:-1], view)
+    for size in (1.0, 1e6, -1e6):  # far on the one side the loss is flat
+        more = torch.cat([rows[:-1], size * rows[-1:]])
+        moved.append(float((student.clipped_sum(more, view) - others).norm()))
+    assert 0.9 * CLIP < max(moved) < CLIP * (1 - 0.9e-6)
+    assert moved[0] > 0.01 * CLIP
