@@ -148,9 +148,13 @@ def run(key: Key, *, data: Path) -> dict[str, object]:
         if synthesizer == REAL:
             rows = real_rows(table, train, seed)
         else:
+            plain = synthesizer.removesuffix(PUBLISHED)
+            published = plain != synthesizer
+            pixels = published and (name in IMAGES or name == "mnist")
             model = make_synthesizer(
-                synthesizer.removesuffix(PUBLISHED),
-                published=synthesizer.endswith(PUBLISHED),
+                plain,
+                published=published,
+                **(images.PUBLISHED[plain] if pixels else {}),
                 epsilon=epsilon,
                 delta=DELTA,
                 target=table.target,

@@ -618,6 +618,38 @@ def test_papers_networks_are_asked_for_by_their_name(load):
     assert "epsilon" not in make("GAN", epsilon=3.7).get_params()
 
 
+@pytest.mark.parametrize(
+    ("table", "name", "rounds"),
+    [
+        ("mnist", "DP-CGAN", 1200),
+        ("mnist-80", "PATE-TripleGAN", 500),
+        ("fashion-images", "G-PATE", 1200),
+        ("thyroid", "DP-CGAN", None),
+    ],
+)
+@pytest.mark.parametrize("published", [True, False])
+def test_the_papers_networks_take_fewer_rounds_for_images(
+    table, name, rounds, published, reproduction, monkeypatch, tmp_path
+):
+    made = []
+
+    def keep(name, **given):
+        made.append(make_synthesizer(name, **given).get_params())
+        raise ValueError("no fit")
+
+    make_synthesizer = reproduction.make_synthesizer
+    monkeypatch.setattr(reproduction, "make_synthesizer", keep)
+    toy = replace(
+        reproduction.TABLES[table], load=lambda data, seed: (_labelled(0), _labelled(1))
+    )
+    monkeypatch.setitem(reproduction.TABLES, table, toy)
+    key = table, name + reproduction.PUBLISHED * published, 1.0, 0
+    assert reproduction.run(key, data=tmp_path)["error"] == "ValueError: no fit"
+    usual = make_synthesizer(name, published=published).get_params()["n_iter"]
+    expected = rounds if published and rounds else usual
+    assert made[0]["n_iter"] == expected
+
+
 # --- Speed ------------------------------------------------------------------------
 
 
