@@ -62,9 +62,9 @@ class Discriminator(HoldsPrivateRows):
     precision, through smooth functions; `clipped_sums` leaves room for it.
 
     Features are divided by the root of their number, so that the gradient of a row has
-    a norm about 1 whatever the number of columns. Opacus computes gradients per row
-    of a linear one, `clipped_layer_sums` sums of clipped ones with hidden layers;
-    what a proof stands on is in `ReservedOptimizer`.
+    a norm about 1 whatever the number of columns. Of a linear discriminator Opacus
+    computes a gradient per row; with hidden layers `clipped_layer_sums` gives the sum
+    of the clipped ones at once. Noise and divisor are those of `ReservedOptimizer`.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ def test_a_row_has_one_bin_of_every_column_as_often_as_the_network_says():
     of_column = np.add.reduceat(rows, STARTS[:-1], axis=1)
     assert (of_column == 1).all()
     expected = probabilities(trainer, draws.codes[:1])[0]
-    # Six deviations of a share, in 33 of them: a false alarm in 10**8 runs.
+    # Six deviations of a share, in 33 of them: a false alarm in 10**7 runs.
     np.testing.assert_allclose(rows.mean(axis=0), expected, atol=6 * 0.5 / 200)
 
 
