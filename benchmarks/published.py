@@ -43,7 +43,7 @@ NAMES = {
     "adult": ("G-PATE", "PATE-GAN", "DP-CGAN", "PATE-TripleGAN"),
     "mnist": ("DP-CGAN",),
 }
-GIVEN = {"adult": {}, "mnist": images.PUBLISHED["DP-CGAN"]}
+GIVEN = {"adult": {}, "mnist": images.published("DP-CGAN", math.inf)}
 N_IMAGES = 30_000
 Key = tuple[str, str, str, int]
 

@@ -154,7 +154,7 @@ def run(key: Key, *, data: Path) -> dict[str, object]:
             model = make_synthesizer(
                 plain,
                 published=published,
-                **(images.PUBLISHED[plain] if pixels else {}),
+                **(images.published(plain, epsilon) if pixels else {}),
                 epsilon=epsilon,
                 delta=DELTA,
                 target=table.target,

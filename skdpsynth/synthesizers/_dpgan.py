@@ -206,7 +206,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
 
     @classmethod
     def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give DPGAN with the networks, loss and values of its paper.
+        """Give DPGAN with networks, loss and values as published.
 
         Each value stands in the code beside its place in the paper; where it differs,
         the reason does. Accounting is that of the class.
@@ -228,12 +228,11 @@ class DPGANSynthesizer(AdversarialSynthesizer):
             "generator_hidden_dims": (128, 256, 512),
             "hidden_dims": (64, 64),
             "latent_dim": 64,  # not stated
-            # m, n_d and c_p of the Wasserstein GAN, which it builds on, and of Appendix
-            # E.
+            # m and n_d of the Wasserstein GAN, which it builds on, and of Appendix E.
             "batch_size": 64,
             "n_discriminator_steps": 5,
             "n_generator_steps": 1,
-            "weight_clip": 0.01,
+            "weight_clip": 0.01,  # c_p of the Wasserstein GAN
             "max_grad_norm": 1.0,  # c_g follows from c_p; here rows are clipped
             "n_iter": 2000,  # n_g; not stated
             # RMSProp there, with 5e-5 in the Wasserstein GAN; steps of Adam of 1e-3

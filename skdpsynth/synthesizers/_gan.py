@@ -155,10 +155,10 @@ class GANSynthesizer(AdversarialSynthesizer):
 
     @classmethod
     def as_published(cls, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give the conditional GAN with the networks and values of its paper.
+        """Give the conditional GAN with networks and values after its paper.
 
         Each value stands in the code beside its place in the paper; where it differs,
-        the reason does. Accounting is that of the class.
+        the reason does.
 
         Parameters
         ----------
@@ -171,18 +171,19 @@ class GANSynthesizer(AdversarialSynthesizer):
             Not fitted.
         """
         paper = {
-            # Section 4.1: 200 and 1000 units, then 1200, and maxout units of 240 x 5
-            # and 50 x 4: for graphics cards. Narrower here, and without maxout and
-            # dropout.
+            # Section 4.1. Generator: 200 units for z and 1000 for y, then 1200.
+            # Discriminator: maxout layers of 240 units with 5 pieces for x, 50 with 5
+            # for y, and 240 with 4 for both. Narrower here, without maxout and dropout.
             "generator_hidden_dims": (256, 256),
             "hidden_dims": (128, 128),
             "latent_dim": 100,  # section 4.1; uniform there, normal here
             "batch_size": 100,  # section 4.1
-            # Steps per round are one and one (Algorithm 1).
+            # One and one: k = 1 in Algorithm 1 of Goodfellow et al. (2014).
             "n_discriminator_steps": 1,
             "n_generator_steps": 1,
-            "n_iter": 4000,  # until a likelihood stops; here known in advance
-            # Section 4.1: plain descent with momentum; Adam here, as later GANs.
+            # Section 4.1: up to the best likelihood of validation rows; fixed here.
+            "n_iter": 4000,
+            # Section 4.1: plain descent with momentum; Adam here, as in later GANs.
             "discriminator_learning_rate": 1.0,
             "learning_rate": 0.05,
         }

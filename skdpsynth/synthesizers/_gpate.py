@@ -343,34 +343,36 @@ class GPATESynthesizer(ClassGAN):
         GPATESynthesizer
             Not fitted.
         """
+        noisy = epsilon < math.inf
         paper = {
             # Algorithm 2. "gaussian_sum", which tells more at the same budget, is ours.
             "aggregator": "confident_gnmax",
-            # Section 4, Kaggle Credit: the networks of PATE-GAN, layers of d, d/2 and d
-            # for d columns, and one layer of a teacher. Bins are hundreds: widths are
+            # Section 6.1, Kaggle Credit: the networks of PATE-GAN, layers of d, d/2 and
+            # d for d columns, and one layer of a teacher. Bins are hundreds: widths are
             # fixed.
             "generator_hidden_dims": (256, 256),
             "hidden_dims": (128,),
             "latent_dim": 64,  # not stated; more than there are columns in most tables
-            "projection_dim": 5,  # section 4, Kaggle Credit
+            "projection_dim": 5,  # section 6.1, Kaggle Credit
             "n_bins": 10,  # Table 4: the best
-            # Appendix E: 2100 for 284,807 rows. Of a smaller table a teacher needs more
-            # than a few rows to be of use without noise; with noise set more.
-            "n_teachers": 10,
-            # Appendix E: 32 and 1e-4. A step of more rows follows chance less;
-            # gradients are in units of a bin's deviation here, not of a scaled number.
-            "batch_size": 256,
+            # Appendix A.5 (2019): 2100 for 284,807 rows. With noise as many as there
+            # are rows for; without it few, which have more rows to learn from.
+            "n_teachers": "auto" if noisy else 10,
+            # A.5: 32 and 1e-4. Every row is a query; without noise more cost nothing.
+            # Gradients are in units of a bin's deviation here, not of a scaled number.
+            "batch_size": 32 if noisy else 256,
             "max_grad_norm": 0.1,
-            # Appendix E: 0.5. Of ten votes on ten bins few have a majority, and what is
-            # not answered teaches nothing.
+            # A.5: 0.5. Votes on ten bins rarely have a majority, and what is not
+            # answered teaches nothing.
             "threshold": 0.0,
             # Algorithm 1: one step of the teachers, one of the generator; but teachers
-            # here do without Adam, whose rates those of the paper are. The number of
-            # steps is not stated: with 3,000 Adult has a C2ST of .94, with 5,000 .915.
+            # here do without Adam, to which the paper's rates belong.
             "n_teacher_steps": 2,
-            "n_iter": 4000,
             "teacher_learning_rate": 0.1,
-            "learning_rate": 0.025,
+            # Not stated. The noise of a vote grows with the root of the steps: at
+            # epsilon 1 these have the noise of A.5, 600 votes. Fewer are longer.
+            "n_iter": math.ceil(60 * epsilon) if noisy else 8000,
+            "learning_rate": 0.5 if noisy else 0.025,
         }
         return cls._published(paper, {"epsilon": epsilon, **parameters})
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _BATCH = 256  # labels of a step of the student, and rows of one of the generator
 _ROUNDS = 8  # whose labels are learnt again
-_RATE = 4e-3  # of a step of Adam, the papers' 1e-4 times 10: the steps are fewer
+_RATE = 4e-3  # of a step of Adam, 40 times the papers' 1e-4: the steps are fewer
 _FORGOTTEN = 1e-3  # of weights at a step: else the two networks chase each other
 _MOMENTUM = 0.5  # of it, as in DCGAN
 

@@ -1,6 +1,7 @@
 """The algorithms with the values of their papers: `as_published`."""
 
 import inspect
+import math
 import re
 from pathlib import Path
 
@@ -54,6 +55,7 @@ PAGES = {
     DPGANSynthesizer: "dpgan",
     GANSynthesizer: "gan",
 }
+VOTING = GPATESynthesizer, PATEGANSynthesizer, PATETripleGANSynthesizer
 CLASSES = pytest.mark.parametrize("cls", STATED, ids=lambda cls: cls.__name__)
 SMALL = {"n_iter": 3, "generator_hidden_dims": (8,), "hidden_dims": (4,)}
 
@@ -86,6 +88,26 @@ def test_a_subclass_is_made_of_its_own_kind(cls):
         pass
 
     assert type(Own.as_published()) is Own
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+@pytest.mark.parametrize("cls", VOTING, ids=lambda cls: cls.__name__)
+def test_teachers_that_agree_outweigh_the_noise_of_their_votes(cls, epsilon):
+    """The values without noise, ten teachers, would leave nothing but noise."""
+    published = cls.as_published(epsilon, schema=SCHEMA, target="a")
+    plan = published.plan(30_000)
+    assert (plan["n_iter"] > 0).all()
+    assert (plan["n_teachers"] > 1.5 * plan["step_noise_std"]).all()
+    without = cls.as_published(math.inf)
+    assert without.n_teachers == 10
+    assert without.n_iter >= 2000
+
+
+def test_the_noise_of_gpate_is_the_papers():
+    """2100 teachers at epsilon 1: 600 votes (appendix A.5)."""
+    published = GPATESynthesizer.as_published(schema=SCHEMA, target="a")
+    noise = published.plan(284_807)["step_noise_std"]
+    assert noise.between(540, 660).all()
 
 
 def test_a_given_noise_decides_the_steps():
