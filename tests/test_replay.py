@@ -58,6 +58,7 @@ from skdpsynth.training._teachers import assign_teachers
 
 ROWS = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
 PLACES = (0, 9, 20)
+N_WAYS = len(_replay.SYNTHESIZERS)
 
 
 # --- Rows keep their draws ----------------------------------------------------------
@@ -467,15 +468,15 @@ def test_a_source_that_refuses_every_table_is_a_finding(small, capsys, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("source", "n_trained"), [(None, 2), ("all", 13), (["csv"], 13)]
+    ("source", "n_trained"), [(None, 2), ("all", N_WAYS), (["csv"], N_WAYS)]
 )
 def test_only_the_default_leaves_out_synthesizers(small, source, n_trained):
     """Without a word: pandas for all, and all sources for two of them."""
     groups, _ = _replay._plan(None, None, source)
     by_source = Counter(group.source for group in groups)
-    assert by_source.pop("pandas", 13) == len(_replay.SYNTHESIZERS) == 13
+    assert by_source.pop("pandas", N_WAYS) == N_WAYS
     assert set(by_source.values()) == {n_trained}
-    assert len(_replay._plan(None, "plain", "all")[0]) == 13 * len(ALL_SOURCES)
+    assert len(_replay._plan(None, "plain", "all")[0]) == N_WAYS * len(ALL_SOURCES)
 
 
 def test_a_warning_is_compared_and_not_shown():

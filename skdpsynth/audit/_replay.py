@@ -63,13 +63,26 @@ _SHORT: dict[str, Any] = {"epsilon": _EPSILON, "n_iter": 2}
 _GAN = _SHORT | {"n_generator_steps": 2}
 _VOTES = _GAN | {"n_student_steps": 2, "batch_size": 16, "n_teachers": 5}
 _SCRATCH: dict[str, Any] = {"init": "random", "hidden_dims": (3,)}
+# The papers' networks, of a few units and for a few rounds; all else is as published.
+_LAYERS: dict[str, Any] = {
+    "generator_hidden_dims": (4, 4),
+    "hidden_dims": (3,),
+    "latent_dim": 3,
+}
+_PAPER = {"epsilon": _EPSILON, "n_iter": 2, "batch_size": 16, **_LAYERS}
+_PAPER_VOTES = _PAPER | {
+    "batch_size": 64,  # so many votes that a row changes one
+    "n_teachers": 5,
+    "n_student_steps": 2,
+    "n_generator_steps": 2,
+}
 
 # Every private synthesizer, and each way of training once.
 SYNTHESIZERS: dict[str, BaseSynthesizer] = {
     "Independent": IndependentSynthesizer(_EPSILON),
     "Marginal": MarginalSynthesizer(_EPSILON),
     "GPATE": GPATESynthesizer(**_SHORT),
-    "GPATE, networks": GPATESynthesizer(n_teachers=5, **_SHORT, **_SCRATCH),
+    "GPATE, hidden layers": GPATESynthesizer(n_teachers=5, **_SHORT, **_SCRATCH),
     "GPATE, votes": GPATESynthesizer(
         aggregator="confident_gnmax",
         batch_size=4,
@@ -77,16 +90,25 @@ SYNTHESIZERS: dict[str, BaseSynthesizer] = {
         n_teachers=5,
         **_SHORT,
     ),
+    "GPATE, networks": GPATESynthesizer.as_published(
+        **_PAPER | {"batch_size": 4, "n_teachers": 5, "projection_dim": 2}
+    ),
     "PATEGAN": PATEGANSynthesizer(**_VOTES),
     "PATEGAN, Laplace": PATEGANSynthesizer(noise="laplace", **_SCRATCH, **_VOTES),
+    "PATEGAN, networks": PATEGANSynthesizer.as_published(**_PAPER_VOTES),
     "DPCGAN": DPCGANSynthesizer(**_GAN),
     "DPCGAN, sampled": DPCGANSynthesizer(batch_size=10, **_SCRATCH, **_GAN),
+    "DPCGAN, networks": DPCGANSynthesizer.as_published(
+        **_PAPER | {"batch_size": 10, "hidden_dims": (3, 3)}
+    ),
     "DPGAN": DPGANSynthesizer(**_GAN),
+    "DPGAN, networks": DPGANSynthesizer.as_published(**_PAPER | {"batch_size": 10}),
     "PATETripleGAN": PATETripleGANSynthesizer(**_VOTES),
     "PATETripleGAN, measured": PATETripleGANSynthesizer(_EPSILON),
     "PATETripleGAN, DP-SGD": PATETripleGANSynthesizer(
         desensitization="dpsgd", **_SCRATCH, **_VOTES
     ),
+    "PATETripleGAN, networks": PATETripleGANSynthesizer.as_published(**_PAPER_VOTES),
 }
 # They train in steps, which are refused where several rows of a person take part.
 _OF_ONE_ROW = {*SYNTHESIZERS} - {

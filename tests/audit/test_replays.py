@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 import skdpsynth
-from skdpsynth.audit import replay
+from skdpsynth.audit import _replay, replay
 from skdpsynth.audit._odd_tables import odd_tables
 from skdpsynth.audit._planted import PLANTED
 from skdpsynth.audit._replay import SYNTHESIZERS, _small, replay_twin
@@ -21,12 +21,28 @@ def test_every_twin_is_seen(name):
     assert twin.seen, twin.findings
 
 
+@pytest.mark.parametrize("name", ["slices", "round-robin", "a shared scaler"])
+@pytest.mark.parametrize(
+    "synthesizer",
+    ["GPATE, hidden layers", "PATEGAN, networks", "PATETripleGAN, networks"],
+)
+def test_broken_teachers_are_seen_in_sums_and_in_votes(name, synthesizer, monkeypatch):
+    """Of sums that are clipped, and of votes of the papers' networks."""
+    broken = PLANTED[name]._replace(synthesizer=synthesizer)
+    finding = "one row has one" if "GPATE" in synthesizer else "the row"
+    monkeypatch.setitem(_replay.PLANTED, name, broken._replace(finding=finding))
+    twin = replay_twin(name, seed=0)
+    assert twin.seen, twin.findings
+
+
 # Every synthesizer on two tables, and every twin's own without the twin.
 SOUND = {*product(SYNTHESIZERS, ["cells", "missing labels"])}
 # Of persons with several rows, by all that counts; with one row each, by all.
 SOUND |= {*product(SYNTHESIZERS, ["one visit each"])}
 SOUND |= {*product(["Marginal", "PATETripleGAN, measured"], ["visits"])}
 SOUND |= {("Marginal", "undeclared visits")}
+# Four columns, so parities too.
+SOUND |= {*product(["Marginal", "PATETripleGAN, measured"], ["empty cells"])}
 SOUND |= {(twin.synthesizer, twin.table) for twin in PLANTED.values()}
 
 
@@ -68,10 +84,28 @@ def test_every_private_synthesizer_is_among_them():
     assert replayed == public - {"GANSynthesizer"}  # which has no epsilon
 
 
+def test_the_papers_networks_are_among_them():
+    """As published but for sizes and numbers of steps, of every class that has them."""
+    sizes = {"generator_hidden_dims", "hidden_dims", "latent_dim", "n_iter"}
+    sizes |= {"batch_size", "n_teachers", "n_student_steps", "n_generator_steps"}
+    sizes |= {"projection_dim"}
+    classes = {type(ready) for ready in SYNTHESIZERS.values()}
+    having = {cls for cls in classes if hasattr(cls, "as_published")}
+    assert len(having) == 5
+    found = set()
+    for ready in SYNTHESIZERS.values():
+        if type(ready) in having:
+            given, paper = ready.get_params(), type(ready).as_published(100.0)
+            other = {k for k, v in paper.get_params().items() if given[k] != v}
+            if other <= sizes and given["generator_hidden_dims"]:
+                found.add(type(ready))
+    assert found == having
+
+
 def test_every_kind_of_release_is_among_them():
-    """Sums of gradients, votes, steps, keys, and tables of two and three columns."""
+    """Sums of gradients, votes, steps, keys, tables of columns, and parities."""
     names, kinds, by_teacher = set(), set(), set()
-    for table in ("cells", "undeclared", "missing labels"):
+    for table in ("cells", "undeclared", "missing labels", "empty cells"):
         own = odd_tables()[table]
         for ready in SYNTHESIZERS.values():
             asked = clone(ready).set_params(schema=own.schema, target=own.target)
@@ -98,7 +132,9 @@ def test_every_kind_of_release_is_among_them():
         "decimals",
         "discriminator's gradients",
         "marginals",
+        "rows without a label",
         "unlabelled rows' gradients",
     } <= names
     assert any("of 2 columns" in name for name in names)
     assert any("of 3 columns" in name for name in names)
+    assert any(name.startswith("parities of ") for name in names)
