@@ -13,9 +13,10 @@ of a discriminator that is trained by noisy clipped gradients. Number of teacher
 steps are the best in hindsight. Discriminators are logistic, in the products of the
 signs of two columns: one weight per table.
 
-Second table: fits whose tables were chosen by scores, by exact distances at no cost, or
-not at all, so that all are measured. No adversary can choose with less noise than none.
-Scores are on a split of the training rows. Run ``python benchmarks/wide_choice.py``.
+Second table: fits whose tables were chosen by scores, or by exact distances at no cost:
+no adversary can choose with less noise than none. "All": the limit on the number of
+tables is lifted, and the rule for tables of few rows then chooses by scores, so that
+not all are measured. Scores are on a split of the training rows. Run ``python benchmarks/wide_choice.py``.
 """
 
 from __future__ import annotations
