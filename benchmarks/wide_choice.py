@@ -16,7 +16,8 @@ signs of two columns: one weight per table.
 Second table: fits whose tables were chosen by scores, or by exact distances at no cost:
 no adversary can choose with less noise than none. "All": the limit on the number of
 tables is lifted, and the rule for tables of few rows then chooses by scores, so that
-not all are measured. Scores are on a split of the training rows. Run ``python benchmarks/wide_choice.py``.
+not all are measured. Scores are on a split of the training rows. Run ``python
+benchmarks/wide_choice.py``.
 """
 
 from __future__ import annotations
