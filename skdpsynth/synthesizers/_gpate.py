@@ -371,7 +371,7 @@ class GPATESynthesizer(ClassGAN):
             "teacher_learning_rate": 0.1,
             # Not stated. The noise of a vote grows with the root of the steps: at
             # epsilon 1 these have the noise of A.5, 600 votes. Fewer are longer.
-            "n_iter": math.ceil(60 * epsilon) if noisy else 8000,
+            "n_iter": math.ceil(min(8000, 60 * epsilon)),
             "learning_rate": 0.5 if noisy else 0.025,
         }
         return cls._published(paper, {"epsilon": epsilon, **parameters})

@@ -577,16 +577,16 @@ class PATETripleGANSynthesizer(ClassGAN):
             "hidden_dims": (64,),
             "latent_dim": 64,
             # Section 5.3.2: 50 to 100. More outweigh the noise, which here covers what
-            # the paper does not charge; without noise fewer learn more.
+            # the paper does not charge; fewer have more rows to learn from.
             "n_teachers": 300 if noisy else 10,
             "max_grad_norm": 1.0,  # section 5.3: 1 to 5, of the classifier
             "n_teacher_steps": 5,  # section 5.3: n_k
             # Section 5.1: 128. Each is one bit; without noise more cost nothing.
             "batch_size": 64 if noisy else 1024,
             # Section 5.1: 500 to 2000. The noise of a vote grows with its root.
-            "n_iter": math.ceil(20 * epsilon) if noisy else 2000,
+            "n_iter": math.ceil(min(2000, 20 * epsilon)),
             # Section 5.3: n_s is 5 or 10; Algorithm 2: one step of the generator. With
-            # few rounds both learn more in each.
+            # few rounds there are more steps in each.
             "n_student_steps": 40 if noisy else 8,
             "n_generator_steps": 50 if noisy else 1,
             # Section 5.1: 1e-4. Teachers here take plain steps; the generator's are of

@@ -381,16 +381,16 @@ class PATEGANSynthesizer(ClassGAN):
             "hidden_dims": (64,),
             "latent_dim": 64,  # section 4.1: d uniform numbers; here normal ones
             # Section 5.5: N/10 to N/10000, chosen by cross-validation, which is not
-            # charged. More outweigh the noise; without it fewer learn more.
+            # charged. More outweigh the noise; fewer have more rows to learn from.
             "n_teachers": 300 if noisy else 10,
             "n_teacher_steps": 5,  # appendix: n_T; AUROC on Adult is less with one
             # Appendix: 64 labels. Each is one bit; without noise more cost nothing.
             "batch_size": 64 if noisy else 1024,
             # Until epsilon is spent (Algorithm 1); here a number known in advance. The
             # noise of a vote grows with its root.
-            "n_iter": math.ceil(20 * epsilon) if noisy else 4000,
+            "n_iter": math.ceil(min(4000, 20 * epsilon)),
             # Appendix: n_S = 5; Algorithm 1: one step of the generator. With few rounds
-            # both learn more in each.
+            # there are more steps in each.
             "n_student_steps": 40 if noisy else 8,
             "n_generator_steps": 50 if noisy else 1,
             # Adam with 1e-4 (appendix). Teachers here take plain steps; the generator's

@@ -99,6 +99,7 @@ def test_teachers_that_agree_outweigh_the_noise_of_their_votes(cls, epsilon):
     assert (plan["n_iter"] > 0).all()
     assert (plan["n_teachers"] > 1.5 * plan["step_noise_std"]).all()
     without = cls.as_published(math.inf)
+    assert cls.as_published(1e6).n_iter == without.n_iter  # no more than without noise
     assert without.n_teachers == 10
     assert without.n_iter >= 2000
 
