@@ -359,9 +359,35 @@ def test_a_published_run_is_scored_on_test_rows(load, monkeypatch, tmp_path):
 def test_a_start_is_beside_every_trained_run(training):
     keys = training.wanted(["shares"], list(training.SHARED), 2)
     assert len(keys) == len(set(keys))
-    starts = {(t, e, s) for t, name, e, s in keys if name == "start"}
+    starts = {(t, e, s) for t, name, e, s in keys if name == training.START}
     assert starts == {(t, e, s) for t, _, e, s in keys}
-    assert {e for t, _, e, _ in keys if t == "adult"} == set(training.EPSILONS)
+    assert len(starts) == 2 * len(training.SHARED) * len(training.EPSILONS)
+
+
+def test_the_page_has_differences_from_the_start_with_their_standard_errors(training):
+    rng = np.random.default_rng(0)
+    scores = {"start": rng.normal(0.7, 0.01, 5), "trained": rng.normal(0.75, 0.01, 5)}
+    rows = pd.DataFrame(
+        [
+            {
+                "table": "adult",
+                "setting": setting,
+                "epsilon": 1.0,
+                "seed": seed,
+                "trained": 0,
+                **dict.fromkeys(training.SCORES, value),
+            }
+            for name, setting in (("start", training.START), ("trained", "G-PATE"))
+            for seed, value in enumerate(scores[name])
+        ]
+    )
+    lines = training.tables_of(rows)["shares"].splitlines()
+    assert len(lines) == 4
+    mean, std = scores["start"].mean(), scores["start"].std(ddof=1)
+    assert lines[2].split(" | ")[4] == f"{mean:.3f} ± {std:.3f}"
+    difference = scores["trained"].mean() - mean
+    error = np.sqrt((scores["trained"].var(ddof=1) + std**2) / 5)
+    assert lines[3].split(" | ")[4] == f"**+{difference:.3f} ± {error:.3f}**"
 
 
 def test_a_run_scores_a_part_that_no_fit_saw(training, monkeypatch, tmp_path):
@@ -374,7 +400,7 @@ def test_a_run_scores_a_part_that_no_fit_saw(training, monkeypatch, tmp_path):
         return table, train[:2000], validation[:1000], schema
 
     monkeypatch.setattr(training, "load", load_table)
-    row = training.run(("adult", "start", 10.0, 0), data=tmp_path)
+    row = training.run(("adult", training.START, 10.0, 0), data=tmp_path)
     assert row.get("error") is None
     assert row["trained"] == 0
     assert 0.5 < row["auroc"] < 1
