@@ -214,8 +214,9 @@ class TeacherEnsemble(HoldsPrivateRows):
             slopes = _product(slopes, parameters[2 * depth].mT)
             if depth > 0:
                 slopes *= _leaky_slopes(inputs[depth])
-        usable = slopes.isfinite() & self._has_rows[chunk, None, None]
-        return slopes.where(usable, 0.0)
+        slopes.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+        slopes[~self._has_rows[chunk]] = 0.0
+        return slopes
 
 
 def _repeat(queries: Tensor, n_teachers: int) -> Tensor:
