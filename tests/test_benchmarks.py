@@ -800,3 +800,30 @@ def test_choosers_of_tables_find_the_pair_of_a_table_without_noise(load):
         assert scores.argmax() == 0
     # With hardly any budget, what is named is noise.
     assert len({choice.by_scores(pairs, 1e-6, rng).argmax() for _ in range(20)}) > 1
+
+
+# --- Audit ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("case", "release"),
+    [
+        ("second moments", "second moments of 2 columns"),
+        ("table of 2 columns", "1 table of 2 columns"),
+        ("table of 3 columns", "1 table of 3 columns"),
+        ("parity", "parities of"),
+        ("PATE-TripleGAN, rows without a label", "rows without a label"),
+        ("G-PATE, networks", "answers by vote"),
+        ("PATE-GAN, networks", "labels by vote"),
+        ("DP-CGAN, networks", "discriminator's gradients"),
+    ],
+)
+def test_an_audited_case_releases_what_it_is_named_after(load, case, release):
+    audit = load("audit")
+    made = audit.synthesizer(case)
+    table = audit.MIXED if case == audit.UNLABELLED else audit.TABLE
+    made.fit(table[list(made.schema.columns)])
+    names = [entry.name for entry in made.privacy_report().entries]
+    assert any(name.startswith(release) for name in names), names
+    parameters = made.get_params()
+    assert bool(parameters.get("generator_hidden_dims", ())) == ("network" in case)
