@@ -259,15 +259,15 @@ def measured_form(
 ) -> Form:
     """Choose what is measured of a table, each of whose classes has `mu` in all.
 
-    Tables of pairs where all classes are served. Else second moments, if those of all
-    classes are above the noise: what is known of some classes alone would be a mark of
-    these. Moments are also better for few rows without classes.
+    Tables of pairs where some class affords them, else second moments where those of
+    some class are above the noise; the other classes borrow its dependence. Moments are
+    also better for few rows without classes.
     """
     pairs = pairs_serve(n_rows, n_columns, mu)
     alone = tuple(labels) == (None,) and not pairs_best(n_rows[0], n_columns, mu)
     if pairs and not alone:
         return "pairs"
-    if all(moments_share(n, n_columns, mu) for n in n_rows):
+    if any(moments_share(n, n_columns, mu) for n in n_rows):
         return "moments"
     return "pairs" if pairs else "marginals"
 

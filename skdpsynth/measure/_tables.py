@@ -343,10 +343,6 @@ _CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
 _ROWS_FROM = 40.0
 # With so many columns, a few coarse cells of each pair say less than factors do.
 _MOST_COLUMNS = 120
-# Rows of a class that takes the dependence of the only other one that is known, as a
-# share of those of that one: a class that is rarer is taken for something else than the
-# rest, such as fraud.
-_ALIKE = 0.01
 _DENIED = 4.0  # noise deviations from which a number of rows is not that of the tables
 
 TRIPLE_COLUMNS = range(3, 20)  # of tables whose triples are measured: 969 at most
@@ -358,8 +354,11 @@ _TRIPLES_FROM, _PER_CELL = 12.0, 8.0
 
 MOMENT_COLUMNS = range(2, 2001)  # of tables whose moments are measured: bounds memory
 _STRONGEST = 0.12  # nominal share of the variance that the strongest factor has
-# Of the strongest factor over the noise: from which moments are measured, and enough.
-_ABOVE_NOISE, _CLEAR = 1.0, 20.0
+# Of the nominal factor over the noise: from which moments are measured, and enough.
+# Real ones are stronger: with 0.5 instead of 1 the errors of tables of three columns
+# fell on Epileptic seizure (178 columns; epsilon 1: 0.39 to 0.37) and breast cancer
+# (30; epsilon 3: 0.86 to 0.84); with 0.2 those of breast cancer rose at epsilon 1.
+_ABOVE_NOISE, _CLEAR = 0.5, 20.0
 _CLIP = 2.0  # squared length at which rows are shortened, over the mean one
 
 
@@ -468,32 +467,27 @@ def pairs_best(n_rows: float, n_columns: int, mu: float) -> bool:
 
 
 def pairs_serve(n_rows: Sequence[float], n_columns: int, mu: float) -> bool:
-    """Tell whether tables of pairs serve all classes, from public numbers.
+    """Tell whether some class affords tables of pairs, from public numbers.
 
-    The budget of some class allows them, with `mu` for all its measurements, and every
-    other one can take its dependence: one without any would differ by that alone.
+    With `mu` for all its measurements. The others take its dependence (`borrowers`).
     """
     mu *= math.sqrt(PAIRS_SHARE)
     few = few_rows(max(n_rows), n_columns, mu)
-    affordable = [pairs_affordable(n, n_columns, mu, few=few) for n in n_rows]
-    served = sum(affordable) + len(borrowers(affordable, n_rows))
-    return any(affordable) and served == len(affordable)
+    return any(pairs_affordable(n, n_columns, mu, few=few) for n in n_rows)
 
 
 def borrowers(known: Sequence[bool], n_rows: Sequence[float]) -> dict[int, int]:
     """Map classes to the one whose dependence they take, the largest that is `known`.
 
     Dependence in one class and none in another is a difference between the classes
-    that the rows do not have, and classifiers learn it. Where it is known of several,
-    the rarest of all must not take it from the rest. `n_rows` are planned, so public.
+    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
+    public.
     """
     sources = [c for c, own in enumerate(known) if own]
     if not sources:
         return {}
     source = max(sources, key=lambda c: n_rows[c])
-    least = _ALIKE * n_rows[source] if len(sources) == 1 else 0.0
-    rest = [c for c, own in enumerate(known) if not own and n_rows[c] >= least]
-    return dict.fromkeys(rest, source)
+    return {c: source for c, own in enumerate(known) if not own}
 
 
 # --- Triples and moments: plans -----------------------------------------------------

@@ -79,7 +79,7 @@ def test_declared_classes_are_all_there_however_small_the_table():
 
 @pytest.mark.parametrize("kind", [IndependentSynthesizer, MarginalSynthesizer])
 def test_no_dependence(kind):
-    table = plain_table(400)
+    table = plain_table(100)
     text = said(kind(target="y", random_state=0), table)
     # The one that has none by design need not say so.
     expected = kind is MarginalSynthesizer

@@ -452,7 +452,7 @@ def test_moments_get_as_much_as_makes_the_strongest_factor_clear(n_columns):
         share = moments_share(n_rows, n_columns, 0.5)
         shares.append(share)
         own = clear(n_rows, 0.5 * math.sqrt(share or 0.3))
-        assert (own >= 1) == (share > 0)
+        assert (own >= 0.5) == (share > 0)
         if 0.02 < share < 0.3:
             assert own == pytest.approx(20)
         elif share:
@@ -493,14 +493,14 @@ def test_the_plan_says_tables_cells_and_noise():
 @pytest.mark.parametrize(
     ("known", "expected"),
     [
-        ([False, False, True, False, False], {0: 2, 1: 2, 3: 2}),
+        ([False, False, True, False, False], {0: 2, 1: 2, 3: 2, 4: 2}),
         ([False, True, True, False, False], {0: 2, 3: 2, 4: 2}),
         ([True] * 5, {}),
         ([False] * 5, {}),
     ],
 )
 def test_classes_borrow_from_the_largest_that_can_lend(known, expected):
-    """Not from the largest of all; of only one not with less than 1 % of its rows."""
+    """Not from the largest of all, and however few rows they have."""
     n_rows = [9000.0, 4000.0, 5000.0, 50.0, 49.0]
     assert borrowers(known, n_rows) == expected
 
@@ -520,16 +520,17 @@ def test_without_classes_pairs_are_best_from_five_times_as_many_rows():
         (("u", "v"), [5e4, 2e4], 10, "pairs"),
         (("u", "v"), [3e3, 3e3], 10, "pairs"),
         (("u", "v"), [5e4, 600.0], 10, "pairs"),  # the second one borrows
-        (("u", "v"), [5e4, 300.0], 10, "marginals"),  # it can do neither
-        (("u", "v"), [5e4, 490.0], 10, "moments"),  # enough for these
+        (("u", "v"), [5e4, 9.0], 10, "pairs"),  # and so does it here
+        (("u", "v"), [400.0, 9.0], 10, "moments"),
+        (("u", "v"), [200.0, 200.0], 10, "marginals"),
         (("u", "v", "w"), [5e4, 2e4, 9.0], 10, "pairs"),  # the third one borrows
-        (("u", "v"), [5e6, 2e6], 120, "moments"),
+        (("u", "v"), [5e6, 9.0], 120, "moments"),
         (("u", "v"), [5e6, 2e6], 2001, "marginals"),
         ((None,), [200.0], 10, "marginals"),
         ((None,), [5e6], 1, "marginals"),
     ],
 )
 def test_one_form_serves_all_classes_of_a_table(labels, n_rows, n_columns, form):
-    """Tables where all classes are served, else moments of all, else neither."""
+    """Tables where one class affords them, else moments where one does, else none."""
     assert measured_form(labels, n_rows, n_columns, 0.3) == form
     assert measured_form(labels, n_rows, n_columns, 1e-5) == "marginals"

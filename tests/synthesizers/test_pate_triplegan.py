@@ -91,7 +91,7 @@ def test_unlabelled_rows_take_part_if_one_class_trains(mode):
     synthesizer.fit(table[~rare])
     loadings = [part["loadings"] for part in synthesizer.generator_.parameters]
     assert loadings[0].any()
-    assert not loadings[1].any()
+    assert (loadings[1] == loadings[0]).all()  # borrowed
     entries = synthesizer.privacy_report().entries
     names = {e.name for e in entries if e.scope == UNLABELLED}
     assert names == {PSEUDO, BRANCH}

@@ -217,13 +217,18 @@ ENCODED = after_encoding(standardised_together)
 def test_one_row_that_moves_several_teachers_is_caught(
     where, name, twin, init, monkeypatch
 ):
-    """By their votes on 256 rows; a teacher in a tie does not show."""
+    """By their votes on 256 rows, of some table: a teacher in a tie does not show.
+
+    And a row of another part than the first moves no teacher of `OnePart`.
+    """
     monkeypatch.setattr(where, name, twin)
     synthesizer = clone(WAYS["pategan"]).set_params(
         init=init, batch_size=256, n_teachers=2
     )
-    table = table_of("pategan").iloc[:400]
-    assert influence(synthesizer, table, until="teachers change")[1]
+    table = table_of("pategan")
+    sizes = (400, 500, 600, 700)
+    found = (influence(synthesizer, table[:n], until="teachers change") for n in sizes)
+    assert any(findings for _, findings in found)
 
 
 def exact_majority(votes, n_teachers, reservation):
