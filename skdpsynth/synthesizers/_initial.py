@@ -161,6 +161,9 @@ class InitialFactors:
 # it and 0.845 without; at 0.05 it was 0.896, and the shares of bins in the two rare
 # classes were further off (0.189 and 0.139; 0.176 and 0.132).
 _MOST_ERROR = 0.1
+# Share of all rows from which such a class is fitted with them. A rarer one is hardly in
+# the rows without a label, and differs from the rest: it keeps its own marginals.
+_LEAST_SHARE = 0.01
 
 
 # Part of the doubt that other shares of the classes leave at most, to be taken. Labels
@@ -214,7 +217,8 @@ class InitialMixture:
     """Measured marginals, and a mixture that is fitted to tables of two and three.
 
     Rows without a label, the last class if they were measured, are fitted as a mixture
-    of the others. All classes are then in one fit, also those without tables.
+    of the others. All classes are then in one fit, also those without tables, but for
+    very rare ones.
     """
 
     def __init__(
@@ -237,8 +241,9 @@ class InitialMixture:
             arrays = tensors(device)
         released = {}
         for c, plan in enumerate(plans[: len(prior)]):
-            if c in measured.pairs or plan.n_iter or joint:
-                std, alone = stds[c], joint and c not in measured.pairs
+            fitted_too = joint and prior[c] >= _LEAST_SHARE
+            if c in measured.pairs or plan.n_iter or fitted_too:
+                std, alone = stds[c], fitted_too and c not in measured.pairs
                 if alone:
                     std = min(std, _MOST_ERROR * counts[c])
                 released[c] = released_class(measured, c, counts[c], std, arrays)
@@ -273,7 +278,8 @@ class InitialMixture:
             together.append(Together(own, weights))
         if joint:  # rows without a label
             place = measured, len(prior), counts[-1], stds[-1]
-            together.append(Together(released_class(*place, arrays, doubt), among))
+            own_shares = among[known] / among[known].sum()
+            together.append(Together(released_class(*place, arrays, doubt), own_shares))
         fit = Fit(
             list(released.values()),
             prior[known],
