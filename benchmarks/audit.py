@@ -181,8 +181,8 @@ def page_table(done: pd.DataFrame) -> str:
         "| " + " | ".join(cells) + " |"
         for cells in (heads, ["---"] * len(heads), *rows)
     ]
-    dates = sorted(set(done["date"]))
-    return "\n".join([*lines, "", f"Runs of {dates[0]} to {dates[-1]}."])
+    dates = " to ".join(sorted({done["date"].min(), done["date"].max()}))
+    return "\n".join([*lines, "", f"Runs of {dates}."])
 
 
 def write_page(done: pd.DataFrame) -> None:
