@@ -260,8 +260,8 @@ def measured_form(
     """Choose what is measured of a table, each of whose classes has `mu` in all.
 
     Tables of pairs where some class affords them, else second moments where those of
-    some class are above the noise; the other classes borrow its dependence. Moments are
-    also better for few rows without classes.
+    some class are above the noise. The other classes borrow from the largest such one.
+    Moments are also better for few rows without classes.
     """
     pairs = pairs_serve(n_rows, n_columns, mu)
     alone = tuple(labels) == (None,) and not pairs_best(n_rows[0], n_columns, mu)

@@ -97,8 +97,9 @@ class WholeTable(NamedTuple):
         )
 
     def serves(self, plan: Allocation) -> bool:
-        """Tell whether a class has the tables of the others, or has to borrow."""
-        return self.form != "pairs" or plan.pairs.mu > 0
+        """Tell whether a class has what the others have, or has to borrow."""
+        of_form = {"pairs": plan.pairs.mu, "moments": plan.moments.mu}
+        return of_form.get(self.form, 1.0) > 0
 
 
 class ClassGAN(GeneratedSynthesizer):

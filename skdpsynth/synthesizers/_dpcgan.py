@@ -428,8 +428,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     are the products of each score of a row with directions in the row. Between two
     releases the gradient of the real rows stays what was released, and that of the
     synthetic rows follows the generator. A class whose budget allows neither tables nor
-    training takes the dependence of the largest class that has some, unless it is a
-    hundred times rarer.
+    training takes the dependence of the largest class that has some.
 
     References
     ----------

@@ -105,7 +105,6 @@ class InitialFactors:
 
     def __init__(self, measured: Measured, n_factors: int, seed: int) -> None:
         self.model = measured.model
-        self._known = set(measured.moments)
         self._trained: tuple[str, ...] = ("loadings",)
         if not any(measured.rounds):
             self._trained += ("location", "log_scale")
@@ -114,6 +113,7 @@ class InitialFactors:
             len(measured.model.metadata.columns),
         )
         found = {c: self._loadings(measured, c) for c in measured.moments}
+        self._known = {c for c, loadings in found.items() if loadings.any()}
         most = max([n_factors, *(own.shape[1] for own in found.values())])
         self.generator = FactorGenerator.initial(n_classes, n_columns, most, seed)
         # Where training starts: weak random loadings, or those that are known.

@@ -127,10 +127,10 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     the mixture by more than noise are the measured ones. A
     class with too few rows for tables of pairs has marginals alone, with all of its
     budget, and its columns depend on each other as those of the largest class with
-    tables, unless it is a hundred times rarer; then they are independent. Where pairs
-    would not serve all classes, or the rows are few and without classes, or there are
-    120 columns and more, the second moments of normal scores are measured, and a few
-    normal factors fitted to them; or, with too few rows for that, marginals alone.
+    tables. Where no class affords tables, or the rows are few and without classes, or
+    there are 120 columns and more, the second moments of normal scores are measured,
+    and a few normal factors fitted to them, which classes with too few rows borrow; or,
+    with too few rows for that in all classes, marginals alone.
 
     GEM [1]_ fits a network to chosen marginals, RAP [2]_ a table of free rows, MargNet
     [3]_ a network to nearly all pairs; AIM [4]_ chooses by a graphical model. Here

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize_scalar
 
-from skdpsynth import IndependentSynthesizer
+from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.measure import _marginals, flat_marginals
 from skdpsynth.measure._density import Histogram
 from skdpsynth.measure._marginals import (
@@ -22,6 +22,7 @@ from skdpsynth.measure._marginals import (
 )
 from skdpsynth.privacy import CentredCounts, PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.table import (
     MISSING,
     ZERO,
@@ -462,19 +463,54 @@ def test_a_class_that_differs_keeps_its_numbers():
     assert marginals[1][0].decode(RANKS)[0].mean() > 0.9
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 0.4])
-def test_columns_with_two_modes_keep_both(epsilon):
+@pytest.mark.parametrize("seed", [0, 1])
+def test_columns_with_two_modes_keep_both(seed):
     """Of each sign half, in two coarse bins or more that alone may be noise.
 
     Shares of rows that are positive have noise of about 0.03. Where each bin had to be
     sure, up to 22 of these columns lost a sign.
     """
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     values = np.round(rng.normal(0, 160, (6000, 100)))
     table = pd.DataFrame(values, columns=[f"x{j}" for j in range(100)])
-    with insecure_randomness(0):
-        fitted = IndependentSynthesizer(epsilon=epsilon, random_state=0).fit(table)
+    with insecure_randomness(seed):
+        fitted = IndependentSynthesizer(epsilon=0.3, random_state=0).fit(table)
     names = {entry.name for entry in fitted.privacy_report().entries}
     assert "coarse marginals" in names
     positive = (fitted.sample(3000) > 0).mean()
     assert positive.between(0.1, 0.9).all()
+
+
+def shifted_classes(n_columns, n_rows):
+    """Numbers near 0.2 in class "a" and near 0.8 in "b"; bounds are declared."""
+    rng = np.random.default_rng(0)
+    centres = np.repeat([0.2, 0.8], n_rows)[:, None]
+    table = pd.DataFrame(centres + 0.05 * rng.standard_normal((sum(n_rows), n_columns)))
+    table = table.rename(columns=str).assign(y=np.repeat(["a", "b"], n_rows))
+    columns = dict.fromkeys(table.columns.drop("y"), Continuous(0, 1))
+    labels = {"y": Categorical(["a", "b"])}
+    return table, TableSchema({**columns, **labels}, target="y")
+
+
+@pytest.mark.parametrize(
+    ("n_columns", "n_rows", "measured"),
+    [(20, (1000, 600), "tables of 2 columns"), (150, (2000, 600), "second moments")],
+)
+def test_a_class_with_one_round_keeps_its_range(n_columns, n_rows, measured):
+    """The large class spends on dependence, and only the small one has two rounds.
+
+    Class "a" lay in the range of class "b": its means were off by 0.4.
+    """
+    table, schema = shifted_classes(n_columns, n_rows)
+    with insecure_randomness(0):
+        synth = MarginalSynthesizer(epsilon=1.0, schema=schema, random_state=0)
+        fitted = synth.fit(table)
+    entries = fitted.privacy_report().entries
+    scopes = {entry.scope for entry in entries if entry.name == "coarse marginals"}
+    assert scopes == {"class b"}
+    assert {entry.scope for entry in entries if measured in entry.name} == {"class a"}
+    drawn = fitted.sample(2000)
+    means = drawn[drawn["y"] == "a"].drop(columns="y").mean()
+    assert (means - 0.2).abs().max() < 0.1
+    plan = fitted.plan(sum(n_rows), class_counts=dict(zip("ab", n_rows, strict=True)))
+    assert plan["dependence"].tolist() == ["weak", "borrowed"]

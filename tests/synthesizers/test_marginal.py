@@ -15,7 +15,7 @@ from skdpsynth import IndependentSynthesizer, MarginalSynthesizer, PrivacyBudget
 from skdpsynth.datasets import load_adult
 from skdpsynth.measure import _tables
 from skdpsynth.metrics import marginal_fidelity
-from skdpsynth.privacy.testing import observe_releases
+from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 
@@ -332,3 +332,47 @@ def test_the_parity_of_three_columns_is_learnt():
         fake = MarginalSynthesizer(order=order, **settings).fit(table).sample(5000)
         odd = fake[["a", "b", "c"]].sum(axis=1) % 2 == 1
         assert least <= (odd != (fake["y"] == "odd")).mean() <= most
+
+
+# --- Classes that borrow ----------------------------------------------------------
+
+
+def one_factor(n_rows, n_columns, loading):
+    """Columns that share a factor, alike in the classes "a" and "b"."""
+    rng = np.random.default_rng(0)
+    own = rng.standard_normal((sum(n_rows), n_columns))
+    shared = rng.standard_normal((sum(n_rows), 1))
+    table = pd.DataFrame(loading * shared + math.sqrt(1 - loading**2) * own)
+    table = table.rename(columns=str).assign(y=np.repeat(["a", "b"], n_rows))
+    columns = dict.fromkeys(table.columns.drop("y"), Continuous(-5, 5))
+    schema = {**columns, "y": Categorical(["a", "b"])}
+    return table, TableSchema(schema, target="y")
+
+
+def test_a_class_of_one_row_in_a_thousand_borrows_the_tables_of_the_other():
+    table, schema = one_factor((40_000, 60), 3, 0.9)
+    with insecure_randomness(0):
+        synth = MarginalSynthesizer(epsilon=1.0, schema=schema, random_state=0)
+        fitted = synth.fit(table)
+    entries = fitted.privacy_report().entries
+    having = {e.scope for e in entries if "of 2 columns" in e.name}
+    assert having == {"class a"}
+    drawn = fitted.sample(4000, sampling_strategy={"a": 2000, "b": 2000})
+    for _, own in drawn.groupby("y"):
+        correlations = own.drop(columns="y").corr(method="spearman").to_numpy()
+        # Of normal numbers that correlate by 0.81; the error of 2,000 rows is 0.01.
+        assert np.abs(correlations[np.triu_indices(3, 1)] - 0.8).max() < 0.08
+
+
+def test_a_class_whose_moments_are_all_noise_borrows_factors():
+    """Both classes measure second moments; the factor is clear in the large one."""
+    table, schema = one_factor((20_000, 1500), 130, 0.28)
+    with insecure_randomness(0):
+        synth = MarginalSynthesizer(epsilon=1.0, schema=schema, random_state=0)
+        fitted = synth.fit(table)
+    entries = fitted.privacy_report().entries
+    having = {e.scope for e in entries if e.name.startswith("second moments")}
+    assert having == {"class a", "class b"}
+    large, small = (own["loadings"] for own in fitted.generator_.parameters)
+    assert np.square(large).sum() > 5
+    assert (small == large).all()

@@ -217,9 +217,9 @@ ENCODED = after_encoding(standardised_together)
 def test_one_row_that_moves_several_teachers_is_caught(
     where, name, twin, init, monkeypatch
 ):
-    """By their votes on 256 rows, of some table: a teacher in a tie does not show.
+    """By their votes on 256 rows; a teacher in a tie does not show.
 
-    And a row of another part than the first moves no teacher of `OnePart`.
+    `OnePart` shows only rows of the first part, so several tables are tried.
     """
     monkeypatch.setattr(where, name, twin)
     synthesizer = clone(WAYS["pategan"]).set_params(
