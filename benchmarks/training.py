@@ -142,6 +142,8 @@ def tables_of(rows: pd.DataFrame) -> dict[str, str]:
             for epsilon in sorted(own["epsilon"].unique()):
                 here = own[(own["table"] == table) & (own["epsilon"] == epsilon)]
                 start = here[here["setting"] == START]
+                if part == "shares" and start.empty:
+                    continue
                 for setting in settings:
                     group = here[here["setting"] == setting]
                     if group.empty:
@@ -165,15 +167,18 @@ def _cell(values: pd.Series, score: str, start: pd.DataFrame | None) -> str:
     """Give the mean, or the difference from the start and its standard error.
 
     Bold where the difference is two standard errors or more. A mean of several seeds
-    has their standard deviation.
+    has their standard deviation; one seed has neither.
     """
     if start is None:
         spread = f" ± {values.std():.3f}" if len(values) > 1 else ""
         return f"{values.mean():.3f}{spread}"
     of_start = start[score]
     found = values.mean() - of_start.mean()
+    text = f"{found:+.3f}".replace("-", "\N{MINUS SIGN}")
+    if min(len(values), len(of_start)) < 2:
+        return text
     error = math.sqrt(values.var() / len(values) + of_start.var() / len(of_start))
-    text = f"{found:+.3f} ± {error:.3f}".replace("-", "\N{MINUS SIGN}")
+    text = f"{text} ± {error:.3f}"
     return f"**{text}**" if abs(found) >= 2 * error else text
 
 

@@ -265,6 +265,10 @@ def _found_bins(
     dated: bool,
 ) -> tuple[int, int] | None:
     """Find the first and the last outer bin that holds rows; None of some dates."""
+    # Rows without a label are in these counts, but not yet in the number of rows.
+    total = float(counts.sum())
+    if total - n_rows > _CORE_FROM * noise_std * math.sqrt(len(counts)):
+        n_rows = total
     core = np.flatnonzero(counts > _CORE_FROM * noise_std)
     if not dated and (len(core) == 0 or n_rows < _SHAPES_BELOW * noise_std):
         return _likely_bins(counts, edges, noise_std, n_rows)
