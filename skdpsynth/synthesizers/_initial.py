@@ -161,8 +161,8 @@ class InitialFactors:
 # it and 0.845 without; at 0.05 it was 0.896, and the shares of bins in the two rare
 # classes were further off (0.189 and 0.139; 0.176 and 0.132).
 _MOST_ERROR = 0.1
-# Share of all rows from which such a class is fitted with them. A rarer one is hardly in
-# the rows without a label, and differs from the rest: it keeps its own marginals.
+# Share of all rows from which such a class is fitted with them. A rarer one is hardly
+# among the rows without a label: it keeps its own marginals.
 _LEAST_SHARE = 0.01
 
 
