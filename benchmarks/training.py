@@ -43,8 +43,8 @@ Key = tuple[str, str, float, int]
 EPSILONS = (1.0, 3.0)
 SHARED = ("adult", "diamonds", "kaggle", "epileptic")
 START = "MarginalSynthesizer"
-# Adversarial steps that start from what was measured, with their share of the budget.
-# Few releases of much, or many of little, as the classes share a budget best.
+# Adversarial steps that start from what was measured, with their share of the budget;
+# as many as in comparisons before.
 TRAINED = {
     START: ("Marginal", {}),
     "G-PATE": ("GPATE", {"n_iter": 2}),

@@ -278,8 +278,10 @@ class InitialMixture:
             together.append(Together(own, weights))
         if joint:  # rows without a label
             place = measured, len(prior), counts[-1], stds[-1]
-            own_shares = among[known] / among[known].sum()
-            together.append(Together(released_class(*place, arrays, doubt), own_shares))
+            # Of noise the mixture may be all of a class that is not fitted.
+            fitted_shares = among[known] if among[known].any() else prior[known]
+            mixed = released_class(*place, arrays, doubt)
+            together.append(Together(mixed, fitted_shares / fitted_shares.sum()))
         fit = Fit(
             list(released.values()),
             prior[known],
