@@ -418,17 +418,32 @@ def allocate(
     bins_of_tables = table_bins(plans, len(domains), measured=measured)
     found = []
     for plan in plans:
-        n_bins, marginals = plan.n_bins, plan.marginals
-        if marginals.mu > 0:
-            share = coarse_share(largest, n_continuous, n_discrete, marginals.mu)
-            fine = marginals.mu * math.sqrt(1.0 - share)
-            n_bins, _, noise_std = fine_plan(domains, plan.n_rows, fine, count_std)
-            marginals = replace(marginals, noise_std=noise_std)
-        plan = replace(plan, most_categories=most, n_bins=n_bins, marginals=marginals)
+        plan = _with_marginals(plan, domains, largest, count_std)
+        plan = replace(plan, most_categories=most)
         found.append(_with_tables(plan, domains, bins_of_tables))
     known = [bool(plan.pairs.mu or plan.moments.mu or plan.training) for plan in found]
     borrowing = borrowers(known, [plan.n_rows for plan in found])
     return [replace(plan, borrows=c in borrowing) for c, plan in enumerate(found)]
+
+
+def _with_marginals(
+    plan: Allocation,
+    domains: Sequence[ColumnDomain | None],
+    largest: float,
+    count_std: float,
+) -> Allocation:
+    """Plan the tables of one column, of which the last round is the finest."""
+    marginals = plan.marginals
+    if not marginals.mu:
+        return plan
+    n_continuous = sum(map(is_continuous, domains))
+    n_discrete = len(domains) - n_continuous
+    share = coarse_share(largest, n_continuous, n_discrete, marginals.mu)
+    fine = marginals.mu * math.sqrt(1.0 - share)
+    n_bins, _, noise_std = fine_plan(domains, plan.n_rows, fine, count_std)
+    return replace(
+        plan, n_bins=n_bins, marginals=replace(marginals, noise_std=noise_std)
+    )
 
 
 def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
@@ -543,7 +558,12 @@ def and_unlabelled(
     )
     bins = table_bins([*plans, plan], len(metadata.domains))
     plan = _with_tables(plan, metadata.domains, bins)
-    return replace(metadata, classes=classes), [*plans, plan]
+    largest = float(classes.planned.max())
+    all_plans = [
+        _with_marginals(own, metadata.domains, largest, std)
+        for own, std in zip([*plans, plan], classes.noise_stds, strict=True)
+    ]
+    return replace(metadata, classes=classes), all_plans
 
 
 def allocate_design(

@@ -522,13 +522,10 @@ def measure_marginals(
     """
     continuous = [j for j, domain in enumerate(domains) if is_continuous(domain)]
     numbers = {j: a for j, a in enumerate(domains) if isinstance(a, NumericDomain)}
-    # Rows without a label have a plan of their own.
-    largest, n_discrete = classes.labelled.planned.max(), len(domains) - len(continuous)
+    # Rows without a label, if they are more than those of any class, decide for all.
+    largest, n_discrete = float(classes.planned.max()), len(domains) - len(continuous)
     shares = [
-        coarse_share(
-            float(largest if code >= 0 else own), len(continuous), n_discrete, float(mu)
-        )
-        for code, own, mu in zip(classes.codes, classes.planned, mus, strict=True)
+        coarse_share(largest, len(continuous), n_discrete, float(mu)) for mu in mus
     ]
     rounds: list[list[Round]] = [[] for _ in shares]
 

@@ -135,8 +135,8 @@ def test_a_table_of_which_no_label_is_released_is_fitted(epsilon):
     assert len(fitted.sample(5)) == 5
 
 
-def test_marginals_have_the_noise_that_was_planned():
-    """However many rows lack a label: 40 for each that has one."""
+def test_marginals_have_the_budget_that_was_planned():
+    """However many rows lack a label, here 40 for each that has one: in two rounds."""
     table = small_table(62_000)[["a", "b", "y"]]
     table["y"] = table["y"].where(table.index < 1500)
     columns = {name: DECLARED.columns[name] for name in table}
@@ -147,14 +147,15 @@ def test_marginals_have_the_noise_that_was_planned():
     counts = table["y"].value_counts().to_dict()
     planned = fitted.plan(class_counts=counts).set_index("class")
     lines = {
-        entry.scope: entry.noise_std / GRID
-        for entry in fitted.privacy_report().entries
-        if entry.name == "marginals"
+        (entry.name, entry.scope): entry for entry in fitted.privacy_report().entries
     }
-    assert UNLABELLED in lines
+    assert ("coarse marginals", UNLABELLED) in lines
     for label in "uv":
-        found = lines[f"class {label}"]
-        assert found == pytest.approx(planned.loc[label, "noise_std"], rel=0.03)
+        first = lines["coarse marginals", f"class {label}"]
+        second = lines["marginals", f"class {label}"]
+        both = math.hypot(first.mu_total, second.mu_total)
+        alone = second.noise_std / GRID * second.mu_total / both
+        assert alone == pytest.approx(planned.loc[label, "noise_std"], rel=0.03)
 
 
 def test_measurements_of_rows_without_a_label_are_listed_and_saved(tmp_path):
