@@ -432,7 +432,7 @@ def _with_marginals(
     largest: float,
     count_std: float,
 ) -> Allocation:
-    """Plan the tables of one column, of which the last round is the finest."""
+    """Plan the bins and the noise of the marginals; of two rounds, of the second."""
     marginals = plan.marginals
     if not marginals.mu:
         return plan

@@ -522,7 +522,7 @@ def measure_marginals(
     """
     continuous = [j for j, domain in enumerate(domains) if is_continuous(domain)]
     numbers = {j: a for j, a in enumerate(domains) if isinstance(a, NumericDomain)}
-    # Rows without a label, if they are more than those of any class, decide for all.
+    # The largest class decides; rows without a label count as one.
     largest, n_discrete = float(classes.planned.max()), len(domains) - len(continuous)
     shares = [
         coarse_share(largest, len(continuous), n_discrete, float(mu)) for mu in mus

@@ -154,12 +154,13 @@ class InitialFactors:
         self.generator.lend(borrowers(known, n_rows))
 
 
-# Where rows without a label are fitted too, so is a class without tables of pairs that
-# is at least this share of all rows, and so many noise deviations of a count. Any other
-# keeps its own marginals: it is hardly among the rows without a label, or it would be
-# made of whatever these have that no other class has. On Thyroid with 10 % of the
-# labels (validation, 12 seeds) the AUROC of four classifiers was .86 without a least
-# count, .87 with 3 deviations, and .89 with 6 (.89 without any rows without a label).
+# The noise of a count of a class without tables of pairs is taken as this share of its
+# rows at most, where rows without a label are fitted too: the class takes its share of
+# these rows, and not whatever they have that no other class has.
+_MOST_ERROR = 0.1
+# Such a class is drawn as it was fitted if it is at least this share of all rows, and
+# has so many noise deviations of a count of its marginals. Any other keeps its own
+# marginals and borrows.
 _LEAST_SHARE, _LEAST_COUNT = 0.01, 6.0
 
 
@@ -214,8 +215,9 @@ class InitialMixture:
     """Measured marginals, and a mixture that is fitted to tables of two and three.
 
     Rows without a label, the last class if they were measured, are fitted as a mixture
-    of the others. All classes are then in one fit, also those without tables, but for
-    very rare ones.
+    of the others. All classes are then in one fit, also those without tables. Of these,
+    small ones only take their share of the rows without a label there: they keep their
+    own marginals, and borrow.
     """
 
     def __init__(
@@ -236,14 +238,16 @@ class InitialMixture:
         arrays = NUMPY
         if device is not None and device.type != "cpu":
             arrays = tensors(device)
-        released = {}
+        released, own_marginals = {}, set()
         for c, plan in enumerate(plans[: len(prior)]):
-            clear = counts[c] >= _LEAST_COUNT * stds[c] and prior[c] >= _LEAST_SHARE
-            fitted_too = joint and clear
-            if c in measured.pairs or plan.n_iter or fitted_too:
+            if joint and c not in measured.pairs:
+                std = min(stds[c], _MOST_ERROR * counts[c])
+                released[c] = released_class(measured, c, counts[c], std, arrays)
+                released[c].chosen = 0.0
+                if prior[c] < _LEAST_SHARE or counts[c] < _LEAST_COUNT * stds[c]:
+                    own_marginals.add(c)
+            elif c in measured.pairs or plan.n_iter:
                 released[c] = released_class(measured, c, counts[c], stds[c], arrays)
-                if fitted_too and c not in measured.pairs:
-                    released[c].chosen = 0.0
         mixtures = [
             Mixture.independent(share, rank)
             for share, rank in zip(shares, measured.ranks[: len(prior)], strict=True)
@@ -273,10 +277,8 @@ class InitialMixture:
             together.append(Together(own, weights))
         if joint:  # rows without a label
             place = measured, len(prior), counts[-1], stds[-1]
-            # Of noise the mixture may be all of a class that is not fitted.
-            fitted_shares = among[known] if among[known].any() else prior[known]
             mixed = released_class(*place, arrays, doubt)
-            together.append(Together(mixed, fitted_shares / fitted_shares.sum()))
+            together.append(Together(mixed, among))
         fit = Fit(
             list(released.values()),
             prior[known],
@@ -284,9 +286,11 @@ class InitialMixture:
             seed=seed,
             together=together,
         )
-        self._components: dict[int, Components] = dict(
-            zip(known, fit.components(), strict=True)
-        )
+        self._components: dict[int, Components] = {
+            c: components
+            for c, components in zip(known, fit.components(), strict=True)
+            if c not in own_marginals
+        }
         for c, components in self._components.items():
             mixtures[c] = components.mixture(heads, mixtures[c].ranks)
         if trained := [c for c in known if plans[c].n_iter]:

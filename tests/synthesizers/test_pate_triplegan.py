@@ -26,7 +26,7 @@ from skdpsynth.exceptions import DegradedResultWarning, ReservationError
 from skdpsynth.measure import Measurements
 from skdpsynth.privacy import _aggregators
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Categorical, TableSchema
+from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _pate_triplegan as players
 from skdpsynth.synthesizers._base import WholeTable
 from skdpsynth.synthesizers._initial import as_a_mixture
@@ -135,13 +135,24 @@ def test_a_table_of_which_no_label_is_released_is_fitted(epsilon):
     assert len(fitted.sample(5)) == 5
 
 
-def test_marginals_have_the_budget_that_was_planned():
-    """However many rows lack a label, here 40 for each that has one: in two rounds."""
+def test_marginals_have_the_budget_that_was_planned(monkeypatch):
+    """However many rows lack a label, here 40 for each that has one.
+
+    `plan` knows of none, so it plans one round; they make it two, with the same budget.
+    """
     table = small_table(62_000)[["a", "b", "y"]]
     table["y"] = table["y"].where(table.index < 1500)
     columns = {name: DECLARED.columns[name] for name in table}
     schema = TableSchema(columns, target="y")
     fitted = clone(MEASURED).set_params(schema=schema, epsilon=0.5)
+    replanned = []
+
+    def keep(*known, inner=players.and_unlabelled):
+        metadata, plans = inner(*known)
+        replanned.extend(plans)
+        return metadata, plans
+
+    monkeypatch.setattr(players, "and_unlabelled", keep)
     with insecure_randomness(0):  # a rare count would change which tables there are
         fitted.fit(table)
     counts = table["y"].value_counts().to_dict()
@@ -150,9 +161,10 @@ def test_marginals_have_the_budget_that_was_planned():
         (entry.name, entry.scope): entry for entry in fitted.privacy_report().entries
     }
     assert ("coarse marginals", UNLABELLED) in lines
-    for label in "uv":
+    for label, plan in zip("uv", replanned, strict=False):
         first = lines["coarse marginals", f"class {label}"]
         second = lines["marginals", f"class {label}"]
+        assert second.noise_std / GRID == pytest.approx(plan.marginals.noise_std)
         both = math.hypot(first.mu_total, second.mu_total)
         alone = second.noise_std / GRID * second.mu_total / both
         assert alone == pytest.approx(planned.loc[label, "noise_std"], rel=0.03)
@@ -517,3 +529,33 @@ def test_ranges_are_those_of_rows_without_a_label_too():
         )
         drawn = synth.fit(table).sample(2000)
     assert 0.1 < (drawn["TSH"] > 0.003).mean() < 0.3
+
+
+def test_rows_without_a_label_of_small_classes_are_not_given_to_the_large_one():
+    """A third of them are of five classes, each too small to be drawn as fitted.
+
+    Where these were left out of the fit, the mean of x in the large class was -1.5 and
+    the share of "q" 0.18, instead of -2 and 0.1.
+    """
+    names = ["large", *(f"small {i}" for i in range(5))]
+    labels = np.repeat(names, [700, *[68] * 5])
+    rng = np.random.default_rng(0)
+    unknown = rng.choice(labels, 20_000)
+    small = np.concatenate([labels, unknown]) != "large"
+    x = rng.normal(np.where(small, 3.0, -2.0)).clip(-9.0, 9.0)
+    y = (x + rng.normal(0.0, 0.5, len(x))).clip(-9.0, 9.0)
+    z = np.where(rng.random(len(x)) < np.where(small, 0.9, 0.1), "q", "p")
+    table = pd.DataFrame({"x": x, "y": y, "z": z})
+    table["label"] = pd.Series(labels).reindex(table.index)
+    numbers = {name: Continuous(-10, 10) for name in "xy"}
+    schema = TableSchema(
+        {**numbers, "z": Categorical(["p", "q"]), "label": Categorical(names)},
+        target="label",
+    )
+    synth = PATETripleGANSynthesizer(epsilon=0.5, schema=schema, random_state=0)
+    with insecure_randomness(0):
+        drawn = synth.fit(table).sample(10_000)
+    large = drawn["label"] == "large"
+    assert drawn.loc[large, "x"].mean() == pytest.approx(-2.0, abs=0.25)
+    assert (drawn.loc[large, "z"] == "q").mean() == pytest.approx(0.1, abs=0.05)
+    assert (drawn.loc[~large, "z"] == "q").mean() > 0.6  # their own marginals
