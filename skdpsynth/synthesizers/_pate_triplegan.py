@@ -181,7 +181,7 @@ class VotePlayer:
             self._ascent = NetworkAscent(generator)
         else:
             self._discriminator = BranchedStudentDiscriminator(
-                generator.n_columns, device, max_grad_norm=clip
+                generator, max_grad_norm=clip
             )
             self._buffer, self._ascent = LabelBuffer(), GeneratorAscent(generator)
 

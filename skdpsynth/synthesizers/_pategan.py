@@ -493,7 +493,7 @@ class PATEGANSynthesizer(ClassGAN):
             )
             buffer, ascent = RecentLabels(), NetworkAscent(generator)
         else:
-            discriminator = StudentDiscriminator(generator.n_columns, device)
+            discriminator = StudentDiscriminator(generator)
             buffer, ascent = LabelBuffer(), GeneratorAscent(generator)
         for _ in range(training.n_iter):
             view = view_of(generator)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _MOST_COLUMNS = 48  # up to here the products of all pairs are few enough to be features
 _LOGIT_PER_STD = 1.6  # a logistic curve with this slope is close to a normal one
 _AGREEMENT = 0.125  # what teachers have in common beyond the model, as a share of them
+_COINS = 4  # draws of labels that say nothing; their largest effect is taken as noise
 _N_GENERATED = 256  # rows per step of the generator
 
 
@@ -184,14 +185,17 @@ class StudentDiscriminator:
     mean over private rows as the student estimates it. Training chooses E.
 
     Teachers that are linear in the features vote with the sign of such a logit. Since m
-    is that of the round of a label, an old label still counts.
+    is that of the round of a label, an old label still counts. Before any label, E are
+    the means over the rows of `trainer`: what was measured already.
     """
 
-    def __init__(self, n_columns: int, device: torch.device) -> None:
+    def __init__(self, trainer: Trainer) -> None:
+        moments = trainer.moments()
+        frame = View.of(trainer).frame.to(moments)
         # Estimated mean of r r^T, in the frame of the latest view.
-        self._moments = torch.eye(n_columns + 1, device=device)
-        self._inverse = torch.eye(n_columns + 1, device=device)
-        self._constant = torch.zeros((), device=device)
+        self._known = self._moments = frame @ moments @ frame.T
+        self._inverse = torch.linalg.inv(frame)
+        self._constant = torch.zeros_like(moments[0, 0])
 
     @property
     def moments(self) -> Tensor:
@@ -202,7 +206,7 @@ class StudentDiscriminator:
         """Take steps of proximal gradient descent on the labels' cross-entropy.
 
         `rate` is their length as a share of the longest stable one, in (0, 1]. The
-        penalty shrinks the eigenvalues of what differs from independent columns as
+        penalty shrinks the eigenvalues of what differs from the first generator as
         noise of the size of the labels' would raise them, so that noise alone is
         forgotten and strong factors are kept.
         """
@@ -210,13 +214,12 @@ class StudentDiscriminator:
         change = frame @ self._inverse
         estimated = change @ self._moments @ change.T
         self._inverse = torch.linalg.inv(frame)
-        independent = torch.eye(len(frame)).to(frame)
-        information, curvature = _information(buffer)
-        noise = 2.0 * math.sqrt(len(frame) / information)
-        curvature /= rate
-        difference = estimated - independent
+        information = _information(buffer)
+        noise = self._noise(buffer) / information
+        curvature = max(self._curvature(buffer), information) / rate
+        difference = estimated - self._known
         for _ in range(n_steps):
-            gradient = self._gradient(buffer, independent + difference)
+            gradient = self._gradient(buffer, self._known + difference)
             moved = difference - (gradient + gradient.T) / curvature
             values, vectors = torch.linalg.eigh(moved)
             sizes = values.abs()
@@ -224,18 +227,16 @@ class StudentDiscriminator:
             sizes = (sizes - excess * (information / curvature)).clamp_min(0.0)
             difference = (vectors * (values.sign() * sizes)) @ vectors.T
         # No further in one round than the labels of one view can tell.
-        moments = (independent + difference).clamp(-1.0, 1.0)
-        squares = (1.0 + difference.diagonal()).clamp(0.25, 4.0)
+        moments = (self._known + difference).clamp(-1.0, 1.0)
+        squares = (self._known + difference).diagonal().clamp(0.25, 4.0)
         self._moments = moments.diagonal_scatter(squares)
 
     def _gradient(self, buffer: LabelBuffer, moments: Tensor) -> Tensor:
         """Move the constant, and give the loss's gradient by the estimate."""
         moments = moments.detach().requires_grad_()
         constant = self._constant.clone().requires_grad_()
-        raw = self._inverse @ moments @ self._inverse.T
-        scores = [own.slopes @ own.view.expected(raw) for own in buffer.rounds]
         labels = torch.cat([own.labels for own in buffer.rounds])
-        logits = torch.cat(scores) + constant
+        logits = self._scores(buffer, moments) + constant
         loss = functional.binary_cross_entropy_with_logits(
             logits, labels, reduction="sum"
         )
@@ -243,20 +244,53 @@ class StudentDiscriminator:
         self._constant = self._constant - 4.0 * by_constant / len(labels)
         return by_moments
 
+    def _scores(self, buffer: LabelBuffer, moments: Tensor) -> Tensor:
+        """Give the logits of all labels, without the constant."""
+        raw = self._inverse @ moments @ self._inverse.T
+        return torch.cat([own.slopes @ own.view.expected(raw) for own in buffer.rounds])
 
-def _information(buffer: LabelBuffer) -> tuple[float, float]:
-    """Give the Fisher information of a mean feature, on average and at most."""
+    def _noise(self, buffer: LabelBuffer) -> float:
+        """Bound the spectral norm of the loss's gradient where labels are coins.
+
+        At least that of as much noise in all directions. Where columns depend on each
+        other, labels vary along few factors only, and it is far larger.
+        """
+        coins = torch.Generator().manual_seed(0)
+        nothing = torch.zeros_like(self._moments).requires_grad_()
+        scores = self._scores(buffer, nothing)
+        largest = 2.0 * math.sqrt(len(nothing) * _information(buffer))
+        for _ in range(_COINS):
+            coin = (torch.rand(len(scores), generator=coins) < 0.5).to(scores)
+            along = torch.autograd.grad(scores, nothing, coin - 0.5, retain_graph=True)
+            gradient = along[0] + along[0].T
+            largest = max(largest, float(torch.linalg.matrix_norm(gradient, 2)))
+        return largest
+
+    def _curvature(self, buffer: LabelBuffer) -> float:
+        """Bound the loss's second derivative by a pair of columns (power iteration).
+
+        In the moments, not in the features: factors are not orthogonal, so features of
+        a wide table together change by more than any of them.
+        """
+        nothing = torch.zeros_like(self._moments).requires_grad_()
+        scores = self._scores(buffer, nothing)
+        change, largest = torch.ones_like(self._moments), 0.0
+        for _ in range(15):
+            with torch.no_grad():
+                changed = self._scores(buffer, change) - scores
+            along = torch.autograd.grad(scores, nothing, changed, retain_graph=True)[0]
+            product = along + along.T
+            # Labels that say next to nothing let the change vanish.
+            largest = float(product.norm() / change.norm().clamp_min(1e-30))
+            change = product / product.norm().clamp_min(1e-12)
+        return 1.1 * largest / 4
+
+
+def _information(buffer: LabelBuffer) -> float:
+    """Give the Fisher information of a mean feature, on average."""
     slopes = [own.slopes for own in buffer.rounds]
-    n_features = slopes[0].shape[1]
-    mean = sum(float((part**2).sum()) for part in slopes) / (4 * n_features)
-    vector = torch.ones(n_features).to(slopes[0])
-    largest = 0.0
-    for _ in range(15):  # power iteration
-        product = sum((part.T @ (part @ vector) for part in slopes), 0 * vector)
-        # Labels that say next to nothing let the vector vanish.
-        largest = float(product.norm() / vector.norm().clamp_min(1e-30))
-        vector = product / product.norm().clamp_min(1e-12)
-    return max(mean, 1e-12), max(1.1 * largest / 4, mean, 1e-12)
+    total = sum(float((part**2).sum()) for part in slopes)
+    return max(total / (4 * slopes[0].shape[1]), 1e-12)
 
 
 class GeneratorAscent:

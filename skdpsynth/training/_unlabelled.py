@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.models import Features
+    from skdpsynth.models import Features, Trainer
     from skdpsynth.privacy import Reservation
     from skdpsynth.training._student_network import RowFeatures
 
@@ -251,10 +251,8 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
     half its features, divided by the root of their number.
     """
 
-    def __init__(
-        self, n_columns: int, device: torch.device, *, max_grad_norm: float
-    ) -> None:
-        super().__init__(n_columns, device)
+    def __init__(self, trainer: Trainer, *, max_grad_norm: float) -> None:
+        super().__init__(trainer)
         self.alpha = 0.0
         self._clip = max_grad_norm
         self._unlabelled: Tensor | None = None

@@ -184,7 +184,7 @@ def test_moments_of_unlabelled_rows_are_read_off_their_mean_features(only_pairs)
     trainer = make_trainer(only_pairs=only_pairs)
     view, own = View.of(trainer), trainer.moments()
     rows = torch.from_numpy(scores(5000, seed=4)) + 0.1
-    student = BranchedStudentDiscriminator(4, torch.device("cpu"), max_grad_norm=1e6)
+    student = BranchedStudentDiscriminator(trainer, max_grad_norm=1e6)
     total = student.clipped_sum(rows, view)
     before = student.moments.clone()
     student.alpha = 0.2
@@ -203,8 +203,9 @@ def test_moments_of_unlabelled_rows_are_read_off_their_mean_features(only_pairs)
 
 @pytest.mark.parametrize("scale", [1.0, 1e3, 1e30, math.inf])
 def test_an_unlabelled_row_moves_a_students_sum_by_the_clipping_norm(scale):
-    view = View.of(make_trainer(only_pairs=False))
-    student = BranchedStudentDiscriminator(4, torch.device("cpu"), max_grad_norm=0.5)
+    trainer = make_trainer(only_pairs=False)
+    view = View.of(trainer)
+    student = BranchedStudentDiscriminator(trainer, max_grad_norm=0.5)
     rows = torch.from_numpy(scores(50))
     more = torch.cat([rows, torch.full((1, 4), scale)])
     change = student.clipped_sum(more, view) - student.clipped_sum(rows, view)
