@@ -212,7 +212,8 @@ def fits_table(rows: pd.DataFrame) -> str:
             certified = done["certified_epsilon"].max()
             cells = list(starmap(_number, ((epsilon, "g"), (certified, ".4g"))))
             cells += [_number(done["steps"].max(), ".0f")]
-            cells += [f"{done['fit_s'].mean():.0f}", f"{done['peak_gb'].max():.2f}"]
+            cells += [_number(done["fit_s"].mean(), ".0f")]
+            cells += [_number(done["peak_gb"].max(), ".2f")]
         cells.insert(2, str(len(done)))
         text.append(markdown_line([table, synthesizer, *cells]))
     if errors:
@@ -228,4 +229,6 @@ def _runs(
 
 
 def _number(value: float, form: str) -> str:
+    if math.isnan(value):  # of a run whose costs were lost
+        return "-"
     return "no noise" if math.isinf(value) else f"{value:{form}}"
