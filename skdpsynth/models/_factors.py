@@ -27,12 +27,16 @@ class Draws(NamedTuple):
 
 
 class FactorTrainer(Trainer):
-    """The factors of one class, while the parameters named by `trained` are."""
+    """The factors of one class, while the parameters named by `trained` are.
+
+    The first `n_known` were measured; the others are weak and random.
+    """
 
     def __init__(
         self,
         parameters: dict[str, Floats],
         trained: tuple[str, ...],
+        n_known: int = 0,
         **training: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(**training)
@@ -40,7 +44,7 @@ class FactorTrainer(Trainer):
             name: torch.from_numpy(value).float().to(self._device, self._dtype)
             for name, value in parameters.items()
         }
-        self.trained = trained
+        self.trained, self._n_known = trained, n_known
         self.only_pairs = "location" not in trained
         self.n_columns, self._n_factors = parameters["loadings"].shape
         n_pairs = self.n_columns * self._n_factors
@@ -102,7 +106,16 @@ class FactorTrainer(Trainer):
 
     def moments(self) -> Tensor:
         """Give the exact mean of ``r r^T`` over rows r = (1, scores)."""
-        loadings, location = self.parameters["loadings"], self.location
+        return self._moments(self.parameters["loadings"])
+
+    def known_moments(self) -> Tensor:
+        """Give the moments of the factors that were measured, at the first step."""
+        loadings = self.parameters["loadings"].clone()
+        loadings[:, self._n_known :] = 0.0
+        return self._moments(loadings)
+
+    def _moments(self, loadings: Tensor) -> Tensor:
+        location = self.location
         norm = torch.sqrt(1.0 + (loadings**2).sum(dim=1))
         shared = loadings * (self.scales / norm).unsqueeze(1)
         covariance = shared @ shared.T

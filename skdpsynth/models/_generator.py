@@ -196,6 +196,10 @@ class Trainer(ABC):
         """
         raise NotImplementedError
 
+    def known_moments(self) -> Tensor:
+        """Give the `moments` that are known before training: without random parts."""
+        return self.moments()
+
     @abstractmethod
     def gradient(self, draws: Any, score: Score) -> Tensor:  # noqa: ANN401
         """Differentiate the mean score of generated rows by the trained parameters."""

@@ -138,9 +138,9 @@ class InitialFactors:
         from skdpsynth.models import FactorTrainer
 
         own = dict(self.generator.parameters[position])
-        known = self.generator.parameters[position]["loadings"].any(axis=0).sum()
-        own["loadings"] = self._first[position][:, : max(n_factors, int(known))]
-        return FactorTrainer(own, self._trained, **training)
+        n_known = int(own["loadings"].any(axis=0).sum())
+        own["loadings"] = self._first[position][:, : max(n_factors, n_known)]
+        return FactorTrainer(own, self._trained, n_known, **training)
 
     def keep(self, position: int, result: dict[str, NDArray[np.float64]]) -> None:
         """Take back the parameters of a class."""
@@ -154,14 +154,17 @@ class InitialFactors:
         self.generator.lend(borrowers(known, n_rows))
 
 
-# The noise of a count of a class without tables of pairs is taken as this share of its
-# rows at most, where rows without a label are fitted too: the class takes its share of
-# these rows, and not whatever they have that no other class has.
-_MOST_ERROR = 0.1
-# Such a class is drawn as it was fitted if it is at least this share of all rows, and
-# has so many noise deviations of a count of its marginals. Any other keeps its own
-# marginals and borrows.
+# Where rows without a label are fitted too, so is a class without tables of pairs that
+# is at least this share of all rows, and has so many noise deviations of a count of its
+# marginals. The others keep their own marginals and borrow: on Thyroid with 10 % of the
+# labels (validation, 23 seeds) the AUROC of two classifiers was 0.83 without a least
+# count, 0.85 with 3 and 0.87 with 6.
 _LEAST_SHARE, _LEAST_COUNT = 0.01, 6.0
+# In the fit these others are one class, which takes their share of the rows without a
+# label: left out, they made the mean of a class of two thirds of the rows 1.5 instead
+# of 2. Its noise is this share of its rows at most, so that the fit cannot make it of
+# whatever only the rows without a label have.
+_MOST_ERROR = 0.1
 
 
 # Part of the doubt that other shares of the classes leave at most, to be taken. Labels
@@ -216,8 +219,7 @@ class InitialMixture:
 
     Rows without a label, the last class if they were measured, are fitted as a mixture
     of the others. All classes are then in one fit, also those without tables. Of these,
-    small ones only take their share of the rows without a label there: they keep their
-    own marginals, and borrow.
+    small ones are fitted as one, and keep their own marginals.
     """
 
     def __init__(
@@ -238,16 +240,22 @@ class InitialMixture:
         arrays = NUMPY
         if device is not None and device.type != "cpu":
             arrays = tensors(device)
-        released, own_marginals = {}, set()
+        known, rest, released = [], [], []
         for c, plan in enumerate(plans[: len(prior)]):
-            if joint and c not in measured.pairs:
-                std = min(stds[c], _MOST_ERROR * counts[c])
-                released[c] = released_class(measured, c, counts[c], std, arrays)
-                released[c].chosen = 0.0
-                if prior[c] < _LEAST_SHARE or counts[c] < _LEAST_COUNT * stds[c]:
-                    own_marginals.add(c)
-            elif c in measured.pairs or plan.n_iter:
-                released[c] = released_class(measured, c, counts[c], stds[c], arrays)
+            alone = joint and c not in measured.pairs
+            few = prior[c] < _LEAST_SHARE or counts[c] < _LEAST_COUNT * stds[c]
+            if alone and few:
+                rest.append(c)
+            elif alone or c in measured.pairs or plan.n_iter:
+                known.append(c)
+                own = released_class(measured, c, counts[c], stds[c], arrays)
+                released.append(own)
+                if alone:
+                    own.chosen = 0.0
+        groups = [[c] for c in known]
+        if rest:
+            groups.append(rest)
+            released.append(_as_one(measured, rest, counts[rest], stds[rest], arrays))
         mixtures = [
             Mixture.independent(share, rank)
             for share, rank in zip(shares, measured.ranks[: len(prior)], strict=True)
@@ -256,41 +264,39 @@ class InitialMixture:
         self.generator = MixtureGenerator(mixtures, bins.starts, followers)
         scores = bins.normal_scores(prior @ np.array(shares))
         heads = Heads(bins.starts, scores, arrays)
-        known, together = list(released), []
-        among, doubt = prior, 1.0
+        among, doubt, together = prior, 1.0, []
         if joint:
             among, doubt = as_a_mixture(np.array(measured.shares), counts, stds)
         if measured.together is not None:
-            weights = np.array([counts[c] * (c in measured.pairs) for c in known])
+            weights = counts * [c in measured.pairs for c in range(len(counts))]
             if joint:
-                weights += counts[-1] * among[known]
+                weights = weights[: len(prior)] + counts[-1] * among
             weights /= weights.sum()
             own = ReleasedClass(
                 measured.together.n_rows,
-                weights @ np.array([shares[c] for c in known]),
+                weights @ np.array(shares),
                 math.inf,  # shares are fitted in each class
                 *measured.together[:3],
                 None,
                 arrays,
             )
             own.chosen = len(measured.together.pairs) / most_tables(len(bins.sizes))
-            together.append(Together(own, weights))
+            together.append(Together(own, _sums(weights, groups)))
         if joint:  # rows without a label
             place = measured, len(prior), counts[-1], stds[-1]
             mixed = released_class(*place, arrays, doubt)
-            together.append(Together(mixed, among))
+            together.append(Together(mixed, _sums(among, groups)))
         fit = Fit(
-            list(released.values()),
-            prior[known],
+            released,
+            _sums(prior, groups),
             heads,
             seed=seed,
             together=together,
         )
-        self._components: dict[int, Components] = {
-            c: components
-            for c, components in zip(known, fit.components(), strict=True)
-            if c not in own_marginals
-        }
+        # Of the classes that were fitted as one, none takes its components.
+        self._components: dict[int, Components] = dict(
+            zip(known, fit.components(), strict=False)
+        )
         for c, components in self._components.items():
             mixtures[c] = components.mixture(heads, mixtures[c].ranks)
         if trained := [c for c in known if plans[c].n_iter]:
@@ -363,6 +369,32 @@ def _followers(measured: Measured, model: TableModel) -> Followers | None:
         within, finer = relations.finer.within, relations.finer.bins
         of_cells = [finer.ranks(own) for own in model.marginals]
     return Followers(relations.each, relations.std, within, of_cells)
+
+
+def _sums(values: Floats, groups: Sequence[Sequence[int]]) -> Floats:
+    return np.array([values[group].sum() for group in groups])
+
+
+def _as_one(
+    measured: Measured,
+    classes: Sequence[int],
+    counts: Floats,
+    stds: Floats,
+    arrays: Arrays,
+) -> ReleasedClass:
+    """Give the marginals of several classes to the fit as those of one."""
+    counts = np.maximum(counts, 1.0)
+    n_rows = float(counts.sum())
+    released = ReleasedClass(
+        n_rows,
+        counts / n_rows @ np.array([measured.shares[c] for c in classes]),
+        min(float(np.sqrt(stds @ stds)), _MOST_ERROR * n_rows),
+        *PairTables.nothing(int(measured.bins.starts[-1]), n_rows)[:3],
+        None,
+        arrays,
+    )
+    released.chosen = 0.0
+    return released
 
 
 def released_class(

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 _MOST_COLUMNS = 48  # up to here the products of all pairs are few enough to be features
 _LOGIT_PER_STD = 1.6  # a logistic curve with this slope is close to a normal one
 _AGREEMENT = 0.125  # what teachers have in common beyond the model, as a share of them
-_COINS = 4  # draws of labels that say nothing; their largest effect is taken as noise
+# Draws of labels that say nothing; their largest effect is taken as noise. With four,
+# one round in five has more, of which the penalty leaves the part above it.
+_COINS = 4
 _N_GENERATED = 256  # rows per step of the generator
 
 
@@ -186,14 +188,17 @@ class StudentDiscriminator:
 
     Teachers that are linear in the features vote with the sign of such a logit. Since m
     is that of the round of a label, an old label still counts. Before any label, E are
-    the means over the rows of `trainer`: what was measured already.
+    the means that were measured, of `trainer` before its first step.
     """
 
     def __init__(self, trainer: Trainer) -> None:
-        moments = trainer.moments()
+        moments = trainer.known_moments()
         frame = View.of(trainer).frame.to(moments)
+        # What was measured of the mean of r r^T, for standardised scores. It is read in
+        # the frame of each round: of location and scale it says nothing.
+        self._known = frame @ moments @ frame.T
         # Estimated mean of r r^T, in the frame of the latest view.
-        self._known = self._moments = frame @ moments @ frame.T
+        self._moments = self._known
         self._inverse = torch.linalg.inv(frame)
         self._constant = torch.zeros_like(moments[0, 0])
 
@@ -206,9 +211,9 @@ class StudentDiscriminator:
         """Take steps of proximal gradient descent on the labels' cross-entropy.
 
         `rate` is their length as a share of the longest stable one, in (0, 1]. The
-        penalty shrinks the eigenvalues of what differs from the first generator as
+        penalty shrinks the eigenvalues of what differs from the measured moments as
         noise of the size of the labels' would raise them, so that noise alone is
-        forgotten and strong factors are kept.
+        forgotten.
         """
         frame = buffer.rounds[-1].view.frame
         change = frame @ self._inverse
@@ -230,6 +235,7 @@ class StudentDiscriminator:
         moments = (self._known + difference).clamp(-1.0, 1.0)
         squares = (self._known + difference).diagonal().clamp(0.25, 4.0)
         self._moments = moments.diagonal_scatter(squares)
+        self._moments[0, 0] = 1.0
 
     def _gradient(self, buffer: LabelBuffer, moments: Tensor) -> Tensor:
         """Move the constant, and give the loss's gradient by the estimate."""
@@ -250,20 +256,21 @@ class StudentDiscriminator:
         return torch.cat([own.slopes @ own.view.expected(raw) for own in buffer.rounds])
 
     def _noise(self, buffer: LabelBuffer) -> float:
-        """Bound the spectral norm of the loss's gradient where labels are coins.
+        """Estimate the spectral norm of the loss's gradient where labels are coins.
 
         At least that of as much noise in all directions. Where columns depend on each
-        other, labels vary along few factors only, and it is far larger.
+        other, labels vary along few factors only, and it is far larger. The coins are
+        public: they set a penalty.
         """
         coins = torch.Generator().manual_seed(0)
-        nothing = torch.zeros_like(self._moments).requires_grad_()
-        scores = self._scores(buffer, nothing)
-        largest = 2.0 * math.sqrt(len(nothing) * _information(buffer))
+        zeros = torch.zeros_like(self._moments).requires_grad_()
+        scores = self._scores(buffer, zeros)
+        largest = 2.0 * math.sqrt(len(zeros) * _information(buffer))
         for _ in range(_COINS):
             coin = (torch.rand(len(scores), generator=coins) < 0.5).to(scores)
-            along = torch.autograd.grad(scores, nothing, coin - 0.5, retain_graph=True)
-            gradient = along[0] + along[0].T
-            largest = max(largest, float(torch.linalg.matrix_norm(gradient, 2)))
+            along = torch.autograd.grad(scores, zeros, coin - 0.5, retain_graph=True)[0]
+            norm = torch.linalg.eigvalsh(along + along.T).abs().max()
+            largest = max(largest, float(norm))
         return largest
 
     def _curvature(self, buffer: LabelBuffer) -> float:
@@ -272,13 +279,13 @@ class StudentDiscriminator:
         In the moments, not in the features: factors are not orthogonal, so features of
         a wide table together change by more than any of them.
         """
-        nothing = torch.zeros_like(self._moments).requires_grad_()
-        scores = self._scores(buffer, nothing)
+        zeros = torch.zeros_like(self._moments).requires_grad_()
+        scores = self._scores(buffer, zeros)
         change, largest = torch.ones_like(self._moments), 0.0
         for _ in range(15):
             with torch.no_grad():
                 changed = self._scores(buffer, change) - scores
-            along = torch.autograd.grad(scores, nothing, changed, retain_graph=True)[0]
+            along = torch.autograd.grad(scores, zeros, changed, retain_graph=True)[0]
             product = along + along.T
             # Labels that say next to nothing let the change vanish.
             largest = float(product.norm() / change.norm().clamp_min(1e-30))

@@ -22,14 +22,15 @@ from skdpsynth.training import (
 from skdpsynth.training._student import LabelledRows, _information
 
 
-def make_trainer(n_columns=6, n_factors=2, trained=PAIRS, seed=0, n_steps=100):
+def make_trainer(n_columns=6, n_factors=2, trained=PAIRS, seed=0, **settings):
     parameters = FactorGenerator.initial(1, n_columns, n_factors, seed).parameters[0]
     rng = np.random.default_rng(seed)
     parameters["loadings"] = rng.normal(size=(n_columns, n_factors))
     if "location" in trained:
         parameters["location"] = rng.normal(size=n_columns)
         parameters["log_scale"] = 0.3 * rng.normal(size=n_columns)
-    return factor_trainer(parameters, trained, seed=seed, n_steps=n_steps)
+    settings = {"n_steps": 100} | settings
+    return factor_trainer(parameters, trained, seed=seed, **settings)
 
 
 @pytest.mark.parametrize("trained", [PAIRS, ALL], ids=["pairs", "all"])
@@ -155,7 +156,7 @@ def test_labels_that_are_coins_leave_what_was_measured(n_columns, seed):
     tables were too long (0.5), and the noise was taken to be the same in all directions
     (0.08).
     """
-    trainer = make_trainer(n_columns, 4, seed=4 + seed)
+    trainer = make_trainer(n_columns, 4, seed=4 + seed, n_known=4)
     trainer.parameters["loadings"] = trainer.parameters["loadings"] + 1.0
     known = off_diagonal(trainer.moments()[1:, 1:].numpy())
     assert np.sqrt(np.mean(known**2)) > 0.4
@@ -168,6 +169,35 @@ def test_labels_that_are_coins_leave_what_was_measured(n_columns, seed):
         student.train(buffer, 30)
     found = off_diagonal(student.moments[1:, 1:].numpy())
     assert np.sqrt(np.mean((found - known) ** 2)) < 0.03
+
+
+def test_a_student_learns_beyond_what_was_measured():
+    """Strong factors are known, but one column depends on all others the other way."""
+    trainer = make_trainer(12, 4, seed=4, n_known=4)
+    trainer.parameters["loadings"] = trainer.parameters["loadings"] + 1.0
+    wanted = trainer.moments()[1:, 1:].clone()
+    wanted[0, 1:] *= -1
+    wanted[1:, 0] *= -1
+    student, buffer = StudentDiscriminator(trainer), LabelBuffer()
+    first = (student.moments[1:, 1:] - wanted).abs()
+    for seed in range(3):
+        view, generated, labels, pool = labelled(trainer, wanted, 5.0, seed)
+        buffer.add(view, generated, labels, pool, 5.0)
+        student.train(buffer, 60)
+    left = (student.moments[1:, 1:] - wanted).abs()
+    assert left[0, 1:].mean() < 0.7 * first[0, 1:].mean()
+    assert left[1:, 1:].mean() < 0.2
+
+
+@pytest.mark.parametrize("n_known", [0, 2])
+def test_random_loadings_are_not_taken_as_measured(n_known):
+    trainer = make_trainer(5, 3, n_known=n_known)
+    loadings = trainer.parameters["loadings"].clone()
+    trainer.parameters["loadings"][:, n_known:] = 0.0
+    expected = trainer.moments()
+    trainer.parameters["loadings"] = loadings
+    found = StudentDiscriminator(trainer).moments
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_the_noise_of_beliefs_is_bounded_as_planned():
