@@ -54,7 +54,8 @@ def noise_of_moments(
 ) -> float:
     """Bound the eigenvalues that noise alone gives to what a student learns.
 
-    The spectral norm of a symmetric matrix of independent noise, whose size is the
+    For independent columns: where they depend on each other, noise does more. It is the
+    spectral norm of a symmetric matrix of independent noise, whose size is the
     inverse square root of the labels' Fisher information. `slope` is in log odds per
     unit of a feature's mean, for features of unit length.
     """
