@@ -128,4 +128,4 @@ def test_memory_is_that_of_a_batch():
                 for part in synth.sample_batches(n_samples, 20_000):
                     assert len(part) == 20_000
         peaks.append(memory.megabytes)
-    assert peaks[1] < peaks[0] + 10  # of 51 MB that all rows take
+    assert peaks[1] < peaks[0] + 20  # of 51 MB that all rows take
