@@ -412,15 +412,24 @@ def test_tables_go_between_their_marks_and_nothing_else_changes(training, tmp_pa
     page, parts = tmp_path / "page.md", list(training.SETTINGS)
     marks = [f"<!-- {part} -->\nold\n<!-- end of {part} -->\n" for part in parts]
     page.write_text("before\n".join(marks) + "after")
-    shared = {"table": "adult", "setting": "G-PATE", "epsilon": 1.0, "error": None}
-    shared |= dict.fromkeys(training.SCORES, 0.5) | {"trained": 2}
-    rows = pd.DataFrame([shared | {"seed": s, "fit_s": 3.0 + s} for s in (0, 1)])
+    shared = {"table": "adult", "epsilon": 1.0, "error": None}
+    rows = pd.DataFrame(
+        [
+            shared | dict.fromkeys(training.SCORES, score) | own | {"seed": seed}
+            for own, score in (
+                ({"setting": training.START, "trained": 0}, 0.25),
+                ({"setting": "G-PATE", "trained": 2}, 0.5),
+            )
+            for seed in (0, 1)
+        ]
+    )
     training.write(page, rows)
     written = page.read_text()
     assert "old" not in written
     assert written.count("before\n") == len(parts) - 1
     assert written.endswith("-->\nafter")
-    assert "| adult | 1 | G-PATE | 2 | 0.500 ± 0.000 |" in written
+    assert f"| adult | 1 | {training.START} | 0 | 0.250 ± 0.000 |" in written
+    assert "| adult | 1 | G-PATE | 2 | **+0.250 ± 0.000** |" in written
     training.write(page, rows)
     assert page.read_text() == written
 
@@ -645,17 +654,19 @@ def test_papers_networks_are_asked_for_by_their_name(load):
 
 
 @pytest.mark.parametrize(
-    ("table", "name", "rounds"),
+    ("table", "name", "epsilon", "rounds"),
     [
-        ("mnist", "DP-CGAN", 1200),
-        ("mnist-80", "PATE-TripleGAN", 500),
-        ("fashion-images", "G-PATE", 1200),
-        ("thyroid", "DP-CGAN", None),
+        ("mnist", "DP-CGAN", 1.0, 1200),
+        ("mnist-80", "PATE-TripleGAN", math.inf, 500),
+        ("mnist-80", "PATE-TripleGAN", 1.0, 20),
+        ("fashion-images", "G-PATE", math.inf, 1200),
+        ("fashion-images", "G-PATE", 1.0, 60),
+        ("thyroid", "DP-CGAN", 1.0, None),
     ],
 )
 @pytest.mark.parametrize("published", [True, False])
 def test_the_papers_networks_take_fewer_rounds_for_images(
-    table, name, rounds, published, reproduction, monkeypatch, tmp_path
+    table, name, epsilon, rounds, published, reproduction, monkeypatch, tmp_path
 ):
     made = []
 
@@ -669,7 +680,7 @@ def test_the_papers_networks_take_fewer_rounds_for_images(
         reproduction.TABLES[table], load=lambda data, seed: (_labelled(0), _labelled(1))
     )
     monkeypatch.setitem(reproduction.TABLES, table, toy)
-    key = table, name + reproduction.PUBLISHED * published, 1.0, 0
+    key = table, name + reproduction.PUBLISHED * published, epsilon, 0
     assert reproduction.run(key, data=tmp_path)["error"] == "ValueError: no fit"
     usual = make_synthesizer(name, published=published).get_params()["n_iter"]
     expected = rounds if published and rounds else usual
