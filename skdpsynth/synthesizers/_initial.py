@@ -161,8 +161,8 @@ class InitialFactors:
 # count, 0.85 with 3 and 0.87 with 6.
 _LEAST_SHARE, _LEAST_COUNT = 0.01, 6.0
 # In the fit these others are one class, which takes their share of the rows without a
-# label: left out, they made the mean of a class of two thirds of the rows 1.5 instead
-# of 2. Its noise is this share of its rows at most, so that the fit cannot make it of
+# label: left out, they made the mean of a class of two thirds of the rows -1.5 instead
+# of -2. Its noise is this share of its rows at most, so that the fit cannot make it of
 # whatever only the rows without a label have.
 _MOST_ERROR = 0.1
 

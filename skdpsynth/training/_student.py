@@ -221,7 +221,9 @@ class StudentDiscriminator:
         estimated = change @ self._moments @ change.T
         self._inverse = torch.linalg.inv(frame)
         information = _information(buffer)
-        noise = self._noise(buffer) / information
+        # At least that of as much noise in all directions.
+        noise = 2.0 * math.sqrt(len(frame) * information)
+        noise = max(noise, self._noise(buffer)) / information
         curvature = max(self._curvature(buffer), information) / rate
         difference = estimated - self._known
         for _ in range(n_steps):
@@ -259,14 +261,13 @@ class StudentDiscriminator:
     def _noise(self, buffer: LabelBuffer) -> float:
         """Estimate the spectral norm of the loss's gradient where labels are coins.
 
-        At least that of as much noise in all directions. Where columns depend on each
-        other, labels vary along few factors only, and it is far larger. The coins are
-        public: they set a penalty.
+        Where columns depend on each other, labels vary along few factors only, and it
+        is far above that of as much noise in all directions. The coins are public: they
+        set a penalty.
         """
         coins = torch.Generator().manual_seed(0)
         zeros = torch.zeros_like(self._moments).requires_grad_()
-        scores = self._scores(buffer, zeros)
-        largest = 2.0 * math.sqrt(len(zeros) * _information(buffer))
+        scores, largest = self._scores(buffer, zeros), 0.0
         for _ in range(_COINS):
             coin = (torch.rand(len(scores), generator=coins) < 0.5).to(scores)
             along = torch.autograd.grad(scores, zeros, coin - 0.5, retain_graph=True)[0]
