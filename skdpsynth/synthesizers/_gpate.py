@@ -172,8 +172,8 @@ class GPATESynthesizer(ClassGAN):
     hidden_dims : tuple of int, default=()
         Widths of the teachers' hidden layers. Without any they are logistic.
     learning_rate : float, default=0.3
-        Step of the generator, positive. "gaussian_sum": steps that are planned with
-        more noise than signal are shorter.
+        Step of the generator, positive. With ``init="measured"`` and "gaussian_sum",
+        steps that are planned with more noise than signal are shorter.
     n_teacher_steps : int, default=2
         Steps of the teachers per step of the generator, at least 1.
     teacher_learning_rate : float, default=0.5
@@ -512,10 +512,12 @@ class GPATESynthesizer(ClassGAN):
             released = gaussian_sum(vectors, self.max_grad_norm, reservation)
             mean = released / (training.n_teachers * self.max_grad_norm)
             unit = torch.from_numpy(mean * math.sqrt(len(mean)))
-            # A step with more noise than signal is shorter: at full length two of them
-            # undo what second moments say (Epileptic seizure, pairs: .16 to .21).
-            noise = training.noise_std / training.n_teachers * math.sqrt(len(mean))
-            unit /= max(noise / _COHERENCE, 1.0) ** 2
+            if self.init not in ("marginals", "random"):
+                # A step with more noise than signal is shorter: at full length two of
+                # them undo second moments (Epileptic seizure, pairs: .16 to .21). What
+                # starts without dependence learns from noisy steps too.
+                noise = training.noise_std / training.n_teachers * math.sqrt(len(mean))
+                unit /= max(noise / _COHERENCE, 1.0) ** 2
             return generator.push(draws, features, unit)
         generated = generator.rows(draws)
         n_projected = training.n_queries // self.batch_size
