@@ -228,15 +228,15 @@ class DPGANSynthesizer(AdversarialSynthesizer):
             "generator_hidden_dims": (128, 256, 512),
             "hidden_dims": (64, 64),
             "latent_dim": 64,  # not stated
-            # m and n_d of the Wasserstein GAN, which it builds on, and of Appendix E.
+            # m and n_d of Algorithm 1 of the Wasserstein GAN, and of Appendix E.
             "batch_size": 64,
             "n_discriminator_steps": 5,
             "n_generator_steps": 1,
-            "weight_clip": 0.01,  # c_p of the Wasserstein GAN
-            "max_grad_norm": 1.0,  # c_g follows from c_p; here rows are clipped
+            "weight_clip": 0.01,  # Algorithm 1 of the Wasserstein GAN: c
+            "max_grad_norm": 1.0,  # Algorithm 1: c_g, by c_p; here rows are clipped
             "n_iter": 2000,  # n_g; not stated
-            # RMSProp there, with 5e-5 in the Wasserstein GAN; steps of Adam of 1e-3
-            # here.
+            # Algorithm 1 of the Wasserstein GAN: RMSProp with 5e-5. Steps of Adam of
+            # 1e-3 here.
             "discriminator_learning_rate": 0.25,
             "learning_rate": 0.05,
         }

@@ -366,13 +366,13 @@ class GPATESynthesizer(ClassGAN):
             # A.5: 0.5. Votes on ten bins rarely have a majority, and what is not
             # answered teaches nothing.
             "threshold": 0.0,
-            # Algorithm 1: one step of the teachers, one of the generator; but teachers
-            # here do without Adam, to which the paper's rates belong.
+            # Algorithm 1: one step; A.5: of Adam, with 1e-3. Here two, without Adam.
             "n_teacher_steps": 2,
             "teacher_learning_rate": 0.1,
             # Not stated. The noise of a vote grows with the root of the steps: at
-            # epsilon 1 these have the noise of A.5, 600 votes. Fewer are longer.
+            # epsilon 1 these have the noise of A.5, 600 votes.
             "n_iter": math.ceil(min(8000, 60 * epsilon)),
+            # A.5: 1e-3. Here 5e-4, and 1e-2 with noise, since there are fewer steps.
             "learning_rate": 0.5 if noisy else 0.025,
         }
         return cls._published(paper, {"epsilon": epsilon, **parameters})
