@@ -1,6 +1,6 @@
 """The papers' tables at the papers' epsilons: what they state, and what comes out here.
 
-Every figure of the papers whose table is at hand, beside the algorithm as published
+Figures of the papers whose tables are at hand, beside the algorithm as published
 without noise and under the accounting of this package, its default, the independent
 baseline and real rows. Run ``python benchmarks/reproduction.py``; what
 benchmarks/results/reproduction.csv has is skipped, and the tables of

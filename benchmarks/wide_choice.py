@@ -1,8 +1,8 @@
-"""Who chooses the tables of two columns of a wide table: scores, teachers, networks.
+"""What is measured of a wide table, and who chooses its tables of two columns.
 
-Not all tables of two columns of a wide table can be measured. `MarginalSynthesizer`
-chooses by scores: the distance of every table to that of independent columns, released
-with noise. Here adversaries choose instead, at the same budget.
+Not all tables of two columns of a wide table can be measured. A fit can choose by
+scores: the distance of every table to that of independent columns, released with noise.
+Here adversaries choose instead, at the same budget.
 
 First table: of the distance to independent columns that the 40 best tables have, the
 share that those 40 have which were named. *Scores*: as above. *Votes*: each teacher, on
@@ -13,20 +13,21 @@ of a discriminator that is trained by noisy clipped gradients. Number of teacher
 steps are the best in hindsight. Discriminators are logistic, in the products of the
 signs of two columns: one weight per table.
 
-Second table: fits whose tables were chosen by scores, or by exact distances at no cost:
-no adversary can choose with less noise than none. "All": the limit on the number of
-tables is lifted, and the rule for tables of few rows then chooses by scores, so that
-not all are measured. Scores are on a split of the training rows. Run ``python
-benchmarks/wide_choice.py``.
+Second table: fits whose tables of two columns were chosen in each of these ways, or by
+exact distances at no cost. Each way names as many tables as the scores do, and pays as
+much. "All": every table of two columns, and no choice is paid for. "Second moments":
+none, but the covariances of all columns. Scores are on a split of the training rows.
+Run ``python benchmarks/wide_choice.py``; what is in benchmarks/results is skipped.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
@@ -50,12 +51,14 @@ from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-KEYS = ["table", "epsilon", "tables chosen by", "seed"]
+KEYS = ["table", "epsilon", "way", "seed"]
 SCORES = ["tv2", "tv3", "c2st", "auroc", "auprc"]
 COLUMNS = [*KEYS, *SCORES, "n_tables", "code"]
 # Name in the papers' tables, and the step from one column that is used to the next.
@@ -66,7 +69,8 @@ SHARE = 0.1 * 0.75  # of the squared mu of a fit: what its choice of pairs has
 N_GENERATED = 2000
 TEACHERS = (5, 10, 25, 50, 100, 250)
 STEPS = (1, 3, 10, 30)
-WAYS = ("scores", "exact distances", "all")
+MOMENTS = "second moments"
+WAYS = ("scores", "exact distances", "votes", "student", "DP-SGD", "all", MOMENTS)
 # Of "kaggle" the frauds cannot afford tables of two columns: moments are measured.
 FITTED = ("epileptic", "isolet")
 
@@ -86,18 +90,37 @@ def binned(numbers: pd.DataFrame) -> Ints:
 
 
 class Pairs:
-    """All pairs of columns of a table, and what independent columns would have."""
+    """All pairs of columns of a table, and what independent columns would have.
 
-    def __init__(self, codes: Ints) -> None:
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_columns)
+        Bins from 0.
+    classes : ndarray of shape (n_rows,), optional
+        Columns are independent within each class; by default there is one.
+    """
+
+    def __init__(self, codes: Ints, classes: Ints | None = None) -> None:
         self.codes, self.n_columns = codes, codes.shape[1]
+        self.classes = np.zeros(len(codes), np.int64) if classes is None else classes
         self.first, self.second = np.triu_indices(self.n_columns, 1)
-        self.shares = self._one_hot(codes).mean(axis=0)
+        self.n_bins = int(codes.max()) + 1
+        # Of the classes, and of the bins of every column in each.
+        self.prior = np.bincount(self.classes) / len(codes)
+        self.shares = np.array(
+            [
+                self._one_hot(codes[self.classes == c]).mean(axis=0)
+                for c in range(len(self.prior))
+            ]
+        )
 
     def __len__(self) -> int:
         return len(self.first)
 
     def _one_hot(self, codes: Ints) -> Floats:
-        return (codes[:, :, None] == np.arange(BINS)).reshape(len(codes), -1) * 1.0
+        return (codes[:, :, None] == np.arange(self.n_bins)).reshape(
+            len(codes), -1
+        ) * 1.0
 
     def distances(self, codes: Ints) -> Floats:
         """Give the L1 distance of each table of some rows to that by chance, in rows.
@@ -105,20 +128,24 @@ class Pairs:
         Less the mean distance of as many rows of independent columns.
         """
         seen = self._one_hot(codes)
-        expected = len(codes) * np.outer(self.shares, self.shares)
+        expected = len(codes) * (self.shares.T * self.prior) @ self.shares
         apart = np.abs(seen.T @ seen - expected) - np.sqrt(2 / math.pi * expected)
-        shape = self.n_columns, BINS, self.n_columns, BINS
+        shape = self.n_columns, self.n_bins, self.n_columns, self.n_bins
         return apart.reshape(shape).sum(axis=(1, 3))[self.first, self.second]
 
     def features(self, codes: Ints) -> Floats:
         """Give the products of the signs of two columns, (n_rows, n_pairs)."""
-        signs = np.where(codes < BINS // 2, -1.0, 1.0)
+        signs = np.where(codes < self.n_bins // 2, -1.0, 1.0)
         return signs[:, self.first] * signs[:, self.second]
 
     def generated(self, rng: np.random.Generator) -> Ints:
         """Draw rows of independent columns."""
-        drawn = [rng.choice(own, N_GENERATED) for own in self.codes.T]
-        return np.stack(drawn, axis=1)
+        counts = rng.multinomial(N_GENERATED, self.prior)
+        drawn = [
+            np.stack([rng.choice(own, n) for own in self.codes[self.classes == c].T])
+            for c, n in enumerate(counts)
+        ]
+        return np.concatenate(drawn, axis=1).T
 
 
 def by_scores(pairs: Pairs, mu: float, rng: np.random.Generator) -> Floats:
@@ -172,24 +199,42 @@ def by_dp_sgd(
     return np.abs(weights)
 
 
+def attempts(
+    way: str, pairs: Pairs, mu: float, rng: np.random.Generator
+) -> Iterator[Floats]:
+    """Give the scores of every number of teachers or steps that a chooser may have."""
+    if way == "exact distances":
+        yield pairs.distances(pairs.codes)
+    elif way == "scores":
+        yield by_scores(pairs, mu, rng)
+    elif way == "DP-SGD":
+        yield from (by_dp_sgd(pairs, mu, rng, n_steps=number) for number in STEPS)
+    else:
+        choose = by_votes if way == "votes" else by_student
+        yield from (choose(pairs, mu, rng, n_teachers=number) for number in TEACHERS)
+
+
+def named(
+    way: str, pairs: Pairs, mu: float, rng: np.random.Generator, number: int
+) -> tuple[Ints, float]:
+    """Name pairs, with the number of teachers or steps that is best in hindsight.
+
+    Also gives their share of the distance that the best as many have.
+    """
+    exact = np.maximum(pairs.distances(pairs.codes), 0.0)
+    found = [np.argsort(-own)[:number] for own in attempts(way, pairs, mu, rng)]
+    best = max(found, key=lambda own: float(exact[own].sum()))
+    return best, float(exact[best].sum() / np.sort(exact)[-number:].sum())
+
+
 def shares_named(codes: Ints, mu: float, rng: np.random.Generator) -> dict[str, float]:
     """Give, of each chooser, the share of the best tables' distance that it found."""
     pairs = Pairs(codes)
+    ways = ("scores", "votes", "student", "DP-SGD")
+    found = {way: named(way, pairs, mu, rng, N_NAMED)[1] for way in ways}
     exact = np.maximum(pairs.distances(codes), 0.0)
-    most = np.sort(exact)[-N_NAMED:].sum()
-
-    def share(scores: Floats) -> float:
-        return float(exact[np.argsort(-scores)[:N_NAMED]].sum() / most)
-
-    teachers = [{"n_teachers": number} for number in TEACHERS]
-    steps = [{"n_steps": number} for number in STEPS]
-    return {
-        "scores": share(by_scores(pairs, mu, rng)),
-        "votes": max(share(by_votes(pairs, mu, rng, **own)) for own in teachers),
-        "student": max(share(by_student(pairs, mu, rng, **own)) for own in teachers),
-        "DP-SGD": max(share(by_dp_sgd(pairs, mu, rng, **own)) for own in steps),
-        "by chance": float(exact.mean() * N_NAMED / most),
-    }
+    by_chance = exact.mean() * N_NAMED / np.sort(exact)[-N_NAMED:].sum()
+    return found | {"by chance": float(by_chance)}
 
 
 def print_shares(epsilons: list[float], n_seeds: int, data: Path) -> None:
@@ -215,16 +260,29 @@ def print_shares(epsilons: list[float], n_seeds: int, data: Path) -> None:
     print_columns(lines)
 
 
-def exact_distances(
-    codes: object, sizes: list[int], expected: Ints, reservation: object
-) -> Ints:
-    """Compute the distances of all tables, without noise."""
-    from skdpsynth.privacy._tables import exact_pair_counts
+def chosen_by(
+    way: str, choose: Callable[..., Ints], train: pd.DataFrame, target: str, seed: int
+) -> Callable[..., Ints]:
+    """Give a function that names as many pairs as the fit's own, but in another way.
 
-    starts = np.concatenate(([0], np.cumsum(sizes)))
-    off = np.abs(exact_pair_counts(codes, sizes) - expected)
-    of_pairs = np.add.reduceat(np.add.reduceat(off, starts[:-1], 0), starts[:-1], 1)
-    return of_pairs[np.triu_indices(len(sizes), 1)]
+    The fit's own choice is charged too, so that all ways leave as much for the tables.
+    """
+    codes = binned(train.drop(columns=target))
+    labels = train[target].astype("category").cat.codes.to_numpy(np.int64)
+
+    def instead(rows: Any, *given: Any, mu: float, **options: Any) -> Ints:  # noqa: ANN401
+        number = len(choose(rows, *given, mu=mu, **options))
+        # The rows of one class, or of all that have tables.
+        n_rows = sum(len(part) for part in rows.each())
+        alone = np.flatnonzero(np.bincount(labels) == n_rows)
+        own = alone if len(alone) == 1 else np.unique(labels)
+        of_these = np.isin(labels, own)
+        classes = np.searchsorted(own, labels[of_these])
+        pairs = Pairs(codes[of_these], classes)
+        best, _ = named(way, pairs, mu, np.random.default_rng(seed), number)
+        return np.stack([pairs.first, pairs.second], axis=1)[np.sort(best)]
+
+    return instead
 
 
 def run(key: tuple[str, float, str, int], *, data: Path) -> dict[str, object]:
@@ -232,8 +290,9 @@ def run(key: tuple[str, float, str, int], *, data: Path) -> dict[str, object]:
     from dependence import two_sample_area
 
     from skdpsynth import MarginalSynthesizer
-    from skdpsynth.measure import _allocation, _tables
+    from skdpsynth.measure import _allocation, _measurements, _tables
     from skdpsynth.metrics import marginal_fidelity, tstr_scores
+    from skdpsynth.synthesizers import _marginal
 
     name, epsilon, way, seed = key
     table, target = load(name, data)
@@ -249,17 +308,26 @@ def run(key: tuple[str, float, str, int], *, data: Path) -> dict[str, object]:
         schema=TableSchema(bounds | label, target=target),
         random_state=seed,
     )
-    changes: list[tuple[object, str, object]] = []
+    form = "moments" if way == MOMENTS else "pairs"
+    changes: list[tuple[object, str, object]] = [
+        (_marginal, "measured_form", lambda *_: form)
+    ]
     if way == "all":
-        changes = [(_tables, "_CHOSEN_FROM", 10**6)]
-    if way == "exact distances":
-        changes = [(_tables, "noisy_pair_distances", exact_distances)]
-        changes += [(own, "CHOICE_SHARE", 1e-4) for own in (_tables, _allocation)]
-    with insecure_randomness(seed):
+        changes += [(own, "CHOICE_SHARE", 1e-9) for own in (_tables, _allocation)]
+        changes += [
+            (
+                _measurements,
+                "choose_pairs",
+                lambda _, bins, *__, **___: _tables.every_pair(bins),
+            )
+        ]
+    elif way not in ("scores", MOMENTS):
+        instead = chosen_by(way, _measurements.choose_pairs, train, target, seed)
+        changes += [(_measurements, "choose_pairs", instead)]
+    with insecure_randomness(seed), ExitStack() as stack:
         for change in changes:
-            mock.patch.object(*change).start()
+            stack.enter_context(mock.patch.object(*change))
         model.fit(train)
-        mock.patch.stopall()
     rows = model.sample(len(train), random_state=seed)
     learnt = tstr_scores(
         rows, test, target=target, classifiers="HistGradientBoosting", pos_label=1
@@ -271,6 +339,7 @@ def run(key: tuple[str, float, str, int], *, data: Path) -> dict[str, object]:
         **learnt.loc["mean", ["auroc", "auprc"]],
     }
     n_tables = len({own.columns for own in model.measurements_ if own.order == 2})
+    n_tables *= way != MOMENTS
     row = dict(zip(KEYS, key, strict=True), code=code_state(), n_tables=n_tables)
     return row | {score: float(value) for score, value in scores.items()}
 
