@@ -761,7 +761,7 @@ def test_labels_are_shown_by_their_columns_together_and_by_no_other(load):
     assert (signs[:, :4].prod(axis=1) == odd).all()
     for others in ([0, 1, 2], [1, 2, 3], [4], [0, 1, 2, 3, 4]):
         assert abs((signs[:, others].prod(axis=1) * odd).mean()) < 0.028
-    table = joint_labels.structural_table(np.random.default_rng(0))
+    table = joint_labels.noises_table(np.random.default_rng(0))
     assert abs(table["label"].eq("odd").mean() - 0.5) < 0.014
     numbers = table.drop(columns="label")
     assert numbers.corr("spearman").abs().to_numpy()[np.triu_indices(8, 1)].max() > 0.1
@@ -773,8 +773,11 @@ def test_a_joint_label_is_scored_on_rows_that_no_fit_saw(load, monkeypatch):
     monkeypatch.setattr(joint_labels, "N_TEST", 1000)
     real = joint_labels.run(("3", 1.0, "real data", 0))
     assert real["accuracy"] > 0.9
+    assert real["agreeing"] == 1
     drawn = joint_labels.run(("3", 1.0, "independent", 0))
     assert 0.4 < drawn["accuracy"] < 0.6
+    assert 0.4 < drawn["agreeing"] < 0.6
+    assert joint_labels.run(("causes", 1.0, "real data", 0))["accuracy"] > 0.7
 
 
 def test_a_chooser_with_little_noise_names_the_right_set(load):
@@ -790,6 +793,9 @@ def test_a_chooser_with_little_noise_names_the_right_set(load):
     assert sums[:, 14].sum() == signs[:, 2:].prod(axis=1).sum()
     votes = np.bincount(np.abs(sums).argmax(axis=1), minlength=15)
     assert choosers.by_votes(votes, 200.0, rng) == right
+    voted = choosers.student_votes(sums, 600, 6, rng)
+    assert voted[0].max() == 3
+    assert choosers.by_student(voted, 1000.0, rng) == right
     for choose in (choosers.by_exponential_mechanism, choosers.by_all_sums):
         assert choose(sums.sum(axis=0), 5.0, rng) == right
     assert choosers.least_epsilon(lambda *_: 1, [votes], 0, rng) == math.inf
