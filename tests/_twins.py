@@ -1,4 +1,4 @@
-"""Broken twins: what draws noise, and what shows private rows to discriminators."""
+"""Broken twins: what draws noise, clips, and shows private rows to discriminators."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from sklearn.base import clone
 
 from skdpsynth.audit import audit_ledger
 from skdpsynth.privacy import _mechanisms
-from skdpsynth.synthesizers._initial import InitialFactors, InitialMixture
+from skdpsynth.synthesizers._initial import (
+    InitialFactors,
+    InitialMixture,
+    InitialNetwork,
+)
 from skdpsynth.table import CategoryDomain, NumericDomain
+from skdpsynth.training._clipping import clipped_layer_sums
 
 
 def whole(parts):
@@ -67,7 +72,11 @@ def after_encoding(change):
     def twin(real):
         return lambda self, rows, position: change(real(self, rows, position))
 
-    models = {"measured": InitialMixture, "marginals": InitialFactors}
+    models = {
+        "measured": InitialMixture,
+        "marginals": InitialFactors,
+        "random": InitialNetwork,
+    }
     return {
         init: (start, "encode", twin(start.encode)) for init, start in models.items()
     }
@@ -81,3 +90,16 @@ def standardised_together(scores):
 def slices(n_units, n_teachers, rng):
     """Give teachers slices of the rows: one row more shifts them all (B3, N4)."""
     return np.arange(n_units) * n_teachers // n_units
+
+
+def last_layer_unclipped(slopes, inputs, biased, clip):
+    """A row's factor is right, and its gradient by the last layer has none."""
+    sums = clipped_layer_sums(slopes, inputs, biased, clip)
+    return [*sums[:-1], slopes[-1].T @ inputs[-1]]
+
+
+def one_layer_at_a_time(slopes, inputs, biased, clip):
+    """Each layer has a norm C of its own."""
+    layers = zip(slopes, inputs, biased, strict=True)
+    each = [clipped_layer_sums([s], [x], [bias], clip) for s, x, bias in layers]
+    return [part for sums in each for part in sums]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -12,7 +14,10 @@ from skdpsynth.audit import _replay, replay
 from skdpsynth.audit._odd_tables import odd_tables
 from skdpsynth.audit._planted import PLANTED
 from skdpsynth.audit._replay import SYNTHESIZERS, _small, replay_twin
-from skdpsynth.audit._worlds import enter
+from skdpsynth.audit._worlds import compare, enter, entries_of
+from skdpsynth.measure import _tables
+from skdpsynth.privacy._tables import exact_pair_counts
+from skdpsynth.schema import Boolean, TableSchema
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -138,3 +143,88 @@ def test_every_kind_of_release_is_among_them():
     assert any("of 2 columns" in name for name in names)
     assert any("of 3 columns" in name for name in names)
     assert any(name.startswith("parities of ") for name in names)
+
+
+# --- Which pairs of a wide table are measured ----------------------------------------
+
+CHOICE = "choice of pairs"
+# 26 columns, so 325 pairs, of which 300 are measured at most. At so large an epsilon a
+# few rows can afford tables; sensitivities do not depend on it.
+_NAMES = [f"c{place}" for place in range(26)]
+WIDE = pd.DataFrame(np.random.default_rng(0).random((60, 26)) < 0.5, columns=_NAMES)
+OF_WIDE = skdpsynth.MarginalSynthesizer(
+    6000.0,
+    schema=TableSchema(dict.fromkeys(_NAMES, Boolean()), n_rows=60),
+    random_state=0,
+)
+
+
+def shift_of_the_choice():
+    """How far a row moves it, over its sensitivity; None if it is not released."""
+    with _small():
+        first = enter(OF_WIDE, WIDE, 0, coupled=True)
+        if CHOICE not in {own.reservation.name for own in first.releases}:
+            return None
+        second = enter(OF_WIDE, WIDE[1:], 0, first.releases, coupled=True)
+    names = [entry.name for entry in entries_of(first.releases)]
+    shifts, _ = compare(first, second, "the row")
+    return dict(zip(names, shifts, strict=True))[CHOICE]
+
+
+def test_the_choice_of_pairs_is_replayed():
+    """It is in the ledger, a row moves it, and nothing else depends on the row."""
+    found = replay(OF_WIDE, WIDE, rows=["middle"], twins=False)
+    assert {pair.outcome for pair in found.pairs} == {"equal"}
+    assert 0.5 < shift_of_the_choice() <= 1 + 1e-9
+
+
+def rows_twice(codes, n_bins, expected, reservation):
+    """A row counts twice in every distance."""
+    twice = codes.map(np.repeat, 2, 0)
+    return noisy_pair_distances(twice, n_bins, expected, reservation)
+
+
+def to_true_marginals(codes, n_bins, expected, reservation):
+    """What independent columns would have follows from the rows, not from releases."""
+    own = np.diag(exact_pair_counts(codes, n_bins))
+    apart = np.outer(own, own) // max(int(own.sum()) // len(n_bins), 1)
+    return noisy_pair_distances(codes, n_bins, apart, reservation)
+
+
+def exact_uncharged(codes, n_bins, expected, reservation):
+    """Distances without noise, of which nothing is released."""
+    off = np.abs(exact_pair_counts(codes, n_bins) - expected)
+    starts = np.concatenate(([0], np.cumsum(n_bins)[:-1]))
+    blocks = np.add.reduceat(np.add.reduceat(off, starts, axis=0), starts, axis=1)
+    return blocks[np.triu_indices(len(n_bins), 1)]
+
+
+def exact_beside(codes, n_bins, expected, reservation):
+    """Noisy distances are released and charged, and exact ones choose."""
+    noisy_pair_distances(codes, n_bins, expected, reservation)
+    return exact_uncharged(codes, n_bins, expected, reservation)
+
+
+noisy_pair_distances = _tables.noisy_pair_distances
+OF_CHOICE, OF_TABLES = f"{CHOICE!r} (all rows): the row moves a", "of 2 columns"
+
+
+@pytest.mark.parametrize(
+    ("twin", "words"),
+    [
+        (rows_twice, OF_CHOICE),
+        (to_true_marginals, OF_CHOICE),
+        (exact_beside, OF_TABLES),
+        (exact_uncharged, OF_TABLES),
+    ],
+)
+def test_a_broken_choice_of_pairs_is_seen(twin, words, monkeypatch):
+    """By the row that comes first: it moves the choice too far, or chooses others.
+
+    One that is not released is missing in the ledger, besides.
+    """
+    monkeypatch.setattr(_tables, "noisy_pair_distances", twin)
+    found = replay(OF_WIDE, WIDE, rows=["first"], twins=False)
+    assert any(words in finding for finding in found.findings), found.findings
+    if twin is exact_uncharged:
+        assert shift_of_the_choice() is None

@@ -8,13 +8,14 @@ and no sum of unlabelled rows; an unlabelled row one term of that sum alone: tha
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from _correlated import dependence, make_schema, make_table
-from _releases import GRID, flow, influence, watched
+from _releases import GRID, flow, influence, moved_by_a_row, neighbours, watched
 from _twins import after_encoding
 from _ways import DECLARED, TABLE, WAYS, table_of, without_schema
 from _ways import make_table as small_table
@@ -23,14 +24,14 @@ from sklearn.base import clone
 from skdpsynth import PATETripleGANSynthesizer
 from skdpsynth.datasets import load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning, ReservationError
-from skdpsynth.measure import Measurements
+from skdpsynth.measure import Measurements, _measurements
 from skdpsynth.privacy import _aggregators
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _pate_triplegan as players
 from skdpsynth.synthesizers._base import WholeTable
 from skdpsynth.synthesizers._initial import as_a_mixture
-from skdpsynth.table import Classes
+from skdpsynth.table import Classes, PrivateRows
 from skdpsynth.training import TeacherEnsemble, _unlabelled
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
@@ -41,6 +42,7 @@ LABELS, CLASSIFIER = "labels by vote", "classifier's gradients"
 PSEUDO, BRANCH = "unlabelled rows of each class", "unlabelled rows' gradients"
 SIZE = "rows without a label"
 UNLABELLED = "rows without a label"
+MOVES = f"moves with a row of {UNLABELLED}"
 OF_LABELLED = f"{UNLABELLED} moves with a row of"
 
 
@@ -241,6 +243,69 @@ def test_labelled_rows_counted_at_the_cost_of_others_are_caught(monkeypatch):
     monkeypatch.setattr(Classes, "codes", property(lambda own: (0, 1, 0)[: len(own)]))
     findings = influence(MEASURED, TABLE, until=OF_LABELLED)[1]
     assert findings
+
+
+def in_a_class_too(rows, *positions):
+    """A twin: rows without a label count in class u as well, of which they are not."""
+    also = (-1,) if positions == (0,) else ()
+    return real_rows(rows, *positions, *also)
+
+
+def twice_in_those_together(rows, *positions):
+    """A twin: they come by themselves, and again with the classes."""
+    found = real_rows(rows, *positions)
+    twice = found.class_codes < 0 if len(positions) > 1 else np.zeros(len(found), bool)
+    return found[np.repeat(np.arange(len(found)), 1 + twice)]
+
+
+def at_the_cost_of_one(positions, classes):
+    """A twin: class u alone is charged for tables that have rows of all."""
+    return classes.scopes[positions[0]]
+
+
+real_rows = PrivateRows.of_class
+TABLES = "tables of 2 columns"
+COUNTED_TWICE = [
+    (PrivateRows, "of_class", in_a_class_too, f"{TABLES}.* of u {MOVES}"),
+    (PrivateRows, "of_class", twice_in_those_together, f"{TABLES}.* of None moves by"),
+    (_measurements, "scope_of", at_the_cost_of_one, f"{TABLES}.* of u {MOVES}"),
+]
+
+
+def moved_by_an_unlabelled_row():
+    """One more of them: releases of a table and its neighbour, and what is wrong."""
+    (other,) = (t for name, _, t in neighbours(TABLE) if name == "unlabelled added")
+    _, before = watched(MEASURED, TABLE, secrets=7)
+    _, after = watched(MEASURED, other, history=before, secrets=7)
+    return before, after, moved_by_a_row(before, after, UNLABELLED)[1]
+
+
+def test_a_row_without_a_label_is_counted_once_in_tables_together():
+    """And once in those of its own: each moves by all of its sensitivity."""
+    before, after, findings = moved_by_an_unlabelled_row()
+    assert findings == []
+    shifts = {}
+    for ours, theirs in zip(before, after, strict=True):
+        if TABLES in ours.name:
+            change = (ours.release.exact - theirs.release.exact).astype(float)
+            moved = np.linalg.norm(change / ours.release.unit)
+            shifts[ours.payer] = moved / ours.line.sensitivity
+    whole = pytest.approx(1.0)
+    assert shifts == {None: whole, "u": 0.0, "v": 0.0, UNLABELLED: whole}
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "twin", "words"),
+    COUNTED_TWICE,
+    ids=[twin.__name__ for _, _, twin, _ in COUNTED_TWICE],
+)
+def test_a_row_without_a_label_that_counts_twice_is_caught(
+    where, name, twin, words, monkeypatch
+):
+    """In the tables of a class beside those together, or twice in these."""
+    monkeypatch.setattr(where, name, twin)
+    findings = moved_by_an_unlabelled_row()[2]
+    assert any(re.search(words, finding) for finding in findings)
 
 
 def exact_size(codes, n_bins, reservation):

@@ -14,6 +14,7 @@ import math
 import sys
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -285,6 +286,50 @@ def test_rows_that_are_not_shortened_are_caught(monkeypatch):
 def test_rows_of_other_classes_are_caught(name, twin, way, monkeypatch):
     monkeypatch.setattr(PrivateRows, name, twin)
     assert influence(WAYS[way], table_of(way), until="moves with a row of")[1]
+
+
+class _OfAllTeachers(torch.Tensor):
+    """Log odds whose median is that of all teachers, whatever is asked for."""
+
+    def median(self, *_, **__):
+        whole = self.as_subclass(torch.Tensor).median()
+        return SimpleNamespace(values=whole)
+
+
+def threshold_of_all(answers):
+    """A teacher says yes above the median of all teachers, which one row moves."""
+    return answers.as_subclass(_OfAllTeachers)
+
+
+def less_the_others(answers):
+    """What a teacher says is compared with what the others say of the same row."""
+    return answers - answers.median(dim=0, keepdim=True).values
+
+
+of_medians = pytest.mark.parametrize(
+    "way", ["pategan network", "triplegan votes network"]
+)
+
+
+def with_medians(way):
+    """Teachers of networks say yes above their own median: 20 of them, on 256 rows."""
+    settings = {"batch_size": 256, "n_teachers": 20, "n_iter": 1}
+    return clone(WAYS[way]).set_params(**settings), table_of(way)[:600]
+
+
+@of_medians
+def test_a_row_moves_the_median_of_one_teacher(way):
+    moved, findings = influence(*with_medians(way))
+    assert LABELS in moved
+    assert findings == []
+
+
+@pytest.mark.parametrize("twin", [threshold_of_all, less_the_others])
+@of_medians
+def test_votes_relative_to_other_teachers_are_caught(way, twin, monkeypatch):
+    logits = _teachers.TeacherEnsemble.logits
+    monkeypatch.setattr(_teachers.TeacherEnsemble, "logits", after(logits, twin))
+    assert influence(*with_medians(way), until="teachers change")[1]
 
 
 def exact_beside(name, patch):

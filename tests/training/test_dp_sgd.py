@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from _training import identity, make_discriminator, reserve, uniform_rows
+from _twins import last_layer_unclipped, one_layer_at_a_time
 from opacus.optimizers import DPOptimizer
 from scipy.stats import binom, chi2
 
@@ -209,9 +210,9 @@ GRADIENTS = (3, 2), (4,)
 LAYERS = (3,), (2,), (4,), (3,)
 
 
-def layer_sums(factors, clip):
+def layer_sums(factors, clip, rule=clipped_layer_sums):
     inputs, slopes = factors[::2], factors[1::2]
-    return clipped_layer_sums(slopes, inputs, [True, False], clip)
+    return rule(slopes, inputs, [True, False], clip)
 
 
 def worst_move(sums, seed, shapes=GRADIENTS):
@@ -259,6 +260,66 @@ def unclipped(gradients, clip):
 @pytest.mark.parametrize("twin", [microbatches, one_tensor_at_a_time, unclipped])
 def test_twins_move_more(twin):
     assert worst_move(twin, 0) > 1.2 * CLIP
+
+
+def with_one_factor(factors, slopes, inputs, biased):
+    sums = []
+    for slope, values, bias in zip(slopes, inputs, biased, strict=True):
+        kept = factors * slope
+        sums += [kept.T @ values, *[kept.sum(0)] * bias]
+    return sums
+
+
+def norms_of(slopes, inputs, biased):
+    each = zip(slopes, inputs, biased, strict=True)
+    squares = [s.square().sum(1) * (x.square().sum(1) + bias) for s, x, bias in each]
+    return torch.stack(squares).sum(0).sqrt()
+
+
+def biases_forgotten(slopes, inputs, biased, clip):
+    """The norm of a row is that of the weights alone."""
+    norms = norms_of(slopes, inputs, [False] * len(biased))
+    factors = clip / norms.clamp_min(clip)[:, None]
+    return with_one_factor(factors, slopes, inputs, biased)
+
+
+def mean_clipped(slopes, inputs, biased, clip):
+    """The mean of the rows is clipped, instead of each of them."""
+    means = with_one_factor(1 / max(len(slopes[0]), 1), slopes, inputs, biased)
+    return clipped_sums([part[None] for part in means], clip)
+
+
+def by_the_mean_norm(slopes, inputs, biased, clip):
+    """All rows have the factor of the mean norm, which each of them moves."""
+    norms = norms_of(slopes, inputs, biased)
+    factor = clip / max(float(norms.sum()) / max(len(norms), 1), clip)
+    return with_one_factor(factor, slopes, inputs, biased)
+
+
+def of_rows_without_inputs(sums, factors, clip):
+    """Only biases have a gradient: also of a layer that no unit before speaks to."""
+    return sums([(place % 2) * part for place, part in enumerate(factors)], clip)
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        last_layer_unclipped,
+        one_layer_at_a_time,
+        biases_forgotten,
+        mean_clipped,
+        by_the_mean_norm,
+    ],
+)
+def test_twins_of_layers_move_more(twin):
+    """Rows of any size, and rows in which all but the biases of a layer is 0."""
+    worst = {}
+    for rule in (clipped_layer_sums, twin):
+        sums = partial(layer_sums, rule=rule)
+        moves = (sums, partial(of_rows_without_inputs, sums))
+        worst[rule] = max(worst_move(own, 0, LAYERS) for own in moves)
+    assert worst[clipped_layer_sums] < CLIP
+    assert worst[twin] > 1.2 * CLIP
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
