@@ -29,11 +29,11 @@ from skdpsynth.measure._tables import (
     borrowers,
     few_rows,
     is_scarce,
+    moments_best,
     moments_share,
     most_bins,
     pair_noise_std,
     pairs_affordable,
-    pairs_best,
     pairs_chosen,
     pairs_serve,
     planned_tables,
@@ -255,17 +255,22 @@ class Allocation:
 
 
 def measured_form(
-    labels: Sequence[Hashable], n_rows: Sequence[float], n_columns: int, mu: float
+    labels: Sequence[Hashable],
+    n_rows: Sequence[float],
+    n_continuous: int,
+    n_discrete: int,
+    mu: float,
 ) -> Form:
     """Choose what is measured of a table, each of whose classes has `mu` in all.
 
     Tables of pairs where some class affords them, else second moments where those of
     some class are above the noise. The other classes borrow from the largest such one.
-    Moments are also better for few rows without classes.
+    Moments are also better for few rows without classes, or of many numbers.
     """
+    n_columns, alone = n_continuous + n_discrete, tuple(labels) == (None,)
     pairs = pairs_serve(n_rows, n_columns, mu)
-    alone = tuple(labels) == (None,) and not pairs_best(n_rows[0], n_columns, mu)
-    if pairs and not alone:
+    columns = n_continuous, n_discrete
+    if pairs and not moments_best(max(n_rows), *columns, mu, alone=alone):
         return "pairs"
     if any(moments_share(n, n_columns, mu) for n in n_rows):
         return "moments"

@@ -201,7 +201,7 @@ class ClassGAN(GeneratedSynthesizer):
         else:
             share = self._most_training_share if self._trains else 0.0
             left = mu * math.sqrt(1.0 - share)
-            form = measured_form(labels, rows, sum(columns), left)
+            form = measured_form(labels, rows, *columns, left)
         whole = WholeTable(form, *columns, len(labels), max(rows))
         return [
             self._plan_class(label, n_rows, mu, whole)

@@ -65,7 +65,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     device : str or torch.device, default="cpu"
         Where the generator is fitted: "cpu" (NumPy, without torch) or a device of torch
         such as "cuda"; "auto" takes a GPU if there is one. Without effect where no
-        tables of two columns are measured, as with 120 columns or more.
+        tables of two columns are measured, as in wide tables of numbers.
     random_state : int, RandomState instance or None, default=None
         Seeds the generator's first parameters and `sample`, never the noise.
     verbose : int, default=0
@@ -128,9 +128,10 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     class with too few rows for tables of pairs has marginals alone, with all of its
     budget, and its columns depend on each other as those of the largest class with
     tables. Where no class affords tables, or the rows are few and without classes, or
-    there are 120 columns and more, the second moments of normal scores are measured,
-    and a few normal factors fitted to them, which classes with too few rows borrow; or,
-    with too few rows for that in all classes, marginals alone.
+    there are 20 numbers or more and rows are few for all their pairs, or 120 columns,
+    the second moments of normal scores are measured, and a few normal factors fitted to
+    them, which classes with too few rows borrow; or, with too few rows for that in all
+    classes, marginals alone.
 
     GEM [1]_ fits a network to chosen marginals, RAP [2]_ a table of free rows, MargNet
     [3]_ a network to nearly all pairs; AIM [4]_ chooses by a graphical model. Here
@@ -302,7 +303,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             ]
         form: Form = "marginals"
         if self.order > 1:
-            form = measured_form(labels, rows, sum(columns), mu)
+            form = measured_form(labels, rows, *columns, mu)
         rules: dict[str, Any] = {"form": form, "order": self.order}
         return [
             allocate_measurements(

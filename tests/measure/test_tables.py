@@ -30,11 +30,10 @@ from skdpsynth.measure._tables import (
     measure_moments,
     measure_pairs,
     measure_triples,
+    moments_best,
     moments_share,
     pair_noise_std,
     pairs_affordable,
-    pairs_best,
-    pairs_serve,
     planned_tables,
     triple_groups,
     triple_noise_std,
@@ -505,11 +504,25 @@ def test_classes_borrow_from_the_largest_that_can_lend(known, expected):
     assert borrowers(known, n_rows) == expected
 
 
-def test_without_classes_pairs_are_best_from_five_times_as_many_rows():
+@pytest.mark.parametrize(
+    ("columns", "alone", "limit"),
+    [
+        ((10, 0), True, 5164.0),  # 200 noise deviations; tables need 40
+        ((5, 5), True, 5164.0),
+        ((40, 0), False, 21499.0),  # of the tables of all pairs
+        ((38, 2), False, 21499.0),
+        ((40, 0), True, 13333.0),  # of as many tables as are measured
+        ((20, 0), False, 10610.0),
+        ((19, 0), False, 0.0),
+        ((37, 3), False, 0.0),  # too few numbers
+    ],
+)
+def test_moments_are_best_of_few_rows_without_classes_or_of_many_numbers(
+    columns, alone, limit
+):
     """At mu 0.3 and 10 columns 40 noise deviations are 1,033 rows, 200 are 5,164."""
-    assert pairs_serve([1040.0], 10, 0.3)
-    assert not pairs_best(5100.0, 10, 0.3)
-    assert pairs_best(5200.0, 10, 0.3)
+    assert not moments_best(limit * 1.001, *columns, 0.3, alone=alone)
+    assert moments_best(limit * 0.999, *columns, 0.3, alone=alone) == (limit > 0)
 
 
 @pytest.mark.parametrize(
@@ -524,6 +537,9 @@ def test_without_classes_pairs_are_best_from_five_times_as_many_rows():
         (("u", "v"), [400.0, 9.0], 10, "moments"),
         (("u", "v"), [200.0, 200.0], 10, "marginals"),
         (("u", "v", "w"), [5e4, 2e4, 9.0], 10, "pairs"),  # the third one borrows
+        (("u", "v"), [5e4, 2e4], 40, "pairs"),
+        (("u", "v"), [2e4, 1e4], 40, "moments"),
+        (("u", "v"), [1e4, 1e4], 19, "pairs"),
         (("u", "v"), [5e6, 9.0], 120, "moments"),
         (("u", "v"), [5e6, 2e6], 2001, "marginals"),
         ((None,), [200.0], 10, "marginals"),
@@ -532,5 +548,5 @@ def test_without_classes_pairs_are_best_from_five_times_as_many_rows():
 )
 def test_one_form_serves_all_classes_of_a_table(labels, n_rows, n_columns, form):
     """Tables where one class affords them, else moments where one does, else none."""
-    assert measured_form(labels, n_rows, n_columns, 0.3) == form
-    assert measured_form(labels, n_rows, n_columns, 1e-5) == "marginals"
+    assert measured_form(labels, n_rows, n_columns, 0, 0.3) == form
+    assert measured_form(labels, n_rows, n_columns, 0, 1e-5) == "marginals"
