@@ -778,6 +778,8 @@ def test_a_joint_label_is_scored_on_rows_that_no_fit_saw(load, monkeypatch):
     assert 0.4 < drawn["accuracy"] < 0.6
     assert 0.4 < drawn["agreeing"] < 0.6
     assert joint_labels.run(("causes", 1.0, "real data", 0))["accuracy"] > 0.7
+    hard = joint_labels.run(("5", 1.0, "real data", 0))
+    assert hard["larger"] > hard["accuracy"] + 0.1
 
 
 def test_a_chooser_with_little_noise_names_the_right_set(load):
