@@ -14,8 +14,8 @@ steps are the best in hindsight. Discriminators are logistic, in the products of
 signs of two columns: one weight per table.
 
 Second table: fits whose tables of two columns were chosen in each of these ways, or by
-exact distances at no cost. Each way names as many tables as the scores do, and pays as
-much. "All": every table of two columns, and no choice is paid for. "Second moments":
+exact distances, which is not private. Each way names as many tables as the scores do
+and is charged as much. "All": every table of two columns, and no choice is paid for. "Second moments":
 none, but the covariances of all columns. Scores are on a split of the training rows.
 Run ``python benchmarks/wide_choice.py``; what is in benchmarks/results is skipped.
 """
