@@ -341,7 +341,8 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         -------
         DataFrame
             One row per class: its rows, the bins and the noise of its marginals,
-            their signal-to-noise ratio, the tables of two columns and their noise,
+            their signal-to-noise ratio, the tables of two columns and their noise, the
+            noise of correlations of normal scores where second moments are measured,
             whether the dependence between columns will be "kept", "weak", "borrowed"
             (from a larger class) or "lost", what training adds, the rows that an
             undeclared label or category needs to be found (0 where none is), the least
@@ -440,11 +441,12 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         )
         for plan in plans:
             _LOG.info(
-                "Plan of %s: about %g rows, %d bins, %d tables of 2 columns, "
+                "Plan of %s: about %g rows, %d bins, %d tables of 2 columns%s, "
                 "%d groups of 3 columns, %d steps, %d teachers",
                 scope_words(plan.label),
-                *(plan.n_rows, plan.n_bins, plan.n_tables, plan.n_groups),
-                *(plan.n_iter, plan.n_teachers),
+                *(plan.n_rows, plan.n_bins, plan.n_tables),
+                ", second moments" if plan.moments.mu else "",
+                *(plan.n_groups, plan.n_iter, plan.n_teachers),
             )
         return plans
 

@@ -812,7 +812,7 @@ def test_choosers_of_tables_find_the_pair_of_a_table_without_noise(load):
     pairs = choice.Pairs(codes)
     for scores in (
         choice.by_scores(pairs, math.inf, rng),
-        choice.by_votes(pairs, math.inf, rng, n_teachers=10),
+        choice.by_votes(pairs, math.inf, rng, n_teachers=10, n_votes=1),
         choice.by_student(pairs, math.inf, rng, n_teachers=10),
         choice.by_dp_sgd(pairs, math.inf, rng, n_steps=3),
     ):

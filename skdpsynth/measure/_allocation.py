@@ -29,6 +29,7 @@ from skdpsynth.measure._tables import (
     borrowers,
     few_rows,
     is_scarce,
+    moment_noise_std,
     moments_best,
     moments_share,
     most_bins,
@@ -80,7 +81,8 @@ class Spend:
     mu : float, default=0.0
         Gaussian-DP parameter of all these releases together; 0 if none is made.
     noise_std : float, default=0.0
-        Noise of one released number: of counts in rows.
+        Noise of one released number: of counts in rows, of second moments that of a
+        covariance of normal scores, whose variance is 1.
     """
 
     mu: float = 0.0
@@ -260,17 +262,21 @@ def measured_form(
     n_continuous: int,
     n_discrete: int,
     mu: float,
+    *,
+    tables_first: bool = False,
 ) -> Form:
     """Choose what is measured of a table, each of whose classes has `mu` in all.
 
     Tables of pairs where some class affords them, else second moments where those of
     some class are above the noise. The other classes borrow from the largest such one.
-    Moments are also better for few rows without classes, or of many numbers.
+    Moments are also better for few rows without classes, or of many numbers; but
+    `tables_first` keeps the tables of classes.
     """
     n_columns, alone = n_continuous + n_discrete, tuple(labels) == (None,)
     pairs = pairs_serve(n_rows, n_columns, mu)
     columns = n_continuous, n_discrete
-    if pairs and not moments_best(max(n_rows), *columns, mu, alone=alone):
+    few = moments_best(max(n_rows), *columns, mu, alone=alone)
+    if pairs and (not few or (tables_first and not alone)):
         return "pairs"
     if any(moments_share(n, n_columns, mu) for n in n_rows):
         return "moments"
@@ -358,7 +364,7 @@ def allocate_measurements(
         pairs=Spend(pairs),
         triples=Spend(triples),
         parities=parities,
-        moments=Spend(moments),
+        moments=Spend(moments, moment_noise_std(n_rows, n_columns, moments)),
         relations=relation_spend(relations, n_columns),
         n_groups=n_groups,
         parity_order=parity_order,
@@ -629,7 +635,7 @@ def allocate_design(
         pairs=Spend(of_pairs),
         triples=Spend(of_triples),
         parities=Spend(of_parities),
-        moments=Spend(of_moments),
+        moments=Spend(of_moments, moment_noise_std(n_rows, n_columns, of_moments)),
         together=Spend(of_together),
         n_groups=n_groups,
         parity_order=parity_order,

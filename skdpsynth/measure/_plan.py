@@ -347,6 +347,7 @@ def plan_table(
         "table_cells": lambda plan: plan.n_table_cells,
         "table_noise_std": lambda plan: plan.pairs.noise_std,
         "relation_noise_std": lambda plan: plan.relations.noise_std,
+        "moment_noise_std": lambda plan: plan.moments.noise_std,
         "signal_to_noise": lambda plan: plan.signal_to_noise,
         "dependence": lambda plan: plan.dependence if dependent else "",
         "n_teachers": lambda plan: plan.n_teachers,

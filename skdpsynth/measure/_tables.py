@@ -541,6 +541,15 @@ def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
     return share if clear * math.sqrt(share) >= _ABOVE_NOISE else 0.0
 
 
+def moment_noise_std(n_rows: float, n_columns: int, mu: float) -> float:
+    """Give the planned noise of a covariance of scores, whose variance is 1.
+
+    Of rows that are shortened to twice their mean squared length, with `mu` for all.
+    """
+    norm = _CLIP * n_columns / math.sqrt(2.0)
+    return norm / (mu * max(n_rows, 1.0)) if mu else 0.0
+
+
 # --- Measurements --------------------------------------------------------------------
 
 

@@ -132,6 +132,8 @@ class ClassGAN(GeneratedSynthesizer):
 
     # Of the squared mu of a class: what training takes at most, after measurements.
     _most_training_share: ClassVar[float]
+    # Whether tables of pairs go before second moments, which may say more.
+    _tables_first: ClassVar[bool] = False
 
     init: Init
     n_iter: int | Literal["auto"]
@@ -201,7 +203,9 @@ class ClassGAN(GeneratedSynthesizer):
         else:
             share = self._most_training_share if self._trains else 0.0
             left = mu * math.sqrt(1.0 - share)
-            form = measured_form(labels, rows, *columns, left)
+            form = measured_form(
+                labels, rows, *columns, left, tables_first=self._tables_first
+            )
         whole = WholeTable(form, *columns, len(labels), max(rows))
         return [
             self._plan_class(label, n_rows, mu, whole)

@@ -480,6 +480,7 @@ class PATETripleGANSynthesizer(ClassGAN):
     """
 
     _most_training_share = TRIPLE_SHARES[-1] + CLASSIFIER_SHARE
+    _tables_first = True  # of rows without a label only tables are measured
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ClassGAN._parameter_constraints,

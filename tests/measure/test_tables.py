@@ -6,10 +6,16 @@ import math
 from itertools import combinations, product
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skdpsynth import (
+    DPCGANSynthesizer,
+    MarginalSynthesizer,
+    PATETripleGANSynthesizer,
+)
 from skdpsynth.measure import (
     TableBins,
     _tables,
@@ -42,6 +48,7 @@ from skdpsynth.measure._tables import (
 from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, Parts, PrivacyAccountant
 from skdpsynth.privacy._tables import exact_pair_counts
 from skdpsynth.privacy.testing import observe_releases
+from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.table import CategoryDomain, NumericDomain, PrivateRows
 
 N_ROWS = 5000
@@ -515,6 +522,7 @@ def test_classes_borrow_from_the_largest_that_can_lend(known, expected):
         ((20, 0), False, 10610.0),
         ((19, 0), False, 0.0),
         ((37, 3), False, 0.0),  # too few numbers
+        ((47, 3), False, 0.0),
     ],
 )
 def test_moments_are_best_of_few_rows_without_classes_or_of_many_numbers(
@@ -550,3 +558,50 @@ def test_one_form_serves_all_classes_of_a_table(labels, n_rows, n_columns, form)
     """Tables where one class affords them, else moments where one does, else none."""
     assert measured_form(labels, n_rows, n_columns, 0, 0.3) == form
     assert measured_form(labels, n_rows, n_columns, 0, 1e-5) == "marginals"
+
+
+def test_tables_of_classes_may_go_before_second_moments():
+    """As where rows without a label are measured, of which only tables are."""
+    classes, alone = (("u", "v"), [2e4, 1e4], 40, 0, 0.3), ((None,), [3e3], 10, 0, 0.3)
+    assert measured_form(*classes) == measured_form(*alone) == "moments"
+    assert measured_form(*classes, tables_first=True) == "pairs"
+    assert measured_form(*alone, tables_first=True) == "moments"
+
+
+@pytest.mark.parametrize("n_categories", [0, 2, 3])
+@pytest.mark.parametrize(
+    "cls", [MarginalSynthesizer, DPCGANSynthesizer, PATETripleGANSynthesizer]
+)
+def test_a_plan_says_what_is_measured_of_45_columns(cls, n_categories):
+    """Numbers have second moments, from 3 categories on tables."""
+    columns = {f"n{j}": Continuous(0, 1) for j in range(45 - n_categories)}
+    columns |= {f"c{j}": Categorical(["a", "b", "c"]) for j in range(n_categories)}
+    columns["y"] = Categorical(["u", "v"])
+    plan = cls(epsilon=1.0, schema=TableSchema(columns, target="y")).plan(
+        class_counts={"u": 20_000, "v": 500}
+    )
+    large, small = plan.to_dict("records")
+    assert small["dependence"] == "borrowed"
+    assert small["tables"] == small["moment_noise_std"] == 0
+    if n_categories == 3 or cls is PATETripleGANSynthesizer:
+        assert large["tables"] == 300
+        assert large["moment_noise_std"] == 0
+    else:
+        assert large["tables"] == 0
+        assert 0 < large["moment_noise_std"] < 0.2
+        assert large["dependence"] == "weak"
+
+
+def test_planned_noise_of_second_moments_is_about_that_of_the_release():
+    """Of 40 normal columns, whose scores have variances of about 1."""
+    rng = np.random.default_rng(0)
+    columns = {f"n{j}": Continuous(-5, 5) for j in range(40)}
+    table = pd.DataFrame(rng.normal(size=(4000, 40)).clip(-5, 5), columns=list(columns))
+    table["y"] = np.where(rng.random(4000) < 0.5, "u", "v")
+    public = TableSchema(columns | {"y": Categorical(["u", "v"])}, target="y")
+    model = MarginalSynthesizer(epsilon=3.0, schema=public)
+    planned = model.plan(class_counts={"u": 2000, "v": 2000})["moment_noise_std"]
+    measured = model.fit(table).measurements_
+    released = {own.noise_std for own in measured if len(own.columns) == 40}
+    assert len(released) == 2
+    assert max(released) == pytest.approx(planned.max(), rel=0.2)
