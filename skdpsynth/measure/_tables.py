@@ -344,11 +344,12 @@ _ROWS_FROM = 40.0
 # With so many columns, a few coarse cells of each pair say less than factors do.
 _MOST_COLUMNS = 120
 # Few rows for all pairs of so many numbers: second moments say more than tables of some
-# pairs. In 22 pairs of fits to 20 to 103 columns of Epileptic seizure and ISOLET at
-# epsilon 1 and 3 AUPRC rose in 20, and distances of triples fell in 17; C2ST of 89 of
-# Epileptic seizure at 3 rose, .97 to .99. With 10 and 13 columns only AUPRC rose; of 7
-# columns of Diamonds C2ST did too, .77 to .98. At most a twentieth may be something
-# else: with an eighth (categories in no order) C2ST rose from .82 to .90.
+# pairs (docs/joint_labels.md). In 22 pairs of fits, not stored, to 20 to 103 columns of
+# Epileptic seizure and ISOLET at epsilon 1 and 3 AUPRC rose in 20, and distances of
+# triples fell in 17; C2ST of 89 of Epileptic seizure at 3 rose, .97 to .99. With 10 and
+# 13 columns only AUPRC rose; of 7 columns of Diamonds C2ST did too, .77 to .98. At most
+# a twentieth may be something else: with an eighth (categories in no order) C2ST rose
+# from .82 to .90.
 _NUMBERS_FROM, _FEW_OTHERS = 20, 0.05
 _DENIED = 4.0  # noise deviations from which a number of rows is not that of the tables
 
