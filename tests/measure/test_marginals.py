@@ -494,7 +494,7 @@ def shifted_classes(n_columns, n_rows):
 
 @pytest.mark.parametrize(
     ("n_columns", "n_rows", "measured"),
-    [(20, (1000, 600), "tables of 2 columns"), (150, (2000, 600), "second moments")],
+    [(19, (1000, 600), "tables of 2 columns"), (150, (2000, 600), "second moments")],
 )
 def test_a_class_with_one_round_keeps_its_range(n_columns, n_rows, measured):
     """The large class spends on dependence, and only the small one has two rounds.
