@@ -69,12 +69,17 @@ def test_all_that_is_reserved_is_drawn_whether_or_not_rows_lack_labels(way):
         rng = np.random.default_rng(0)
         table["y"] = rng.choice(np.array(["u", "v"], dtype=object), len(table))
         table.loc[rng.random(len(table)) < unlabelled, "y"] = None
-        with insecure_randomness(0):  # in which no relation is found by chance
-            fitted = clone(WAYS[way]).fit(table)
+        fitted = clone(WAYS[way]).fit(table)
         report = fitted.privacy_report()
         assert all(entry.used == entry.releases > 0 for entry in report.entries)
+        # What finer cells and tables of three columns get depends on a relation that is
+        # found by chance now and then.
         lines.append(
-            [(e.name.split(",")[0], e.mu_total, e.releases) for e in report.entries]
+            [
+                (e.scope, e.name.split(",")[0], e.mu_total, e.releases)
+                for e in report.entries
+                if "finer" not in e.name and "3 columns" not in e.name
+            ]
         )
         assert fitted.sample(20)["y"].notna().all()
         assert 3.99 < report.epsilon <= 4.0
@@ -83,7 +88,7 @@ def test_all_that_is_reserved_is_drawn_whether_or_not_rows_lack_labels(way):
             paid = sum(e.mu_total**2 for e in own)
             assert 0.8 * report.mu**2 < paid <= report.mu**2 * (1 + 1e-9)
     assert lines[0] == lines[1] == lines[2]
-    assert BRANCH in {name for name, *_ in lines[0]}
+    assert BRANCH in {name for _, name, *_ in lines[0]}
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
