@@ -162,15 +162,19 @@ def _how_well(plan: pd.DataFrame) -> Iterator[Block]:
             "all" if label is None else str(label),
             f"{n:,}",
             f"{one:.3g}",
-            f"{two:.3g}" if n_tables else "not measured",
+            f"{two:.3g}"
+            if n_tables
+            else "second moments"
+            if moment
+            else "not measured",
             dependence or "-",
         )
-        for label, n, one, two, n_tables, dependence in zip(
+        for label, n, one, two, n_tables, moment, dependence in zip(
             *(
                 plan[name]
                 for name in (
                     *("class", "rows", "noise_std", "table_noise_std", "tables"),
-                    "dependence",
+                    *("moment_noise_std", "dependence"),
                 )
             ),
             strict=True,

@@ -86,6 +86,21 @@ def test_the_noise_is_that_of_the_plan(fitted):
         assert row.split(" | ")[3] == plan.loc[label, "dependence"]
 
 
+def test_it_says_where_second_moments_are_measured():
+    """Of 20 numbers, of which no tables of two columns are."""
+    names = [f"n{j}" for j in range(20)]
+    table = pd.DataFrame(RNG.random((3_000, 20)), columns=names)
+    table["ill"] = np.where(RNG.random(3_000) < 0.5, "yes", "no")
+    schema = TableSchema(
+        dict.fromkeys(names, Continuous(0, 1)) | {"ill": Categorical(["no", "yes"])},
+        target="ill",
+    )
+    fitted = MarginalSynthesizer(3.0, schema=schema, random_state=0).fit(table)
+    text = unpadded(fitted.model_card())
+    rows = re.findall(r"^\| (?:no|yes) \| (.*) \|$", text, re.MULTILINE)
+    assert [row.split(" | ")[2:] for row in rows] == [["second moments", "weak"]] * 2
+
+
 def test_it_follows_from_the_saved_file(fitted, tmp_path):
     fitted.save(tmp_path / "a")
     again = skdpsynth.load(tmp_path / "a").model_card()

@@ -40,6 +40,7 @@ from skdpsynth.measure._tables import (
     moments_share,
     pair_noise_std,
     pairs_affordable,
+    pairs_serve,
     planned_tables,
     triple_groups,
     triple_noise_std,
@@ -528,7 +529,7 @@ def test_classes_borrow_from_the_largest_that_can_lend(known, expected):
 def test_moments_are_best_of_few_rows_without_classes_or_of_many_numbers(
     columns, alone, limit
 ):
-    """At mu 0.3 and 10 columns 40 noise deviations are 1,033 rows, 200 are 5,164."""
+    """At mu 0.3 and 10 columns 200 noise deviations are 5,164 rows."""
     assert not moments_best(limit * 1.001, *columns, 0.3, alone=alone)
     assert moments_best(limit * 0.999, *columns, 0.3, alone=alone) == (limit > 0)
 
@@ -558,6 +559,13 @@ def test_one_form_serves_all_classes_of_a_table(labels, n_rows, n_columns, form)
     """Tables where one class affords them, else moments where one does, else none."""
     assert measured_form(labels, n_rows, n_columns, 0, 0.3) == form
     assert measured_form(labels, n_rows, n_columns, 0, 1e-5) == "marginals"
+
+
+def test_pairs_serve_from_40_noise_deviations_on():
+    """Of 15 tables, which few rows have: 596 rows at mu 0.3, of the largest class."""
+    assert pairs_serve([1040.0], 10, 0.3)
+    assert pairs_serve([600.0, 9.0], 10, 0.3)
+    assert not pairs_serve([590.0, 590.0], 10, 0.3)
 
 
 def test_tables_of_classes_may_go_before_second_moments():
