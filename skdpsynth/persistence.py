@@ -17,7 +17,7 @@ from skdpsynth.exceptions import (
     PersistenceError,
 )
 from skdpsynth.measure import N_GROUPS, TableModel
-from skdpsynth.privacy import PrivacyReport
+from skdpsynth.privacy import PrivacyReport, unit_words
 from skdpsynth.saved import (
     FORMAT_VERSION,
     NEVER_SAVED,
@@ -25,11 +25,10 @@ from skdpsynth.saved import (
     encode_parameter,
     read,
     reading,
-    require,
     write,
 )
 from skdpsynth.schema import TableSchema
-from skdpsynth.utils import check_new
+from skdpsynth.utils import check_new, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -151,6 +150,8 @@ class Savable(BaseEstimator):
             )
             self.schema_, self._model = schema_, model
             self._report = PrivacyReport.from_dict(document["report"])
+            whose = unit_words(schema_.privacy_unit, schema_.max_rows_per_unit or 1)
+            require(whose.items() <= vars(self._report).items(), "another unit")
             self._restore_generator(document["generator"], arrays)
             self._make_ready()
             # What cannot be drawn is refused here: a row of each class, every category.

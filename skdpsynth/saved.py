@@ -20,7 +20,7 @@ import numpy as np
 from skdpsynth.exceptions import FolderNotFoundError, PersistenceError
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import decode_value, encode_value
-from skdpsynth.utils import DAMAGED, MAX_BYTES, parse_json
+from skdpsynth.utils import DAMAGED, MAX_BYTES, parse_json, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,7 +37,6 @@ __all__ = [
     "inspect",
     "read",
     "reading",
-    "require",
     "write",
 ]
 
@@ -275,9 +274,3 @@ def check_document(document: Mapping[str, Any]) -> None:
         require(report[words].isprintable(), "words that move the cursor")
     require(not set(document["parameters"]) & set(NEVER_SAVED), "what is never saved")
     PrivacyReport.from_dict(report)
-
-
-def require(fits: object, what: str) -> None:
-    """Raise a ValueError about part of a file that is damaged."""
-    if not fits:
-        raise ValueError(what)

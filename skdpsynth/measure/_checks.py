@@ -1,126 +1,196 @@
-"""What a file may say of a table, whoever wrote it.
+"""What the measurements of a fit have in common, whoever wrote them down.
 
-Parts that do not fit together raise a ValueError, TypeError or LookupError. Whether
-numbers that do are also good ones, nobody can tell.
+Parts that do not fit together raise a ValueError, TypeError or LookupError when they
+are put together: of a file, before any row is read. Whether numbers that do are also
+good ones, nobody can tell.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.schema import kind_of_dtype
-from skdpsynth.table import CategoryDomain, check_rules
+from skdpsynth.measure._marginals import Round
+from skdpsynth.measure._parities import PARITY_COLUMNS, Parities, sets_of
+from skdpsynth.measure._relations import N_GROUPS, FinerBins, Relation, Relations
+from skdpsynth.measure._tables import (
+    PairTables,
+    SecondMoments,
+    TableBins,
+    TripleTables,
+)
+from skdpsynth.privacy import CentredCounts
+from skdpsynth.table import CategoryDomain, NumericDomain, is_number
+from skdpsynth.utils import require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from skdpsynth.measure._measurements import Measured
+    from skdpsynth.table import ColumnDomain
 
-    from skdpsynth.measure._model import TableModel
-    from skdpsynth.schema import TableSchema
-    from skdpsynth.table import Classes, MarginalTransform, NumericDomain
+_LEAST_LIFT = 1e-300  # its logarithm is finite
+_KINDS = {
+    "pairs": PairTables,
+    "triples": TripleTables,
+    "parities": Parities,
+    "moments": SecondMoments,
+}
 
-_FLAGS = {"released", "guessed", "integer", "log", "nullable", "ordered", "quantile"}
-_PERIODS, _LEAST_ROOM = (7, 24, 60, 100), 1e-3  # of remainders; a fit leaves more room
-_MAX_COUNT = 2.0**63  # of rows
+
+def check_measured(own: Measured) -> None:
+    """Check that all parts are of the same columns, bins and classes."""
+    domains, n_classes = own.model.metadata.domains, len(own.model.marginals)
+    check_bins(own.bins, domains)
+    require(len(own.rounds) == len(own.noise_stds) == n_classes, "classes")
+    require(all(is_number(std) and std >= 0 for std in own.noise_stds), "noise")
+    for j, edges in own.edges.items():
+        require(isinstance(_at(domains, j), NumericDomain), "cells")
+        _check_edges(edges)
+    for one in chain.from_iterable(own.rounds):
+        _check_round(one, domains)
+    for name, kind in _KINDS.items():
+        for c, tables in getattr(own, name).items():
+            require(type(c) is int and 0 <= c < n_classes, "another class")
+            require(isinstance(tables, kind), name)
+            require(is_number(tables.noise_std) and tables.noise_std >= 0, "noise")
+    _check_tables(own, len(domains))
+    require(own.relations is None or own.pairs, "relations of no tables")
+    if own.relations is not None:
+        _check_relations(own.relations, own.bins, domains)
 
 
-def check_table(
-    model: TableModel, places: Sequence[int], schema: TableSchema | None
+def check_bins(bins: TableBins, domains: Sequence[ColumnDomain]) -> None:
+    """Check that the bins of every column are of what it can hold."""
+    require(isinstance(bins, TableBins), "bins")
+    for own, domain in zip(bins.columns, domains, strict=True):
+        if isinstance(domain, CategoryDomain):
+            require(len(own.of_code) == domain.n_codes and own.rest >= 0, "bins")
+            require((own.of_code[-1] > own.rest) == domain.nullable, "bins")
+        else:
+            require(own.rest < 0 and own.zero in (None, domain.zero), "bins")
+            require((own.of_code[-1] >= 0) == domain.nullable, "bins")
+
+
+def _at(columns: Sequence[Any], place: object) -> Any:  # noqa: ANN401 - any column
+    require(isinstance(place, int) and 0 <= place < len(columns), "a column")
+    return columns[place]  # type: ignore[call-overload]
+
+
+def _is(array: Any, kind: str, shape: tuple[int, ...], least: float = -np.inf) -> bool:  # noqa: ANN401
+    """Return whether something is a finite array of a dtype and a shape."""
+    fits = isinstance(array, np.ndarray) and array.dtype == kind
+    return bool(
+        fits
+        and array.shape == shape
+        and np.isfinite(array).all()
+        and (array >= least).all()
+    )
+
+
+def _check_edges(edges: Any) -> None:  # noqa: ANN401
+    require(_is(edges, "float64", (len(edges),), 0), "edges")
+    require(len(edges) > 1 and edges[-1] <= 1 and (np.diff(edges) > 0).all(), "edges")
+
+
+def _check_round(one: Round, domains: Sequence[ColumnDomain]) -> None:
+    released = one.released
+    require(isinstance(one, Round) and isinstance(released, CentredCounts), "rounds")
+    own = [_at(domains, j) for j in one.columns]
+    numbers = {
+        j
+        for j, domain in zip(one.columns, own, strict=True)
+        if isinstance(domain, NumericDomain)
+    }
+    require(set(one.edges) == numbers, "rounds")
+    for j, domain, counts in zip(one.columns, own, released.deviations, strict=True):
+        if isinstance(domain, NumericDomain):
+            _check_edges(one.edges[j])
+            n_cells = len(one.edges[j]) - 1 + (domain.zero is not None)
+        else:
+            n_cells = len(domain.categories)
+        require(_is(counts, "float64", (n_cells + domain.nullable,)), "rounds")
+    for apart in (released.apart, released.apart_stds):
+        require(_is(apart, "float64", (len(own),)), "rounds")
+    require(is_number(released.noise_std) and released.noise_std >= 0, "rounds")
+    require(released.size_std >= 0 and math.isfinite(released.size), "rounds")
+
+
+def _check_tables(own: Measured, n_columns: int) -> None:
+    size = int(own.bins.starts[-1])
+    together = [] if own.together is None else [own.together]
+    for two in (*own.pairs.values(), *together):
+        require(isinstance(two, PairTables), "pairs")
+        require(_is(two.counts, "float32", (size, size)), "pairs")
+        require(_is(two.measured, "bool", (size, size)), "pairs")
+        _check_sets(two.pairs, 2, n_columns)
+        require(is_number(two.noise_std) and two.noise_std >= 0, "pairs")
+        require(is_number(two.n_rows) and two.n_rows > 0, "pairs")
+    for three in own.triples.values():
+        _check_sets(three.triples, 3, n_columns)
+        require(len(three.triples) == math.comb(n_columns, 3), "triples")
+        n = np.shape(three.counts)[-1]
+        require(_is(three.counts, "float32", (len(three.triples), n, n, n)), "triples")
+        require(_is(three.groups, "int64", (size,), 0), "triples")
+        require((three.groups < n).all(), "triples")
+    for many in own.parities.values():
+        require(n_columns in PARITY_COLUMNS, "parities")
+        order = int(many.sets.sum(1).max())
+        require(np.array_equal(many.sets, sets_of(n_columns, order)), "parities")
+        require(many.sets.dtype == np.bool_, "parities")
+        require(_is(many.halves, "int64", (size,), 0), "parities")
+        require(_is(many.sums, "float64", (len(many.sets),)), "parities")
+        require((many.halves <= 1).all(), "parities")
+    for moments in own.moments.values():
+        n_pairs = math.comb(n_columns, 2)
+        require(_is(moments.covariances, "float64", (n_pairs,)), "moments")
+
+
+def _check_sets(sets: Any, n: int, n_columns: int) -> None:  # noqa: ANN401
+    require(_is(sets, "int64", (len(sets), n), 0), "sets of columns")
+    require(len(sets) and (sets < n_columns).all(), "sets of columns")
+    require((np.diff(sets, axis=1) > 0).all(), "sets of columns")
+    require(len(np.unique(sets, axis=0)) == len(sets), "sets of columns")
+
+
+def _check_relations(
+    relations: Relations, bins: TableBins, domains: Sequence[ColumnDomain]
 ) -> None:
-    """Check the parts of a table, whose modelled columns are at `places` of its layout.
-
-    Parameters
-    ----------
-    model : TableModel
-        What a file says.
-    places : sequence of int
-        Positions of the modelled columns.
-    schema : TableSchema, optional
-        Declarations, whose rules the columns must be able to keep.
-    """
-    metadata = model.metadata
-    if schema is not None:
-        check_rules(schema, metadata.layout)
-    require(all(type(p) is int and p >= 0 for p in places), "places")
-    require(len(set(places)) == len(places) == len(metadata.domains), "columns")
-    for layout in metadata.layout.columns:
-        said = (layout.kind, layout.can_be_missing)
-        require(kind_of_dtype(layout.dtype) == said, "a dtype")
-    _check_classes(metadata.classes, len(model.marginals))
-    units = metadata.units
-    if schema is not None and units is not None and units.sizes is not None:
-        require(units.sizes.shape == (1 + (schema.max_rows_per_unit or 0),), "units")
-        require((np.abs(units.sizes) < _MAX_COUNT).all(), "units")
-        require(type(units.noise_std) is float, "units")
-        require(0 <= units.noise_std < _MAX_COUNT, "units")
-    for row in model.marginals:
-        require(len(row) == len(metadata.columns), "marginals")
-        for column in row:
-            _check_marginal(column)
-
-
-def require(fits: object, what: str) -> None:
-    """Raise a ValueError about `what` unless something fits."""
-    if not fits:
-        raise ValueError(what)
+    n_columns, sizes = len(domains), bins.sizes
+    require(isinstance(relations, Relations), "relations")
+    require(is_number(relations.std) and relations.std >= 0, "relations")
+    require(_is(relations.information, "float64", (n_columns,) * 2), "relations")
+    cells, finer = sizes, relations.finer
+    if finer is not None:
+        require(isinstance(finer, FinerBins), "finer bins")
+        check_bins(finer.bins, domains)
+        cells = finer.bins.sizes
+        for within, n_cells, n_bins in zip(finer.within, cells, sizes, strict=True):
+            require(_is(within, "int64", (n_cells,), 0), "finer bins")
+            require((np.diff(within) >= 0).all(), "finer bins")
+            require(np.array_equal(np.unique(within), np.arange(n_bins)), "finer bins")
+    children = {one.child for one in relations.each}
+    require(len(children) == len(relations.each), "relations")
+    waiting = set(children)  # each comes after that of its parent
+    for one in relations.each:
+        require(isinstance(one, Relation) and type(one.strong) is bool, "relations")
+        require(one.parent not in waiting, "relations")
+        waiting.discard(one.child)
+        _check_shares(one.shares, (_at(sizes, one.parent), _at(sizes, one.child)))
+        if one.cells is not None:
+            require(finer is not None, "relations")
+            _check_shares(one.cells, (cells[one.parent], cells[one.child]))
+        require((one.second is None) == (one.lift is None), "relations")
+        if one.second is not None:
+            require(one.second not in (one.parent, one.child), "relations")
+            require(one.cells is not None, "relations")
+            shape = N_GROUPS, _at(sizes, one.second)
+            require(_is(one.lift, "float64", shape, _LEAST_LIFT), "relations")
 
 
-def _check_classes(classes: Classes, n_marginals: int) -> None:
-    counts, n_classes = classes.counts, max(len(classes.labels), 1)
-    hash(classes.labels)
-    require(counts.dtype == np.float64, "classes")
-    require(counts.shape == (n_classes,) == (n_marginals,), "classes")
-    require(((counts > 0) & (counts < _MAX_COUNT)).all(), "classes")
-
-
-def _check_marginal(column: MarginalTransform) -> None:
-    points, cumulative = column.points, column.cumulative
-    require(points.dtype == cumulative.dtype == np.float64, "dtype of a marginal")
-    require(points.ndim == cumulative.ndim == 1, "shape of a marginal")
-    require(type(column.missing) in (int, float), "missing values")
-    require(0 <= column.missing <= 1, "missing values")
-    require(_rises(cumulative), "a distribution")
-    own = vars(column.domain)
-    flags = [own[name] for name in _FLAGS & set(own)]
-    require(all(type(flag) is bool for flag in flags), "flags")
-    if isinstance(column.domain, CategoryDomain):
-        hash(column.domain.categories)
-        require(len(cumulative) == len(points) + 1, "shape of a marginal")
-        codes = np.arange(len(points))
-        require(np.array_equal(np.sort(points), codes), "codes")
-        require(len(points) in (0, len(column.domain.categories)), "codes")
-        return
-    require(len(points) == len(cumulative) >= 2 and _rises(points), "a marginal")
-    low, high, step = column.domain.low, column.domain.high, column.domain.step
-    numbers = [low, high] if step is None else [low, high, step]
-    require(all(type(number) in (int, float) for number in numbers), "numbers")
-    decimals = column.domain.decimals
-    require(type(decimals) is int and -9 <= decimals <= 9, "decimals")
-    require(decimals == 0 or (column.domain.integer and step is None), "decimals")
-    require(low <= high and np.isfinite(float(high) - float(low)), "a range")
-    require(step is None or 0 < float(step) < np.inf, "a unit of time")
-    _check_written(column.domain)
-
-
-def _check_written(domain: NumericDomain) -> None:
-    """Check what a domain says of how its numbers are written."""
-    pairs, room = domain.frequent, domain.remainders
-    require(all(len(pair) == 2 for pair in pairs), "frequent values")
-    numbers = [*room, *(number for pair in pairs for number in pair)]
-    require(all(type(number) in (int, float) for number in numbers), "numbers")
-    values, shares = np.array(pairs, dtype=np.float64).reshape(-1, 2).T
-    inside = (values >= domain.low) & (values <= domain.high) & (shares > 0)
-    require(inside.all() and np.isfinite(shares).all(), "frequent values")
-    require((np.diff(values) > 0).all(), "frequent values")
-    require(not domain.integer or (values == np.rint(values)).all(), "frequent values")
-    require(len(room) in (0, *_PERIODS) and (domain.integer or not room), "room")
-    require(all(_LEAST_ROOM <= own <= 1 / _LEAST_ROOM for own in room), "room")
-
-
-def _rises(values: NDArray[np.float64]) -> bool:
-    """Whether numbers go up within [0, 1]; rounding may pass 1 by a little."""
-    inside = (values >= 0).all() and (values <= 1 + 1e-9).all()
-    return bool(inside and (np.diff(values) >= 0).all())
+def _check_shares(shares: Any, shape: tuple[int, ...]) -> None:  # noqa: ANN401
+    require(_is(shares, "float64", shape, 0), "relations")
+    require(abs(float(shares.sum()) - 1.0) < 1e-3, "relations")  # written as they are

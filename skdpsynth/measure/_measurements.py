@@ -19,6 +19,7 @@ import numpy as np
 
 from skdpsynth.exceptions import InvalidSchemaError, PersistenceError
 from skdpsynth.measure._allocation import mus_of_relations, table_bins
+from skdpsynth.measure._checks import check_measured
 from skdpsynth.measure._marginals import (
     estimate,
     flat_marginals,
@@ -433,6 +434,9 @@ class Measured:
     together: PairTables | None = None
     cells: CellTables | None = None
     groups: GroupTables | None = None
+
+    def __post_init__(self) -> None:
+        check_measured(self)
 
     @property
     def counted(self) -> tuple[list[dict[int, Floats]], dict[int, Floats]] | None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.measure._checks import check_table
 from skdpsynth.schema import decode_value, encode_value
 from skdpsynth.table import (
     CategoryDomain,
@@ -15,12 +14,15 @@ from skdpsynth.table import (
     MarginalTransform,
     Metadata,
     TableLayout,
+    check_schema,
+    declared_domain,
     domain_from_dict,
     from_wall,
+    modelled_columns,
     to_category_series,
     to_series,
 )
-from skdpsynth.utils import in_order_of_class
+from skdpsynth.utils import in_order_of_class, require
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping
@@ -38,6 +40,15 @@ class TableModel:
 
     metadata: Metadata
     marginals: list[list[MarginalTransform]]
+
+    def __post_init__(self) -> None:
+        classes = self.metadata.classes
+        n_classes = max(len(classes.labels), 1)
+        require(len(self.marginals) == len(classes) == n_classes, "classes")
+        domains = self.metadata.domains
+        for row in self.marginals:
+            pairs = zip(row, domains, strict=True)
+            require(all(own.domain == domain for own, domain in pairs), "marginals")
 
     @property
     def labelled(self) -> TableModel:
@@ -207,7 +218,13 @@ class TableModel:
         domains = tuple(domain_from_dict(domain) for domain in document["axes"])
         categories = tuple(decode_value(category) for category in document["levels"])
         classes = Classes(categories, arrays["class_counts"])
-        columns = tuple(layout.columns[place] for place in document["columns"])
+        if schema is not None:
+            check_schema(schema, layout)
+        columns = modelled_columns(layout, schema)
+        places = {id(column): place for place, column in enumerate(layout.columns)}
+        listed = [places[id(column)] for column in columns]
+        # As texts: in lists 1 is True.
+        require(str(document["columns"]) == str(listed), "other columns")
         marginals = [
             [
                 MarginalTransform(
@@ -221,13 +238,16 @@ class TableModel:
             for c, row in enumerate(document["missing"])
         ]
         metadata = Metadata.of(layout, columns, domains, classes, schema)
+        label = layout.label_column
+        stated = None if label is None else declared_domain(label, schema)
+        if isinstance(stated, CategoryDomain):
+            require(categories == stated.categories, "other classes")
         if "units" in document:
             found = document["units"]
-            if metadata.units is None:
-                raise ValueError("sizes of no units")
             sizes = np.array(found["sizes"], dtype=np.float64)
+            if metadata.units is None or schema is None:
+                raise ValueError("sizes of no units")
+            require(sizes.shape == (1 + (schema.max_rows_per_unit or 0),), "units")
             units = replace(metadata.units, sizes=sizes, noise_std=found["std"])
             metadata = replace(metadata, units=units)
-        model = cls(metadata, marginals)
-        check_table(model, document["columns"], schema)
-        return model
+        return cls(metadata, marginals)

@@ -36,7 +36,7 @@ from skdpsynth.table import (
     MarginalTransform,
     NumericDomain,
 )
-from skdpsynth.utils import in_chunks
+from skdpsynth.utils import in_chunks, require
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -67,6 +67,31 @@ class ColumnBins:
     of_code: Ints
     n_bins: int
     zero: float | None = None  # edge where an exact zero has a bin of its own
+
+    def __post_init__(self) -> None:
+        require(type(self.n_bins) is int, "bins")
+        require(self.of_code.dtype == np.int64 and self.of_code.ndim == 1, "codes")
+        require(self.edges.dtype == np.float64 and self.edges.ndim == 1, "edges")
+        if not len(self.edges):
+            require(len(self.of_code) > 1 and self.zero is None, "codes")
+            # Each code has a bin, and each bin a code; that of the rest comes last,
+            # but for missing values.
+            used = np.unique(self.of_code)
+            require(len(used) == self.n_bins, "bins")
+            require(np.array_equal(used, np.arange(len(used))), "codes")
+            require(self.of_code[-1] == len(used) - 1, "codes")
+            require((self.of_code[:-2] <= self.rest).all(), "codes")
+            return
+        require(len(self.edges) > 1 and (np.diff(self.edges) > 0).all(), "edges")
+        require(self.edges[0] == 0 and self.edges[-1] == 1, "edges")
+        n_intervals, has_zero = len(self.edges) - 1, self.zero is not None
+        # After the intervals a bin of exact zeros, and one of missing values.
+        has_missing = self.n_bins - n_intervals - has_zero
+        require(has_missing in (0, 1), "bins")
+        of_zero = n_intervals if has_zero else -1
+        of_missing = self.n_bins - 1 if has_missing else -1
+        require(self.of_code.tolist() == [-1, of_zero, of_missing], "codes")
+        require(not has_zero or (self.edges == self.zero).any(), "a zero")
 
     @property
     def rest(self) -> int:

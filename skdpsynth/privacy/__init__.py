@@ -64,6 +64,7 @@ from skdpsynth.privacy._report import (
     claim,
     scope_words,
     unit_name,
+    unit_words,
 )
 from skdpsynth.privacy._tables import (
     LENGTH,
@@ -130,6 +131,7 @@ __all__ = [
     "telling",
     "thresholded_counts",
     "unit_name",
+    "unit_words",
     "vote_noise_std",
     "votes_mu",
 ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._calibration import gdp_epsilon
-from skdpsynth.utils import DAMAGED, Document, Grid, Heading, Items
+from skdpsynth.utils import DAMAGED, Document, Grid, Heading, Items, require
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +35,8 @@ UNLABELLED = _Unlabelled.UNLABELLED
 
 _T = TypeVar("_T")
 
-_ROW = "one row of the training table"  # the unit, where no column says another
+# The unit, and which tables are neighbours, where no column says another unit.
+_ROW, _ONE_ROW = "one row of the training table", "add or remove one row"
 
 # Far above what a fit can have; beyond, the search for an epsilon would not end.
 _MAX_MU = 1e5
@@ -105,20 +106,6 @@ def _read(kind: str, value: Any) -> Any:  # noqa: ANN401 - any field
     if kind in ("float", "int") and not 0 <= value < math.inf:
         raise ValueError("no number >= 0")
     return float(value) if kind == "float" else value
-
-
-def _check_ranges(report: PrivacyReport) -> None:
-    """Raise a ValueError where the fields of a report contradict each other."""
-    if not (
-        0 < report.delta < 1
-        and report.discovery_delta < report.delta
-        and report.private == (report.epsilon < math.inf)
-        and (report.mu <= _MAX_MU or not report.private)
-        and all(entry.kind in _MECHANISMS for entry in report.entries)
-        and all(0 < entry.sampling_rate <= 1 for entry in report.entries)
-        and all(entry.used <= entry.releases for entry in report.entries)
-    ):
-        raise ValueError("out of range")
 
 
 _VERSION = 2  # of what `to_dict` gives
@@ -194,8 +181,20 @@ class PrivacyReport:
     accountant: str
     software: str
     declared: tuple[str, ...] | None = None
-    relation: str = "add or remove one row"
+    relation: str = _ONE_ROW
     unit: str = _ROW
+
+    def __post_init__(self) -> None:
+        require(0 < self.delta < 1, "delta")
+        require(self.discovery_delta < self.delta, "delta")
+        require(self.private == (self.epsilon < math.inf), "epsilon")
+        asked = self.epsilon_requested
+        require(not self.private or self.epsilon <= asked < math.inf, "epsilon")
+        require(self.mu <= _MAX_MU or not self.private, "mu")
+        for entry in self.entries:
+            require(entry.kind in _MECHANISMS, "a mechanism")
+            require(0 < entry.sampling_rate <= 1, "a sampling rate")
+            require(entry.used <= entry.releases, "releases")
 
     @property
     def statement(self) -> str:
@@ -357,7 +356,6 @@ class PrivacyReport:
             if len(own) != len(values) - len(_DERIVED):
                 raise ValueError("other fields")
             report = _from_json(cls, own)
-            _check_ranges(report)
         except DAMAGED as error:
             raise PersistenceError(
                 f"Expected the fields of a privacy report of version {_VERSION}. "
@@ -531,7 +529,7 @@ def unit_name(unit: Hashable) -> str:
 def unit_words(unit: Hashable, most: int) -> dict[str, Any]:
     """Say what is protected, and which tables are neighbours: fields of a report."""
     if unit is None:
-        return {}
+        return {"relation": _ONE_ROW, "unit": _ROW}
     name = unit_name(unit)
     rows = "one is" if most == 1 else f"{most} are"
     return {

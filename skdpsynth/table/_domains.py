@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from skdpsynth.schema import (
     is_date,
 )
 from skdpsynth.table._layout import factorize, numeric_values, place_keys, to_wall
-from skdpsynth.utils import in_chunks
+from skdpsynth.utils import in_chunks, require
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 _FEW_NUMBERS = 32  # whole numbers that can have a cell each
 _FEWER_NUMBERS = 4  # so few that the range says all
+_PERIODS = (0, 7, 24, 60, 100)  # of remainders; 0 of none
+_LEAST_ROOM = 1e-3  # of a remainder; a fit leaves more
+_MOST_DECIMALS = 9
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,29 @@ class NumericDomain:
     # steps: of 100 the last two digits of amounts, prices and clock times, of 7 the day
     # of the week. A marginal is smooth on the scale that comes of it.
     remainders: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        own = vars(self)
+        _check_flags(*(own[name] for name in _FLAGS))
+        numbers = (self.low, self.high, *self.remainders, *chain(*self.frequent))
+        require(all(map(is_number, numbers)), "numbers")
+        require(self.low <= self.high and self.high - self.low < math.inf, "a range")
+        if self.step is not None:
+            require(is_number(self.step) and self.step > 0 and self.integer, "a unit")
+        whole = self.low == round(self.low) and self.high == round(self.high)
+        require(whole or not self.integer, "whole bounds")
+        require(type(self.decimals) is int, "decimals")
+        require(abs(self.decimals) <= _MOST_DECIMALS, "decimals")
+        require(not self.decimals or (self.integer and self.step is None), "decimals")
+        require(len(self.remainders) in _PERIODS, "remainders")
+        require(self.integer or not self.remainders, "remainders")
+        fits = (_LEAST_ROOM <= room <= 1 / _LEAST_ROOM for room in self.remainders)
+        require(all(fits), "remainders")
+        values = [value for value, _ in self.frequent]
+        require(all(self.low <= value <= self.high for value in values), "frequent")
+        require(all(low < high for low, high in pairwise(values)), "frequent")
+        require(all(share > 0 for _, share in self.frequent), "frequent")
+        require(not self.integer or all(v == round(v) for v in values), "frequent")
 
     def with_decimals(self, decimals: int) -> NumericDomain:
         """Give the same range for numbers of so many decimals."""
@@ -332,6 +359,11 @@ class CategoryDomain:
     # Released share of the rows that are in no category and not missing.
     other: float = field(default=0.0, compare=False)
 
+    def __post_init__(self) -> None:
+        _check_flags(self.nullable, self.ordered)
+        require(is_number(self.other) and 0 <= self.other <= 1, "a share")
+        hash(self.categories)  # as the cell of a row is found
+
     @property
     def n_codes(self) -> int:
         """Number of codes: the categories, 'other' and 'missing'."""
@@ -345,13 +377,28 @@ class CategoryDomain:
 
 ColumnDomain = NumericDomain | CategoryDomain
 
+_FLAGS = ("log", "integer", "nullable", "quantile", "released", "guessed")
+
+
+def is_number(value: object) -> bool:
+    """Return whether something is a finite number, and no truth value."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value)
+
+
+def _check_flags(*flags: object) -> None:
+    require(all(type(flag) is bool for flag in flags), "flags")
+
 
 def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
     """Rebuild the domain that `to_dict` wrote; files name its kind "axis"."""
     if data["axis"] == "numeric":
         known = {k: v for k, v in data.items() if k not in ("axis", "bought")}
-        known["frequent"] = tuple(map(tuple, data.get("frequent", ())))
-        known["remainders"] = tuple(data.get("remainders", ()))
+        known |= {name: float(data[name]) for name in ("low", "high")}
+        pairs = data.get("frequent", ())
+        known["frequent"] = tuple((float(value), float(own)) for value, own in pairs)
+        known["remainders"] = tuple(map(float, data.get("remainders", ())))
         return NumericDomain(**known, released=data.get("bought", False))
     categories = tuple(map(decode_value, data["levels"]))
     other = data.get("other", 0.0)
@@ -415,6 +462,7 @@ def needs_resolution(column: ColumnLayout, schema: TableSchema | None) -> bool:
 MAX_SCORE = 3.0  # scores are kept within this distance of 0
 _GRID = 1000  # ranks that stand for all
 _CELLS = 2**12  # of [0, 1], by which ranks are found
+_ROUNDED = 1e-9  # by which sums of shares may be off
 
 
 @dataclass(frozen=True)
@@ -429,6 +477,21 @@ class MarginalTransform:
     # and 1 at the end. Missing values are left out of both.
     cumulative: Floats
     missing: float  # probability of a missing value; its scores are the lowest
+
+    def __post_init__(self) -> None:
+        points, cumulative = self.points, self.cumulative
+        require(points.dtype == cumulative.dtype == np.float64, "a marginal")
+        require(points.ndim == cumulative.ndim == 1, "a marginal")
+        require(is_number(self.missing) and 0 <= self.missing <= 1, "missing values")
+        require(_rises(cumulative, _ROUNDED), "a distribution")
+        if isinstance(self.domain, NumericDomain):
+            require(
+                len(points) == len(cumulative) >= 2 and _rises(points), "a marginal"
+            )
+            return
+        require(len(cumulative) == len(points) + 1, "a marginal")
+        require(np.array_equal(np.sort(points), np.arange(len(points))), "codes")
+        require(len(points) in (0, len(self.domain.categories)), "codes")
 
     @classmethod
     def numeric(
@@ -584,6 +647,12 @@ class MarginalTransform:
         rank = np.where(gone, missing, self.missing + (1.0 - self.missing) * rank)
         lowest = ndtr(-MAX_SCORE)
         return ndtri(np.clip(rank, lowest, 1 - lowest))
+
+
+def _rises(values: Floats, rounding: float = 0.0) -> bool:
+    """Return whether numbers go up within [0, 1], which rounding may pass."""
+    inside = (values >= 0).all() and (values <= 1 + _ROUNDED).all()
+    return bool(inside and (np.diff(values) >= -rounding).all())
 
 
 def _interpolated(ranks: Floats, cumulative: Floats, points: Floats) -> Floats:

@@ -25,6 +25,7 @@ from skdpsynth.schema import (
     kind_of_dtype,
     plain,
 )
+from skdpsynth.utils import require
 from skdpsynth.utils.containers import column_like, speaks_arrow, table_like
 
 if TYPE_CHECKING:
@@ -101,7 +102,9 @@ class ColumnLayout:
     def from_dict(cls, data: Mapping[str, Any]) -> ColumnLayout:
         """Rebuild the layout that `to_dict` wrote."""
         name, dtype = decode_value(data["name"]), _decode_dtype(data["dtype"])
-        return cls(name, dtype, data["kind"], data["can_be_missing"])
+        said = data["kind"], data["can_be_missing"]
+        require(kind_of_dtype(dtype) == said, "a dtype")
+        return cls(name, dtype, *said)
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,14 @@ from skdpsynth.table._domains import (
     CategoryDomain,
     ColumnDomain,
     NumericDomain,
+    declared_domain,
+    is_number,
     needs_resolution,
     public_categories,
 )
 from skdpsynth.table._layout import from_wall
 from skdpsynth.table._rules import RowRules
+from skdpsynth.utils import require
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -68,6 +71,14 @@ class Classes:
     noise_std: float = 0.0
     found_from: float = 0.0
     unlabelled_std: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(self.counts.dtype == np.float64, "numbers of rows")
+        require(self.counts.ndim == 1, "numbers of rows")
+        require(((self.counts > 0) & (self.counts < _MAX_COUNT)).all(), "no rows")
+        hash(self.labels)  # as the label of a row is found
+        stds = self.noise_std, self.unlabelled_std
+        require(all(is_number(std) and std >= 0 for std in stds), "noise")
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -154,6 +165,11 @@ class Units:
     sizes: Floats | None = None
     noise_std: float = 0.0
 
+    def __post_init__(self) -> None:
+        require(is_number(self.noise_std) and self.noise_std >= 0, "noise of units")
+        if self.sizes is not None:
+            require((np.abs(self.sizes) < _MAX_COUNT).all(), "numbers of units")
+
     @property
     def shares(self) -> Floats:
         """The shares of units of which 1, 2, ... k rows are used."""
@@ -175,6 +191,7 @@ class Units:
 
 
 _MAX_NAMES = 8  # of columns in one line
+_MAX_COUNT = 2.0**63  # of rows; sums are exact far below
 
 
 @dataclass(frozen=True)
@@ -221,6 +238,8 @@ class Metadata:
         """Put metadata together, with the rules of a schema made ready for them."""
         names = [column.name for column in columns]
         known = dict(zip(names, domains, strict=True))
+        for column, domain in zip(columns, domains, strict=True):
+            _check_domain(column, domain, declared_domain(column, schema))
         if layout.label_column is not None:
             known[layout.target] = CategoryDomain(classes.labels, nullable=False)
         rules = RowRules.of(schema, layout, known)
@@ -302,6 +321,25 @@ class Metadata:
         public |= {"privacy_unit": unit, "max_rows_per_unit": most}
         public["per_unit"] = declared.per_unit
         return TableSchema(columns, rules=declared.rules, **public)
+
+
+def _check_domain(
+    column: ColumnLayout, domain: ColumnDomain, declared: ColumnDomain | None
+) -> None:
+    """Check that a column can have a domain, and that it is the one declared."""
+    if isinstance(domain, NumericDomain):
+        require(column.kind not in ("categorical", "boolean"), "a domain of numbers")
+    elif declared is None:
+        require(column.kind in ("categorical", "boolean"), "a domain of categories")
+    if declared is None:
+        return
+    require(domain.nullable == declared.nullable, "missing values")
+    if isinstance(declared, CategoryDomain):
+        require(domain == declared, "categories")
+    else:  # that they are whole numbers, or tens, may have been found
+        require(isinstance(domain, NumericDomain), "a range")
+        assert isinstance(domain, NumericDomain)
+        require(np.allclose(domain.bounds, declared.bounds), "a range")
 
 
 def modelled_columns(

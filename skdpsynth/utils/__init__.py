@@ -15,7 +15,7 @@ from skdpsynth.utils._document import (
     Items,
     Picture,
 )
-from skdpsynth.utils._json import DAMAGED, MAX_BYTES, parse_json, read_text
+from skdpsynth.utils._json import DAMAGED, MAX_BYTES, parse_json, read_text, require
 from skdpsynth.utils._names import check_new, compression_of, is_csv
 from skdpsynth.utils._rows import in_chunks, in_order_of_class, n_threads
 from skdpsynth.utils._runs import PeakMemory, RunFolder, peak_megabytes
@@ -42,6 +42,7 @@ __all__ = [
     "parse_json",
     "peak_megabytes",
     "read_text",
+    "require",
     "warn_deprecated",
     "withheld",
 ]

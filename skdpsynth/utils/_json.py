@@ -30,6 +30,12 @@ _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]+")
 
 
+def require(fits: object, what: str) -> None:
+    """Raise a ValueError about `what` unless something fits."""
+    if not fits:
+        raise ValueError(what)
+
+
 def read_text(path: str | os.PathLike[str]) -> str:
     """Read a text, in UTF-8 with or without a mark; a ValueError if it is none.
 

@@ -292,9 +292,10 @@ def test_the_rules_come_through_a_file(with_rules, tmp_path):
 )
 def test_a_file_whose_rules_do_not_fit_is_refused(with_rules, tmp_path, files, lie):
     other = {"target": None, "class_counts": None}
-    load_with(with_rules, tmp_path, files, other | {"rules": []})
+    rules = with_rules.schema_.to_dict()["rules"]
+    load_with(with_rules, tmp_path, files, other | {"rules": rules})
     with pytest.raises(PersistenceError):
-        load_with(with_rules, tmp_path, files, other | {"rules": [lie]})
+        load_with(with_rules, tmp_path, files, other | {"rules": [*rules, lie]})
 
 
 def load_with(synth, folder, files, schema) -> None:
