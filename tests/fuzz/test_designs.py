@@ -1,0 +1,164 @@
+"""A stranger's measurements as a design: refused, or what becomes of a fit is no secret.
+
+A fit with a `design` meets private rows only after the file was read. Whether it then
+ends in an error must not depend on them, since others see whether a file comes back. So
+each file that loads is used for fits of two tables that differ in a row, with the same
+noise: both succeed, or both fail with the same words, which hold no value.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from _spoilt import at, places, spoilt_arrays, spoilt_document
+
+import skdpsynth
+from skdpsynth import MarginalSynthesizer
+from skdpsynth.exceptions import PersistenceError
+from skdpsynth.measure import Measurements
+from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import Categorical, Continuous, TableSchema
+
+N_ROWS = 40
+SECRET = "seldom-seen"  # a category that only the row in question has
+SCHEMA = TableSchema(
+    {
+        "amount": Continuous(0, 1000, nullable=True, decimals="any"),
+        "code": Continuous(0, 40, integer=True),
+        "kind": Categorical(["p", "q", SECRET, "never"], nullable=True),
+        "y": Categorical(["a", "b"]),
+    },
+    target="y",
+)
+ODD = pd.DataFrame(
+    {
+        "amount": [np.nan, 0.0, 1e300],
+        "code": [40, -(2**60), 0],
+        "kind": [SECRET, None, "none of them"],
+        "y": ["a", "b", "neither"],
+    }
+)
+
+
+def table(seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "amount": rng.uniform(1, 999, N_ROWS),
+            "code": rng.integers(1, 39, N_ROWS),
+            "kind": rng.choice(["p", "q"], N_ROWS),
+            "y": ["a", "b"] * (N_ROWS // 2),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory):
+    """Files with tables of one, two and three columns, parities, relations, moments."""
+    folder, found = tmp_path_factory.mktemp("valid"), []
+    wide = pd.concat([table(), table(1)[["amount", "code"]].add_suffix("2")], axis=1)
+    wide["copy"] = wide["amount"] // 10
+    for number, (own, schema, order) in enumerate(
+        [(table(), SCHEMA, 1), (table(), SCHEMA, 3), (wide, None, 3)]
+    ):
+        synth = MarginalSynthesizer(
+            300.0, target="y", schema=schema, order=order, random_state=0
+        )
+        synth.fit(own).measurements_.save(folder / str(number))
+        found.append((own, json.loads((folder / str(number)).read_text())))
+    return found
+
+
+def spoilt(document, rng):
+    """Spoil what a fit needs of a file: its JSON, or one of its arrays."""
+    changed = json.loads(json.dumps(document))
+    listed = [
+        place
+        for place in places(changed["fit"])
+        if isinstance(at(changed["fit"], place), dict)
+        and "dtype" in at(changed["fit"], place)
+        and "data" in at(changed["fit"], place)
+    ]
+    if rng.random() < 0.5:
+        changed["fit"] = spoilt_document(changed["fit"], rng)
+        return changed
+    own = at(changed["fit"], rng.choice(listed))
+    array = np.frombuffer(base64.b64decode(own["data"]), own["dtype"])
+    array = array.reshape(own["shape"]).copy()
+    if array.dtype == np.int64 and array.size and rng.random() < 0.5:
+        array.reshape(-1)[rng.randrange(array.size)] = rng.choice([-1, 0, 1, 2, 255])
+    else:
+        array = spoilt_arrays({"it": array}, rng).get("it", array)
+    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+    own |= {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}
+    return changed
+
+
+def outcome(own, design):
+    """Fit with a design under frozen noise, and give the error, "" without."""
+    synth = MarginalSynthesizer(
+        50.0, target="y", schema=design.schema, design=design, random_state=0
+    )
+    try:
+        with insecure_randomness(0), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            synth.fit(own)
+    except Exception as error:  # noqa: BLE001 - any is an outcome
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def check(valid, folder, seeds):
+    """Load spoilt files, fit with those that load, and count what came of them."""
+    told = {"refused": 0, "used": 0, "alike": 0}
+    path = folder / "spoilt"
+    for seed in seeds:
+        rng = random.Random(seed)
+        own, document = rng.choice(valid)
+        path.write_text(json.dumps(spoilt(document, rng)))
+        try:
+            design = Measurements.load(path)
+            design.schema  # noqa: B018 - a file may lack what a fit needs
+        except (PersistenceError, ValueError):
+            told["refused"] += 1
+            continue
+        row = ODD.iloc[[seed % len(ODD)]]
+        more = pd.concat([own, row.reindex(columns=own.columns)], ignore_index=True)
+        for name in own.columns.difference(ODD.columns):
+            more[name] = more[name].fillna(1.0).astype(own[name].dtype)
+        found = outcome(own, design), outcome(more.astype(own.dtypes), design)
+        assert found[0] == found[1], (seed, found)
+        assert SECRET not in found[1]
+        told["used" if not found[0] else "alike"] += 1
+    return told
+
+
+def test_spoilt_designs(valid, tmp_path):
+    """Of 200 some are refused and some are used."""
+    told = check(valid, tmp_path, range(200))
+    assert told["refused"] >= 50
+    assert told["used"] >= 10
+
+
+@pytest.mark.nightly
+def test_ten_thousand_spoilt_designs(valid, tmp_path):
+    check(valid, tmp_path, range(1_000, 11_000))
+
+
+def test_a_code_without_a_bin_is_refused(valid, tmp_path):
+    """It was -1 in a column of categories: the fit failed if a row had the category."""
+    own, document = valid[1]
+    parts = document["fit"]["parts"]["bins"]["parts"]["columns"][2]["parts"]
+    codes = np.frombuffer(base64.b64decode(parts["of_code"]["data"]), np.int64).copy()
+    codes[2] = -1
+    parts["of_code"]["data"] = base64.b64encode(codes.tobytes()).decode()
+    path = tmp_path / "stranger"
+    path.write_text(json.dumps(document))
+    with pytest.raises(PersistenceError):
+        Measurements.load(path)
