@@ -14,7 +14,7 @@ from skdpsynth.table import (
     MarginalTransform,
     Metadata,
     TableLayout,
-    check_schema,
+    check_rules,
     declared_domain,
     domain_from_dict,
     from_wall,
@@ -219,7 +219,7 @@ class TableModel:
         categories = tuple(decode_value(category) for category in document["levels"])
         classes = Classes(categories, arrays["class_counts"])
         if schema is not None:
-            check_schema(schema, layout)
+            check_rules(schema, layout)
         columns = modelled_columns(layout, schema)
         places = {id(column): place for place, column in enumerate(layout.columns)}
         listed = [places[id(column)] for column in columns]

@@ -56,6 +56,8 @@ _BLANKS = ("low", "high", "categories", "nullable")
 _LONGEST = 1000  # characters of what a message quotes
 _MAX_TIME = 64  # characters; those of ISO 8601, to the nanosecond, are 29
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
+# A noisy number of units is released for each number of rows: 2 s for so many.
+_MOST_ROWS_PER_UNIT = 100_000
 _UNIT = ("privacy_unit", "max_rows_per_unit", "per_unit")
 # Options that are written only where they are given: most tables need none of them.
 _RARE = ("true", "false", "format", "pattern", "placeholder")
@@ -434,12 +436,13 @@ class TableSchema:
     def _check_unit(self) -> None:
         unit, most = self.privacy_unit, plain(self.max_rows_per_unit)
         blank = blank_hint(unit) or blank_hint(most)
-        if blank or unit is None or type(most) is not int or most < 1:
+        whole = type(most) is int and 1 <= most <= _MOST_ROWS_PER_UNIT
+        if blank or unit is None or not whole:
             raise InvalidSchemaError(
                 "The 'privacy_unit' of TableSchema must be a column name and"
-                " 'max_rows_per_unit' a positive int, the rows of one unit that take"
-                f" part at most.{blank} Got {unit!r} and {self.max_rows_per_unit!r};"
-                " give both, or none of them."
+                f" 'max_rows_per_unit' an int from 1 to {_MOST_ROWS_PER_UNIT:,}, the"
+                f" rows of one unit that take part at most.{blank} Got {unit!r} and"
+                f" {self.max_rows_per_unit!r}; give both, or none of them."
             )
         column = self.columns.setdefault(unit, Identifier())  # type: ignore[attr-defined]
         if not isinstance(column, Identifier) or unit == self.target:

@@ -291,7 +291,9 @@ class CsvForm:
                 f"The separator must be one ASCII character. Got {own!r}; for a tab"
                 " give '\\t'."
             )
-        ascii_texts = "".join(map(chr, range(9, 127)))
+        # Quotes are looked for among bytes, so nothing else may become one: each ASCII
+        # byte is itself, and an escape of a quote stays the text that it is.
+        ascii_texts = "".join(map(chr, range(9, 127))) + r"\u0022 \x22 \42 +ACI- &#34;"
         with suppress(LookupError, UnicodeError):
             name = codecs.lookup(self.encoding).name
             if name == "utf-8-sig":  # a mark at the beginning is allowed for anyway
@@ -299,7 +301,9 @@ class CsvForm:
                 return
             # Of these an ASCII byte may be a part of another letter.
             shifted = name.startswith(("iso2022", "hz", "utf-7"))
-            if ascii_texts.encode(name) == ascii_texts.encode("ascii") and not shifted:
+            as_bytes = ascii_texts.encode("ascii")
+            same = ascii_texts.encode(name) == as_bytes
+            if same and as_bytes.decode(name) == ascii_texts and not shifted:
                 return
         raise ValueError(
             "The encoding must be one that Python knows and that writes ASCII as"

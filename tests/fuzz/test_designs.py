@@ -1,4 +1,4 @@
-"""A stranger's measurements as a design: refused, or what becomes of a fit is no secret.
+"""A stranger's measurements as a design: refused, or a fit ends alike for all.
 
 A fit with a `design` meets private rows only after the file was read. Whether it then
 ends in an error must not depend on them, since others see whether a file comes back. So
@@ -18,7 +18,6 @@ import pandas as pd
 import pytest
 from _spoilt import at, places, spoilt_arrays, spoilt_document
 
-import skdpsynth
 from skdpsynth import MarginalSynthesizer
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.measure import Measurements
@@ -109,7 +108,7 @@ def outcome(own, design):
         with insecure_randomness(0), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             synth.fit(own)
-    except Exception as error:  # noqa: BLE001 - any is an outcome
+    except Exception as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -153,7 +152,7 @@ def test_ten_thousand_spoilt_designs(valid, tmp_path):
 
 def test_a_code_without_a_bin_is_refused(valid, tmp_path):
     """It was -1 in a column of categories: the fit failed if a row had the category."""
-    own, document = valid[1]
+    _, document = valid[1]
     parts = document["fit"]["parts"]["bins"]["parts"]["columns"][2]["parts"]
     codes = np.frombuffer(base64.b64decode(parts["of_code"]["data"]), np.int64).copy()
     codes[2] = -1

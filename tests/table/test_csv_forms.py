@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import encodings
 import gzip
 import json
+import pkgutil
+from contextlib import suppress
+from encodings.aliases import aliases
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -339,10 +344,48 @@ def test_a_category_may_be_a_word_for_missing():
     assert (shares - 1 / 3).abs().max() < 0.1
 
 
-@pytest.mark.parametrize("encoding", ["iso2022_jp", "utf-7", "hz", "utf-16", "foo"])
+@pytest.mark.parametrize(
+    "encoding", ["iso2022_jp", "utf-7", "hz", "utf-16", "raw_unicode_escape", "foo"]
+)
 def test_encodings_in_which_bytes_are_no_letters_are_refused(encoding):
     with pytest.raises(ValueError, match="must be one that Python knows"):
         CsvForm(encoding=encoding)
+
+
+CODECS = sorted(
+    {*aliases.values(), *(one.name for one in pkgutil.iter_modules(encodings.__path__))}
+)
+SIGNS = {*'"\n\r,;\t|'}
+ESCAPES = (r"\u0022", r"\U00000022", r"\x22", r"\42", "+ACI-", "&#34;", "=22", "%22")
+
+
+def test_no_encoding_makes_a_quote_of_other_bytes():
+    """All codecs of Python: every sequence of one and two bytes, and escapes.
+
+    A trailing byte may be lost in a letter, such as | in Shift-JIS: files are split
+    after they were decoded. What is looked for among bytes is a quote.
+    """
+    accepted = []
+    for codec in CODECS:
+        with suppress(ValueError):
+            accepted.append(CsvForm(encoding=codec).encoding)
+    for codec in dict.fromkeys(accepted):
+        pairs = (bytes(own) for n in (1, 2) for own in product(range(256), repeat=n))
+        for data in chain(pairs, (escape.encode() for escape in ESCAPES)):
+            found = data.decode(codec, "ignore")
+            signs = [sign for sign in found if sign in SIGNS]
+            assert len(signs) <= sum(data.count(sign.encode()) for sign in SIGNS)
+            assert found.count('"') <= data.count(b'"'), codec
+    usual = {
+        "utf_8",
+        "latin_1",
+        "cp1252",
+        "iso8859_15",
+        "mac_roman",
+        "euc_jp",
+        "gb2312",
+    }
+    assert usual < {*accepted}
 
 
 def test_a_mark_of_the_encoding_is_allowed():

@@ -480,8 +480,9 @@ def test_the_threshold_of_a_unit_is_that_of_its_worst_share(noise_std, delta):
     [
         ({"privacy_unit": "who"}, "give both"),
         ({"max_rows_per_unit": 3}, "give both"),
-        ({"privacy_unit": "who", "max_rows_per_unit": 0}, "positive int"),
-        ({"privacy_unit": "who", "max_rows_per_unit": True}, "positive int"),
+        ({"privacy_unit": "who", "max_rows_per_unit": 0}, "int from 1 to"),
+        ({"privacy_unit": "who", "max_rows_per_unit": True}, "int from 1 to"),
+        ({"privacy_unit": "who", "max_rows_per_unit": 10**9}, "1 to 100,000"),
         ({"privacy_unit": ..., "max_rows_per_unit": 2}, "[Bb]lank"),
         ({"privacy_unit": "a", "max_rows_per_unit": 2}, "must be an Identifier"),
         ({"privacy_unit": "who", "max_rows_per_unit": 2, "n_rows": 9}, "not public"),
