@@ -139,10 +139,10 @@ def check(valid, folder, seeds):
 
 
 def test_spoilt_designs(valid, tmp_path):
-    """Of 200 some are refused and some are used."""
-    told = check(valid, tmp_path, range(200))
-    assert told["refused"] >= 50
-    assert told["used"] >= 10
+    """Of 60 some are refused and some are used."""
+    told = check(valid, tmp_path, range(60))
+    assert told["refused"] >= 15
+    assert told["used"] >= 3
 
 
 @pytest.mark.nightly
