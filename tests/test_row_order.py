@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from math import comb
-
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
 from sklearn.base import BaseEstimator
-from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import evaluation, metrics
 from skdpsynth.evaluation import compare_synthesizers, quality_report
 from skdpsynth.metrics import (
     CLASSIFIERS,
-    REGRESSORS,
     CategoryCells,
     NumberCells,
     broken_relations,
@@ -29,12 +22,10 @@ from skdpsynth.metrics import (
     marginal_fidelity,
     pair_fidelity,
     setting_scores,
-    shuffled,
     synthetic_only_scores,
     synthetic_ranking_agreement,
     tstr_scores,
     two_sample_scores,
-    without_identifiers,
 )
 from skdpsynth.utils.containers import from_arrow, table_like
 
@@ -74,7 +65,9 @@ def ordered_rows(n_rows: int, seed: int) -> pd.DataFrame:
 def reordered(table: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Put rows and columns in another order, under an index of repeated fractions."""
     table = table.sample(frac=1, random_state=seed)
-    table = table[table.columns[np.random.default_rng(seed).permutation(table.shape[1])]]
+    table = table[
+        table.columns[np.random.default_rng(seed).permutation(table.shape[1])]
+    ]
     return table.set_axis(0.5 - np.arange(len(table)) // 2)
 
 
@@ -150,7 +143,9 @@ def cells_of(column):
     if column.name in ("code", "group", "level"):
         return CategoryCells.of(column, 20).categories
     if column.name in ("x", "price", "lot"):
-        return NumberCells.of(column.to_numpy(float, na_value=np.nan), 8).edges
+        return (
+            NumberCells.of(column.to_numpy(float, na_value=np.nan), 8).edges + 0.0
+        )  # no -0
     return None
 
 
@@ -213,7 +208,7 @@ def values(found) -> dict:
         parts = [values(part) for part in found]
         return {(i, *key): v for i, part in enumerate(parts) for key, v in part.items()}
     if isinstance(found, pd.DataFrame):
-        found = found.stack(list(range(found.columns.nlevels)))
+        found = found.stack(list(range(found.columns.nlevels)))  # noqa: PD013
     if not isinstance(found, pd.Series):
         return {(): found}
     keys = [key if isinstance(key, tuple) else (key,) for key in found.index]
