@@ -216,10 +216,13 @@ def two_sample_area(test: pd.DataFrame, rows: pd.DataFrame) -> float:
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import StratifiedKFold, cross_val_score
 
+    from skdpsynth.metrics import shuffled
+
     n_rows = min(len(test), len(rows))
-    X = pd.concat(_for_trees(*(t.sample(n_rows, random_state=0) for t in (test, rows))))
+    tables = shuffled(test, "real"), shuffled(rows, "synthetic")
+    X = pd.concat(_for_trees(*(table.head(n_rows) for table in tables)))
     y = np.repeat([0, 1], n_rows)
-    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    folds = StratifiedKFold(3)  # of rows that are shuffled already
     model = HistGradientBoostingClassifier(random_state=0)
     return float(cross_val_score(model, X, y, scoring="roc_auc", cv=folds).mean())
 

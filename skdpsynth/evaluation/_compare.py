@@ -266,7 +266,7 @@ def _rehearse(
     A `dummy` that learns nothing takes the way of the others, with real rows in the
     place of synthetic ones.
     """
-    rows = train[: task.n_samples]
+    rows = train.iloc[: task.n_samples]
     if set(task.settings) & set("AB"):
         with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
             # The first rows may have one label, unlike those of the runs.

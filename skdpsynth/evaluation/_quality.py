@@ -24,6 +24,7 @@ from skdpsynth.metrics import (
     column_fidelity,
     is_measurement,
     marginal_fidelity,
+    shuffled,
     tstr_scores,
     two_sample_scores,
     without_identifiers,
@@ -360,6 +361,7 @@ def _halves(
     """Divide real rows; None where a half would be too small to score."""
     if len(real) < 2 * _LEAST_HALF:
         return None
+    real = shuffled(real, "halves")[real.columns]
     labels = None
     if target in real.columns:
         codes, _ = pd.factorize(real[target])
@@ -368,7 +370,7 @@ def _halves(
     first, second = train_test_split(
         np.arange(len(real)), test_size=0.5, random_state=0, stratify=labels
     )
-    return real.iloc[np.sort(first)], real.iloc[np.sort(second)]
+    return real.iloc[first], real.iloc[second]
 
 
 def _compared(

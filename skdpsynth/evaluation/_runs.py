@@ -203,7 +203,8 @@ def _score(
         found = _fidelity(table, train, test, task)
         record.scores += [["fidelity", ALL, name, found[name]] for name in found]
     if job.synthesizer is not None and job.repeat == 0:
-        record.sample = plain_columns(table.iloc[:_PLOTTED_ROWS])
+        n_rows = min(len(table), _PLOTTED_ROWS)
+        record.sample = plain_columns(table.sample(n_rows, random_state=job.seed))
 
 
 def _has_labels(table: pd.DataFrame, task: Task) -> bool:

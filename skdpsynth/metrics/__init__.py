@@ -10,6 +10,7 @@ orders. What is imported here beside the public metrics is for comparisons in
 from skdpsynth.metrics._encode import (
     check_tables,
     is_measurement,
+    shuffled,
     without_identifiers,
 )
 from skdpsynth.metrics._fidelity import (
@@ -58,6 +59,7 @@ __all__ = [
     "pair_fidelity",
     "resolve_classifiers",
     "setting_scores",
+    "shuffled",
     "synthetic_only_scores",
     "synthetic_ranking_agreement",
     "tstr_scores",

@@ -139,6 +139,31 @@ def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
+def by_name(value: object) -> tuple[str, str]:
+    """Give what columns and categories are sorted by, whatever order they came in."""
+    return str(value), type(value).__name__
+
+
+def shuffled(table: pd.DataFrame, purpose: str) -> pd.DataFrame:
+    """Sort columns by name, and put rows in an order that theirs has no part in.
+
+    Rows are sorted by a hash of their values, then shuffled by a seed of the purpose,
+    so that what is chosen by place undoes no other choice.
+    """
+    table = table[sorted(table.columns, key=by_name)]
+    hashes = np.zeros(len(table), dtype=np.uint64)
+    for name, column in table.items():
+        kind = _kind(column, name)
+        if kind == "category":
+            values = column.astype(object).to_numpy()
+        else:  # one 0, and one missing value: none is infinite
+            values = np.nan_to_num(finite_numbers(column, kind) + 0.0, nan=np.inf)
+        # Of the sum, so that values that change places count as others.
+        hashes = pd.util.hash_array(hashes + pd.util.hash_array(values))
+    seed = np.frombuffer(purpose.encode(), dtype=np.uint8)
+    return table.iloc[hashes.argsort(kind="stable")].sample(frac=1, random_state=seed)
+
+
 def encode_features(
     train: pd.DataFrame, other: pd.DataFrame
 ) -> tuple[Matrix, Matrix, NDArray[np.intp]]:
@@ -240,9 +265,10 @@ def _one_hot(train: pd.Series, other: pd.Series) -> tuple[Matrix, Matrix]:
     both = pd.concat([train.astype(object), other.astype(object)], ignore_index=True)
     codes, categories = pd.factorize(both)
     if len(categories) > _MOST_CATEGORIES:  # the rest of them is one
-        counts = np.bincount(codes[: len(train)][codes[: len(train)] >= 0])
-        counts = np.pad(counts, (0, len(categories) - len(counts)))
-        kept = np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES]
+        known = codes[: len(train)][codes[: len(train)] >= 0]
+        counts = np.bincount(known, minlength=len(categories))
+        ranks = [(-n, by_name(c)) for n, c in zip(counts, categories, strict=True)]
+        kept = sorted(range(len(ranks)), key=ranks.__getitem__)[:_MOST_CATEGORIES]
         places = np.full(len(categories) + 1, _MOST_CATEGORIES)
         places[kept], places[-1] = np.arange(_MOST_CATEGORIES), -1
         codes, categories = places[codes], categories[: _MOST_CATEGORIES + 1]

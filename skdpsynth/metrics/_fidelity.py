@@ -22,10 +22,12 @@ from sklearn.utils.random import sample_without_replacement
 
 from skdpsynth.exceptions import InvalidTableError, check_range
 from skdpsynth.metrics._encode import (
+    by_name,
     check_tables,
     common_kind,
     encode_features,
     finite_numbers,
+    shuffled,
 )
 from skdpsynth.metrics._panel import named_by_class
 
@@ -194,8 +196,8 @@ def two_sample_scores(
         Classifiers of scikit-learn by name. None means a logistic regression, which
         depends on the means of columns, and a random forest, which finds dependence.
     max_rows : int, default=5000
-        Rows taken of each table, at random but always the same, at least ten. As many
-        are taken of both.
+        Rows taken of each table, at random but always the same, whatever order they
+        come in, at least ten. As many are taken of both.
 
     Returns
     -------
@@ -247,8 +249,9 @@ def two_sample_scores(
         classifiers = named_by_class([linear, forest])
     if not classifiers:
         raise ValueError("classifiers must hold at least one classifier. Got none.")
-    X, y = _labelled(*(t.sample(n_rows, random_state=0) for t in (real, synthetic)))
-    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    tables = shuffled(real, "real"), shuffled(synthetic, "synthetic")
+    X, y = _labelled(*(table.head(n_rows) for table in tables))
+    folds = StratifiedKFold(5)  # of rows that are shuffled already
     scores = {
         name: cross_val_score(
             make_pipeline(StandardScaler(), model), X, y, scoring="roc_auc", cv=folds
@@ -272,11 +275,8 @@ def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> tuple[Values,
     if kind != "category":
         return finite_numbers(real, kind), finite_numbers(synthetic, kind)
     both = pd.concat([real.astype(object), synthetic.astype(object)])
-    counts = both.value_counts(sort=False)  # its sort is not stable before pandas 3
-    counts = counts.sort_values(ascending=False, kind="stable")
-    frequent = counts.index[:_MAX_CATEGORIES]
-    codes = pd.Index(frequent).get_indexer(both)
-    codes[(codes == -1) & both.notna().to_numpy()] = len(frequent)
+    codes = CategoryCells.of(both, _MAX_CATEGORIES).codes(both).astype(np.intp)
+    codes[both.isna().to_numpy()] = -1
     return codes[: len(real)], codes[len(real) :]
 
 
@@ -399,7 +399,7 @@ class CategoryCells:
     def of(cls, values: pd.Series, n_categories: int) -> CategoryCells:
         """Keep the most frequent apart; ties are broken by name, not by the rows."""
         counts = values.astype(object).value_counts()
-        ranked = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], by_name(item[0])))
         return cls([category for category, _ in ranked[:n_categories]])
 
     @property
@@ -439,7 +439,8 @@ def marginal_fidelity(
         are chosen at random, always the same. None means all columns for ``k=1``,
         10,000 pairs (all of up to 141 columns) and 150 triples.
     random_state : int, default=0
-        Seeds this choice.
+        Seeds this choice. It is one by place: of another order of columns it has other
+        groups, and a mean that differs by the error of a random choice.
 
     Returns
     -------

@@ -37,6 +37,7 @@ from skdpsynth.metrics._encode import (
     common_kind,
     encode_features,
     finite_numbers,
+    shuffled,
     standardize,
 )
 
@@ -213,6 +214,7 @@ def score_classifiers(
     n_jobs: int | None,
 ) -> pd.DataFrame:
     """Train all classifiers on one table and score them on another."""
+    train, test = shuffled(train, "train"), shuffled(test, "test")
     X_train, X_test = _features(train, test, target)
     codes, known = pd.factorize(train[target].astype(object), sort=False)
     truths = np.column_stack([test[target].astype(object) == label for label in labels])
@@ -242,6 +244,7 @@ def score_regressors(
     n_jobs: int | None,
 ) -> pd.DataFrame:
     """Train all regressors on one table and score them on another."""
+    train, test = shuffled(train, "train"), shuffled(test, "test")
     X_train, X_test = _features(train, test, target)
     kind = common_kind(train[target], test[target], target)
     y_train, y_test = (finite_numbers(part[target], kind) for part in (train, test))

@@ -15,6 +15,7 @@ from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.metrics._encode import (
     check_tables,
     is_measurement,
+    shuffled,
     without_identifiers,
 )
 from skdpsynth.metrics._panel import score_classifiers, score_regressors
@@ -311,6 +312,7 @@ def _split(
             "Expected at least two rows in 'synthetic' for Setting C, but got one. "
             "Sample more rows."
         )
+    table = shuffled(table, "held out")
     n_test = min(max(round(share * len(table)), 1), len(table) - 1)
     label = table[target].astype(object)
     counts = label.value_counts()

@@ -1,0 +1,244 @@
+"""No score depends on the order of rows or columns, the index, or the container."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator
+
+from skdpsynth import evaluation, metrics
+from skdpsynth.evaluation import compare_synthesizers, quality_report
+from skdpsynth.metrics import (
+    CLASSIFIERS,
+    CategoryCells,
+    NumberCells,
+    broken_relations,
+    check_tables,
+    column_fidelity,
+    cramers_v,
+    feature_ranking_agreement,
+    is_measurement,
+    marginal_fidelity,
+    pair_fidelity,
+    setting_scores,
+    synthetic_only_scores,
+    synthetic_ranking_agreement,
+    tstr_scores,
+    two_sample_scores,
+)
+from skdpsynth.utils.containers import from_arrow, table_like
+
+pl = pytest.importorskip("polars")
+
+
+def ordered_rows(n_rows: int, seed: int) -> pd.DataFrame:
+    """Make rows of every kind, as unfair to an order as can be.
+
+    They are sorted by label and number, many are equal, and categories beyond the 50
+    and the 100 that are told apart are as frequent as some of these. The columns `lot`
+    and `price` alone leave neighbours that are equally near.
+    """
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 3, n_rows)
+    when = np.datetime64("2021-03-01T00:00:00.123", "ms")
+    table = pd.DataFrame(
+        {
+            "x": (group + rng.normal(size=n_rows)).round(1),
+            "lot": rng.integers(0, 4, n_rows),
+            "flag": rng.random(n_rows) < 0.3,
+            "when": when + rng.integers(0, 10**9, n_rows).astype("m8[ms]"),
+            "span": rng.integers(0, 10**6, n_rows).astype("m8[ms]"),
+            "code": [f"c{k}" for k in rng.integers(0, 150, n_rows)],
+            "level": pd.Categorical(rng.choice(["p", "q"], n_rows)),
+            "group": np.array(["a", "b", "c"])[group],
+            "price": 3.0 * group + rng.integers(0, 30, n_rows) / 4,
+            "label": np.where(group + rng.normal(size=n_rows) > 1, "yes", "no"),
+        }
+    )
+    for name in ("x", "when", "code"):
+        table[name] = table[name].mask(rng.random(n_rows) < 0.1)
+    table = pd.concat([table, table[:: n_rows // 20]])
+    return table.sort_values(["label", "price", "x"], ignore_index=True)
+
+
+def reordered(table: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Put rows and columns in another order, under an index of repeated fractions."""
+    table = table.sample(frac=1, random_state=seed)
+    table = table[
+        table.columns[np.random.default_rng(seed).permutation(table.shape[1])]
+    ]
+    return table.set_axis(0.5 - np.arange(len(table)) // 2)
+
+
+WAYS = {
+    "pandas": reordered,
+    "polars": lambda table, seed: table_like(reordered(table, seed), pl.DataFrame()),
+    "arrow": lambda table, seed: table_like(reordered(table, seed), None),
+}
+
+
+class Fixed(BaseEstimator):
+    """Samples the rows that it was made with, whatever it is fitted to."""
+
+    def __init__(self, rows=None):
+        self.rows = rows
+
+    def fit(self, X):
+        return self
+
+    def sample(self, n_samples, *, sampling_strategy=None, random_state=None):
+        return self.rows
+
+
+LABELS = {"target": "label"}
+PANEL = ["RandomForestClassifier", "MLPClassifier"]
+
+
+def compared(real, synthetic, other):
+    """Compare rows by all metrics; the reference has all real rows."""
+    found = compare_synthesizers(
+        [Fixed(from_arrow(synthetic))],
+        other,
+        real,
+        "label",
+        n_repeats=1,
+        classifiers=["HistGradientBoosting", *PANEL],
+        verbose=0,
+    )
+    names = ["synthesizer", "setting", "classifier", "metric"]
+    summary = found.summary().set_index("synthesizer")
+    costs = [name for name in summary if name.endswith("_s") or name == "peak_mb"]
+    return [found.scores.set_index(names)["value"], summary.drop(columns=costs)]
+
+
+def tables_of(report):
+    parts = report.scores, report.columns, report.pairs, of_pairs(report.relations)
+    return [*parts, report.tstr]
+
+
+def of_pairs(table):
+    return table.set_index(["first", "second"])
+
+
+def relations(real, synthetic, other):
+    found = broken_relations(real, synthetic)
+    return [of_pairs(found), pd.Series(found.attrs["any_relation"])]
+
+
+def agreement(real, synthetic, other):
+    scores = (column_fidelity(real, t)["distance"] for t in (synthetic, other))
+    return synthetic_ranking_agreement(*scores)
+
+
+def columns_of(function):
+    def call(real, synthetic, other):
+        table = check_tables(None, real=real)["real"]
+        return pd.Series({name: str(function(table[name])) for name in table})
+
+    return call
+
+
+def cells_of(column):
+    if column.name in ("code", "group", "level"):
+        return CategoryCells.of(column, 20).categories
+    if column.name in ("x", "price", "lot"):
+        return (
+            NumberCells.of(column.to_numpy(float, na_value=np.nan), 8).edges + 0.0
+        )  # no -0
+    return None
+
+
+def cramer(real, synthetic, other):
+    codes = [pd.factorize(from_arrow(real)[n])[0] for n in ("group", "label")]
+    return cramers_v(pd.crosstab(*codes).to_numpy())
+
+
+# By the names of the packages; what follows a colon tells apart several calls of one.
+SCORES = {
+    "CategoryCells, NumberCells": columns_of(cells_of),
+    "broken_relations": relations,
+    "column_fidelity": lambda r, s, o: column_fidelity(r, s),
+    "cramers_v": cramer,
+    "feature_ranking_agreement": lambda r, s, o: feature_ranking_agreement(
+        r, s, **LABELS
+    ),
+    "feature_ranking_agreement: number": lambda r, s, o: feature_ranking_agreement(
+        r, s, target="price"
+    ),
+    "is_measurement": columns_of(is_measurement),
+    "marginal_fidelity: alone": lambda r, s, o: marginal_fidelity(r, s, k=1),
+    "marginal_fidelity: pairs": lambda r, s, o: marginal_fidelity(r, s),
+    "marginal_fidelity: triples": lambda r, s, o: marginal_fidelity(r, s, k=3),
+    "pair_fidelity": lambda r, s, o: of_pairs(pair_fidelity(r, s)),
+    "setting_scores": lambda r, s, o: setting_scores(
+        o, r, s, classifiers=PANEL, **LABELS
+    ),
+    "synthetic_only_scores": lambda r, s, o: synthetic_only_scores(
+        s, classifiers=PANEL, **LABELS
+    ),
+    "synthetic_ranking_agreement": agreement,
+    "tstr_scores": lambda r, s, o: tstr_scores(
+        s, r, classifiers=list(CLASSIFIERS), **LABELS
+    ),
+    "tstr_scores: number": lambda r, s, o: tstr_scores(s, r, target="price"),
+    "tstr_scores: neighbours": lambda r, s, o: tstr_scores(
+        *(from_arrow(t)[["lot", "price"]] for t in (s, r)), target="price"
+    ),
+    "two_sample_scores": lambda r, s, o: two_sample_scores(r, s, max_rows=150),
+    "QualityReport, quality_report": lambda r, s, o: tables_of(
+        quality_report(r, s, **LABELS)
+    ),
+    "quality_report: number": lambda r, s, o: tables_of(
+        quality_report(r, s, target="price")
+    ),
+    "ComparisonResult, compare_synthesizers": compared,
+}
+# What says nothing of rows, or gives them as they came.
+NO_SCORES = {"CLASSIFIERS", "REGRESSORS", "Classifiers", "averaged", "has_methods"}
+NO_SCORES |= {"named_by_class", "resolve_classifiers", "default_classifiers"}
+NO_SCORES |= {"check_tables", "without_identifiers", "shuffled"}
+
+SORTED = ordered_rows(300, 0), ordered_rows(280, 1), ordered_rows(260, 2)
+
+
+def values(found) -> dict:
+    """Give what was found by what it is of; a pair of columns has no order."""
+    if isinstance(found, list):
+        parts = [values(part) for part in found]
+        return {(i, *key): v for i, part in enumerate(parts) for key, v in part.items()}
+    if isinstance(found, pd.DataFrame):
+        found = found.stack(list(range(found.columns.nlevels)))  # noqa: PD013
+    if not isinstance(found, pd.Series):
+        return {(): found}
+    keys = [key if isinstance(key, tuple) else (key,) for key in found.index]
+    return {
+        tuple(sorted(map(str, key))): value
+        for key, value in zip(keys, found, strict=True)
+    }
+
+
+def differ(one, other) -> bool:
+    """Say whether two figures differ by more than rounding, or two texts at all."""
+    if isinstance(one, str):
+        return one != other
+    return other != pytest.approx(one, rel=1e-9, abs=1e-9, nan_ok=True)
+
+
+def test_every_public_name_is_a_score_or_none():
+    names = {part for name in SCORES for part in name.split(":")[0].split(", ")}
+    assert names | NO_SCORES == {*metrics.__all__, *evaluation.__all__}
+    assert not names & NO_SCORES
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.TiedScoresWarning")
+@pytest.mark.parametrize("name", SCORES)
+def test_no_score_depends_on_an_order(name):
+    """Equal but for rounding, for sorted rows and three other orders of each table."""
+    expected = values(SCORES[name](*SORTED))
+    for seed, (way, change) in enumerate(WAYS.items()):
+        tables = [change(table, 10 * seed + i) for i, table in enumerate(SORTED)]
+        found = values(SCORES[name](*tables))
+        assert found.keys() == expected.keys(), way
+        moved = {k: (v, found[k]) for k, v in expected.items() if differ(v, found[k])}
+        assert not moved, way
