@@ -1,4 +1,4 @@
-"""Exact lower bounds of epsilon from the errors of an attack.
+"""Exact lower bounds of epsilon and mu from the errors or the scores of an attack.
 
 Every bound is a one-sided confidence bound: it exceeds the true parameter with
 probability at most `alpha`, however good or bad the attack is.
@@ -11,19 +11,24 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
-from scipy.special import ndtri
-from scipy.stats import beta, binom
+from scipy.special import expit, log_expit, ndtr, ndtri
+from scipy.stats import beta, binom, rankdata
 
 from skdpsynth.exceptions import check_range
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
 _MAX_EPSILON = 64.0  # no number of runs that fits in memory proves more
+_MAX_STAKE = 1e12  # where scores are separated no stake is best
+_PRECISION = 1e-4  # of the bound by scores, relative
+_CELLS = 20  # in a standard deviation: they add a thousandth to the variance
+_SIGMAS = 9  # beyond which less than 1e-18 of a normal law is
 #: Probability with which the leak that `power` names would have been rejected.
 POWER = 0.8
 
@@ -175,6 +180,7 @@ def guessing_lower_bound(n_wrong: int, n_guesses: int, *, alpha: float = 0.05) -
     See Also
     --------
     mu_lower_bound : For attacks that err more in one world; takes more runs.
+    curve_lower_bound : By scores in place of guesses; takes fewer.
 
     Notes
     -----
@@ -204,6 +210,120 @@ def guessing_lower_bound(n_wrong: int, n_guesses: int, *, alpha: float = 0.05) -
     check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
     rate = float(rate_upper_bound(n_wrong, n_guesses, alpha))
     return max(0.0, -2.0 * float(ndtri(rate)))
+
+
+def curve_lower_bound(
+    scores_without: ArrayLike, scores_with: ArrayLike, *, alpha: float = 0.05
+) -> float:
+    """Bound mu from below by all scores of an attack, without a threshold.
+
+    Parameters
+    ----------
+    scores_without, scores_with : array-like of shape (n,), not nan
+        What the attack gives for every run without the canary, and with it; high where
+        it takes the canary to be in. A fair coin chose the world of each run, so the
+        two may differ in length; no run chose the attack. Only their order counts.
+    alpha : float, default=0.05
+        Probability of a bound above the true mu, in (0, 1).
+
+    Returns
+    -------
+    float
+        At least 0. It contradicts a claim only where the claim is a Gaussian curve.
+
+    Raises
+    ------
+    ValueError
+        If there is no score, one is nan, they are not in one dimension, or alpha is out
+        of range.
+
+    See Also
+    --------
+    guessing_lower_bound : As much from some hundred runs, if the threshold is known.
+
+    Notes
+    -----
+    Proof. Let A be the law of the scores with their worlds, and B that of the same
+    scores with worlds by coins of their own. Under B, given the scores, let g be a
+    score's normal quantile by rank, with the sign of its world: all signs are coins, so
+    ``exp(s sum(g)) / prod(cosh(s g))`` has the mean 1 for every s. By Chernoff's bound,
+    its inverse at the best ``s >= 0`` is a p-value p: ``B(p <= x) <= x``.
+
+    If the mechanism is mu-GDP, a score is a post-processing of a normal variable of
+    mean 0 without the canary and mu with it (Blackwell). So no event tells A from B
+    better than the likelihood ratio of n such variables with their worlds: A(p <= x) is
+    at most its power at level x. Of one, with an odds ratio ``exp(z)`` for its own
+    world, this ratio is ``2 / (1 + exp(-z))``, and z is normal of mean ``mu^2 / 2``
+    and variance ``mu^2``. The power grows with mu; the bound is where, at the p of the
+    runs, it is `alpha`. Its law is computed on a grid: a ratio between two of its
+    points is replaced by a lottery of both with the same mean under B, from which it
+    could be computed, so the power is not less ("connect the dots").
+
+    References
+    ----------
+    Dong, Roth, Su (2022), "Gaussian Differential Privacy".
+    Doroshenko et al. (2022), "Connect the Dots" (https://arxiv.org/abs/2207.04380).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.audit import curve_lower_bound
+    >>> noise = np.random.default_rng(0).normal(size=(2, 1000))
+    >>> 0.8 < curve_lower_bound(noise[0], noise[1] + 1) < 1
+    True
+    """
+    sides = [np.asarray(own, dtype=np.float64) for own in (scores_without, scores_with)]
+    scores = np.concatenate([own.ravel() for own in sides])
+    if any(own.ndim != 1 for own in sides) or not scores.size or np.isnan(scores).any():
+        raise ValueError(
+            "Expected scores in two sequences of one dimension, not both empty and "
+            f"without nan. Got shapes {sides[0].shape} and {sides[1].shape}, and "
+            f"{int(np.isnan(scores).sum())} nan. Score every run by one number."
+        )
+    check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
+    n_runs = len(scores)
+    gains = ndtri((rankdata(scores) - 0.5) / n_runs)
+    gains[: len(sides[0])] *= -1
+
+    def slope(stake: float) -> float:
+        return float(gains @ expit(-2 * stake * gains))
+
+    low, high = 0.0, -2.0 * float(ndtri(1 - alpha ** (1 / n_runs)))
+    if slope(0.0) <= 0:
+        return low
+    most = 1.0
+    while slope(most) > 0 and most < _MAX_STAKE:
+        most *= 2
+    stake = brentq(slope, 0.0, most) if slope(most) < 0 else most
+    log_p = -float((math.log(2) + log_expit(2 * stake * gains)).sum())
+    while high - low > _PRECISION * high:  # high: what guesses without an error prove
+        mu = (low + high) / 2
+        low, high = (mu, high) if _power(mu, n_runs, log_p) <= alpha else (low, mu)
+    return low
+
+
+def _power(mu: float, n_runs: int, log_level: float) -> float:
+    """Bound the power, at a level, against coins; see `curve_lower_bound`."""
+    cell = mu * math.sqrt(ndtr(-mu / 2)) / _CELLS  # about its standard deviation
+    reach = math.log(2) + max(0.0, _SIGMAS * mu - mu**2 / 2)  # of a logarithm
+    steps = np.arange(math.ceil(reach / cell) + 1)  # down from log(2), the largest
+    with np.errstate(divide="ignore"):  # the largest has infinite odds
+        odds = -np.log(np.expm1(steps * cell)) / mu
+    own, other = (-np.diff(ndtr(odds + shift)) for shift in (-mu / 2, mu / 2))
+    upper = own * np.exp(steps[1:] * cell) - (own + other)
+    upper /= np.exp(steps[:-1] * cell) * math.expm1(cell)
+    upper = np.clip(upper, 0.0, own)
+    law = np.append(upper, ndtr(odds[-1] - mu / 2))  # what is below goes up
+    law[1:] += own - upper
+    mean = float(law @ steps)
+    width = _SIGMAS * math.sqrt(n_runs * float(law @ (steps - mean) ** 2))
+    size = next_fast_len(4 * len(steps) + 3 * math.ceil(width), real=True)
+    total = np.maximum(irfft(rfft(law, size) ** n_runs, size), np.finfo(float).tiny)
+    places = max(0, int(n_runs * mean) - size // 2) + np.arange(size)
+    total = total[places % size]
+    ratios = n_runs * math.log(2) - cell * places
+    levels = np.logaddexp.accumulate(np.log(total) - ratios)
+    return float(total[: np.searchsorted(levels, log_level) + 1].sum())
 
 
 def _check_counts(false_alarms: int, misses: int, n_runs: int, alpha: float) -> None:
