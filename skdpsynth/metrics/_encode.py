@@ -140,7 +140,7 @@ def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_name(value: object) -> tuple[str, str]:
-    """Give what columns and categories are sorted by, whatever order they came in."""
+    """Return what columns and categories are sorted by, whatever order they had."""
     return str(value), type(value).__name__
 
 
