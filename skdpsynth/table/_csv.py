@@ -17,7 +17,7 @@ import io
 import math
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from functools import cached_property, partial
@@ -303,13 +303,30 @@ class CsvForm:
             shifted = name.startswith(("iso2022", "hz", "utf-7"))
             as_bytes = ascii_texts.encode("ascii")
             same = ascii_texts.encode(name) == as_bytes
-            if same and as_bytes.decode(name) == ascii_texts and not shifted:
+            same = same and as_bytes.decode(name) == ascii_texts
+            if same and not shifted and not _loses(name, '"\n\r' + (own or "")):
                 return
         raise ValueError(
-            "The encoding must be one that Python knows and that writes ASCII as"
-            f" ASCII, such as utf-8, cp1252 or latin-1. Got {self.encoding!r}; convert"
-            " the file."
+            "The encoding must be one that Python knows, that writes ASCII as ASCII and"
+            " has no separator in another letter, such as utf-8, cp1252 or latin-1. Got"
+            f" {self.encoding!r}; convert the file, or separate cells by commas."
         )
+
+
+def _loses(encoding: str, marks: str) -> bool:
+    """Return whether a letter of several bytes can hold a mark, as | in Shift-JIS.
+
+    Quotes are judged by the bytes beside them, cells are split after decoding: a mark
+    that is there for one of them alone could open a quote that nobody closes.
+    """
+    for lead in range(128, 256):
+        for mark in marks:
+            pair = bytes([lead]) + mark.encode()
+            for data in (pair, pair * 2):  # letters have two bytes, or four
+                with suppress(UnicodeDecodeError):  # which refuses the file
+                    if data.decode(encoding).count(mark) < data.count(pair[1:]):
+                        return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -397,6 +414,7 @@ class CsvFile:
                 " times, so that it may be a row: add a line of names, or describe the"
                 " columns in a schema if these are their names."
             )
+        replace(self.form, separator=separator)  # is checked with the encoding
         names = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
