@@ -14,6 +14,7 @@ from skdpsynth.table import (
     MarginalTransform,
     Metadata,
     TableLayout,
+    check_domain,
     check_rules,
     declared_domain,
     domain_from_dict,
@@ -225,6 +226,8 @@ class TableModel:
         listed = [places[id(column)] for column in columns]
         # As texts: in lists 1 is True.
         require(str(document["columns"]) == str(listed), "other columns")
+        for column, domain in zip(columns, domains, strict=True):
+            check_domain(column, domain, schema)
         marginals = [
             [
                 MarginalTransform(

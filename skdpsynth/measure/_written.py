@@ -192,7 +192,8 @@ def _in_decimals(domain: NumericDomain, decimals: int) -> NumericDomain:
     if domain.integer and decimals >= domain.decimals:
         return domain
     low, high = domain.bounds
-    found = replace(domain, low=low, high=high).with_decimals(decimals)
+    plain = replace(domain, low=low, high=high, integer=False, decimals=0)
+    found = plain.with_decimals(decimals)
     inside = low <= found.bounds[0] <= high
     # Where floats are that far apart they are whole numbers anyway.
     return found if inside and max(-found.low, found.high) < EXACT else domain

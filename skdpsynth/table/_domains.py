@@ -96,8 +96,7 @@ class NumericDomain:
         require(not self.decimals or (self.integer and self.step is None), "decimals")
         require(len(self.remainders) in _PERIODS, "remainders")
         require(self.integer or not self.remainders, "remainders")
-        fits = (_LEAST_ROOM <= room <= 1 / _LEAST_ROOM for room in self.remainders)
-        require(all(fits), "remainders")
+        require(all(room > 0 for room in self.remainders), "remainders")
         values = [value for value, _ in self.frequent]
         require(all(self.low <= value <= self.high for value in values), "frequent")
         require(all(low < high for low, high in pairwise(values)), "frequent")
@@ -399,6 +398,8 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
         pairs = data.get("frequent", ())
         known["frequent"] = tuple((float(value), float(own)) for value, own in pairs)
         known["remainders"] = tuple(map(float, data.get("remainders", ())))
+        rooms = (_LEAST_ROOM <= room <= 1 / _LEAST_ROOM for room in known["remainders"])
+        require(all(rooms), "remainders")
         return NumericDomain(**known, released=data.get("bought", False))
     categories = tuple(map(decode_value, data["levels"]))
     other = data.get("other", 0.0)

@@ -238,8 +238,6 @@ class Metadata:
         """Put metadata together, with the rules of a schema made ready for them."""
         names = [column.name for column in columns]
         known = dict(zip(names, domains, strict=True))
-        for column, domain in zip(columns, domains, strict=True):
-            _check_domain(column, domain, declared_domain(column, schema))
         if layout.label_column is not None:
             known[layout.target] = CategoryDomain(classes.labels, nullable=False)
         rules = RowRules.of(schema, layout, known)
@@ -323,10 +321,15 @@ class Metadata:
         return TableSchema(columns, rules=declared.rules, **public)
 
 
-def _check_domain(
-    column: ColumnLayout, domain: ColumnDomain, declared: ColumnDomain | None
+def check_domain(
+    column: ColumnLayout, domain: ColumnDomain, schema: TableSchema | None
 ) -> None:
-    """Check that a column can have a domain, and that it is the one declared."""
+    """Check that a column of a file can have a domain, and that it is as declared.
+
+    A ValueError where not. Found decimals, or a unit of time, round the bounds, and put
+    those of times on the clock of their zone.
+    """
+    declared = declared_domain(column, schema)
     if isinstance(domain, NumericDomain):
         require(column.kind not in ("categorical", "boolean"), "a domain of numbers")
     elif declared is None:
@@ -334,12 +337,16 @@ def _check_domain(
     if declared is None:
         return
     require(domain.nullable == declared.nullable, "missing values")
-    if isinstance(declared, CategoryDomain):
+    if isinstance(declared, CategoryDomain) or isinstance(domain, CategoryDomain):
         require(domain == declared, "categories")
-    else:  # that they are whole numbers, or tens, may have been found
-        require(isinstance(domain, NumericDomain), "a range")
-        assert isinstance(domain, NumericDomain)
-        require(np.allclose(domain.bounds, declared.bounds), "a range")
+        return
+    room = 0.0
+    if domain.step is not None:
+        room = domain.step + SECONDS_OF["D"]
+    elif domain.integer:
+        room = domain.from_steps(1.0)
+    near = np.isclose(domain.bounds, declared.bounds, rtol=1e-9, atol=room + 1e-9)
+    require(near.all(), "a range")
 
 
 def modelled_columns(

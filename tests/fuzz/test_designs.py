@@ -22,7 +22,7 @@ from skdpsynth import MarginalSynthesizer
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.measure import Measurements
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.schema import Categorical, Continuous, Datetime, TableSchema
 
 N_ROWS = 40
 SECRET = "seldom-seen"  # a category that only the row in question has
@@ -59,7 +59,7 @@ def table(seed=0):
 
 @pytest.fixture(scope="module")
 def valid(tmp_path_factory):
-    """Files with tables of one, two and three columns, parities, relations, moments."""
+    """Files with tables of one, two and three columns, and what goes with them."""
     folder, found = tmp_path_factory.mktemp("valid"), []
     wide = pd.concat([table(), table(1)[["amount", "code"]].add_suffix("2")], axis=1)
     wide["copy"] = wide["amount"] // 10
@@ -150,14 +150,91 @@ def test_ten_thousand_spoilt_designs(valid, tmp_path):
     check(valid, tmp_path, range(1_000, 11_000))
 
 
-def test_a_code_without_a_bin_is_refused(valid, tmp_path):
-    """It was -1 in a column of categories: the fit failed if a row had the category."""
-    _, document = valid[1]
-    parts = document["fit"]["parts"]["bins"]["parts"]["columns"][2]["parts"]
-    codes = np.frombuffer(base64.b64decode(parts["of_code"]["data"]), np.int64).copy()
-    codes[2] = -1
-    parts["of_code"]["data"] = base64.b64encode(codes.tobytes()).decode()
-    path = tmp_path / "stranger"
+def of_column(document, place):
+    return document["fit"]["parts"]["bins"]["parts"]["columns"][place]["parts"]
+
+
+def code_without_a_bin(document):
+    """It was accepted: the fit failed if and only if a row had the category."""
+    codes = of_column(document, 2)["of_code"]
+    array = np.frombuffer(base64.b64decode(codes["data"]), np.int64).copy()
+    array[2] = -1
+    codes["data"] = base64.b64encode(array.tobytes()).decode()
+
+
+def bins_without_end(document):
+    of_column(document, 0)["n_bins"] = 10**11
+
+
+def numbers_of_a_text(document):
+    document["fit"]["table"]["axes"][2] = document["fit"]["table"]["axes"][0]
+
+
+def another_range(document):
+    document["fit"]["table"]["axes"][0]["high"] = 2000.0
+
+
+def another_category(document):
+    document["fit"]["table"]["axes"][2]["levels"][0] = "o"
+
+
+def another_class(document):
+    document["fit"]["table"]["levels"][0] = "c"
+
+
+def more_than_was_asked(document):
+    document["fit"]["report"]["epsilon_requested"] = "inf"
+
+
+def another_unit(document):
+    document["fit"]["report"]["unit"] = "all rows of one 'who'"
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        *(code_without_a_bin, bins_without_end, numbers_of_a_text, another_range),
+        *(another_category, another_class, more_than_was_asked, another_unit),
+    ],
+)
+def test_parts_that_contradict_each_other_are_refused(valid, tmp_path, lie):
+    """The same file without the lie is read."""
+    path, document = tmp_path / "stranger", json.loads(json.dumps(valid[1][1]))
+    path.write_text(json.dumps(document))
+    assert Measurements.load(path).schema == SCHEMA
+    lie(document)
     path.write_text(json.dumps(document))
     with pytest.raises(PersistenceError):
         Measurements.load(path)
+
+
+def whole(low, high, unit, **options):
+    """Give a column of multiples of a unit, with bounds between two of them."""
+    values = np.random.default_rng(0).integers(10, 90, 3_000) * unit
+    return values.astype(float), Continuous(low, high, **options)
+
+
+@pytest.mark.parametrize(
+    ("values", "declared"),
+    [
+        whole(0.5, 99.5, 1),
+        whole(3, 997, 10),
+        whole(0.25, 999.75, 10, decimals=2),
+        (
+            pd.Timestamp("2020-02-02") + pd.to_timedelta(np.arange(3_000) % 300, "D"),
+            Datetime("2020-01-01 05:00", "2020-12-31 13:00"),
+        ),
+    ],
+    ids=["whole", "tens", "two decimals", "days"],
+)
+def test_bounds_that_a_found_resolution_moves_are_no_lie(values, declared, tmp_path):
+    """Neither in the fit, which has been charged by then, nor in its files."""
+    synth = MarginalSynthesizer(
+        9.0, schema=TableSchema({"x": declared}), random_state=0
+    ).fit(pd.DataFrame({"x": values}))
+    synth.save(tmp_path / "a")
+    synth.measurements_.save(tmp_path / "b")
+    expected = synth.sample(50, random_state=1)
+    again = MarginalSynthesizer.load(tmp_path / "a").sample(50, random_state=1)
+    pd.testing.assert_frame_equal(again, expected)
+    assert Measurements.load(tmp_path / "b").schema.columns == synth.schema_.columns

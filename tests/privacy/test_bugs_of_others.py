@@ -1,8 +1,7 @@
 """Privacy bugs that other libraries had in 2025 and 2026: none of them is ours.
 
 Each test names the thread that it is about, and has a case with the bug planted, which
-the check must catch. The bug of google/dpsynth's Beam path, a selection without noise
-where rows are not in memory, is in `tests/table/test_noise_of_sources.py`.
+the check must catch.
 """
 
 from __future__ import annotations
