@@ -46,10 +46,8 @@ class TableModel:
         classes = self.metadata.classes
         n_classes = max(len(classes.labels), 1)
         require(len(self.marginals) == len(classes) == n_classes, "classes")
-        domains = self.metadata.domains
-        for row in self.marginals:
-            pairs = zip(row, domains, strict=True)
-            require(all(own.domain == domain for own, domain in pairs), "marginals")
+        sizes = {len(row) for row in self.marginals}
+        require(sizes == {len(self.metadata.domains)}, "marginals")
 
     @property
     def labelled(self) -> TableModel:
