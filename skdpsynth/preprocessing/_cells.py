@@ -50,6 +50,12 @@ _NOT_FINITE = re.compile(r"[+-]?(?:inf|infinity|nan)", re.ASCII | re.IGNORECASE)
 _DATE = re.compile(r"([0-9]{4})(?:([-/.])([0-9]{2})(?:\2([0-9]{2}))?)?", re.ASCII)
 
 
+def is_value(name: str) -> bool:
+    """Tell whether the name of a column is a number or a time, as values are."""
+    text = name.strip()
+    return bool(_NUMBER.fullmatch(text) or re.match(_PLAIN_TIME, text))
+
+
 def typed_cells(
     cells: Any,  # noqa: ANN401 - no stubs
     column: Any,  # noqa: ANN401 - a Column, or what a template states of one

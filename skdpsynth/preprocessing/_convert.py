@@ -224,7 +224,7 @@ def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
     series = as_moments(series)
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        listed = series.cat.categories.tolist()
+        listed = _shown(series.cat.categories)
         return series.cat.codes.to_numpy(np.int64), [plain(level) for level in listed]
     if is_object(dtype) or getattr(dtype, "storage", None) == "python":
         codes = np.full(len(series), -1, dtype=np.int64)
@@ -239,7 +239,29 @@ def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
     elif isinstance(dtype, np.dtype) and not dtype.isnative:  # nor has this order
         series = series.astype(dtype.newbyteorder("="))
     codes, uniques = pd.factorize(series)
-    return codes.astype(np.int64), [plain(value) for value in uniques.tolist()]
+    return codes.astype(np.int64), [plain(value) for value in _shown(uniques)]
+
+
+def _shown(times: Any) -> list[Any]:  # noqa: ANN401 - an Index, or an array
+    """Return distinct values as objects; times that these cannot show are moved.
+
+    Arrow has times beyond the years 1 to 9999, in which Python raises for each of them.
+    """
+    stored = getattr(times.dtype, "pyarrow_dtype", None)
+    if kind_of_dtype(times.dtype) != ("datetime", True) or stored is None:
+        return list(times.tolist())
+    import pyarrow as pa
+
+    values = pa.array(times)
+    if not pa.types.is_timestamp(stored):  # a date, in days or milliseconds
+        values = values.cast(pa.timestamp("s"))
+    per_second = _PER_SECOND[values.type.unit]
+    # A day less, since clocks of all zones must show them.
+    low = max(int(_YEAR_1) * per_second, -(2**63)) + _DAY * per_second
+    high = min(int(_YEAR_9999) * per_second, 2**63 - 1) - _DAY * per_second
+    ticks = np.clip(values.cast(pa.int64()).to_numpy(), low, high)
+    inside = pa.array(ticks).cast(values.type)
+    return list(pd.Index(pd.array(inside, pd.ArrowDtype(inside.type))).tolist())
 
 
 def to_category_series(

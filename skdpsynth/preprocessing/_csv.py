@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.preprocessing._cells import MISSING_TEXTS, typed_cells
+from skdpsynth.preprocessing._cells import MISSING_TEXTS, is_value, typed_cells
 from skdpsynth.utils._withheld import withheld
 
 if TYPE_CHECKING:
@@ -79,6 +79,13 @@ class CsvFile:
             raise InvalidTableError(
                 "Expected a line with the names of columns in"
                 f" {str(self.path)!r}. Got none; name another file."
+            )
+        if not self.columns.keys() & set(names) and any(map(is_value, names)):
+            raise InvalidTableError(
+                "Expected a line with the names of columns in"
+                f" {str(self.path)!r}. Some of those in the first line are numbers or"
+                " times, so that it may be a row: add a line of names, or describe the"
+                " columns in a schema if these are their names."
             )
         names = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
         twice = sorted({name for name in names if names.count(name) > 1})

@@ -6,6 +6,7 @@ import math
 import os
 import sqlite3
 import tempfile
+import time
 import weakref
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # Long enough for many processes that charge at once; a charge takes milliseconds.
 _LOCK_TIMEOUT_S = 60.0
+# A second in all: a file that is being created is empty for milliseconds.
+_WAITS, _WAIT_S = 50, 0.02
 
 # Rounding of sums such as ten times 0.1.
 _ROUNDING = 1e-12
@@ -110,6 +113,12 @@ class PrivacyBudget:
             weakref.finalize(self, _remove, self._path, os.getpid())
         else:
             self._path = Path(path).absolute()
+            try:
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL, 0o666))
+            except FileExistsError:
+                self._refuse_empty()
+            except OSError:
+                pass  # what is wrong is said where it is opened
         self._create()
 
     @classmethod
@@ -236,9 +245,24 @@ class PrivacyBudget:
     def __reduce__(self) -> tuple[Callable[[str], PrivacyBudget], tuple[str]]:
         return PrivacyBudget.open, (str(self.path),)
 
+    def _refuse_empty(self) -> None:
+        """Refuse a file without a byte, which may have lost what was spent.
+
+        One that another process is creating is empty for a moment.
+        """
+        for _ in range(_WAITS):
+            if not self._path.is_file() or self._path.stat().st_size:
+                return
+            time.sleep(_WAIT_S)
+        raise PersistenceError(
+            f"Expected a privacy budget in {str(self._path)!r}. Got an empty file, of"
+            " which nobody knows whether something was spent. Restore it from a copy,"
+            " or delete it if it never was a budget."
+        )
+
     def _create(self) -> None:
         """Create the tables, or check that they are of the same budget."""
-        with self._connection(mode="rwc") as connection, _transaction(connection):
+        with self._connection() as connection, _transaction(connection):
             connection.execute(_CREATE_BUDGET)
             connection.execute(_CREATE_CHARGES)
             connection.execute(
@@ -255,10 +279,10 @@ class PrivacyBudget:
             )
 
     @contextmanager
-    def _connection(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
-        """Open the file for one operation; "rw" never creates it."""
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """Open the file for one operation; it is never created."""
         try:
-            uri = f"{self.path.as_uri()}?mode={mode}"
+            uri = f"{self.path.as_uri()}?mode=rw"
             with closing(
                 sqlite3.connect(
                     uri, uri=True, timeout=_LOCK_TIMEOUT_S, isolation_level=None

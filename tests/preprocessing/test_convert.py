@@ -307,3 +307,25 @@ def test_category_list_is_the_one_given():
     assert back.cat.categories.tolist() == ["a", "b"]
     assert back.cat.ordered
     assert back.isna().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("zone", [None, "Asia/Tokyo", "America/Los_Angeles"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_arrow_times_beyond_the_calendar_fit_as_categories(unit, zone):
+    """Of years that no Timestamp has: one row must not decide whether a fit ends."""
+    import pyarrow as pa
+
+    from skdpsynth import DPGANSynthesizer
+
+    dtype = pd.ArrowDtype(pa.timestamp(unit, zone))
+    for extreme in (2**63 - 1, -(2**63) + 1):
+        times = pa.array([0, 1, 2, extreme], pa.int64()).cast(dtype.pyarrow_dtype)
+        listed = pd.Index(pd.array(times, dtype))
+        column = pd.Categorical.from_codes([0, 1, 2] * 13 + [3], listed)
+        table = pd.DataFrame({"time": column, "number": range(40)})
+        for target in (None, "time"):
+            model = DPGANSynthesizer(epsilon=1.0, target=target, random_state=0)
+            assert len(model.fit(table).sample(5)) == 5
+        codes, keys = factorize(table["time"])
+        assert len(keys) == 4  # three keep their own, and the extreme one has another
+        assert keys[codes[0]] == pd.Timestamp(0, tz=zone)

@@ -504,3 +504,14 @@ def test_rows_in_memory_are_read_as_before():
     frame, layout = open_table(rows(), target="y")
     assert isinstance(frame, pd.DataFrame)
     assert len(layout.columns) == 6
+
+
+@pytest.mark.parametrize("row", ["39,Private", "Private,2026-11-25", "-1.5e3,Unpaid"])
+def test_a_first_line_that_may_be_a_row_is_not_taken_for_names(tmp_path, row):
+    """Names are public: they are in samples, reports and saved files."""
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{row}\n50,Public\n" * 20, encoding="utf-8")
+    for schema in (None, TableSchema({"age": Continuous(0, 99)})):
+        with pytest.raises(InvalidTableError, match="may be a row: add a line") as seen:
+            DPGANSynthesizer(epsilon=1.0, schema=schema).fit(path)
+        assert not any(cell in str(seen.value) for cell in row.split(","))
