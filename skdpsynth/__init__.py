@@ -45,7 +45,7 @@ __all__ = [
     "load",
 ]
 
-__version__ = "0.2.1"
+__version__ = "0.2.2"
 
 # Stages and planned numbers of a fit, for who follows it; nothing that is private.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
