@@ -281,8 +281,9 @@ def curve_lower_bound(
         return -float((math.log(2) + log_expit(2 * math.exp(log_s) * gains)).sum())
 
     level = float(minimize_scalar(log_p, bounds=_LOG_S, method="bounded").fun)
-    low, high = 0.0, -2.0 * float(ndtri(1 - alpha ** (1 / n_runs)))
-    while high - low > _PRECISION:  # at first high is what a perfect attack proves
+    perfect = -2.0 * float(ndtri(1 - alpha ** (1 / n_runs)))
+    low, high = 0.0, perfect if level < math.log(alpha) else 0.0
+    while high - low > _PRECISION:
         mu = (low + high) / 2
         low, high = (mu, high) if _power(mu, n_runs, level) <= alpha else (low, mu)
     return low
