@@ -307,11 +307,10 @@ def _power(mu: float, n_runs: int, log_level: float) -> float:
     size = next_fast_len(4 * len(steps) + 3 * math.ceil(width), real=True)
     total = np.maximum(irfft(rfft(law, size) ** n_runs, size), np.finfo(float).tiny)
     places = max(0, int(n_runs * mean) - size // 2) + np.arange(size)
-    total = total[places % size]
-    ratios = n_runs * math.log(2) - cell * places
+    total, ratios = total[places % size], n_runs * math.log(2) - cell * places
     levels = np.logaddexp.accumulate(np.log(total) - ratios)
-    n_in = np.searchsorted(levels, log_level) + 1
-    return float(total[:n_in].sum()) + n_runs * _ROUNDING
+    inside = np.arange(size) <= np.searchsorted(levels, log_level)
+    return float(total @ inside) + n_runs * _ROUNDING
 
 
 def _check_counts(false_alarms: int, misses: int, n_runs: int, alpha: float) -> None:
