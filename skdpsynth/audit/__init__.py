@@ -5,12 +5,14 @@
 - `audit_mechanism` compares one mechanism with a reservation;
 - `audit_generator` attacks what any object with `fit` and `sample` gives out;
 - `epsilon_lower_bound`, `mu_lower_bound`, `guessing_lower_bound` and
-  `one_run_lower_bound` turn the errors of an attack into a bound of the leak.
+  `one_run_lower_bound` turn the errors of an attack into a bound of the leak,
+  `curve_lower_bound` its scores.
 
 They find violations and prove nothing. The other names are of results.
 """
 
 from skdpsynth.audit._bounds import (
+    curve_lower_bound,
     epsilon_lower_bound,
     guessing_lower_bound,
     mu_lower_bound,
@@ -31,6 +33,7 @@ __all__ = [
     "audit_generator",
     "audit_ledger",
     "audit_mechanism",
+    "curve_lower_bound",
     "epsilon_lower_bound",
     "guessing_lower_bound",
     "mu_lower_bound",

@@ -8,9 +8,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import binom, binomtest, norm
+from scipy.optimize import minimize_scalar
+from scipy.stats import binom, binomtest, multinomial, norm, rankdata
 
 from skdpsynth.audit import (
+    curve_lower_bound,
     epsilon_lower_bound,
     guessing_lower_bound,
     mu_lower_bound,
@@ -129,6 +131,157 @@ def test_guesses_in_closed_form_and_against_two_rates():
     assert guessing_lower_bound(0, 50) == pytest.approx(expected)
     assert guessing_lower_bound(25, 50) == guessing_lower_bound(50, 50) == 0
     assert guessing_lower_bound(60, 200) > mu_lower_bound(30, 30, 100)
+
+
+# --- The whole curve ----------------------------------------------------------------
+
+
+def censored(x):
+    return np.where(x > 1, np.inf, np.where(x < -1, -np.inf, x))
+
+
+def half_hidden(x):
+    return np.where(np.arange(len(x)) % 2, x, 0.5)
+
+
+def laplace(mu):
+    """Draw what is private for the epsilon whose curve touches that of mu."""
+    epsilon = math.log(norm.cdf(mu / 2) / norm.cdf(-mu / 2))
+    return lambda rng, coins: coins * epsilon + rng.laplace(size=len(coins))
+
+
+def normal(mu, then=np.positive):
+    return lambda rng, coins: then(coins * mu + rng.normal(size=len(coins)))
+
+
+def by_world(scores, coins):
+    return scores[coins == 0], scores[coins == 1]
+
+
+def too_often(draw, mu, *, n_runs, n_audits=150, alpha=0.05, used=0.05):
+    """Say if more bounds are above the truth than in 1 of 1e7 series of audits."""
+    rng, above = np.random.default_rng(), 0
+    for _ in range(n_audits):
+        coins = rng.integers(2, size=n_runs)
+        above += curve_lower_bound(*by_world(draw(rng, coins), coins), alpha=used) > mu
+    return binom.sf(above - 1, n_audits, alpha) < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("draw", "mu", "n_runs"),
+    [
+        (normal(0.0), 0.0, 40),
+        (normal(0.5), 0.5, 40),
+        (normal(1.0), 1.0, 200),
+        (normal(3.0), 3.0, 40),
+        (laplace(1.0), 1.0, 100),
+        (normal(1.0, np.round), 1.0, 100),
+        (normal(1.0, half_hidden), 1.0, 100),
+        (normal(1.0, censored), 1.0, 100),
+    ],
+)
+def test_a_curve_at_or_above_that_of_mu_is_exceeded_with_alpha_at_most(
+    draw, mu, n_runs
+):
+    assert not too_often(draw, mu, n_runs=n_runs)
+
+
+def test_a_bound_of_too_little_confidence_is_caught():
+    """The twin is above the truth in a third of all audits."""
+    assert too_often(normal(1.0), 1.0, n_runs=200, used=0.5)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.5])
+def test_randomized_response_is_exceeded_with_alpha_at_most(alpha):
+    """It touches the curve of mu. By summing over all outcomes: no draw, no luck."""
+    n_runs = 8
+    outcomes = [k for k in product(range(n_runs + 1), repeat=4) if sum(k) == n_runs]
+    bounds = []
+    for low, false_alarms, misses, high in outcomes:
+        sides = (
+            np.repeat([0, 1], [low, false_alarms]),
+            np.repeat([0, 1], [misses, high]),
+        )
+        bounds.append(curve_lower_bound(*sides, alpha=alpha))
+    for mu in [0.0, 0.05, 0.268, 0.5, 1.0, 1.5, 2.0]:
+        right, wrong = norm.cdf(mu / 2) / 2, norm.cdf(-mu / 2) / 2
+        law = multinomial.pmf(outcomes, n_runs, [right, wrong, wrong, right])
+        assert law @ (np.array(bounds) > mu) <= alpha
+    assert 0 < max(bounds) < guessing_lower_bound(0, n_runs, alpha=alpha)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3])
+def test_at_the_bound_the_best_test_has_the_power_alpha(alpha):
+    """By drawing: 400,000 likelihood ratios; 6 sigma is 0.0044 at most."""
+    n_runs, rng = 40, np.random.default_rng(0)
+    coins = rng.integers(2, size=n_runs)
+    scores = 1.5 * coins + rng.normal(size=n_runs)
+    bound = curve_lower_bound(*by_world(scores, coins), alpha=alpha)
+    sums = np.where(coins, 1, -1) * norm.ppf((rankdata(scores) - 0.5) / n_runs)
+
+    def log_p(s):
+        return np.log(np.cosh(s * sums)).sum() - s * sums.sum()
+
+    p = math.exp(minimize_scalar(log_p, bounds=(0, 50), method="bounded").fun)
+    odds = rng.normal(bound**2 / 2, bound, (400_000, n_runs))
+    ratios = np.sort((math.log(2) - np.log1p(np.exp(-odds))).sum(1))[::-1]
+    levels = np.exp(-ratios).cumsum() / len(ratios)  # of coins, by weights
+    power = np.searchsorted(levels, p) / len(ratios)
+    assert alpha - 0.015 < power < alpha + 0.0044
+
+
+def quantiles(mu, n_runs):
+    """Give the quantiles of both worlds in place of draws."""
+    own = norm.ppf((np.arange(n_runs // 2) + 0.5) / (n_runs // 2))
+    return own, own + mu
+
+
+def test_scores_show_more_than_one_threshold():
+    """Of scores that lie as expected; n guesses at the best threshold, as expected."""
+    for mu, n_runs in [(0.268, 80_000), (0.5, 24_000)]:
+        n_wrong = round(n_runs * norm.cdf(-mu / 2))
+        one = guessing_lower_bound(n_wrong, n_runs)
+        assert one < 0.95 * mu < curve_lower_bound(*quantiles(mu, n_runs)) < mu
+
+
+def test_scores_count_by_their_order_and_the_confidence():
+    without, with_ = quantiles(1.0, 600)
+    bounds = [
+        curve_lower_bound(without, with_, alpha=a) for a in (1e-6, 0.01, 0.05, 0.5)
+    ]
+    assert 0 < bounds[0] < bounds[1] < bounds[2] < bounds[3] < 1.1
+    assert curve_lower_bound(np.exp(without), np.exp(with_)) == bounds[2]
+    assert curve_lower_bound(with_, without) == 0  # it takes the wrong side
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        ([1] * 50, [1] * 50),
+        ([], [0.0, 1.0]),
+        ([2.0], []),
+        ([0], [1]),
+        ([1e9], [-math.inf]),
+    ],
+)
+def test_scores_that_say_nothing(sides):
+    assert curve_lower_bound(*sides) == 0
+
+
+@pytest.mark.parametrize(
+    ("sides", "named", "match"),
+    [
+        (([], []), {}, "and a run"),
+        (([0.0, math.nan], [1.0]), {}, "1 nan"),
+        (([[0.0]], [1.0]), {}, "one number"),
+        ((0.0, [1.0]), {}, "one number"),
+        (([0.0], [1.0]), {"alpha": 0.0}, "alpha must be in"),
+        (([0.0], [1.0]), {"alpha": math.nan}, "alpha must be in"),
+    ],
+)
+def test_scores_out_of_range(sides, named, match):
+    with pytest.raises(ValueError, match=match):
+        curve_lower_bound(*sides, **named)
 
 
 @pytest.mark.parametrize("n_runs", [30, 100])
