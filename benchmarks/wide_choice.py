@@ -45,9 +45,10 @@ from _common import (
 )
 from _tables import DATA
 from _tables import TABLES as PAPER_TABLES
-from choosers import mu_of
+from scipy.optimize import brentq
 from scipy.special import expit
 
+from skdpsynth.privacy import gdp_epsilon
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
@@ -74,6 +75,11 @@ MOMENTS = "second moments"
 WAYS = ("scores", "exact distances", "votes", "student", "DP-SGD", "all", MOMENTS)
 # Of "kaggle" 300 of the 406 tables are measured at any of these epsilons.
 FITTED = ("epileptic", "isolet")
+
+
+def mu_of(epsilon: float) -> float:
+    """Give the Gaussian-DP parameter of an epsilon at the delta of the benchmarks."""
+    return float(brentq(lambda mu: gdp_epsilon(mu, DELTA) - epsilon, 1e-7, 100.0))
 
 
 def load(name: str, data: Path) -> tuple[pd.DataFrame, str]:

@@ -749,58 +749,7 @@ def test_runs_of_other_parts_stay_and_those_measured_again_do_not(
     assert "| b, fit, marginals, mixed, columns 4 | rows | 2.00 |" in text
 
 
-# --- Labels that many columns show ------------------------------------------------
-
-
-def test_labels_are_shown_by_their_columns_together_and_by_no_other(load):
-    """Of 45,000 rows a mean sign is off by 0.0047; 6 deviations are 0.028."""
-    joint_labels = load("joint_labels")
-    table = joint_labels.parity_table(4, 2, np.random.default_rng(0))
-    signs = np.sign(table[[f"x{j}" for j in range(6)]].to_numpy())
-    odd = np.where(table["label"] == "odd", -1, 1)
-    assert (signs[:, :4].prod(axis=1) == odd).all()
-    for others in ([0, 1, 2], [1, 2, 3], [4], [0, 1, 2, 3, 4]):
-        assert abs((signs[:, others].prod(axis=1) * odd).mean()) < 0.028
-    table = joint_labels.noises_table(np.random.default_rng(0))
-    assert abs(table["label"].eq("odd").mean() - 0.5) < 0.014
-    numbers = table.drop(columns="label")
-    assert numbers.corr("spearman").abs().to_numpy()[np.triu_indices(8, 1)].max() > 0.1
-
-
-def test_a_joint_label_is_scored_on_rows_that_no_fit_saw(load, monkeypatch):
-    joint_labels = load("joint_labels")
-    monkeypatch.setattr(joint_labels, "N_TRAIN", 3000)
-    monkeypatch.setattr(joint_labels, "N_TEST", 1000)
-    real = joint_labels.run(("3", 1.0, "real data", 0))
-    assert real["accuracy"] > 0.9
-    assert real["agreeing"] == 1
-    drawn = joint_labels.run(("3", 1.0, "independent", 0))
-    assert 0.4 < drawn["accuracy"] < 0.6
-    assert 0.4 < drawn["agreeing"] < 0.6
-    assert joint_labels.run(("causes", 1.0, "real data", 0))["accuracy"] > 0.7
-    hard = joint_labels.run(("5", 1.0, "real data", 0))
-    assert hard["larger"] > hard["accuracy"] + 0.1
-
-
-def test_a_chooser_with_little_noise_names_the_right_set(load):
-    """Columns 0 to 3 have a parity of 1: the first set of all."""
-    choosers = load("choosers")
-    rng = np.random.default_rng(0)
-    signs = rng.choice([-1.0, 1.0], (600, 6))
-    signs[:, 3] = signs[:, :3].prod(axis=1)
-    sums, right = choosers.sums_by_teacher(signs, 3)
-    expected = signs[:, :4].prod(axis=1).sum()
-    assert sums[:, right].sum() == expected == 600
-    assert sums.shape == (3, 15)
-    assert sums[:, 14].sum() == signs[:, 2:].prod(axis=1).sum()
-    votes = np.bincount(np.abs(sums).argmax(axis=1), minlength=15)
-    assert choosers.by_votes(votes, 200.0, rng) == right
-    voted = choosers.student_votes(sums, 600, 6, rng)
-    assert voted[0].max() == 3
-    assert choosers.by_student(voted, 1000.0, rng) == right
-    for choose in (choosers.by_exponential_mechanism, choosers.by_all_sums):
-        assert choose(sums.sum(axis=0), 5.0, rng) == right
-    assert choosers.least_epsilon(lambda *_: 1, [votes], 0, rng) == math.inf
+# --- Which tables of two columns ----------------------------------------------------
 
 
 def test_choosers_of_tables_find_the_pair_of_a_table_without_noise(load):
@@ -830,7 +779,6 @@ def test_choosers_of_tables_find_the_pair_of_a_table_without_noise(load):
         ("second moments", "second moments of 2 columns"),
         ("table of 2 columns", "1 table of 2 columns"),
         ("table of 3 columns", "1 table of 3 columns"),
-        ("parity", "parities of"),
         ("PATE-TripleGAN, rows without a label", "rows without a label"),
         ("G-PATE, networks", "answers by vote"),
         ("PATE-GAN, networks", "labels by vote"),

@@ -19,7 +19,6 @@ WITHOUT_EXAMPLES = {
     "glossary",
     "index",
     "install",
-    "joint_labels",
     "measured",
     "peers",
     "reproduction",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skdpsynth.generators._relations import Followers
-from skdpsynth.generators._tilts import Tilts
 from skdpsynth.utils import in_order_of_class
 
 if TYPE_CHECKING:
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 
 _RAKINGS = 50  # rounds until the shares of categories are right to 1e-3
 _TINY = 1e-12  # keeps divisions finite
-# Of a row, until its parities are taken as they are: at worst 15 of 16 rows are drawn
-# again each time, where values were asked for that leave no other parity.
-_MOST_DRAWS = 200
 _LEAST_LEFT = 1e-3  # of the rows, so that those outside can be left out one by one
 
 
@@ -78,10 +74,10 @@ class Mixture:
             if categories[j]:
                 odds = np.ones(end - start)
                 for _ in range(_RAKINGS):
-                    tilted = given * odds
-                    tilted /= tilted.sum(axis=1, keepdims=True)
-                    odds *= wanted[start:end] / (self.weights @ tilted)
-                probabilities[:, start:end] = tilted
+                    raked = given * odds
+                    raked /= raked.sum(axis=1, keepdims=True)
+                    odds *= wanted[start:end] / (self.weights @ raked)
+                probabilities[:, start:end] = raked
                 continue
             order = start + np.lexsort(self.ranks[::-1, start:end])
             ends = np.cumsum((self.weights @ given)[order - start])
@@ -132,12 +128,10 @@ class MixtureGenerator:
         mixtures: list[Mixture],
         starts: Ints,
         followers: Followers | None = None,
-        tilts: Mapping[int, Tilts] | None = None,
     ) -> None:
         self.mixtures = mixtures
         self.starts = starts
         self.followers = followers
-        self.tilts = dict(tilts or {})  # by the positions of classes
 
     def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw the ranks of rows of given classes: in [0, 1), (n_rows, n_columns)."""
@@ -145,7 +139,7 @@ class MixtureGenerator:
         order, places_of = in_order_of_class(class_codes, len(self.mixtures))
         for position, own in enumerate(places_of):
             mixture, rows = self.mixtures[position], order[own]
-            bins = self._bins(position, len(rows), rng)
+            bins = mixture.bins(len(rows), self.starts, rng)
             rows = rng.permutation(rows)
             low, width = mixture.ranks[0], mixture.ranks[1] - mixture.ranks[0]
             found = np.empty(bins.shape)
@@ -158,20 +152,6 @@ class MixtureGenerator:
                 found[j] = of_column
             ranks[rows] = found.T
         return ranks
-
-    def _bins(self, position: int, n_rows: int, rng: np.random.Generator) -> Ints:
-        """Draw the bins of rows of a class, with the parities that were measured."""
-        mixture, tilts = self.mixtures[position], self.tilts.get(position)
-        found = mixture.bins(n_rows, self.starts, rng)
-        if tilts is None:
-            return found
-        left = np.arange(n_rows)
-        for _ in range(_MOST_DRAWS):
-            left = left[~tilts.kept(found[:, left], self.starts, rng)]
-            if not len(left):
-                break
-            found[:, left] = mixture.bins(len(left), self.starts, rng)
-        return found
 
     def within(
         self, spans: Sequence[Mapping[int, Floats]]
@@ -203,14 +183,7 @@ class MixtureGenerator:
                 found = exact
         mixtures = [mixture for mixture, _ in found]
         shares = np.array([share for _, share in found])
-        for c, tilts in self.tilts.items():
-            totals = [
-                tilts.total(own.weights, own.probabilities, self.starts)
-                for own in (mixtures[c], self.mixtures[c])
-            ]
-            shares[c] *= totals[0] / max(totals[1], _TINY)
-        within = MixtureGenerator(mixtures, self.starts, self.followers, self.tilts)
-        return within, shares
+        return MixtureGenerator(mixtures, self.starts, self.followers), shares
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""
@@ -221,10 +194,6 @@ class MixtureGenerator:
         if self.followers is not None:
             document["relations"], more = self.followers.to_state()
             arrays |= more
-        if self.tilts:
-            document["tilts"] = sorted(self.tilts)
-        for c, tilts in self.tilts.items():
-            arrays |= tilts.to_state(c)
         return document, arrays
 
     @classmethod
@@ -241,7 +210,4 @@ class MixtureGenerator:
         if "relations" in document:
             followers = Followers.from_state(document["relations"], arrays)
             followers.compare(mixtures, arrays["class_counts"], starts)
-        tilts = {
-            c: Tilts.from_state(c, arrays, starts) for c in document.get("tilts", ())
-        }
-        return cls(mixtures, starts, followers, tilts)
+        return cls(mixtures, starts, followers)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skdpsynth.measure._marginals import Round
-from skdpsynth.measure._parities import PARITY_COLUMNS, Parities, sets_of
 from skdpsynth.measure._relations import N_GROUPS, FinerBins, Relation, Relations
 from skdpsynth.measure._tables import (
     PairTables,
@@ -36,7 +35,6 @@ _LEAST_LIFT = 1e-300  # its logarithm is finite
 _KINDS = {
     "pairs": PairTables,
     "triples": TripleTables,
-    "parities": Parities,
     "moments": SecondMoments,
 }
 
@@ -136,14 +134,6 @@ def _check_tables(own: Measured, n_columns: int) -> None:
         require(_is(three.counts, "float32", (len(three.triples), n, n, n)), "triples")
         require(_is(three.groups, "int64", (size,), 0), "triples")
         require((three.groups < n).all(), "triples")
-    for many in own.parities.values():
-        require(n_columns in PARITY_COLUMNS, "parities")
-        order = int(many.sets.sum(1).max())
-        require(np.array_equal(many.sets, sets_of(n_columns, order)), "parities")
-        require(many.sets.dtype == np.bool_, "parities")
-        require(_is(many.halves, "int64", (size,), 0), "parities")
-        require(_is(many.sums, "float64", (len(many.sets),)), "parities")
-        require((many.halves <= 1).all(), "parities")
     for moments in own.moments.values():
         n_pairs = math.comb(n_columns, 2)
         require(_is(moments.covariances, "float64", (n_pairs,)), "moments")

@@ -1,8 +1,7 @@
 """All that a fit measures of the rows once the metadata is known, in one place.
 
-Tables of one, two and three columns per class, parities of more of a few columns, and
-second moments of scores where the columns are too many for tables. Everything else is
-fitted to these: post-processing.
+Tables of one, two and three columns per class, and second moments of scores where the
+columns are too many for tables. Everything else is fitted to these: post-processing.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from skdpsynth.measure._marginals import (
     opened,
 )
 from skdpsynth.measure._model import TableModel
-from skdpsynth.measure._parities import Parities, measure_parities
 from skdpsynth.measure._relations import (
     N_GROUPS,
     CellTables,
@@ -127,17 +125,15 @@ class Measurement:
     Parameters
     ----------
     columns : tuple of column names
-        None for the number of rows; one, two or three for a table of counts; four or
-        more for a parity; all for second moments.
+        None for the number of rows; one, two or three for a table of counts; all for
+        second moments.
     bins : tuple of tuple of Bin
         Of each column; none for second moments.
     values : ndarray
         Noisy counts, of one axis per column, which may be negative; finer tables of two
-        columns are NaN where nothing was counted. Of a parity one number: the rows of
-        which an even number of the columns is in the bin given for it, less those of
-        which an odd number is. Or the noisy covariances of the normal scores of all
-        columns, of shape (n_columns, n_columns), whose diagonal is not measured and
-        NaN.
+        columns are NaN where nothing was counted. Or the noisy covariances of the
+        normal scores of all columns, of shape (n_columns, n_columns), whose diagonal is
+        not measured and NaN.
     noise_std : float
         Standard deviation of the noise of each value; that of the number of rows beside
         it, which completes the counts of one column, is with that number.
@@ -401,8 +397,6 @@ class Measured:
         Tables of two columns.
     triples : dict of int to TripleTables
         Tables of three columns.
-    parities : dict of int to Parities
-        Parities of sets of four columns and more.
     moments : dict of int to SecondMoments
         Noisy covariances of normal scores.
     noise_stds : tuple of n_classes float
@@ -426,7 +420,6 @@ class Measured:
     shares: list[Floats]
     pairs: dict[int, PairTables]
     triples: dict[int, TripleTables]
-    parities: dict[int, Parities]
     moments: dict[int, SecondMoments]
     noise_stds: tuple[float, ...]
     edges: dict[int, Floats]
@@ -569,19 +562,6 @@ class Described:
             for own, values in zip(three.triples.tolist(), three.counts, strict=True):
                 table = tuple(names[j] for j in own), tuple(groups[j] for j in own)
                 yield *table, values.astype(np.float64), three.noise_std
-        if (larger := self.measured.parities.get(c)) is not None:
-            parts, bins = self._bins_of_columns
-            upper = [
-                _bins_of_groups(larger.halves[part], own, 2)[1:]
-                for part, own in zip(parts, bins, strict=True)
-            ]
-            for of_set, value in zip(larger.sets, larger.sums, strict=True):
-                columns = np.flatnonzero(of_set).tolist()
-                table = (
-                    tuple(names[j] for j in columns),
-                    tuple(upper[j] for j in columns),
-                )
-                yield *table, np.full((1,) * len(columns), value), larger.noise_std
         if (moments := self.measured.moments.get(c)) is not None:
             values = np.full((len(names), len(names)), np.nan)
             above = np.triu_indices(len(names), 1)
@@ -769,13 +749,11 @@ def measure(
     ranks = [bins.ranks(own) for own in in_order]
     shares = [bins.shares(own) for own in ranks]
     triples: dict[int, TripleTables] = {}
-    parities: dict[int, Parities] = {}
     moments: dict[int, SecondMoments] = {}
     sizes = known_sizes(metadata.classes, rounds)
     noise_stds = tuple(plan.marginals.noise_std for plan in plans)
     found = Measured(
-        *(model, rounds, bins, ranks, shares, {}, triples, parities, moments),
-        *(noise_stds, cells),
+        *(model, rounds, bins, ranks, shares, {}, triples, moments, noise_stds, cells)
     )
     if has_pairs:  # 2 columns
         found = _with_pairs(rows, metadata, plans, accountant, found, design)
@@ -796,19 +774,6 @@ def measure(
                 plan.n_groups,
                 accountant,
                 mu=math.hypot(plan.triples.mu, spare),
-                scope=scope,
-            )
-        if plan.parities.mu:  # 4 columns and more
-            of = design or found
-            having = having_pairs(of.pairs, metadata.classes)
-            halved = pooled(of.shares, of.model.metadata.classes.prior, having)
-            parities[c] = measure_parities(
-                own,
-                bins,
-                halved,
-                plan.parity_order,
-                accountant,
-                mu=plan.parities.mu,
                 scope=scope,
             )
         if plan.moments.mu:  # all columns

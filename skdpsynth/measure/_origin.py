@@ -17,7 +17,6 @@ from skdpsynth.measure._checks import check_bins
 from skdpsynth.measure._marginals import Round
 from skdpsynth.measure._measurements import Measured
 from skdpsynth.measure._model import TableModel
-from skdpsynth.measure._parities import Parities
 from skdpsynth.measure._relations import FinerBins, Relation, Relations
 from skdpsynth.measure._tables import (
     ColumnBins,
@@ -41,7 +40,7 @@ _KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *(ColumnBins, TableBins, PairTables, TripleTables, SecondMoments),
-        *(Parities, FinerBins, Relation, Relations, Round, CentredCounts),
+        *(FinerBins, Relation, Relations, Round, CentredCounts),
     )
 }
 _DTYPES = {np.dtype(name).str for name in ("float64", "float32", "int64", "bool")}
@@ -51,7 +50,6 @@ _PARTS = (
     "bins",
     "pairs",
     "triples",
-    "parities",
     "moments",
     "relations",
     "together",

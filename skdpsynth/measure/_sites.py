@@ -163,8 +163,8 @@ def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
 def combined(sites: Sequence[Measured]) -> Measured:
     """Put measurements of tables of disjoint rows together.
 
-    Tables, and parities, that a site lacks are taken to be as in the sites that have
-    them. The finer cells of relations are shared out as at the site with most rows.
+    Tables that a site lacks are taken to be as in the sites that have them. The finer
+    cells of relations are shared out as at the site with most rows.
     """
     sizes = [float(site.model.metadata.classes.counts.sum()) for site in sites]
     base = sites[int(np.argmax(sizes))]
@@ -194,8 +194,7 @@ def combined(sites: Sequence[Measured]) -> Measured:
     ranks = [base.bins.ranks(own) for own in marginals]
     noise_of_classes = zip(*(site.noise_stds for site in sites), strict=True)
     maps = [_Maps(base, site) for site in sites]
-    pairs, triples, moments = {}, {}, {}
-    parities, starts = {}, base.bins.starts
+    pairs, triples, moments, starts = {}, {}, {}, base.bins.starts
     for c in range(len(classes)):
         if c in base.pairs:
             of_class = [
@@ -220,20 +219,6 @@ def combined(sites: Sequence[Measured]) -> Measured:
                 if c in site.moments
             ]
             moments[c] = _mean_of_moments(weights)
-        if c in base.parities:
-            one = base.parities[c]
-            alike = [
-                s
-                for s, site in enumerate(sites)
-                if c in site.parities
-                and maps[s].same
-                and np.array_equal(site.parities[c].halves, one.halves)
-                and np.array_equal(site.parities[c].sets, one.sets)
-            ]
-            scale = float(classes.counts[c] / counts[alike, c].sum())
-            sums = scale * np.sum([sites[s].parities[c].sums for s in alike], axis=0)
-            stds = [scale * sites[s].parities[c].noise_std for s in alike]
-            parities[c] = one._replace(sums=sums, noise_std=math.hypot(*stds))
     together = None
     if base.together is not None:
         having = having_pairs(base.pairs, classes)
@@ -252,7 +237,6 @@ def combined(sites: Sequence[Measured]) -> Measured:
         shares=[base.bins.shares(own) for own in ranks],
         pairs=pairs,
         triples=triples,
-        parities=parities,
         moments=moments,
         together=together,
         cells=None,

@@ -58,8 +58,6 @@ SOUND = {*product(SYNTHESIZERS, ["cells", "missing labels"])}
 SOUND |= {*product(SYNTHESIZERS, ["one visit each"])}
 SOUND |= {*product(["Marginal", "PATETripleGAN, measured"], ["visits"])}
 SOUND |= {("Marginal", "undeclared visits")}
-# Four columns, so parities too.
-SOUND |= {*product(["Marginal", "PATETripleGAN, measured"], ["empty cells"])}
 SOUND |= {(twin.synthesizer, twin.table) for twin in TWINS.values()}
 
 
@@ -119,9 +117,9 @@ def test_the_papers_networks_are_among_them():
 
 
 def test_every_kind_of_release_is_among_them():
-    """Sums of gradients, votes, steps, keys, tables of columns, and parities."""
+    """Sums of gradients, votes, steps, keys, and tables of columns."""
     names, kinds, by_teacher = set(), set(), set()
-    for table in ("cells", "undeclared", "missing labels", "empty cells"):
+    for table in ("cells", "undeclared", "missing labels"):
         own = odd_tables()[table]
         for ready in SYNTHESIZERS.values():
             asked = clone(ready).set_params(schema=own.schema, target=own.target)
@@ -153,7 +151,6 @@ def test_every_kind_of_release_is_among_them():
     } <= names
     assert any("of 2 columns" in name for name in names)
     assert any("of 3 columns" in name for name in names)
-    assert any(name.startswith("parities of ") for name in names)
 
 
 # --- Which pairs of a wide table are measured ----------------------------------------

@@ -390,8 +390,7 @@ def test_the_budget_of_a_class_is_shared_out():
     """A quarter to triples, a tenth of the rest to relations, then three to pairs.
 
     What is left is for marginals. A class that can afford tables only without relations
-    has none; one that can afford no tables has all for its marginals. Of 12 columns no
-    parities are measured.
+    has none; one that can afford no tables has all for its marginals.
     """
     mu2, plan = 0.16, allocate_measurements("u", 1e6, 6, 6, 0.4, form="pairs")
     triples, left = 0.25 * mu2, 0.75 * mu2
