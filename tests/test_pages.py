@@ -52,7 +52,7 @@ def _folder(tmp_path, monkeypatch):
 
 def test_from_a_messy_file_to_a_release(capsys):
     with insecure_randomness(0):  # one column in 4,000 has other decimals by noise
-        commands = run_page("first_hour.md")
+        commands = run_page("command_line.md")
     said = capsys.readouterr().out
     assert {words[0] for words in commands[1:]} == {
         *("schema", "check", "plan", "fit", "report", "card", "budget", "sample"),
@@ -85,22 +85,3 @@ def test_from_a_messy_file_to_a_release(capsys):
     pairs = set(zip(real["zip"], real["city"], strict=True))
     kept = [pair in pairs for pair in zip(drawn["zip"], drawn["city"], strict=True)]
     assert sum(kept) > 0.97 * len(kept)
-
-
-def test_the_commands_of_the_command_line(capsys):
-    """With tables of the names that the page uses."""
-    table = pd.DataFrame({"a": range(600), "answer": ["yes", "no", "no"] * 200})
-    table.to_csv("private.csv", index=False)
-    table[::7].to_csv("test.csv", index=False)
-    text = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
-    lines = [
-        line
-        for kind, block in _BLOCKS.findall(text)
-        if kind == "sh"
-        for line in block.splitlines()
-    ]
-    for line in lines:
-        program, *words = shlex.split(line, comments=True)
-        assert program == "skdpsynth"
-        assert main(words) == 0, (line, capsys.readouterr().err)
-    assert len(pd.read_csv("synthetic.csv")) == 10_000
