@@ -15,7 +15,6 @@ import pyarrow as pa
 from skdpsynth.privacy import changed_parts
 from skdpsynth.schema import (
     Continuous,
-    as_moments,
     column_kind,
     decode_value,
     encode_value,
@@ -209,7 +208,10 @@ def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = 86_400  # seconds
-_YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # seconds since 1970
+_YEAR_1, _YEAR_9999 = -62_135_596_800, 253_402_300_799  # seconds since 1970
+# Where clocks of all zones work, the first with pandas 2; no zone changes beyond.
+_CLOCKS = -8_520_336_000, _YEAR_9999 - _DAY  # the year 1700, and one day less
+_NAT = np.iinfo(np.int64).min
 
 
 def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Bools]:
@@ -227,7 +229,8 @@ def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Boo
     present = series[~missing]
     values = np.zeros(len(series))
     if column.kind in ("datetime", "timedelta"):
-        ticks, per_second = _whole_ticks(present, column)
+        ticks, unit = ticks_of(present)
+        per_second = PER_SECOND[unit]
         # Two steps: int64 nanoseconds lose bits when they become a float at once.
         seconds, rest = np.divmod(ticks, per_second)
         values[~missing] = seconds + rest / per_second
@@ -236,16 +239,17 @@ def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Boo
     return values, missing
 
 
-def _whole_ticks(present: pd.Series, column: ColumnLayout) -> tuple[Ints, int]:
-    """Return times or durations as whole ticks, and how many of them are a second."""
-    if isinstance(column.dtype, pd.ArrowDtype):
-        # Not by way of pandas, whose nanoseconds end in the years 1677 and 2262.
-        moments = as_moments(present)
-        ticks = pa.array(moments.array).cast(pa.int64()).to_numpy()
-        return ticks, PER_SECOND[moments.dtype.pyarrow_dtype.unit]
-    is_datetime = column.kind == "datetime"
-    index = (pd.DatetimeIndex if is_datetime else pd.TimedeltaIndex)(present)
-    return index.asi8, PER_SECOND[index.unit]
+def ticks_of(times: pd.Series | pd.Index) -> tuple[Ints, str]:
+    """Return times or durations as whole ticks, NaT where missing, and their unit.
+
+    None becomes an object of Python, whose years end with 9999, or nanoseconds.
+    """
+    if not isinstance(times.dtype, pd.ArrowDtype):
+        return times.array.asi8, times.array.unit
+    stored = pa.array(times.array)
+    if is_date(times.dtype):
+        stored = stored.cast(pa.timestamp("s"))
+    return stored.cast(pa.int64()).fill_null(_NAT).to_numpy(), stored.type.unit
 
 
 def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series:
@@ -286,8 +290,10 @@ def to_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     zone = zone_of(column.dtype)
     if zone is None:
         return seconds
-    moments = pd.DatetimeIndex(_ticks(seconds, "us").view("M8[us]")).tz_localize("UTC")
-    return moments.tz_convert(zone).tz_localize(None).asi8 / PER_SECOND["us"]
+    inside = np.clip(seconds, *_CLOCKS)
+    moments = pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]")).tz_localize("UTC")
+    wall = moments.tz_convert(zone).tz_localize(None).asi8 / PER_SECOND["us"]
+    return wall + (seconds - inside)
 
 
 def from_wall(seconds: Floats, column: ColumnLayout) -> Floats:
@@ -295,11 +301,12 @@ def from_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     zone = zone_of(column.dtype)
     if zone is None:
         return seconds
-    local = pd.DatetimeIndex(_ticks(seconds, "us").view("M8[us]"))
+    inside = np.clip(seconds, *_CLOCKS)
+    local = pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]"))
     moments = local.tz_localize(
         zone, ambiguous=np.zeros(len(local), bool), nonexistent="shift_forward"
     )
-    return moments.asi8 / PER_SECOND["us"]
+    return moments.asi8 / PER_SECOND["us"] + (seconds - inside)
 
 
 def _raw_values(values: Floats, column: ColumnLayout) -> NDArray[Any]:
@@ -392,11 +399,11 @@ def place_keys(
 
 def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
     """Return codes of a column, -1 where missing, and values, maybe equal or unused."""
-    series = as_moments(series)
-    dtype = series.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        listed = series.cat.categories.tolist()
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        listed = _in_calendar(series.cat.categories).tolist()
         return series.cat.codes.to_numpy(np.int64), [*map(plain, listed)]
+    series = _in_calendar(series)
+    dtype = series.dtype
     if is_object(dtype) or getattr(dtype, "storage", None) == "python":
         codes = np.full(len(series), -1, dtype=np.int64)
         present = ~series.isna().to_numpy(dtype=bool)
@@ -411,6 +418,28 @@ def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
         series = series.astype(dtype.newbyteorder("="))
     codes, uniques = pd.factorize(series)
     return codes.astype(np.int64), [*map(plain, uniques.tolist())]
+
+
+def _in_calendar(times: Any) -> Any:  # noqa: ANN401 - a Series or an Index
+    """Return points in time as pandas' own, any other column as it is.
+
+    Those that no Timestamp can show, in its zone, become the first or last of those.
+    """
+    if (kind_of_dtype(times.dtype) or ("",))[0] != "datetime":
+        return times
+    ticks, unit = ticks_of(times)
+    zone, per_second = zone_of(times.dtype), PER_SECOND[unit]
+    low, high = _YEAR_1, _YEAR_9999
+    if zone is not None:
+        ahead = to_wall(np.array([high]), times)[0] - high
+        low, high = _CLOCKS[0], high - max(int(ahead), 0)
+    ends = low * per_second, (high + 1) * per_second - 1
+    first, last = np.clip(np.array(ends, dtype=object), _NAT + 1, -(_NAT + 1))
+    ticks = np.where(ticks == _NAT, _NAT, np.clip(ticks, first, last))
+    moments = pd.DatetimeIndex(ticks.view(f"M8[{unit}]"))
+    return pd.Series(
+        moments if zone is None else moments.tz_localize("UTC").tz_convert(zone)
+    )
 
 
 def to_category_series(

@@ -20,7 +20,7 @@ import pandas as pd
 
 from skdpsynth.privacy import LocalParts, Parts, changed_parts, secret_generator
 from skdpsynth.schema import is_missing, plain
-from skdpsynth.table._layout import factorize
+from skdpsynth.table._layout import factorize, ticks_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # in memory, so the peak is a small part of all keys.
 _N_FILES = 64
 _ROW_BITS = 40  # of the place of a row: its number within a part
+_NONE = np.array([[0, 1]], dtype=np.uint64)  # words of a missing cell
 _BYTES = 16  # of the digest of a text: two texts have one with probability 2^-128
 
 
@@ -204,6 +205,9 @@ def _words(series: pd.Series, secret: bytes) -> Words:
     They depend on that cell alone. A number is mixed in a way that can be undone, so
     that no two have the same words; a text has a digest of 128 bits.
     """
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        listed = _words(pd.Series(series.cat.categories), secret)
+        return np.vstack((listed, _NONE))[series.cat.codes]  # -1 is the last
     key = hashlib.blake2b(secret, digest_size=32).digest()
     words = np.zeros((len(series), 2), dtype=np.uint64)
     missing = is_missing(series)
@@ -220,7 +224,7 @@ def _words(series: pd.Series, secret: bytes) -> Words:
     else:
         bits, words[:, 1] = _bits(series)
         words[:, 0] = _mixed(bits ^ np.frombuffer(key[:8], np.uint64)[0])
-    words[missing] = 0, 1
+    words[missing] = _NONE
     return words
 
 
@@ -232,9 +236,6 @@ def _texts(
     The text of a cell is a function of the cell: objects that are equal, such as 1 and
     True, must not have that of the one which comes first.
     """
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        texts = [*map(_text, series.cat.categories)]
-        return series.cat.codes.to_numpy(np.int64), texts
     if isinstance(series.dtype, pd.ArrowDtype):
         codes, values = factorize(series)
         return codes, [*map(_text, values)]
@@ -258,7 +259,7 @@ def _kind(series: pd.Series) -> str:
     dtype = series.dtype
     if isinstance(dtype, pd.ArrowDtype):
         return dtype.numpy_dtype.kind
-    return "O" if isinstance(dtype, pd.CategoricalDtype) else dtype.kind
+    return str(dtype.kind)
 
 
 def _bits(series: pd.Series) -> tuple[Words, Any]:
@@ -267,10 +268,8 @@ def _bits(series: pd.Series) -> tuple[Words, Any]:
     Floats that are whole numbers have the bits of these, and others the mark 2.
     """
     kind = _kind(series)
-    if kind == "M":
-        return pd.DatetimeIndex(series).asi8.view(np.uint64), 0
-    if kind == "m":
-        return pd.TimedeltaIndex(series).asi8.view(np.uint64), 0
+    if kind in "Mm":
+        return ticks_of(series)[0].view(np.uint64), 0
     if kind == "f":
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         whole = (np.abs(values) < 2.0**63) & (values == np.rint(values))
