@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from skdpsynth.privacy import changed_parts
 from skdpsynth.schema import (
+    UNREAD,
     Continuous,
     column_kind,
     decode_value,
@@ -45,6 +46,13 @@ _PLAIN_DTYPE = re.compile(
 )
 
 
+def is_read(name: Hashable, schema: TableSchema | None) -> bool:
+    """Tell whether cells of a column are looked at: of identifiers the unit's alone."""
+    if schema is None or not isinstance(schema.columns.get(name), UNREAD):
+        return True
+    return {name} == {schema.privacy_unit}
+
+
 @dataclass(frozen=True)
 class ColumnLayout:
     """The structure of one column; synthetic values come back in `dtype`.
@@ -58,9 +66,12 @@ class ColumnLayout:
     can_be_missing: bool
 
     @classmethod
-    def of(cls, name: Hashable, series: pd.Series) -> ColumnLayout:
+    def of(
+        cls, name: Hashable, series: pd.Series, schema: TableSchema | None = None
+    ) -> ColumnLayout:
         """Read the layout off a column; raise InvalidTableError if unsupported."""
-        kind, can_be_missing = column_kind(name, series)
+        read = is_read(name, schema)
+        kind, can_be_missing = column_kind(name, series, read=read)
         dtype = series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
             empty = pd.Index([], dtype=dtype.categories.dtype)
@@ -209,8 +220,10 @@ def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = 86_400  # seconds
 _YEAR_1, _YEAR_9999 = -62_135_596_800, 253_402_300_799  # seconds since 1970
-# Where clocks of all zones work, the first with pandas 2; no zone changes beyond.
-_CLOCKS = -8_520_336_000, _YEAR_9999 - _DAY  # the year 1700, and one day less
+# Where clocks of all zones work; none changes beyond. From when they can be shown: with
+# pandas 2 a Timestamp before 1677 in a zone ends the process.
+_CLOCKS = _YEAR_1 + _DAY, _YEAR_9999 - _DAY
+_SHOWN_FROM = _CLOCKS[0] if pd.__version__ >= "3" else -8_520_336_000  # 1700
 _NAT = np.iinfo(np.int64).min
 
 
@@ -432,7 +445,7 @@ def _in_calendar(times: Any) -> Any:  # noqa: ANN401 - a Series or an Index
     low, high = _YEAR_1, _YEAR_9999
     if zone is not None:
         ahead = to_wall(np.array([high]), times)[0] - high
-        low, high = _CLOCKS[0], high - max(int(ahead), 0)
+        low, high = _SHOWN_FROM, high - max(int(ahead), 0)
     ends = low * per_second, (high + 1) * per_second - 1
     first, last = np.clip(np.array(ends, dtype=object), _NAT + 1, -(_NAT + 1))
     ticks = np.where(ticks == _NAT, _NAT, np.clip(ticks, first, last))
