@@ -442,12 +442,13 @@ def _in_calendar(times: Any) -> Any:  # noqa: ANN401 - a Series or an Index
         return times
     ticks, unit = ticks_of(times)
     zone, per_second = zone_of(times.dtype), PER_SECOND[unit]
-    low, high = _YEAR_1, _YEAR_9999
-    if zone is not None:
-        ahead = to_wall(np.array([high]), times)[0] - high
-        low, high = _SHOWN_FROM, high - max(int(ahead), 0)
-    ends = low * per_second, (high + 1) * per_second - 1
-    first, last = np.clip(np.array(ends, dtype=object), _NAT + 1, -(_NAT + 1))
+    first = max(_YEAR_1 * per_second, _NAT + 1)
+    last = min((_YEAR_9999 + 1) * per_second - 1, -(_NAT + 1))
+    if zone is not None:  # its clock must be in the calendar too
+        ends = np.array([first // per_second, last // per_second], dtype=np.float64)
+        early, late = map(int, to_wall(ends, times) - ends)
+        first = max(first - min(early, 0) * per_second, _SHOWN_FROM * per_second)
+        last -= max(late, 0) * per_second
     ticks = np.where(ticks == _NAT, _NAT, np.clip(ticks, first, last))
     moments = pd.DatetimeIndex(ticks.view(f"M8[{unit}]"))
     return pd.Series(

@@ -17,6 +17,7 @@ import pandas as pd
 
 from skdpsynth.exceptions import InvalidTableError, MissingDependencyError, check_range
 from skdpsynth.utils._names import is_csv
+from skdpsynth.utils._withheld import withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -189,7 +190,8 @@ def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
     found = values.combine_chunks().dictionary_encode()
     categories = pd.Index(pd.arrays.ArrowExtensionArray(found.dictionary))
     codes = found.indices.fill_null(-1).to_numpy()
-    return pd.Categorical.from_codes(codes, categories, ordered=kind.ordered)
+    with withheld("Dates in a dictionary must be of the years 1 to 9999"):
+        return pd.Categorical.from_codes(codes, categories, ordered=kind.ordered)
 
 
 def _is_one_of(questions: Iterable[str], kind: Any) -> bool:  # noqa: ANN401
