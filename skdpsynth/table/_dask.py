@@ -13,6 +13,7 @@ from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidTableError
@@ -59,6 +60,12 @@ class DaskParts(Parts):
 
         With a `unit`, the rows of each of its values are brought into one partition.
         """
+        swapped = {
+            name: dtype.newbyteorder("=")
+            for name, dtype in table.dtypes.items()
+            if isinstance(dtype, np.dtype) and not dtype.isnative
+        }
+        table = table.astype(swapped) if swapped else table
         dtypes = table.dtypes
         for name, dtype in dtypes.items():
             if isinstance(dtype, pd.CategoricalDtype) and not table[name].cat.known:

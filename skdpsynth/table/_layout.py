@@ -427,8 +427,6 @@ def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
     # Numbers as the machine has them, and the bytes of Arrow: pandas is exact there.
     if kind_of_dtype(dtype) == ("continuous", True):  # not all of Arrow's have a hash
         series = pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    elif isinstance(dtype, np.dtype) and not dtype.isnative:  # nor has this order
-        series = series.astype(dtype.newbyteorder("="))
     codes, uniques = pd.factorize(series)
     return codes.astype(np.int64), [*map(plain, uniques.tolist())]
 
