@@ -588,8 +588,7 @@ class Datetime(Column):
 class Identifier(Column):
     """A column that tells rows apart, such as a customer number.
 
-    It is never read, unless it is the `privacy_unit` of the schema, which tells whose a
-    row is: synthetic tables hold fresh identifiers.
+    It is never read, but as `privacy_unit`: synthetic tables hold fresh identifiers.
 
     Parameters
     ----------

@@ -335,8 +335,8 @@ def _in_column(
 
 def _checked_kind(name: Hashable, series: pd.Series, described: Column | None) -> str:
     """Return the kind of a column; an error where a fit would raise it."""
-    read = not isinstance(described, Identifier | Text)
-    kind, can_be_missing = column_kind(name, series, read=read)
+    unread = isinstance(described, Identifier | Text)
+    kind, can_be_missing = column_kind(name, series, read=not unread)
     if described is None:
         return kind
     if is_object(series.dtype) and holds_truths(described):

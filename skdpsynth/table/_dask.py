@@ -13,7 +13,6 @@ from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidTableError
@@ -28,6 +27,7 @@ from skdpsynth.privacy import (
 )
 from skdpsynth.table._units import with_unit_places
 from skdpsynth.utils import withheld
+from skdpsynth.utils.containers import native
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -60,12 +60,6 @@ class DaskParts(Parts):
 
         With a `unit`, the rows of each of its values are brought into one partition.
         """
-        swapped = {
-            name: dtype.newbyteorder("=")
-            for name, dtype in table.dtypes.items()
-            if isinstance(dtype, np.dtype) and not dtype.isnative
-        }
-        table = table.astype(swapped) if swapped else table
         dtypes = table.dtypes
         for name, dtype in dtypes.items():
             if isinstance(dtype, pd.CategoricalDtype) and not table[name].cat.known:
@@ -77,6 +71,8 @@ class DaskParts(Parts):
         empty = pd.DataFrame(
             {place: pd.Series(dtype=dtype) for place, dtype in enumerate(dtypes)}
         ).set_axis(dtypes.index, axis=1)
+        if native(empty) is not empty:
+            table, empty = table.map_partitions(native), native(empty)
         if unit is not None and unit in table.columns:
             place = next(name for name in count() if name not in table.columns)
             # Not by what Dask makes of a cell: that depends on the partition.

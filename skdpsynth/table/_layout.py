@@ -70,8 +70,7 @@ class ColumnLayout:
         cls, name: Hashable, series: pd.Series, schema: TableSchema | None = None
     ) -> ColumnLayout:
         """Read the layout off a column; raise InvalidTableError if unsupported."""
-        read = is_read(name, schema)
-        kind, can_be_missing = column_kind(name, series, read=read)
+        kind, can_be_missing = column_kind(name, series, read=is_read(name, schema))
         dtype = series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
             empty = pd.Index([], dtype=dtype.categories.dtype)
@@ -253,12 +252,10 @@ def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Boo
 
 
 def ticks_of(times: pd.Series | pd.Index) -> tuple[Ints, str]:
-    """Return times or durations as whole ticks, NaT where missing, and their unit.
-
-    None becomes an object of Python, whose years end with 9999, or nanoseconds.
-    """
+    """Return times or durations as whole ticks, NaT where missing, and their unit."""
     if not isinstance(times.dtype, pd.ArrowDtype):
         return times.array.asi8, times.array.unit
+    # Not by way of pandas or Python: nanoseconds end in 2262, and years with 9999.
     stored = pa.array(times.array)
     if is_date(times.dtype):
         stored = stored.cast(pa.timestamp("s"))
@@ -449,9 +446,7 @@ def _in_calendar(times: Any) -> Any:  # noqa: ANN401 - a Series or an Index
         last -= max(late, 0) * per_second
     ticks = np.where(ticks == _NAT, _NAT, np.clip(ticks, first, last))
     moments = pd.DatetimeIndex(ticks.view(f"M8[{unit}]"))
-    return pd.Series(
-        moments if zone is None else moments.tz_localize("UTC").tz_convert(zone)
-    )
+    return pd.Series(moments.tz_localize("UTC").tz_convert(zone))
 
 
 def to_category_series(

@@ -39,6 +39,7 @@ from skdpsynth.utils.containers import (
     container_of,
     from_arrow,
     index_of_pandas,
+    native,
     speaks_arrow,
 )
 
@@ -84,11 +85,7 @@ def read_table(
     check_values(layout, count_infinite(frame, layout, schema))
     if schema is not None:
         check_objects(schema.columns, frame)
-    for place, dtype in enumerate(frame.dtypes):  # pandas takes no rows out of others
-        if isinstance(dtype, np.dtype) and not dtype.isnative:
-            native = frame.iloc[:, place].astype(dtype.newbyteorder("="))
-            frame.isetitem(place, native)
-    return frame, layout
+    return native(frame), layout
 
 
 def lay_out(

@@ -193,11 +193,10 @@ def _keys(frame: pd.DataFrame, schema: TableSchema, secret: bytes) -> Words:
     found[:, :2] = _words(frame[unit], secret)[places]
     hashes = np.zeros(len(frame), dtype=np.uint64)
     for number, name in enumerate(frame.columns):
-        if not is_read(name, schema):
-            continue
-        own = secret + number.to_bytes(4, "little")
-        first, second = _words(frame[name], own).T
-        hashes = _mixed(hashes ^ first ^ _mixed(second))
+        if is_read(name, schema):
+            own = secret + number.to_bytes(4, "little")
+            first, second = _words(frame[name], own).T
+            hashes = _mixed(hashes ^ first ^ _mixed(second))
     found[:, 2], found[:, 3] = hashes[places], places
     return found
 
