@@ -134,10 +134,8 @@ def _resolution_codes(
     values, missing = numeric_values(series, column)
     most_tens = n_cells - MOST_DECIMALS - 3
     if column.kind == "datetime":
-        # Clocks of pandas 2 break at the ends of the calendar.
-        inside = np.clip(values, domain.low, domain.high)
-        missing = missing | (inside != values)
-        values = to_wall(inside, column)
+        missing = missing | (values < domain.low) | (values > domain.high)
+        values = to_wall(values, column)
         fits = [values % step == 0.0 for step in SECONDS_OF.values()]
         codes = np.select(fits, [*range(len(fits))], n_cells - 2)
     else:

@@ -136,14 +136,16 @@ def is_object(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
-def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
+def column_kind(
+    name: Hashable, series: pd.Series, *, read: bool = True
+) -> tuple[Kind, bool]:
     """Return what `kind_of_dtype` says of a column; InvalidTableError if unsupported.
 
-    Of values only objects are read, to refuse mixed ones.
+    Of values only objects are read, to refuse mixed ones; if not `read`, not even them.
     """
     dtype = series.dtype
     found = known_kind(name, dtype)
-    if is_object(dtype) and type_of_objects(series) is None:
+    if read and is_object(dtype) and type_of_objects(series) is None:
         # scikit-learn's check looks for "argument must be", "string" and "number".
         raise InvalidTableError(
             f"Column {name!r} has dtype object, but neither strings alone nor booleans "
@@ -154,7 +156,8 @@ def column_kind(name: Hashable, series: pd.Series) -> tuple[Kind, bool]:
     if isinstance(dtype, pd.CategoricalDtype):
         categories = dtype.categories
         inner = kind_of_dtype(categories.dtype)
-        mixed = is_object(categories.dtype) and type_of_objects(categories) is None
+        mixed = read and is_object(categories.dtype)
+        mixed = mixed and type_of_objects(categories) is None
         if inner is None or inner[0] == "timedelta" or mixed:
             raise InvalidTableError(
                 f"Column {name!r} is a category column whose categories are neither"
@@ -585,7 +588,7 @@ class Datetime(Column):
 class Identifier(Column):
     """A column that tells rows apart, such as a customer number.
 
-    It is never read: synthetic tables hold fresh identifiers.
+    It is never read, but as `privacy_unit`: synthetic tables hold fresh identifiers.
 
     Parameters
     ----------

@@ -335,7 +335,8 @@ def _in_column(
 
 def _checked_kind(name: Hashable, series: pd.Series, described: Column | None) -> str:
     """Return the kind of a column; an error where a fit would raise it."""
-    kind, can_be_missing = column_kind(name, series)
+    unread = isinstance(described, Identifier | Text)
+    kind, can_be_missing = column_kind(name, series, read=not unread)
     if described is None:
         return kind
     if is_object(series.dtype) and holds_truths(described):
@@ -351,7 +352,7 @@ def _in_rows(
     """Yield what values are not as declared, and how many; it may be none."""
     missing = is_missing(series)
     present = as_moments(series[~missing])
-    if kind == "continuous":
+    if kind == "continuous" and not isinstance(described, Identifier):
         values = present.to_numpy(dtype=np.float64)
         yield "infinite: fit refuses", int(np.isinf(values).sum())
     if getattr(described, "nullable", True) is False:
@@ -367,6 +368,7 @@ def _in_rows(
         strange = sum(value not in known for value in _plain_values(present))
         yield "category not declared: read as 'other'", strange
     elif isinstance(described, Identifier):
+        present = present.map(str) if is_object(present.dtype) else present
         repeated = present.duplicated(keep=False)
         words = "identifier of several rows: if it identifies persons, it should be the"
         yield f"{words} privacy_unit", int(repeated.sum())

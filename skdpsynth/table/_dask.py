@@ -27,6 +27,7 @@ from skdpsynth.privacy import (
 )
 from skdpsynth.table._units import with_unit_places
 from skdpsynth.utils import withheld
+from skdpsynth.utils.containers import native
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -70,6 +71,8 @@ class DaskParts(Parts):
         empty = pd.DataFrame(
             {place: pd.Series(dtype=dtype) for place, dtype in enumerate(dtypes)}
         ).set_axis(dtypes.index, axis=1)
+        if native(empty) is not empty:
+            table, empty = table.map_partitions(native), native(empty)
         if unit is not None and unit in table.columns:
             place = next(name for name in count() if name not in table.columns)
             # Not by what Dask makes of a cell: that depends on the partition.

@@ -787,11 +787,7 @@ def wall_values(
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Give numbers as `numeric_values` does; times in units as a clock shows them."""
     values, missing = numeric_values(series, column)
-    if domain.step is not None:
-        low, high = domain.bounds
-        room = 2 * SECONDS_OF["D"] + domain.step  # more than zones differ by
-        values = to_wall(np.clip(values, low - room, high + room), column)
-    return values, missing
+    return (values if domain.step is None else to_wall(values, column)), missing
 
 
 def encode_rows(

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from skdpsynth.privacy import changed_parts
 from skdpsynth.schema import (
+    UNREAD,
     Continuous,
-    as_moments,
     column_kind,
     decode_value,
     encode_value,
@@ -46,6 +46,13 @@ _PLAIN_DTYPE = re.compile(
 )
 
 
+def is_read(name: Hashable, schema: TableSchema | None) -> bool:
+    """Tell whether cells of a column are looked at: of identifiers the unit's alone."""
+    if schema is None or not isinstance(schema.columns.get(name), UNREAD):
+        return True
+    return {name} == {schema.privacy_unit}
+
+
 @dataclass(frozen=True)
 class ColumnLayout:
     """The structure of one column; synthetic values come back in `dtype`.
@@ -59,9 +66,11 @@ class ColumnLayout:
     can_be_missing: bool
 
     @classmethod
-    def of(cls, name: Hashable, series: pd.Series) -> ColumnLayout:
+    def of(
+        cls, name: Hashable, series: pd.Series, schema: TableSchema | None = None
+    ) -> ColumnLayout:
         """Read the layout off a column; raise InvalidTableError if unsupported."""
-        kind, can_be_missing = column_kind(name, series)
+        kind, can_be_missing = column_kind(name, series, read=is_read(name, schema))
         dtype = series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
             empty = pd.Index([], dtype=dtype.categories.dtype)
@@ -209,7 +218,12 @@ def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = 86_400  # seconds
-_YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # seconds since 1970
+_YEAR_1, _YEAR_9999 = -62_135_596_800, 253_402_300_799  # seconds since 1970
+# Where clocks of all zones work; none changes beyond. From when they can be shown: with
+# pandas 2 a Timestamp before 1677 in a zone ends the process.
+_CLOCKS = _YEAR_1 + _DAY, _YEAR_9999 - _DAY
+_SHOWN_FROM = _CLOCKS[0] if pd.__version__ >= "3" else -8_520_336_000  # 1700
+_NAT = np.iinfo(np.int64).min
 
 
 def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Bools]:
@@ -227,7 +241,8 @@ def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Boo
     present = series[~missing]
     values = np.zeros(len(series))
     if column.kind in ("datetime", "timedelta"):
-        ticks, per_second = _whole_ticks(present, column)
+        ticks, unit = ticks_of(present)
+        per_second = PER_SECOND[unit]
         # Two steps: int64 nanoseconds lose bits when they become a float at once.
         seconds, rest = np.divmod(ticks, per_second)
         values[~missing] = seconds + rest / per_second
@@ -236,16 +251,15 @@ def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Boo
     return values, missing
 
 
-def _whole_ticks(present: pd.Series, column: ColumnLayout) -> tuple[Ints, int]:
-    """Return times or durations as whole ticks, and how many of them are a second."""
-    if isinstance(column.dtype, pd.ArrowDtype):
-        # Not by way of pandas, whose nanoseconds end in the years 1677 and 2262.
-        moments = as_moments(present)
-        ticks = pa.array(moments.array).cast(pa.int64()).to_numpy()
-        return ticks, PER_SECOND[moments.dtype.pyarrow_dtype.unit]
-    is_datetime = column.kind == "datetime"
-    index = (pd.DatetimeIndex if is_datetime else pd.TimedeltaIndex)(present)
-    return index.asi8, PER_SECOND[index.unit]
+def ticks_of(times: pd.Series | pd.Index) -> tuple[Ints, str]:
+    """Return times or durations as whole ticks, NaT where missing, and their unit."""
+    if not isinstance(times.dtype, pd.ArrowDtype):
+        return times.array.asi8, times.array.unit
+    # Not by way of pandas or Python: nanoseconds end in 2262, and years with 9999.
+    stored = pa.array(times.array)
+    if is_date(times.dtype):
+        stored = stored.cast(pa.timestamp("s"))
+    return stored.cast(pa.int64()).fill_null(_NAT).to_numpy(), stored.type.unit
 
 
 def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series:
@@ -286,8 +300,10 @@ def to_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     zone = zone_of(column.dtype)
     if zone is None:
         return seconds
-    moments = pd.DatetimeIndex(_ticks(seconds, "us").view("M8[us]")).tz_localize("UTC")
-    return moments.tz_convert(zone).tz_localize(None).asi8 / PER_SECOND["us"]
+    inside = np.clip(seconds, *_CLOCKS)
+    moments = pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]")).tz_localize("UTC")
+    wall = moments.tz_convert(zone).tz_localize(None).asi8 / PER_SECOND["us"]
+    return wall + (seconds - inside)
 
 
 def from_wall(seconds: Floats, column: ColumnLayout) -> Floats:
@@ -295,11 +311,12 @@ def from_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     zone = zone_of(column.dtype)
     if zone is None:
         return seconds
-    local = pd.DatetimeIndex(_ticks(seconds, "us").view("M8[us]"))
+    inside = np.clip(seconds, *_CLOCKS)
+    local = pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]"))
     moments = local.tz_localize(
         zone, ambiguous=np.zeros(len(local), bool), nonexistent="shift_forward"
     )
-    return moments.asi8 / PER_SECOND["us"]
+    return moments.asi8 / PER_SECOND["us"] + (seconds - inside)
 
 
 def _raw_values(values: Floats, column: ColumnLayout) -> NDArray[Any]:
@@ -392,11 +409,11 @@ def place_keys(
 
 def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
     """Return codes of a column, -1 where missing, and values, maybe equal or unused."""
-    series = as_moments(series)
-    dtype = series.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        listed = series.cat.categories.tolist()
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        listed = _in_calendar(series.cat.categories).tolist()
         return series.cat.codes.to_numpy(np.int64), [*map(plain, listed)]
+    series = _in_calendar(series)
+    dtype = series.dtype
     if is_object(dtype) or getattr(dtype, "storage", None) == "python":
         codes = np.full(len(series), -1, dtype=np.int64)
         present = ~series.isna().to_numpy(dtype=bool)
@@ -407,10 +424,29 @@ def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
     # Numbers as the machine has them, and the bytes of Arrow: pandas is exact there.
     if kind_of_dtype(dtype) == ("continuous", True):  # not all of Arrow's have a hash
         series = pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    elif isinstance(dtype, np.dtype) and not dtype.isnative:  # nor has this order
-        series = series.astype(dtype.newbyteorder("="))
     codes, uniques = pd.factorize(series)
     return codes.astype(np.int64), [*map(plain, uniques.tolist())]
+
+
+def _in_calendar(times: Any) -> Any:  # noqa: ANN401 - a Series or an Index
+    """Return points in time as pandas' own, any other column as it is.
+
+    Those that no Timestamp can show, in its zone, become the first or last of those.
+    """
+    if (kind_of_dtype(times.dtype) or ("",))[0] != "datetime":
+        return times
+    ticks, unit = ticks_of(times)
+    zone, per_second = zone_of(times.dtype), PER_SECOND[unit]
+    first = max(_YEAR_1 * per_second, _NAT + 1)
+    last = min((_YEAR_9999 + 1) * per_second - 1, -(_NAT + 1))
+    if zone is not None:  # its clock must be in the calendar too
+        ends = np.array([first // per_second, last // per_second], dtype=np.float64)
+        early, late = map(int, to_wall(ends, times) - ends)
+        first = max(first - min(early, 0) * per_second, _SHOWN_FROM * per_second)
+        last -= max(late, 0) * per_second
+    ticks = np.where(ticks == _NAT, _NAT, np.clip(ticks, first, last))
+    moments = pd.DatetimeIndex(ticks.view(f"M8[{unit}]"))
+    return pd.Series(moments.tz_localize("UTC").tz_convert(zone))
 
 
 def to_category_series(

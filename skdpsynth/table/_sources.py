@@ -32,13 +32,14 @@ from skdpsynth.schema import (
     type_of_objects,
 )
 from skdpsynth.table._csv import CsvFile
-from skdpsynth.table._layout import ColumnLayout, TableLayout
+from skdpsynth.table._layout import ColumnLayout, TableLayout, is_read
 from skdpsynth.table._rules import check_rules
 from skdpsynth.utils import is_csv, withheld
 from skdpsynth.utils.containers import (
     container_of,
     from_arrow,
     index_of_pandas,
+    native,
     speaks_arrow,
 )
 
@@ -81,10 +82,10 @@ def read_table(
         "container": container_of(X),
     }
     layout = _layout_of(frame, target, schema, len(frame), **form)
-    check_values(layout, count_infinite(frame, layout))
+    check_values(layout, count_infinite(frame, layout, schema))
     if schema is not None:
         check_objects(schema.columns, frame)
-    return frame, layout
+    return native(frame), layout
 
 
 def lay_out(
@@ -108,7 +109,7 @@ def _layout_of(
     described = {} if schema is None else schema.columns
     columns = []
     for name in frame.columns:
-        column = ColumnLayout.of(name, frame[name])
+        column = ColumnLayout.of(name, frame[name], schema)
         if is_object(column.dtype) and holds_truths(described.get(name)):
             column = replace(column, kind="boolean")
         columns.append(column)
@@ -241,11 +242,13 @@ def check_size(n_rows: int, n_features: int) -> None:
         )
 
 
-def count_infinite(frame: pd.DataFrame, layout: TableLayout) -> NDArray[np.int64]:
-    """Count the infinite values of every column."""
+def count_infinite(
+    frame: pd.DataFrame, layout: TableLayout, schema: TableSchema | None
+) -> NDArray[np.int64]:
+    """Count the infinite values of every column that is read."""
     counts = np.zeros(len(layout.columns), dtype=np.int64)
     for place, column in enumerate(layout.columns):
-        if column.kind == "continuous":
+        if column.kind == "continuous" and is_read(column.name, schema):
             values = frame[column.name].to_numpy(dtype=np.float64, na_value=np.nan)
             counts[place] = np.isinf(values).sum()
     return counts
@@ -563,7 +566,7 @@ def _checked(
     kinds = np.zeros((2, len(layout.columns)), dtype=np.int64)
     for place, column in enumerate(layout.columns):
         series = frame[column.name]
-        own = ColumnLayout.of(column.name, series)
+        own = ColumnLayout.of(column.name, series, schema)
         texts = isinstance(own.dtype, pd.StringDtype)  # Dask names another of these
         texts = texts and isinstance(column.dtype, pd.StringDtype)
         if not texts and own.to_dict()["dtype"] != column.to_dict()["dtype"]:
@@ -572,12 +575,12 @@ def _checked(
                 f" {column.dtype} for column {column.name!r}; cast it, also the"
                 " categories of a category dtype."
             )
-        if is_object(own.dtype):
+        if is_object(own.dtype) and is_read(column.name, schema):
             held = type_of_objects(series)
             kinds[:, place] = held == "str", held == "bool"
     if schema is not None:
         check_objects(schema.columns, frame)
-    return np.vstack([count_infinite(frame, layout), kinds])
+    return np.vstack([count_infinite(frame, layout, schema), kinds])
 
 
 def _is_dask(X: object) -> bool:

@@ -1,10 +1,10 @@
 """Rows of one unit of privacy, such as a person: so many of them take part at most.
 
 Which rows of a unit take part depends on the rows of that unit alone, and on a secret
-of the fit: those with the smallest keyed hashes of all their cells; rows that are equal
-are numbered, and the number is hashed too. So a unit that comes or goes changes nothing
-of others, and the choice is the same on every pass and in every part, also of rows that
-are put in another order.
+of the fit: those with the smallest keyed hashes of all their cells, but of identifiers
+and texts; rows that are equal are numbered, and the number is hashed too. So a unit
+that comes or goes changes nothing of others, and the choice is the same on every pass
+and in every part, also of rows that are put in another order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pandas as pd
 
 from skdpsynth.privacy import LocalParts, Parts, changed_parts, secret_generator
 from skdpsynth.schema import is_missing, plain
-from skdpsynth.table._layout import factorize
+from skdpsynth.table._layout import factorize, is_read, ticks_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # in memory, so the peak is a small part of all keys.
 _N_FILES = 64
 _ROW_BITS = 40  # of the place of a row: its number within a part
+_NONE = np.array([[0, 1]], dtype=np.uint64)  # words of a missing cell
 _BYTES = 16  # of the digest of a text: two texts have one with probability 2^-128
 
 
@@ -59,7 +60,7 @@ def limit_rows(table: pd.DataFrame | Parts, schema: TableSchema | None) -> Limit
     if schema is None or schema.privacy_unit is None:
         return Limited(table)
     secret, most = secret_generator().bytes(_BYTES), int(schema.max_rows_per_unit or 0)
-    what = schema.privacy_unit, secret
+    what = schema, secret
     rows: pd.DataFrame | Parts
     if isinstance(table, pd.DataFrame):
         kept, n_rows = _alone(table, *what, most)
@@ -84,10 +85,10 @@ def with_unit_places(frame: pd.DataFrame, unit: Hashable, place: int) -> pd.Data
 
 
 def _alone(
-    frame: pd.DataFrame, unit: Hashable, secret: bytes, most: int
+    frame: pd.DataFrame, schema: TableSchema, secret: bytes, most: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
     """Say which rows of whole units take part, and give the sizes of the units."""
-    keys = _keys(frame, unit, secret)
+    keys = _keys(frame, schema, secret)
     places = keys[:, 3].astype(np.int64)
     first, sizes = _first(keys, most)
     mask = np.zeros(len(frame), dtype=bool)
@@ -96,15 +97,15 @@ def _alone(
 
 
 def _kept_alone(
-    frame: pd.DataFrame, unit: Hashable, secret: bytes, most: int
+    frame: pd.DataFrame, schema: TableSchema, secret: bytes, most: int
 ) -> pd.DataFrame:
-    return frame[_alone(frame, unit, secret, most)[0]].reset_index(drop=True)
+    return frame[_alone(frame, schema, secret, most)[0]].reset_index(drop=True)
 
 
 def _sizes_alone(
-    frame: pd.DataFrame, unit: Hashable, secret: bytes, most: int
+    frame: pd.DataFrame, schema: TableSchema, secret: bytes, most: int
 ) -> NDArray[np.intp]:
-    return _alone(frame, unit, secret, most)[1]
+    return _alone(frame, schema, secret, most)[1]
 
 
 def _kept(number: int, frame: pd.DataFrame, masks: list[NDArray[Any]]) -> pd.DataFrame:
@@ -116,13 +117,13 @@ def _kept(number: int, frame: pd.DataFrame, masks: list[NDArray[Any]]) -> pd.Dat
 
 
 def _masks(
-    parts: Parts, unit: Hashable, secret: bytes, most: int
+    parts: Parts, schema: TableSchema, secret: bytes, most: int
 ) -> tuple[list[NDArray[np.uint8]], NDArray[np.int32]]:
     """Give a bit per row of each part, if it takes part, and the sizes of units."""
     files: list[Any] = [tempfile.TemporaryFile() for _ in range(_N_FILES)]  # noqa: SIM115
     try:
         masks, sizes = [], []
-        for number, keys in enumerate(parts.map(_keys_and_size, unit, secret).each()):
+        for number, keys in enumerate(parts.map(_keys_and_size, schema, secret).each()):
             keys, n_rows = keys
             masks.append(np.zeros(n_rows, dtype=bool))
             keys[:, 3] |= np.uint64(number << _ROW_BITS)
@@ -150,9 +151,9 @@ def _masks(
 
 
 def _keys_and_size(
-    frame: pd.DataFrame, unit: Hashable, secret: bytes
+    frame: pd.DataFrame, schema: TableSchema, secret: bytes
 ) -> tuple[Words, int]:
-    return _keys(frame, unit, secret), len(frame)
+    return _keys(frame, schema, secret), len(frame)
 
 
 def _first(keys: Words, most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -181,19 +182,21 @@ def _places_in_runs(rows: Words) -> NDArray[np.intp]:
     return places - np.maximum.accumulate(np.where(begins, places, 0))
 
 
-def _keys(frame: pd.DataFrame, unit: Hashable, secret: bytes) -> Words:
+def _keys(frame: pd.DataFrame, schema: TableSchema, secret: bytes) -> Words:
     """Give of each row that has a unit: its key, in two words, a hash, and its place.
 
-    The hash is of all cells of the row.
+    The hash is of all cells of the row that are read.
     """
+    unit = schema.privacy_unit
     places = np.flatnonzero(~is_missing(frame[unit]))
     found = np.empty((len(places), 4), dtype=np.uint64)
     found[:, :2] = _words(frame[unit], secret)[places]
     hashes = np.zeros(len(frame), dtype=np.uint64)
     for number, name in enumerate(frame.columns):
-        own = secret + number.to_bytes(4, "little")
-        first, second = _words(frame[name], own).T
-        hashes = _mixed(hashes ^ first ^ _mixed(second))
+        if is_read(name, schema):
+            own = secret + number.to_bytes(4, "little")
+            first, second = _words(frame[name], own).T
+            hashes = _mixed(hashes ^ first ^ _mixed(second))
     found[:, 2], found[:, 3] = hashes[places], places
     return found
 
@@ -204,6 +207,10 @@ def _words(series: pd.Series, secret: bytes) -> Words:
     They depend on that cell alone. A number is mixed in a way that can be undone, so
     that no two have the same words; a text has a digest of 128 bits.
     """
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        listed = pd.Series(series.cat.categories)
+        listed = listed if _kind(listed) == "M" else listed.astype(object)
+        return np.vstack((_words(listed, secret), _NONE))[series.cat.codes]
     key = hashlib.blake2b(secret, digest_size=32).digest()
     words = np.zeros((len(series), 2), dtype=np.uint64)
     missing = is_missing(series)
@@ -220,7 +227,7 @@ def _words(series: pd.Series, secret: bytes) -> Words:
     else:
         bits, words[:, 1] = _bits(series)
         words[:, 0] = _mixed(bits ^ np.frombuffer(key[:8], np.uint64)[0])
-    words[missing] = 0, 1
+    words[missing] = _NONE
     return words
 
 
@@ -232,9 +239,6 @@ def _texts(
     The text of a cell is a function of the cell: objects that are equal, such as 1 and
     True, must not have that of the one which comes first.
     """
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        texts = [*map(_text, series.cat.categories)]
-        return series.cat.codes.to_numpy(np.int64), texts
     if isinstance(series.dtype, pd.ArrowDtype):
         codes, values = factorize(series)
         return codes, [*map(_text, values)]
@@ -258,7 +262,7 @@ def _kind(series: pd.Series) -> str:
     dtype = series.dtype
     if isinstance(dtype, pd.ArrowDtype):
         return dtype.numpy_dtype.kind
-    return "O" if isinstance(dtype, pd.CategoricalDtype) else dtype.kind
+    return str(dtype.kind)
 
 
 def _bits(series: pd.Series) -> tuple[Words, Any]:
@@ -267,10 +271,8 @@ def _bits(series: pd.Series) -> tuple[Words, Any]:
     Floats that are whole numbers have the bits of these, and others the mark 2.
     """
     kind = _kind(series)
-    if kind == "M":
-        return pd.DatetimeIndex(series).asi8.view(np.uint64), 0
-    if kind == "m":
-        return pd.TimedeltaIndex(series).asi8.view(np.uint64), 0
+    if kind in "Mm":
+        return ticks_of(series)[0].view(np.uint64), 0
     if kind == "f":
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         whole = (np.abs(values) < 2.0**63) & (values == np.rint(values))

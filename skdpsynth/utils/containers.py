@@ -17,6 +17,7 @@ import pandas as pd
 
 from skdpsynth.exceptions import InvalidTableError, MissingDependencyError, check_range
 from skdpsynth.utils._names import is_csv
+from skdpsynth.utils._withheld import withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,6 +29,7 @@ __all__ = [
     "dtypes_of",
     "from_arrow",
     "index_of_pandas",
+    "native",
     "speaks_arrow",
     "table_like",
     "write_batches",
@@ -95,6 +97,20 @@ def index_of_pandas(schema: Any) -> list[str]:  # noqa: ANN401 - no stubs
     """
     stored = (schema.pandas_metadata or {}).get("index_columns", [])
     return [name for name in stored if isinstance(name, str) and name in schema.names]
+
+
+def native(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in this machine's order of bytes: Arrow, and `take`, know one."""
+    swapped = {
+        place: dtype.newbyteorder("=")
+        for place, dtype in enumerate(frame.dtypes)
+        if isinstance(dtype, np.dtype) and not dtype.isnative
+    }
+    if not swapped:
+        return frame
+    # By place: pandas does not find every name.
+    numbered = frame.set_axis(range(frame.shape[1]), axis=1)
+    return numbered.astype(swapped).set_axis(frame.columns, axis=1)
 
 
 def dtypes_of(schema: Any) -> Any:  # noqa: ANN401 - any container
@@ -189,7 +205,8 @@ def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
     found = values.combine_chunks().dictionary_encode()
     categories = pd.Index(pd.arrays.ArrowExtensionArray(found.dictionary))
     codes = found.indices.fill_null(-1).to_numpy()
-    return pd.Categorical.from_codes(codes, categories, ordered=kind.ordered)
+    with withheld("Dates in a dictionary must be of the years 1 to 9999"):
+        return pd.Categorical.from_codes(codes, categories, ordered=kind.ordered)
 
 
 def _is_one_of(questions: Iterable[str], kind: Any) -> bool:  # noqa: ANN401
@@ -214,13 +231,7 @@ def _to_arrow(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no stubs
     """Return a DataFrame as a pyarrow Table without metadata; names become text."""
     import pyarrow as pa
 
-    swapped = {
-        name: dtype.newbyteorder("=")
-        for name, dtype in frame.dtypes.items()
-        if isinstance(dtype, np.dtype) and not dtype.isnative  # Arrow has no such types
-    }
-    native = frame.astype(swapped) if swapped else frame
-    table = pa.Table.from_pandas(native, preserve_index=False)
+    table = pa.Table.from_pandas(native(frame), preserve_index=False)
     columns = []
     for column in table.columns:
         kind = column.type
