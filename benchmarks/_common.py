@@ -36,8 +36,8 @@ SYNTHESIZERS = {
 PUBLISHED = ", as published"  # behind a name: with the networks of its paper
 DATA = Path(__file__).parents[2] / "shared" / "data"
 RESULTS = Path(__file__).parent / "results"
-_LONG = ("by_classifier", "date", "warning")  # too long for a line
-_TEXTS = ("code", "error", *_LONG)  # also where they look like numbers
+# Texts also where they look like numbers.
+_TEXTS = ("code", "error", "by_classifier", "date", "warning")
 
 
 def split_rows(
@@ -78,8 +78,7 @@ def run_missing(
         line = pd.DataFrame([row], columns=columns)
         header = not path.exists()
         line.to_csv(path, mode="a", header=header, index=False, float_format="%.6g")
-        shown = [name for name in columns if row.get(name) and name not in _LONG]
-        print(*(f"{name}={_short(row[name])}" for name in shown), flush=True)
+        print(*(f"{k}={row[k]}"[:80] for k in columns if row.get(k)), flush=True)
     done = read_rows(path, columns)
     mask = [key in set(wanted) for key in done[keys].itertuples(index=False, name=None)]
     return done[mask]
@@ -152,11 +151,6 @@ def use_one_thread() -> None:
         os.environ.setdefault(variable, "1")
 
 
-def error_text(error: Exception) -> str:
-    """Return in one line what failed, for the column "error" of a file of results."""
-    return f"{type(error).__name__}: {error}".splitlines()[0][:300]
-
-
 def markdown(table: Sequence[Sequence[str]]) -> str:
     """Return a table of Markdown; the first line of cells is its head."""
     lines = [table[0], ["---"] * len(table[0]), *table[1:]]
@@ -191,7 +185,3 @@ def code_state() -> str:
         command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
     )
     return done.stdout.strip() or "unknown"
-
-
-def _short(value: object) -> object:
-    return f"{value:.4g}" if isinstance(value, float) else value

@@ -102,17 +102,19 @@ def _halves(
     return load
 
 
-def _parts(read: Callable[..., Parts]) -> Callable[[Path, int], Parts]:
-    """Take the publisher's parts of a table in the package."""
-    return lambda data, seed: read(split=True)
+def _adult(data: Path, seed: int) -> Parts:
+    return load_adult(split=True)
+
+
+def _there(path: Path) -> Path:
+    if path.exists():
+        return path
+    msg = f"Expected the file {str(path)!r}. Name its folder in --data."
+    raise FileNotFoundError(msg)
 
 
 def _parquet(data: Path, *, name: str) -> pd.DataFrame:
-    path = data / f"{name}.parquet"
-    if not path.exists():
-        msg = f"Expected the file {str(path)!r}. Name its folder in --data."
-        raise FileNotFoundError(msg)
-    return pd.read_parquet(path)
+    return pd.read_parquet(_there(data / f"{name}.parquet"))
 
 
 # --- With bounds and levels declared ----------------------------------------------
@@ -163,7 +165,7 @@ _RAND_HIE = partial(_packaged, kind="sampleSelection", item="RandHIE")
 _STORMS = partial(_packaged, kind="dplyr", item="storms")
 _DIAMONDS = partial(_parquet, name="diamonds")
 DECLARED = {
-    "adult": Table(_parts(load_adult), "income", _bounds("adult")),
+    "adult": Table(_adult, "income", _bounds("adult")),
     "diamonds": _declared("diamonds", _DIAMONDS, "cut", "Ideal", needs=""),
     "cps 1988": _declared("cps 1988", _CPS, "parttime", "yes"),
     "rand hie": _declared("rand hie", _RAND_HIE, "female"),
@@ -216,7 +218,7 @@ def _everyday(
 
 EVERYDAY = {
     "fair": _everyday(_fair, "affair", "statsmodels"),
-    "adult": Table(_parts(load_adult), "income"),
+    "adult": Table(_adult, "income"),
     "adult, bounds declared": DECLARED["adult"],
     "diamonds": _everyday(_diamonds, "price"),
     "breast cancer": _everyday(partial(_of_sklearn, name="breast_cancer"), "target"),
@@ -278,10 +280,7 @@ def _images(
 
 def _idx(path: Path, header: int) -> np.ndarray:
     """Read the bytes of a compressed IDX file after its header."""
-    if not path.exists():
-        msg = f"Expected the file {str(path)!r}. Name its folder in --data."
-        raise FileNotFoundError(msg)
-    with gzip.open(path) as file:
+    with gzip.open(_there(path)) as file:
         return np.frombuffer(file.read(), dtype=np.uint8, offset=header)
 
 
@@ -318,8 +317,10 @@ PAPERS = {
         fixed=False,
         n_samples=5_000,
     ),
-    "thyroid": Table(_parts(load_thyroid), "class", n_samples=20_000, panel="thyroid"),
-    "adult": Table(_parts(load_adult), "income", n_samples=10_000),
+    "thyroid": Table(
+        lambda *_: load_thyroid(split=True), "class", n_samples=20_000, panel="thyroid"
+    ),
+    "adult": Table(_adult, "income", n_samples=10_000),
     "kaggle": Table(
         _halves(_kaggle, "Class", seed=0),
         "Class",

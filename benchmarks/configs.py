@@ -37,7 +37,10 @@ class Config:
 
 _DEPENDENCE = ("tv1", "tv2", "tv3", "c2st", "c2st_column", "auroc", "auprc")
 _SHARED = {"kaggle": PAPERS["kaggle"], "epileptic": PAPERS["epileptic"]}
+_LEARNT = ("auroc", "r2", "r2_boosting", "shapes", "trends", "on_grid", "least_on_grid")
+_PANELS = ("auroc", "auprc", "auroc_4", "auprc_4", "auroc_lr", "auroc_mlp", "accuracy")
 _OF_PAPERS = ("PATE-GAN", "G-PATE", "DP-CGAN", "PATE-TripleGAN")
+_AS_PUBLISHED = tuple(name + PUBLISHED for name in _OF_PAPERS)
 # Adversarial steps that start from what was measured, with their share of the budget;
 # as many as in comparisons before.
 _STEPS = {"G-PATE": 2, "DP-CGAN": 2, "PATE-GAN": 20, "PATE-TripleGAN": 8}
@@ -109,7 +112,7 @@ CONFIGS = {
     # What the papers' networks learn without noise.
     "published": Config(
         tables={"adult": DECLARED["adult"]},
-        synthesizers=tuple(name + PUBLISHED for name in _OF_PAPERS),
+        synthesizers=_AS_PUBLISHED,
         epsilons=(math.inf,),
         score=_scores.dependence,
         scores=_DEPENDENCE,
@@ -121,25 +124,15 @@ CONFIGS = {
         synthesizers=(REAL, "marginals", "G-PATE", FLOOR),
         epsilons=(1.0, 5.0),
         score=_scores.everyday,
-        scores=(
-            *("auroc", "r2", "r2_boosting", "shapes", "trends"),
-            *("on_grid", "least_on_grid"),
-        ),
+        scores=_LEARNT,
     ),
     # The figures of the papers: as published, without noise and with it; by default.
     "reproduction": Config(
         tables=PAPERS,
-        synthesizers=(
-            *_OF_PAPERS,
-            *(name + PUBLISHED for name in _OF_PAPERS),
-            *(FLOOR, REAL),
-        ),
+        synthesizers=(*_OF_PAPERS, *_AS_PUBLISHED, FLOOR, REAL),
         epsilons=tuple(sorted({*STATED["epsilon"], math.inf})),
         score=_scores.as_papers,
-        scores=(
-            *("auroc", "auprc", "auroc_4", "auprc_4", "auroc_lr", "auroc_mlp"),
-            "accuracy",
-        ),
+        scores=_PANELS,
         given=_pixels,
         only=tuple(dict.fromkeys(choice for line in _BESIDE for choice in line)),
     ),

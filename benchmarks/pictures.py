@@ -29,7 +29,6 @@ LINES = {  # synthesizer and table: what to call it, its colour and its dashes
     ("marginals", "dask"): ("MarginalSynthesizer, Dask, 2 workers", "black", ":"),
     ("independent", "parquet"): ("IndependentSynthesizer, Parquet", "0.6", "-"),
 }
-SHOWN = 12  # images of each class
 
 
 def measured() -> None:
@@ -105,7 +104,7 @@ def draw(rows: pd.DataFrame, path: Path) -> None:
 
     lines = [
         np.hstack(list(own[PIXELS].to_numpy().reshape(-1, 28, 28)))
-        for _, own in rows.groupby("label").head(SHOWN).groupby("label")
+        for _, own in rows.groupby("label").head(12).groupby("label")
     ]
     image.imsave(path, np.vstack(lines), cmap="gray", vmin=0, vmax=255)
 

@@ -29,7 +29,6 @@ from _common import (
     RESULTS,
     SYNTHESIZERS,
     code_state,
-    error_text,
     fit_and_sample,
     make_synthesizer,
     mean_and_spread,
@@ -95,7 +94,7 @@ def run(key: Key, *, name: str, data: Path, quick: bool) -> dict[str, object]:
         row["score_s"] = time.perf_counter() - start
     except Exception as error:
         traceback.print_exc()
-        row["error"] = error_text(error)
+        row["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
     return row
 
 
@@ -110,17 +109,16 @@ def wanted(config: Config, options: argparse.Namespace) -> list[Key]:
     ]
     if config.only:
         choices = [choice for choice in config.only if choice in set(choices)]
+    # All real rows of these, which no seed changes.
+    whole = {
+        k for k, table in config.tables.items() if table.fixed and not table.n_samples
+    }
     return [
         (part, *choice, seed)
         for seed in range(options.seeds)
         for choice in dict.fromkeys(choices)
-        # All real rows, which no seed changes.
-        if not (seed and choice[1] == REAL and _whole(config, choice[0]))
+        if not (seed and choice[1] == REAL and choice[0] in whole)
     ]
-
-
-def _whole(config: Config, table: str) -> bool:
-    return config.tables[table].fixed and not config.tables[table].n_samples
 
 
 def summary(config: Config, rows: pd.DataFrame) -> Iterator[list[str]]:
@@ -156,11 +154,10 @@ def difference(values: pd.Series, start: pd.Series) -> str:
 def beside_papers(rows: pd.DataFrame) -> Iterator[list[str]]:
     """Write the figures of the papers beside the runs, in brackets what they state."""
     runs = dict(list(rows.groupby(KEYS[1:4])))
-    head = ["synthesizer", "table", "score", "epsilon", "paper"]
     for line in STATED.itertuples():
         columns = columns_of(line)
         if line.Index == 0:
-            yield [*head, *columns]
+            yield [*STATED.columns[:5], *columns]
         cells = []
         for column, choice in columns.items():
             text = "not run"
@@ -169,8 +166,7 @@ def beside_papers(rows: pd.DataFrame) -> Iterator[list[str]]:
             stated = {"real rows": line.real, next(iter(columns)): line.without_noise}
             cells.append(f"{text} ({stated[column]})" if stated.get(column) else text)
         paper = f"{line.paper}, {line.where}" if line.paper else "-"
-        first = [line.synthesizer, line.table, line.score, f"{line.epsilon:g}"]
-        yield [*first, paper, *cells]
+        yield [*map(str, line[1:5]), paper, *cells]
 
 
 def main() -> None:
@@ -237,9 +233,8 @@ def _options() -> argparse.Namespace:
     options.epsilon = options.epsilon or config.epsilons
     options.seeds = options.seeds or (1 if quick else config.seeds)
     options.jobs = (0 if quick else 2) if options.jobs is None else options.jobs
-    folder = Path(tempfile.gettempdir()) if quick else RESULTS
-    name = f"{options.name}_quick" if quick else options.name
-    options.csv = options.csv or folder / f"{name}.csv"
+    folder = Path(tempfile.gettempdir()) / "skdpsynth-quick" if quick else RESULTS
+    options.csv = options.csv or folder / f"{options.name}.csv"
     return options
 
 

@@ -129,8 +129,7 @@ def page(runs: pd.DataFrame) -> str:
         for series, group in own.groupby(keys, sort=False):
             found = [_exponent(group[group["code"] == code], grows) for code in codes]
             growth.append([", ".join(map(str, series)), grows, *found])
-    told = "Exponents of growth: the slope of log wall seconds over log size, between"
-    told = f"{told}\nthe two largest sizes"
+    told = "Exponents of growth: log wall seconds over log size, the two largest sizes"
     return f"{markdown(lines)}\n\n{told}\n\n{markdown(growth)}\n"
 
 
