@@ -36,7 +36,7 @@ ALLOWED = {
     "privacy": _BOTTOM,
     "schema": _BOTTOM,
     "metrics": _BOTTOM,
-    "datasets": {"exceptions"},
+    "datasets": _BOTTOM,
     "table": _PRIVATE_SIDE,
     "measure": _PRIVATE_SIDE | {"table"},
     "sampling": _FITTED,
