@@ -22,6 +22,7 @@ from replay.matrix import CHANGES, PLACES, SYNTHESIZERS, Group, groups, pairs_of
 from replay.odd_tables import ALL_SOURCES, contained, missing_library, odd_tables
 from replay.twins import TWINS
 
+import skdpsynth.audit
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import replay
 from skdpsynth.audit._worlds import (
@@ -418,6 +419,8 @@ def test_names_and_paths_are_deprecated(tmp_path, suffix):
             pytest.raises(ValueError, match="make replay"),
         ):
             replay(*bad)
+    with pytest.warns(FutureWarning, match="ReplayedTwin is deprecated"):
+        assert skdpsynth.audit.ReplayedTwin not in map(type, found.twins)
     with pytest.raises(TypeError, match="no parameter 'speed'"):
         replay(IndependentSynthesizer(), FRAME, speed=2)
 

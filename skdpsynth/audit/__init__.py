@@ -22,6 +22,7 @@ from skdpsynth.audit._generator import GeneratorAudit, audit_generator
 from skdpsynth.audit._ledger import LedgerAudit, ReleaseCheck, audit_ledger
 from skdpsynth.audit._mechanism import MechanismAudit, audit_mechanism
 from skdpsynth.audit._replay import Replay, ReplayedPair, replay
+from skdpsynth.utils import warn_deprecated
 
 __all__ = [
     "GeneratorAudit",
@@ -40,3 +41,15 @@ __all__ = [
     "one_run_lower_bound",
     "replay",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name != "ReplayedTwin":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warn_deprecated(
+        "ReplayedTwin",
+        since="0.3",
+        removed_in="0.5",
+        remedy="No replay has twins any more: `make replay` in a clone tries them.",
+    )
+    return type(name, (), {})

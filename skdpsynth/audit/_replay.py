@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -107,6 +107,8 @@ class Replay:
 
     pairs: tuple[ReplayedPair, ...]
     seconds: float
+    twins: ClassVar[tuple[()]] = ()  # of 0.2, as `left_out`; until 0.5
+    left_out: ClassVar[tuple[()]] = ()
 
     @property
     def findings(self) -> tuple[str, ...]:
