@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skdpsynth.table import ColumnDomain
 
 _LEAST_LIFT = 1e-300  # its logarithm is finite
-_KINDS = {
+KINDS = {
     "pairs": PairTables,
     "triples": TripleTables,
     "parities": Parities,
@@ -44,7 +44,7 @@ _KINDS = {
 def check_measured(own: Measured) -> None:
     """Check that all parts are of the same columns, bins and classes."""
     domains, n_classes = own.model.metadata.domains, len(own.model.marginals)
-    check_bins(own.bins, domains)
+    _check_bins(own.bins, domains)
     require(len(own.rounds) == len(own.noise_stds) == n_classes, "classes")
     require(all(is_number(std) and std >= 0 for std in own.noise_stds), "noise")
     for j, edges in own.edges.items():
@@ -52,7 +52,7 @@ def check_measured(own: Measured) -> None:
         _check_edges(edges)
     for one in chain.from_iterable(own.rounds):
         _check_round(one, domains)
-    for name, kind in _KINDS.items():
+    for name, kind in KINDS.items():
         for c, tables in getattr(own, name).items():
             require(type(c) is int and 0 <= c < n_classes, "another class")
             require(isinstance(tables, kind), name)
@@ -63,7 +63,7 @@ def check_measured(own: Measured) -> None:
         _check_relations(own.relations, own.bins, domains)
 
 
-def check_bins(bins: TableBins, domains: Sequence[ColumnDomain]) -> None:
+def _check_bins(bins: TableBins, domains: Sequence[ColumnDomain]) -> None:
     """Check that the bins of every column are of what it can hold."""
     require(isinstance(bins, TableBins), "bins")
     for own, domain in zip(bins.columns, domains, strict=True):
@@ -166,7 +166,7 @@ def _check_relations(
     cells, finer = sizes, relations.finer
     if finer is not None:
         require(isinstance(finer, FinerBins), "finer bins")
-        check_bins(finer.bins, domains)
+        _check_bins(finer.bins, domains)
         cells = finer.bins.sizes
         for within, n_cells, n_bins in zip(finer.within, cells, sizes, strict=True):
             require(_is(within, "int64", (n_cells,), 0), "finer bins")

@@ -393,10 +393,6 @@ class Measured:
         The tables of one column as they were released.
     bins : TableBins
         The bins of all columns, D of them, of tables of two columns.
-    ranks : list of n_classes ndarray of shape (2, D)
-        Where each bin begins and ends among the ranks of its column in a class.
-    shares : list of n_classes ndarray of shape (D,)
-        The share of each bin in its column.
     pairs : dict of int to PairTables
         Tables of two columns.
     triples : dict of int to TripleTables
@@ -422,8 +418,6 @@ class Measured:
     model: TableModel
     rounds: list[list[Round]]
     bins: TableBins
-    ranks: list[Floats]
-    shares: list[Floats]
     pairs: dict[int, PairTables]
     triples: dict[int, TripleTables]
     parities: dict[int, Parities]
@@ -438,12 +432,22 @@ class Measured:
     def __post_init__(self) -> None:
         check_measured(self)
 
+    @cached_property
+    def ranks(self) -> list[Floats]:
+        """Where each bin begins and ends among the ranks of its column, (2, D)."""
+        return [self.bins.ranks(own) for own in self.model.marginals]
+
+    @cached_property
+    def shares(self) -> list[Floats]:
+        """The share of each bin in its column, (D,), by class."""
+        return [self.bins.shares(own) for own in self.ranks]
+
     @property
     def counted(self) -> tuple[list[dict[int, Floats]], dict[int, Floats]] | None:
         """The edges of tables of one column, by class, and of the cells of numbers.
 
         For another table, which may have rows where this one has none. None where no
-        such tables are at hand: combined ones of sites without common bins.
+        such tables were measured.
         """
         if not all(self.rounds):
             return None
@@ -766,16 +770,13 @@ def measure(
         ]
     has_pairs = any(plan.pairs.mu for plan in plans)
     model = TableModel(metadata, in_order if has_pairs else marginals)
-    ranks = [bins.ranks(own) for own in in_order]
-    shares = [bins.shares(own) for own in ranks]
     triples: dict[int, TripleTables] = {}
     parities: dict[int, Parities] = {}
     moments: dict[int, SecondMoments] = {}
     sizes = known_sizes(metadata.classes, rounds)
     noise_stds = tuple(plan.marginals.noise_std for plan in plans)
     found = Measured(
-        *(model, rounds, bins, ranks, shares, {}, triples, parities, moments),
-        *(noise_stds, cells),
+        *(model, rounds, bins, {}, triples, parities, moments, noise_stds, cells)
     )
     if has_pairs:  # 2 columns
         found = _with_pairs(rows, metadata, plans, accountant, found, design)
@@ -789,10 +790,14 @@ def measure(
         if plan.triples.mu:  # 3 columns
             # With what relations would have had, if there are none.
             spare = plan.relations.mu if found.cells is None else 0.0
+            if design is None:
+                groups = bins.groups(found.shares[c], plan.n_groups)
+            else:
+                groups = design.triples[c].groups
             triples[c] = measure_triples(
                 own,
                 bins,
-                (design or found).shares[c],
+                groups,
                 plan.n_groups,
                 accountant,
                 mu=math.hypot(plan.triples.mu, spare),

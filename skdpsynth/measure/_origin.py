@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.measure._checks import check_bins
 from skdpsynth.measure._marginals import Round
 from skdpsynth.measure._measurements import Measured
 from skdpsynth.measure._model import TableModel
@@ -114,14 +113,7 @@ class Origin:
         classes = replace(model.metadata.classes, noise_std=classes_std)
         model = replace(model, metadata=replace(model.metadata, classes=classes))
         parts = {name: _decoded(data["parts"][name]) for name in _PARTS}
-        bins, rounds = parts.pop("bins"), parts.pop("rounds")
-        check_bins(bins, model.metadata.domains)
-        ranks = [bins.ranks(own) for own in model.marginals]
-        shares = [bins.shares(own) for own in ranks]
-        stds = tuple(data["noise_stds"])
-        measured = Measured(
-            model, rounds, bins, ranks, shares, noise_stds=stds, **parts
-        )
+        measured = Measured(model, noise_stds=tuple(data["noise_stds"]), **parts)
         return cls(measured, schema, report)
 
 
