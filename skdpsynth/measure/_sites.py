@@ -6,7 +6,7 @@ sums of those of each table, and so are the variances of their noise.
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from skdpsynth.measure._measurements import pooled, shown_pairs
 from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._relations import find_relations, with_cells_of
 from skdpsynth.measure._tables import SecondMoments
-from skdpsynth.privacy import claim
+from skdpsynth.privacy import CentredCounts, claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyReport
 # What `Measured` has of tables that were counted; second moments, too.
 _TABLES = (*KINDS, "together")
-_ANSWERS = (np.float32, np.float64)  # dtypes; whole numbers are of the query
+_OF_QUERIES = (np.bool_, np.int64)  # dtypes of arrays that say what was asked
 
 
 def combine_measurements(sites: Iterable[Measurements]) -> Measurements:
@@ -150,44 +150,42 @@ def _sum_of_sites(sites: Sequence[Measured]) -> Measured:
                     " MarginalSynthesizer(schema=first.schema, design=first), where"
                     " first are the measurements_ of one site."
                 )
-    every = [site.model.metadata for site in sites]
-    classes = _sum([own.classes for own in every])
-    classes = replace(classes, found_from=every[0].classes.found_from)
-    units = _sum([own.units for own in every])
-    metadata = replace(every[0], classes=classes, units=units)
+    tables = [site.model.metadata for site in sites]
+    metadata, classes = tables[0], [table.classes for table in tables]
+    total = replace(classes[0], **_sums(classes, "counts", "noise_std"))
+    if (units := metadata.units) is not None and units.sizes is not None:
+        sizes = _sums([table.units for table in tables], "sizes", "noise_std")
+        metadata = replace(metadata, units=replace(units, **sizes))
     rounds, marginals = first.rounds, first.model.marginals
     if (counted := first.counted) is not None:
-        last = [[own[-1].released for own in site.rounds] for site in sites]
+        last = _sum([[own[-1].released for own in site.rounds] for site in sites])
         rounds = [
             [Round(own[-1].columns, edges, released)]
-            for own, edges, released in zip(rounds, counted[0], _sum(last), strict=True)
+            for own, edges, released in zip(rounds, counted[0], last, strict=True)
         ]
+        again = estimate(metadata.domains, total, rounds, counted[1])
         marginals = [
             [own.in_order_of(other) for own, other in zip(*both, strict=True)]
-            for both in zip(
-                estimate(metadata.domains, classes, rounds, counted[1]),
-                marginals,
-                strict=True,
-            )
+            for both in zip(again, marginals, strict=True)
         ]
     answers = [{name: getattr(own, name) for name in _TABLES} for own in sites]
     # Second moments are means over the rows of a class, of which each site has a part.
-    sizes = [known_sizes(own.model.metadata.classes, own.rounds) for own in sites]
-    for own, parts in zip(answers, sizes / np.sum(sizes, axis=0), strict=True):
-        own["moments"] = {
-            c: SecondMoments(parts[c] * one.covariances, parts[c] * one.noise_std)
-            for c, one in own["moments"].items()
+    known = [known_sizes(own.model.metadata.classes, own.rounds) for own in sites]
+    for answer, parts in zip(answers, known / np.sum(known, axis=0), strict=True):
+        answer["moments"] = {
+            c: SecondMoments(parts[c] * own.covariances, parts[c] * own.noise_std)
+            for c, own in answer["moments"].items()
         }
-    found = replace(
+    added = replace(
         first,
-        model=TableModel(metadata, marginals),
+        model=TableModel(replace(metadata, classes=total), marginals),
         rounds=rounds,
         noise_stds=tuple(_sum([[*own.noise_stds] for own in sites], "std")),
         cells=None,
         groups=None,
         **_sum(answers),
     )
-    return replace(found, relations=_relations_of(found))
+    return replace(added, relations=_relations_of(added))
 
 
 def _queries(own: Measured) -> Iterator[tuple[str, Any]]:
@@ -222,25 +220,30 @@ def _queries(own: Measured) -> Iterator[tuple[str, Any]]:
 
 
 def _query(tables: tuple[Any, ...]) -> list[Any]:
-    """Return what of tables is no answer: arrays of whole numbers; and all shapes."""
+    """Return the arrays of tables that say what was asked, and the shapes of all."""
     arrays = [value for value in tables if isinstance(value, np.ndarray)]
-    return [(own.shape, own.dtype.kind in "bi" and own.tobytes()) for own in arrays]
+    return [(own.shape, own.dtype in _OF_QUERIES and own.tobytes()) for own in arrays]
 
 
-def _sum(own: Sequence[Any], name: str = "") -> Any:  # noqa: ANN401 - of any kind
-    """Add up answers to the same queries, and the variances of their noise."""
-    first = own[0]
+def _sum(values: Sequence[Any], name: str = "") -> Any:  # noqa: ANN401 - of any kind
+    """Add up answers to the same query; of standard deviations, the squares."""
+    first = values[0]
     if isinstance(first, list):
-        return [_sum(parts, name) for parts in zip(*own, strict=True)]
+        return [_sum(own, name) for own in zip(*values, strict=True)]
     if isinstance(first, dict):
-        return {key: _sum([one[key] for one in own]) for key in first}
-    if is_dataclass(first) or hasattr(first, "_fields"):
-        names = vars(first) if is_dataclass(first) else first._fields
-        sums = {key: _sum([getattr(one, key) for one in own], key) for key in names}
-        return type(first)(**sums)
-    if isinstance(first, float) or getattr(first, "dtype", None) in _ANSWERS:
-        return np.sqrt(sum(one**2 for one in own)) if "std" in name else sum(own)
-    return first  # of the query
+        return {key: _sum([own[key] for own in values]) for key in first}
+    if isinstance(first, CentredCounts):
+        return CentredCounts(**_sums(values, *vars(first)))
+    if hasattr(first, "_fields"):
+        return first._replace(**_sums(values, *first._fields))
+    if first is None or getattr(first, "dtype", None) in _OF_QUERIES:
+        return first
+    return np.sqrt(sum(one**2 for one in values)) if "std" in name else sum(values)
+
+
+def _sums(records: Sequence[Any], *names: str) -> dict[str, Any]:
+    """Add up some parts of records."""
+    return {name: _sum([getattr(own, name) for own in records], name) for name in names}
 
 
 def _relations_of(own: Measured) -> Relations | None:
