@@ -52,12 +52,15 @@ def check_measured(own: Measured) -> None:
         _check_edges(edges)
     for one in chain.from_iterable(own.rounds):
         _check_round(one, domains)
+    pairs = [*own.pairs.values(), *([] if own.together is None else [own.together])]
     for name, kind in KINDS.items():
-        for c, tables in getattr(own, name).items():
+        of_classes = getattr(own, name)
+        for c in of_classes:
             require(type(c) is int and 0 <= c < n_classes, "another class")
+        for tables in pairs if name == "pairs" else of_classes.values():
             require(isinstance(tables, kind), name)
             require(is_number(tables.noise_std) and tables.noise_std >= 0, "noise")
-    _check_tables(own, len(domains))
+    _check_tables(own, pairs, len(domains))
     require(own.relations is None or own.pairs, "relations of no tables")
     if own.relations is not None:
         _check_relations(own.relations, own.bins, domains)
@@ -119,15 +122,12 @@ def _check_round(one: Round, domains: Sequence[ColumnDomain]) -> None:
     require(released.size_std >= 0 and math.isfinite(released.size), "rounds")
 
 
-def _check_tables(own: Measured, n_columns: int) -> None:
+def _check_tables(own: Measured, pairs: list[PairTables], n_columns: int) -> None:
     size = int(own.bins.starts[-1])
-    together = [] if own.together is None else [own.together]
-    for two in (*own.pairs.values(), *together):
-        require(isinstance(two, PairTables), "pairs")
+    for two in pairs:
         require(_is(two.counts, "float32", (size, size)), "pairs")
         require(_is(two.measured, "bool", (size, size)), "pairs")
         _check_sets(two.pairs, 2, n_columns)
-        require(is_number(two.noise_std) and two.noise_std >= 0, "pairs")
         require(is_number(two.n_rows) and two.n_rows > 0, "pairs")
     for three in own.triples.values():
         _check_sets(three.triples, 3, n_columns)

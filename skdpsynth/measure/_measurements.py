@@ -28,6 +28,7 @@ from skdpsynth.measure._marginals import (
     opened,
 )
 from skdpsynth.measure._model import TableModel
+from skdpsynth.measure._origin import PARTS, Origin, decoded
 from skdpsynth.measure._parities import Parities, measure_parities
 from skdpsynth.measure._relations import (
     N_GROUPS,
@@ -54,8 +55,8 @@ from skdpsynth.measure._tables import (
     measure_pairs,
     measure_triples,
 )
-from skdpsynth.privacy import UNLABELLED
-from skdpsynth.schema import decode_value, encode_value
+from skdpsynth.privacy import UNLABELLED, PrivacyReport
+from skdpsynth.schema import TableSchema, decode_value, encode_value
 from skdpsynth.table import NumericDomain
 from skdpsynth.utils import DAMAGED, check_new, parse_json, read_text
 
@@ -68,10 +69,8 @@ if TYPE_CHECKING:
 
     from skdpsynth.measure._allocation import Allocation
     from skdpsynth.measure._marginals import Round
-    from skdpsynth.measure._origin import Origin
     from skdpsynth.measure._tables import ColumnBins, TableBins
-    from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
-    from skdpsynth.schema import TableSchema
+    from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.table import (
         Classes,
         ColumnDomain,
@@ -223,8 +222,6 @@ class Measurements:
         Measurements
             These.
         """
-        from skdpsynth.measure._origin import Origin
-
         source = self._source
         if isinstance(source, Described) and source.whole:
             self._origin = Origin.of(source.measured, schema, report)
@@ -359,8 +356,6 @@ class Measurements:
         PersistenceError
             If the file is no such file, or damaged.
         """
-        from skdpsynth.measure._origin import Origin
-
         document: Any
         try:
             document = parse_json(read_text(path))
@@ -369,13 +364,27 @@ class Measurements:
             bins = [tuple(map(_bin_from_json, own)) for own in document["bins"]]
             found = cls([_from_json(own, bins) for own in document["measurements"]])
             if "fit" in document:
-                found.of_origin(Origin.from_json(document["fit"]))
+                found.of_origin(_origin_from_json(document["fit"]))
         except (*DAMAGED, InvalidSchemaError) as error:
             raise PersistenceError(
                 f"Expected a file that Measurements.save wrote. Got {Path(path).name!r}"
                 ", which is another or damaged; save it again."
             ) from error
         return found
+
+
+def _origin_from_json(data: Mapping[str, Any]) -> Origin:
+    schema = TableSchema.from_dict(data["schema"])
+    report = PrivacyReport.from_dict(data["report"])
+    table = dict(data["table"])
+    classes_std = table.pop("noise_std")
+    arrays = {name: decoded(array) for name, array in data["arrays"].items()}
+    model = TableModel.from_state(table, arrays, schema)
+    classes = replace(model.metadata.classes, noise_std=classes_std)
+    model = replace(model, metadata=replace(model.metadata, classes=classes))
+    parts = {name: decoded(data["parts"][name]) for name in PARTS}
+    measured = Measured(model, noise_stds=tuple(data["noise_stds"]), **parts)
+    return Origin(measured, schema, report)
 
 
 @dataclass(frozen=True)
