@@ -14,7 +14,7 @@ import numpy as np
 
 from skdpsynth.measure._checks import KINDS
 from skdpsynth.measure._marginals import Round, estimate, known_sizes
-from skdpsynth.measure._measurements import pooled, shown_pairs
+from skdpsynth.measure._measurements import pooled
 from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._relations import find_relations, with_cells_of
 from skdpsynth.measure._tables import SecondMoments
@@ -108,31 +108,26 @@ def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
         " state it. The guarantee is for somebody whose rows are at one site alone; for"
         " somebody at several sites, the epsilons and deltas of these add up."
     )
+    names = ("epsilon", "delta", "epsilon_requested", "mu", "discovery_delta")
     most = {
         name: max(getattr(own, name) for own in reports)
-        for name in (
-            *("epsilon", "delta", "epsilon_requested", "mu", "discovery_delta"),
-            "epsilon_replace_one",
-        )
+        for name in (*names, "epsilon_replace_one")
     }
     entries = tuple(
         replace(entry, name=f"site {number}: {entry.name}")
         for number, own in enumerate(reports, start=1)
         for entry in own.entries
     )
-    notes = tuple(dict.fromkeys(note for own in reports for note in own.notes))
-    private = all(own.private for own in reports)
-    declared = None
-    if all(own.declared is not None for own in reports):
-        listed = (what for own in reports for what in own.declared or ())
-        declared = tuple(dict.fromkeys(listed))
+    notes = dict.fromkeys(chain([note], *(own.notes for own in reports)))
+    declared = [own.declared for own in reports if own.declared is not None]
+    whole = len(declared) == len(reports)
     return replace(
         first,
         **most,
-        private=private,
+        private=all(own.private for own in reports),
         entries=entries,
-        notes=(note, *notes),
-        declared=declared,
+        notes=tuple(notes),
+        declared=tuple(dict.fromkeys(chain(*declared))) if whole else None,
     )
 
 
@@ -226,7 +221,7 @@ def _query(tables: tuple[Any, ...]) -> list[Any]:
 
 
 def _sum(values: Sequence[Any], name: str = "") -> Any:  # noqa: ANN401 - of any kind
-    """Add up answers to the same query; of standard deviations, the squares."""
+    """Add up answers to the same query; of standard deviations, the variances."""
     first = values[0]
     if isinstance(first, list):
         return [_sum(own, name) for own in zip(*values, strict=True)]
@@ -238,7 +233,7 @@ def _sum(values: Sequence[Any], name: str = "") -> Any:  # noqa: ANN401 - of any
         return first._replace(**_sums(values, *first._fields))
     if first is None or getattr(first, "dtype", None) in _OF_QUERIES:
         return first
-    return np.sqrt(sum(one**2 for one in values)) if "std" in name else sum(values)
+    return np.hypot.reduce(values) if "std" in name else sum(values)
 
 
 def _sums(records: Sequence[Any], *names: str) -> dict[str, Any]:
@@ -251,11 +246,10 @@ def _relations_of(own: Measured) -> Relations | None:
     first, classes = own.relations, own.model.metadata.classes
     if first is None:
         return None
-    pairs = shown_pairs(own.pairs, classes)
-    found = find_relations(pairs, own.shares, own.bins.starts, own.together)
+    found = find_relations(own.pairs, own.shares, own.bins.starts, own.together)
     if first.finer is None:
         return found
     cells = first.finer.bins
     of_classes = [cells.shares(cells.ranks(each)) for each in own.model.marginals]
-    shares = pooled(of_classes, classes.prior, list(pairs))
+    shares = pooled(of_classes, classes.prior, list(own.pairs))
     return with_cells_of(first, found, first.finer, shares)
