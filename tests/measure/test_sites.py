@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -148,15 +149,24 @@ def test_sites_add_up_to_the_measurements_of_all_rows(tmp_path):
 
 @pytest.mark.usefixtures("short_fits")
 def test_counts_and_the_variances_of_their_noise_are_sums():
-    """In any order, whatever each site spends, and where a design is such a sum."""
-    tables = [table_of(4_000, 1), table_of(3_000, 2), table_of(2_000, 3, 1.0)]
-    tables = [own[["age", "gain", "size", "sick"]] for own in tables]
-    columns = {name: SCHEMA.columns[name] for name in tables[0]}
-    schema = TableSchema(columns, target="sick")
-    first = fitted(tables[0], 4.0, schema=schema).measurements_
-    two = combine_measurements([first, designed(tables[1], 9.0, first)])
-    third = designed(tables[2], 2.0, two)
-    parts, both = by_table(two), by_table(combine_measurements([two, third]))
+    """In any order, whatever each site spends, and where a design is such a sum.
+
+    The same holds for the numbers of persons with one row, two, and more.
+    """
+    tables = [
+        table_of(n, n).drop(columns="kind").assign(who=np.arange(n) // 2)
+        for n in (4_000, 3_000, 2_000)
+    ]
+    columns = {name: own for name, own in WHO.columns.items() if name in tables[0]}
+    first = fitted(tables[0], 9.0, schema=replace(WHO, columns=columns)).measurements_
+    two = combine_measurements([first, designed(tables[1], 20.0, first)])
+    third = designed(tables[2], 5.0, two)
+    three = combine_measurements([two, third])
+    units = [own.origin.measured.model.metadata.units for own in (two, third, three)]
+    assert units[2].sizes.tolist() == (units[0].sizes + units[1].sizes).tolist()
+    std = math.hypot(units[0].noise_std, units[1].noise_std)
+    assert units[2].noise_std == pytest.approx(std, rel=1e-9)
+    parts, both = by_table(two), by_table(three)
     again = by_table(combine_measurements([third, two]))
     assert {0, 1, 2, 3} <= {own.order for own in both.values()}
     for key, own in by_table(third).items():
@@ -317,13 +327,10 @@ def test_what_cannot_be_added_up_is_refused(what):
 
 
 @pytest.mark.usefixtures("short_fits")
-def test_rows_and_persons_are_not_combined():
-    table, schema = CASES["persons"]
-    other = TABLE.assign(who=np.arange(len(TABLE)))
-    rows = TableSchema({**SCHEMA.columns, **WHO.columns}, target="sick")
-    sites = [fitted(table, schema=schema), fitted(other, schema=rows)]
+def test_rows_and_persons_are_not_combined(known):
+    persons = fitted(CASES["persons"][0], schema=WHO).measurements_
     with pytest.raises(ValueError, match="privacy_unit"):
-        combine_measurements([site.measurements_ for site in sites])
+        combine_measurements([known, persons])
 
 
 @pytest.mark.usefixtures("short_fits")
@@ -364,24 +371,6 @@ def test_a_plan_with_a_design_plans_what_is_measured():
         assert plan.loc[label, "noise_std"] == pytest.approx(std, rel=0.01)
     fresh = MarginalSynthesizer(3.0, schema=first.schema).plan(class_counts=counts)
     assert fresh["noise_std"].min() > plan["noise_std"].min()
-
-
-@pytest.mark.usefixtures("short_fits")
-def test_numbers_of_units_add_up():
-    """Half of the persons of each of two sites of unequal size have two rows."""
-    sites = []
-    for n_persons in (2_000, 1_000):
-        n_rows = 3 * n_persons // 2
-        who = np.append(np.arange(n_persons), np.arange(n_rows - n_persons))
-        table = table_of(n_rows, n_persons).assign(who=who)
-        design = {"schema": sites[0].schema, "design": sites[0]} if sites else {}
-        sites.append(fitted(table, 10.0, **{"schema": WHO} | design).measurements_)
-    each = [own.origin.measured.model.metadata.units for own in sites]
-    units = combine_measurements(sites).origin.measured.model.metadata.units
-    assert units.sizes.tolist() == (each[0].sizes + each[1].sizes).tolist()
-    std = math.hypot(*(own.noise_std for own in each))
-    assert units.noise_std == pytest.approx(std, rel=1e-9)
-    assert units.shares == pytest.approx([0.5, 0.5], abs=0.2)
 
 
 DAMAGE = {
