@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skdpsynth.table import ColumnDomain
 
 _LEAST_LIFT = 1e-300  # its logarithm is finite
-_KINDS = {
+KINDS = {
     "pairs": PairTables,
     "triples": TripleTables,
     "moments": SecondMoments,
@@ -42,7 +42,7 @@ _KINDS = {
 def check_measured(own: Measured) -> None:
     """Check that all parts are of the same columns, bins and classes."""
     domains, n_classes = own.model.metadata.domains, len(own.model.marginals)
-    check_bins(own.bins, domains)
+    _check_bins(own.bins, domains)
     require(len(own.rounds) == len(own.noise_stds) == n_classes, "classes")
     require(all(is_number(std) and std >= 0 for std in own.noise_stds), "noise")
     for j, edges in own.edges.items():
@@ -50,18 +50,21 @@ def check_measured(own: Measured) -> None:
         _check_edges(edges)
     for one in chain.from_iterable(own.rounds):
         _check_round(one, domains)
-    for name, kind in _KINDS.items():
-        for c, tables in getattr(own, name).items():
+    pairs = [*own.pairs.values(), *([] if own.together is None else [own.together])]
+    for name, kind in KINDS.items():
+        of_classes = getattr(own, name)
+        for c in of_classes:
             require(type(c) is int and 0 <= c < n_classes, "another class")
+        for tables in pairs if name == "pairs" else of_classes.values():
             require(isinstance(tables, kind), name)
             require(is_number(tables.noise_std) and tables.noise_std >= 0, "noise")
-    _check_tables(own, len(domains))
+    _check_tables(own, pairs, len(domains))
     require(own.relations is None or own.pairs, "relations of no tables")
     if own.relations is not None:
         _check_relations(own.relations, own.bins, domains)
 
 
-def check_bins(bins: TableBins, domains: Sequence[ColumnDomain]) -> None:
+def _check_bins(bins: TableBins, domains: Sequence[ColumnDomain]) -> None:
     """Check that the bins of every column are of what it can hold."""
     require(isinstance(bins, TableBins), "bins")
     for own, domain in zip(bins.columns, domains, strict=True):
@@ -117,15 +120,12 @@ def _check_round(one: Round, domains: Sequence[ColumnDomain]) -> None:
     require(released.size_std >= 0 and math.isfinite(released.size), "rounds")
 
 
-def _check_tables(own: Measured, n_columns: int) -> None:
+def _check_tables(own: Measured, pairs: list[PairTables], n_columns: int) -> None:
     size = int(own.bins.starts[-1])
-    together = [] if own.together is None else [own.together]
-    for two in (*own.pairs.values(), *together):
-        require(isinstance(two, PairTables), "pairs")
+    for two in pairs:
         require(_is(two.counts, "float32", (size, size)), "pairs")
         require(_is(two.measured, "bool", (size, size)), "pairs")
         _check_sets(two.pairs, 2, n_columns)
-        require(is_number(two.noise_std) and two.noise_std >= 0, "pairs")
         require(is_number(two.n_rows) and two.n_rows > 0, "pairs")
     for three in own.triples.values():
         _check_sets(three.triples, 3, n_columns)
@@ -156,7 +156,7 @@ def _check_relations(
     cells, finer = sizes, relations.finer
     if finer is not None:
         require(isinstance(finer, FinerBins), "finer bins")
-        check_bins(finer.bins, domains)
+        _check_bins(finer.bins, domains)
         cells = finer.bins.sizes
         for within, n_cells, n_bins in zip(finer.within, cells, sizes, strict=True):
             require(_is(within, "int64", (n_cells,), 0), "finer bins")

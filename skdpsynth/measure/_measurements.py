@@ -27,6 +27,7 @@ from skdpsynth.measure._marginals import (
     opened,
 )
 from skdpsynth.measure._model import TableModel
+from skdpsynth.measure._origin import PARTS, Origin, decoded
 from skdpsynth.measure._relations import (
     N_GROUPS,
     CellTables,
@@ -52,8 +53,8 @@ from skdpsynth.measure._tables import (
     measure_pairs,
     measure_triples,
 )
-from skdpsynth.privacy import UNLABELLED
-from skdpsynth.schema import decode_value, encode_value
+from skdpsynth.privacy import UNLABELLED, PrivacyReport
+from skdpsynth.schema import TableSchema, decode_value, encode_value
 from skdpsynth.table import NumericDomain
 from skdpsynth.utils import DAMAGED, check_new, parse_json, read_text
 
@@ -66,10 +67,8 @@ if TYPE_CHECKING:
 
     from skdpsynth.measure._allocation import Allocation
     from skdpsynth.measure._marginals import Round
-    from skdpsynth.measure._origin import Origin
     from skdpsynth.measure._tables import ColumnBins, TableBins
-    from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
-    from skdpsynth.schema import TableSchema
+    from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.table import (
         Classes,
         ColumnDomain,
@@ -219,8 +218,6 @@ class Measurements:
         Measurements
             These.
         """
-        from skdpsynth.measure._origin import Origin
-
         source = self._source
         if isinstance(source, Described) and source.whole:
             self._origin = Origin.of(source.measured, schema, report)
@@ -355,8 +352,6 @@ class Measurements:
         PersistenceError
             If the file is no such file, or damaged.
         """
-        from skdpsynth.measure._origin import Origin
-
         document: Any
         try:
             document = parse_json(read_text(path))
@@ -365,13 +360,27 @@ class Measurements:
             bins = [tuple(map(_bin_from_json, own)) for own in document["bins"]]
             found = cls([_from_json(own, bins) for own in document["measurements"]])
             if "fit" in document:
-                found.of_origin(Origin.from_json(document["fit"]))
+                found.of_origin(_origin_from_json(document["fit"]))
         except (*DAMAGED, InvalidSchemaError) as error:
             raise PersistenceError(
                 f"Expected a file that Measurements.save wrote. Got {Path(path).name!r}"
                 ", which is another or damaged; save it again."
             ) from error
         return found
+
+
+def _origin_from_json(data: Mapping[str, Any]) -> Origin:
+    schema = TableSchema.from_dict(data["schema"])
+    report = PrivacyReport.from_dict(data["report"])
+    table = dict(data["table"])
+    classes_std = table.pop("noise_std")
+    arrays = {name: decoded(array) for name, array in data["arrays"].items()}
+    model = TableModel.from_state(table, arrays, schema)
+    classes = replace(model.metadata.classes, noise_std=classes_std)
+    model = replace(model, metadata=replace(model.metadata, classes=classes))
+    parts = {name: decoded(data["parts"][name]) for name in PARTS}
+    measured = Measured(model, noise_stds=tuple(data["noise_stds"]), **parts)
+    return Origin(measured, schema, report)
 
 
 @dataclass(frozen=True)
@@ -389,10 +398,6 @@ class Measured:
         The tables of one column as they were released.
     bins : TableBins
         The bins of all columns, D of them, of tables of two columns.
-    ranks : list of n_classes ndarray of shape (2, D)
-        Where each bin begins and ends among the ranks of its column in a class.
-    shares : list of n_classes ndarray of shape (D,)
-        The share of each bin in its column.
     pairs : dict of int to PairTables
         Tables of two columns.
     triples : dict of int to TripleTables
@@ -416,8 +421,6 @@ class Measured:
     model: TableModel
     rounds: list[list[Round]]
     bins: TableBins
-    ranks: list[Floats]
-    shares: list[Floats]
     pairs: dict[int, PairTables]
     triples: dict[int, TripleTables]
     moments: dict[int, SecondMoments]
@@ -431,12 +434,22 @@ class Measured:
     def __post_init__(self) -> None:
         check_measured(self)
 
+    @cached_property
+    def ranks(self) -> list[Floats]:
+        """Where each bin begins and ends among the ranks of its column, (2, D)."""
+        return [self.bins.ranks(own) for own in self.model.marginals]
+
+    @cached_property
+    def shares(self) -> list[Floats]:
+        """The share of each bin in its column, (D,), by class."""
+        return [self.bins.shares(own) for own in self.ranks]
+
     @property
     def counted(self) -> tuple[list[dict[int, Floats]], dict[int, Floats]] | None:
         """The edges of tables of one column, by class, and of the cells of numbers.
 
         For another table, which may have rows where this one has none. None where no
-        such tables are at hand: combined ones of sites without common bins.
+        such tables were measured.
         """
         if not all(self.rounds):
             return None
@@ -746,14 +759,12 @@ def measure(
         ]
     has_pairs = any(plan.pairs.mu for plan in plans)
     model = TableModel(metadata, in_order if has_pairs else marginals)
-    ranks = [bins.ranks(own) for own in in_order]
-    shares = [bins.shares(own) for own in ranks]
     triples: dict[int, TripleTables] = {}
     moments: dict[int, SecondMoments] = {}
     sizes = known_sizes(metadata.classes, rounds)
     noise_stds = tuple(plan.marginals.noise_std for plan in plans)
     found = Measured(
-        *(model, rounds, bins, ranks, shares, {}, triples, moments, noise_stds, cells)
+        *(model, rounds, bins, {}, triples, moments, noise_stds, cells)
     )
     if has_pairs:  # 2 columns
         found = _with_pairs(rows, metadata, plans, accountant, found, design)
@@ -767,10 +778,14 @@ def measure(
         if plan.triples.mu:  # 3 columns
             # With what relations would have had, if there are none.
             spare = plan.relations.mu if found.cells is None else 0.0
+            if design is None:
+                groups = bins.groups(found.shares[c], plan.n_groups)
+            else:
+                groups = design.triples[c].groups
             triples[c] = measure_triples(
                 own,
                 bins,
-                (design or found).shares[c],
+                groups,
                 plan.n_groups,
                 accountant,
                 mu=math.hypot(plan.triples.mu, spare),

@@ -675,7 +675,7 @@ def with_together(
 def measure_triples(
     rows: PrivateRows | Parts,
     bins: TableBins,
-    shares: Floats,
+    groups: Ints,
     n_groups: int,
     accountant: PrivacyAccountant,
     *,
@@ -684,10 +684,8 @@ def measure_triples(
 ) -> TripleTables:
     """Measure the tables of all triples of columns in one class, for `mu` together.
 
-    The bins of a column are put into `n_groups` by their `shares` (D,), released
-    before.
+    The bins of a column are put into `n_groups` as `groups` (D,) says, known before.
     """
-    groups = bins.groups(shares, n_groups)
     codes = Parts.of(rows).map(bins.encode).map(_grouped, groups, bins.starts[:-1])
     triples = np.array(list(combinations(range(len(bins.sizes)), 3)), dtype=np.int64)
     reservation = accountant.reserve_gaussian(
