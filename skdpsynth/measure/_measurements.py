@@ -763,9 +763,7 @@ def measure(
     moments: dict[int, SecondMoments] = {}
     sizes = known_sizes(metadata.classes, rounds)
     noise_stds = tuple(plan.marginals.noise_std for plan in plans)
-    found = Measured(
-        *(model, rounds, bins, {}, triples, moments, noise_stds, cells)
-    )
+    found = Measured(*(model, rounds, bins, {}, triples, moments, noise_stds, cells))
     if has_pairs:  # 2 columns
         found = _with_pairs(rows, metadata, plans, accountant, found, design)
         # 2 columns again, where one nearly determines the other
