@@ -147,8 +147,8 @@ def test_whether_a_value_is_missing_is_in_the_ledger(holes, planted, monkeypatch
     assert row.isna().sum(axis=1).item() > 30
     real = ColumnLayout.of
 
-    def by_values(name, series):
-        own = real(name, series)
+    def by_values(name, series, *args):
+        own = real(name, series, *args)
         return replace(own, can_be_missing=bool(series.isna().any()))
 
     if planted:
