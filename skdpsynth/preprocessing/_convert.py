@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = 86_400  # seconds
 _YEAR_1, _YEAR_9999 = -62_135_596_800.0, 253_402_300_799.0  # seconds since 1970
+_YEAR_1700 = -8_520_336_000
 
 
 def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Bools]:
@@ -245,23 +246,31 @@ def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
 def _shown(times: Any) -> list[Any]:  # noqa: ANN401 - an Index, or an array
     """Return distinct values as objects; times that these cannot show are moved.
 
-    Arrow has times beyond the years 1 to 9999, in which Python raises for each of them.
+    Beyond the years 1 to 9999, and in a zone at their ends, Python raises for each, and
+    pandas 2 ends the process for one before 1677 in a zone.
     """
-    stored = getattr(times.dtype, "pyarrow_dtype", None)
-    if kind_of_dtype(times.dtype) != ("datetime", True) or stored is None:
+    if kind_of_dtype(times.dtype) != ("datetime", True):
         return list(times.tolist())
     import pyarrow as pa
 
-    values = pa.array(times)
-    if not pa.types.is_timestamp(stored):  # a date, in days or milliseconds
-        values = values.cast(pa.timestamp("s"))
-    per_second = _PER_SECOND[values.type.unit]
+    zone = zone_of(times.dtype)
+    if isinstance(times.dtype, pd.ArrowDtype):
+        values = pa.array(times)
+        if not pa.types.is_timestamp(values.type):  # days, or their milliseconds
+            values = values.cast(pa.timestamp("s"))
+        ticks, unit = values.cast(pa.int64()).to_numpy(), values.type.unit
+    else:
+        index = pd.DatetimeIndex(times)
+        ticks, unit = index.asi8, index.unit
+    per_second = _PER_SECOND[unit]
+    first = int(_YEAR_1) if zone is None or pd.__version__ >= "3" else _YEAR_1700
     # A day less, since clocks of all zones must show them.
-    low = max(int(_YEAR_1) * per_second, -(2**63)) + _DAY * per_second
+    low = max(first * per_second, -(2**63)) + _DAY * per_second
     high = min(int(_YEAR_9999) * per_second, 2**63 - 1) - _DAY * per_second
-    ticks = np.clip(values.cast(pa.int64()).to_numpy(), low, high)
-    inside = pa.array(ticks).cast(values.type)
-    return list(pd.Index(pd.array(inside, pd.ArrowDtype(inside.type))).tolist())
+    inside = pd.DatetimeIndex(np.clip(ticks, low, high).view(f"M8[{unit}]"))
+    if zone is not None:
+        inside = inside.tz_localize("UTC").tz_convert(zone)
+    return list(inside.tolist())
 
 
 def to_category_series(

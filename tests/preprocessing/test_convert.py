@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skdpsynth import DPGANSynthesizer
 from skdpsynth.preprocessing._convert import (
     factorize,
     numeric_values,
@@ -309,23 +310,31 @@ def test_category_list_is_the_one_given():
     assert back.isna().tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("of_arrow", [True, False])
 @pytest.mark.parametrize("zone", [None, "Asia/Tokyo", "America/Los_Angeles"])
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_arrow_times_beyond_the_calendar_fit_as_categories(unit, zone):
+def test_times_beyond_the_calendar_fit_as_categories_and_labels(unit, zone, of_arrow):
     """Of years that no Timestamp has: one row must not decide whether a fit ends."""
-    import pyarrow as pa
-
-    from skdpsynth import DPGANSynthesizer
-
-    dtype = pd.ArrowDtype(pa.timestamp(unit, zone))
-    for extreme in (2**63 - 1, -(2**63) + 1):
-        times = pa.array([0, 1, 2, extreme], pa.int64()).cast(dtype.pyarrow_dtype)
-        listed = pd.Index(pd.array(times, dtype))
-        column = pd.Categorical.from_codes([0, 1, 2] * 13 + [3], listed)
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    ends = (-62_135_596_800, 253_402_300_799)
+    extremes = [-(2**63) + 1, 2**63 - 1, *(per_second * end for end in ends)]
+    for extreme in extremes:
+        if not -(2**63) < extreme < 2**63 or (not of_arrow and extreme in extremes[:2]):
+            continue
+        times = pa.array([0, 1, 2, extreme], pa.int64())
+        times = times.cast(pa.timestamp(unit, zone if of_arrow else None))
+        listed = pd.Index(pd.array(times, pd.ArrowDtype(times.type)))
+        if not of_arrow:
+            listed = pd.DatetimeIndex(times.to_numpy())
+            listed = listed if zone is None else listed.tz_localize("UTC")
+            listed = listed if zone is None else listed.tz_convert(zone)
+        codes = [0, 1, 2] * 13 + [3]
+        column = pd.Series(listed).take(codes).reset_index(drop=True)
+        if of_arrow or zone is None:  # pandas 2 cannot make these categories
+            column = pd.Series(pd.Categorical.from_codes(codes, listed))
         table = pd.DataFrame({"time": column, "number": range(40)})
         for target in (None, "time"):
             model = DPGANSynthesizer(epsilon=1.0, target=target, random_state=0)
             assert len(model.fit(table).sample(5)) == 5
-        codes, keys = factorize(table["time"])
-        assert len(keys) == 4  # three keep their own, and the extreme one has another
-        assert keys[codes[0]] == pd.Timestamp(0, tz=zone)
+        found, keys = factorize(table["time"])
+        assert keys[found[0]] == pd.Timestamp(0, tz=zone)
