@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _LOCK_TIMEOUT_S = 60.0
 # A second in all: a file that is being created is empty for milliseconds.
 _WAITS, _WAIT_S = 50, 0.02
+_HEADER = 100  # bytes of every file of SQLite; with fewer it takes one for empty
 
 # Rounding of sums such as ten times 0.1.
 _ROUNDING = 1e-12
@@ -127,7 +128,7 @@ class PrivacyBudget:
             try:
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL, 0o666))
             except FileExistsError:
-                self._refuse_empty()
+                self._refuse_short()
             except OSError:
                 pass  # what is wrong is said where it is opened
         self._create()
@@ -284,13 +285,13 @@ class PrivacyBudget:
     def __reduce__(self) -> tuple[Callable[[str], PrivacyBudget], tuple[str]]:
         return PrivacyBudget.open, (str(self.path),)
 
-    def _refuse_empty(self) -> None:
-        """Refuse a file without a byte, which may have lost what was spent.
+    def _refuse_short(self) -> None:
+        """Refuse a file that is too short for a budget: it may have lost what was spent.
 
         One that another process is creating is empty for a moment.
         """
         for _ in range(_WAITS):
-            if not self._path.is_file() or self._path.stat().st_size:
+            if not self._path.is_file() or self._path.stat().st_size >= _HEADER:
                 return
             time.sleep(_WAIT_S)
         raise PersistenceError(
