@@ -14,6 +14,7 @@ from skdpsynth.utils._document import (
     Heading,
     Items,
     Picture,
+    Readable,
 )
 from skdpsynth.utils._json import DAMAGED, MAX_BYTES, parse_json, read_text, require
 from skdpsynth.utils._names import check_new, compression_of, is_csv
@@ -31,6 +32,7 @@ __all__ = [
     "Items",
     "PeakMemory",
     "Picture",
+    "Readable",
     "RunFolder",
     "check_new",
     "compression_of",
