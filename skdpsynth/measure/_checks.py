@@ -1,7 +1,7 @@
 """What the measurements of a fit have in common, whoever wrote them down.
 
-Parts that do not fit together raise a ValueError, TypeError or LookupError when they
-are put together: of a file, before any row is read. Whether numbers that do are also
+Parts that do not fit together raise one of `DAMAGED` when they are put together: of a
+file, before any row is read. Whether numbers that do are also
 good ones, nobody can tell.
 """
 
