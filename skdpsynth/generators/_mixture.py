@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.generators._relations import Followers
-from skdpsynth.utils import in_order_of_class
+from skdpsynth.generators._relations import Followers, check_ranks
+from skdpsynth.utils import ROUNDING, check_array, in_order_of_class, require
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+    Facts = Mapping[str, Any]
+    Arrays = Mapping[str, NDArray[Any]]
 
 
 _RAKINGS = 50  # rounds until the shares of categories are right to 1e-3
@@ -37,6 +39,16 @@ class Mixture:
     weights: Floats  # (n_components,)
     probabilities: NDArray[np.float32]  # (n_components, D)
     ranks: Floats  # (2, D)
+
+    def check(self, starts: Ints) -> None:
+        """Raise a ValueError unless all parts are of columns with these bins."""
+        n_components, n_bins = len(self.weights), int(starts[-1])
+        check_array(self.weights, "float64", (n_components,), 0)
+        check_array(self.probabilities, "float32", (n_components, n_bins), 0)
+        check_ranks(self.ranks, n_bins)
+        sums = np.add.reduceat(self.probabilities, starts[:-1], axis=1)
+        for total in (sums, self.weights.sum()):
+            require((np.abs(total - 1.0) < ROUNDING).all(), "shares")
 
     @classmethod
     def independent(cls, shares: Floats, ranks: Floats) -> Mixture:
@@ -198,16 +210,22 @@ class MixtureGenerator:
 
     @classmethod
     def from_state(
-        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+        cls, document: Facts, arrays: Arrays, n_classes: int, n_columns: int
     ) -> MixtureGenerator:
-        """Rebuild what `to_state` split."""
+        """Rebuild what `to_state` split, and check it."""
+        require(document["n_classes"] == n_classes, "another number of classes")
+        starts, followers = arrays["generator.starts"], None
+        check_array(starts, "int64", (n_columns + 1,))
+        require(starts[0] == 0 and (np.diff(starts) > 0).all(), "bins")
         names = [field.name for field in fields(Mixture)]
         mixtures = [
             Mixture(*(arrays[f"generator.{c}.{name}"] for name in names))
-            for c in range(document["n_classes"])
+            for c in range(n_classes)
         ]
-        starts, followers = arrays["generator.starts"], None
+        for mixture in mixtures:
+            mixture.check(starts)
         if "relations" in document:
-            followers = Followers.from_state(document["relations"], arrays)
+            own = document["relations"]
+            followers = Followers.from_state(own, arrays, n_classes, np.diff(starts))
             followers.compare(mixtures, arrays["class_counts"], starts)
         return cls(mixtures, starts, followers)
