@@ -192,7 +192,7 @@ def range_cut_to_the_values(real, table, columns, accountant, **kwargs):
     return domains
 
 
-@mutation("skdpsynth.measure._sites", "combined")
+@mutation("skdpsynth.measure._sites", "_sum_of_sites")
 def deviation_of_a_mean(real, sites):
     """State the noise of sums over sites as if it were that of their mean."""
     found, root = real(sites), math.sqrt(len(sites))

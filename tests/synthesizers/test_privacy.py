@@ -440,7 +440,7 @@ def release_of(synthesizer, table, name):
 
     with pytest.raises(SeenError) as found, observe_releases(watch):
         clone(synthesizer).fit(table)
-    return Seen(found.value.args[0], {})
+    return Seen(found.value.args[0])
 
 
 WIDE = wide_table(4000)  # so few rows that pairs are chosen
@@ -464,7 +464,7 @@ def test_releases_of_few_numbers_have_the_noise_of_the_ledger(name):
     assert sum(own.release.exact.size for own in found) >= 40
     assert noise_is_right(found)
     exact = [replace(own.release, noisy=own.release.exact) for own in found]
-    assert not noise_is_right([Seen(release, {}) for release in exact])
+    assert not noise_is_right([Seen(release) for release in exact])
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.7])
