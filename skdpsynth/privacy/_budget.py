@@ -286,7 +286,7 @@ class PrivacyBudget:
         return PrivacyBudget.open, (str(self.path),)
 
     def _refuse_short(self) -> None:
-        """Refuse a file that is too short for a budget: it may have lost what was spent.
+        """Refuse a file too short for a budget, which may have lost what was spent.
 
         One that another process is creating is empty for a moment.
         """
