@@ -49,7 +49,7 @@ TESTS_LOWEST := tests/test_lowest.py tests/generators/test_threads.py tests/tabl
 DOCS := .venv-docs
 GALLERY := /plot_
 
-.PHONY: help install install-tests demo lint format test coverage test-lowest test-audit \
+.PHONY: help install install-tests demo lint format test coverage test-lowest test-audit size replay \
     test-nightly bench docs html dist clean
 
 help:
@@ -58,6 +58,8 @@ help:
 	@echo "make coverage      the same tests; fails if they miss too much (15 minutes)"
 	@echo "make test-lowest   some of them with the lower bounds of pyproject.toml"
 	@echo "make test-audit    attacks on the privacy claim (4 to 7 minutes)"
+	@echo "make replay        fits of odd tables with and without a row (6 minutes); ARGS=--help"
+	@echo "make size          lines, tokens and names of every folder"
 	@echo "make test-nightly  the tests that take long"
 	@echo "make bench         seconds and memory of all synthesizers, of few and small tables"
 	@echo "make docs          the site, in docs/_build/html (4 minutes)"
@@ -134,6 +136,12 @@ test-lowest:
 
 test-audit: $(INSTALLED_TESTS)
 	$(PYTEST) -n 2 --durations=5 -m "audit and not nightly" tests
+
+replay: $(INSTALLED_TESTS)
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m replay $(ARGS)
+
+size: $(INSTALLED_TESTS)
+	$(BIN)/python tests/test_size.py
 
 test-nightly: $(INSTALLED_NIGHTLY)
 	$(PYTEST) -n 2 --durations=0 -m nightly tests

@@ -1,25 +1,22 @@
-"""What the benchmarks share: one run in a process of its own, and the summary."""
+"""What the benchmarks share: names, one run in a process of its own, tables as text."""
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import subprocess
 import time
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
 from skdpsynth.utils import peak_megabytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from skdpsynth.base import BaseSynthesizer
 
@@ -36,20 +33,21 @@ SYNTHESIZERS = {
     "DPGAN": "DPGANSynthesizer",
     "GAN": "GANSynthesizer",
 }
+PUBLISHED = ", as published"  # behind a name: with the networks of its paper
+DATA = Path(__file__).parents[2] / "shared" / "data"
 RESULTS = Path(__file__).parent / "results"
-WRITTEN = {"index": False, "float_format": "%.6g"}
-_LONG = ("by_classifier", "date")  # too long for a line
-_TEXTS = ("code", "error", *_LONG)  # also where they look like numbers
+# Texts also where they look like numbers.
+_TEXTS = ("code", "error", "by_classifier", "date", "warning")
 
 
 def split_rows(
-    table: pd.DataFrame, target: str, seed: int
+    table: pd.DataFrame, by: str, seed: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Split 80/20, with every class in both parts alike."""
-    train, test = train_test_split(
-        table, test_size=0.2, stratify=table[target], random_state=seed
-    )
-    return train.reset_index(drop=True), test.reset_index(drop=True)
+    """Split rows 80/20, with every label of a column in both parts alike."""
+    labels = None if table[by].dtype.kind == "f" else table[by]
+    parts = train_test_split(table, test_size=0.2, stratify=labels, random_state=seed)
+    train, test = (part.reset_index(drop=True) for part in parts)
+    return train, test
 
 
 def run_missing(
@@ -59,155 +57,72 @@ def run_missing(
     keys: list[str],
     columns: list[str],
     jobs: int,
-    *,
-    pool: Executor | None = None,
-    again: bool = False,
 ) -> pd.DataFrame:
-    """Do the runs that a file of results has not yet, and add them to it.
+    """Do the runs that a file of results has not yet, add them, return all wanted.
 
-    Parameters
-    ----------
-    task : callable
-        Map from a key to one row of the file.
-    wanted : sequence of tuple
-        Keys of the runs.
-    path : Path
-        The file of results, whether it exists or not.
-    keys, columns : list of str
-        Those of its columns that are the key, and all of them.
-    jobs : int
-        Runs at the same time, each in a process of its own.
-    pool : Executor or None
-        Where they are done instead.
-    again : bool
-        Whether to do those too that the file has.
-
-    Returns
-    -------
-    DataFrame
-        The rows that were wanted.
+    `task` maps a key to a row. There are `jobs` at the same time, each in a process of
+    its own; 0: one by one, in this one.
     """
     done = read_rows(path, columns)
-    known = set() if again else {*done[keys].itertuples(index=False, name=None)}
+    known = {*done[keys].itertuples(index=False, name=None)}
     missing = [key for key in wanted if key not in known]
     print(f"{len(wanted) - len(missing)} runs are there, {len(missing)} to do")
     path.parent.mkdir(exist_ok=True)
-    use_one_thread()
-    if pool is None:
-        # A fresh process per run: its peak of memory is its own.
-        spawn = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(jobs, mp_context=spawn, max_tasks_per_child=1)
-    try:
-        for future in as_completed([pool.submit(task, key) for key in missing]):
-            row = future.result()
-            line = pd.DataFrame([row], columns=columns)
-            line.to_csv(path, mode="a", header=not path.exists(), **WRITTEN)
-            shown = [key for key in columns if row.get(key) and key not in _LONG]
-            print(*(f"{key}={_short(row[key])}" for key in shown), flush=True)
-    finally:  # an interruption does not wait for what has not begun
-        pool.shutdown(cancel_futures=True)
+    if path.exists():
+        before = pd.read_csv(path, dtype=str)
+        new = [name for name in columns if name not in before]
+        columns = [*before, *new]
+        if new:
+            before.reindex(columns=columns).to_csv(path, index=False)
+    for row in _done(task, missing, jobs):
+        line = pd.DataFrame([row], columns=columns)
+        header = not path.exists()
+        line.to_csv(path, mode="a", header=header, index=False, float_format="%.6g")
+        print(*(f"{k}={row[k]}"[:80] for k in columns if row.get(k)), flush=True)
     done = read_rows(path, columns)
     mask = [key in set(wanted) for key in done[keys].itertuples(index=False, name=None)]
     return done[mask]
+
+
+def _done(
+    task: Callable[[tuple], dict[str, object]], missing: list[tuple], jobs: int
+) -> Iterator[dict[str, object]]:
+    """Yield rows as they come."""
+    if not jobs:
+        yield from map(task, missing)
+        return
+    use_one_thread()
+    # A fresh process per run: its peak of memory is its own.
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, mp_context=spawn, max_tasks_per_child=1)
+    try:
+        for future in as_completed([pool.submit(task, key) for key in missing]):
+            yield future.result()
+    finally:  # an interruption does not wait for what has not begun
+        pool.shutdown(cancel_futures=True)
 
 
 def read_rows(path: Path, columns: list[str]) -> pd.DataFrame:
     """Read a file of results, whether it exists or not."""
     if not path.exists():
         return pd.DataFrame(columns=columns)
-    return pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str))
+    found = pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str))
+    return found.reindex(columns=[*dict.fromkeys([*found, *columns])])
 
 
-def make_synthesizer(
-    name: str, *, published: bool = False, **given: object
-) -> BaseSynthesizer:
-    """Make a synthesizer by its name in `SYNTHESIZERS`.
+def make_synthesizer(name: str, **given: object) -> BaseSynthesizer:
+    """Make a synthesizer by its name, without the parameters that it does not have.
 
-    Parameters
-    ----------
-    name : str
-        The name.
-    published : bool
-        Whether with the networks and values of its paper.
-    **given : object
-        Parameters. Those that the class does not have are left out: the one that is not
-        private has no budget to be told.
+    The one that is not private has no budget to be told.
     """
     import skdpsynth
 
-    kind = getattr(skdpsynth, SYNTHESIZERS[name])
+    plain = name.removesuffix(PUBLISHED)
+    kind = getattr(skdpsynth, SYNTHESIZERS[plain])
     known = kind().get_params()
     parameters = {key: value for key, value in given.items() if key in known}
-    made: BaseSynthesizer = (kind.as_published if published else kind)(**parameters)
+    made: BaseSynthesizer = (kind if plain == name else kind.as_published)(**parameters)
     return made
-
-
-def error_text(error: Exception) -> str:
-    """Say in one line what failed, for the column "error" of a file of results."""
-    return f"{type(error).__name__}: {error}".splitlines()[0][:300]
-
-
-def write_parts(page: Path, parts: Mapping[str, str]) -> None:
-    """Put texts into a page, each between its two marks; the rest stays as it is.
-
-    Parameters
-    ----------
-    page : Path
-        It has ``<!-- NAME -->`` and ``<!-- end of NAME -->`` for every name.
-    parts : mapping of str to str
-        The texts by name.
-    """
-    text = page.read_text(encoding="utf-8")
-    for name, part in parts.items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, _, rest = text.partition(begin)
-        text = f"{before}{begin}{part}\n{end}{rest.partition(end)[2]}"
-    page.write_text(text, encoding="utf-8")
-
-
-def markdown_line(cells: Sequence[str]) -> str:
-    """Write a line of a table of Markdown."""
-    return f"| {' | '.join(cells)} |"
-
-
-WAY_KEYS = ["way", "epsilon", "seed"]
-
-
-def compare_ways(
-    description: str,
-    ways: Sequence[str],
-    run: Callable[..., dict[str, object]],
-    columns: list[str],
-    scores: Sequence[str],
-    data: Path,
-    csv: Path,
-) -> None:
-    """Run what is missing of several ways to fit one table, and print means.
-
-    `run` is given a way, epsilon and seed, and `data`, the folder of the tables.
-    """
-    parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    add = parser.add_argument
-    add("--seeds", type=int, default=3, help="number of seeds")
-    add("--jobs", type=int, default=2, help="runs at the same time")
-    add("--epsilons", nargs="+", type=float, default=[1.0])
-    add("--data", type=Path, default=data, help="folder of the tables")
-    add("--csv", type=Path, default=csv)
-    options = parser.parse_args()
-    wanted = [
-        (way, epsilon, seed)
-        for seed in range(options.seeds)
-        for epsilon in options.epsilons
-        for way in ways
-    ]
-    task = partial(run, data=options.data)
-    rows = run_missing(task, wanted, options.csv, WAY_KEYS, columns, options.jobs)
-    lines = [(*WAY_KEYS[:-1], *scores, "fit s")]
-    for key, own in rows.groupby(WAY_KEYS[:-1], sort=False):
-        means = [mean_and_spread(own[score]) for score in scores]
-        lines.append((*map(str, key), *means, f"{own['fit_s'].mean():.0f}"))
-    print_columns(lines)
-    print_states(rows)
 
 
 def fit_and_sample(
@@ -216,7 +131,7 @@ def fit_and_sample(
     n_samples: int,
     class_counts: Mapping[int, int] | None,
 ) -> tuple[pd.DataFrame, dict[str, float]]:
-    """Fit and sample; give the rows, the seconds and the peak of memory in gigabytes.
+    """Fit and sample; return the rows, the seconds and the peak of memory in gigabytes.
 
     The peak is of the process until the fit is done; loading the table is in it.
     """
@@ -236,42 +151,37 @@ def use_one_thread() -> None:
         os.environ.setdefault(variable, "1")
 
 
+def markdown(table: Sequence[Sequence[str]]) -> str:
+    """Return a table of Markdown; the first line of cells is its head."""
+    lines = [table[0], ["---"] * len(table[0]), *table[1:]]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
 def print_columns(table: Sequence[Sequence[str]]) -> None:
-    """Print lines of texts in columns."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for line in table:
-        cells = (cell.ljust(w) for cell, w in zip(line, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    """Print a table of Markdown."""
+    print(markdown(table))
 
 
 def print_states(rows: pd.DataFrame) -> None:
-    """Say so if rows are of several states of the code."""
-    states = set(rows["code"])
+    """Print a note if rows are of several states of the code."""
+    states = set(rows["code"].astype(str))
     if len(states) > 1:
-        print(f"Note: rows of several states of the code: {', '.join(states)}")
+        print(f"Note: rows of several states of the code: {', '.join(sorted(states))}")
 
 
 def mean_and_spread(values: pd.Series) -> str:
-    """Write mean and standard deviation over the seeds."""
-    return f"{_mean(values)} +- {_std(values)}"
+    """Return mean and standard deviation over the seeds as a text."""
+    values = values.dropna().astype(float)
+    if values.empty:
+        return "-"
+    spread = f" ± {values.std():.3f}" if len(values) > 1 else ""
+    return f"{values.mean():.3f}{spread}"
 
 
 def code_state() -> str:
-    """Name the state of the code, where git knows it."""
+    """Return the name of the state of the code, where git knows it."""
     command = ["git", "describe", "--always", "--dirty"]
     done = subprocess.run(
         command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
     )
     return done.stdout.strip() or "unknown"
-
-
-def _short(value: object) -> object:
-    return f"{value:.4g}" if isinstance(value, float) else value
-
-
-def _mean(values: pd.Series) -> str:
-    return f"{np.mean(values.astype(float)):.3f}"
-
-
-def _std(values: pd.Series) -> str:
-    return f"{np.std(values, ddof=1):.3f}" if len(values) > 1 else "?"

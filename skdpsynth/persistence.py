@@ -8,7 +8,6 @@ from abc import abstractmethod
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,7 +15,7 @@ from skdpsynth.exceptions import (
     InvalidSchemaError,
     PersistenceError,
 )
-from skdpsynth.measure import N_GROUPS, TableModel
+from skdpsynth.measure import TableModel
 from skdpsynth.privacy import PrivacyReport, unit_words
 from skdpsynth.saved import (
     FORMAT_VERSION,
@@ -41,10 +40,6 @@ __all__ = ["Savable", "load"]
 
 # Those whose arrays and marginals are made with; a reader may have others.
 _LIBRARIES = ("skdpsynth", "numpy", "pandas")
-# Scores are within 3 of 0, and training keeps scales below e^5: far beyond, and yet so
-# that no sum or product of them overflows.
-_MAX_SCORE, _MAX_LOG_SCALE = 1e6, 100.0
-_ROUNDING = 1e-3  # of shares that add up to 1, in single precision
 
 
 class Savable(BaseEstimator):
@@ -141,8 +136,6 @@ class Savable(BaseEstimator):
                 )
             schema_ = TableSchema.from_dict(document["schema_"])
             model = TableModel.from_state(document["table"], arrays, schema_)
-            size = len(model.metadata.columns), len(model.marginals)
-            check_generator(document["generator"], arrays, *size)
             schema = document["schema"]
             self = cls(
                 **document["parameters"],
@@ -205,92 +198,3 @@ def load(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any synthesizer
             f" Got a {name}; load it by the load of the class that saved it."
         )
     return getattr(package, name).load(path)
-
-
-def check_generator(
-    own: Mapping[str, Any], arrays: Arrays, n_columns: int, n_classes: int
-) -> None:
-    """Raise a ValueError, TypeError or LookupError where parts do not fit together."""
-    require(own.get("n_classes", n_classes) == n_classes, "generator")
-    checks = {"mixture": _check_mixtures, "factors": _check_factors}
-    if own.get("form") in checks:
-        checks[own["form"]](arrays, n_columns, n_classes)
-    if "relations" in own:
-        require(own.get("form") == "mixture", "relations")
-        _check_relations(own["relations"], arrays, n_columns, n_classes)
-
-
-def _check_factors(arrays: Arrays, n_columns: int, n_classes: int) -> None:
-    for c in range(n_classes):
-        for name, n_axes in (("loadings", 2), ("location", 1), ("log_scale", 1)):
-            array = arrays[f"generator.{c}.{name}"]
-            fits = array.dtype.kind == "f" and array.shape[:1] == (n_columns,)
-            fits = fits and array.ndim == n_axes
-            require(fits and (np.abs(array) <= _MAX_SCORE).all(), "generator")
-        scales = arrays[f"generator.{c}.log_scale"]
-        require((scales <= _MAX_LOG_SCALE).all(), "generator")
-
-
-def _check_mixtures(arrays: Arrays, n_columns: int, n_classes: int) -> None:
-    starts = arrays["generator.starts"]
-    require(starts.dtype == np.int64 and starts.shape == (n_columns + 1,), "bins")
-    require(starts[0] == 0 and (np.diff(starts) > 0).all(), "bins")
-    n_bins = int(starts[-1])
-    for c in range(n_classes):
-        own = f"generator.{c}."
-        weights, ranks = arrays[own + "weights"], arrays[own + "ranks"]
-        probabilities = arrays[own + "probabilities"]
-        require(weights.ndim == 1 and weights.dtype == np.float64, "weights")
-        require(((weights >= 0) & (weights <= 1.001)).all(), "weights")
-        require(abs(float(weights.sum()) - 1.0) < _ROUNDING, "weights")
-        require(probabilities.shape == (len(weights), n_bins), "probabilities")
-        require(probabilities.dtype == np.float32, "probabilities")
-        require(((probabilities >= 0) & (probabilities <= 1.001)).all(), "heads")
-        sums = np.add.reduceat(probabilities, starts[:-1], axis=1)
-        require((np.abs(sums - 1.0) < _ROUNDING).all(), "heads")
-        require(ranks.dtype == np.float64 and ranks.shape == (2, n_bins), "ranks")
-        require((ranks[0] >= 0).all() and (ranks[1] <= 1 + 1e-9).all(), "ranks")
-        require((ranks[0] <= ranks[1] + 1e-9).all(), "ranks")
-
-
-def _check_relations(
-    own: Mapping[str, Any], arrays: Arrays, n_columns: int, n_classes: int
-) -> None:
-    pairs, n_finer = own["pairs"], own["n_finer"]
-    require(own["n_classes"] in (0, n_classes) and n_finer in (0, n_columns), "cells")
-    require((own["n_classes"] == 0) == (n_finer == 0), "cells")
-    require(type(own["std"]) is float and 0 <= own["std"] < np.inf, "noise")
-    require(all(type(strong) is bool for strong in own["strong"]), "relations")
-    n_bins = np.diff(arrays["generator.starts"])
-    within = [arrays[f"relations.within.{j}"] for j in range(n_finer)]
-    for j, bins in enumerate(within):
-        require(bins.ndim == 1 and bins.dtype == np.int64, "cells")
-        require(np.array_equal(np.unique(bins), np.arange(n_bins[j])), "cells")
-        require((np.diff(bins) >= 0).all(), "cells")
-    sizes = np.array([len(bins) for bins in within])
-    for c in range(own["n_classes"]):
-        ranks = arrays[f"relations.ranks.{c}"]
-        require(ranks.shape == (2, sizes.sum()) and ranks.dtype == np.float64, "ranks")
-        require(((ranks >= 0) & (ranks <= 1 + 1e-9)).all(), "ranks")
-        require((ranks[0] <= ranks[1] + 1e-9).all(), "ranks")
-    require(len(pairs) == len(own["strong"]) == len(own["second"]), "relations")
-    for k, (parent, child) in enumerate(pairs):
-        known = all(type(j) is int and 0 <= j < n_columns for j in (parent, child))
-        require(known and parent != child, "relations")
-        tables = [(arrays[f"relations.{k}.shares"], n_bins)]
-        if f"relations.{k}.cells" in arrays:
-            tables.append((arrays[f"relations.{k}.cells"], sizes))
-        second, lift = own["second"][k], arrays.get(f"relations.{k}.lift")
-        require((second is None) == (lift is None), "relations")
-        if lift is not None:
-            require(type(second) is int and 0 <= second < n_columns, "relations")
-            require(len(tables) > 1 and second not in (parent, child), "relations")
-            require(lift.shape == (N_GROUPS, n_bins[second]), "relations")
-            require(
-                lift.dtype == np.float64 and ((lift > 0) & (lift < np.inf)).all(),
-                "lift",
-            )
-        for table, n in tables:
-            require(table.shape == (n[parent], n[child]), "relations")
-            require(table.dtype == np.float64 and (table >= 0).all(), "relations")
-            require(abs(float(table.sum()) - 1.0) < _ROUNDING, "relations")

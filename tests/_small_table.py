@@ -48,20 +48,3 @@ def wide_table(n_rows):
     numbers = np.random.default_rng(0).uniform(0, 1, (n_rows, 8))
     table = pd.DataFrame(numbers, columns=[*"abcdefgh"])
     return table.assign(y=np.resize(["u", "v"], n_rows))
-
-
-PARITY_COLUMNS = COLUMNS | {
-    name: Continuous(-1, 1, nullable=True, scale="linear", decimals="any")
-    for name in "de"
-}
-
-
-def table_with_parities(n_rows, seed=0):
-    """An even number of a, b, d, e is above the middle; of other seeds an odd one."""
-    rng = np.random.default_rng(seed)
-    a, b, d = (rng.uniform(-1, 1, n_rows) for _ in range(3))
-    e = rng.uniform(0, 1, n_rows) * np.sign(a * b * d) * (1 if seed == 0 else -1)
-    c = rng.choice([*"pqr"], n_rows)
-    y = rng.choice(["u", "v"], n_rows)
-    columns = {"a": 1 + 7 * a, "b": 6 * b, "c": c, "d": d, "e": e, "y": y}
-    return pd.DataFrame(columns)

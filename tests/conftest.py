@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,16 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 _AUDIT_FOLDER = Path(__file__).parent / "audit"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Plant the fault that SKDPSYNTH_MUTATION names, for all tests of the session."""
+    if name := os.environ.get("SKDPSYNTH_MUTATION"):
+        from mutations import planted
+
+        fault = ExitStack()
+        fault.enter_context(planted(name))
+        config.add_cleanup(fault.close)
 
 
 @pytest.hookimpl(tryfirst=True)

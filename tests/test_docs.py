@@ -19,7 +19,6 @@ WITHOUT_EXAMPLES = {
     "glossary",
     "index",
     "install",
-    "joint_labels",
     "measured",
     "peers",
     "reproduction",
@@ -48,7 +47,7 @@ FROZEN = {"independent", "numbers", "schema", "sklearn"}
     [
         pytest.param(page, marks=[pytest.mark.nightly] * (page.stem in NIGHTLY))
         for page in DOCS
-        if page.stem != "first_hour"  # with its commands, in `test_pages.py`
+        if page.stem != "command_line"  # with its commands, in `test_pages.py`
     ],
     ids=lambda page: page.stem,
 )

@@ -69,16 +69,6 @@ def test_what_three_columns_know_is_learnt_from_tables_of_three_alone(run, tmp_p
     assert (tmp_path / "three_columns.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_our_releases_in_another_tool(run):
-    """With dp-recorder, which is on no index, each of three is silent."""
-    printed = run("recordplay.py")
-    if importlib.util.find_spec("dp_recorder") is None:
-        assert printed.startswith("dp-recorder is not installed")
-        assert "github.com/ObliviousAI/dp-recorder" in printed
-    else:
-        assert printed.count("none moves too far") == 3
-
-
 @pytest.mark.nightly
 def test_the_picture_of_the_start_page(run, tmp_path):
     run("start_picture.py")

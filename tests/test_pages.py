@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import doctest
+import json
 import re
 import runpy
 import shlex
@@ -15,23 +15,16 @@ from skdpsynth.__main__ import main
 from skdpsynth.privacy.testing import insecure_randomness
 
 ROOT = Path(__file__).parents[1]
-_BLOCKS = re.compile(r"^```(sh|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_EXAMPLES = doctest.DocTestParser()
+_BLOCKS = re.compile(r"^```(sh|json)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def run_page(page: str) -> list[list[str]]:
-    """Run all blocks of a page, and give its commands, which must end well."""
+    """Run all commands of a page, which must end well, and edit as it shows."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     commands: list[list[str]] = []
-    names: dict[str, object] = {}
-    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     for kind, block in _BLOCKS.findall(text):
-        if kind == "python":
-            test = _EXAMPLES.get_doctest(block, names, page, page, 0)
-            runner = doctest.DocTestRunner(optionflags=options)
-            runner.run(test, clear_globs=False)
-            assert runner.failures == 0
-            names = test.globs
+        if kind == "json":
+            edit_schema(block)
             continue
         for line in block.splitlines():
             program, *words = shlex.split(line, comments=True)
@@ -44,6 +37,22 @@ def run_page(page: str) -> list[list[str]]:
     return commands
 
 
+def edit_schema(lines: str) -> None:
+    """Put what a block shows into the schema file, as an editor would."""
+    path = Path("schema.json")
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    columns = dict(schema["columns"])
+    for line in filter(str.strip, lines.splitlines()):
+        try:
+            name, description = json.loads(line.rstrip(","))
+            columns[name] = description
+        except ValueError:
+            schema |= json.loads("{" + line.strip().rstrip(",") + "}")
+    path.write_text(
+        json.dumps(schema | {"columns": [*columns.items()]}), encoding="utf-8"
+    )
+
+
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -52,7 +61,7 @@ def _folder(tmp_path, monkeypatch):
 
 def test_from_a_messy_file_to_a_release(capsys):
     with insecure_randomness(0):  # one column in 4,000 has other decimals by noise
-        commands = run_page("first_hour.md")
+        commands = run_page("command_line.md")
     said = capsys.readouterr().out
     assert {words[0] for words in commands[1:]} == {
         *("schema", "check", "plan", "fit", "report", "card", "budget", "sample"),
@@ -85,22 +94,3 @@ def test_from_a_messy_file_to_a_release(capsys):
     pairs = set(zip(real["zip"], real["city"], strict=True))
     kept = [pair in pairs for pair in zip(drawn["zip"], drawn["city"], strict=True)]
     assert sum(kept) > 0.97 * len(kept)
-
-
-def test_the_commands_of_the_command_line(capsys):
-    """With tables of the names that the page uses."""
-    table = pd.DataFrame({"a": range(600), "answer": ["yes", "no", "no"] * 200})
-    table.to_csv("private.csv", index=False)
-    table[::7].to_csv("test.csv", index=False)
-    text = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
-    lines = [
-        line
-        for kind, block in _BLOCKS.findall(text)
-        if kind == "sh"
-        for line in block.splitlines()
-    ]
-    for line in lines:
-        program, *words = shlex.split(line, comments=True)
-        assert program == "skdpsynth"
-        assert main(words) == 0, (line, capsys.readouterr().err)
-    assert len(pd.read_csv("synthetic.csv")) == 10_000

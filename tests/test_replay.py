@@ -1,29 +1,30 @@
-"""The replay in short: hooks couple rows, sound fits are equal, exit codes, JSON.
+"""The replay in short: hooks couple rows, sound fits are equal, exit codes.
 
 `tests/audit/test_replays.py` plants every twin, and has more tables and synthesizers;
-`python -m skdpsynth.audit replay` has all.
+`make replay` has all.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import math
 import warnings
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.base import clone
+from replay import __main__ as replay_command
+from replay.matrix import CHANGES, PLACES, SYNTHESIZERS, Group, groups, pairs_of
+from replay.odd_tables import ALL_SOURCES, contained, missing_library, odd_tables
+from replay.twins import TWINS
 
+import skdpsynth.audit
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.audit import _planted, _replay, replay
-from skdpsynth.audit.__main__ import main
-from skdpsynth.audit._odd_tables import ALL_SOURCES, contained, odd_tables
+from skdpsynth.audit import replay
 from skdpsynth.audit._worlds import (
     NOT_PASSED,
     Observed,
@@ -52,13 +53,13 @@ from skdpsynth.privacy.testing import (
     insecure_randomness,
     observe_releases,
 )
+from skdpsynth.schema import Boolean, Identifier, TableSchema
 from skdpsynth.table import _sources
 from skdpsynth.training._clipping import poisson_sample
 from skdpsynth.training._teachers import assign_teachers
 
 ROWS = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
-PLACES = (0, 9, 20)
-N_WAYS = len(_replay.SYNTHESIZERS)
+AT = (0, 9, 20)
 
 
 # --- Rows keep their draws ----------------------------------------------------------
@@ -74,7 +75,7 @@ def drawn_of(rows, rng):
     return chosen
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", AT)
 @pytest.mark.parametrize("draw", [teachers_of, drawn_of])
 @pytest.mark.parametrize("made", [np.asarray, torch.from_numpy])
 def test_a_row_that_comes_leaves_the_draws_of_others(draw, made, place):
@@ -295,35 +296,30 @@ def test_a_place_is_named_and_no_value():
 
 # --- Pairs --------------------------------------------------------------------------
 
-
-@pytest.fixture
-def small(monkeypatch):
-    """A replay of one table, and of two twins."""
-    few = {n: _replay.PLANTED[n] for n in ("the number of rows kept", "slices")}
-    monkeypatch.setattr(_replay, "PLANTED", few)
-    tables = {"plain": odd_tables()["plain"]}
-    monkeypatch.setattr(_replay, "odd_tables", lambda: tables)
+PLAIN = odd_tables()["plain"]
+FRAME = pd.DataFrame({"a": [1.5, 2.5, 3.5, 9.0], "c": ["p", "q", "p", "q"]})
+VISITS = TableSchema(
+    {"who": Identifier(), "y": Boolean()}, privacy_unit="who", max_rows_per_unit=2
+)
 
 
 @pytest.mark.parametrize(
     ("synthesizer", "table", "source"),
     [
         ("Independent", "undeclared", "pandas"),
-        ("Independent", "plain", [s for s in ALL_SOURCES if s != "pandas"]),
+        *(("Independent", "plain", s) for s in ALL_SOURCES if s != "pandas"),
         ("GPATE", "cells", "batches"),  # teachers' rows in parts
         ("GPATE, networks", "plain", "pandas"),
         ("DPCGAN, sampled", "plain", "pandas"),
     ],
 )
 def test_sound_synthesizers_are_silent(synthesizer, table, source):
-    ready = _replay.SYNTHESIZERS[synthesizer]
-    found = replay(ready, table, source=source, rows=["first"], twins=False)
-    n_sources = 1 if isinstance(source, str) else len(source)
-    assert len(found.pairs) + 2 * len(found.left_out) == 2 * n_sources
-    assert {pair.outcome for pair in found.pairs} == {"equal"}
-    assert all(0 < pair.shift <= 1 + 1e-9 for pair in found.pairs)
-    assert not found.violated
-    assert len(found.to_frame()) == len(found.pairs)
+    if library := missing_library(source):
+        pytest.importorskip(library)
+    ready, own = SYNTHESIZERS[synthesizer], odd_tables()[table]
+    pairs = [*pairs_of(Group(synthesizer, ready, own, source), ["first"])]
+    assert [pair.outcome for pair in pairs] == ["equal"] * 2
+    assert all(0 < pair.shift <= 1 + 1e-9 for pair in pairs)
 
 
 def test_every_table_has_what_is_odd_in_every_source(tmp_path):
@@ -343,87 +339,96 @@ def test_every_table_has_what_is_odd_in_every_source(tmp_path):
     assert len(pd.read_csv(of_csv)) == len(tables["long texts"].rows)
 
 
-def command(words, *more):
-    """Call the command in this process; an option that is given again counts."""
-    own = ["--synthesizer", "IndependentSynthesizer", "--jobs", "1", *words.split()]
-    return main(["replay", *own, *more])
+def test_all_synthesizers_come_from_pandas_and_two_from_all_sources():
+    by_source = Counter(group.source for group in groups())
+    assert len({group.name for group in groups()}) == len(SYNTHESIZERS)
+    everywhere = {group.name for group in groups() if group.source == "csv"}
+    assert everywhere == {"Independent", "GPATE"}
+    assert set(by_source) == {s for s in ALL_SOURCES if missing_library(s) is None}
+    assert len(groups("Independent", "plain", ALL_SOURCES)) == len(by_source)
 
 
-def test_the_command_is_silent_on_what_is_sound(small, capsys, tmp_path):
-    """Exit code 0; a line per pair and twin; JSON has the same."""
-    file = tmp_path / "found.json"
-    assert command("--source pandas,arrow --json", str(file)) == 0
+def test_the_command_is_silent_on_what_is_sound(capsys, monkeypatch):
+    """Exit code 0, and 1 for a finding or a twin that nobody sees; a line for each."""
+    own = ["--synthesizer", "Independent", "--table", "plain", "--jobs", "1"]
+    few = {name: TWINS[name] for name in ("the number of rows kept",)}
+    monkeypatch.setattr(replay_command, "TWINS", few)
+    assert replay_command.main(own) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [text.split()[0] for text in lines[:-1]] == ["seen"] * 2 + ["equal"] * 12
-    assert lines[-1].startswith("12 pairs (12 equal); 2 of 2 twins seen")
-    held = json.loads(file.read_text(encoding="utf-8"))
-    assert not held["violated"]
-    assert len(held["pairs"]) == 12
-    assert set(held["pairs"][0]) == set(_replay.ReplayedPair.__dataclass_fields__)
-    assert {(p["change"], p["place"]) for p in held["pairs"]} == {
-        (change, place) for change in _replay.CHANGES for place in _replay.PLACES
-    }
-    assert [twin["seen"] for twin in held["twins"]] == [True, True]
-
-
-def test_a_finding_is_exit_code_1(small, capsys):
-    with _planted.PLANTED["the number of rows kept"].planted():
-        assert command("--rows middle --no-twins") == 1
+    assert [line.split()[0] for line in lines[:7]] == ["equal"] * 6 + ["seen"]
+    with TWINS["the number of rows kept"].planted():
+        assert replay_command.main([*own, "--no-twins"]) == 1
     assert "past all releases (.n_rows_)" in capsys.readouterr().out
-
-
-def test_a_twin_that_is_not_noticed_is_exit_code_1(small, capsys, monkeypatch):
-    sound = _planted.PLANTED["the number of rows kept"]._replace(
+    sound = TWINS["the number of rows kept"]._replace(
         broken=lambda real, *args, **named: real(*args, **named)
     )
-    monkeypatch.setattr(_replay, "PLANTED", {"a sound twin": sound})
-    assert command("--rows first") == 1
-    assert "NOT SEEN twin: a sound twin" in capsys.readouterr().out
+    monkeypatch.setitem(TWINS, "the number of rows kept", sound)
+    assert replay_command.main(own) == 1
+    assert "NOT SEEN twin: the number of rows kept" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--synthesizer", "Nobody"],
-        ["--table", "no such table"],
-        ["--source", "paper"],
-        ["--rows", "second"],
-        ["--minutes", "0"],
-    ],
-)
-def test_arguments_that_make_no_sense_are_exit_code_2(arguments, capsys):
-    assert command("--no-twins", *arguments) == 2
-    assert capsys.readouterr().err.startswith("error: ")
+class Leaky(IndependentSynthesizer):
+    """It keeps the number of rows."""
+
+    def _fit(self, rows, *args):
+        self.rows_ = len(rows)
+        return super()._fit(rows, *args)
+
+
+@pytest.mark.parametrize("leaky", [False, True])
+def test_a_synthesizer_of_your_own(leaky):
+    made = (Leaky if leaky else IndependentSynthesizer)(50.0)
+    told = []
+    found = replay(made, FRAME, tell=told.append)
+    assert found.pairs == tuple(told)
+    assert [(pair.place, pair.change) for pair in told] == [*product(PLACES, CHANGES)]
+    assert all(("(.rows_)" in str(pair.findings)) == leaky for pair in told)
+    assert found.violated == leaky == ("finding" in str(found))
+    assert len(found.to_frame()) == len(found.to_dict()["pairs"]) == 6
+
+
+def test_all_rows_of_a_person_go():
+    """Of three rows two may take part: without that limit they move it too far."""
+    who = ["a", "a", "a", "b", "c", "d"]
+    table = pd.DataFrame({"who": who, "y": [True, True, True, False, True, False]})
+    made = IndependentSynthesizer(50.0, schema=VISITS)
+    assert not replay(made, table, rows=["first"]).violated
+    with TWINS["no limit of rows"].planted():
+        found = replay(made, table, rows=["first"])
+    assert [pair.change for pair in found.pairs if pair.findings] == ["removed"]
+    assert "the person" in found.findings[0]
+
+
+def test_bad_tables_and_places():
+    with pytest.raises(InvalidTableError, match="3 rows"):
+        replay(IndependentSynthesizer(), FRAME[:2])
+    with pytest.raises(ValueError, match="second"):
+        replay(IndependentSynthesizer(), FRAME, rows=["second"])
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_a_table_of_a_file(tmp_path, suffix):
-    frame = pd.DataFrame({"a": [1.5, 2.5, 3.5, 9.0], "c": ["p", "q", "p", "q"]})
-    file = tmp_path / f"own.{suffix}"
-    frame.to_csv(file, index=False) if suffix == "csv" else frame.to_parquet(file)
-    found = replay("Independent", file, rows=["last"], twins=False)
+def test_names_and_paths_are_deprecated(tmp_path, suffix):
+    path = tmp_path / f"own.{suffix}"
+    FRAME.to_csv(path, index=False) if suffix == "csv" else FRAME.to_parquet(path)
+    with pytest.warns(FutureWarning, match="removed in 0.5"):
+        found = replay("Independent", path, rows=["last"], twins=False)
     assert [pair.outcome for pair in found.pairs] == ["equal", "equal"]
-    assert {pair.table for pair in found.pairs} == {file.name}
-    with pytest.raises(InvalidTableError, match="3 rows"):
-        replay("Independent", frame[:2], twins=False)
-
-
-def test_a_synthesizer_of_your_own():
-    class Leaky(IndependentSynthesizer):
-        def _fit(self, rows, *args):
-            self.rows_ = len(rows)
-            return super()._fit(rows, *args)
-
-    found = replay(Leaky(50.0), "plain", rows=["last"], twins=False)
-    assert all("(.rows_)" in pair.findings[0] for pair in found.pairs)
-    assert "finding" in str(found)
+    for bad in (("Nobody", FRAME), ("Independent", None)):
+        with (
+            pytest.warns(FutureWarning),
+            pytest.raises(ValueError, match="make replay"),
+        ):
+            replay(*bad)
+    with pytest.warns(FutureWarning, match="ReplayedTwin is deprecated"):
+        assert skdpsynth.audit.ReplayedTwin not in map(type, found.twins)
+    with pytest.raises(TypeError, match="no parameter 'speed'"):
+        replay(IndependentSynthesizer(), FRAME, speed=2)
 
 
 def test_an_error_of_one_world_is_a_finding_and_of_both_is_not():
-    table = odd_tables()["plain"]
-    ready = IndependentSynthesizer(50.0, schema=table.schema)
-    infinite = table.frame((*table.rows, (math.inf, 0.0, "p", "u")))
-    sound = table.frame(table.rows)
+    ready = IndependentSynthesizer(50.0, schema=PLAIN.schema)
+    infinite = PLAIN.frame((*PLAIN.rows, (math.inf, 0.0, "p", "u")))
+    sound = PLAIN.frame(PLAIN.rows)
     first = enter(ready, sound, 0, coupled=True)
     second = enter(ready, infinite, 0, first.releases, coupled=True)
     assert (
@@ -433,97 +438,29 @@ def test_an_error_of_one_world_is_a_finding_and_of_both_is_not():
     both = [enter(ready, infinite, 0, coupled=True) for _ in range(2)]
     assert both[0].error is not None
     assert compare(*both, "the row")[1] == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (["--table", "surrogates", "--source", "csv"], "does not come as that"),
-        (["--table", "plain", "--source", "polars"], "polars is not installed"),
-        (
-            ["--table", "plain", "--minutes", "1e-9"],
-            "6 pairs of Independent from pandas: 1e-09 minutes were over",
-        ),
-    ],
-)
-def test_no_pair_is_exit_code_2(arguments, reason, capsys, monkeypatch):
-    monkeypatch.setattr(
-        _replay,
-        "missing_library",
-        lambda source: "polars" * (source == "polars") or None,
-    )
-    assert command("--no-twins", *arguments) == 2
-    left_out, said, total = capsys.readouterr().out.splitlines()
-    assert reason in left_out
-    assert said == "no pair was tried: nothing is known of any fit."
-    assert total.startswith("0 pairs (none)")
-
-
-def test_a_source_that_refuses_every_table_is_a_finding(small, capsys, monkeypatch):
-    """Both fits of a pair raise the same error: they are equal, and say nothing."""
-    monkeypatch.setattr(_replay, "contained", lambda *asked: 5)
-    assert command("--source arrow --rows first --no-twins") == 1
-    said = capsys.readouterr().out
-    assert said.count("the table without the row is refused, InvalidTableError: ") == 4
-
-
-@pytest.mark.parametrize(
-    ("source", "n_trained"), [(None, 2), ("all", N_WAYS), (["csv"], N_WAYS)]
-)
-def test_only_the_default_leaves_out_synthesizers(small, source, n_trained):
-    """Without a word: pandas for all, and all sources for two of them."""
-    groups, _ = _replay._plan(None, None, source)
-    by_source = Counter(group.source for group in groups)
-    assert by_source.pop("pandas", N_WAYS) == N_WAYS
-    assert set(by_source.values()) == {n_trained}
-    assert len(_replay._plan(None, "plain", "all")[0]) == N_WAYS * len(ALL_SOURCES)
+    found = replay(ready, infinite, rows=["first"])  # nothing was compared
+    assert "the table without the row is refused" in found.findings[0]
 
 
 def test_a_warning_is_compared_and_not_shown():
-    table = odd_tables()["plain"]
-    ready = IndependentSynthesizer(50.0, schema=table.schema)
-    rows = *table.rows, table.extra
-    twin = _planted.PLANTED["a warning of values"].planted()
+    ready = IndependentSynthesizer(50.0, schema=PLAIN.schema)
+    rows = *PLAIN.rows, PLAIN.extra
+    twin = TWINS["a warning of values"].planted()
     with warnings.catch_warnings(action="error"), twin:
-        world = enter(ready, table.frame(rows), 0, coupled=True)
+        world = enter(ready, PLAIN.frame(rows), 0, coupled=True)
     assert world.error is None
     assert set(world.warned) == {"UserWarning: large values"}
 
 
-@pytest.mark.parametrize("name", ["no noise", "the number of rows kept"])
-def test_another_thread_fits_soundly_while_a_twin_is_planted(name):
-    """A function, and a method. It releases noise: 25 zeros are rarer than 1e-30."""
-    table = odd_tables()["plain"]
-    synthesizer = IndependentSynthesizer(1.0, schema=table.schema)
-    frame = table.frame(table.rows)
-
-    def fitted():
-        releases = []
-        with observe_releases(releases.append):
-            made = clone(synthesizer).fit(frame)
-        noise = np.concatenate([(r.noisy - r.exact).ravel() for r in releases])
-        return made, noise
-
-    with insecure_randomness(0), _planted.PLANTED[name].planted():
-        broken, silence = fitted()
-        with ThreadPoolExecutor(1) as pool:
-            sound, noise = pool.submit(fitted).result()
-    assert math.isinf(broken.epsilon_)
-    assert hasattr(broken, "n_rows_") or not silence.any()
-    assert sound.epsilon_ <= 1.0
-    assert not hasattr(sound, "n_rows_")
-    assert len(noise) >= 25
-    assert noise.any()
-
-
 def test_a_row_may_be_refused_if_it_is_so_wherever_it_stands(monkeypatch):
     """An infinite number is; looked for from the second row on, it is not at first."""
-    ready = _replay.SYNTHESIZERS["Independent"]
-    found = replay(ready, "infinite floats", rows=["first", "last"], twins=False)
-    outcomes = {(pair.change, pair.outcome) for pair in found.pairs}
+    own = odd_tables()["infinite floats"]
+    group = Group("Independent", SYNTHESIZERS["Independent"], own)
+    pairs = [*pairs_of(group, ["first", "last"])]
+    outcomes = {(pair.change, pair.outcome) for pair in pairs}
     assert outcomes == {("added", "refused"), ("removed", "equal")}
     real = _sources.count_infinite
     monkeypatch.setattr(
         _sources, "count_infinite", lambda frame, layout: real(frame[1:], layout)
     )
-    assert replay(ready, "infinite floats", twins=False).violated
+    assert any(pair.findings for pair in pairs_of(group))

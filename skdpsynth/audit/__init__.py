@@ -1,15 +1,14 @@
 """Tests of the privacy claim that anybody can run, on any synthesizer.
 
 - `audit_ledger` compares every release of a fit with its line of the ledger;
-- `replay` compares fits of tables that differ in one row, for one synthesizer or all;
+- `replay` compares fits of tables that differ in one row;
 - `audit_mechanism` compares one mechanism with a reservation;
 - `audit_generator` attacks what any object with `fit` and `sample` gives out;
 - `epsilon_lower_bound`, `mu_lower_bound`, `guessing_lower_bound` and
   `one_run_lower_bound` turn the errors of an attack into a bound of the leak,
   `curve_lower_bound` its scores.
 
-They find violations and prove nothing. ``python -m skdpsynth.audit replay`` is the
-command. The other names are of results.
+They find violations and prove nothing. The other names are of results.
 """
 
 from skdpsynth.audit._bounds import (
@@ -22,7 +21,8 @@ from skdpsynth.audit._bounds import (
 from skdpsynth.audit._generator import GeneratorAudit, audit_generator
 from skdpsynth.audit._ledger import LedgerAudit, ReleaseCheck, audit_ledger
 from skdpsynth.audit._mechanism import MechanismAudit, audit_mechanism
-from skdpsynth.audit._replay import Replay, ReplayedPair, ReplayedTwin, replay
+from skdpsynth.audit._replay import Replay, ReplayedPair, replay
+from skdpsynth.utils import warn_deprecated
 
 __all__ = [
     "GeneratorAudit",
@@ -31,7 +31,6 @@ __all__ = [
     "ReleaseCheck",
     "Replay",
     "ReplayedPair",
-    "ReplayedTwin",
     "audit_generator",
     "audit_ledger",
     "audit_mechanism",
@@ -42,3 +41,15 @@ __all__ = [
     "one_run_lower_bound",
     "replay",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name != "ReplayedTwin":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warn_deprecated(
+        "ReplayedTwin",
+        since="0.3",
+        removed_in="0.5",
+        remedy="No replay has twins any more: `make replay` in a clone tries them.",
+    )
+    return type(name, (), {})

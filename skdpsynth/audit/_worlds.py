@@ -442,7 +442,7 @@ def _shift(ours: Observed, theirs: Observed) -> float:
 # --- Equal by what is held --------------------------------------------------------
 
 
-def differences(first: Any, second: Any, where: str = "") -> list[str]:
+def differences(first: Any, second: Any) -> list[str]:
     """List the places where two objects differ; no value is in the list.
 
     Unlike `pickle` and `joblib.hash`, which write an object that occurs twice as a
@@ -476,7 +476,7 @@ def differences(first: Any, second: Any, where: str = "") -> list[str]:
             for found in between(ours, theirs, f"{where}{name}")
         ]
 
-    return between(first, second, where)
+    return between(first, second, "")
 
 
 def _parts_of(held: Any) -> list[tuple[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
@@ -20,6 +20,7 @@ from skdpsynth.exceptions import (
     DegradedResultWarning,
     InvalidTableError,
 )
+from skdpsynth.utils import deprecated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,9 +33,10 @@ def _read(name: str) -> pd.DataFrame:
         return pd.read_parquet(file)
 
 
-def _parts_or_whole(
-    table: pd.DataFrame, split: bool
-) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
+Parts = tuple[pd.DataFrame, pd.DataFrame]
+
+
+def _parts_or_whole(table: pd.DataFrame, split: bool) -> pd.DataFrame | Parts:
     """Take a table apart along its column `split`; both parts are numbered from 0."""
     whole = table.drop(columns="split", errors="ignore")
     if not split:
@@ -46,10 +48,8 @@ def _parts_or_whole(
 @overload
 def load_adult(*, split: Literal[False] = ...) -> pd.DataFrame: ...
 @overload
-def load_adult(*, split: Literal[True]) -> tuple[pd.DataFrame, pd.DataFrame]: ...
-def load_adult(
-    *, split: bool = False
-) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
+def load_adult(*, split: Literal[True]) -> Parts: ...
+def load_adult(*, split: bool = False) -> pd.DataFrame | Parts:
     """Load the Adult table: does a person earn more than 50,000 dollars a year.
 
     Parameters
@@ -66,9 +66,8 @@ def load_adult(
     Notes
     -----
     Six columns are integers, eight are text. Missing values: `workclass` 2,799,
-    `occupation` 2,809, `native-country` 857. 11,687 rows are ">50K".
-
-    Licence CC BY 4.0. Source: UCI Machine Learning Repository, "Adult" [1]_.
+    `occupation` 2,809, `native-country` 857. 11,687 rows are ">50K". Licence CC BY 4.0
+    [1]_.
 
     References
     ----------
@@ -88,10 +87,8 @@ def load_adult(
 @overload
 def load_thyroid(*, split: Literal[False] = ...) -> pd.DataFrame: ...
 @overload
-def load_thyroid(*, split: Literal[True]) -> tuple[pd.DataFrame, pd.DataFrame]: ...
-def load_thyroid(
-    *, split: bool = False
-) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
+def load_thyroid(*, split: Literal[True]) -> Parts: ...
+def load_thyroid(*, split: bool = False) -> pd.DataFrame | Parts:
     """Load the ann-thyroid table: the state of a patient's thyroid, three classes.
 
     Parameters
@@ -108,15 +105,12 @@ def load_thyroid(
     Notes
     -----
     Six columns are continuous, scaled by the publisher, and fifteen are 0 or 1. Nothing
-    is missing. The classes have 166, 368 and 6,666 rows.
-
-    Licence CC BY 4.0. Source: UCI Machine Learning Repository, "Thyroid Disease", the
-    ann-thyroid files [1]_.
+    is missing. Licence CC BY 4.0 [1]_.
 
     References
     ----------
-    .. [1] J. R. Quinlan, "Thyroid Disease", UCI Machine Learning Repository, 1987.
-       https://doi.org/10.24432/C5D010
+    .. [1] J. R. Quinlan, "Thyroid Disease" (the ann-thyroid files), UCI Machine
+       Learning Repository, 1987. https://doi.org/10.24432/C5D010
 
     Examples
     --------
@@ -137,12 +131,9 @@ def load_cervical_cancer() -> pd.DataFrame:
 
     Notes
     -----
-    All columns are numbers; 3,622 values are missing. 55 biopsies are positive. The
-    columns `Hinselmann`, `Schiller` and `Citology` are three other tests for the same
-    illness; drop them for a harder task.
-
-    Licence CC BY 4.0. Source: UCI Machine Learning Repository, "Cervical Cancer (Risk
-    Factors)" [1]_.
+    All columns are numbers; 3,622 values are missing. The columns `Hinselmann`,
+    `Schiller` and `Citology` are three other tests for the same illness; drop them for
+    a harder task. Licence CC BY 4.0 [1]_.
 
     References
     ----------
@@ -172,21 +163,19 @@ class _Table:
     label: str
     counts: Mapping[int, int] | Mapping[str, int]
     page: str
-    call: str
+    path: str  # what to call the function with, once it is downloaded
     openml: Mapping[str, int | str]
-    feature_dtype: str = "float64"
-    label_dtype: str = "int8"
-    optional: tuple[str, ...] = ()
-    aliases: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def remedy(self) -> str:
-        """The way to the table that needs no network from Python."""
-        return f"Download it from {self.page} and call {self.call}."
+    dtype: str = "float64"
 
     def absent(self, why: str) -> DatasetUnavailableError:
         """Make the error of a table that is not there, with the remedy."""
         return DatasetUnavailableError(f"{why} {self.remedy}")
+
+    @property
+    def remedy(self) -> str:
+        """Return the way to the table that needs no network from Python."""
+        call = f"fetch_{self.name}(path={self.path})"
+        return f"Download it from {self.page} and call {call}."
 
 
 _CREDIT = _Table(
@@ -195,10 +184,9 @@ _CREDIT = _Table(
     label="Class",
     counts={0: 284_315, 1: 492},
     page="https://www.kaggle.com/datasets/mlg-ulb/creditcardfraud",
-    call='fetch_kaggle_credit(path="creditcard.csv")',
+    path='"creditcard.csv"',
     # `Time` is flagged there as a column to ignore: it comes only if asked for by name.
     openml={"data_id": 1597, "target_column": "Time"},
-    optional=("Time",),
 )
 _ISOLET = _Table(
     name="isolet",
@@ -206,11 +194,8 @@ _ISOLET = _Table(
     label="letter",
     counts=dict.fromkeys(ascii_uppercase, 300) | {"F": 298, "M": 299},
     page="https://archive.ics.uci.edu/dataset/54/isolet",
-    call='fetch_isolet(path=...) with the folder of "isolet1+2+3+4.data" and '
-    '"isolet5.data" (unpack the .Z files first)',
+    path="the folder of the unpacked files isolet1+2+3+4.data and isolet5.data",
     openml={"data_id": 300},
-    label_dtype="str",
-    aliases={"class": "letter"},
 )
 _EPILEPTIC = _Table(
     name="epileptic_seizure",
@@ -218,9 +203,9 @@ _EPILEPTIC = _Table(
     label="y",
     counts=dict.fromkeys(range(1, 6), 2300),
     page="https://www.kaggle.com/datasets/harunshimanto/epileptic-seizure-recognition",
-    call='fetch_epileptic_seizure(path="Epileptic Seizure Recognition.csv")',
+    path='"Epileptic Seizure Recognition.csv"',
     openml={"name": "Epileptic_Seizure_Recognition"},
-    feature_dtype="int16",
+    dtype="int16",
 )
 
 
@@ -259,10 +244,7 @@ def fetch_kaggle_credit(
     -----
     Checked: the column names, that all features are numbers and nothing is missing, and
     the rows of each label (284,315 and 492). The values are not compared. OpenML is
-    asked for data set 1597.
-
-    Licence: Database Contents License 1.0. Source: Kaggle, "Credit Card Fraud
-    Detection", Machine Learning Group of ULB, and Worldline [1]_.
+    asked for data set 1597. Licence: Database Contents License 1.0 [1]_.
 
     References
     ----------
@@ -280,11 +262,19 @@ def fetch_isolet(
 @overload
 def fetch_isolet(
     path: PathLike = ..., data_home: PathLike = ..., *, split: Literal[True]
-) -> tuple[pd.DataFrame, pd.DataFrame]: ...
+) -> Parts: ...
+@deprecated(
+    since="0.3",
+    removed_in="0.5",
+    remedy="Use sklearn.datasets.fetch_openml(data_id=300).",
+)
 def fetch_isolet(
     path: PathLike = None, data_home: PathLike = None, *, split: bool = False
-) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
+) -> pd.DataFrame | Parts:
     """Fetch the ISOLET table: which letter of the alphabet was spoken.
+
+    .. deprecated:: 0.3
+       Use ``sklearn.datasets.fetch_openml(data_id=300)``.
 
     Parameters
     ----------
@@ -294,7 +284,8 @@ def fetch_isolet(
     data_home : path-like or None, default=None
         As in `fetch_kaggle_credit`.
     split : bool, default=False
-        If True, return the publisher's train and test parts (no speaker is in both).
+        If True, return the publisher's train and test parts (no speaker is in both), if
+        the source has a column `split` or is in the publisher's order.
 
     Returns
     -------
@@ -302,29 +293,6 @@ def fetch_isolet(
         7,797 rows and 618 columns: `f1` to `f617` (float64, in [-1, 1]) and the label
         `letter` ("A" to "Z") last; with ``split=True`` the train part (6,238 rows) and
         the test part (1,559 rows).
-
-    Raises
-    ------
-    DatasetUnavailableError
-        If there is no file and no network, or OpenML gives another table, or
-        ``split=True`` and the source does not tell the parts.
-    InvalidTableError
-        If the local or cached file holds another table.
-
-    Notes
-    -----
-    Checked: the column names, that all features are numbers and nothing is missing, and
-    the rows of each letter (300, but 298 for F and 299 for M). The values are not
-    compared. OpenML is asked for data set 300. A source with no column `split` is taken
-    to be in the publisher's order if its first 6,238 rows have that part's count of
-    every letter (240, but 238 for F).
-
-    Licence CC BY 4.0. Source: UCI Machine Learning Repository, "ISOLET" [1]_.
-
-    References
-    ----------
-    .. [1] R. Cole and M. Fanty, "ISOLET", UCI Machine Learning Repository, 1994.
-       https://doi.org/10.24432/C51G69
     """
     table = _obtain(_ISOLET, path, data_home)
     if split and "split" not in table.columns:
@@ -335,10 +303,18 @@ def fetch_isolet(
     return _parts_or_whole(table, split)
 
 
+@deprecated(
+    since="0.3",
+    removed_in="0.5",
+    remedy=f"Download it from {_EPILEPTIC.page} and use pandas.read_csv().",
+)
 def fetch_epileptic_seizure(
     path: PathLike = None, data_home: PathLike = None
 ) -> pd.DataFrame:
     """Fetch the Epileptic Seizure Recognition table: what does one second of EEG show.
+
+    .. deprecated:: 0.3
+       Download it and use ``pandas.read_csv``.
 
     Parameters
     ----------
@@ -352,28 +328,6 @@ def fetch_epileptic_seizure(
     DataFrame
         11,500 rows and 179 columns: `X1` to `X178` (int16) and the label `y` (int8, 1
         to 5; 1 is a seizure) last.
-
-    Raises
-    ------
-    DatasetUnavailableError
-        If there is no file and no network, or OpenML has no such table.
-    InvalidTableError
-        If the local or cached file holds another table.
-
-    Notes
-    -----
-    Checked: the column names, that all features are whole numbers and nothing is
-    missing, and the rows of each label (2,300). The values are not compared. A first
-    column with the names of the recordings is dropped. OpenML is asked by name and may
-    have no copy that passes these checks; a local file is the sure way.
-
-    Licence CC BY 4.0. Source: UCI Machine Learning Repository, "Epileptic Seizure
-    Recognition" [1]_.
-
-    References
-    ----------
-    .. [1] Q. Wu and E. Fokoue, "Epileptic Seizure Recognition", UCI Machine Learning
-       Repository, 2017. https://doi.org/10.24432/C5G308
     """
     return _obtain(_EPILEPTIC, path, data_home)
 
@@ -426,23 +380,22 @@ def _from_openml(spec: _Table) -> pd.DataFrame:
 
 def _read_local(path: Path, spec: _Table) -> pd.DataFrame:
     """Read a Parquet file, a CSV file, or the folder of the two ISOLET files."""
-    if path.is_dir():
-        if spec.name != _ISOLET.name:
-            msg = f"Expected a file at path={str(path)!r}, but it is a folder."
-            raise spec.absent(msg)
-        parts = []
-        for name, part in _ISOLET_PARTS.items():
-            if not (path / name).exists():
-                raise spec.absent(
-                    f"Expected {' and '.join(_ISOLET_PARTS)} in the folder "
-                    f"{str(path)!r}, but {name} is not there."
-                )
-            rows = _read_csv(path / name)
-            split = pd.Series(part, index=rows.index, name="split")
-            parts.append(pd.concat([rows, split], axis=1))
-        return pd.concat(parts, ignore_index=True)
-    is_parquet = path.suffix.lower() in {".parquet", ".pq"}
-    return pd.read_parquet(path) if is_parquet else _read_csv(path)
+    if not path.is_dir():
+        is_parquet = path.suffix.lower() in {".parquet", ".pq"}
+        return pd.read_parquet(path) if is_parquet else _read_csv(path)
+    if spec.name != _ISOLET.name:
+        msg = f"Expected a file at path={str(path)!r}, but it is a folder."
+        raise spec.absent(msg)
+    for name in _ISOLET_PARTS:
+        if not (path / name).exists():
+            raise spec.absent(
+                f"Expected {' and '.join(_ISOLET_PARTS)} in the folder "
+                f"{str(path)!r}, but {name} is not there."
+            )
+    parts = {part: _read_csv(path / name) for name, part in _ISOLET_PARTS.items()}
+    rows = pd.concat(parts, names=["split", None])
+    split = rows.index.to_frame(index=False)["split"]
+    return pd.concat([rows.reset_index(drop=True), split], axis=1)
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
@@ -456,21 +409,23 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
     """Bring a table into its one form, or refuse it and say what differs."""
-    table = raw.rename(columns=dict(spec.aliases))
+    is_isolet = spec.name == _ISOLET.name
+    table = raw.rename(columns={"class": "letter"}) if is_isolet else raw
     expected = [*spec.features, spec.label]
     # The original epileptic seizure CSV starts with a column of row names.
     if len(table.columns) == len(expected) + 1 and list(table.columns[1:]) == expected:
         table = table.iloc[:, 1:]
     found = set(table.columns) - {"split", "speaker_group"}
     missing = [column for column in expected if column not in found]
-    if found - set(expected) or set(missing) - set(spec.optional):
+    if found - set(expected) or set(missing) - {"Time"}:
         raise InvalidTableError(
             f"Expected the {len(expected)} columns {expected[0]!r} ... "
             f"{expected[-1]!r} in {origin}, but {len(missing)} of them are missing and "
             f"{len(found - set(expected))} others are there."
         )
-    kept = [column for column in spec.features if column in found]
-    features, label = _numbers(table[kept], spec, origin), _label(table, spec, origin)
+    features = table[[column for column in spec.features if column in found]]
+    features = _numbers(features, spec, origin)
+    label = _letters(table) if is_isolet else _labels(table[spec.label], spec, origin)
     counts = label.value_counts().to_dict()
     if counts != dict(spec.counts):
         raise InvalidTableError(
@@ -485,7 +440,7 @@ def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
             DegradedResultWarning,
             stacklevel=4,
         )
-    split = _split(table, label) if spec.name == _ISOLET.name else None
+    split = _split(table, label) if is_isolet else None
     return pd.concat([features, split, label], axis=1).reset_index(drop=True)
 
 
@@ -493,32 +448,36 @@ def _numbers(features: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
     """Cast the features to their dtype without loss."""
     with suppress(TypeError, ValueError):
         wide = features.astype("float64")
-        cast = wide.astype(spec.feature_dtype)
+        cast = wide.astype(spec.dtype)
         if (cast == wide).all(axis=None):  # NaN is not equal to itself
             return cast
     raise InvalidTableError(
-        f"Expected complete {spec.feature_dtype} features in {origin}, but at "
+        f"Expected complete {spec.dtype} features in {origin}, but at "
         "least one column has missing values, or values of another type."
     )
 
 
-def _label(table: pd.DataFrame, spec: _Table, origin: str) -> pd.Series:
-    """Cast the label; OpenML gives it as text, and ISOLET's letters as 1 to 26."""
-    label = table[spec.label].astype(str).str.strip("' ")
+def _labels(label: pd.Series, spec: _Table, origin: str) -> pd.Series:
+    """Cast the label, which OpenML gives as text."""
+    numbers = pd.to_numeric(label.astype(str).str.strip("' "), errors="coerce")
+    if numbers.isin(list(spec.counts)).all():
+        return numbers.astype("int8")
+    raise InvalidTableError(
+        f"Expected the {len(spec.counts)} published labels in the column "
+        f"{spec.label!r} of {origin}, but there are others."
+    )
+
+
+def _letters(table: pd.DataFrame) -> pd.Series:
+    """Return ISOLET's letters, which OpenML gives as 1 to 26."""
+    label = table["letter"].astype(str).str.strip("' ")
     numbers = pd.to_numeric(label, errors="coerce")
-    if spec.label_dtype == "str":
-        letters = numbers.map(dict(enumerate(ascii_uppercase, start=1)))
-        return letters.where(numbers.notna(), label).astype("str")
-    if not numbers.isin(list(spec.counts)).all():
-        raise InvalidTableError(
-            f"Expected the {len(spec.counts)} published labels in the column "
-            f"{spec.label!r} of {origin}, but there are others."
-        )
-    return numbers.astype(spec.label_dtype)
+    letters = numbers.map(dict(enumerate(ascii_uppercase, start=1)))
+    return letters.where(numbers.notna(), label).astype("str")
 
 
 def _split(table: pd.DataFrame, label: pd.Series) -> pd.Series | None:
-    """Say which part of ISOLET a row is in, or None if that is not known."""
+    """Return which part of ISOLET each row is in, or None if that is not known."""
     # The publisher's order: 6,238 rows of the train part, then the test part.
     in_order = np.where(np.arange(len(label)) < 6238, "train", "test")
     by_place = pd.Series(in_order, index=label.index, name="split")

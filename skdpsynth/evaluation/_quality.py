@@ -30,10 +30,9 @@ from skdpsynth.metrics import (
     without_identifiers,
 )
 from skdpsynth.schema import Identifier, Text
-from skdpsynth.utils import Document, Grid, Heading, Items, Picture
+from skdpsynth.utils import Grid, Heading, Items, Picture, Readable
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Hashable, Sequence
 
     from matplotlib.axes import Axes
@@ -61,7 +60,7 @@ _MEANING = {
 
 
 @dataclass(frozen=True, eq=False)
-class QualityReport:
+class QualityReport(Readable):
     """How good a synthetic table is, the worst first.
 
     It is computed from real rows, so **it is not differentially private**, and no
@@ -103,36 +102,6 @@ class QualityReport:
     tstr: pd.DataFrame | None
     left_out: tuple[Hashable, ...]
 
-    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Write it as Markdown, without the picture.
-
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write it too; an existing file is replaced.
-
-        Returns
-        -------
-        str
-            The text.
-        """
-        return Document(self._blocks()).to_markdown(path)
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Write it as one self-contained page, with the picture.
-
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write it too; an existing file is replaced.
-
-        Returns
-        -------
-        str
-            The page.
-        """
-        return Document(self._blocks(self._picture())).to_html(path)
-
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the distance of every pair of columns, and of each column by itself.
 
@@ -173,26 +142,20 @@ class QualityReport:
         ax.set_xlabel(PRIVATE_FOOTER, fontsize=7, color="0.35", loc="left")
         return ax
 
-    def __str__(self) -> str:
-        return self.to_markdown()
-
-    def _repr_html_(self) -> str:
-        return Document(self._blocks(self._picture()))._repr_html_()
-
     @property
     def _order(self) -> Sequence[Hashable]:
         """The columns as they stand in the table."""
         order: Sequence[Hashable] = self.columns.attrs["order"]
         return order
 
-    def _picture(self) -> list[Picture]:
+    def _picture(self) -> Picture:
         buffer = io.BytesIO()
         figure: Any = self.plot().figure
         figure.savefig(buffer, format="png", dpi=130)
         plt.close(figure)
-        return [Picture(buffer.getvalue(), "Distances of all pairs of columns")]
+        return Picture(buffer.getvalue(), "Distances of all pairs of columns")
 
-    def _blocks(self, picture: Sequence[Picture] = ()) -> list[Any]:
+    def _blocks(self, *, drawn: bool) -> list[Any]:
         scores = [
             (name, _written(own["synthetic"]), _written(own["real"]), _MEANING[name])
             for name, own in self.scores.iterrows()
@@ -233,7 +196,8 @@ class QualityReport:
                 Heading("Pairs of columns, the worst first"),
                 Grid(("pair", "distance"), pairs),
             ]
-        blocks += picture
+        if drawn:
+            blocks.append(self._picture())
         blocks.append(Heading("Broken relations, the worst first"))
         if relations:
             headings = "columns", "synthetic rows", "real rows", "if independent"

@@ -1,10 +1,10 @@
 """Generators: what a saved file holds, and rows are drawn from.
 
 Mixtures of independent columns (`Mixture`, `MixtureGenerator`), changed where a column
-nearly determines another (`Followers`) and to measured parities (`Tilts`); and normal
-scores of a few factors (`FactorGenerator`). A generator draws ranks, which the measured
-marginals turn into values. `Fit` fits mixtures to measured tables; `models` trains all
-of them further. Nothing here needs torch.
+nearly determines another (`Followers`); and normal scores of a few factors
+(`FactorGenerator`). A generator draws ranks, which the measured marginals turn into
+values. `Fit` fits mixtures to measured tables; `models` trains all of them further.
+Nothing here needs torch.
 """
 
 from skdpsynth.generators._factors import (
@@ -27,7 +27,6 @@ from skdpsynth.generators._fit import (
 from skdpsynth.generators._generator import Generator
 from skdpsynth.generators._mixture import Mixture, MixtureGenerator
 from skdpsynth.generators._relations import Followers
-from skdpsynth.generators._tilts import Tilts
 
 __all__ = [
     "BOUNDS",
@@ -43,7 +42,6 @@ __all__ = [
     "Mixture",
     "MixtureGenerator",
     "ReleasedClass",
-    "Tilts",
     "Together",
     "TripleLoss",
     "factors_above_noise",

@@ -11,7 +11,13 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.special import ndtr
 
-from skdpsynth.utils import in_chunks, in_order_of_class, n_threads
+from skdpsynth.utils import (
+    check_array,
+    in_chunks,
+    in_order_of_class,
+    n_threads,
+    require,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +26,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+    Facts = Mapping[str, Any]
+    Arrays = Mapping[str, NDArray[Any]]
 
 _MOST_FACTORS = 64  # bounds what a row of a wide table costs
 _ROUNDS = 6  # of the search for what columns share, which is the diagonal
@@ -66,6 +74,8 @@ def factors_above_noise(
 
 # What noise can do at most: beyond, rows would overflow.
 BOUNDS = {"loadings": 100.0, "location": 3.0, "log_scale": 5.0}
+# Of a file, far beyond these, and yet so that no sum or product of them overflows.
+_SCORES, _MAX_LOG_SCALE = (-1e6, 1e6), 100.0
 
 
 class FactorGenerator:
@@ -129,15 +139,20 @@ class FactorGenerator:
 
     @classmethod
     def from_state(
-        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+        cls, document: Facts, arrays: Arrays, n_classes: int, n_columns: int
     ) -> FactorGenerator:
-        """Rebuild what `to_state` split."""
-        return cls(
-            [
-                {name: arrays[f"generator.{c}.{name}"] for name in BOUNDS}
-                for c in range(document["n_classes"])
-            ]
-        )
+        """Rebuild what `to_state` split, and check it."""
+        require(document["n_classes"] == n_classes, "another number of classes")
+        parameters = [
+            {name: arrays[f"generator.{c}.{name}"] for name in BOUNDS}
+            for c in range(n_classes)
+        ]
+        for own in parameters:
+            n_factors = parameters[0]["loadings"].shape[-1]
+            check_array(own["loadings"], "f", (n_columns, n_factors), *_SCORES)
+            check_array(own["location"], "f", (n_columns,), *_SCORES)
+            check_array(own["log_scale"], "f", (n_columns,), _SCORES[0], _MAX_LOG_SCALE)
+        return cls(parameters)
 
     def scores(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw scores (n_rows, n_columns) of given classes by a public stream."""

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.generators._relations import Followers
-from skdpsynth.generators._tilts import Tilts
-from skdpsynth.utils import in_order_of_class
+from skdpsynth.generators._relations import Followers, check_ranks
+from skdpsynth.utils import ROUNDING, check_array, in_order_of_class, require
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -19,13 +18,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+    Facts = Mapping[str, Any]
+    Arrays = Mapping[str, NDArray[Any]]
 
 
 _RAKINGS = 50  # rounds until the shares of categories are right to 1e-3
 _TINY = 1e-12  # keeps divisions finite
-# Of a row, until its parities are taken as they are: at worst 15 of 16 rows are drawn
-# again each time, where values were asked for that leave no other parity.
-_MOST_DRAWS = 200
 _LEAST_LEFT = 1e-3  # of the rows, so that those outside can be left out one by one
 
 
@@ -41,6 +39,16 @@ class Mixture:
     weights: Floats  # (n_components,)
     probabilities: NDArray[np.float32]  # (n_components, D)
     ranks: Floats  # (2, D)
+
+    def check(self, starts: Ints) -> None:
+        """Raise a ValueError unless all parts are of columns with these bins."""
+        n_components, n_bins = len(self.weights), int(starts[-1])
+        check_array(self.weights, "float64", (n_components,), 0)
+        check_array(self.probabilities, "float32", (n_components, n_bins), 0)
+        check_ranks(self.ranks, n_bins)
+        sums = np.add.reduceat(self.probabilities, starts[:-1], axis=1)
+        for total in (sums, self.weights.sum()):
+            require((np.abs(total - 1.0) < ROUNDING).all(), "shares")
 
     @classmethod
     def independent(cls, shares: Floats, ranks: Floats) -> Mixture:
@@ -78,10 +86,10 @@ class Mixture:
             if categories[j]:
                 odds = np.ones(end - start)
                 for _ in range(_RAKINGS):
-                    tilted = given * odds
-                    tilted /= tilted.sum(axis=1, keepdims=True)
-                    odds *= wanted[start:end] / (self.weights @ tilted)
-                probabilities[:, start:end] = tilted
+                    raked = given * odds
+                    raked /= raked.sum(axis=1, keepdims=True)
+                    odds *= wanted[start:end] / (self.weights @ raked)
+                probabilities[:, start:end] = raked
                 continue
             order = start + np.lexsort(self.ranks[::-1, start:end])
             ends = np.cumsum((self.weights @ given)[order - start])
@@ -132,12 +140,10 @@ class MixtureGenerator:
         mixtures: list[Mixture],
         starts: Ints,
         followers: Followers | None = None,
-        tilts: Mapping[int, Tilts] | None = None,
     ) -> None:
         self.mixtures = mixtures
         self.starts = starts
         self.followers = followers
-        self.tilts = dict(tilts or {})  # by the positions of classes
 
     def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw the ranks of rows of given classes: in [0, 1), (n_rows, n_columns)."""
@@ -145,7 +151,7 @@ class MixtureGenerator:
         order, places_of = in_order_of_class(class_codes, len(self.mixtures))
         for position, own in enumerate(places_of):
             mixture, rows = self.mixtures[position], order[own]
-            bins = self._bins(position, len(rows), rng)
+            bins = mixture.bins(len(rows), self.starts, rng)
             rows = rng.permutation(rows)
             low, width = mixture.ranks[0], mixture.ranks[1] - mixture.ranks[0]
             found = np.empty(bins.shape)
@@ -158,20 +164,6 @@ class MixtureGenerator:
                 found[j] = of_column
             ranks[rows] = found.T
         return ranks
-
-    def _bins(self, position: int, n_rows: int, rng: np.random.Generator) -> Ints:
-        """Draw the bins of rows of a class, with the parities that were measured."""
-        mixture, tilts = self.mixtures[position], self.tilts.get(position)
-        found = mixture.bins(n_rows, self.starts, rng)
-        if tilts is None:
-            return found
-        left = np.arange(n_rows)
-        for _ in range(_MOST_DRAWS):
-            left = left[~tilts.kept(found[:, left], self.starts, rng)]
-            if not len(left):
-                break
-            found[:, left] = mixture.bins(len(left), self.starts, rng)
-        return found
 
     def within(
         self, spans: Sequence[Mapping[int, Floats]]
@@ -203,14 +195,7 @@ class MixtureGenerator:
                 found = exact
         mixtures = [mixture for mixture, _ in found]
         shares = np.array([share for _, share in found])
-        for c, tilts in self.tilts.items():
-            totals = [
-                tilts.total(own.weights, own.probabilities, self.starts)
-                for own in (mixtures[c], self.mixtures[c])
-            ]
-            shares[c] *= totals[0] / max(totals[1], _TINY)
-        within = MixtureGenerator(mixtures, self.starts, self.followers, self.tilts)
-        return within, shares
+        return MixtureGenerator(mixtures, self.starts, self.followers), shares
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""
@@ -221,27 +206,26 @@ class MixtureGenerator:
         if self.followers is not None:
             document["relations"], more = self.followers.to_state()
             arrays |= more
-        if self.tilts:
-            document["tilts"] = sorted(self.tilts)
-        for c, tilts in self.tilts.items():
-            arrays |= tilts.to_state(c)
         return document, arrays
 
     @classmethod
     def from_state(
-        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+        cls, document: Facts, arrays: Arrays, n_classes: int, n_columns: int
     ) -> MixtureGenerator:
-        """Rebuild what `to_state` split."""
+        """Rebuild what `to_state` split, and check it."""
+        require(document["n_classes"] == n_classes, "another number of classes")
+        starts, followers = arrays["generator.starts"], None
+        check_array(starts, "int64", (n_columns + 1,))
+        require(starts[0] == 0 and (np.diff(starts) > 0).all(), "bins")
         names = [field.name for field in fields(Mixture)]
         mixtures = [
             Mixture(*(arrays[f"generator.{c}.{name}"] for name in names))
-            for c in range(document["n_classes"])
+            for c in range(n_classes)
         ]
-        starts, followers = arrays["generator.starts"], None
+        for mixture in mixtures:
+            mixture.check(starts)
         if "relations" in document:
-            followers = Followers.from_state(document["relations"], arrays)
+            own = document["relations"]
+            followers = Followers.from_state(own, arrays, n_classes, np.diff(starts))
             followers.compare(mixtures, arrays["class_counts"], starts)
-        tilts = {
-            c: Tilts.from_state(c, arrays, starts) for c in document.get("tilts", ())
-        }
-        return cls(mixtures, starts, followers, tilts)
+        return cls(mixtures, starts, followers)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skdpsynth.measure import Relation, raked
+from skdpsynth.utils import check_array, check_groups, require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+    Facts = Mapping[str, Any]
+    Arrays = Mapping[str, NDArray[Any]]
 
 _TINY = 1e-12  # keeps divisions finite
+_ROUNDED = 1e-9  # of a rank, in double precision
 # Noise deviations from which a pair of bins is drawn too often, or too seldom, in a
 # relation that is not strong; with 2 the marginals of Adult lost more than pairs won.
 _SURE = 3.0
@@ -322,9 +326,14 @@ class Followers:
 
     @classmethod
     def from_state(
-        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+        cls, document: Facts, arrays: Arrays, n_classes: int, n_bins: Ints
     ) -> Followers:
-        """Rebuild what `to_state` split."""
+        """Rebuild what `to_state` split, and check it."""
+        n_finer = document["n_finer"]
+        sizes = (n_finer, document["n_classes"])
+        require(sizes in ((0, 0), (len(n_bins), n_classes)), "cells")
+        std = document["std"]
+        require(type(std) is float and 0 <= std < np.inf, "noise")
         relations = [
             Relation(
                 parent,
@@ -337,6 +346,21 @@ class Followers:
             )
             for k, (parent, child) in enumerate(document["pairs"])
         ]
-        within = [arrays[f"relations.within.{j}"] for j in range(document["n_finer"])]
+        within = [arrays[f"relations.within.{j}"] for j in range(n_finer)]
+        for own, n in zip(within, n_bins, strict=bool(within)):
+            check_groups(own, n)
+        n_cells = [len(own) for own in within]
         ranks = [arrays[f"relations.ranks.{c}"] for c in range(document["n_classes"])]
-        return cls(relations, document["std"], within, ranks)
+        for of_class in ranks:
+            check_ranks(of_class, sum(n_cells))
+        lengths = {len(document[name]) for name in ("pairs", "strong", "second")}
+        require(lengths == {len(relations)}, "relations")
+        for relation in relations:
+            relation.check(n_bins, n_cells)
+        return cls(relations, std, within, ranks)
+
+
+def check_ranks(ranks: Floats, n_bins: int) -> None:
+    """Raise a ValueError unless bins begin and end among ranks, in this order."""
+    check_array(ranks, "float64", (2, n_bins), 0, 1 + _ROUNDED)
+    require((ranks[0] <= ranks[1] + _ROUNDED).all(), "ranks")

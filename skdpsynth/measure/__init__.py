@@ -3,8 +3,8 @@
 In the order of a fit: `discover` releases what the schema leaves out (labels,
 categories, ranges, decimals) and encodes the rows; `allocate` divides the budget of
 every class, a pure function that `plan` shares; `measure` releases tables of one, two
-and three columns, parities of more, and second moments. A `TableModel` has the
-marginals and turns ranks into values.
+and three columns, and second moments. A `TableModel` has the marginals and turns ranks
+into values.
 """
 
 from skdpsynth.measure._allocation import (
@@ -23,7 +23,6 @@ from skdpsynth.measure._discovery import discover, discovery_share
 from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
 from skdpsynth.measure._model import TableModel
-from skdpsynth.measure._parities import Parities
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
 from skdpsynth.measure._relations import N_GROUPS, Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
@@ -65,7 +64,6 @@ __all__ = [
     "Measurement",
     "Measurements",
     "PairTables",
-    "Parities",
     "Relation",
     "Spend",
     "TableBins",

@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
-from skdpsynth.measure._parities import highest_order, parities_noise_std
 from skdpsynth.measure._shares import (
     CHOICE_SHARE,
     MOMENTS_SHARES,
     PAIRS_SHARE,
-    PARITIES_SHARE,
     RELATIONS_SHARE,
     SECOND_SHARE,
     TOGETHER_SHARES,
@@ -144,9 +142,8 @@ class Allocation:
         Of tables of one column; the noise is that of the second round.
     n_bins : int
         Bins of a numeric column in that round.
-    pairs, triples, parities, moments : Spend
-        Of tables of two and of three columns, of parities of larger sets of columns,
-        and of second moments.
+    pairs, triples, moments : Spend
+        Of tables of two and of three columns, and of second moments.
     choice, together, relations : Spend
         What several classes release together, so equal in all: which pairs of columns,
         if they are chosen; tables of two columns; and finer tables of two columns of
@@ -157,8 +154,6 @@ class Allocation:
         pairs are chosen, and these are the most that are counted on.
     n_groups : int
         Groups of a column's bins in tables of three columns; 0 if none are measured.
-    parity_order : int
-        Columns of the largest sets whose parities are measured; 0 if none are.
     few_rows : bool
         Whether the pairs are chosen, since even the largest class has few rows.
     designed : bool
@@ -177,7 +172,6 @@ class Allocation:
     n_bins: int
     pairs: Spend = _NOTHING
     triples: Spend = _NOTHING
-    parities: Spend = _NOTHING
     moments: Spend = _NOTHING
     choice: Spend = _NOTHING
     together: Spend = _NOTHING
@@ -185,7 +179,6 @@ class Allocation:
     n_tables: int = 0
     n_table_cells: int = 0
     n_groups: int = 0
-    parity_order: int = 0
     few_rows: bool = False
     designed: bool = False
     borrows: bool = False
@@ -324,16 +317,13 @@ def allocate_measurements(
     largest = n_rows if largest is None else largest
     n_columns = n_continuous + n_discrete
     pairs = triples = moments = relations = 0.0
-    n_groups, parity_order, few = 0, 0, False
+    n_groups, few = 0, False
     if form == "moments" and (share := moments_share(n_rows, n_columns, mu)):
         moments, mu = mu * math.sqrt(share), mu * math.sqrt(1.0 - share)
     if form == "pairs":
-        left, of_parities = mu, mu * math.sqrt(PARITIES_SHARE)
-        if order >= 3 and (most := highest_order(n_rows, n_columns, of_parities)):
-            parity_order, left = most, mu * math.sqrt(1.0 - PARITIES_SHARE)
-        of_triples = left * math.sqrt(TRIPLES_SHARE)
+        of_triples = mu * math.sqrt(TRIPLES_SHARE)
         n_groups = triple_groups(n_rows, n_columns, of_triples) if order >= 3 else 0
-        left *= math.sqrt(1.0 - TRIPLES_SHARE) if n_groups else 1.0
+        left = mu * math.sqrt(1.0 - TRIPLES_SHARE) if n_groups else mu
         few = few_rows(largest, n_columns, left * math.sqrt(PAIRS_SHARE))
 
         def affordable(mu: float) -> bool:
@@ -349,13 +339,9 @@ def allocate_measurements(
             pairs, mu = of_pairs, left * math.sqrt(1.0 - PAIRS_SHARE)
             triples = of_triples if n_groups else 0.0
         else:  # it has all for its marginals
-            n_groups = parity_order = 0
+            n_groups = 0
     fine = math.sqrt(1.0 - coarse_share(largest, n_continuous, n_discrete, mu))
     noise_std = grid_noise_std(mu * fine, math.sqrt(n_columns))
-    parities = _NOTHING
-    if parity_order:
-        of_sum = parities_noise_std(n_columns, parity_order, of_parities)
-        parities = Spend(of_parities, of_sum)
     return Allocation(
         label,
         n_rows,
@@ -363,11 +349,9 @@ def allocate_measurements(
         bins_for(n_rows, noise_std, coarse=False),
         pairs=Spend(pairs),
         triples=Spend(triples),
-        parities=parities,
         moments=Spend(moments, moment_noise_std(n_rows, n_columns, moments)),
         relations=relation_spend(relations, n_columns),
         n_groups=n_groups,
-        parity_order=parity_order,
         few_rows=few,
     )
 
@@ -556,16 +540,14 @@ def and_unlabelled(
     )
     if not plan.pairs.mu:
         return metadata, list(plans)
-    # The classes measure relations and parities, and several of them choose the pairs.
+    # The classes measure relations, and several of them choose the pairs.
     choice = _NOTHING if len(having) > 1 else plan.choice
-    spared = _without(plan.choice.mu, choice.mu), plan.relations.mu, plan.parities.mu
+    spared = _without(plan.choice.mu, choice.mu), plan.relations.mu
     plan = replace(
         plan,
         pairs=Spend(math.hypot(plan.pairs.mu, *spared)),
         choice=choice,
         relations=_NOTHING,
-        parities=_NOTHING,
-        parity_order=0,
     )
     bins = table_bins([*plans, plan], len(metadata.domains))
     plan = _with_tables(plan, metadata.domains, bins)
@@ -586,7 +568,6 @@ def allocate_design(
     pairs: bool,
     together: bool,
     n_groups: int,
-    parity_order: int,
     moments: bool,
 ) -> Allocation:
     """Allocate the measurements of a class that are those of another table.
@@ -604,7 +585,7 @@ def allocate_design(
     pairs, together, moments : bool
         Whether the class has tables of two columns, the classes some together, and the
         class second moments.
-    n_groups, parity_order : int
+    n_groups : int
         As in `Allocation`.
 
     Returns
@@ -623,7 +604,6 @@ def allocate_design(
     of_moments = take(MOMENTS_SHARES[1] * moments)
     # Of every row, so first, and equal in all classes.
     of_together = take(PAIRS_SHARE * TOGETHER_SHARES[0] * together)
-    of_parities = take(PARITIES_SHARE * (parity_order > 0))
     of_triples = take(TRIPLES_SHARE * (n_groups > 0))
     of_pairs = take(PAIRS_SHARE * pairs)
     noise_std = grid_noise_std(left, math.sqrt(n_columns))
@@ -634,11 +614,9 @@ def allocate_design(
         bins_for(n_rows, noise_std, coarse=False),
         pairs=Spend(of_pairs),
         triples=Spend(of_triples),
-        parities=Spend(of_parities),
         moments=Spend(of_moments, moment_noise_std(n_rows, n_columns, of_moments)),
         together=Spend(of_together),
         n_groups=n_groups,
-        parity_order=parity_order,
         designed=True,
     )
 

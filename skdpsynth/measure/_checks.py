@@ -1,7 +1,7 @@
 """What the measurements of a fit have in common, whoever wrote them down.
 
-Parts that do not fit together raise a ValueError, TypeError or LookupError when they
-are put together: of a file, before any row is read. Whether numbers that do are also
+Parts that do not fit together raise one of `DAMAGED` when they are put together: of a
+file, before any row is read. Whether numbers that do are also
 good ones, nobody can tell.
 """
 
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skdpsynth.measure._marginals import Round
-from skdpsynth.measure._parities import PARITY_COLUMNS, Parities, sets_of
-from skdpsynth.measure._relations import N_GROUPS, FinerBins, Relation, Relations
+from skdpsynth.measure._relations import FinerBins, Relation, Relations
 from skdpsynth.measure._tables import (
     PairTables,
     SecondMoments,
@@ -24,7 +23,7 @@ from skdpsynth.measure._tables import (
 )
 from skdpsynth.privacy import CentredCounts
 from skdpsynth.table import CategoryDomain, NumericDomain, is_number
-from skdpsynth.utils import require
+from skdpsynth.utils import check_array, check_groups, require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +31,9 @@ if TYPE_CHECKING:
     from skdpsynth.measure._measurements import Measured
     from skdpsynth.table import ColumnDomain
 
-_LEAST_LIFT = 1e-300  # its logarithm is finite
-_KINDS = {
+KINDS = {
     "pairs": PairTables,
     "triples": TripleTables,
-    "parities": Parities,
     "moments": SecondMoments,
 }
 
@@ -44,26 +41,29 @@ _KINDS = {
 def check_measured(own: Measured) -> None:
     """Check that all parts are of the same columns, bins and classes."""
     domains, n_classes = own.model.metadata.domains, len(own.model.marginals)
-    check_bins(own.bins, domains)
+    _check_bins(own.bins, domains)
     require(len(own.rounds) == len(own.noise_stds) == n_classes, "classes")
-    require(all(is_number(std) and std >= 0 for std in own.noise_stds), "noise")
+    _check_noise(*own.noise_stds)
     for j, edges in own.edges.items():
         require(isinstance(_at(domains, j), NumericDomain), "cells")
         _check_edges(edges)
     for one in chain.from_iterable(own.rounds):
         _check_round(one, domains)
-    for name, kind in _KINDS.items():
-        for c, tables in getattr(own, name).items():
+    pairs = [*own.pairs.values(), *([] if own.together is None else [own.together])]
+    for name, kind in KINDS.items():
+        of_classes = getattr(own, name)
+        for c in of_classes:
             require(type(c) is int and 0 <= c < n_classes, "another class")
+        for tables in pairs if name == "pairs" else of_classes.values():
             require(isinstance(tables, kind), name)
-            require(is_number(tables.noise_std) and tables.noise_std >= 0, "noise")
-    _check_tables(own, len(domains))
+            _check_noise(tables.noise_std)
+    _check_tables(own, pairs, len(domains))
     require(own.relations is None or own.pairs, "relations of no tables")
     if own.relations is not None:
         _check_relations(own.relations, own.bins, domains)
 
 
-def check_bins(bins: TableBins, domains: Sequence[ColumnDomain]) -> None:
+def _check_bins(bins: TableBins, domains: Sequence[ColumnDomain]) -> None:
     """Check that the bins of every column are of what it can hold."""
     require(isinstance(bins, TableBins), "bins")
     for own, domain in zip(bins.columns, domains, strict=True):
@@ -80,117 +80,75 @@ def _at(columns: Sequence[Any], place: object) -> Any:  # noqa: ANN401 - any col
     return columns[place]  # type: ignore[call-overload]
 
 
-def _is(array: Any, kind: str, shape: tuple[int, ...], least: float = -np.inf) -> bool:  # noqa: ANN401
-    """Return whether something is a finite array of a dtype and a shape."""
-    fits = isinstance(array, np.ndarray) and array.dtype == kind
-    return bool(
-        fits
-        and array.shape == shape
-        and np.isfinite(array).all()
-        and (array >= least).all()
-    )
-
-
 def _check_edges(edges: Any) -> None:  # noqa: ANN401
-    require(_is(edges, "float64", (len(edges),), 0), "edges")
-    require(len(edges) > 1 and edges[-1] <= 1 and (np.diff(edges) > 0).all(), "edges")
+    check_array(edges, "float64", (len(edges),), 0, 1)
+    require(len(edges) > 1 and (np.diff(edges) > 0).all(), "edges")
+
+
+def _check_noise(*stds: Any) -> None:  # noqa: ANN401
+    require(all(is_number(std) and std >= 0 for std in stds), "noise")
 
 
 def _check_round(one: Round, domains: Sequence[ColumnDomain]) -> None:
     released = one.released
     require(isinstance(one, Round) and isinstance(released, CentredCounts), "rounds")
-    own = [_at(domains, j) for j in one.columns]
-    numbers = {
-        j
-        for j, domain in zip(one.columns, own, strict=True)
-        if isinstance(domain, NumericDomain)
-    }
+    own = {j: _at(domains, j) for j in one.columns}
+    require(len(own) == len(one.columns), "rounds")
+    numbers = {j for j, domain in own.items() if isinstance(domain, NumericDomain)}
     require(set(one.edges) == numbers, "rounds")
-    for j, domain, counts in zip(one.columns, own, released.deviations, strict=True):
-        if isinstance(domain, NumericDomain):
+    for (j, domain), counts in zip(own.items(), released.deviations, strict=True):
+        if j in numbers:
             _check_edges(one.edges[j])
             n_cells = len(one.edges[j]) - 1 + (domain.zero is not None)
         else:
             n_cells = len(domain.categories)
-        require(_is(counts, "float64", (n_cells + domain.nullable,)), "rounds")
+        check_array(counts, "float64", (n_cells + domain.nullable,))
     for apart in (released.apart, released.apart_stds):
-        require(_is(apart, "float64", (len(own),)), "rounds")
-    require(is_number(released.noise_std) and released.noise_std >= 0, "rounds")
+        check_array(apart, "float64", (len(own),))
+    _check_noise(released.noise_std)
     require(released.size_std >= 0 and math.isfinite(released.size), "rounds")
 
 
-def _check_tables(own: Measured, n_columns: int) -> None:
+def _check_tables(own: Measured, pairs: list[PairTables], n_columns: int) -> None:
     size = int(own.bins.starts[-1])
-    together = [] if own.together is None else [own.together]
-    for two in (*own.pairs.values(), *together):
-        require(isinstance(two, PairTables), "pairs")
-        require(_is(two.counts, "float32", (size, size)), "pairs")
-        require(_is(two.measured, "bool", (size, size)), "pairs")
+    for two in pairs:
+        check_array(two.counts, "float32", (size, size))
+        check_array(two.measured, "bool", (size, size))
         _check_sets(two.pairs, 2, n_columns)
-        require(is_number(two.noise_std) and two.noise_std >= 0, "pairs")
         require(is_number(two.n_rows) and two.n_rows > 0, "pairs")
     for three in own.triples.values():
         _check_sets(three.triples, 3, n_columns)
         require(len(three.triples) == math.comb(n_columns, 3), "triples")
         n = np.shape(three.counts)[-1]
-        require(_is(three.counts, "float32", (len(three.triples), n, n, n)), "triples")
-        require(_is(three.groups, "int64", (size,), 0), "triples")
-        require((three.groups < n).all(), "triples")
-    for many in own.parities.values():
-        require(n_columns in PARITY_COLUMNS, "parities")
-        order = int(many.sets.sum(1).max())
-        require(np.array_equal(many.sets, sets_of(n_columns, order)), "parities")
-        require(many.sets.dtype == np.bool_, "parities")
-        require(_is(many.halves, "int64", (size,), 0), "parities")
-        require(_is(many.sums, "float64", (len(many.sets),)), "parities")
-        require((many.halves <= 1).all(), "parities")
+        check_array(three.counts, "float32", (len(three.triples), n, n, n))
+        check_array(three.groups, "int64", (size,), 0, n - 1)
     for moments in own.moments.values():
-        n_pairs = math.comb(n_columns, 2)
-        require(_is(moments.covariances, "float64", (n_pairs,)), "moments")
+        check_array(moments.covariances, "float64", (math.comb(n_columns, 2),))
 
 
 def _check_sets(sets: Any, n: int, n_columns: int) -> None:  # noqa: ANN401
-    require(_is(sets, "int64", (len(sets), n), 0), "sets of columns")
-    require(len(sets) and (sets < n_columns).all(), "sets of columns")
-    require((np.diff(sets, axis=1) > 0).all(), "sets of columns")
+    check_array(sets, "int64", (len(sets), n), 0, n_columns - 1)
+    require(len(sets) and (np.diff(sets, axis=1) > 0).all(), "sets of columns")
     require(len(np.unique(sets, axis=0)) == len(sets), "sets of columns")
 
 
 def _check_relations(
     relations: Relations, bins: TableBins, domains: Sequence[ColumnDomain]
 ) -> None:
-    n_columns, sizes = len(domains), bins.sizes
+    n_columns, finer, cells = len(domains), relations.finer, list[int]()
     require(isinstance(relations, Relations), "relations")
-    require(is_number(relations.std) and relations.std >= 0, "relations")
-    require(_is(relations.information, "float64", (n_columns,) * 2), "relations")
-    cells, finer = sizes, relations.finer
+    _check_noise(relations.std)
+    check_array(relations.information, "float64", (n_columns,) * 2)
     if finer is not None:
         require(isinstance(finer, FinerBins), "finer bins")
-        check_bins(finer.bins, domains)
+        _check_bins(finer.bins, domains)
         cells = finer.bins.sizes
-        for within, n_cells, n_bins in zip(finer.within, cells, sizes, strict=True):
-            require(_is(within, "int64", (n_cells,), 0), "finer bins")
-            require((np.diff(within) >= 0).all(), "finer bins")
-            require(np.array_equal(np.unique(within), np.arange(n_bins)), "finer bins")
-    children = {one.child for one in relations.each}
-    require(len(children) == len(relations.each), "relations")
-    waiting = set(children)  # each comes after that of its parent
+        for within, n_cells, n in zip(finer.within, cells, bins.sizes, strict=True):
+            require(len(within) == n_cells, "finer bins")
+            check_groups(within, n)
+    waiting = {one.child for one in relations.each}  # each comes after its parent's
+    require(len(waiting) == len(relations.each), "relations")
     for one in relations.each:
-        require(isinstance(one, Relation) and type(one.strong) is bool, "relations")
-        require(one.parent not in waiting, "relations")
+        require(isinstance(one, Relation) and one.parent not in waiting, "relations")
         waiting.discard(one.child)
-        _check_shares(one.shares, (_at(sizes, one.parent), _at(sizes, one.child)))
-        if one.cells is not None:
-            require(finer is not None, "relations")
-            _check_shares(one.cells, (cells[one.parent], cells[one.child]))
-        require((one.second is None) == (one.lift is None), "relations")
-        if one.second is not None:
-            require(one.second not in (one.parent, one.child), "relations")
-            require(one.cells is not None, "relations")
-            shape = N_GROUPS, _at(sizes, one.second)
-            require(_is(one.lift, "float64", shape, _LEAST_LIFT), "relations")
-
-
-def _check_shares(shares: Any, shape: tuple[int, ...]) -> None:  # noqa: ANN401
-    require(_is(shares, "float64", shape, 0), "relations")
-    require(abs(float(shares.sum()) - 1.0) < 1e-3, "relations")  # written as they are
+        one.check(bins.sizes, cells)

@@ -1,8 +1,7 @@
 """All that a fit measures of the rows once the metadata is known, in one place.
 
-Tables of one, two and three columns per class, parities of more of a few columns, and
-second moments of scores where the columns are too many for tables. Everything else is
-fitted to these: post-processing.
+Tables of one, two and three columns per class, and second moments of scores where the
+columns are too many for tables. Everything else is fitted to these: post-processing.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from skdpsynth.measure._marginals import (
     opened,
 )
 from skdpsynth.measure._model import TableModel
-from skdpsynth.measure._parities import Parities, measure_parities
+from skdpsynth.measure._origin import PARTS, Origin, decoded
 from skdpsynth.measure._relations import (
     N_GROUPS,
     CellTables,
@@ -54,8 +53,8 @@ from skdpsynth.measure._tables import (
     measure_pairs,
     measure_triples,
 )
-from skdpsynth.privacy import UNLABELLED
-from skdpsynth.schema import decode_value, encode_value
+from skdpsynth.privacy import UNLABELLED, PrivacyReport
+from skdpsynth.schema import TableSchema, decode_value, encode_value
 from skdpsynth.table import NumericDomain
 from skdpsynth.utils import DAMAGED, check_new, parse_json, read_text
 
@@ -68,10 +67,8 @@ if TYPE_CHECKING:
 
     from skdpsynth.measure._allocation import Allocation
     from skdpsynth.measure._marginals import Round
-    from skdpsynth.measure._origin import Origin
     from skdpsynth.measure._tables import ColumnBins, TableBins
-    from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
-    from skdpsynth.schema import TableSchema
+    from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.table import (
         Classes,
         ColumnDomain,
@@ -127,17 +124,15 @@ class Measurement:
     Parameters
     ----------
     columns : tuple of column names
-        None for the number of rows; one, two or three for a table of counts; four or
-        more for a parity; all for second moments.
+        None for the number of rows; one, two or three for a table of counts; all for
+        second moments.
     bins : tuple of tuple of Bin
         Of each column; none for second moments.
     values : ndarray
         Noisy counts, of one axis per column, which may be negative; finer tables of two
-        columns are NaN where nothing was counted. Of a parity one number: the rows of
-        which an even number of the columns is in the bin given for it, less those of
-        which an odd number is. Or the noisy covariances of the normal scores of all
-        columns, of shape (n_columns, n_columns), whose diagonal is not measured and
-        NaN.
+        columns are NaN where nothing was counted. Or the noisy covariances of the
+        normal scores of all columns, of shape (n_columns, n_columns), whose diagonal is
+        not measured and NaN.
     noise_std : float
         Standard deviation of the noise of each value; that of the number of rows beside
         it, which completes the counts of one column, is with that number.
@@ -223,8 +218,6 @@ class Measurements:
         Measurements
             These.
         """
-        from skdpsynth.measure._origin import Origin
-
         source = self._source
         if isinstance(source, Described) and source.whole:
             self._origin = Origin.of(source.measured, schema, report)
@@ -359,8 +352,6 @@ class Measurements:
         PersistenceError
             If the file is no such file, or damaged.
         """
-        from skdpsynth.measure._origin import Origin
-
         document: Any
         try:
             document = parse_json(read_text(path))
@@ -369,13 +360,27 @@ class Measurements:
             bins = [tuple(map(_bin_from_json, own)) for own in document["bins"]]
             found = cls([_from_json(own, bins) for own in document["measurements"]])
             if "fit" in document:
-                found.of_origin(Origin.from_json(document["fit"]))
+                found.of_origin(_origin_from_json(document["fit"]))
         except (*DAMAGED, InvalidSchemaError) as error:
             raise PersistenceError(
                 f"Expected a file that Measurements.save wrote. Got {Path(path).name!r}"
                 ", which is another or damaged; save it again."
             ) from error
         return found
+
+
+def _origin_from_json(data: Mapping[str, Any]) -> Origin:
+    schema = TableSchema.from_dict(data["schema"])
+    report = PrivacyReport.from_dict(data["report"])
+    table = dict(data["table"])
+    classes_std = table.pop("noise_std")
+    arrays = {name: decoded(array) for name, array in data["arrays"].items()}
+    model = TableModel.from_state(table, arrays, schema)
+    classes = replace(model.metadata.classes, noise_std=classes_std)
+    model = replace(model, metadata=replace(model.metadata, classes=classes))
+    parts = {name: decoded(data["parts"][name]) for name in PARTS}
+    measured = Measured(model, noise_stds=tuple(data["noise_stds"]), **parts)
+    return Origin(measured, schema, report)
 
 
 @dataclass(frozen=True)
@@ -393,16 +398,10 @@ class Measured:
         The tables of one column as they were released.
     bins : TableBins
         The bins of all columns, D of them, of tables of two columns.
-    ranks : list of n_classes ndarray of shape (2, D)
-        Where each bin begins and ends among the ranks of its column in a class.
-    shares : list of n_classes ndarray of shape (D,)
-        The share of each bin in its column.
     pairs : dict of int to PairTables
         Tables of two columns.
     triples : dict of int to TripleTables
         Tables of three columns.
-    parities : dict of int to Parities
-        Parities of sets of four columns and more.
     moments : dict of int to SecondMoments
         Noisy covariances of normal scores.
     noise_stds : tuple of n_classes float
@@ -422,11 +421,8 @@ class Measured:
     model: TableModel
     rounds: list[list[Round]]
     bins: TableBins
-    ranks: list[Floats]
-    shares: list[Floats]
     pairs: dict[int, PairTables]
     triples: dict[int, TripleTables]
-    parities: dict[int, Parities]
     moments: dict[int, SecondMoments]
     noise_stds: tuple[float, ...]
     edges: dict[int, Floats]
@@ -438,12 +434,22 @@ class Measured:
     def __post_init__(self) -> None:
         check_measured(self)
 
+    @cached_property
+    def ranks(self) -> list[Floats]:
+        """Where each bin begins and ends among the ranks of its column, (2, D)."""
+        return [self.bins.ranks(own) for own in self.model.marginals]
+
+    @cached_property
+    def shares(self) -> list[Floats]:
+        """The share of each bin in its column, (D,), by class."""
+        return [self.bins.shares(own) for own in self.ranks]
+
     @property
     def counted(self) -> tuple[list[dict[int, Floats]], dict[int, Floats]] | None:
         """The edges of tables of one column, by class, and of the cells of numbers.
 
         For another table, which may have rows where this one has none. None where no
-        such tables are at hand: combined ones of sites without common bins.
+        such tables were measured.
         """
         if not all(self.rounds):
             return None
@@ -569,19 +575,6 @@ class Described:
             for own, values in zip(three.triples.tolist(), three.counts, strict=True):
                 table = tuple(names[j] for j in own), tuple(groups[j] for j in own)
                 yield *table, values.astype(np.float64), three.noise_std
-        if (larger := self.measured.parities.get(c)) is not None:
-            parts, bins = self._bins_of_columns
-            upper = [
-                _bins_of_groups(larger.halves[part], own, 2)[1:]
-                for part, own in zip(parts, bins, strict=True)
-            ]
-            for of_set, value in zip(larger.sets, larger.sums, strict=True):
-                columns = np.flatnonzero(of_set).tolist()
-                table = (
-                    tuple(names[j] for j in columns),
-                    tuple(upper[j] for j in columns),
-                )
-                yield *table, np.full((1,) * len(columns), value), larger.noise_std
         if (moments := self.measured.moments.get(c)) is not None:
             values = np.full((len(names), len(names)), np.nan)
             above = np.triu_indices(len(names), 1)
@@ -766,17 +759,11 @@ def measure(
         ]
     has_pairs = any(plan.pairs.mu for plan in plans)
     model = TableModel(metadata, in_order if has_pairs else marginals)
-    ranks = [bins.ranks(own) for own in in_order]
-    shares = [bins.shares(own) for own in ranks]
     triples: dict[int, TripleTables] = {}
-    parities: dict[int, Parities] = {}
     moments: dict[int, SecondMoments] = {}
     sizes = known_sizes(metadata.classes, rounds)
     noise_stds = tuple(plan.marginals.noise_std for plan in plans)
-    found = Measured(
-        *(model, rounds, bins, ranks, shares, {}, triples, parities, moments),
-        *(noise_stds, cells),
-    )
+    found = Measured(*(model, rounds, bins, {}, triples, moments, noise_stds, cells))
     if has_pairs:  # 2 columns
         found = _with_pairs(rows, metadata, plans, accountant, found, design)
         # 2 columns again, where one nearly determines the other
@@ -789,26 +776,17 @@ def measure(
         if plan.triples.mu:  # 3 columns
             # With what relations would have had, if there are none.
             spare = plan.relations.mu if found.cells is None else 0.0
+            if design is None:
+                groups = bins.groups(found.shares[c], plan.n_groups)
+            else:
+                groups = design.triples[c].groups
             triples[c] = measure_triples(
                 own,
                 bins,
-                (design or found).shares[c],
+                groups,
                 plan.n_groups,
                 accountant,
                 mu=math.hypot(plan.triples.mu, spare),
-                scope=scope,
-            )
-        if plan.parities.mu:  # 4 columns and more
-            of = design or found
-            having = having_pairs(of.pairs, metadata.classes)
-            halved = pooled(of.shares, of.model.metadata.classes.prior, having)
-            parities[c] = measure_parities(
-                own,
-                bins,
-                halved,
-                plan.parity_order,
-                accountant,
-                mu=plan.parities.mu,
                 scope=scope,
             )
         if plan.moments.mu:  # all columns

@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.measure._checks import check_bins
 from skdpsynth.measure._marginals import Round
-from skdpsynth.measure._measurements import Measured
-from skdpsynth.measure._model import TableModel
-from skdpsynth.measure._parities import Parities
 from skdpsynth.measure._relations import FinerBins, Relation, Relations
 from skdpsynth.measure._tables import (
     ColumnBins,
@@ -26,14 +22,15 @@ from skdpsynth.measure._tables import (
     TableBins,
     TripleTables,
 )
-from skdpsynth.privacy import CentredCounts, PrivacyReport, unit_words
-from skdpsynth.schema import TableSchema
+from skdpsynth.privacy import CentredCounts, unit_words
 from skdpsynth.utils import require
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
+
+    from skdpsynth.measure._measurements import Measured
+    from skdpsynth.privacy import PrivacyReport
+    from skdpsynth.schema import TableSchema
 
     Array = NDArray[Any]
 
@@ -41,17 +38,16 @@ _KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *(ColumnBins, TableBins, PairTables, TripleTables, SecondMoments),
-        *(Parities, FinerBins, Relation, Relations, Round, CentredCounts),
+        *(FinerBins, Relation, Relations, Round, CentredCounts),
     )
 }
 _DTYPES = {np.dtype(name).str for name in ("float64", "float32", "int64", "bool")}
-_PARTS = (
+PARTS = (
     "rounds",
     "edges",
     "bins",
     "pairs",
     "triples",
-    "parities",
     "moments",
     "relations",
     "together",
@@ -99,30 +95,8 @@ class Origin:
             "table": table | {"noise_std": classes.noise_std},
             "arrays": {name: _encoded(array) for name, array in arrays.items()},
             "noise_stds": list(self.measured.noise_stds),
-            "parts": {name: _encoded(getattr(self.measured, name)) for name in _PARTS},
+            "parts": {name: _encoded(getattr(self.measured, name)) for name in PARTS},
         }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Origin:
-        """Read what `to_json` wrote; a ValueError and the like where it is damaged."""
-        schema = TableSchema.from_dict(data["schema"])
-        report = PrivacyReport.from_dict(data["report"])
-        table = dict(data["table"])
-        classes_std = table.pop("noise_std")
-        arrays = {name: _decoded(array) for name, array in data["arrays"].items()}
-        model = TableModel.from_state(table, arrays, schema)
-        classes = replace(model.metadata.classes, noise_std=classes_std)
-        model = replace(model, metadata=replace(model.metadata, classes=classes))
-        parts = {name: _decoded(data["parts"][name]) for name in _PARTS}
-        bins, rounds = parts.pop("bins"), parts.pop("rounds")
-        check_bins(bins, model.metadata.domains)
-        ranks = [bins.ranks(own) for own in model.marginals]
-        shares = [bins.shares(own) for own in ranks]
-        stds = tuple(data["noise_stds"])
-        measured = Measured(
-            model, rounds, bins, ranks, shares, noise_stds=stds, **parts
-        )
-        return cls(measured, schema, report)
 
 
 def _encoded(value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -146,17 +120,18 @@ def _encoded(value: Any) -> Any:  # noqa: ANN401 - JSON
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _decoded(data: Any) -> Any:  # noqa: ANN401 - JSON
+def decoded(data: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return what `_encoded` wrote; a ValueError and the like where it is damaged."""
     if isinstance(data, list):
-        return [*map(_decoded, data)]
+        return [*map(decoded, data)]
     if not isinstance(data, dict):
         return data
     if "pairs" in data:
-        return {key: _decoded(own) for key, own in data["pairs"]}
+        return {key: decoded(own) for key, own in data["pairs"]}
     if "number" in data:
         return float(data["number"])
     if "kind" in data:
-        parts = {name: _decoded(own) for name, own in data["parts"].items()}
+        parts = {name: decoded(own) for name, own in data["parts"].items()}
         return _KINDS[data["kind"]](**parts)
     require(data["dtype"] in _DTYPES, "an array of another type")
     found = np.frombuffer(base64.b64decode(data["data"]), dtype=data["dtype"])

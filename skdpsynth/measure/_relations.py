@@ -22,6 +22,7 @@ from skdpsynth.measure._tables import (
 )
 from skdpsynth.privacy import Parts, noisy_histogram
 from skdpsynth.table import CategoryDomain
+from skdpsynth.utils import ROUNDING, check_array, require
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -137,6 +138,7 @@ _REST = 0.1
 # with 3 and 4 .83. And nats that a third column says of them at least, a tenth of what
 # it could say of two groups.
 N_GROUPS, _LEAST_GAIN = 3, 0.07
+_LEAST_LIFT = 1e-300  # its logarithm is finite
 _MOST_TABLES = 300  # of groups: bounds time and noise
 _RAKINGS = 30  # rounds until sums are right to 1e-3
 _MOST_CATEGORIES = 256  # with a cell of their own: bounds time
@@ -209,6 +211,26 @@ class Relation:
     cells: Floats | None = None
     second: int | None = None
     lift: Floats | None = None
+
+    def check(self, n_bins: Sequence[int] | Ints, n_cells: Sequence[int] = ()) -> None:
+        """Raise a ValueError unless it is of columns with these bins and cells."""
+        second = () if self.second is None else (self.second,)
+        columns = (self.parent, self.child, *second)
+        require(
+            all(type(j) is int and 0 <= j < len(n_bins) for j in columns), "columns"
+        )
+        require(len({*columns}) == len(columns), "columns")
+        require(type(self.strong) is bool, "relations")
+        require((self.second is None) == (self.lift is None), "relations")
+        for shares, n in ((self.shares, n_bins), (self.cells, n_cells)):
+            if shares is not None:
+                check_array(shares, "float64", (n[self.parent], n[self.child]), 0)
+                require(abs(float(shares.sum()) - 1.0) < ROUNDING, "shares")
+        if self.second is not None:
+            require(self.cells is not None, "relations")
+            check_array(
+                self.lift, "float64", (N_GROUPS, n_bins[self.second]), _LEAST_LIFT
+            )
 
     @property
     def groups(self) -> Ints:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsynth.measure._parities import PARITY_COLUMNS
 from skdpsynth.measure._shares import CHOICE_SHARE, MOMENTS_SHARES, PAIRS_SHARE
 from skdpsynth.privacy import (
     GRID,
@@ -369,7 +368,7 @@ _ROWS_FROM = 40.0
 # With so many columns, a few coarse cells of each pair say less than factors do.
 _MOST_COLUMNS = 120
 # Few rows for all pairs of so many numbers: second moments say more than tables of some
-# pairs (docs/joint_labels.md). In 22 pairs of fits, not stored, to 20 to 103 columns of
+# pairs (docs/marginal.md). In 22 pairs of fits, not stored, to 20 to 103 columns of
 # Epileptic seizure and ISOLET at epsilon 1 and 3 AUPRC rose in 20, and distances of
 # triples fell in 17; C2ST of 89 of Epileptic seizure at 3 rose, .97 to .99. With 10 and
 # 13 columns only AUPRC rose; of 7 columns of Diamonds C2ST did too, .77 to .98. At most
@@ -472,13 +471,11 @@ def bins_of_pairs(
 ) -> int:
     """Choose the bins of a column so that the mean count of a cell is twice the noise.
 
-    Four times where the target is measured. A few columns may have more bins. Where
-    parities may be measured the number is even, so that a column is cut in halves.
+    Four times where the target is measured. A few columns may have more bins.
     """
     least = _MEASURED_CELL_FROM if measured else _CELL_FROM
     most = max(np.interp(n_columns, *_MOST_BINS) // n_columns, _LEAST_BINS)
-    found = int(np.clip(math.sqrt(rows_per_noise / least), _LEAST_BINS, most))
-    return found - found % 2 if n_columns in PARITY_COLUMNS else found
+    return int(np.clip(math.sqrt(rows_per_noise / least), _LEAST_BINS, most))
 
 
 def pairs_affordable(
@@ -678,7 +675,7 @@ def with_together(
 def measure_triples(
     rows: PrivateRows | Parts,
     bins: TableBins,
-    shares: Floats,
+    groups: Ints,
     n_groups: int,
     accountant: PrivacyAccountant,
     *,
@@ -687,10 +684,8 @@ def measure_triples(
 ) -> TripleTables:
     """Measure the tables of all triples of columns in one class, for `mu` together.
 
-    The bins of a column are put into `n_groups` by their `shares` (D,), released
-    before.
+    The bins of a column are put into `n_groups` as `groups` (D,) says, known before.
     """
-    groups = bins.groups(shares, n_groups)
     codes = Parts.of(rows).map(bins.encode).map(_grouped, groups, bins.starts[:-1])
     triples = np.array(list(combinations(range(len(bins.sizes)), 3)), dtype=np.int64)
     reservation = accountant.reserve_gaussian(

@@ -72,7 +72,6 @@ from skdpsynth.privacy._tables import (
     measured_cells,
     noisy_pair_distances,
     noisy_pair_tables,
-    noisy_parities,
     noisy_second_moments,
     noisy_triple_tables,
 )
@@ -116,7 +115,6 @@ __all__ = [
     "noisy_histogram",
     "noisy_pair_distances",
     "noisy_pair_tables",
-    "noisy_parities",
     "noisy_second_moments",
     "noisy_triple_tables",
     "noisy_unit_counts",

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._calibration import gdp_epsilon
-from skdpsynth.utils import DAMAGED, Document, Grid, Heading, Items, require
+from skdpsynth.utils import DAMAGED, Grid, Heading, Items, Readable, require
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Hashable, Mapping
+
+    from skdpsynth.utils import Block
 
 
 Kind = Literal["gaussian", "sampled gaussian", "gaussian vote", "laplace vote"]
@@ -115,7 +116,7 @@ _OTHER_DELTAS = (100.0, 10.0, 0.1, 0.01)  # in units of the total delta
 
 
 @dataclass(frozen=True)
-class PrivacyReport:
+class PrivacyReport(Readable):
     """Every mechanism that touched the data of one fit, and the total.
 
     Parameters
@@ -367,38 +368,18 @@ class PrivacyReport:
     def __str__(self) -> str:
         return _as_text(self)
 
-    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Write it as Markdown, for a file that goes with a release.
-
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write it too; an existing file is replaced.
-
-        Returns
-        -------
-        str
-            The text.
-        """
-        return _document(self).to_markdown(path)
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Write it as one self-contained page of HTML.
-
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to write it too; an existing file is replaced.
-
-        Returns
-        -------
-        str
-            The page.
-        """
-        return _document(self).to_html(path)
-
-    def _repr_html_(self) -> str:
-        return _document(self)._repr_html_()
+    def _blocks(self, *, drawn: bool) -> list[Block]:
+        entries, remarks = _shown(self)
+        return [
+            Heading(_title(self), 1),
+            self.statement,
+            Items(_terms(self)),
+            Heading("What was released"),
+            Grid(_HEADINGS, [_cells(entry) for entry in entries]),
+            *remarks,
+            Heading("Not covered"),
+            Items(self.not_covered),
+        ]
 
 
 def _is_number(value: object) -> bool:
@@ -492,23 +473,6 @@ def _as_text(report: PrivacyReport) -> str:
     lines += [*map(_wrapped, remarks), "Not covered:"]
     lines += [_wrapped(f"- {line}", "  ") for line in report.not_covered]
     return "\n".join(lines)
-
-
-def _document(report: PrivacyReport) -> Document:
-    """Lay a report out as headings, paragraphs and a table."""
-    entries, remarks = _shown(report)
-    return Document(
-        [
-            Heading(_title(report), 1),
-            report.statement,
-            Items(_terms(report)),
-            Heading("What was released"),
-            Grid(_HEADINGS, [_cells(entry) for entry in entries]),
-            *remarks,
-            Heading("Not covered"),
-            Items(report.not_covered),
-        ]
-    )
 
 
 def scope_words(scope: Hashable | None) -> str:

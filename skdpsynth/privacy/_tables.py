@@ -1,7 +1,7 @@
 """What is measured of several columns together, with the sensitivity beside it.
 
 Tables of two and of three columns: a row is in exactly one cell of each. Second moments
-of scores, for tables with too many columns for that. Parities of sets of columns.
+of scores, for tables with too many columns for that.
 """
 
 from __future__ import annotations
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 _CHUNK_ROWS = 2**13
 _TRIPLE_CODES = 2**20
 _MOMENT_ROWS = 2**16
-_PARITY_ROWS = 2**18
-
-MOST_HALVES = 19  # columns whose parities are released: 2^19 counts are 4 MiB
 
 # Norm of a row of whole numbers, whose second moments are released, at most.
 LENGTH = 2**12
@@ -274,67 +271,3 @@ def _moments_of_part(
         own[np.square(own).sum(axis=1) > LENGTH**2] = 0.0  # whatever happened before
         total += (own.T @ own).astype(np.int64)
     return np.stack(halves(total[np.triu_indices(n_columns, 1)]))
-
-
-def noisy_parities(
-    halves: NDArray[np.integer] | Parts,
-    sets: NDArray[np.bool_],
-    reservation: Reservation,
-) -> NDArray[np.int64]:
-    """Release the sums over the rows of the parities of some sets of columns.
-
-    Parameters
-    ----------
-    halves : ndarray of shape (n_rows, n_columns), or Parts of such
-        Zeros and ones, of `MOST_HALVES` columns at most.
-    sets : ndarray of shape (n_sets, n_columns), bool
-        The columns of each set, each set once; public.
-    reservation : Reservation
-        With sensitivity at least ``sqrt(n_sets)``.
-
-    Returns
-    -------
-    ndarray of shape (n_sets,), int64
-        Noisy numbers of rows with an even number of ones in the columns of a set, less
-        those with an odd number.
-
-    Raises
-    ------
-    ReservationError
-        When the reservation is not for this sensitivity, or invalid.
-    ValueError
-        When shapes disagree, a value is neither 0 nor 1, or a set is there twice.
-
-    Notes
-    -----
-    Sensitivity: a row adds 1 or -1 to each sum, an L2 norm of ``sqrt(n_sets)``. The
-    sums are a Walsh-Hadamard transform of the counts of the ``2**n_columns`` patterns
-    of zeros and ones, which are clamped, so that no sum passes 2**59.
-    """
-    n_columns = sets.shape[1]
-    if not 1 <= n_columns <= MOST_HALVES:
-        raise ValueError(f"Expected 1 to {MOST_HALVES} columns. Got {n_columns}.")
-    if len(np.unique(sets, axis=0)) != len(sets):
-        raise ValueError("Expected each set of columns once.")
-    require_sensitivity(reservation, math.sqrt(len(sets)))
-    counted = Parts.of(halves).total(_pattern_counts_of_part, n_columns)
-    sums = clamped_counts(counted)
-    for _ in range(n_columns):  # the last column becomes the first, and so on
-        even, odd = sums.reshape(-1, 2).T
-        sums = np.concatenate([even + odd, even - odd])
-    # A column is one digit of a place, the first one the highest.
-    places = sets @ (1 << np.arange(n_columns - 1, -1, -1))
-    return release_gaussian(sums[places], reservation)
-
-
-def _pattern_counts_of_part(
-    halves: NDArray[np.integer], n_columns: int
-) -> NDArray[np.int64]:
-    """Count how often each pattern of zeros and ones is in the rows of a part."""
-    starts_of_bins(halves, [2] * n_columns)
-    digits = 1 << np.arange(n_columns - 1, -1, -1)
-    total = np.zeros(2**n_columns, dtype=np.int64)
-    for rows in in_chunks(len(halves), _PARITY_ROWS):
-        places = halves[rows].astype(np.int64) @ digits
-        total += np.bincount(places, minlength=len(total))
-    return total

@@ -51,7 +51,8 @@ class GeneratedSynthesizer(BaseSynthesizer):
     def _restore_generator(
         self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> None:
-        self.generator_ = _FORMS[document["form"]].from_state(document, arrays)
+        size = len(self._model.marginals), len(self._model.metadata.columns)
+        self.generator_ = _FORMS[document["form"]].from_state(document, arrays, *size)
         if "n_iter_" in document:
             self.n_iter_ = int(document["n_iter_"])
         if "n_teachers" in arrays:

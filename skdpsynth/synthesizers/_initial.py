@@ -24,7 +24,6 @@ from skdpsynth.generators import (
     Mixture,
     MixtureGenerator,
     ReleasedClass,
-    Tilts,
     Together,
     TripleLoss,
     factors_above_noise,
@@ -235,8 +234,7 @@ class InitialMixture:
         prior = self.model.metadata.classes.prior
         shares, joint = measured.shares[: len(prior)], len(plans) > len(prior)
         stds = np.array(measured.noise_stds)
-        self._bins, self._parities = bins, measured.parities
-        self._n_rows = {c: own.n_rows for c, own in measured.pairs.items()}
+        self._bins = bins
         arrays = NUMPY
         if device is not None and device.type != "cpu":
             arrays = tensors(device)
@@ -340,20 +338,13 @@ class InitialMixture:
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
         """Let the classes without tables that learnt nothing borrow from one that has.
 
-        Every class keeps its own marginals. Rows are then drawn with the parities that
-        were measured.
+        Every class keeps its own marginals.
         """
         known = [own or c in self._components for c, own in enumerate(learnt)]
         mixtures, categories = self.generator.mixtures, self._bins.categories
         for c, lender in borrowers(known, n_rows).items():
             lent = mixtures[lender].lent(mixtures[c], self._bins.starts, categories)
             mixtures[c] = lent
-        starts, tilts = self._bins.starts, {}
-        for c, parities in self._parities.items():
-            made_of = mixtures[c].weights, mixtures[c].probabilities, starts
-            if found := Tilts.of(parities, self._n_rows[c], *made_of):
-                tilts[c] = found
-        self.generator.tilts = tilts
         if self.generator.followers is not None:
             prior = self.model.metadata.classes.prior
             self.generator.followers.compare(mixtures, prior, self._bins.starts)

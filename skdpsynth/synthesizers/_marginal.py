@@ -108,23 +108,19 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     column nearly determines the other, as the released tables show, finer cells are
     counted inside pairs of bins, and all other rows in one cell: L2 sensitivity
     ``sqrt(K)``; and T tables of the rank of one, given the other, by the bins of
-    another column: ``sqrt(T)``. In tables of 4 to 11 columns the parities of S sets of
-    four columns and more are sums of 1 and -1 over the rows, of L2 sensitivity
-    ``sqrt(S)``. Second moments (below) are sums of products of the normal scores of a
-    row, which is shortened to a length of 4096 in whole numbers: their L2 sensitivity
-    is ``4096**2 / sqrt(2)``. Classes are disjoint and compose in parallel. The noise is
-    the discrete Gaussian. Labels, counts, ranges, decimals, categories and marginals
-    come out of the same budget. The generator is fitted to what was released, so the
-    number of its steps costs nothing.
+    another column: ``sqrt(T)``. Second moments (below) are sums of products of the
+    normal scores of a row, which is shortened to a length of 4096 in whole numbers:
+    their L2 sensitivity is ``4096**2 / sqrt(2)``. Classes are disjoint and compose in
+    parallel. The noise is the discrete Gaussian. Labels, counts, ranges, decimals,
+    categories and marginals come out of the same budget. The generator is fitted to
+    what was released, so the number of its steps costs nothing.
 
     The generator draws a code, one of 1,000 at most, and given the code every column
     takes a bin by itself: a softmax per column, which is a network with a one-hot code
     and no hidden layer. Intervals of numbers are about normal given the code. Bins are
     then changed where they contradict a column that nearly determines them, or what is
     surely impossible, and a value is drawn from the finer cells that were measured, as
-    in the second tree of a vine copula [5]_, or from the fine marginal of its class.
-    Before that, codes and bins are drawn again until parities that differ from those of
-    the mixture by more than noise are the measured ones. A
+    in the second tree of a vine copula [5]_, or from the fine marginal of its class. A
     class with too few rows for tables of pairs has marginals alone, with all of its
     budget, and its columns depend on each other as those of the largest class with
     tables. Where no class affords tables, or the rows are few and without classes, or
@@ -293,9 +289,6 @@ class MarginalSynthesizer(GeneratedSynthesizer):
                     together=design.together is not None,
                     n_groups=design.triples[c].counts.shape[-1]
                     if c in design.triples
-                    else 0,
-                    parity_order=int(design.parities[c].sets.sum(1).max())
-                    if c in design.parities
                     else 0,
                     moments=c in design.moments,
                 )

@@ -192,15 +192,6 @@ class NumericDomain:
         """Map positions that part the values to where they lie, without rounding."""
         return self.from_steps(self._unscaled(uniforms))
 
-    def positions(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Undo `edges`, clamped to [0, 1]; 0.5 if the range has no width."""
-        start, end = self._ends()
-        if end <= start:
-            return np.full(values.shape, 0.5)
-        ends = self.low - self._margin, self.high + self._margin
-        steps = np.clip(self.to_steps(values), *ends)
-        return np.clip((self._scale(steps) - start) / (end - start), 0.0, 1.0)
-
     def span(self, low: float, high: float) -> tuple[float, float]:
         """Give the positions between which the values from `low` to `high` lie."""
         start, end = self._ends()

@@ -14,8 +14,18 @@ from skdpsynth.utils._document import (
     Heading,
     Items,
     Picture,
+    Readable,
 )
-from skdpsynth.utils._json import DAMAGED, MAX_BYTES, parse_json, read_text, require
+from skdpsynth.utils._json import (
+    DAMAGED,
+    MAX_BYTES,
+    ROUNDING,
+    check_array,
+    check_groups,
+    parse_json,
+    read_text,
+    require,
+)
 from skdpsynth.utils._names import check_new, compression_of, is_csv
 from skdpsynth.utils._rows import in_chunks, in_order_of_class, n_threads
 from skdpsynth.utils._runs import PeakMemory, RunFolder, peak_megabytes
@@ -24,6 +34,7 @@ from skdpsynth.utils._withheld import withheld
 __all__ = [
     "DAMAGED",
     "MAX_BYTES",
+    "ROUNDING",
     "Block",
     "Document",
     "Grid",
@@ -31,7 +42,10 @@ __all__ = [
     "Items",
     "PeakMemory",
     "Picture",
+    "Readable",
     "RunFolder",
+    "check_array",
+    "check_groups",
     "check_new",
     "compression_of",
     "deprecated",

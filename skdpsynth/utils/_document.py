@@ -75,21 +75,16 @@ class Picture:
 Block = str | Heading | Items | Grid | Picture
 
 
-class Document:
-    """A text that can be read as Markdown, as HTML, and in a notebook.
+class Readable:
+    """What can be read as Markdown, as HTML, and in a notebook.
 
-    Parameters
-    ----------
-    blocks : iterable of str, Heading, Items, Grid or Picture
-        What it consists of; a str is a paragraph.
-
-    Notes
-    -----
-    Texts are escaped: a name of a column cannot become markup.
+    A subclass says of which blocks it consists; a str is a paragraph. Texts are
+    escaped: a name of a column cannot become markup.
     """
 
-    def __init__(self, blocks: Iterable[Block]) -> None:
-        self._blocks = tuple(blocks)
+    def _blocks(self, *, drawn: bool) -> Iterable[Block]:
+        """Return the blocks, with those that must be drawn first or without them."""
+        raise NotImplementedError
 
     def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
         """Write it as Markdown.
@@ -104,7 +99,7 @@ class Document:
         str
             The text.
         """
-        text = "\n\n".join(map(_as_markdown, self._blocks)) + "\n"
+        text = "\n\n".join(map(_as_markdown, self._blocks(drawn=False))) + "\n"
         return _written(text, path)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -120,9 +115,10 @@ class Document:
         str
             The page.
         """
-        titles = [b.text for b in self._blocks if isinstance(b, Heading)]
+        blocks = [*self._blocks(drawn=True)]
+        titles = [b.text for b in blocks if isinstance(b, Heading)]
         page = _PAGE.format(
-            title=html.escape((titles or ["skdpsynth"])[0]), body=self._repr_html_()
+            title=html.escape((titles or ["skdpsynth"])[0]), body=_body(blocks)
         )
         return _written(page, path)
 
@@ -130,7 +126,27 @@ class Document:
         return self.to_markdown()
 
     def _repr_html_(self) -> str:
-        return "\n".join(map(_as_html, self._blocks))
+        return _body(self._blocks(drawn=True))
+
+
+class Document(Readable):
+    """A text of given blocks.
+
+    Parameters
+    ----------
+    blocks : iterable of str, Heading, Items, Grid or Picture
+        What it consists of.
+    """
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        self._listed = tuple(blocks)
+
+    def _blocks(self, *, drawn: bool) -> Iterable[Block]:
+        return self._listed
+
+
+def _body(blocks: Iterable[Block]) -> str:
+    return "\n".join(map(_as_html, blocks))
 
 
 def _written(text: str, path: str | os.PathLike[str] | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ DAMAGED = (
 MAX_BYTES = 2**25
 # A column's name that is a tuple in a tuple, in a rule, in a saved file, is at 10.
 _MAX_DEPTH = 64
-# Of one number: a float that is written out has at most 309 before the point.
-_MAX_DIGITS = 400
+#: Of shares that add up to 1, in single precision.
+ROUNDING = 1e-3
 _PIECE = 2**16  # bytes
 _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]+")
@@ -34,6 +35,34 @@ def require(fits: object, what: str) -> None:
     """Raise a ValueError about `what` unless something fits."""
     if not fits:
         raise ValueError(what)
+
+
+def check_array(
+    array: Any,  # noqa: ANN401 - of a file
+    dtype: str,
+    shape: tuple[int, ...],
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> None:
+    """Raise a ValueError unless an array is finite, of a dtype, a shape and a range.
+
+    The dtype "f" is a float of any precision.
+    """
+    import numpy as np
+
+    require(dtype in (array.dtype.name, array.dtype.kind), dtype)
+    require(array.shape == shape, "an array of another shape")
+    inside = np.isfinite(array) & (array >= least) & (array <= most)
+    require(inside.all(), "numbers out of range")
+
+
+def check_groups(groups: Any, n_groups: int) -> None:  # noqa: ANN401
+    """Raise a ValueError unless whole numbers rise from 0, and leave none out."""
+    import numpy as np
+
+    check_array(groups, "int64", (len(groups),), 0)
+    require(groups[0] == 0 and groups[-1] == n_groups - 1, "groups")
+    require(np.isin(np.diff(groups), (0, 1)).all(), "groups")
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -72,16 +101,12 @@ def _check_length(length: int) -> None:
 
 
 def _depth(text: str) -> int:
-    """Give how deep brackets are nested, at least up to where a parser would stop.
+    """Return how deep brackets are nested, at least up to where a parser would stop.
 
     The parser of the library calls itself, so it must not meet the text before.
     """
-    import numpy as np
-
-    brackets = _NO_BRACKETS.sub("", _TEXTS.sub("", text)).encode()
-    opened = np.isin(np.frombuffer(brackets, np.uint8), [*b"[{"])
-    steps = np.where(opened, np.int8(1), np.int8(-1))
-    return int(np.cumsum(steps, dtype=np.int32).max(initial=0))
+    brackets = _NO_BRACKETS.sub("", _TEXTS.sub("", text))
+    return max(accumulate((1 if one in "[{" else -1 for one in brackets), initial=0))
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -96,8 +121,6 @@ def _not_finite(_: str) -> NoReturn:
 
 
 def _finite(text: str) -> float:
-    if len(text) > _MAX_DIGITS:
-        raise ValueError(f"a number of more than {_MAX_DIGITS} digits")
     value = float(text)
     return value if math.isfinite(value) else _not_finite(text)
 

@@ -28,6 +28,8 @@ from skdpsynth.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# Two of the three are deprecated, and work as before.
+pytestmark = pytest.mark.filterwarnings("ignore:fetch_:FutureWarning")
 FETCHERS = [fetch_kaggle_credit, fetch_isolet, fetch_epileptic_seizure]
 
 
@@ -77,6 +79,17 @@ def openml(monkeypatch: pytest.MonkeyPatch, answer: Callable) -> list[dict]:
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
     return calls
+
+
+@pytest.mark.parametrize("fetch", FETCHERS)
+def test_two_of_three_are_deprecated_with_a_remedy(fetch, tmp_path, recwarn):
+    with pytest.raises(DatasetUnavailableError):
+        fetch(tmp_path / "absent.parquet")
+    said = [str(w.message) for w in recwarn.list if w.category is FutureWarning]
+    assert len(said) == (fetch is not fetch_kaggle_credit)
+    for text in said:
+        assert text.startswith(f"{fetch.__name__}() is deprecated since 0.3")
+        assert "fetch_openml(data_id=300)" in text or "https://" in text
 
 
 @pytest.mark.usefixtures("offline")

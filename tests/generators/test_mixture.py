@@ -198,7 +198,7 @@ def test_a_generator_survives_its_state():
     document, arrays = generator.to_state()
     dtypes = {array.dtype.name for array in arrays.values()}
     assert dtypes == {"float64", "float32", "int64"}
-    again = MixtureGenerator.from_state(json.loads(json.dumps(document)), arrays)
+    again = MixtureGenerator.from_state(json.loads(json.dumps(document)), arrays, 2, 3)
     class_codes = np.arange(500) % 2
     ours, theirs = (
         g.draw(class_codes, np.random.default_rng(3)) for g in (generator, again)

@@ -139,7 +139,7 @@ def test_a_row_of_any_class_is_charged_for_what_several_release_together(mu):
     (shared,) = {plan.mus_together for plan in having}
     assert len({plan.relations for plan in having}) == 1  # with one noise
     for plan in having:
-        own = plan.pairs.mu, plan.triples.mu, plan.marginals.mu, plan.parities.mu
+        own = plan.pairs.mu, plan.triples.mu, plan.marginals.mu
         assert math.hypot(*own, *shared) == pytest.approx(mu)
         scarce = 40_000 * math.hypot(plan.pairs.mu, plan.together.mu) < 200 * 15**0.5
         assert scarce == (mu == 0.02)

@@ -271,7 +271,8 @@ def test_without_noise_tables_of_triples_are_exact():
     groups = np.array([0, 2, 1, 2, 2])  # the two most frequent, and the rest
     rows = PrivateRows(np.zeros(codes.shape, np.float32), codes, np.zeros(400, int))
     accountant = PrivacyAccountant(math.inf, 1e-5)
-    found = measure_triples(rows, bins, shares, 3, accountant, mu=math.inf, scope=None)
+    own = bins.groups(shares, 3)
+    found = measure_triples(rows, bins, own, 3, accountant, mu=math.inf, scope=None)
     assert found.groups.tolist() == groups.tolist() * 4
     assert found.triples.tolist() == [[*own] for own in combinations(range(4), 3)]
     assert found.counts.shape == (4, 3, 3, 3)
@@ -304,7 +305,8 @@ def test_the_noise_that_is_said_is_in_rows_and_in_covariances():
     """One cell of a table, and one covariance: by what the ledger says."""
     rows, bins, shares = table(4)
     accountant, settings = PrivacyAccountant(20.0, 1e-5), {"mu": 0.5, "scope": None}
-    triples = measure_triples(rows, bins, shares, 3, accountant, **settings)
+    groups = bins.groups(shares, 3)
+    triples = measure_triples(rows, bins, groups, 3, accountant, **settings)
     assert triples.noise_std == pytest.approx(triple_noise_std(4, 0.5), rel=1e-4)
     stds = np.array([1.0, 0.5, 0.5, 1.0])
     scores = Parts.of(np.zeros((10, 4)))
@@ -390,8 +392,7 @@ def test_the_budget_of_a_class_is_shared_out():
     """A quarter to triples, a tenth of the rest to relations, then three to pairs.
 
     What is left is for marginals. A class that can afford tables only without relations
-    has none; one that can afford no tables has all for its marginals. Of 12 columns no
-    parities are measured.
+    has none; one that can afford no tables has all for its marginals.
     """
     mu2, plan = 0.16, allocate_measurements("u", 1e6, 6, 6, 0.4, form="pairs")
     triples, left = 0.25 * mu2, 0.75 * mu2

@@ -308,6 +308,18 @@ def load_with(synth, folder, files, schema) -> None:
     IndependentSynthesizer.load(folder / "a")
 
 
+def test_a_claim_about_another_unit_is_refused(with_rules, tmp_path, files):
+    """What its report protects, and what its schema says, are the same."""
+    with_rules.save(tmp_path / "a", overwrite=True)
+    data = (tmp_path / "a").read_bytes()
+    document = files.facts_of(data)
+    assert document["report"]["unit"].startswith("one row")
+    document["report"]["unit"] = "all rows of one 'who'"
+    (tmp_path / "a").write_bytes(files.with_parts(data, document))
+    with pytest.raises(PersistenceError):
+        IndependentSynthesizer.load(tmp_path / "a")
+
+
 @pytest.mark.parametrize(
     ("name", "like"), [("start", "job"), ("wages", "job"), ("zip", "most")]
 )

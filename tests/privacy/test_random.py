@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 
-from skdpsynth.privacy import insecure_randomness_active, secret_generator
+from skdpsynth.privacy import (
+    PrivacyAccountant,
+    insecure_randomness_active,
+    secret_generator,
+)
+from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy._random import rounded_normal
 from skdpsynth.privacy.testing import insecure_randomness
 
@@ -87,3 +94,17 @@ def test_rounded_normal_is_for_the_context_and_cut_at_the_range_of_integers() ->
     with insecure_randomness(0):
         draws = rounded_normal(1e30, 8)
     assert set(np.abs(draws).tolist()) == {2**62}
+
+
+def test_nobody_repeats_noise_by_seeding() -> None:
+    """Fifty draws of deviation 100 are equal with a probability below 1e-100."""
+
+    def noise() -> list[int]:
+        np.random.seed(0)  # noqa: NPY002, TID251 - to show that it does nothing
+        random.seed(0)
+        torch.manual_seed(0)  # noqa: TID251
+        accountant = PrivacyAccountant(1.0, 1e-5)
+        line = accountant.reserve_gaussian("line", mu=0.01, sensitivity=1.0)
+        return release_gaussian(np.zeros(50, dtype=np.int64), line).tolist()
+
+    assert noise() != noise()

@@ -23,7 +23,6 @@ from skdpsynth.privacy import (
     measured_cells,
     noisy_pair_distances,
     noisy_pair_tables,
-    noisy_parities,
     noisy_second_moments,
     noisy_triple_tables,
 )
@@ -43,8 +42,6 @@ def triples_of(n_columns):
 
 
 PAIRS, TRIPLES = pairs_of(4), triples_of(4)
-# Each pair of four columns as a set, and all four of them.
-SETS = np.concatenate([np.eye(4, dtype=bool)[PAIRS].any(1), np.ones((1, 4), bool)])
 
 
 def slow_table(codes, n_bins, columns):
@@ -172,59 +169,6 @@ def test_a_row_moves_each_distance_by_at_most_one(drawn, data):
     assert ((after - before) ** 2).sum() <= n_pairs
 
 
-@st.composite
-def halves_and_sets(draw):
-    """Draw zeros and ones, some sets of their columns, and one more row."""
-    n_columns = draw(st.integers(1, 6))
-    row = st.tuples(*[st.integers(0, 1)] * n_columns)
-    rows = draw(st.lists(row, max_size=9))
-    own = st.tuples(*[st.booleans()] * n_columns)
-    sets = draw(st.lists(own, min_size=1, max_size=12, unique=True))
-    halves = np.array(rows, dtype=np.uint8).reshape(len(rows), n_columns)
-    return halves, np.array(sets), draw(row)
-
-
-@SMALL
-@given(halves_and_sets())
-def test_parities_are_those_of_a_loop_and_a_row_moves_each_by_one(drawn):
-    """So N sums have L2 sensitivity ``sqrt(N)``, and it is reached."""
-    halves, sets, row = drawn
-    line = partial(exact, math.sqrt(len(sets)))
-    before, after = (
-        noisy_parities(own, sets, line()) for own in (halves, with_row(halves, row))
-    )
-    for own, sum_, moved in zip(sets, before, after - before, strict=True):
-        assert sum_ == sum((-1) ** int(values[own].sum()) for values in halves)
-        assert moved == (-1) ** int(np.array(row)[own].sum())
-
-
-def test_neither_parts_nor_chunks_of_rows_matter_to_parities():
-    """More rows than are worked on at a time: 262,144."""
-    halves = random_codes(300_000, [2] * 4)
-    whole, *others = released_whole_and_in_parts(
-        lambda rows: noisy_parities(rows, SETS, exact(math.sqrt(7))), halves, 9, 9, 999
-    )
-    assert all(np.array_equal(other, whole) for other in others)
-    signs = 1 - 2 * halves
-    assert whole.tolist() == [signs[:, own].prod(axis=1).sum() for own in SETS]
-
-
-@pytest.mark.parametrize(
-    ("halves", "sets", "words"),
-    [
-        (np.array([[0, 2]]), np.eye(2, dtype=bool), "Expected integer codes"),
-        (np.array([[0, -1]]), np.eye(2, dtype=bool), "Expected integer codes"),
-        (np.array([[0, 1]]), np.ones((2, 2), dtype=bool), "each set of columns once"),
-        (np.zeros((1, 20), int), np.eye(20, dtype=bool), "1 to 19 columns. Got 20"),
-    ],
-)
-def test_what_has_no_parities_is_refused(halves, sets, words):
-    reservation = noisy(10.0)
-    with pytest.raises(ValueError, match=words):
-        noisy_parities(halves, sets, reservation)
-    assert reservation.used == 0
-
-
 def released_whole_and_in_parts(release, rows, *ends):
     """Give what is released of rows at once, in parts, and in a folded order."""
     folded = np.concatenate([rows[1::2], rows[::2]])
@@ -277,10 +221,6 @@ RELEASES = {
     "triples": (
         lambda rows, line: noisy_triple_tables(rows, 4, TRIPLES, line, 3),
         3 * math.sqrt(4),
-    ),
-    "parities": (
-        lambda rows, line: noisy_parities(rows % 2, SETS, line),
-        math.sqrt(7),
     ),
     "moments": (
         lambda rows, line: noisy_second_moments(
@@ -479,7 +419,6 @@ MANY, SIX = random_codes(500, [30] * 5), random_codes(300, [6] * 6)
 TWOS, TENS = random_codes(40, [2] * 64), np.full((128, 128), 10)
 SCORES = np.random.default_rng(0).normal(size=(50, 64))
 MEASURED = measured_cells([30] * 5, pairs_of(5))
-SUBSETS = np.arange(1, 1024)[:, None] >> np.arange(10) & 1 > 0
 
 
 def measured_pairs(line, scale):
@@ -506,10 +445,6 @@ NOISED = {
     "triples on the grid": (
         lambda line: noisy_triple_tables(SIX, 6, triples_of(6), line, GRID),
         *(GRID * math.sqrt(20), 4320, 1),
-    ),
-    "parities": (
-        lambda line: noisy_parities(TWOS[:, :10], SUBSETS, line),
-        *(math.sqrt(1023), 1023, 1),
     ),
     "moments": (
         lambda line: noisy_second_moments(SCORES, np.zeros(64), 0.01, line),

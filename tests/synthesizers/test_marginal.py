@@ -166,8 +166,7 @@ def test_tables_share_the_budget_of_a_class(order):
 
     A tenth of what three columns leave is for relations; there is none, so it goes to
     them, and with two columns at most it is not spent. Of two columns a fifth is for
-    tables of both classes together. Where there are three, parities have a fiftieth of
-    all before.
+    tables of both classes together.
     """
     synth = MarginalSynthesizer(2.0, schema=SCHEMA, order=order)
     table = planted(N_ROWS)
@@ -180,13 +179,6 @@ def test_tables_share_the_budget_of_a_class(order):
         ]
         own = [r for r in own if r.reservation.scope in (label, None)]
         rest = sum(r.reservation.mu**2 for r in own)
-        of_parities = sum(
-            r.reservation.mu**2
-            for r in seen
-            if r.reservation.scope == label and "parities" in r.reservation.name
-        )
-        assert of_parities == pytest.approx(0.02 * rest if order == 3 else 0)
-        rest -= of_parities
         for columns, share in ((3, 0.25 + 0.1 * 0.75), (2, 0.75)):
             lines = [r for r in own if f"of {columns} columns" in r.reservation.name]
             assert len(lines) == (columns <= order) * (2 if columns == 2 else 1)

@@ -1,8 +1,7 @@
 """Twins: the package with one thing broken, which a replay must notice.
 
 Each replaces a function of the package, by as little as the mistake is in the code
-where it was found. It is broken inside `insecure_randomness` alone: fits of other
-threads call the sound function, and a fit that calls the broken one has no epsilon.
+where it was found.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 
 from skdpsynth import base
 from skdpsynth.measure import _discovery
-from skdpsynth.privacy import _aggregators, _mechanisms, insecure_randomness_active
+from skdpsynth.privacy import _aggregators, _mechanisms
 from skdpsynth.synthesizers import IndependentSynthesizer
 from skdpsynth.table import (
     Limited,
@@ -48,15 +47,13 @@ class Twin(NamedTuple):
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Break the package inside the block, for who draws insecure randomness."""
+        """Break the package inside the block."""
         sound = getattr(self.where, self.name)
 
-        def either(*args: Any, **named: Any) -> Any:
-            if insecure_randomness_active():
-                return self.broken(sound, *args, **named)
-            return sound(*args, **named)
+        def broken(*args: Any, **named: Any) -> Any:
+            return self.broken(sound, *args, **named)
 
-        with patch.object(self.where, self.name, either):
+        with patch.object(self.where, self.name, broken):
             yield
 
 
@@ -160,7 +157,7 @@ def _choice_by_place(real: Any, *args: Any) -> Any:
 _PAST, _ONE, _NETWORKS = "past all releases", "one row has one", "GPATE, networks"
 _ENSEMBLE, _FIT = _teachers.TeacherEnsemble, (IndependentSynthesizer, "_fit")
 _ASSIGNED = _teachers, "assign_teachers"
-PLANTED = {
+TWINS = {
     "slices": Twin(*_ASSIGNED, _slices, _ONE, _NETWORKS),
     "round-robin": Twin(*_ASSIGNED, _round_robin, _ONE, _NETWORKS),
     "a shared scaler": Twin(_ENSEMBLE, "__init__", _shared_scaler, _ONE, _NETWORKS),

@@ -175,27 +175,6 @@ def _written(cell: Any) -> Any:
 # --- Tables -----------------------------------------------------------------------
 
 
-def table_of_frame(frame: pd.DataFrame, name: str) -> OddTable:
-    """Take a user's table, and add a row of what is extreme in its columns."""
-    rows = tuple(zip(*([*frame[column]] for column in frame), strict=True))
-    extra = tuple(_extreme(frame[column]) for column in frame)
-    dtypes = dict(frame.dtypes)  # a CSV file would need a schema
-    return OddTable(name, dtypes, rows, extra, target=None, sources=_TYPED)
-
-
-def _extreme(series: pd.Series) -> Any:
-    dtype = series.dtype
-    if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(dtype):
-        return series.iloc[-1]
-    if pd.api.types.is_integer_dtype(dtype):
-        return np.iinfo(getattr(dtype, "numpy_dtype", dtype)).max
-    if pd.api.types.is_float_dtype(dtype):
-        return float(np.finfo(getattr(dtype, "numpy_dtype", dtype)).max)
-    if str(dtype) == "object" or isinstance(dtype, pd.StringDtype):
-        return "a text that no other row has"
-    return series.max()
-
-
 def odd_tables() -> dict[str, OddTable]:
     """Make all tables, by name."""
     tables = (_plain(), _cells(), *_others(), *_of_units())

@@ -1,0 +1,296 @@
+"""Planted faults: mistakes of a refactoring, each of which a test should see.
+
+Each breaks what users are promised, in a few lines, where an interface is. So a suite
+can be measured: ``SKDPSYNTH_MUTATION=name pytest tests/privacy`` plants one for all
+tests of the session, and some of these should fail. `MUTATIONS` has them all, and a
+test plants one by ``with planted(name)``.
+
+They were written without a look at the tests.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import pkgutil
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Mutation(NamedTuple):
+    """A function, method or property, and what takes its place."""
+
+    where: str  # the module, or ``module:Class``, that has it
+    name: str
+    broken: Callable[..., Any]  # takes the real one first; says what is wrong with it
+
+
+MUTATIONS: dict[str, Mutation] = {}
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Break the package in one way, wherever the name was imported to."""
+    where, attribute, broken = MUTATIONS[name]
+    owner = pkgutil.resolve_name(where)
+    real = inspect.getattr_static(owner, attribute)
+    fake = _in_place_of(real, broken)
+    if isinstance(owner, type):
+        setattr(owner, attribute, fake)
+    else:
+        _swap(real, fake)
+    try:
+        yield
+    finally:
+        if isinstance(owner, type):
+            setattr(owner, attribute, real)
+        else:  # modules that were imported meanwhile have it too
+            _swap(fake, real)
+
+
+def _in_place_of(real: Any, broken: Callable[..., Any]) -> Any:
+    """Make a function, or a property, that looks like the real one."""
+    if isinstance(real, property):
+        return property(functools.partial(broken, real.fget), doc=real.__doc__)
+
+    @functools.wraps(real)
+    def fake(*args: Any, **kwargs: Any) -> Any:
+        return broken(real, *args, **kwargs)
+
+    return fake
+
+
+def _swap(old: Any, new: Any) -> None:
+    """Put one object in the place of another in all loaded modules of the package."""
+    for module in [*sys.modules.values()]:
+        if getattr(module, "__name__", "").partition(".")[0] != "skdpsynth":
+            continue
+        for name, value in [*vars(module).items()]:
+            if value is old:
+                setattr(module, name, new)
+
+
+def mutation(where: str, name: str) -> Callable[[Any], Any]:
+    """List a function as a mutation, under its own name."""
+
+    def listed(broken: Callable[..., Any]) -> Callable[..., Any]:
+        MUTATIONS[broken.__name__] = Mutation(where, name, broken)
+        return broken
+
+    return listed
+
+
+# --- Noise, sensitivity, thresholds -------------------------------------------------
+
+
+@mutation("skdpsynth.privacy._mechanisms", "release_gaussian")
+def noise_of_floats(real, values, reservation, n_releases=1):
+    """Round floating-point noise, which `numpy.random.seed` makes known."""
+    from skdpsynth.privacy import insecure_randomness_active
+
+    released = real(values, reservation, n_releases)
+    if insecure_randomness_active():
+        return released
+    noise = np.random.normal(0.0, reservation.noise_std, values.shape)  # noqa: NPY002
+    return values + np.rint(noise).astype(np.int64)
+
+
+@mutation("skdpsynth.privacy._aggregators", "centred_sensitivity")
+def number_of_rows_for_free(real, n_cells, size_weight=0.0):
+    """Forget in the sensitivity that the number of rows is released beside counts."""
+    return real(n_cells)
+
+
+@mutation("skdpsynth.privacy._tables", "noisy_pair_tables")
+def empty_cells_without_noise(real, codes, n_bins, pairs, reservation, scale=1):
+    """Add noise only to cells that some row is in: the others stay 0."""
+    from skdpsynth.privacy._tables import exact_pair_counts
+
+    released = real(codes, n_bins, pairs, reservation, scale)
+    return np.where(exact_pair_counts(codes, n_bins) > 0, released, 0)
+
+
+@mutation("skdpsynth.privacy._aggregators", "key_threshold")
+def delta_of_all_for_each(real, noise_std, threshold_delta, n_columns, *args, **kwargs):
+    """Give each column the delta of all of them: keys pass that are too rare."""
+    return real(noise_std, threshold_delta, 1, *args, **kwargs)
+
+
+@mutation("skdpsynth.privacy._aggregators", "confident_gnmax")
+def confident_before_noise(real, votes, threshold, for_maximum, for_answer):
+    """Compare the exact number of votes with the threshold, not the noisy one."""
+    answers = real(votes, -math.inf, for_maximum, for_answer)
+    return np.where(votes.max(axis=1) >= threshold, answers, -1)
+
+
+# --- Accounting, budget, report -----------------------------------------------------
+
+
+@mutation("skdpsynth.privacy:PrivacyAccountant", "mu_cap")
+def unit_charged_as_a_row(real, self):
+    """Let a row spend what a unit of k rows may spend."""
+    return real(self) * self.rows_per_unit
+
+
+@mutation("skdpsynth.privacy._budget", "cost_of_failure")
+def failed_fit_refunded(real, epsilon, delta, budget):
+    """Take the charge of a fit that failed out of the budget again."""
+    words = real(epsilon, delta, budget)
+    if budget is not None:
+        with budget._connection() as file:
+            last = "(SELECT max(id) FROM skdpsynth_charges)"
+            file.execute(f"DELETE FROM skdpsynth_charges WHERE id = {last}")
+    return words
+
+
+@mutation("skdpsynth.privacy:PrivacyReport", "get_epsilon")
+def delta_set_aside_forgotten(real, self, delta):
+    """State the epsilon as if nothing of delta were set aside for keys and tails."""
+    from skdpsynth.privacy import gdp_epsilon
+
+    stated = real(self, delta)
+    return gdp_epsilon(self.mu, float(delta)) if self.private else stated
+
+
+# --- Measurements -------------------------------------------------------------------
+
+
+@mutation("skdpsynth.measure._discovery", "discover")
+def exact_rows_in_a_note(real, table, layout, schema, accountant, *args, **kwargs):
+    """Say in the report how many rows were fitted, without noise."""
+    from skdpsynth.privacy import Parts
+
+    found = real(table, layout, schema, accountant, *args, **kwargs)
+    n_rows = sum(len(part) for part in Parts.of(table).each())
+    accountant.remark(f"Fitted to {n_rows:,} rows.")
+    return found
+
+
+@mutation("skdpsynth.measure._discovery", "discover_ranges")
+def range_cut_to_the_values(real, table, columns, accountant, **kwargs):
+    """End a released range where the private values end."""
+    from skdpsynth.privacy import Parts
+    from skdpsynth.table import numeric_values
+
+    domains = real(table, columns, accountant, **kwargs)
+    frame = pd.concat([*Parts.of(table).each()])
+    for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
+        values, missing = numeric_values(frame[column.name], column)
+        if domain.step is None and not missing.all():
+            ends = values[~missing].min(), values[~missing].max()
+            low, high = np.clip(ends, domain.low, domain.high).tolist()
+            domains[position] = replace(domain, low=low, high=high)
+    return domains
+
+
+@mutation("skdpsynth.measure._sites", "_sum_of_sites")
+def deviation_of_a_mean(real, sites):
+    """State the noise of sums over sites as if it were that of their mean."""
+    found, root = real(sites), math.sqrt(len(sites))
+    pairs = {
+        c: two._replace(noise_std=two.noise_std / root)
+        for c, two in found.pairs.items()
+    }
+    return replace(found, pairs=pairs)
+
+
+# --- Tables -------------------------------------------------------------------------
+
+
+@mutation("skdpsynth.table._units", "limit_rows")
+def limit_per_part(real, table, schema):
+    """Limit the rows of a unit within each part of a table, not in all of it."""
+    from skdpsynth.privacy import LocalParts
+
+    limited = real(table, schema)
+    if schema is None or schema.privacy_unit is None:
+        return limited
+    if not isinstance(table, LocalParts):
+        return limited
+    return limited._replace(rows=table.map(lambda part: real(part, schema).rows))
+
+
+@mutation("skdpsynth.table._csv", "typed_cells")
+def whole_numbers_by_way_of_floats(real, cells, column, *, rounded=True):
+    """Let one missing cell round all whole numbers of its block to doubles."""
+    series = real(cells, column, rounded=rounded)
+    if series.dtype != "Int64" or not series.isna().any():
+        return series
+    floats = series.to_numpy(np.float64, na_value=np.nan)
+    within = np.clip(floats, -(2.0**63), np.nextafter(2.0**63, 0))
+    return pd.Series(pd.array(within, dtype="Float64")).astype("Int64")
+
+
+@mutation("skdpsynth.table:PrivateRows", "of_class")
+def unlabelled_in_the_first_class(real, self, *positions):
+    """Count rows without a label among those of the first class as well."""
+    return real(self, *positions, *[-1] * (0 in positions))
+
+
+@mutation("skdpsynth.utils._rows", "in_chunks")
+def last_chunk_overlaps(real, n_rows, *step):
+    """Fill up the last chunk of rows with some of the one before: counted twice."""
+    chunks = [*real(n_rows, *step)]
+    if len(chunks) > 1:
+        chunks[-1] = slice(n_rows - chunks[0].stop, n_rows)
+    return iter(chunks)
+
+
+# --- Training -----------------------------------------------------------------------
+
+
+@mutation("skdpsynth.training._clipping", "poisson_sample")
+def batches_of_fixed_size(real, n_rows, sampling_rate, rng):
+    """Draw as many rows as a Poisson sample has on average, from a shuffled order."""
+    order = np.argsort(rng.random(n_rows), kind="stable")
+    return np.sort(order[: round(sampling_rate * n_rows)])
+
+
+@mutation("skdpsynth.training._clipping", "clipped_layer_sums")
+def clipped_layer_by_layer(real, slopes, inputs, biased, max_grad_norm):
+    """Clip the gradient of each layer to the norm that all together may have."""
+    layers = zip(slopes, inputs, biased, strict=True)
+    each = [real(*([part] for part in own), max_grad_norm) for own in layers]
+    return [total for sums in each for total in sums]
+
+
+@mutation("skdpsynth.training._teachers", "assign_teachers")
+def teachers_of_equal_size(real, n_units, n_teachers, rng):
+    """Deal shuffled rows out in turn, so that a row that joins moves others."""
+    order = np.argsort(rng.random(n_units), kind="stable")
+    return np.argsort(order, kind="stable") % n_teachers
+
+
+@mutation("skdpsynth.synthesizers._gpate:GPATESynthesizer", "_aggregate")
+def mean_over_teachers_with_rows(
+    real, self, teachers, generator, features, training, *lines
+):
+    """Divide a sum by the number of teachers that have a row, which is private."""
+    with_rows = max(int(teachers._has_rows.sum()), 1)
+    training = replace(training, n_teachers=with_rows)
+    return real(self, teachers, generator, features, training, *lines)
+
+
+# --- Saved files --------------------------------------------------------------------
+
+
+@mutation("skdpsynth.saved", "write")
+def saved_in_single_precision(real, path, document, arrays):
+    """Round doubles, so that a loaded synthesizer draws other rows."""
+    with np.errstate(over="ignore"):
+        kept = {
+            name: own.astype(np.float32).astype(own.dtype)
+            if own.dtype == float
+            else own
+            for name, own in arrays.items()
+        }
+    return real(path, document, kept)

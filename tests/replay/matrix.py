@@ -1,0 +1,216 @@
+"""All that is replayed: synthesizers, odd tables, sources, and twins.
+
+`make replay` fits them all, with a row more and a row less at three places each.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
+
+from replay.odd_tables import (
+    ALL_SOURCES,
+    OddTable,
+    contained,
+    missing_library,
+    odd_tables,
+)
+from replay.twins import TWINS
+from sklearn.base import clone
+
+# The one runner of pairs, under `skdpsynth.audit.replay` too.
+from skdpsynth.audit._replay import CHANGES, PLACES, ReplayedPair, replayed_pairs
+
+# Sizes and steps that are made small: see `small`.
+from skdpsynth.generators import _fit
+from skdpsynth.models import _mixture_trainer
+from skdpsynth.privacy import _calibration, _parts
+from skdpsynth.synthesizers import (
+    DPCGANSynthesizer,
+    DPGANSynthesizer,
+    GPATESynthesizer,
+    IndependentSynthesizer,
+    MarginalSynthesizer,
+    PATEGANSynthesizer,
+    PATETripleGANSynthesizer,
+    _dpcgan,
+)
+from skdpsynth.table import _sources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from skdpsynth.base import BaseSynthesizer
+
+
+# So much that pairs are measured in small tables, and keys found; sensitivities do not
+# depend on it.
+_EPSILON = 100.0
+_SHORT: dict[str, Any] = {"epsilon": _EPSILON, "n_iter": 2}
+_GAN = _SHORT | {"n_generator_steps": 2}
+_VOTES = _GAN | {"n_student_steps": 2, "batch_size": 16, "n_teachers": 5}
+_SCRATCH: dict[str, Any] = {"init": "random", "hidden_dims": (3,)}
+# The papers' networks, of a few units and for a few rounds; all else is as published.
+_LAYERS: dict[str, Any] = {
+    "generator_hidden_dims": (4, 4),
+    "hidden_dims": (3,),
+    "latent_dim": 3,
+}
+_PAPER = {"epsilon": _EPSILON, "n_iter": 2, "batch_size": 16, **_LAYERS}
+_PAPER_VOTES = _PAPER | {
+    "batch_size": 64,  # so many votes that a row changes one
+    "n_teachers": 5,
+    "n_student_steps": 2,
+    "n_generator_steps": 2,
+}
+
+# Every private synthesizer, and each way of training once.
+SYNTHESIZERS: dict[str, BaseSynthesizer] = {
+    "Independent": IndependentSynthesizer(_EPSILON),
+    "Marginal": MarginalSynthesizer(_EPSILON),
+    "GPATE": GPATESynthesizer(**_SHORT),
+    "GPATE, hidden layers": GPATESynthesizer(n_teachers=5, **_SHORT, **_SCRATCH),
+    "GPATE, votes": GPATESynthesizer(
+        aggregator="confident_gnmax",
+        batch_size=4,
+        projection_dim=2,
+        n_teachers=5,
+        **_SHORT,
+    ),
+    "GPATE, networks": GPATESynthesizer.as_published(
+        **_PAPER | {"batch_size": 4, "n_teachers": 5, "projection_dim": 2}
+    ),
+    "PATEGAN": PATEGANSynthesizer(**_VOTES),
+    "PATEGAN, Laplace": PATEGANSynthesizer(noise="laplace", **_SCRATCH, **_VOTES),
+    "PATEGAN, networks": PATEGANSynthesizer.as_published(**_PAPER_VOTES),
+    "DPCGAN": DPCGANSynthesizer(**_GAN),
+    "DPCGAN, sampled": DPCGANSynthesizer(batch_size=10, **_SCRATCH, **_GAN),
+    "DPCGAN, networks": DPCGANSynthesizer.as_published(
+        **_PAPER | {"batch_size": 10, "hidden_dims": (3, 3)}
+    ),
+    "DPGAN": DPGANSynthesizer(**_GAN),
+    "DPGAN, networks": DPGANSynthesizer.as_published(**_PAPER | {"batch_size": 10}),
+    "PATETripleGAN": PATETripleGANSynthesizer(**_VOTES),
+    "PATETripleGAN, measured": PATETripleGANSynthesizer(_EPSILON),
+    "PATETripleGAN, DP-SGD": PATETripleGANSynthesizer(
+        desensitization="dpsgd", **_SCRATCH, **_VOTES
+    ),
+    "PATETripleGAN, networks": PATETripleGANSynthesizer.as_published(**_PAPER_VOTES),
+}
+# They train in steps, which are refused where several rows of a person take part.
+_OF_ONE_ROW = {*SYNTHESIZERS} - {
+    *("Independent", "Marginal", "PATETripleGAN, measured"),
+}
+# In every source by default: one that counts, and one that trains on rows in parts.
+_EVERYWHERE = ("Independent", "GPATE")
+
+# Cells of a block, and steps of the generator that follow a release: tables of some
+# rows are to be read in several parts, and what follows releases is post-processing.
+_BLOCK_ENTRIES, _FEW_STEPS = 48, 20
+# What sampled steps cost takes seconds to compute, and all plans of a table ask for it.
+_kept_mu = lru_cache(maxsize=1024)(_calibration.steps_mu)
+
+
+class Group(NamedTuple):
+    """Pairs with the first fit in common."""
+
+    name: str
+    synthesizer: BaseSynthesizer
+    table: OddTable
+    source: str = "pandas"
+
+
+def groups(
+    synthesizer: str | None = None,
+    table: str | None = None,
+    sources: Sequence[str] | None = None,
+) -> list[Group]:
+    """Return what is tried, of all or by the beginning of the name of a synthesizer.
+
+    By default pandas for all, and all sources for two synthesizers.
+    """
+    tables = odd_tables()
+    some = synthesizer is None and table is None and sources is None
+    return [
+        Group(name, ready, own, source)
+        for own in ([*tables.values()] if table is None else [tables[table]])
+        for name, ready in SYNTHESIZERS.items()
+        if synthesizer in (None, name, name.partition(",")[0])
+        for source in (sources or (ALL_SOURCES if some else ["pandas"]))
+        if source in own.sources and missing_library(source) is None
+        if source == "pandas" or name in _EVERYWHERE or not some
+        if own.rows_per_unit == 1 or name not in _OF_ONE_ROW
+    ]
+
+
+def pairs_of(
+    group: Group, places: Sequence[str] = PLACES, seed: int = 0
+) -> Iterator[ReplayedPair]:
+    """Fit a table, and each of its neighbours with the releases of that fit."""
+    name, ready, table, source = group
+    if table.schema is not None:
+        ready = clone(ready).set_params(schema=table.schema)
+    else:
+        ready = clone(ready).set_params(target=table.target)
+    what = "the person" if table.more else "the row"
+    with tempfile.TemporaryDirectory() as folder, small():
+
+        def container(rows: Any) -> Any:
+            return contained(source, table, rows, Path(folder))
+
+        neighbours = (
+            (place, change, container(table.neighbour(place, change)))
+            for place, change in product(places, CHANGES)
+        )
+
+        where = name, table.name, source
+        yield from replayed_pairs(
+            *(ready, container(table.rows), neighbours, seed, where, what),
+            refusable=table.refusable,
+        )
+
+
+def all_pairs_of(group: Group) -> list[ReplayedPair]:
+    return [*pairs_of(group)]
+
+
+def findings_of_twin(name: str, synthesizer: str | None = None) -> list[str]:
+    """Try one of what is broken on purpose, until what it does is found."""
+    twin, findings = TWINS[name], []
+    own = synthesizer or twin.synthesizer
+    group = Group(own, SYNTHESIZERS[own], odd_tables()[twin.table])
+    with twin.planted():
+        for pair in pairs_of(group):
+            findings += pair.findings
+            if any(twin.finding in words for words in findings):
+                break
+    return findings
+
+
+def is_seen(name: str, findings: list[str]) -> bool:
+    return any(TWINS[name].finding in words for words in findings)
+
+
+@contextmanager
+def small() -> Iterator[None]:
+    """Read tables in small parts, take few steps, and keep Dask in this thread."""
+    with ExitStack() as stack:
+        for where, name, value in (
+            (_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
+            (_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
+            (_fit, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
+            (_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
+            (_calibration, "steps_mu", _kept_mu),
+            (_dpcgan, "steps_mu", _kept_mu),
+        ):
+            stack.enter_context(patch.object(where, name, value))
+        if missing_library("dask") is None:
+            import dask
+
+            stack.enter_context(dask.config.set(scheduler="synchronous"))
+        yield

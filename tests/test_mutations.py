@@ -1,0 +1,53 @@
+"""Every planted fault is seen by a test: by the one named here, at least.
+
+A test that goes takes its faults along: another has to see them before.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from mutations import MUTATIONS
+
+FIRST_SEEN_BY = {
+    "noise_of_floats": "privacy/test_random.py -k repeats_noise",
+    "number_of_rows_for_free": "measure/test_marginals.py -k nothing_else",
+    "empty_cells_without_noise": "privacy/test_tables.py -k noise_of_the_ledger",
+    "delta_of_all_for_each": "privacy/test_discovery.py -k share_the_delta",
+    "confident_before_noise": "synthesizers/test_privacy.py -k one_row_moves",
+    "unit_charged_as_a_row": "table/test_units.py -k part_of_the_mu",
+    "failed_fit_refunded": "test_faults.py -k interrupted",
+    "delta_set_aside_forgotten": "privacy/test_report.py -k left_aside",
+    "exact_rows_in_a_note": "measure/test_discovery.py -k shows_in_the_releases",
+    "range_cut_to_the_values": "measure/test_discovery.py -k shows_in_the_releases",
+    "deviation_of_a_mean": "measure/test_sites.py -k sums",
+    "limit_per_part": "table/test_units.py -k same_limit",
+    "whole_numbers_by_way_of_floats": "table/test_cells.py -k moves_no_other",
+    "unlabelled_in_the_first_class": "synthesizers/test_pate_triplegan.py -k harm",
+    "last_chunk_overlaps": "privacy/test_tables.py -k chunks",
+    "batches_of_fixed_size": "synthesizers/test_privacy.py -k one_row_moves",
+    "clipped_layer_by_layer": "training/test_dp_sgd.py -k loop_over_rows",
+    "teachers_of_equal_size": "training/test_teachers.py -k own_teacher_only",
+    "mean_over_teachers_with_rows": "synthesizers/test_privacy.py -k results_follow",
+    "saved_in_single_precision": "persistence/test_canaries.py",
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_every_fault_is_seen(name, pytestconfig):
+    """With exit code 1: some test ran, and failed."""
+    file, *more = FIRST_SEEN_BY[name].split()
+    command = [sys.executable, "-m", "pytest", "-q", "-x", f"tests/{file}", *more]
+    run = subprocess.run(
+        command,
+        cwd=pytestconfig.rootpath,
+        env=os.environ | {"SKDPSYNTH_MUTATION": name},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1, run.stdout[-2000:]
