@@ -41,7 +41,7 @@ FOLDERS = {
     "skdpsynth/table": (3976, 27284, 9, 48),
     "skdpsynth/training": (1790, 11057, 8, 26),
     "skdpsynth/utils": (1501, 8675, 11, 27),
-    "tests": (47151, 390573, 196, 0),
+    "tests": (47172, 390813, 196, 0),
 }
 # Of the package.
 CIRCLES = 2  # of modules that import one another, also for their types alone
