@@ -47,7 +47,7 @@ _PLAIN_DTYPE = re.compile(
 
 
 def is_read(name: Hashable, schema: TableSchema | None) -> bool:
-    """Tell whether cells of a column are looked at: of identifiers the unit's alone."""
+    """Return whether cells of a column are read: of identifiers those of the unit."""
     if schema is None or not isinstance(schema.columns.get(name), UNREAD):
         return True
     return {name} == {schema.privacy_unit}
