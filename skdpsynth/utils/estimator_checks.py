@@ -246,6 +246,9 @@ def _check_insecure_noise_is_reported(synthesizer: BaseSynthesizer) -> None:
 
 
 def _check_global_generators_are_left_alone(synthesizer: BaseSynthesizer) -> None:
+    # Where they were seeded just now, seeding them anew would not be seen.
+    random.random()
+    check_random_state(None).uniform()
     before = _global_states()
     fitted = _fitted(synthesizer, random_state=None)
     fitted.sample(10)
