@@ -6,9 +6,8 @@ import functools
 
 import numpy as np
 from _instances import PRIVATE
-from _small_table import COLUMNS
-from _small_table import make_table as labelled_table
 from sklearn.base import clone
+from tables import COLUMNS, small_table
 
 from skdpsynth import (
     DPCGANSynthesizer,
@@ -24,7 +23,7 @@ DELTA = 1e-5
 
 def make_table(n_rows, seed=0):
     """One row in eight has no label, and one in twenty is all of frequent values."""
-    table = labelled_table(n_rows, seed).astype({"y": object})
+    table = small_table(n_rows, seed).astype({"y": object})
     table.loc[np.arange(n_rows) % 20 == 6, ["a", "b"]] = -5.0, 5.0
     table.loc[np.arange(n_rows) % 8 == 3, "y"] = None
     return table
@@ -85,7 +84,7 @@ del WAYS["pairwise rich"]
 def table_of(way, seed=0, n_rows=None):
     """The table that a way is fitted to, or another one like it."""
     if WAYS[way].schema is FEW:
-        return labelled_table(n_rows or 500, seed)
+        return small_table(n_rows or 500, seed)
     return make_table(n_rows or len(TABLE), seed)
 
 

@@ -22,11 +22,11 @@ from _instances import PLAIN_PRIVATE, PRIVATE
 from _releases import moved_by_a_row, watched
 from _rules import SCHEMA as RULED
 from _rules import TABLE as RULED_TABLE
-from _small_table import COLUMNS, make_table
 from _twins import in_place_of_the_mechanisms
 from _ways import WAYS, table_of, without_schema
 from opacus.optimizers import DPOptimizer
 from sklearn.base import clone
+from tables import COLUMNS, small_table
 
 import skdpsynth
 from skdpsynth import (
@@ -139,7 +139,7 @@ def test_issued_noise_is_that_of_the_ledger(name, n_iter):
         synth.set_params(n_iter=n_iter)
     elif n_iter != "auto":
         pytest.skip("it has no loop")
-    fitted, issued = issued_by(synth, make_table(300))
+    fitted, issued = issued_by(synth, small_table(300))
     for scale, unit, _, line in issued:
         assert scale == pytest.approx(line.noise_std * unit, rel=1e-12)
     assert squared_mu(issued) == pytest.approx(fitted.privacy_report().mu ** 2)
@@ -148,14 +148,14 @@ def test_issued_noise_is_that_of_the_ledger(name, n_iter):
 def test_a_wrong_sigma_of_one_release_is_caught():
     synth = clone(PLAIN_PRIVATE["MarginalSynthesizer"]).set_params(schema=COUNTED)
     with in_place_of_the_mechanisms(half_for_marginals):
-        fitted, issued = issued_by(synth, make_table(300))
+        fitted, issued = issued_by(synth, small_table(300))
     assert squared_mu(issued) > 1.1 * fitted.privacy_report().mu ** 2
 
 
 # --- Options that might take noise away ---------------------------------------------
 
 PERSONS = TableSchema(COLUMNS, target="y", privacy_unit="who", max_rows_per_unit=2)
-ROWS = make_table(200)
+ROWS = small_table(200)
 TABLES = {
     "declared": ({"schema": SCHEMA}, ROWS),
     "found": ({"target": "y"}, ROWS),
@@ -261,7 +261,7 @@ def test_dp_sgd_knows_no_exact_number_of_rows(kind, batch_size, planted, monkeyp
     monkeypatch.setattr(DPOptimizer, "__init__", noting)
     same = []
     for n_rows in (2000, 3):
-        table, history, plans = make_table(n_rows).assign(y=["u"] * n_rows), None, []
+        table, history, plans = small_table(n_rows).assign(y=["u"] * n_rows), None, []
         for rows in (table, table[1:]):
             n[0], divisors[:] = len(rows), []
             synth = kind(9.0, schema=SCHEMA, init="random", hidden_dims=(3,))
@@ -303,7 +303,7 @@ def test_delta_does_not_follow_from_the_number_of_rows():
     for synth in PLAIN_PRIVATE.values():
         assert inspect.signature(type(synth)).parameters["delta"].default == 1e-5
     for n_rows in (10, 10**5):
-        fitted = IndependentSynthesizer(schema=SCHEMA).fit(make_table(n_rows))
+        fitted = IndependentSynthesizer(schema=SCHEMA).fit(small_table(n_rows))
         assert fitted.delta_ == fitted.privacy_report().delta == 1e-5
     package = Path(skdpsynth.__file__).parent
     docs = [*package.parent.glob("docs/*.md"), *package.parent.glob("*.md")]
@@ -425,7 +425,7 @@ def test_a_row_of_missing_values_spoils_nothing(way, planted, label, monkeypatch
 
 
 def test_a_row_of_infinite_values_is_refused_before_the_charge(untouched):
-    row = make_table(1).assign(a=np.inf, b=-np.inf)
+    row = small_table(1).assign(a=np.inf, b=-np.inf)
     synth = IndependentSynthesizer(schema=SCHEMA, budget=untouched)
     with pytest.raises(InvalidTableError, match="infinite"):
-        synth.fit(pd.concat([make_table(99), row]))
+        synth.fit(pd.concat([small_table(99), row]))

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _correlated import LABELS, dependence, make_schema, make_table
 from _releases import differences, shown, watched
 from _ways import WAYS, table_of
+from tables import LABELS, correlated_schema, correlated_table, dependence
 
 from skdpsynth import (
     DPCGANSynthesizer,
@@ -67,10 +67,10 @@ LEARNERS = [
 def test_dependence_within_each_class_is_learnt(cls, mode, n_rows, n_iter, floor):
     """By the loop alone, without noise; it is of the other sign in each class."""
     unlabelled = 0.2 if cls is PATETripleGANSynthesizer else 0.0
-    table = make_table(n_rows, seed=2, unlabelled=unlabelled)
+    table = correlated_table(n_rows, seed=2, unlabelled=unlabelled)
     with insecure_randomness(0):
         synthesizer = cls(
-            epsilon=math.inf, schema=make_schema(), random_state=0, **mode
+            epsilon=math.inf, schema=correlated_schema(), random_state=0, **mode
         ).fit(table)
     assert synthesizer.n_iter_ == n_iter
     assert min(dependence(synthesizer)) > floor
@@ -103,8 +103,14 @@ def test_the_loop_beats_independent_columns(cls, mode, floor):
     PATE-GAN 0.77 to 0.92: the floors are six standard deviations below.
     """
     triple = cls is PATETripleGANSynthesizer
-    table = make_table(30_000 if triple else 20_000, seed=1, unlabelled=0.2 * triple)
-    settings = {"epsilon": 1.0 + triple, "schema": make_schema(), "random_state": 0}
+    table = correlated_table(
+        30_000 if triple else 20_000, seed=1, unlabelled=0.2 * triple
+    )
+    settings = {
+        "epsilon": 1.0 + triple,
+        "schema": correlated_schema(),
+        "random_state": 0,
+    }
     ours = cls(**settings, **mode).fit(table)
     assert ours.n_iter_ > 0
     assert ours.epsilon_ <= 1 + triple
@@ -121,8 +127,8 @@ def test_the_loop_beats_independent_columns(cls, mode, floor):
 )
 def test_training_leaves_the_measured_marginals_alone(cls, mode):
     """Training brings dependence; the marginal of a column stays what it was."""
-    table = make_table(3000, seed=4)
-    settings = {"epsilon": math.inf, "schema": make_schema(), "random_state": 0}
+    table = correlated_table(3000, seed=4)
+    settings = {"epsilon": math.inf, "schema": correlated_schema(), "random_state": 0}
     trained = cls(**settings, **mode).fit(table)
     untrained = IndependentSynthesizer(**settings).fit(table)
     levels = np.linspace(0.05, 0.95, 7)
@@ -141,8 +147,8 @@ def test_by_default_the_result_is_that_of_the_measurements(cls):
 
     Equal secrets, but for a thousandth of delta that votes would have to themselves.
     """
-    table = make_table(3000)
-    settings = {"epsilon": 2.0, "schema": make_schema(), "random_state": 0}
+    table = correlated_table(3000)
+    settings = {"epsilon": 2.0, "schema": correlated_schema(), "random_state": 0}
     with insecure_randomness(0):
         ours = cls(**settings).fit(table)
     with insecure_randomness(0):
@@ -160,7 +166,7 @@ def test_by_default_the_result_is_that_of_the_measurements(cls):
 
 
 def plan_of(cls, counts, **parameters):
-    synthesizer = cls(schema=make_schema(), **parameters)
+    synthesizer = cls(schema=correlated_schema(), **parameters)
     if isinstance(counts, dict):
         return synthesizer.plan(class_counts=counts).set_index("class")
     return synthesizer.plan(counts).set_index("class")
@@ -227,7 +233,7 @@ def test_a_class_without_tables_borrows_and_does_not_train(cls):
 @pytest.mark.parametrize("cls", FIVE)
 def test_one_column_has_no_dependence_to_learn(cls):
     """Steps that are asked for are not run, and the report says why."""
-    table = make_table(500)[["a", "y"]]
+    table = correlated_table(500)[["a", "y"]]
     synthesizer = cls(target="y", epsilon=50.0, n_iter=5).fit(table)
     assert synthesizer.n_iter_ == 0
     report = synthesizer.privacy_report()
@@ -282,9 +288,9 @@ def test_a_class_of_which_no_row_came_still_runs(cls):
 
     On a device that is given as an object.
     """
-    table = make_table(300)
+    table = correlated_table(300)
     counts = {"u": 0, "v": 0, "w": 0} | table["y"].value_counts().to_dict()
-    schema = TableSchema(make_schema(3).columns, target="y", class_counts=counts)
+    schema = TableSchema(correlated_schema(3).columns, target="y", class_counts=counts)
     more = {"n_teachers": 500} if "n_teachers" in QUICK[cls] else {}
     device = torch.device("cpu")
     synthesizer = quick(cls, schema=schema, device=device, **more).fit(table)
@@ -308,9 +314,9 @@ def test_a_class_of_which_no_row_came_still_runs(cls):
 )
 def test_the_progress_bar_counts_planned_steps(cls, name, total, capsys):
     """If it is asked for."""
-    synthesizer = quick(cls, schema=make_schema()).fit(make_table(400))
+    synthesizer = quick(cls, schema=correlated_schema()).fit(correlated_table(400))
     assert capsys.readouterr().err == ""
-    synthesizer.set_params(verbose=1).fit(make_table(400))
+    synthesizer.set_params(verbose=1).fit(correlated_table(400))
     shown_text = capsys.readouterr().err
     assert f"{total}/{total}" in shown_text
     assert name in shown_text
@@ -319,7 +325,7 @@ def test_the_progress_bar_counts_planned_steps(cls, name, total, capsys):
 @pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("cls", FIVE)
 def test_a_class_without_any_value_of_a_column_trains(cls):
-    table = make_table(800)
+    table = correlated_table(800)
     table["c"] = np.where(table["y"] == "u", np.nan, np.arange(800) % 7)
     columns = {name: Continuous(-9, 9, nullable=True) for name in "abc"}
     schema = TableSchema(columns | {"y": Categorical(["u", "v"])}, target="y")
@@ -410,7 +416,7 @@ def test_marginals_alone_promise_no_dependence():
 @pytest.mark.parametrize("kind", FIVE)
 def test_that_no_steps_run_is_said_in_words(kind, caplog):
     """By the plan, the log and the report; and nothing of it where steps run."""
-    table, schema = make_table(400), make_schema()
+    table, schema = correlated_table(400), correlated_schema()
     synthesizer = kind(4.0, schema=schema)
     with caplog.at_level("INFO", logger="skdpsynth"):
         notes = synthesizer.fit(table).privacy_report().notes

@@ -15,14 +15,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _correlated import make_schema, make_table
 from _releases import flow, influence, watched
-from _small_table import COLUMNS
 from _twins import after_encoding, last_layer_unclipped, one_layer_at_a_time
 from _ways import DECLARED, DELTA, TABLE, WAYS, table_of, without_schema
 from opacus.accountants import PRVAccountant
 from scipy.stats import binomtest
 from sklearn.base import clone
+from tables import COLUMNS, correlated_schema, correlated_table
 
 from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer, GANSynthesizer
 from skdpsynth.privacy import PrivacyAccountant
@@ -41,7 +40,7 @@ FACTORS = {"init": "marginals"}
 
 
 def plan_of(counts, **parameters):
-    synthesizer = DPCGANSynthesizer(schema=make_schema(), **parameters)
+    synthesizer = DPCGANSynthesizer(schema=correlated_schema(), **parameters)
     return synthesizer.plan(class_counts=counts).set_index("class")
 
 
@@ -102,7 +101,7 @@ def test_what_is_printed_does_not_depend_on_the_run():
     """The number of steps follows a noisy count, and 2 fits of 14 once said 0.472."""
     settings = {"init": "random", "batch_size": 4, "noise_multiplier": 2}
     synthesizer = DPCGANSynthesizer(target="y", n_generator_steps=1, **settings)
-    table = make_table(30)
+    table = correlated_table(30)
     reports = [clone(synthesizer).fit(table).privacy_report() for _ in range(2)]
     prices = {(r.epsilon, r.epsilon_replace_one, r.epsilon_by_delta) for r in reports}
     assert len(prices) == 1
@@ -131,7 +130,7 @@ def test_samples_without_noise_have_the_batch_size(cls, monkeypatch):
     12 steps on two classes of about 750 rows; the rate is computed here. False alarms:
     1e-6 in all.
     """
-    table, drawn = make_table(1500, seed=2), {}
+    table, drawn = correlated_table(1500, seed=2), {}
     recorded(
         monkeypatch,
         _discriminator,
@@ -141,7 +140,7 @@ def test_samples_without_noise_have_the_batch_size(cls, monkeypatch):
     settings = {"batch_size": 200, "n_iter": 12, "n_generator_steps": 1, **FACTORS}
     if cls is DPCGANSynthesizer:
         settings["epsilon"] = math.inf
-    cls(schema=make_schema(), **settings).fit(table)
+    cls(schema=correlated_schema(), **settings).fit(table)
     sizes = table["y"].value_counts()
     assert set(drawn) == set(sizes)
     for n_rows in sizes:

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _correlated import make_schema, make_table
 from _releases import GRID, flow, influence, watched
 from _twins import after_encoding, slices, standardised_together
 from _ways import DELTA, TABLE, WAYS, table_of, without_schema
 from sklearn.base import clone
+from tables import correlated_schema, correlated_table
 
 from skdpsynth import GPATESynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, ReservationError
@@ -39,7 +39,7 @@ SUMS, ANSWERS, TESTS = (
 
 
 def plan_of(counts, **parameters):
-    synthesizer = GPATESynthesizer(schema=make_schema(), **parameters)
+    synthesizer = GPATESynthesizer(schema=correlated_schema(), **parameters)
     return synthesizer.plan(class_counts=counts).set_index("class")
 
 
@@ -112,11 +112,11 @@ def test_a_teacher_has_two_planned_rows_at_least(asked):
 )
 def test_a_random_model_says_that_it_learns_nothing(parameters, note):
     synthesizer = GPATESynthesizer(
-        init="random", schema=make_schema(), random_state=0, **parameters
+        init="random", schema=correlated_schema(), random_state=0, **parameters
     )
     assert all(note in text for text in synthesizer.plan(200)["note"])
     with pytest.warns(DegradedResultWarning, match=note):
-        synthesizer.fit(make_table(200))
+        synthesizer.fit(correlated_table(200))
     assert len(synthesizer.sample(100).dropna()) == 100
 
 

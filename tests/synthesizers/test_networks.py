@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from _networks import SCHEMA, distance, make_table
+from tables import LINKED_SCHEMA, distance, linked_table
 
 import skdpsynth
 from skdpsynth import (
@@ -71,8 +71,10 @@ NIGHTLY = ("G-PATE", "PATE-TripleGAN")
 def test_a_network_learns_a_table_without_noise(name):
     """Right marginals alone would be at 0.6; five seeds are at 0.22 to 0.45."""
     cls, settings = CASES[name]
-    synthesizer = cls(math.inf, schema=SCHEMA, random_state=0, **NETWORK, **settings)
-    table = make_table()
+    synthesizer = cls(
+        math.inf, schema=LINKED_SCHEMA, random_state=0, **NETWORK, **settings
+    )
+    table = linked_table()
     fake = synthesizer.fit(table).sample(3000)
     shuffled = table.apply(lambda column: column.sample(frac=1).to_numpy())
     assert distance(table, shuffled) > 0.55
@@ -122,9 +124,9 @@ def test_numbers_survive_the_bins_of_a_network(high, zero):
     ],
 )
 def test_what_a_network_needs_is_said(cls, given, missing):
-    synthesizer = cls(schema=SCHEMA, generator_hidden_dims=(4,), **given)
+    synthesizer = cls(schema=LINKED_SCHEMA, generator_hidden_dims=(4,), **given)
     with pytest.raises(ValueError, match=missing):
-        synthesizer.fit(make_table(50))
+        synthesizer.fit(linked_table(50))
 
 
 def test_every_synthesizer_that_trains_takes_a_network():

@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _correlated import dependence, make_schema, make_table
 from _releases import GRID, flow, influence, moved_by_a_row, neighbours, watched
 from _twins import after_encoding
 from _ways import DECLARED, TABLE, WAYS, table_of, without_schema
 from _ways import make_table as small_table
 from sklearn.base import clone
+from tables import correlated_schema, correlated_table, dependence
 
 from skdpsynth import PATETripleGANSynthesizer
 from skdpsynth.audit._worlds import SequenceError
@@ -52,11 +52,11 @@ OF_LABELLED = f"{UNLABELLED} moves with a row of"
 
 def test_unlabelled_rows_do_little_harm():
     """With most rows unlabelled, and with their weight ten times the default."""
-    table = make_table(2000, seed=4, unlabelled=0.7)
+    table = correlated_table(2000, seed=4, unlabelled=0.7)
     settings = {"epsilon": np.inf, "n_teachers": 100, "random_state": 0}
     with insecure_randomness(3):
         synthesizer = PATETripleGANSynthesizer(
-            schema=make_schema(), unlabelled_weight=0.5, **FACTORS, **settings
+            schema=correlated_schema(), unlabelled_weight=0.5, **FACTORS, **settings
         ).fit(table)
     assert min(dependence(synthesizer)) > 0.4
 
@@ -94,10 +94,10 @@ def test_all_that_is_reserved_is_drawn_whether_or_not_rows_lack_labels(way):
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_unlabelled_rows_take_part_if_one_class_trains(mode):
-    table = make_table(30_000, seed=3, unlabelled=0.2)
+    table = correlated_table(30_000, seed=3, unlabelled=0.2)
     rare = table["y"].eq("v") & (np.arange(len(table)) % 1000 > 0)
     settings = {"n_generator_steps": 5, **FACTORS, **mode}
-    synthesizer = PATETripleGANSynthesizer(schema=make_schema(), **settings)
+    synthesizer = PATETripleGANSynthesizer(schema=correlated_schema(), **settings)
     synthesizer.fit(table[~rare])
     loadings = [part["loadings"] for part in synthesizer.generator_.parameters]
     assert loadings[0].any()
@@ -363,10 +363,10 @@ def test_training_takes_little_from_the_measurements(n_rows, least, init, mode):
 def test_a_poor_plan_warns_and_columns_are_independent(init):
     """The counts are declared: noise cannot make the classes look large."""
     counts = {"u": 30, "v": 30}
-    schema = TableSchema(make_schema().columns, target="y", class_counts=counts)
+    schema = TableSchema(correlated_schema().columns, target="y", class_counts=counts)
     synthesizer = PATETripleGANSynthesizer(schema=schema, init=init, epsilon=0.5)
     with pytest.warns(DegradedResultWarning):
-        synthesizer.fit(make_table(60))
+        synthesizer.fit(correlated_table(60))
     assert synthesizer.n_iter_ == 0
     _, arrays = synthesizer.generator_.to_state()
     for c in range(2):

@@ -34,11 +34,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from _correlated import make_schema
 from _releases import flow, influence, watched
 from _twins import after_encoding, slices, standardised_together
 from _ways import TABLE, WAYS, table_of, without_schema
 from sklearn.base import clone
+from tables import correlated_schema
 
 from skdpsynth import MarginalSynthesizer, PATEGANSynthesizer
 from skdpsynth.exceptions import ReservationError
@@ -56,7 +56,7 @@ LABELS = "labels by vote"
 
 
 def plan_of(counts, **parameters):
-    synthesizer = PATEGANSynthesizer(schema=make_schema(), **parameters)
+    synthesizer = PATEGANSynthesizer(schema=correlated_schema(), **parameters)
     return synthesizer.plan(class_counts=counts).set_index("class")
 
 
@@ -71,7 +71,7 @@ def test_teachers_follow_the_counts_and_labels_do_not():
 def test_where_tables_are_measured_labels_are_asked_for_on_demand():
     """Votes are about products of two columns, and the tables know more of these."""
     counts = {"u": 500_000, "v": 500_000}
-    alone = MarginalSynthesizer(schema=make_schema()).plan(class_counts=counts)
+    alone = MarginalSynthesizer(schema=correlated_schema()).plan(class_counts=counts)
     plan = plan_of(counts)
     assert (plan["n_iter"] == 0).all()
     # A thousandth: labels would have a tail of delta of their own.

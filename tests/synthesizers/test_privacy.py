@@ -31,11 +31,11 @@ from _releases import (
     noise_is_right,
     watched,
 )
-from _small_table import all_parts, all_rows, wide_table
 from _twins import in_place_of_the_mechanisms
 from _ways import DECLARED, DELTA, TABLE, WAYS, table_of, without_schema
 from scipy.stats import binomtest
 from sklearn.base import clone
+from tables import wide_table
 
 from skdpsynth import (
     DPCGANSynthesizer,
@@ -75,6 +75,16 @@ CLASSIFIER = "classifier's gradients"
 PSEUDO, BRANCH = "unlabelled rows of each class", "unlabelled rows' gradients"
 SIZE = "rows without a label"
 of_all_ways = pytest.mark.parametrize("way", WAYS)
+
+
+def all_rows(rows, *positions):
+    """A twin of `PrivateRows.of_class`: rows of all classes."""
+    return PrivateRows(rows.uniforms, rows.category_codes, rows.class_codes)
+
+
+def all_parts(rows, *positions):
+    """A twin of `PrivateRows.parts_of_class`: the same in parts."""
+    return Parts.of(all_rows(rows, *positions))
 
 
 def trained_of(way):

@@ -10,8 +10,8 @@ import tokenize
 from pathlib import Path
 
 import pytest
-from _networks import SCHEMA, make_table
 from sklearn.base import clone
+from tables import LINKED_SCHEMA, linked_table
 
 import skdpsynth
 from skdpsynth import (
@@ -81,7 +81,7 @@ def test_it_has_the_papers_values_and_its_networks_from_nothing(cls):
 
 @CLASSES
 def test_what_is_given_replaces_the_papers_value(cls):
-    given = {"n_iter": 7, "random_state": 3, "schema": SCHEMA, "target": "a"}
+    given = {"n_iter": 7, "random_state": 3, "schema": LINKED_SCHEMA, "target": "a"}
     if cls is not GANSynthesizer:
         given |= {"epsilon": 2.0, "delta": 1e-6}
     found = cls.as_published(**given)
@@ -102,7 +102,7 @@ def test_a_subclass_is_made_of_its_own_kind(cls):
 @pytest.mark.parametrize("cls", VOTING, ids=lambda cls: cls.__name__)
 def test_teachers_that_agree_outweigh_the_noise_of_their_votes(cls, epsilon):
     """The values without noise, ten teachers, would leave nothing but noise."""
-    published = cls.as_published(epsilon, schema=SCHEMA, target="a")
+    published = cls.as_published(epsilon, schema=LINKED_SCHEMA, target="a")
     plan = published.plan(30_000)
     assert (plan["n_iter"] > 0).all()
     assert (plan["n_teachers"] > 1.5 * plan["step_noise_std"]).all()
@@ -114,7 +114,7 @@ def test_teachers_that_agree_outweigh_the_noise_of_their_votes(cls, epsilon):
 
 def test_the_noise_of_gpate_is_the_papers():
     """2100 teachers at epsilon 1: 600 votes (appendix A.5)."""
-    published = GPATESynthesizer.as_published(schema=SCHEMA, target="a")
+    published = GPATESynthesizer.as_published(schema=LINKED_SCHEMA, target="a")
     noise = published.plan(284_807)["step_noise_std"]
     assert noise.between(540, 660).all()
 
@@ -131,9 +131,9 @@ def test_a_private_fit_is_within_its_budget_and_survives_a_file(cls, tmp_path):
     budget = {} if cls is GANSynthesizer else {"epsilon": 2.0}
     votes = {"batch_size": 16} if "n_teachers" in cls().get_params() else {}
     published = cls.as_published(
-        schema=SCHEMA, target="a", random_state=0, **budget, **SMALL, **votes
+        schema=LINKED_SCHEMA, target="a", random_state=0, **budget, **SMALL, **votes
     )
-    published.fit(make_table(300))
+    published.fit(linked_table(300))
     assert published.n_iter_ == 3
     if budget:
         assert 0 < published.epsilon_ <= 2.0
