@@ -325,12 +325,9 @@ def _check_counts(false_alarms: int, misses: int, n_runs: int, alpha: float) -> 
 def detectable_epsilon(
     claim: float, n_runs: int, *, delta: float, alpha: float
 ) -> float:
-    """Find the smallest leak that an audit of this size rejects with `POWER`.
-
-    The attack is taken to see it as randomized response, wrong in either world with
-    probability ``1 / (1 + exp(epsilon))``; inf where even one without errors proves no
-    more than the claim.
-    """
+    """Return the smallest leak that an audit of this size rejects with `POWER`."""
+    # The attack is taken to see it as randomized response; inf where even one without
+    # errors proves no more than the claim.
     errors = np.arange(n_runs + 1)
     pairs = (errors[:, None], errors[None, :])
     rejected = epsilon_bounds(*pairs, n_runs, delta, alpha) > claim

@@ -38,7 +38,7 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import check_range
 from skdpsynth.privacy import claim as claim_text
 from skdpsynth.privacy import gdp_epsilon
-from skdpsynth.schema import as_moments
+from skdpsynth.schema import as_moments, same_name
 from skdpsynth.utils import RunFolder
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ def audit_generator(
     description = [] if folder is None else [describe(made), table, rows, n_samples]
     # Units are not in synthetic rows: they have numbers of their own.
     unit = getattr(schema, "privacy_unit", None)
-    seen = [name for name in table if {name} != {unit}]
+    seen = [name for name in table if not same_name(name, unit)]
     scores = CanaryScores(table[seen], rows[seen])
     run = partial(_one_run, estimator, worlds, scores, n_samples)
     kept = None if folder is None else RunFolder(folder, _README)
@@ -374,12 +374,8 @@ def fresh(make: Any) -> Any:
 
 
 def describe(made: Any) -> list[str]:
-    """Give class and a digest of the configuration, alike in every process.
-
-    Raises ValueError where no digest can be relied on. Where the object draws other
-    values whenever it is made, or holds a frozenset of texts, equal objects look
-    different, and no finished run is found.
-    """
+    """Return class and a digest of the configuration, alike in every process."""
+    # Where an object draws other values whenever it is made, no finished run is found.
     name = f"{type(made).__module__}.{type(made).__qualname__}"
     has_parameters = hasattr(made, "get_params")
     # Else the attributes alone: the class may stand where no pickle finds it.
@@ -405,10 +401,7 @@ def _run_worlds(
     n_jobs: int | None,
     verbose: int,
 ) -> tuple[Floats, Floats]:
-    """Fit, sample and score in both worlds: two arrays of shape (n_runs, n_scores).
-
-    `digest` is of what two runs must have in common to be compared.
-    """
+    """Fit, sample and score in both worlds; `digest` is of what runs have in common."""
 
     def place(world: int, number: int) -> tuple[str, list[Any]]:
         return f"{_WORLDS[world]}-{number:05d}", [digest, world, number]
@@ -463,13 +456,10 @@ def _one_run(
 
 
 class CanaryScores:
-    """Numbers in which a synthetic table could show the canary.
+    """Numbers in which a synthetic table could show the canary."""
 
-    A row differs from the canary in a number column by a share of the column's range,
-    and in any other column by 0 or 1. Distances are means over columns. A cell holds
-    the rows that differ by at most its width in every column. The density is that of a
-    Gaussian kernel at the canary, and the marginal density a product over columns.
-    """
+    # Rows differ from it by a share of a number column's range, in others by 0 or 1. A
+    # cell has rows that differ by at most its width everywhere; densities are Gaussian.
 
     def __init__(self, table: pd.DataFrame, canary: pd.DataFrame) -> None:
         both = pd.concat([table, canary], ignore_index=True)
@@ -566,10 +556,7 @@ class Verdict:
 def attack(
     absent: Floats, present: Floats, names: Sequence[str], *, delta: float, alpha: float
 ) -> Verdict:
-    """Choose score, threshold and direction on the first half; judge on the second.
-
-    `absent` and `present` are of shape (n_runs, n_scores), one row per run.
-    """
+    """Choose score, threshold and direction on half the runs; judge on the others."""
     half, labels = len(absent) // 2, list(names)
     chosen = np.vstack([absent[:half], present[:half]])
     judged = np.vstack([absent[half:], present[half:]])
@@ -603,11 +590,8 @@ def attack(
 def _best_rule(
     absent: Floats, present: Floats, *, delta: float, alpha: float
 ) -> tuple[int, float, bool]:
-    """Find score, threshold and direction with the largest bound of epsilon.
-
-    Where several have the same, as where none proves anything, the bound of mu
-    decides: it also ranks attacks that are weak.
-    """
+    """Return score, threshold and direction with the largest bound of epsilon."""
+    # Where several have the same, that of mu decides: it also ranks weak attacks.
     n_runs = len(absent)
     best, found = (-np.inf, -np.inf), (0, 0.0, True)
     for score, above in product(range(absent.shape[1]), (True, False)):

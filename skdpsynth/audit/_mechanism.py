@@ -391,14 +391,10 @@ def bit_epsilon(yes: float, other: float, delta: float) -> float:
 
 
 def noise_test(residuals: Floats, *, step: float = 0.0) -> tuple[float, float]:
-    """Test that Gaussian noise, over the ledger's, has a standard deviation of 1.
-
-    Gives the measured one and a two-sided p-value (chi-square). It is exact for
-    Gaussian noise; of whole numbers, `step` apart, each counts as the largest and the
-    smallest one that would have been rounded to it. The discrete Gaussian with
-    sigma >= 3, which the package uses, has the same variance to 1e-30, and the same
-    fourth moment.
-    """
+    """Return the standard deviation of noise over that of a ledger, and a p-value."""
+    # Chi-square, two-sided, exact; of whole numbers, `step` apart, each counts as the
+    # largest and the smallest that rounds to it. The discrete Gaussian with sigma >= 3
+    # has the same variance to 1e-30, and the same fourth moment.
     n = residuals.size
     if n == 0:
         return math.nan, 1.0
@@ -442,11 +438,7 @@ def _law_of_flips(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Fl
 def vote_test(
     counts: Ints, answers: NDArray[np.bool_], n_teachers: int, scale: float, kind: Kind
 ) -> tuple[float, float]:
-    """Test that one-bit votes are turned round as often as the ledger's noise does.
-
-    Gives answers against the majority over their expected number, and a two-sided
-    p-value by the exact law of that number (a sum of binomial laws).
-    """
+    """Return answers against the majority over those expected, and an exact p-value."""
     if counts.size == 0:
         return math.nan, 1.0
     flips = int((answers != (2 * counts > n_teachers)).sum())

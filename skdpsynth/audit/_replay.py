@@ -247,12 +247,8 @@ def replayed_pairs(
     *,
     refusable: bool = False,
 ) -> Iterator[ReplayedPair]:
-    """Fit a table, and each of its neighbours with the releases of that fit.
-
-    A neighbour is the place and the change of `what`, and anything that `fit` takes.
-    If a row that is added is `refusable`, all fits with it must be refused, before any
-    release and wherever it stands, or none.
-    """
+    """Fit a table, and each of its neighbours with the releases of that fit."""
+    # If an added row is `refusable`, all fits with it must be refused, or none.
     ready = clone(synthesizer).set_params(random_state=0, budget=None)
     first = enter(ready, table, seed, coupled=True)
     refusals: list[str] = []

@@ -66,10 +66,7 @@ def canary_rows(
     canary: Mapping[str, object] | pd.DataFrame,
     schema: TableSchema | None = None,
 ) -> pd.DataFrame:
-    """Make rows of the table's columns and dtypes: a world must not show by these.
-
-    One row; where the schema has a privacy unit, all rows of one that is new.
-    """
+    """Return rows of the table's columns and dtypes: one, or all of one new unit."""
     unit = getattr(schema, "privacy_unit", None)
     rows = canary if isinstance(canary, pd.DataFrame) else pd.DataFrame([dict(canary)])
     few = len(rows) == 1 or (unit is not None and len(rows) > 0)
@@ -115,17 +112,12 @@ class SequenceError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Observed(Release):
-    """A release, with what is kept of its parts.
+    """A release, with what is kept of its parts."""
 
-    `teachers` has a digest for each teacher that adds anything; `adds_up` says whether
-    they are all of the exact value, `silent` that no noise was added where some was
-    reserved, and `noise` is a digest of what was added to whole numbers.
-    """
-
-    teachers: dict[int, bytes] | None = None
-    adds_up: bool = True
-    silent: bool = False
-    noise: bytes = b""
+    teachers: dict[int, bytes] | None = None  # digests of those that add anything
+    adds_up: bool = True  # the teachers, to the exact value
+    silent: bool = False  # no noise was added where some was reserved
+    noise: bytes = b""  # a digest of what was added to whole numbers
 
     @classmethod
     def of(cls, release: Release) -> Observed:
@@ -175,11 +167,9 @@ def _silent(release: Release) -> bool:
 
 @contextmanager
 def recorded(*, edge: bool = False) -> Iterator[list[Observed]]:
-    """Collect all releases that are made inside, in order.
-
-    With `edge`, inside `insecure_randomness`, keys of the least count that is released
-    do not pass: a neighbour may lack them, which the delta of the release covers.
-    """
+    """Collect all releases that are made inside, in order."""
+    # With `edge`, keys of the least count that is released do not pass: a neighbour may
+    # lack them, which the delta of the release covers.
     kept: list[Observed] = []
 
     def keep(release: Release) -> Array | None:
@@ -197,12 +187,8 @@ def recorded(*, edge: bool = False) -> Iterator[list[Observed]]:
 
 @contextmanager
 def replayed(history: list[Observed]) -> Iterator[list[Observed]]:
-    """Answer every release with what the same release of another fit gave.
-
-    Yields what this fit handed in, with the answers of the other. Raises a
-    `SequenceError` where name, scope or shape differ. A key that only this fit has does
-    not pass. The own noise is drawn too, so that both fits use up as many secret draws.
-    """
+    """Answer every release with what the same release of another fit gave."""
+    # The own noise is drawn too, so that both fits use up as many secret draws.
     kept: list[Observed] = []
 
     def answer(own: Release) -> Array:
@@ -266,10 +252,7 @@ def enter(
     *,
     coupled: bool,
 ) -> World:
-    """Fit a clone with secrets of a seed, maybe with the releases of another world.
-
-    If `coupled`, equal rows have equal secret draws, wherever they stand.
-    """
+    """Fit a clone with secrets of a seed, maybe with the releases of another world."""
     copy: BaseSynthesizer = clone(ready)
     fitted, failed = None, None
     with ExitStack() as stack:
@@ -296,11 +279,7 @@ def entries_of(releases: list[Observed]) -> list[Any]:
 
 
 def compare(first: World, second: World, row: str) -> tuple[list[float], list[str]]:
-    """Give the largest shift of every line of the ledger, and what must not differ.
-
-    `row` names what only one of the worlds has. If that decides on an error, the rest
-    of the fits is not compared.
-    """
+    """Return the largest shift of every line of the ledger, and wrong differences."""
     if isinstance(second.error, SequenceError):
         return [], [f"{row} changes which releases are made: {second.error}."]
     if first.refusal != second.refusal:
@@ -330,10 +309,8 @@ def compare(first: World, second: World, row: str) -> tuple[list[float], list[st
 def _compare_fitted(
     first: BaseSynthesizer, second: BaseSynthesizer, row: str
 ) -> list[str]:
-    """Compare the objects in memory (a pickle hides what its class hides), then more.
-
-    The objects come first: drawing samples moves their generators on.
-    """
+    """Compare what was fitted."""
+    # The objects (a pickle hides what its class hides) come first: samples change them.
     views: dict[str, Callable[[BaseSynthesizer], Any]] = {
         "the fitted object depends": lambda own: own,
         "synthetic rows depend": lambda own: own.sample(_SAMPLED_ROWS, random_state=0),
@@ -396,11 +373,8 @@ def compare_releases(
 
 
 def _compare_keys(ours: Observed, theirs: Observed) -> list[str]:
-    """Say where only one of two releases has a key, but for what its delta covers.
-
-    One row can lift one key of a column to the least count that is released, and k rows
-    k keys, or one by k.
-    """
+    """Return where only one release has a key, but for what its delta covers."""
+    # One row can lift one key of a column to the least count; k rows k, or one by k.
     if ours.keys is None or theirs.keys is None:
         return [] if ours.keys is theirs.keys else ["only one fit finds keys."]
     one, other = _counts_of(ours), _counts_of(theirs)
@@ -443,13 +417,9 @@ def _shift(ours: Observed, theirs: Observed) -> float:
 
 
 def differences(first: Any, second: Any) -> list[str]:
-    """List the places where two objects differ; no value is in the list.
-
-    Unlike `pickle` and `joblib.hash`, which write an object that occurs twice as a
-    reference, it does not count which parts are the same object: only types, and what
-    arrays, tensors, tables and generators hold, to the bit. A pair of objects is
-    compared once, since objects form cycles.
-    """
+    """List the places where two objects differ; no value is in the list."""
+    # Types, and what arrays, tensors, tables and generators hold, to the bit; not which
+    # parts are the same object, as `pickle` and `joblib.hash` do.
     # With the objects: an address is used again when its object is gone.
     met: dict[tuple[int, int], tuple[Any, Any]] = {}
 

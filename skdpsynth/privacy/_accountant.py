@@ -16,7 +16,8 @@ import sys
 import threading
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, NoReturn, SupportsIndex
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError, check_range
 from skdpsynth.privacy._calibration import (
@@ -52,6 +53,11 @@ _UNKNOWN = (
     "This reservation is in no ledger. "
     "Ask PrivacyAccountant for one and do not copy it."
 )
+
+
+def _of_line(field: str, says: str) -> Any:  # noqa: ANN401 - a property of any type
+    """Return a property of a reservation: a field of its line in the ledger."""
+    return property(attrgetter(f"_entry.{field}"), doc=says)
 
 
 class Reservation:
@@ -92,65 +98,28 @@ class Reservation:
         msg = "A Reservation cannot be constructed. Ask PrivacyAccountant for one."
         raise ReservationError(msg)
 
-    @property
-    def kind(self) -> Kind:
-        """Which mechanism may draw from it."""
-        return self._entry.kind
-
-    @property
-    def sampling_rate(self) -> float:
-        """Probability with which a row is in a release; 1 unless sampled."""
-        return self._entry.sampling_rate
-
-    @property
-    def n_teachers(self) -> int:
-        """Number of teachers that vote; 0 where none does."""
-        return self._entry.n_teachers
-
-    @property
-    def name(self) -> str:
-        """What the releases are, as the report prints it."""
-        return self._entry.name
-
-    @property
-    def scope(self) -> Hashable | None:
-        """Key of the class whose rows are charged; None: every row is."""
-        return self._entry.scope
-
-    @property
-    def mu(self) -> float:
-        """Root of the mu^2 that one release is charged."""
-        return self._entry.mu
-
-    @property
-    def sensitivity(self) -> float:
-        """L2 sensitivity of one release: grid units, clipping norms or votes."""
-        return self._entry.sensitivity
-
-    @property
-    def noise_std(self) -> float:
-        """Sigma or scale of the noise, in units of `sensitivity`'s; 0 if mu is inf."""
-        return self._entry.noise_std
-
-    @property
-    def delta(self) -> float:
-        """Delta charged for one release beside the Gaussian curve."""
-        return self._entry.delta
-
-    @property
-    def count(self) -> int:
-        """Number of releases reserved."""
-        return self._entry.count
-
-    @property
-    def rows_per_unit(self) -> int:
-        """Rows of one unit of privacy, at most."""
-        return self._entry.rows_per_unit
-
-    @property
-    def used(self) -> int:
-        """Number of releases drawn so far."""
-        return self._entry.used
+    kind: Kind = _of_line("kind", "Which mechanism may draw from it.")
+    sampling_rate: float = _of_line(
+        "sampling_rate",
+        "How probably a row is in a release; 1 if not sampled.",
+    )
+    n_teachers: int = _of_line("n_teachers", "Teachers that vote; 0 where none does.")
+    name: str = _of_line("name", "What the releases are, as the report prints it.")
+    scope: Hashable | None = _of_line(
+        "scope", "Key of the class whose rows are charged; None: every row is."
+    )
+    mu: float = _of_line("mu", "Root of the mu^2 that one release is charged.")
+    sensitivity: float = _of_line(
+        "sensitivity",
+        "Of one release, L2: grid units, clipping norms or votes.",
+    )
+    noise_std: float = _of_line(
+        "noise_std", "Sigma or scale of the noise, in units of `sensitivity`'s; or 0."
+    )
+    delta: float = _of_line("delta", "Delta of one release beside the Gaussian curve.")
+    count: int = _of_line("count", "Number of releases reserved.")
+    rows_per_unit: int = _of_line("rows_per_unit", "Rows of one unit, at most.")
+    used: int = _of_line("used", "Number of releases drawn so far.")
 
     def __repr__(self) -> str:
         return (
@@ -202,7 +171,7 @@ class Entry:
     reservation: Reservation = field(init=False, repr=False, compare=False)
 
     def reported(self, mu_cap: float) -> ReportEntry:
-        """Give the line of the report, which is of a unit, whose `mu_cap` is given."""
+        """Return the line of the report, which is of a unit with this `mu_cap`."""
         mu_total = self.rows_per_unit * math.sqrt(self.count) * self.mu
         return ReportEntry(
             name=self.name,
@@ -219,10 +188,7 @@ class Entry:
 
 
 class Ledger:
-    """What was reserved and drawn in one fit.
-
-    It counts; the accountant decides what may be reserved.
-    """
+    """What was reserved and drawn in one fit; the accountant decides what may be."""
 
     def __init__(self) -> None:
         # By id. Each entry keeps its reservation alive, so that no id comes twice.
@@ -301,15 +267,13 @@ class Ledger:
             self.note_insecure()
 
 
-# The plan aims a little below the epsilon asked for, so that the pessimistic
-# certificate of the loss distributions still stays within it.
-_CERTIFICATE_ROOM = 5e-4
-_LARGE_EPSILON, _LARGE_ROOM = 500.0, 2e-3  # from where the certificate is coarser
-# Below, at a delta near 1e-12, rounding moves the certificate by a few per cent.
-_SMALL_EPSILON, _SMALL_ROOM = 1e-8, 0.1
+# Up to the first number, the plan aims at so much less than the epsilon asked for: the
+# pessimistic certificate of the loss distributions must stay within it. It is coarser
+# for large ones, and at a delta near 1e-12 rounding moves it by a few per cent.
+_ROOMS = ((1e-8, 0.1), (500.0, 5e-4), (math.inf, 2e-3))
 
 # The proof beside `thresholded_counts` needs it.
-_MAX_DISCOVERY_DELTA = 0.1
+MAX_DISCOVERY_DELTA = 0.1
 
 # Rounding of the shares of a plan that uses exactly the cap.
 _ROUNDING = 1e-9
@@ -406,16 +370,12 @@ class PrivacyAccountant:
         check_range("rows_per_unit", rows_per_unit, many, "an int >= 1")
         check_range("epsilon", epsilon, epsilon > 0, "a number > 0")
         check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
-        fits = 0 <= discovery_delta < delta and discovery_delta <= _MAX_DISCOVERY_DELTA
-        allowed = f"in [0, delta) and <= {_MAX_DISCOVERY_DELTA}"
+        fits = 0 <= discovery_delta < delta and discovery_delta <= MAX_DISCOVERY_DELTA
+        allowed = f"in [0, delta) and <= {MAX_DISCOVERY_DELTA}"
         check_range("discovery_delta", discovery_delta, fits, allowed)
         self._epsilon, self._delta = float(epsilon), float(delta)
         self._discovery_delta, self._amplified = float(discovery_delta), amplified
-        room = _CERTIFICATE_ROOM
-        if epsilon > _LARGE_EPSILON:
-            room = _LARGE_ROOM
-        elif epsilon < _SMALL_EPSILON:
-            room = _SMALL_ROOM
+        room = next(room for most, room in _ROOMS if epsilon <= most)
         self._curve_delta = self._delta - self._discovery_delta
         # Of a unit; all else in the ledger is of a row.
         self._mu_unit = gdp_mu(self._epsilon * (1 - room), self._curve_delta)
@@ -707,7 +667,7 @@ class PrivacyAccountant:
     def limit_scopes(self, classes: Iterable[Hashable | None]) -> None:
         """Refuse later reservations whose scope is none of these classes.
 
-        A scope of nobody's would have the whole budget left, whatever its rows.
+        A scope that is no class would wrongly have its whole budget left.
 
         Parameters
         ----------
@@ -717,7 +677,7 @@ class PrivacyAccountant:
         self._scopes = frozenset([*classes, None, UNLABELLED])
 
     def remaining_mu(self, scope: Hashable | None = None) -> float:
-        """Give the mu that one more release could have.
+        """Return the mu that one more release could have.
 
         Parameters
         ----------

@@ -16,8 +16,17 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri
 
 from skdpsynth.exceptions import ReservationError, check_range
+from skdpsynth.privacy._accountant import MAX_DISCOVERY_DELTA
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes, telling
-from skdpsynth.privacy._parts import GRID, LARGEST, MOST_ROWS, Parts, clamped_counts
+from skdpsynth.privacy._parts import (
+    _BLOCK_ENTRIES,
+    CHUNK_ROWS,
+    GRID,
+    LARGEST,
+    MOST_ROWS,
+    Parts,
+    clamped_counts,
+)
 from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
@@ -30,23 +39,14 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-# Noise deviations from which the number of rows in no cell is more than noise.
-_APART_FROM = 2.0
-
 # Keys seen once are never considered, so a key's smallest considered count is this.
 MIN_KEY_COUNT = 2
-
-# Room that the proof in `thresholded_counts` needs for removing a row.
-_THRESHOLD_ROOM = 0.9
 
 
 def exact_counts(
     codes: NDArray[np.integer] | Parts, n_bins: Sequence[int]
 ) -> list[Ints]:
-    """Count the codes of every column without noise: private.
-
-    Column j holds codes in [0, ``n_bins[j]``). No count is above `MOST_ROWS`.
-    """
+    """Count the codes of every column without noise, up to `MOST_ROWS`: private."""
     bins = [int(n) for n in n_bins]
     counts = clamped_counts(Parts.of(codes).total(_counts_of_part, bins))
     return np.split(counts, np.cumsum(bins)[:-1])
@@ -56,17 +56,14 @@ def _counts_of_part(codes: NDArray[np.integer], bins: list[int]) -> Ints:
     # One bincount for all columns: column j counts in the bins after starts[j].
     starts = starts_of_bins(codes, bins)
     total = np.zeros(int(starts[-1]), dtype=np.int64)
-    for rows in in_chunks(len(codes), max(2**13, len(total) // len(bins))):
+    for rows in in_chunks(len(codes), max(CHUNK_ROWS, len(total) // len(bins))):
         places = codes[rows].astype(np.int64) + starts[:-1]
         total += np.bincount(places.ravel(), minlength=len(total))
     return total
 
 
 def starts_of_bins(codes: NDArray[np.integer], n_bins: Sequence[int] | Ints) -> Ints:
-    """Give where the bins of each column start, one after the other, and the end.
-
-    A ValueError, without a value of theirs, if the codes are not in these bins.
-    """
+    """Return where bins of each column start, and the end; refuse codes of no bin."""
     bins = np.asarray(n_bins, dtype=np.int64)
     if codes.ndim != 2 or codes.shape[1] != len(bins) or min(bins, default=0) < 1:
         raise ValueError(
@@ -118,14 +115,10 @@ class CentredCounts:
         )
 
     def counts(self, size: float) -> list[Floats]:
-        """Give noisy counts of the cells of each column, for a number of rows.
-
-        They may be negative. Their sum is `size` less the rows that are in no cell, but
-        at least 1. Mostly every row is in a cell, and a noisy number of others would do
-        harm alone. With noise s a number o counts as ``o - (2 s)^2 / o``, or 0 if that
-        is negative.
-        """
-        doubt = (_APART_FROM * self.apart_stds) ** 2 / np.maximum(self.apart, 1e-9)
+        """Return noisy counts of the cells of each column, for a number of rows."""
+        # Their sum is `size` less the rows in no cell. Mostly there are none, and a
+        # noisy number o would do harm alone: with noise s it counts as o - (2 s)^2 / o.
+        doubt = (2.0 * self.apart_stds) ** 2 / np.maximum(self.apart, 1e-9)
         totals = np.maximum(size - np.maximum(self.apart - doubt, 0.0), 1.0)
         return [
             total / max(len(part), 1) + part
@@ -134,27 +127,16 @@ class CentredCounts:
 
 
 def centred_sensitivity(n_cells: Sequence[int], size_weight: float = 0.0) -> int:
-    """Give the L2 sensitivity of `centred_numbers`: rounded up, and at least 1.
-
-    A row in a cell of column j moves its numbers by a vector of squared norm
-    `_squared_norm`, a row in none by one that is no longer, and every row moves the
-    last number by `_size_entry`. All are whole numbers. Divided by GRID the result is
-    ``sqrt(sum(1 - 1 / B_j) + size_weight^2)``, up to rounding.
-    """
+    """Return the L2 sensitivity of `centred_numbers`: rounded up, and at least 1."""
+    # A row adds whole numbers: see `centred_histogram`.
     squared = sum(map(_squared_norm, n_cells)) + _size_entry(size_weight) ** 2
     return math.isqrt(max(squared - 1, 0)) + 1
 
 
 def centred_numbers(counts: Sequence[Ints], n_rows: int, size_weight: float) -> Ints:
-    """Compute what `centred_histogram` adds noise to: private.
-
-    From exact counts, of which a column's last is of the rows that are in no cell. Of
-    each column those of the cells and that of the rows in none; then the one of all
-    rows, left out where its weight is 0.
-
-    Counts are at most `MOST_ROWS`, so K of one is at most 2**60, and so is ``floor(K /
-    B)`` of B. The number of all rows is clamped to what its product has room for.
-    """
+    """Compute what `centred_histogram` adds noise to: private."""
+    # Of each column the cells, then the rows in none; last all rows, if weighted. K of
+    # a count, at most `MOST_ROWS`, is at most 2**60, and so is floor(K / B) of B.
     parts = []
     for column in counts:
         cells, n_cells = column[:-1], len(column) - 1
@@ -167,23 +149,23 @@ def centred_numbers(counts: Sequence[Ints], n_rows: int, size_weight: float) -> 
 
 
 def _taken(n_cells: int) -> int:
-    """Give what a row in a cell takes from every cell of its column."""
+    """Return what a row in a cell takes from every cell of its column."""
     return GRID // max(n_cells, 1)
 
 
 def _squared_norm(n_cells: int) -> int:
-    """Give the squared norm of what a row in a cell adds to its column."""
+    """Return the squared norm of what a row in a cell adds to its column."""
     taken = _taken(n_cells)
     return (GRID - taken) ** 2 + max(n_cells - 1, 0) * taken**2
 
 
 def _apart_entry(n_cells: int) -> int:
-    """Give what a row in no cell adds to their number: as much as the norm allows."""
+    """Return what a row in no cell adds to their number: the norm of the others."""
     return math.isqrt(_squared_norm(n_cells))
 
 
 def _size_entry(size_weight: float) -> int:
-    """Give what every row adds to the number of all."""
+    """Return what every row adds to the number of all."""
     return int(GRID * size_weight)
 
 
@@ -212,24 +194,22 @@ def key_threshold(
     if noise_std == 0:
         return least - 1
     most = rows_per_unit
-    own = _THRESHOLD_ROOM * threshold_delta / n_columns
+    # Room that the proof in `thresholded_counts` needs for removing a row.
+    own = (1 - MAX_DISCOVERY_DELTA) * threshold_delta / n_columns
+    # least - 1 + j + noise > T means noise >= T + 2 - least - j for integers.
     return max(
         _tail_start(noise_std, own * j / most) + least + j - 2 for j in {1, most}
     )
 
 
 def _tail_start(noise_std: float, share: float) -> int:
-    """Give the least whole number that noise reaches with so small a probability."""
+    """Return the least whole number that noise reaches with so small a probability."""
     tail_start = math.ceil(max(-float(ndtri(share)), 1.0) * noise_std + 0.5)
     # The quantile is rounded; the tail at the integer is what counts.
     while float(log_ndtr(-(tail_start - 0.5) / noise_std)) > math.log(share):
         tail_start += 1
-    # least - 1 + j + noise > T means noise >= T + 2 - least - j for integers.
     return tail_start
 
-
-# Entries of teacher vectors that are worked on at a time.
-_CHUNK_ENTRIES = 2**20
 
 # GRID**2 times this still fits int64, so integer norms cannot overflow.
 _MAX_DIMENSION = 2**22
@@ -295,10 +275,7 @@ def noisy_histogram(
 def noisy_counts(
     codes: NDArray[np.integer] | Parts, n_bins: int, reservation: Reservation
 ) -> NDArray[np.int64]:
-    """Count the codes of one column, with a reservation of sensitivity at least 1.
-
-    A row is in one bin. Noisy counts may be negative.
-    """
+    """Count the codes of one column, as `noisy_histogram` does."""
     column = Parts.of(codes).map(np.reshape, (-1, 1))
     return noisy_histogram(column, [n_bins], reservation)[0]
 
@@ -306,12 +283,9 @@ def noisy_counts(
 def noisy_unit_counts(
     codes: NDArray[np.integer] | Parts, n_bins: int, reservation: Reservation
 ) -> NDArray[np.float64]:
-    """Count units of privacy by their codes, one of each, whatever rows they have.
-
-    With a reservation of sensitivity at least 1 for a row. A unit of up to k rows is in
-    one bin and adds k to it, which is what k rows of sensitivity 1 may add. The noisy
-    counts, which may be negative, are divided by k again.
-    """
+    """Count units of privacy by their codes, with a reservation for a row."""
+    # A unit of up to k rows adds k to one bin, as k rows of sensitivity 1 may; the
+    # noisy counts are divided by k again.
     require_sensitivity(reservation, 1.0)
     weight = reservation.rows_per_unit
     (counts,) = exact_counts(Parts.of(codes).map(np.reshape, (-1, 1)), [n_bins])
@@ -431,7 +405,7 @@ def _named(
     names: Callable[[], Sequence[Sequence[Hashable]]],
     considered: Sequence[NDArray[np.intp]],
 ) -> list[tuple[int, Hashable]]:
-    """Give column and name of the keys that are considered; private."""
+    """Return column and name of the keys that are considered; private."""
     both = enumerate(zip(names(), considered, strict=True))
     return [(j, own[k]) for j, (own, keys) in both for k in keys.tolist()]
 
@@ -486,7 +460,7 @@ def gaussian_sum(
     check_range("The number of teachers", n_teachers, fits, "at most 2**40")
     require_sensitivity(reservation, 2 * GRID)
     total = np.zeros(n_dimensions, dtype=np.int64)
-    step = max(1, _CHUNK_ENTRIES // n_dimensions)
+    step = max(1, _BLOCK_ENTRIES // n_dimensions)
     for start in range(0, n_teachers, step):
         total += _on_grid(vectors[start : start + step], clip).sum(axis=0)
     with telling(by_teacher=lambda: _on_grid(vectors, clip)):

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 # Long enough for many processes that charge at once; a charge takes milliseconds.
 _LOCK_TIMEOUT_S = 60.0
-# A second in all: a file that is being created is empty for milliseconds.
-_WAITS, _WAIT_S = 50, 0.02
 _HEADER = 100  # bytes of every file of SQLite; with fewer it takes one for empty
 
 # Rounding of sums such as ten times 0.1.
@@ -286,14 +284,11 @@ class PrivacyBudget:
         return PrivacyBudget.open, (str(self.path),)
 
     def _refuse_short(self) -> None:
-        """Refuse a file too short for a budget, which may have lost what was spent.
-
-        One that another process is creating is empty for a moment.
-        """
-        for _ in range(_WAITS):
+        """Refuse a file that stays too short, which may have lost what was spent."""
+        for seconds in (0, 1):
+            time.sleep(seconds)
             if not self._path.is_file() or self._path.stat().st_size >= _HEADER:
                 return
-            time.sleep(_WAIT_S)
         raise PersistenceError(
             f"Expected a privacy budget in {str(self._path)!r}. Got an empty file, of"
             " which nobody knows whether something was spent. Restore it from a copy,"
@@ -338,7 +333,7 @@ class PrivacyBudget:
 
 
 def cost_of_failure(epsilon: float, delta: float, budget: PrivacyBudget | None) -> str:
-    """Say in a paragraph, without a data value, what a fit that did not end cost."""
+    """Return a paragraph, without a data value, what a fit that did not end cost."""
     if epsilon == math.inf:
         return "The fit did not end and left nothing behind. It was not private."
     cost = f"epsilon = {claim(epsilon)} and delta = {claim(delta)}"
@@ -359,7 +354,7 @@ def _locked(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def _tables(connection: sqlite3.Connection) -> dict[str, str]:
-    """Give the tables of a whole and clean file: those of a budget, or none at all."""
+    """Return the tables of a whole and clean file: those of a budget, or none."""
     query = "SELECT name, sql FROM sqlite_master LIMIT 4"
     found = dict(connection.execute(query).fetchall())
     if found not in ({}, _TABLES, _TABLES | _UNIT):

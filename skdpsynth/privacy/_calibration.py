@@ -35,6 +35,7 @@ Loss Distributions" (https://arxiv.org/abs/2207.04380).
 from __future__ import annotations
 
 import math
+import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -58,20 +59,15 @@ _DELTA_SLACK = 1e-7
 # Relative width at which the bisections stop.
 _BRACKET_WIDTH = 1e-13
 
-_MIN_NOISE_STD = 3.0
-_RULE_B_STD = 2.0
+_MIN_NOISE_STD = 3.0  # from where the proof in `grid_noise_std` holds
 
 # Grid of the privacy losses: a share of their standard deviation, which is mu.
 _LOSS_GRID_SHARE = 1e-3
-_EXPONENT_LIMIT = 500.0  # beyond, e^epsilon is no number
+MOST_EXPONENT = math.log(sys.float_info.max)  # beyond, e^epsilon is no number
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
-    """Compute the smallest delta of a mu-Gaussian-DP mechanism at an epsilon.
-
-    Exact up to rounding: relative error below 1e-8 for epsilon in [1e-4, 1e3] and delta
-    in [1e-15, 0.5].
-    """
+    """Return the smallest delta of a mu-Gaussian-DP mechanism; see `_DELTA_SLACK`."""
     if not mu >= 0 or not epsilon >= 0:
         msg = f"mu and epsilon must be >= 0. Got {mu!r} and {epsilon!r} instead."
         raise ValueError(msg)
@@ -103,10 +99,7 @@ def _boundary(holds: Callable[[float], bool]) -> float:
 
 @lru_cache(maxsize=1024)
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Find the largest mu whose exact delta at epsilon is at most delta, rounded down.
-
-    It is inf for an infinite epsilon.
-    """
+    """Return the largest mu whose exact delta is at most delta, rounded down."""
     check_range("epsilon", epsilon, epsilon >= 0, "a number >= 0")
     check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
     if epsilon == math.inf:
@@ -117,10 +110,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=1024)
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """Find the least epsilon at which mu's exact delta is at most delta, rounded up.
-
-    It is 0 for ``mu == 0``, and inf for an infinite mu.
-    """
+    """Return the least epsilon whose exact delta is at most delta, rounded up."""
     check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
     if mu == math.inf:
         return math.inf
@@ -139,7 +129,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 
 def grid_noise_std(mu: float, sensitivity: float) -> float:
-    """Give the discrete Gaussian's sigma that makes a release mu-Gaussian-DP.
+    """Return the discrete Gaussian's sigma that makes a release mu-Gaussian-DP.
 
     In units of the integer grid, for an L2 sensitivity of the released integer vector:
     at least 3; 0 for an infinite mu.
@@ -157,19 +147,14 @@ def grid_noise_std(mu: float, sensitivity: float) -> float:
     check_range("sensitivity", sensitivity, finite, "positive and finite")
     if mu == math.inf:
         return 0.0
-    std = math.hypot(sensitivity / mu, _RULE_B_STD)
-    return max(std, _MIN_NOISE_STD)
+    return max(math.hypot(sensitivity / mu, 2.0), _MIN_NOISE_STD)
 
 
 @lru_cache(maxsize=256)
 def certified_epsilon(mu: float, delta: float) -> float:
-    """Bound epsilon of mu-Gaussian DP by dp-accounting's loss distributions.
-
-    The grid of the losses follows mu, so that a small epsilon is resolved and a large
-    one is cheap. The result is pessimistic by the grid: by less than 2e-4 of epsilon
-    for delta in [1e-13, 1e-3], and by up to 1.3e-3 above epsilon 700, where e^epsilon
-    overflows.
-    """
+    """Bound epsilon of mu-Gaussian DP by dp-accounting's loss distributions."""
+    # The grid follows mu. Pessimistic by less than 2e-4 of epsilon for delta in [1e-13,
+    # 1e-3], and by up to 1.3e-3 above epsilon 700, where e^epsilon overflows.
     from dp_accounting import GaussianDpEvent
     from dp_accounting.pld import PLDAccountant
 
@@ -207,7 +192,7 @@ def replace_one_epsilon(
         if smaller <= aside:
             break
         epsilon = gdp_epsilon(mu, smaller - aside)
-        if epsilon < _EXPONENT_LIMIT and (1 + math.exp(epsilon)) * smaller <= delta:
+        if epsilon < MOST_EXPONENT and (1 + math.exp(epsilon)) * smaller <= delta:
             best = min(best, 2 * epsilon)
     return best
 
@@ -266,11 +251,7 @@ def votes_mu(noise_std: float, count: int, noise: VoteNoise, tail: float) -> flo
 def steps_mu(
     noise_multiplier: float, sampling_rate: float, count: int, tail: float
 ) -> float:
-    """Bound the mu of a block of Gaussian steps on Poisson samples.
-
-    Noise is in clipping norms. `tail` is the delta beside the Gaussian curve; without
-    any, sampling is charged as if every row were in every step.
-    """
+    """Bound the mu of a block of Gaussian steps on Poisson samples, beside a tail."""
     from dp_accounting.pld import privacy_loss_distribution
 
     alone = math.sqrt(count) / noise_multiplier
@@ -296,20 +277,13 @@ def steps_mu(
 
 
 def likely_vote_noise_std(mu: float, count: int, noise: VoteNoise) -> float:
-    """Give about the noise of a vote, at once: for decisions, not for charges.
-
-    Within some per cent for blocks of 100 votes and more; 0 for an infinite mu.
-    """
+    """Return the vote noise within some per cent, in closed form; for planning only."""
     return math.sqrt(_LIMIT[noise] * count) / mu
 
 
 @lru_cache(maxsize=256)
 def vote_noise_std(mu: float, count: int, noise: VoteNoise, tail: float) -> float:
-    """Give the noise, in votes, with which a block of votes costs no more than mu.
-
-    Sigma of the discrete Gaussian or scale of the discrete Laplace; 0 for an infinite
-    mu.
-    """
+    """Return the sigma or scale of a block of votes that costs at most mu; or 0."""
     if noise not in _LIMIT or count < 1:
         raise ValueError(
             'Expected noise "gaussian" or "laplace" and at least 1 vote. Got '
@@ -328,10 +302,7 @@ def vote_noise_std(mu: float, count: int, noise: VoteNoise, tail: float) -> floa
 def sampled_noise_multiplier(
     mu: float, sampling_rate: float, count: int, tail: float
 ) -> float:
-    """Give the noise, in clipping norms, with which a block of steps costs at most mu.
-
-    It is 0 for an infinite mu. The sampling rate is public.
-    """
+    """Return the noise of a block of steps that costs at most mu, in clipping norms."""
     check_range("sampling_rate", sampling_rate, 0 < sampling_rate <= 1, "in (0, 1]")
     alone = math.sqrt(count) / mu
     if sampling_rate == 1.0 or tail < _LEAST_TAIL or not _LEAST_MU <= mu <= _MOST_MU:
@@ -345,11 +316,11 @@ def sampled_noise_multiplier(
 
 
 def _vote_alone_mu(noise_std: float, noise: VoteNoise) -> float:
-    """Give the mu of one noisy count, which a vote is a post-processing of."""
+    """Return the mu of one noisy count, which a vote is a post-processing of."""
     if noise == "laplace":
         # A pure 1/b guarantee is dominated by the Gaussian whose curve touches it.
         return -2.0 * float(ndtri_exp(-np.logaddexp(0.0, 1 / noise_std)))
-    return (noise_std**2 - 4.0) ** -0.5 if noise_std >= 3.0 else math.inf
+    return (noise_std**2 - 2.0**2) ** -0.5 if noise_std >= _MIN_NOISE_STD else math.inf
 
 
 def _vote_alone_std(mu: float, noise: VoteNoise) -> float:
@@ -360,7 +331,7 @@ def _vote_alone_std(mu: float, noise: VoteNoise) -> float:
 
 
 def _corners(noise_std: float, noise: VoteNoise) -> tuple[NDArray[np.float64], ...]:
-    """Give a polygon around all pairs (p, q), as logs of p, q, 1 - p and 1 - q.
+    """Return a polygon around all pairs (p, q), as logs of p, q, 1 - p and 1 - q.
 
     The pairs are points ``(P(Z >= j), P(Z >= j - 1))`` for all integers j and, by the
     symmetry of the noise, it is enough to take j >= 1 and to exchange p and q. They
@@ -512,10 +483,7 @@ def _dominating_mu(
 
 
 def _least(cost: Callable[[float], float], mu: float, start: float) -> float:
-    """Find the noise that costs mu, or a little less, from a guess of it; inf if none.
-
-    The secant method on the logs of noise and cost, which are about on a line.
-    """
+    """Return the noise that costs mu or a little less, by a secant method on logs."""
     low, high, x, last = -math.inf, math.inf, math.log(start), None
     for _ in range(_MOST_TRIALS):
         y = math.log(cost(math.exp(x)) / mu)

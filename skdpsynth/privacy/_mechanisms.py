@@ -110,11 +110,7 @@ def telling(
     by_teacher: ByTeacher | None = None,
     least: int = 0,
 ) -> Iterator[None]:
-    """Tell the observer, if there is one, what the releases inside are made of.
-
-    `keys` gives those of a `Release`, and the others are its own. None is called where
-    there is no observer.
-    """
+    """Let an observer, if there is one, see what the releases inside are made of."""
     if _observer.get() is None:
         yield
         return
@@ -137,7 +133,7 @@ def observed(
     n_releases: int = 1,
     unit: float = 1.0,
 ) -> NDArray[_T]:
-    """Tell the observer, if there is one, of a release; give what is released."""
+    """Show a release to the observer, if there is one; return what is released."""
     observer = _observer.get()
     if observer is None:
         return noisy

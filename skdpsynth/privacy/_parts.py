@@ -7,7 +7,7 @@ result: nothing is clipped, ordered or normalised within a part.
 Every count carries the numbers of the parts it is of, and how many rows each had. A
 part that is lost, or counted twice, is an error before any noise is drawn.
 
-Whole numbers must not wrap. An int64 passes 2**63 without a word, and one row more
+Whole numbers must not wrap. An int64 overflows silently at 2**63, and one row more
 moves it by 2**64. A clamp moves by no more than what it clamps, so the sensitivity of
 an exact sum is also that of the clamped one. It must be the whole sum that is clamped.
 Where no summand is negative, every partial sum may be clamped at the same limit L too,
@@ -53,9 +53,9 @@ MOST_ROWS = 2**40
 # MOST_ROWS rows add up to 2**60; the rest of an int64 is for weights and noise.
 GRID = 2**20
 
-LARGEST = 2**63 - 1
+LARGEST: int = np.iinfo(np.int64).max
 
-_HALF = 32  # bits of the lower half of a sum
+_HALF = np.iinfo(np.uint32).bits  # of the lower half of a sum
 
 
 def saturating_sum(first: Ints, second: Ints) -> Ints:
@@ -75,10 +75,7 @@ def clamped_counts(counts: Iterable[int] | Ints) -> Ints:
 
 
 def halves(sums: Any) -> list[Any]:  # noqa: ANN401 - of NumPy or torch
-    """Split int64 sums into an upper and a lower half; halves may be added up.
-
-    There is room for 2**31 of them, and for totals below 2**94.
-    """
+    """Split int64 sums into upper and lower halves, of which 2**31 may be added up."""
     return [sums >> _HALF, sums & (2**_HALF - 1)]
 
 
@@ -89,18 +86,16 @@ def clamped_total(sums: Ints) -> Ints:
     return np.asarray(np.clip(exact, -LARGEST, LARGEST), dtype=np.int64)
 
 
-_BLOCK_ENTRIES = 2**20  # of a table in memory: cells of a part
+_BLOCK_ENTRIES = 2**20  # of arrays in memory, worked on at a time: cells of a part
+CHUNK_ROWS = 2**13  # the same in rows, at least, so that their codes stay in cache
 
 
 class Step(NamedTuple):
-    """A function of a part, with what else it takes; all of that is public or secret.
-
-    If `numbered`, the number of the part comes first.
-    """
+    """A function of a part, with what else it takes, which is public or secret."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
-    numbered: bool = False
+    numbered: bool = False  # whether the number of the part comes first
 
     def __repr__(self) -> str:
         """Name the function; the rest may be secret."""
@@ -116,7 +111,7 @@ class Counted(NamedTuple):
     value: Any
 
     def __repr__(self) -> str:
-        """Say nothing: it is private."""
+        """Hide what is private."""
         return "Counted(...)"
 
     def __add__(self, other: Counted) -> Counted:  # type: ignore[override]
@@ -141,11 +136,9 @@ def count_part(number: int, part: Any, steps: Iterable[Step]) -> Counted:  # noq
 
 
 class Parts(ABC):
-    """Private rows in parts, and the steps that they go through when they are counted.
+    """Private rows in parts, and the steps that they go through when counted."""
 
-    A part has a length, its number of rows. `n_rows` has that of every part once all
-    were read, and is the same object in all that is made of these parts.
-    """
+    # `n_rows` has those of every part once all were read; all made of these share it.
 
     def __init__(self, steps: tuple[Step, ...], n_rows: dict[int, int]) -> None:
         self._steps, self.n_rows = steps, n_rows
@@ -167,28 +160,19 @@ class Parts(ABC):
     def map(
         self, function: Callable[..., Any], *args: object, numbered: bool = False
     ) -> Parts:
-        """Give what a function makes of every part. Nothing is computed yet."""
+        """Return what a function makes of every part. Nothing is computed yet."""
         return self._with((*self._steps, Step(function, args, numbered)))
 
     def total(
         self, function: Callable[..., Any], *args: object, numbered: bool = False
     ) -> Any:  # noqa: ANN401 - what the function returns
-        """Add up what a function counts in every part; exact, so private.
-
-        Raises
-        ------
-        InvalidTableError
-            If a part is missing, comes twice or has other rows than it had before.
-        """
+        """Add up what a function counts in every part; exact, so private."""
         counted = self._sum((*self._steps, Step(function, args, numbered)))
         self._check(counted.n_rows)
         return counted.value
 
     def only(self, names: Sequence[Hashable]) -> Parts:
-        """Let a source that can do so read some columns of its table only.
-
-        The parts stay the same rows. Before any step, but those that leave out rows.
-        """
+        """Read some columns only, if the source can; the parts stay the same rows."""
         del names
         return self
 
@@ -202,7 +186,7 @@ class Parts(ABC):
 
     @abstractmethod
     def _with(self, steps: tuple[Step, ...]) -> Parts:
-        """Give these parts with other steps."""
+        """Return these parts with other steps."""
 
     @abstractmethod
     def _sum(self, steps: tuple[Step, ...]) -> Counted:
@@ -218,10 +202,7 @@ class Parts(ABC):
 
 
 class LocalParts(Parts):
-    """Parts that `blocks` reads anew, in the same order, whenever they are counted.
-
-    They are read one after the other, and several threads take them through the steps.
-    """
+    """Parts that `blocks` reads anew, in order; several threads take the steps."""
 
     def __init__(
         self,
@@ -242,10 +223,7 @@ class LocalParts(Parts):
         return LocalParts(partial(self._narrowed, names), self._steps, self.n_rows)
 
     def thinned(self, function: Callable[..., Any], *args: object) -> Parts:
-        """Leave out rows of every part by its number, whatever is in its columns.
-
-        So `only` may follow.
-        """
+        """Leave out rows of every part by its number, so that `only` may follow."""
         return LocalParts(
             self._blocks,
             (*self._steps, Step(function, args, numbered=True)),
@@ -298,10 +276,7 @@ class LocalParts(Parts):
 
 
 class Spilled:
-    """Pieces of private rows in a temporary file, read again whenever it is called.
-
-    The file has no name, so that nothing is left of it after a crash.
-    """
+    """Pieces of rows in a file without a name: nothing is left of it after a crash."""
 
     def __init__(self, pieces: Iterable[Any]) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
@@ -332,7 +307,7 @@ def _sum(first: Any, second: Any) -> Any:  # noqa: ANN401 - arrays, or lists of 
 
 
 def digest_of(rows: Any) -> bytes:  # noqa: ANN401 - an array, or `PrivateRows`
-    """Give a number that other rows, or another order of them, do not have."""
+    """Return a number that other rows, or another order of them, do not have."""
     digest = hashlib.sha256()
     for array in getattr(rows, "arrays", (rows,)):
         digest.update(np.ascontiguousarray(array).data)
@@ -340,7 +315,7 @@ def digest_of(rows: Any) -> bytes:  # noqa: ANN401 - an array, or `PrivateRows`
 
 
 def changed_parts() -> InvalidTableError:
-    """Say that a table is not what it was."""
+    """Return the error about a table that is not what it was."""
     return InvalidTableError(
         "The parts of the table are not those that were read before: one is missing, "
         "came twice, or has other rows. Nothing more is released of them; expected a "

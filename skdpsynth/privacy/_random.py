@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_SEED_BITS = 256
-
-# The default pool of a SeedSequence keeps 128 bits only; eight words keep all 256.
-_POOL_WORDS = 8
+_SEED_BITS = 256  # of the operating system's entropy
 
 # Set by `skdpsynth.privacy.testing.insecure_randomness` alone. The threads of
 # `LocalParts` copy it; any other new thread or process starts with OS entropy.
@@ -37,7 +34,7 @@ _PLACES = 2**12  # draws that rows share out among them
 
 
 def insecure_randomness_active() -> bool:
-    """Tell whether the calling context draws from a seeded, insecure stream."""
+    """Return whether the calling context draws from a seeded, insecure stream."""
     return _insecure_seeds.get() is not None
 
 
@@ -59,18 +56,16 @@ def secret_generator() -> np.random.Generator:
     insecure = _insecure_seeds.get()
     if insecure is None:
         entropy = secrets.randbits(_SEED_BITS)
-        seeds = np.random.SeedSequence(entropy, pool_size=_POOL_WORDS)
+        # The default pool, of four words, keeps 128 bits only.
+        n_words = _SEED_BITS // np.iinfo(np.uint32).bits
+        seeds = np.random.SeedSequence(entropy, pool_size=n_words)
     else:
         seeds = insecure.spawn(1)[0]
     return np.random.Generator(np.random.PCG64DXSM(seeds))
 
 
 def of_rows(rng: np.random.Generator, rows: Any) -> np.random.Generator:  # noqa: ANN401 - an array, or a tensor
-    """Give the generator of draws of one number per row, in order.
-
-    It is `rng`. Inside `skdpsynth.privacy.testing.coupled_rows` it is one by which the
-    draw of a row follows from what is in the row.
-    """
+    """Return `rng`; inside `coupled_rows`, draws that follow from what is in a row."""
     if not (_coupled.get() and insecure_randomness_active()):
         return rng
     array = np.ascontiguousarray(rows.cpu() if hasattr(rows, "cpu") else rows)
@@ -100,11 +95,7 @@ class _DrawsOfKeys:
 
 
 def rounded_normal(std: float, size: int) -> NDArray[np.int64]:
-    """Draw normal noise rounded to integers, for the insecure context only.
-
-    Elsewhere it is a RuntimeError: floating-point noise is no privacy mechanism. Draws
-    beyond 2**62 are cut.
-    """
+    """Draw normal noise rounded to integers, for the insecure context only."""
     if not insecure_randomness_active():
         raise RuntimeError(
             "rounded_normal works inside insecure_randomness only; "

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
-from skdpsynth.privacy._calibration import gdp_epsilon
+from skdpsynth.privacy._calibration import MOST_EXPONENT, gdp_epsilon
 from skdpsynth.utils import DAMAGED, Grid, Heading, Items, Readable, require
 
 if TYPE_CHECKING:
@@ -77,11 +77,7 @@ def _to_json(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_json(cls: type[_T], values: Mapping[str, Any]) -> _T:
-    """Undo `_to_json`, and insist on exactly the fields of a dataclass.
-
-    A ValueError where a field is absent, unknown or of another type, or a number is NaN
-    or negative.
-    """
+    """Undo `_to_json`; refuse other fields than those of a dataclass, or types."""
     kinds = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
     if set(values) != set(kinds):
         raise ValueError("other fields")
@@ -109,7 +105,7 @@ def _read(kind: str, value: Any) -> Any:  # noqa: ANN401 - any field
     return float(value) if kind == "float" else value
 
 
-_VERSION = 2  # of what `to_dict` gives
+_VERSION = 2  # of what `to_dict` returns
 # What `to_dict` derives from the fields.
 _DERIVED = ("report_version", "statement", "epsilon_by_delta", "not_covered")
 _OTHER_DELTAS = (100.0, 10.0, 0.1, 0.01)  # in units of the total delta
@@ -225,7 +221,7 @@ class PrivacyReport(Readable):
         return tuple((d, self.get_epsilon(d)) for d in valid)
 
     def get_epsilon(self, delta: float) -> float:
-        """Give the epsilon of the same fit at another delta.
+        """Return the epsilon of the same fit at another delta.
 
         Parameters
         ----------
@@ -366,7 +362,18 @@ class PrivacyReport(Readable):
         return report
 
     def __str__(self) -> str:
-        return _as_text(self)
+        entries, remarks = _shown(self)
+        columns = []
+        for column in zip(_HEADINGS, *map(_cells, entries), strict=True):
+            pad = str.ljust if column[0] in _WORDS else str.rjust
+            width = max(map(len, column))
+            columns.append([pad(cell, width) for cell in column])
+        table = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+        lines = [_title(self), "", _wrapped(self.statement), ""]
+        lines += [*map(_wrapped, _terms(self)), "", *table, ""]
+        lines += [*map(_wrapped, remarks), "Not covered:"]
+        lines += [_wrapped(f"- {line}", "  ") for line in self.not_covered]
+        return "\n".join(lines)
 
     def _blocks(self, *, drawn: bool) -> list[Block]:
         entries, remarks = _shown(self)
@@ -447,11 +454,9 @@ _LARGE_EPSILON = 30.0  # from where e^epsilon says nothing to a reader
 _UPWARDS = Context(prec=4, rounding=ROUND_CEILING)  # a claim is never rounded down
 # More classes than these are summarised by the one that is charged most.
 _MAX_CLASSES_SHOWN = 8
-_HEADINGS = (
-    *("release", "charged", "mechanism", "reserved", "used"),
-    *("sensitivity", "noise", "mu", "% of mu^2"),
-)
-_N_TEXT_COLUMNS = 3  # those aligned on the left
+_WORDS = ("release", "charged", "mechanism")  # columns of text, aligned on the left
+_NUMBERS = ("reserved", "used", "sensitivity", "noise", "mu", "% of mu^2")
+_HEADINGS = (*_WORDS, *_NUMBERS)
 _MECHANISMS = {
     "gaussian": "discrete Gaussian",
     "sampled gaussian": "Gaussian",
@@ -460,23 +465,8 @@ _MECHANISMS = {
 }
 
 
-def _as_text(report: PrivacyReport) -> str:
-    """Lay a report out: total, statement, terms, an aligned table, what is left out."""
-    entries, remarks = _shown(report)
-    rows = [_HEADINGS, *map(_cells, entries)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = "<" * _N_TEXT_COLUMNS + ">" * (len(widths) - _N_TEXT_COLUMNS)
-    cells = [f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True)]
-    table = ["  ".join(cells).format(*row).rstrip() for row in rows]
-    lines = [_title(report), "", _wrapped(report.statement), ""]
-    lines += [*map(_wrapped, _terms(report)), "", *table, ""]
-    lines += [*map(_wrapped, remarks), "Not covered:"]
-    lines += [_wrapped(f"- {line}", "  ") for line in report.not_covered]
-    return "\n".join(lines)
-
-
 def scope_words(scope: Hashable | None) -> str:
-    """Say whose rows are charged."""
+    """Return in words whose rows are charged."""
     if scope is None:
         return ALL_ROWS
     if scope is UNLABELLED:
@@ -491,7 +481,7 @@ def unit_name(unit: Hashable) -> str:
 
 
 def unit_words(unit: Hashable, most: int) -> dict[str, Any]:
-    """Say what is protected, and which tables are neighbours: fields of a report."""
+    """Return what is protected, and which tables are neighbours: fields of a report."""
     if unit is None:
         return {"relation": _ONE_ROW, "unit": _ROW}
     name = unit_name(unit)
@@ -508,7 +498,7 @@ def _title(report: PrivacyReport) -> str:
 
 
 def _terms(report: PrivacyReport) -> list[str]:
-    """Say what the figures mean, one line for each fact."""
+    """Return what the figures mean, one line for each fact."""
     asked = f"Asked for: epsilon = {claim(report.epsilon_requested)}. "
     lines = [f"{asked}Neighbours: {report.relation}. Unit: {report.unit}."]
     if report.discovery_delta > 0:
@@ -535,7 +525,7 @@ def _terms(report: PrivacyReport) -> list[str]:
 
 
 def _shown(report: PrivacyReport) -> tuple[list[ReportEntry], list[str]]:
-    """Give the entries that are printed, and the remarks below them."""
+    """Return the entries that are printed, and the remarks below them."""
     remarks = [_printable(note) for note in report.notes]
     charged: dict[str, float] = {}
     for entry in report.entries:
@@ -584,7 +574,7 @@ def _won_bets(epsilon: float, delta: float) -> str:
     least ``2 (1 - delta) / (1 + e^epsilon)`` (Kairouz, Oh, Viswanath 2015, "The
     Composition Theorem for Differential Privacy", Theorem 2.1).
     """
-    lost = (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
+    lost = (1 - delta) / (1 + math.exp(min(epsilon, MOST_EXPONENT)))
     return f"{min(math.ceil(1000 * (1 - lost)) / 10, 100):.4g}"
 
 

@@ -14,6 +14,8 @@ import numpy as np
 from skdpsynth.privacy._aggregators import require_sensitivity, starts_of_bins
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy._parts import (
+    _BLOCK_ENTRIES,
+    CHUNK_ROWS,
     LARGEST,
     MOST_ROWS,
     Parts,
@@ -30,12 +32,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._accountant import Reservation
 
-
-# Rows that are worked on at a time: of pairs at least; of triples so that their codes
-# stay in cache; of moments so that doubles hold the sums of 2**24 exactly.
-_CHUNK_ROWS = 2**13
-_TRIPLE_CODES = 2**20
-_MOMENT_ROWS = 2**16
 
 # Norm of a row of whole numbers, whose second moments are released, at most.
 LENGTH = 2**12
@@ -65,7 +61,7 @@ def _pair_counts_of_part(
     total = np.zeros((width, width), dtype=np.int64)
     # As many rows as stay in cache, but not fewer than there are cells to be added.
     most = int(bins.max(initial=1))
-    step = max(_CHUNK_ROWS, most * width // max(len(bins), 1))
+    step = max(CHUNK_ROWS, most * width // max(len(bins), 1))
     workspace = np.empty((len(bins), min(step, len(codes))), dtype=np.int64)
     for rows in in_chunks(len(codes), step):
         chunk = np.ascontiguousarray(codes[rows].T, dtype=np.int64)
@@ -177,7 +173,7 @@ def noisy_pair_distances(
 def measured_cells(
     n_bins: Sequence[int], pairs: NDArray[np.integer]
 ) -> NDArray[np.bool_]:
-    """Say which (D, D) cells, above the diagonal, are in the tables of pairs."""
+    """Return which (D, D) cells, above the diagonal, are in the tables of pairs."""
     chosen = np.zeros((len(n_bins), len(n_bins)), dtype=bool)
     chosen[pairs[:, 0], pairs[:, 1]] = True
     if chosen.sum() != len(pairs) or np.tril(chosen).any():
@@ -222,7 +218,7 @@ def _triple_counts_of_part(
     shape = len(triples), n_groups, n_groups, n_groups
     total = np.zeros(math.prod(shape), dtype=np.int64)
     offsets = n_groups**3 * np.arange(len(triples), dtype=np.int64)[:, None]
-    for rows in in_chunks(len(codes), max(_TRIPLE_CODES // max(len(triples), 1), 1)):
+    for rows in in_chunks(len(codes), max(_BLOCK_ENTRIES // max(len(triples), 1), 1)):
         by_column = np.ascontiguousarray(codes[rows].T, dtype=np.int64)
         first, second, third = (by_column[own] for own in triples.T)
         cells = (first * n_groups + second) * n_groups + third + offsets
@@ -260,7 +256,7 @@ def _moments_of_part(
     """Add up the products of the rows of a part, in two halves, (2, n_products)."""
     n_columns = len(means)
     total = np.zeros((n_columns, n_columns), dtype=np.int64)
-    for rows in in_chunks(len(scores), _MOMENT_ROWS):
+    for rows in in_chunks(len(scores)):  # so few that doubles hold their sums exactly
         with np.errstate(over="ignore", invalid="ignore"):
             own = (scores[rows].astype(np.float64) - means) / unit
             own[~np.isfinite(own)] = 0.0

@@ -379,11 +379,9 @@ class Sampler:
         model: TableModel,
         rng: np.random.Generator,
     ) -> None:
-        """Draw rows of given classes.
-
-        One chunk is decoded while the next one is drawn, so the ranks of two are there
-        at most. Nothing random happens in a thread.
-        """
+        """Draw rows of given classes."""
+        # One chunk is decoded while the next one is drawn, so the ranks of two are
+        # there. Nothing random happens in a thread.
 
         def decode(start: int, ranks: NDArray[np.float64]) -> None:
             own = class_codes[start : start + len(ranks)]
@@ -409,9 +407,6 @@ class Sampler:
     def _within(
         self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
     ) -> tuple[DrawRanks, NDArray[np.float64]]:
-        """Give `_ranks` restricted to spans of ranks, class by class and column.
-
-        With it the share of each class's rows that are left. A subclass that can draw
-        such rows says how; here all are drawn, and those outside are left out.
-        """
+        """Return `_ranks` within spans of ranks, and the share of each class left."""
+        # Here all are drawn, and those outside are left out by the caller.
         return self._ranks, np.ones(len(spans))

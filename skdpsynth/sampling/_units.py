@@ -18,13 +18,9 @@ if TYPE_CHECKING:
 def in_units(
     rows: pd.DataFrame, units: Units, rng: np.random.Generator
 ) -> tuple[pd.DataFrame, Ints]:
-    """Put drawn rows in units; give the rows, unit by unit, and the unit of each.
-
-    How many rows a unit has is drawn from the released numbers of units; the last one
-    has what is left. Rows that agree, or nearly, in the columns that are constant in a
-    unit become one, and all have the values of one of them. So whatever a generator
-    learnt of these columns and the others holds in every row.
-    """
+    """Put drawn rows in units; return them, unit by unit, and the unit of each."""
+    # How many rows a unit has is drawn from the released numbers; the last one has the
+    # rest. Rows that agree, or nearly, in the constant columns become one unit.
     n_rows = len(rows)
     sizes = 1 + rng.choice(len(units.shares), n_rows, p=units.shares)
     ends = np.cumsum(sizes)

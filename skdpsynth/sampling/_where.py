@@ -41,14 +41,11 @@ _COLUMNS = pd.Series | pd.Index
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a condition allows of one column: numbers or codes of categories.
+    """What a condition allows of one column: numbers or codes of categories."""
 
-    `ranges` (n, 2) are inclusive, in order and apart. Of times that are whole units on
-    the clock of a zone, `zoned` is the column, and they are seconds since 1970 UTC.
-    """
-
-    ranges: NDArray[np.float64]
+    ranges: NDArray[np.float64]  # (n, 2), inclusive, in order and apart
     missing: bool
+    # The column of times that are whole units on the clock of a zone: in seconds, UTC.
     zoned: ColumnLayout | None = None
 
     def holds(
@@ -96,11 +93,7 @@ class Condition:
 
     @classmethod
     def of(cls, where: Mapping[Hashable, Any], metadata: Metadata) -> Condition:
-        """Read a condition; raise ValueError if no row of the table could satisfy it.
-
-        A column is compared with one value, with any of a list, or, if it holds numbers
-        or times, with a tuple of two ends, of which None is open.
-        """
+        """Read a condition; refuse one that no row of the table could satisfy."""
         if not isinstance(where, Mapping):
             raise ValueError(
                 "where must be a dict from column name to what is wanted of it. Got "
@@ -126,10 +119,8 @@ class Condition:
         return cls(columns, classes)
 
     def spans(self, model: TableModel) -> list[dict[int, Spans]]:
-        """Give the allowed ranks of each class, by position of the column.
-
-        Not of columns that a rule changes: a rank does not tell their values.
-        """
+        """Return the allowed ranks of each class, by position of the column."""
+        # Not of columns that a rule changes: a rank does not tell their values.
         names = [column.name for column in model.metadata.columns]
         left = self.columns.keys() - model.metadata.rules.changed
         places = {j: self.columns[n] for j, n in enumerate(names) if n in left}
@@ -160,11 +151,9 @@ def rows_where(
     n_samples: int,
     rng: np.random.Generator,
 ) -> Iterator[tuple[int, list[pd.Series | None]]]:
-    """Draw rows that satisfy a condition: where a part starts, and its columns.
-
-    `draw` leaves the share `left` of each class's rows, among them all that do. Those
-    that do not are drawn again, class and all, so the law is that of the generator.
-    """
+    """Draw rows that satisfy a condition: where a part starts, and its columns."""
+    # `draw` leaves the share `left` of a class, with all that do. Others are drawn
+    # again, class and all, so the law is that of the generator.
     shares = left * condition.classes * model.metadata.classes.prior
     found = tried = 0
     while found < n_samples:

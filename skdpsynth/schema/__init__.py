@@ -12,6 +12,7 @@ The lower-case names are for the other folders of the package.
 from skdpsynth.schema._columns import (
     EXACT,
     MOST_DECIMALS,
+    MOST_STATED_DECIMALS,
     ROUNDING,
     SECONDS_OF,
     UNREAD,
@@ -36,6 +37,7 @@ from skdpsynth.schema._columns import (
     kind_of_dtype,
     known_kind,
     plain,
+    same_name,
     type_of_objects,
 )
 from skdpsynth.schema._rules import (
@@ -60,6 +62,7 @@ from skdpsynth.schema._tables import check_dtype, check_objects, holds_truths
 __all__ = [
     "EXACT",
     "MOST_DECIMALS",
+    "MOST_STATED_DECIMALS",
     "ROUNDING",
     "SECONDS_OF",
     "UNREAD",
@@ -98,6 +101,7 @@ __all__ = [
     "kind_of_dtype",
     "known_kind",
     "plain",
+    "same_name",
     "stated_decimals",
     "to_text",
     "type_of_objects",

@@ -27,28 +27,17 @@ Kind = Literal[
 ]
 ObjectType = Literal["str", "bool", "nothing"]
 
-# By character code of a NumPy dtype: the kind, and whether it has a missing value.
-_NUMPY_KINDS: dict[str, tuple[Kind, bool]] = {
-    "f": ("continuous", True),
-    "i": ("integer", False),
-    "u": ("integer", False),
-    "b": ("boolean", False),
-    "O": ("categorical", True),
-    "M": ("datetime", True),
-    "m": ("timedelta", True),
+# By character code of a dtype of NumPy, or of pandas' own.
+_KINDS: dict[str, Kind] = {
+    "f": "continuous",
+    "i": "integer",
+    "u": "integer",
+    "b": "boolean",
+    "O": "categorical",
+    "M": "datetime",
+    "m": "timedelta",
 }
-_PANDAS_KINDS: dict[Kind, tuple[type, ...]] = {
-    "categorical": (pd.CategoricalDtype, pd.StringDtype),
-    "boolean": (pd.BooleanDtype,),
-    "datetime": (pd.DatetimeTZDtype,),
-    "integer": tuple(
-        getattr(pd, f"{sign}Int{bits}Dtype")
-        for sign in ("", "U")
-        for bits in (8, 16, 32, 64)
-    ),
-    "continuous": (pd.Float32Dtype, pd.Float64Dtype),
-}
-# By the name of the question in `pyarrow.types`.
+# Keyed by predicate name in `pyarrow.types`.
 _ARROW_KINDS: dict[str, Kind] = {
     "is_integer": "integer",
     "is_floating": "continuous",
@@ -59,6 +48,7 @@ _ARROW_KINDS: dict[str, Kind] = {
     "is_date32": "datetime",
     "is_duration": "timedelta",
 }
+_OWN_DTYPES = (pd.CategoricalDtype, pd.StringDtype, pd.DatetimeTZDtype)
 _REMEDIES = {
     pd.PeriodDtype: "convert it by .dt.to_timestamp()",
     pd.IntervalDtype: "convert it by astype(str), or keep the two ends as columns",
@@ -67,22 +57,22 @@ _REMEDIES = {
 
 
 def kind_of_dtype(dtype: Any) -> tuple[Kind, bool] | None:  # noqa: ANN401 - no stubs
-    """Return the kind of a dtype and whether it has a missing value; None for others.
-
-    Objects count as categorical: whether they are booleans is a question about values.
-    """
+    """Return the kind of a dtype and whether it has a missing value; or None."""
+    # Whether objects are booleans is a question about values: they are categorical
+    # here.
     if isinstance(dtype, np.dtype):
-        return _NUMPY_KINDS.get(dtype.kind)
-    for kind, dtypes in _PANDAS_KINDS.items():
-        if isinstance(dtype, dtypes):
-            return kind, True
+        kind = _KINDS.get(dtype.kind)
+        return None if kind is None else (kind, dtype.kind not in "iub")
     if isinstance(dtype, pd.ArrowDtype):
         from pyarrow import types
 
         for question, kind in _ARROW_KINDS.items():
             if getattr(types, question)(dtype.pyarrow_dtype):
                 return kind, True
-    return None
+        return None
+    masked = hasattr(dtype, "numpy_dtype")  # numbers and booleans of pandas
+    known = masked or isinstance(dtype, _OWN_DTYPES)
+    return (_KINDS[dtype.kind], True) if known else None
 
 
 def is_date(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
@@ -122,10 +112,7 @@ def float_info(dtype: Any) -> np.finfo[Any]:  # noqa: ANN401 - no stubs
 
 
 def type_of_objects(values: Any) -> ObjectType | None:  # noqa: ANN401 - no stubs
-    """Return of which type object values are throughout; private as they are.
-
-    It may decide an error, which only the curator sees, and nothing else.
-    """
+    """Return of which type objects are throughout: private, so only for an error."""
     types: dict[str, ObjectType]
     types = {"string": "str", "boolean": "bool", "empty": "nothing"}
     return types.get(pd.api.types.infer_dtype(values, skipna=True))
@@ -139,10 +126,7 @@ def is_object(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
 def column_kind(
     name: Hashable, series: pd.Series, *, read: bool = True
 ) -> tuple[Kind, bool]:
-    """Return what `kind_of_dtype` says of a column; InvalidTableError if unsupported.
-
-    Of values only objects are read, to refuse mixed ones; if not `read`, not even them.
-    """
+    """Return what `known_kind` does, and refuse mixed objects if they may be read."""
     dtype = series.dtype
     found = known_kind(name, dtype)
     if read and is_object(dtype) and type_of_objects(series) is None:
@@ -213,7 +197,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name
 def decimals_of(
     values: NDArray[np.float64], exact: float, most: int
 ) -> NDArray[np.uint8]:
-    """Give the decimals with which each number is written; ``most + 1`` if it has more.
+    """Return the decimals that each number is written with; ``most + 1`` if more.
 
     `exact` is the machine epsilon of the dtype that held the numbers. A number so large
     that its dtype rounds a tenth of a unit counts only where it is exact.
@@ -225,6 +209,14 @@ def decimals_of(
             off, rounding = np.abs(scaled - np.rint(scaled)), exact * np.abs(scaled)
             found[(off <= rounding) & ((rounding < _TOLD) | (off == 0))] = decimals
     return found
+
+
+def same_name(first: Hashable, second: Hashable) -> bool:
+    """Return whether two column names are one for a dict; any hashable may be a name.
+
+    By hash first: a NaN is unequal to itself, and NA is neither equal nor unequal.
+    """
+    return {first} == {second}
 
 
 def is_finite(value: object) -> bool:
@@ -239,8 +231,8 @@ SECONDS_OF: dict[str, float] = {"D": 86_400.0, "h": 3600.0, "min": 60.0, "s": 1.
 # "auto" is "log" when the range is wider than _WIDE and 0 is inside it, or outside by
 # at most _NEAR of the range: such columns (amounts, counts) tend to pile up at 0.
 _WIDE = 50.0
-_MOST_DECIMALS = 9
-MOST_DECIMALS = 4  # of decimals
+MOST_STATED_DECIMALS = 9  # whose power of ten is exact, as is what users write
+MOST_DECIMALS = 4  # that are looked for where none are stated
 ROUNDING = 1e-6  # of a unit of decimals, by which a bound may be off it
 EXACT = 2.0**53  # whole numbers below it are floats
 LARGEST = sys.float_info.max
@@ -248,7 +240,7 @@ _NEAR = 0.1
 
 
 class Stated:
-    """What a schema states; its repr is code, without what is as by default."""
+    """Base class; its repr is code and omits defaults."""
 
     tag: ClassVar[str]
 
@@ -270,7 +262,7 @@ class Stated:
 
 
 def as_typed(value: Any) -> Any:  # noqa: ANN401 - any value
-    """Give a time without a zone as the text that one would type, all else as it is."""
+    """Return a time without a zone as the text that one types, all else as it is."""
     if isinstance(value, pd.Timestamp) and value.tz is None:
         return value.isoformat(" ").removesuffix(" 00:00:00")
     return value
@@ -368,8 +360,10 @@ class Continuous(Column):
         if decimals is None:
             return
         free = isinstance(decimals, str) and decimals == "any"
-        if not free and not (type(decimals) is int and 0 <= decimals <= _MOST_DECIMALS):
-            allowed = f"'any', None or an int from 0 to {_MOST_DECIMALS}"
+        if not free and not (
+            type(decimals) is int and 0 <= decimals <= MOST_STATED_DECIMALS
+        ):
+            allowed = f"'any', None or an int from 0 to {MOST_STATED_DECIMALS}"
             raise _wrong(f"The 'decimals' of Continuous must be {allowed}", decimals)
         if self.integer and decimals:
             raise InvalidSchemaError(
@@ -539,7 +533,7 @@ class Datetime(Column):
         others, and the bounds, are cut down to them. None: as fine as the dtype.
     format : str, optional
         How times are written in a CSV file, such as "%d.%m.%Y" (the codes are those of
-        `datetime.strptime`). By default as in ISO 8601. Of no meaning for other tables.
+        `datetime.strptime`). By default as in ISO 8601. Ignored for other tables.
 
     See Also
     --------

@@ -303,10 +303,8 @@ RULES: dict[str, type[Rule]] = {
 
 
 def check_decimals(rule: SumOf, decimals: Sequence[int | None]) -> None:
-    """Refuse stated decimals of a total, the first, that are not those of its parts.
-
-    None is not stated, or as many as the dtype has.
-    """
+    """Refuse decimals of a total, the first, that are not those of its parts."""
+    # None is not stated, or as many as the dtype has.
     most, *others = decimals
     if most is None:
         return

@@ -10,7 +10,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
@@ -22,10 +21,12 @@ from skdpsynth.schema._columns import (
     Categorical,
     Column,
     Continuous,
+    Datetime,
     Identifier,
     as_typed,
     blank_hint,
     plain,
+    same_name,
 )
 from skdpsynth.schema._rules import (
     RULES,
@@ -65,10 +66,7 @@ _LISTS = ("categories", "columns", "parts")  # the name of a column may be a tup
 
 
 def encode_value(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """Return a JSON-safe form of a column name, a category or a bound.
-
-    What JSON holds exactly stays as it is; the rest becomes a tagged dictionary.
-    """
+    """Return a JSON-safe form of a name, category or bound, with a tag if need be."""
     value = plain(value)
     if isinstance(value, tuple):
         return {"tuple": [encode_value(part) for part in value]}
@@ -235,17 +233,14 @@ def _blank_columns(text: str) -> dict[Hashable, Mapping[str, Any]]:
     return {decode_value(name): metadata for name, metadata in entries}
 
 
-def _kind_alone(blank: Mapping[str, Any]) -> SimpleNamespace:
-    """Say of a column whose blanks are left what a reader of texts has to know."""
-    kind = SimpleNamespace(
-        tag=blank.get("kind"),
-        integer=blank.get("integer", False),
-        low=None,
-        format=blank.get("format"),
-    )
-    if "true" in blank:
-        kind.categories = blank.get("false"), blank["true"]
-    return kind
+def _unfilled(blank: Mapping[str, Any]) -> Column:
+    """Return a column whose blanks are left; in them is what is as good as nothing."""
+    kind = KINDS[blank["kind"]]
+    nothing = "1970" if kind is Datetime else 0
+    options = {"categories": (), "nullable": True, "low": nothing, "high": nothing}
+    options |= {name: own for name, own in blank.items() if own is not None}
+    known = {item.name for item in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: own for name, own in options.items() if name in known})
 
 
 def _entry(entry: object) -> str:
@@ -534,9 +529,9 @@ class TableSchema:
         return schema_code({k: repr(v) for k, v in self.columns.items()}, options)
 
     @property
-    def kinds(self) -> dict[Hashable, Any]:
+    def kinds(self) -> dict[Hashable, Column]:
         """What is stated of each column, also where blanks are left: how it is read."""
-        return {**self.columns, **{n: _kind_alone(b) for n, b in self.blanks.items()}}
+        return {**self.columns, **{n: _unfilled(b) for n, b in self.blanks.items()}}
 
     @classmethod
     def template(
@@ -623,8 +618,10 @@ class TableSchema:
             raise InvalidTableError(
                 f"The target {target!r} is not a column of the table."
             )
-        table = public_df.items()
-        columns = {k: described(k, v, is_target={k} == {target}) for k, v in table}
+        columns = {
+            name: described(name, series, is_target=same_name(name, target))
+            for name, series in public_df.items()
+        }
         return cls(columns, target=target)
 
     def to_dict(self) -> dict[str, Any]:
@@ -637,6 +634,11 @@ class TableSchema:
         """
         counts = self.class_counts
         rules = [part_to_dict(rule) for rule in self.rules]
+        constant = [encode_value(name) for name in self.per_unit]
+        units = {
+            "privacy_unit": encode_value(self.privacy_unit),
+            "max_rows_per_unit": self.max_rows_per_unit,
+        }
         return {
             "columns": [
                 [encode_value(k), part_to_dict(c)] for k, c in self.columns.items()
@@ -647,17 +649,9 @@ class TableSchema:
             if counts is None
             else [[encode_value(key), count] for key, count in counts.items()],
             **({"rules": rules} if rules else {}),
-            **self._unit_to_dict(),
+            **(units if self.privacy_unit is not None else {}),
+            **({"per_unit": constant} if constant else {}),
         }
-
-    def _unit_to_dict(self) -> dict[str, Any]:
-        if self.privacy_unit is None:
-            return {}
-        most = self.max_rows_per_unit
-        unit = encode_value(self.privacy_unit)
-        constant = [encode_value(name) for name in self.per_unit]
-        found = {"privacy_unit": unit, "max_rows_per_unit": most}
-        return found | ({"per_unit": constant} if constant else {})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TableSchema:
@@ -783,5 +777,4 @@ class TableSchema:
         """
         df = from_arrow(df)
         check_frame(df)
-        stated = {k: v for k, v in vars(self).items() if k != "blanks"}
-        return findings(df, **stated)
+        return findings(df, self)

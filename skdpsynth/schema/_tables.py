@@ -32,6 +32,7 @@ from skdpsynth.schema._columns import (
     is_object,
     known_kind,
     plain,
+    same_name,
     type_of_objects,
 )
 from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, SumOf
@@ -248,10 +249,7 @@ def _check_categories(
 
 
 def check_objects(columns: Mapping[Hashable, Column], frame: Any) -> None:  # noqa: ANN401
-    """Refuse objects of another type than the descriptions of columns say.
-
-    Like every error, this one is for the curator, and not covered by the guarantee.
-    """
+    """Refuse objects of another type than described; for the curator, as all errors."""
     for name, described in columns.items():
         if not is_object(frame[name].dtype):
             continue
@@ -265,36 +263,26 @@ def check_objects(columns: Mapping[Hashable, Column], frame: Any) -> None:  # no
             )
 
 
-def findings(
-    df: pd.DataFrame,
-    *,
-    columns: Mapping[Hashable, Column],
-    target: Hashable,
-    n_rows: int | None,
-    class_counts: Mapping[Hashable, int] | None,
-    rules: Sequence[Rule],
-    privacy_unit: Hashable,
-    max_rows_per_unit: int | None,
-    per_unit: Sequence[Hashable],
-) -> pd.DataFrame:
+def findings(df: pd.DataFrame, schema: Any) -> pd.DataFrame:  # noqa: ANN401 - TableSchema
     """List columns, what of them is not as declared, and in how many rows."""
+    columns, unit = schema.columns, schema.privacy_unit
     found: list[tuple[Hashable, str, int]] = []
     for name, series in df.items():
-        counts = class_counts if name == target else None
-        if max_rows_per_unit is not None and {name} == {privacy_unit}:
-            pairs = _in_units(name, series, max_rows_per_unit)
+        counts = schema.class_counts if name == schema.target else None
+        if unit is not None and same_name(name, unit):
+            pairs = _in_units(name, series, schema.max_rows_per_unit)
         else:
             pairs = _in_column(name, series, columns.get(name), counts or {})
         found += [(name, *pair) for pair in pairs]
-        if name in per_unit and privacy_unit in df.columns:
-            rows = _not_constant(series, df[privacy_unit])
-            words = f"not the value that the first row of its {privacy_unit} has"
+        if name in schema.per_unit and unit in df.columns:
+            rows = _not_constant(series, df[unit])
+            words = f"not the value that the first row of its {unit} has"
             found += [(name, words, rows)] * (rows > 0)
-    labels = [] if target is None else [target]
-    for name in dict.fromkeys([*columns, *labels, *per_unit]):
+    labels = [] if schema.target is None else [schema.target]
+    for name in dict.fromkeys([*columns, *labels, *schema.per_unit]):
         if name not in df.columns:
             found.append((name, "no such column: fit refuses", len(df)))
-    for rule in rules:
+    for rule in schema.rules:
         try:
             for name in rule.names:
                 _checked_kind(name, df[name], columns[name])
@@ -302,8 +290,8 @@ def findings(
             continue  # it is about a column that a fit refuses
         words, rows = broken(rule, df)
         found += [(None, words, rows)] * (rows > 0)
-    if n_rows not in (None, len(df)):
-        found.append((None, f"n_rows is declared as {n_rows}", len(df)))
+    if schema.n_rows not in (None, len(df)):
+        found.append((None, f"n_rows is declared as {schema.n_rows}", len(df)))
     # As objects: pandas would read None among names as NaN.
     table = pd.DataFrame(found, columns=["column", "finding", "rows"], dtype=object)
     table = table.astype({"rows": "int64"})
@@ -450,11 +438,13 @@ _ROUNDING = 8.0  # machine epsilons, of a sum
 
 
 def broken(rule: Rule, df: pd.DataFrame) -> tuple[str, int]:
-    """Say in words how rows break a rule, and count them."""
+    """Return in words how rows break a rule, and count them."""
     own = [df[name] for name in rule.names]
     listed = ", ".join(map(repr, rule.names))
     if isinstance(rule, Ordered):
-        return f"not in the order {listed}: drawn sorted", _unordered(own)
+        values = np.array([_numbers(series) for series in own])
+        unordered = (np.fmax.accumulate(values, axis=0) > values).any(axis=0)
+        return f"not in the order {listed}: drawn sorted", int(unordered.sum())
     if isinstance(rule, SumOf):
         parts = ", ".join(map(repr, rule.parts))
         return f"{rule.total!r} is not the sum of {parts}: computed", _unsummed(own)
@@ -465,12 +455,6 @@ def broken(rule: Rule, df: pd.DataFrame) -> tuple[str, int]:
     missing = np.array([is_missing(series) for series in own])
     some = missing.any(axis=0) & ~missing.all(axis=0)
     return f"missing in some of {listed} only: drawn together", int(some.sum())
-
-
-def _unordered(own: list[pd.Series]) -> int:
-    values = np.array([_numbers(series) for series in own])
-    so_far = np.fmax.accumulate(values, axis=0)
-    return int((so_far > values).any(axis=0).sum())
 
 
 def _unsummed(own: list[pd.Series]) -> int:

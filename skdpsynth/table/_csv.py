@@ -79,14 +79,11 @@ def typed_cells(
     *,
     rounded: bool = True,
 ) -> pd.Series:
-    """Read cells, Arrow's texts and nulls, as what a schema says of their column.
-
-    Numbers become float64, whole ones Int64, truth values boolean, times
-    datetime64[us], and all else is text. If `rounded`, a fraction is rounded, half to
-    even, in a range of whole numbers, and a number that is none of whole categories
-    becomes another that is none; if not, it makes floats of the column. The words of a
-    ValueError hold the cell that is of another kind.
-    """
+    """Read cells, texts and nulls of Arrow, as what a schema says of their column."""
+    # If `rounded`, fractions are rounded, half to even, in a range of whole numbers,
+    # and a number that is none of whole categories becomes another that is none; if
+    # not, it makes floats of the column. The words of a ValueError hold the cell that
+    # is of another kind.
     categories = getattr(column, "categories", ())
     holds = family(categories[0]) if categories else _HOLDS.get(column.tag)
     if holds == "bool":
@@ -270,19 +267,11 @@ _SEPARATORS = ",;\t|"  # in this order, where nobody says which it is
 
 @dataclass(frozen=True)
 class CsvForm:
-    """How a CSV file is written, which is public.
+    """How a CSV file is written, which is public."""
 
-    Parameters
-    ----------
-    separator : str, optional
-        One ASCII character between cells. By default what is found in the first line,
-        the names of the columns: the first one of comma, semicolon, tab and ``|``.
-    encoding : str, default="utf-8"
-        One that writes ASCII as ASCII.
-    """
-
+    # One ASCII character; by default the first of `_SEPARATORS` in the line of names.
     separator: str | None = None
-    encoding: str = "utf-8"
+    encoding: str = "utf-8"  # one that writes ASCII as ASCII
 
     def __post_init__(self) -> None:
         own = self.separator
@@ -314,11 +303,9 @@ class CsvForm:
 
 
 def _loses(encoding: str, marks: str) -> bool:
-    """Return whether a letter of several bytes can hold a mark, as | in Shift-JIS.
-
-    Quotes are judged by the bytes beside them, cells are split after decoding: a mark
-    that is there for one of them alone could open a quote that nobody closes.
-    """
+    """Return whether a letter of several bytes can hold a mark, as | in Shift-JIS."""
+    # Quotes are judged by the bytes beside them, cells are split after decoding: a mark
+    # that is there for one of them alone could open a quote that nobody closes.
     for lead in range(128, 256):
         for mark in marks:
             pair = bytes([lead]) + mark.encode()
@@ -331,29 +318,13 @@ def _loses(encoding: str, marks: str) -> bool:
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A CSV file whose columns are all stated, to be read block by block.
+    """A CSV file whose columns are all stated, to be read as texts block by block."""
 
-    Every cell is read as text, and each becomes a typed value by itself.
-
-    Parameters
-    ----------
-    path : Path
-        The file; compressed ones are known by .gz, .bz2 or .zst at the end.
-    columns : mapping of column name to Column
-        What each column is.
-    remedy : str, default="describe all of them"
-        What to do about a column that nobody stated.
-    form : CsvForm
-        How it is written.
-    dropped : collection of column names, default=()
-        Columns that are not there, as far as anybody is concerned.
-    """
-
-    path: Path
+    path: Path  # compressed files end with .gz, .bz2 or .zst
     columns: Mapping[Hashable, Any]
-    remedy: str = "describe all of them"
+    remedy: str = "describe all of them"  # for a column that nobody stated
     form: CsvForm = CsvForm()
-    dropped: Collection[Hashable] = ()
+    dropped: Collection[Hashable] = ()  # columns to ignore
 
     def _reading(self) -> withheld:
         return withheld(f"{str(self.path)!r} must be a table that can be read")
@@ -583,10 +554,8 @@ def _separator_in(line: str) -> str:
 
 
 def _quotes(text: bytes, inside: bool, separators: bytes) -> tuple[bool, bool]:
-    """Say whether a text ends inside of quotes, and whether all of them are sound.
-
-    Its first and last bytes are of what is before and after it.
-    """
+    """Return whether a text ends inside quotes, and whether all of them are sound."""
+    # Its first and last bytes are of what is before and after it.
     found = np.frombuffer(text, np.uint8)
     places = np.flatnonzero(found[1:-1] == ord('"')) + 1
     opens = (np.arange(len(places)) % 2 == 0) ^ inside
@@ -605,13 +574,9 @@ def read_csv(
     unchecked: bool = False,
     **options: Any,  # noqa: ANN401 - of `CsvFile`
 ) -> pd.DataFrame:
-    """Read a CSV file whose columns have the dtypes that are stated.
-
-    Whether numbers declared as whole are so is a question about values: they are
-    rounded. In an unchecked table they are not, and what cannot be read stays text.
-    Dtypes that nobody states are found by looking at values, if `infer`; numbers with a
-    zero in front, as zip codes have, are then texts.
-    """
+    """Read a CSV file whose columns have the dtypes that are stated."""
+    # In an unchecked table fractions are not rounded, and what cannot be read stays
+    # text. If `infer`, dtypes that nobody states are found by looking at values.
     file = CsvFile(path, columns, **options)
     if not infer:
         _ = file.schema

@@ -56,10 +56,8 @@ class DaskParts(Parts):
         table: Any,  # noqa: ANN401 - no stubs
         unit: Hashable = None,
     ) -> tuple[pd.DataFrame, DaskParts]:
-        """Give the columns of a Dask DataFrame without a row, and its partitions.
-
-        With a `unit`, the rows of each of its values are brought into one partition.
-        """
+        """Return the columns of a Dask DataFrame without a row, and its partitions."""
+        # With a `unit`, the rows of each of its values are brought into one partition.
         dtypes = table.dtypes
         for name, dtype in dtypes.items():
             if isinstance(dtype, pd.CategoricalDtype) and not table[name].cat.known:
@@ -82,11 +80,9 @@ class DaskParts(Parts):
         return empty, cls(_partitions(table), (), {}, table.simplify())
 
     def only(self, names: Sequence[Hashable]) -> Parts:
-        """Ask Dask for some columns only, where it reads the table as it is stored.
-
-        What comes after reading, such as a sort, may cut few columns at other rows. And
-        booleans are no names to Dask, but a mask.
-        """
+        """Read some columns only, where Dask reads the table as it is stored."""
+        # What comes after reading, such as a sort, may cut few columns at other rows.
+        # And booleans are no names to Dask, but a mask.
         named = all(isinstance(name, str) for name in names)
         if self._table is None or self._table.expr.dependencies() or not named:
             return self

@@ -18,6 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from skdpsynth.privacy import Parts
 from skdpsynth.schema import (
+    MOST_STATED_DECIMALS,
     ROUNDING,
     SECONDS_OF,
     Boolean,
@@ -48,7 +49,6 @@ _FEW_NUMBERS = 32  # whole numbers that can have a cell each
 _FEWER_NUMBERS = 4  # so few that the range says all
 _PERIODS = (0, 7, 24, 60, 100)  # of remainders; 0 of none
 _LEAST_ROOM = 1e-3  # of a remainder; a fit leaves more
-_MOST_DECIMALS = 9
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class NumericDomain:
     # every number has a cell of its own.
     integer: bool
     nullable: bool  # missing values are modelled
-    quantile: bool = False  # cells follow round 1 almost alone, and the scale hardly
+    quantile: bool = False  # cells follow the first counts; the scale hardly matters
     # Seconds of the unit that times are whole multiples of; the times then count in
     # units, as whole numbers, and `low` and `high` do too.
     step: float | None = None
@@ -92,7 +92,7 @@ class NumericDomain:
         whole = self.low == round(self.low) and self.high == round(self.high)
         require(whole or not self.integer, "whole bounds")
         require(type(self.decimals) is int, "decimals")
-        require(abs(self.decimals) <= _MOST_DECIMALS, "decimals")
+        require(abs(self.decimals) <= MOST_STATED_DECIMALS, "decimals")
         require(not self.decimals or (self.integer and self.step is None), "decimals")
         require(len(self.remainders) in _PERIODS, "remainders")
         require(self.integer or not self.remainders, "remainders")
@@ -104,7 +104,7 @@ class NumericDomain:
         require(not self.integer or all(v == round(v) for v in values), "frequent")
 
     def with_decimals(self, decimals: int) -> NumericDomain:
-        """Give the same range for numbers of so many decimals."""
+        """Return the same range for numbers of so many decimals."""
         low = float(math.ceil(self.low * 10.0**decimals - ROUNDING))
         high = float(math.floor(self.high * 10.0**decimals + ROUNDING))
         return replace(
@@ -112,7 +112,7 @@ class NumericDomain:
         )
 
     def with_step(self, step: float, low: float, high: float) -> NumericDomain:
-        """Give a domain of times that are whole multiples of so many seconds."""
+        """Return a domain of times that are whole multiples of so many seconds."""
         return replace(self, low=low, high=high, integer=True, step=step)
 
     @property
@@ -184,7 +184,7 @@ class NumericDomain:
         return self.from_steps(values)
 
     def frequent_cells(self) -> tuple[Floats, Floats]:
-        """Give the positions between which frequent values lie, and their shares."""
+        """Return the positions between which frequent values lie, and their shares."""
         cells = _cells_of_values(self, self.frequent)
         return np.stack((cells.begins, cells.ends)), cells.shares
 
@@ -193,7 +193,7 @@ class NumericDomain:
         return self.from_steps(self._unscaled(uniforms))
 
     def span(self, low: float, high: float) -> tuple[float, float]:
-        """Give the positions between which the values from `low` to `high` lie."""
+        """Return the positions between which the values from `low` to `high` lie."""
         start, end = self._ends()
         if end <= start:
             return 0.0, float(low <= self.from_unit(np.zeros(1))[0] <= high)
@@ -249,11 +249,9 @@ class NumericDomain:
 
 
 def _wider(steps: Floats, remainders: tuple[float, ...], *, signed: bool) -> Floats:
-    """Give each whole number, with half a step on both sides, the room it has.
-
-    Monotone and continuous. Amounts (`signed`) keep their sign; those below one hundred
-    stay where they are, since few digits do not end in two.
-    """
+    """Return each whole number, with half a step on both sides, the room it has."""
+    # Monotone and continuous. Amounts (`signed`) keep their sign; those below one
+    # hundred stay where they are, since few digits do not end in two.
     period, ends = len(remainders), _ends_of_remainders(remainders)
     cycles, rest = np.divmod(np.abs(steps) + 0.5 if signed else steps + 0.5, period)
     place = rest.astype(np.intp)
@@ -306,11 +304,9 @@ class _Cells(NamedTuple):
 def _cells_of_values(
     domain: NumericDomain, frequent: tuple[tuple[float, float], ...]
 ) -> _Cells:
-    """Place frequent values, in cells as wide as a step.
-
-    Cells are at least so wide that rows, which are kept in single precision, are in the
-    right one. Values that it does not distinguish share one, in parts by their shares.
-    """
+    """Place frequent values, in cells as wide as a step."""
+    # Cells are so wide that rows, kept in single precision, are in the right one.
+    # Values that it does not distinguish share one, in parts by their shares.
     steps, shares = np.array(frequent).T
     exact = domain.from_steps(steps)
     places = domain.to_unit(exact).astype(np.float32)
@@ -398,7 +394,7 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
 
 
 def is_continuous(domain: ColumnDomain | None) -> bool:
-    """Tell whether it must be found out where in a domain the rows are."""
+    """Return whether it must be found out where in a domain the rows are."""
     return isinstance(domain, NumericDomain) and not (
         domain.integer and domain.high - domain.low < _FEWER_NUMBERS
     )
@@ -407,7 +403,7 @@ def is_continuous(domain: ColumnDomain | None) -> bool:
 def declared_domain(
     column: ColumnLayout, schema: TableSchema | None
 ) -> ColumnDomain | None:
-    """Give a column's domain where it is public, None where it must be measured."""
+    """Return a column's domain where it is public, None where it must be measured."""
     spec = None if schema is None else schema.columns.get(column.name)
     if spec is None and column.kind == "boolean" and not column.can_be_missing:
         spec = Boolean()  # its dtype says all that it can hold
@@ -436,12 +432,12 @@ def declared_domain(
 
 
 def public_categories(column: ColumnLayout) -> tuple[Hashable, ...]:
-    """Give the categories that a dtype makes public: those of a boolean."""
+    """Return the categories that a dtype makes public: those of a boolean."""
     return (False, True) if column.kind == "boolean" else ()
 
 
 def needs_resolution(column: ColumnLayout, schema: TableSchema | None) -> bool:
-    """Tell whether neither dtype nor schema says how finely a column is written."""
+    """Return whether neither dtype nor schema says how finely a column is written."""
     fine = ("continuous", "timedelta", "datetime")
     if is_date(column.dtype) or column.kind not in fine:
         return False
@@ -495,10 +491,7 @@ class MarginalTransform:
         zero: float = 0.0,
         missing: float = 0.0,
     ) -> MarginalTransform:
-        """Build the marginal of a numeric column from the masses of its cells.
-
-        `zero` and `missing` are shares of exact zeros and missing values of all rows.
-        """
+        """Build the marginal of numbers from the masses of cells, and shares of all."""
         present = max(1.0 - missing, 1e-12)
         exact = min(zero / present, 1.0)
         cumulative = np.concatenate(([0.0], np.cumsum(masses)))
@@ -522,10 +515,7 @@ class MarginalTransform:
         missing: float = 0.0,
         order: NDArray[np.int64] | None = None,
     ) -> MarginalTransform:
-        """Build the marginal of a column of categories from their weights.
-
-        `missing` is a share of all rows; `order` that of categories along the scores.
-        """
+        """Build the marginal of categories from weights; `order` is that of scores."""
         if len(shares) == 0:
             return cls(domain, np.empty(0), np.zeros(1), 1.0)
         order = np.arange(len(shares)) if order is None else order
@@ -537,7 +527,7 @@ class MarginalTransform:
         return cls(domain, order.astype(np.float64), cumulative, min(missing, 1.0))
 
     def in_order_of(self, other: MarginalTransform) -> MarginalTransform:
-        """Give the same marginal with categories in the order of another one."""
+        """Return the same marginal with categories in the order of another one."""
         if isinstance(self.domain, NumericDomain) or not len(self.points):
             return self
         order = other.points.astype(np.int64)
@@ -547,7 +537,7 @@ class MarginalTransform:
         )
 
     def cdf(self, uniforms: Floats) -> tuple[Floats, Floats]:
-        """Give the probability below, and up to, positions of a numeric column."""
+        """Return the probability below, and up to, positions of a numeric column."""
         below = np.interp(uniforms, self.points, self.cumulative)
         up_to = below.copy()
         doubled = np.flatnonzero(np.diff(self.points) == 0)  # an exact zero
@@ -558,16 +548,13 @@ class MarginalTransform:
         return below, up_to
 
     def level_shares(self) -> Floats:
-        """Give the shares of categories among what is not missing, in code order."""
+        """Return the shares of categories among what is not missing, in code order."""
         shares = np.empty(len(self.points))
         shares[self.points.astype(np.int64)] = np.diff(self.cumulative)
         return shares
 
     def score_moments(self) -> tuple[float, float, float]:
-        """Give mean and deviation of the scores, and their slope.
-
-        That is their covariance with the normal numbers that they are made of.
-        """
+        """Return mean and deviation of scores, and their covariance with normals."""
         ranks = (np.arange(_GRID) + 0.5) / _GRID
         values, missing = self.decode(ranks)
         if isinstance(self.domain, NumericDomain):
@@ -582,10 +569,7 @@ class MarginalTransform:
         return float(scores.mean()), float(scores.std()), float(slope)
 
     def decode(self, ranks: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """Turn ranks in [0, 1] into numbers or codes, and where one is missing.
-
-        A missing category has the code -1.
-        """
+        """Turn ranks in [0, 1] into numbers or codes (-1: missing), and a mask."""
         rank, missing = ranks, np.zeros(len(ranks), dtype=bool)
         if self.missing:
             missing = ranks < self.missing
@@ -599,11 +583,10 @@ class MarginalTransform:
         return np.where(missing, -1.0, self.points[place]), missing
 
     def decode_where(self, ranks: Floats, missing: NDArray[np.bool_]) -> Floats:
-        """Turn ranks into values where it is known already which are missing.
-
-        A rank that stands for a missing value is spread over all values instead: it is
-        even among such ranks, so the value comes from the marginal of what is present.
-        """
+        """Turn ranks into values where it is known which are missing."""
+        # A rank that stands for a missing value is spread over all values instead: it
+        # is even among such ranks, so the value comes from the marginal of what is
+        # present.
         values, drawn_missing = self.decode(ranks)
         again = np.flatnonzero(drawn_missing & ~missing)
         present = replace(self, missing=0.0)
@@ -615,12 +598,8 @@ class MarginalTransform:
     def encode(
         self, uniforms: NDArray[np.floating], category_codes: NDArray[np.integer]
     ) -> Floats:
-        """Give the scores of rows; of a class's own private rows, they are private.
-
-        `uniforms` and `category_codes` are those of `PrivateRows`. Scores are within
-        `MAX_SCORE` of 0. A value that fills an interval of scores, such as a category,
-        gets the middle of its probabilities.
-        """
+        """Return the scores of rows, within `MAX_SCORE` of 0: private as they are."""
+        # A value that fills an interval, such as a category, gets the middle of it.
         if isinstance(self.domain, NumericDomain):
             rank = np.interp(uniforms, self.points, self.cumulative)
             doubled = np.flatnonzero(np.diff(self.points) == 0)
@@ -662,11 +641,9 @@ def _interpolated(ranks: Floats, cumulative: Floats, points: Floats) -> Floats:
 
 
 def _places(ranks: Floats, ends: Floats) -> NDArray[np.intp]:
-    """Count the `ends`, sorted and in [0, 1], up to each rank, in [0, 1] too.
-
-    Of many ranks those that share a cell with no end have one count: only the others
-    are searched for.
-    """
+    """Count the `ends`, sorted and in [0, 1], up to each rank, in [0, 1] too."""
+    # Of many ranks those in a cell with no end have one count: only others are
+    # searched.
     if len(ranks) < 4 * _CELLS:
         return np.searchsorted(ends, ranks, side="right")
     in_cell = np.bincount((ends * _CELLS).astype(np.intp), minlength=_CELLS + 1)
@@ -680,11 +657,7 @@ def _places(ranks: Floats, ends: Floats) -> NDArray[np.intp]:
 def place_labels(
     frame: pd.DataFrame, column: ColumnLayout | None, categories: Sequence[Hashable]
 ) -> Codes:
-    """Give the position of each row's class, (n_rows,); private.
-
-    Rows whose label is missing or was not released have -1, and are not trained on.
-    Without categories all rows are one class.
-    """
+    """Return the position of each row's class, -1 if it has none released; private."""
     if column is None or not categories:
         return np.zeros(len(frame), dtype=np.int64)
     return place_keys(*factorize(frame[column.name]), categories)
@@ -745,12 +718,12 @@ class PrivateRows:
         return self.uniforms, self.category_codes, self.class_codes
 
     def of_class(self, *positions: int) -> PrivateRows:
-        """Give the rows of one or some classes; of -1, those of none."""
+        """Return the rows of one or some classes; of -1, those of none."""
         chosen = np.flatnonzero(np.isin(self.class_codes, positions))
         return self if len(chosen) == len(self) else self[chosen]
 
     def parts_of_class(self, *positions: int) -> Parts:
-        """Give the rows of one or some classes in parts."""
+        """Return the rows of one or some classes in parts."""
         return Parts.of(self.of_class(*positions))
 
 
@@ -766,7 +739,7 @@ class RowsInParts:
         return PrivateRows.joined(parts, sum(map(len, parts)))
 
     def parts_of_class(self, *positions: int) -> Parts:
-        """Give the rows of one or some classes in parts."""
+        """Return the rows of one or some classes in parts."""
         return self._parts.map(PrivateRows.of_class, *positions)
 
 
@@ -776,7 +749,7 @@ TableRows = PrivateRows | RowsInParts  # of a whole table, in memory or not
 def wall_values(
     series: pd.Series, column: ColumnLayout, domain: NumericDomain
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Give numbers as `numeric_values` does; times in units as a clock shows them."""
+    """Return numbers as `numeric_values` does; times in units as a clock shows them."""
     values, missing = numeric_values(series, column)
     return (values if domain.step is None else to_wall(values, column)), missing
 

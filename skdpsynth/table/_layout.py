@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain, compress, count, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from skdpsynth.privacy import changed_parts
 from skdpsynth.schema import (
+    SECONDS_OF,
     UNREAD,
     Continuous,
     column_kind,
@@ -24,6 +26,7 @@ from skdpsynth.schema import (
     is_object,
     kind_of_dtype,
     plain,
+    same_name,
 )
 from skdpsynth.utils import require
 from skdpsynth.utils.containers import column_like, speaks_arrow, table_like
@@ -50,15 +53,12 @@ def is_read(name: Hashable, schema: TableSchema | None) -> bool:
     """Return whether cells of a column are read: of identifiers those of the unit."""
     if schema is None or not isinstance(schema.columns.get(name), UNREAD):
         return True
-    return {name} == {schema.privacy_unit}
+    return same_name(name, schema.privacy_unit)
 
 
 @dataclass(frozen=True)
 class ColumnLayout:
-    """The structure of one column; synthetic values come back in `dtype`.
-
-    A category dtype holds none of its categories here, since they are data.
-    """
+    """The structure of one column; of a category dtype without categories: data."""
 
     name: Hashable
     dtype: Any
@@ -91,12 +91,8 @@ class ColumnLayout:
 
     @property
     def stores(self) -> tuple[Any, ...]:
-        """What two dtypes have in common that hold the same values, or could.
-
-        Whether values can be missing; of times the zone; of whole numbers the limits.
-        """
-        zone = getattr(getattr(self.dtype, "pyarrow_dtype", self.dtype), "tz", None)
-        limits = None
+        """What dtypes with the same values share: missing ones, zone, limits."""
+        zone, limits = zone_of(self.dtype), None
         if self.kind == "integer":
             storage = np.iinfo(self.storage)
             limits = storage.min, storage.max
@@ -217,21 +213,24 @@ def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
 
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_DAY = 86_400  # seconds
-_YEAR_1, _YEAR_9999 = -62_135_596_800, 253_402_300_799  # seconds since 1970
+_DAY = int(SECONDS_OF["D"])
+# First and last second of the calendar, since 1970.
+_YEAR_1, _YEAR_9999 = (
+    int(np.datetime64(end, "s").astype(np.int64))
+    for end in (datetime.min, datetime.max)
+)
 # Where clocks of all zones work; none changes beyond. From when they can be shown: with
 # pandas 2 a Timestamp before 1677 in a zone ends the process.
 _CLOCKS = _YEAR_1 + _DAY, _YEAR_9999 - _DAY
-_SHOWN_FROM = _CLOCKS[0] if pd.__version__ >= "3" else -8_520_336_000  # 1700
+_NANOSECONDS_FROM = int(pd.Timestamp.min.timestamp()) + _DAY
+_SHOWN_FROM = min(_CLOCKS) if pd.__version__ >= "3" else _NANOSECONDS_FROM
 _NAT = np.iinfo(np.int64).min
 
 
 def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Bools]:
-    """Return a column that is not categorical as numbers, and where it is missing.
-
-    Times (since 1970 UTC) and durations are in seconds, and what is missing is 0. A
-    float64 holds integers up to 2**53 and present-day times to the microsecond.
-    """
+    """Return a column that is not categorical as numbers (0: missing), and a mask."""
+    # Times (since 1970 UTC) and durations are in seconds. A float64 holds integers up
+    # to 2**53 and present-day times to the microsecond.
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
         values = series.to_numpy(dtype=np.float64, copy=True)
         missing = np.isnan(values)
@@ -263,10 +262,8 @@ def ticks_of(times: pd.Series | pd.Index) -> tuple[Ints, str]:
 
 
 def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series:
-    """Return numbers as a column of the dtype that came; undo `numeric_values`.
-
-    They are clipped to what the dtype can hold; `missing` is ignored where it has none.
-    """
+    """Return numbers as a column of the dtype that came; undo `numeric_values`."""
+    # They are clipped to what it can hold; `missing` is ignored where it has none.
     missing = missing & column.can_be_missing  # a copy: the series may keep it
     present = np.where(missing, 0.0, values) if missing.any() else values
     raw = _raw_values(present, column)
@@ -338,12 +335,16 @@ def _raw_values(values: Floats, column: ColumnLayout) -> NDArray[Any]:
     return np.clip(np.rint(values), float(whole.min), high).astype(storage)
 
 
+def most_seconds(unit: str) -> float:
+    """Return the longest duration in a unit, clear of NaT and of the ends of int64."""
+    return 9.2e18 / PER_SECOND[unit]
+
+
 def _ticks(seconds: Floats, unit: str) -> Ints:
     """Count time units; nanoseconds in whole microseconds, as fine as seconds are."""
     coarse = "us" if unit == "ns" else unit
     factor = PER_SECOND[unit] // PER_SECOND[coarse]
-    # Clear of NaT and of the ends of int64, and in the years 1 to 9999 of the calendar.
-    limit = 9.2e18 / PER_SECOND[unit]
+    limit = most_seconds(unit)
     low, high = max(-limit, _YEAR_1), min(limit, _YEAR_9999)
     ticks = np.rint(np.clip(seconds, low, high) * PER_SECOND[coarse])
     return ticks.astype(np.int64) * factor
@@ -355,13 +356,10 @@ def zone_of(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
 
 
 def factorize(series: pd.Series) -> tuple[Ints, list[Any]]:
-    """Return a column as codes (-1 where missing) of its distinct values, and these.
-
-    The values are private: exact built-in scalars or Timestamps, sorted. The key of a
-    row is a function of its value alone, so values are compared by an exact
-    dictionary: the hash tables of pandas compare texts by how they are encoded, on some
-    versions up to a NUL only, and keep the spelling that came first.
-    """
+    """Return a column as codes (-1: missing) of its values, and these; private."""
+    # The key of a row is a function of its value alone, so values are compared by an
+    # exact dictionary: the hash tables of pandas compare texts by how they are encoded,
+    # on some versions up to a NUL only, and keep the spelling that came first.
     codes, values = _distinct(series)
     occurs = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
     # A NaN that its dtype does not know as missing differs from itself.
@@ -383,10 +381,7 @@ def count_keys(frame: pd.DataFrame, names: Sequence[Hashable]) -> list[Counter[A
 
 
 def total_keys(table: Parts, names: Sequence[Hashable]) -> list[Counter[Any]]:
-    """Count the keys of all parts; a row has one in every column.
-
-    Rows beyond the limit of their unit are left out by then.
-    """
+    """Count the keys of all parts; a row has one in every column."""
     counters: list[Counter[Any]] = table.total(count_keys, names)
     totals = {own.total() for own in counters}
     if len(totals) > 1 or max(totals, default=0) > sum(table.n_rows.values()):
@@ -401,7 +396,7 @@ def place_keys(
     other: int = -1,
     missing: int = -1,
 ) -> Ints:
-    """Give the place among `categories` of each row that `factorize` gave a code."""
+    """Return the place among `categories` of each row that `factorize` gave a code."""
     place_of = dict(zip(categories, range(len(categories)), strict=True))
     places = [place_of.get(key, other) for key in keys]
     return np.array([*places, missing], dtype=np.int64)[codes]
@@ -429,10 +424,8 @@ def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
 
 
 def _in_calendar(times: Any) -> Any:  # noqa: ANN401 - a Series or an Index
-    """Return points in time as pandas' own, any other column as it is.
-
-    Those that no Timestamp can show, in its zone, become the first or last of those.
-    """
+    """Return points in time as pandas' own, any other column as it is."""
+    # Those that no Timestamp can show, in its zone, become the first or last of those.
     if (kind_of_dtype(times.dtype) or ("",))[0] != "datetime":
         return times
     ticks, unit = ticks_of(times)

@@ -21,6 +21,7 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
     Text,
+    same_name,
 )
 from skdpsynth.table._domains import (
     CategoryDomain,
@@ -48,29 +49,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Classes:
-    """What is known of the classes, from the schema or measured.
+    """What is known of the classes, from the schema or measured."""
 
-    Parameters
-    ----------
-    labels : tuple of n_classes labels
-        Sorted or as declared. Empty without a target, and when no label could be
-        released; all rows are then one class. The last may be `UNLABELLED`.
-    counts : ndarray of shape (n_classes,)
-        Declared or noisy numbers of rows, at least 1.
-    noise_std : float, default=0.0
-        Noise of each count; 0 where they are declared.
-    found_from : float, default=0.0
-        Noisy rows that a label nobody declared needed to be found; 0 if all are
-        declared.
-    unlabelled_std : float, default=0.0
-        Noise of the number of rows of `UNLABELLED`.
-    """
-
+    # Sorted or as declared; the last may be `UNLABELLED`. Empty without a target, and
+    # when no label could be released: all rows are then one class.
     labels: tuple[Hashable, ...]
-    counts: Floats
-    noise_std: float = 0.0
-    found_from: float = 0.0
-    unlabelled_std: float = 0.0
+    counts: Floats  # declared or noisy numbers of rows, at least 1
+    noise_std: float = 0.0  # of each count; 0 where they are declared
+    found_from: float = 0.0  # noisy rows by which labels were found; 0 if declared
+    unlabelled_std: float = 0.0  # noise of the number of rows of `UNLABELLED`
 
     def __post_init__(self) -> None:
         require(self.counts.dtype == np.float64, "numbers of rows")
@@ -145,25 +132,13 @@ def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int
 
 @dataclass(frozen=True)
 class Units:
-    """What is known of the units of privacy, such as persons, that have rows.
+    """What is known of the units of privacy, such as persons, that have rows."""
 
-    Parameters
-    ----------
-    name : column name
-        The column that identifies units.
-    constant : tuple of column names
-        Columns that have one value in all rows of a unit; declared.
-    sizes : ndarray of shape (k + 1,), optional
-        Noisy numbers of units with 1, 2, ... k rows, and with more; None if one row of
-        each is used.
-    noise_std : float, default=0.0
-        Their noise.
-    """
-
-    name: Hashable
-    constant: tuple[Hashable, ...] = ()
+    name: Hashable  # of the column that identifies units
+    constant: tuple[Hashable, ...] = ()  # columns with one value in all rows of a unit
+    # Noisy numbers of units with 1, 2, ... k rows, and with more; None if one is used.
     sizes: Floats | None = None
-    noise_std: float = 0.0
+    noise_std: float = 0.0  # of these
 
     def __post_init__(self) -> None:
         require(is_number(self.noise_std) and self.noise_std >= 0, "noise of units")
@@ -191,7 +166,7 @@ class Units:
 
 
 _MAX_NAMES = 8  # of columns in one line
-_MAX_COUNT = 2.0**63  # of rows; sums are exact far below
+_MAX_COUNT = float(np.iinfo(np.int64).max)  # of rows; sums are exact far below
 
 
 @dataclass(frozen=True)
@@ -256,7 +231,7 @@ class Metadata:
         return {column.name: (column, domain) for column, domain in pairs}
 
     def domains_of(self, columns: Sequence[ColumnLayout]) -> tuple[ColumnDomain, ...]:
-        """Give the domains of the columns of another table, which are the same."""
+        """Return the domains of the columns of another table, which are the same."""
         known = [(column.name, column.kind) for column in self.columns]
         if known != [(column.name, column.kind) for column in columns]:
             raise InvalidSchemaError(
@@ -311,24 +286,23 @@ class Metadata:
             counts = dict(zip(self.classes.labels, released, strict=True))
         elif self.layout.label_column is None:
             n_rows = total
-        public: dict[str, Any]
         if declared.privacy_unit is not None:  # which of the rows take part is secret
             n_rows = counts = None
-        public = {"target": target, "n_rows": n_rows, "class_counts": counts}
-        unit, most = declared.privacy_unit, declared.max_rows_per_unit
-        public |= {"privacy_unit": unit, "max_rows_per_unit": most}
-        public["per_unit"] = declared.per_unit
-        return TableSchema(columns, rules=declared.rules, **public)
+        return replace(
+            declared,
+            columns=columns,
+            target=target,
+            n_rows=n_rows,
+            class_counts=counts,
+            blanks={},
+        )
 
 
 def check_domain(
     column: ColumnLayout, domain: ColumnDomain, schema: TableSchema | None
 ) -> None:
-    """Check that a column of a file can have a domain, and that it is as declared.
-
-    A ValueError where not. Found decimals, or a unit of time, round the bounds, and put
-    those of times on the clock of their zone.
-    """
+    """Refuse a domain of a file that its column cannot have, or was not declared."""
+    # Found decimals, or a unit of time, round bounds; those of times are of a clock.
     declared = declared_domain(column, schema)
     if isinstance(domain, NumericDomain):
         require(column.kind not in ("categorical", "boolean"), "a domain of numbers")
@@ -352,10 +326,7 @@ def check_domain(
 def modelled_columns(
     layout: TableLayout, schema: TableSchema | None
 ) -> tuple[ColumnLayout, ...]:
-    """Give the columns but labels, identifiers and what a rule computes from others.
-
-    Refuse if no feature is left.
-    """
+    """Return the columns but labels, unread and computed ones; refuse to have none."""
     declared = {} if schema is None else schema.columns
     rules = () if schema is None else schema.rules
     derived = {name for rule in rules for name in rule.derived}
@@ -424,25 +395,17 @@ def declared_metadata(schema: TableSchema | None) -> tuple[str, ...]:
         ("identifiers, never looked at:", (Identifier,)),
         ("texts, never looked at:", (Text,)),
     )
-    found = [
-        _phrase(
-            words,
-            [
-                name
-                for name, column in columns
-                if isinstance(column, types) and {name} != {unit}
-            ],
-        )
-        for words, types in kinds
-    ]
+    found = []
+    for words, types in kinds:
+        own = [name for name, column in columns if isinstance(column, types)]
+        found.append(_phrase(words, [n for n in own if not same_name(n, unit)]))
     complete = [n for n, c in columns if getattr(c, "nullable", None) is False]
     found.append(_phrase("that no value is missing in", complete))
     in_rules = dict.fromkeys(name for rule in schema.rules for name in rule.names)
     found.append(_phrase("rules across", in_rules))
-    if schema.privacy_unit is not None:
-        found.append(f"that {schema.privacy_unit} identifies whom to protect")
-        same = _phrase("that all rows of one have the same", schema.per_unit)
-        found.append(same)
+    if unit is not None:
+        found.append(f"that {unit} identifies whom to protect")
+        found.append(_phrase("that all rows of one have the same", schema.per_unit))
     if schema.class_counts is not None:
         found.append("the number of rows of every class")
     elif schema.n_rows is not None:

@@ -36,7 +36,7 @@ from skdpsynth.table._domains import (
     declared_domain,
     needs_resolution,
 )
-from skdpsynth.table._layout import PER_SECOND, zone_of
+from skdpsynth.table._layout import most_seconds, zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -49,19 +49,15 @@ if TYPE_CHECKING:
 
 # Of a column its numbers or codes of categories (-1: missing), and where it is missing.
 Cells = tuple[NDArray[np.float64], NDArray[np.bool_]]
-_MAX_SECONDS = 9.2e18  # divided by the units in a second: what a duration can hold
 
 
 @dataclass(frozen=True)
 class RowRules:
-    """The rules of a schema, ready for drawn rows; `domains` of the columns in them.
-
-    `derived` are the columns that are computed, in an order in which they can be.
-    """
+    """The rules of a schema, ready for drawn rows; domains of the columns in them."""
 
     rules: tuple[Rule, ...] = ()
     domains: Mapping[Hashable, ColumnDomain] = field(default_factory=dict)
-    derived: tuple[ColumnLayout, ...] = ()
+    derived: tuple[ColumnLayout, ...] = ()  # what is computed, in a possible order
 
     @classmethod
     def of(
@@ -109,10 +105,7 @@ class RowRules:
         return [rule.names for rule in self.rules if isinstance(rule, MissingTogether)]
 
     def keep(self, cells: dict[Hashable, Cells]) -> None:
-        """Bring rows in line, in place, and add the columns that are computed.
-
-        What is missing together is so already.
-        """
+        """Bring rows in line, in place, and add the columns that are computed."""
         for rule in self.rules:
             if isinstance(rule, Ordered):
                 domains = [_numeric(self.domains[name]) for name in rule.names]
@@ -180,7 +173,7 @@ def _check_limits(rule: Rule, own: Iterable[ColumnLayout], schema: TableSchema) 
         if column.dtype is None or not isinstance(described, Continuous):
             continue
         if column.kind == "timedelta":
-            high = _MAX_SECONDS / PER_SECOND[column.unit]
+            high = most_seconds(column.unit)
             low = -high
         else:
             info: Any = np.finfo if column.storage.kind == "f" else np.iinfo
@@ -216,10 +209,8 @@ def _fineness(column: ColumnLayout) -> tuple[str, str, str]:
 def _check_room(
     rule: Ordered, own: Sequence[ColumnLayout], schema: TableSchema
 ) -> None:
-    """Refuse bounds that leave no room once all numbers are as coarse as they may be.
-
-    Decimals that are not stated are measured, so the room must not depend on them.
-    """
+    """Refuse bounds that leave no room once numbers are as coarse as they may be."""
+    # Decimals that are not stated are measured, so the room must not depend on them.
     domains = [_coarsest(column, schema) for column in own]
     lowest = -math.inf
     highest = _ceilings(domains, np.zeros((len(own), 1), dtype=bool))
@@ -333,7 +324,7 @@ def _sorted(cells: Sequence[Cells], domains: Sequence[NumericDomain]) -> list[Ce
 def _ceilings(
     domains: Sequence[NumericDomain], gone: NDArray[np.bool_]
 ) -> list[Floats]:
-    """Give the largest numbers that leave room for those that follow in a row."""
+    """Return the largest numbers that leave room for those that follow in a row."""
     highest = np.full(gone.shape[1], np.inf)
     found = []
     for domain, missing in reversed([*zip(domains, gone, strict=True)]):
@@ -350,7 +341,7 @@ def _nearest(values: Floats, domain: NumericDomain) -> Floats:
 
 
 def _up(values: Floats, domain: NumericDomain) -> Floats:
-    """Give the smallest number of a domain's grid that is not below each value."""
+    """Return the smallest number of a domain's grid that is not below each value."""
     if not domain.integer:
         return values
     whole = np.ceil(domain.to_steps(values) - ROUNDING)
@@ -359,7 +350,7 @@ def _up(values: Floats, domain: NumericDomain) -> Floats:
 
 
 def _down(values: Floats, domain: NumericDomain) -> Floats:
-    """Give the largest number of a domain's grid that is not above each value."""
+    """Return the largest number of a domain's grid that is not above each value."""
     return -_up(-values, domain) + 0.0
 
 

@@ -29,6 +29,7 @@ from skdpsynth.schema import (
     check_objects,
     holds_truths,
     is_object,
+    same_name,
     type_of_objects,
 )
 from skdpsynth.table._csv import CsvFile
@@ -59,12 +60,9 @@ def read_table(
     target: Hashable = None,
     schema: TableSchema | None = None,
 ) -> tuple[pd.DataFrame, TableLayout]:
-    """Check the structure of a table and bring it into one form, `y` as last column.
-
-    The frame has a fresh index; it may share memory with X and must not be written to.
-    Floats are no labels even if they are whole numbers: whether they are would be a
-    question about values, and measurements must not become thousands of classes.
-    """
+    """Check the structure of a table and bring it into one form, `y` as last column."""
+    # The frame may share memory with X and must not be written to. Floats are no labels
+    # even if whole: whether they are would be a question about values.
     frame, from_array = _to_frame(X)
     target = _agreed_target(frame, y, target, schema)
     if y is not None:
@@ -156,10 +154,7 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
 
 
 def _to_labels(y: object, n_rows: int) -> pd.Series:
-    """Return y as a Series with a fresh index; its name is kept.
-
-    A table of one column is one, also in the form of an array.
-    """
+    """Return y, maybe a table of one column, as a Series with a fresh index."""
     y = from_arrow(y)
     labels: Any = y
     if not isinstance(
@@ -290,7 +285,7 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
     for name, described in schema.columns.items():
         column = columns[name]
         check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)
-        if isinstance(described, UNREAD) and {name} == {layout.target}:
+        if isinstance(described, UNREAD) and same_name(name, layout.target):
             raise InvalidSchemaError(
                 f"The target {name!r} is described as {described!r}, whose values are"
                 " neither modelled nor predicted. Name another target, or describe it"
@@ -316,11 +311,8 @@ def open_table(
     target: Hashable = None,
     schema: TableSchema | None = None,
 ) -> tuple[pd.DataFrame | Parts, TableLayout]:
-    """Check the structure of a table, and open it: see `read_table`.
-
-    A table in memory comes back as a DataFrame, any other as DataFrames in parts. All
-    of it is read once, to see that its columns are what was stated.
-    """
+    """Return a table in memory as a DataFrame, any other as DataFrames in parts."""
+    # All of it is read once, to see that its columns are what was stated.
     # A reader beside labels is brought into memory, as any table that speaks Arrow.
     if not is_source(X) or (y is not None and speaks_arrow(X)):
         return read_table(X, y, target=target, schema=schema)
@@ -432,10 +424,9 @@ def _blocks(
     source: Any,  # noqa: ANN401 - no stubs
     names: Sequence[Hashable],
 ) -> Iterator[Any]:
-    """Read a source in Arrow's tables of so many rows each, whatever is read.
-
-    Where batches end depends on the columns: those with categories end with row groups.
-    """
+    """Read a source in tables of Arrow of so many rows each, whatever is read."""
+    # Where batches end depends on the columns: those with categories end with row
+    # groups.
     step = max(1, _BLOCK_ENTRIES // max(len(source.schema), 1))
     with withheld(_READABLE):
         held: list[Any] = []
@@ -458,12 +449,9 @@ def _batches(
     step: int,
     names: Sequence[Hashable],
 ) -> Iterator[Any]:
-    """Read a source in batches of at most so many rows, little in advance.
-
-    A Dataset would bring each file's dictionaries into the type of index that the first
-    file happens to have, and fail at one with more categories. So its files are read
-    one by one then, each with the type of its own.
-    """
+    """Read a source in batches of at most so many rows, little in advance."""
+    # A Dataset would bring each file's dictionaries into the type of index that the
+    # first file happens to have, and fail at one with more categories: so file by file.
     from pyarrow import dataset, types
 
     how: dict[str, Any] = {"batch_size": step, "columns": [*names]}
@@ -496,10 +484,8 @@ def _types(schema: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs
 
 
 def _stated(schema: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Give all dictionaries of a schema the same type of index.
-
-    How wide it is follows from how many categories the rows have: it is private.
-    """
+    """Return a schema whose dictionaries have one type of index."""
+    # How wide it is follows from how many categories the rows have: it is private.
     for place, field in enumerate(schema):
         if pa.types.is_dictionary(field.type):
             kind = field.type
@@ -559,10 +545,8 @@ class _Stream:
 def _checked(
     frame: pd.DataFrame, layout: TableLayout, schema: TableSchema | None
 ) -> NDArray[np.int64]:
-    """Refuse other columns than expected; count what `open_table` looks at.
-
-    By column: infinite values, and whether objects are texts, and whether booleans.
-    """
+    """Refuse other columns than expected; count what `open_table` looks at."""
+    # By column: infinite values, whether objects are texts, and whether booleans.
     kinds = np.zeros((2, len(layout.columns)), dtype=np.int64)
     for place, column in enumerate(layout.columns):
         series = frame[column.name]

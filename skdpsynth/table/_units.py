@@ -13,12 +13,19 @@ import hashlib
 import tempfile
 from collections import defaultdict
 from itertools import count
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from skdpsynth.privacy import LocalParts, Parts, changed_parts, secret_generator
+from skdpsynth.privacy import (
+    MOST_ROWS,
+    LocalParts,
+    Parts,
+    changed_parts,
+    secret_generator,
+)
 from skdpsynth.schema import is_missing, plain
 from skdpsynth.table._layout import factorize, is_read, ticks_of
 
@@ -34,51 +41,40 @@ if TYPE_CHECKING:
 # Files that the keys of rows are kept in, by the keys of their units: one at a time is
 # in memory, so the peak is a small part of all keys.
 _N_FILES = 64
-_ROW_BITS = 40  # of the place of a row: its number within a part
-_NONE = np.array([[0, 1]], dtype=np.uint64)  # words of a missing cell
 _BYTES = 16  # of the digest of a text: two texts have one with probability 2^-128
 
 
 class Limited(NamedTuple):
-    """Rows that take part in a fit; private.
-
-    `sizes` has a number of each unit: 0 if it has one row, 1 if it has two, and so on;
-    `max_rows_per_unit` if it has more rows than take part. None where that is one row,
-    or a row is the unit.
-    """
+    """Rows that take part in a fit; private."""
 
     rows: pd.DataFrame | Parts
+    # Of each unit 0 if it has one row, 1 if two, ...; `max_rows_per_unit` if more than
+    # take part. None where that is one row, or a row is the unit.
     sizes: Parts | None = None
 
 
 def limit_rows(table: pd.DataFrame | Parts, schema: TableSchema | None) -> Limited:
-    """Leave out rows beyond the limit of their unit, and rows of no unit.
-
-    Of a table that is read in parts a bit per row stays in memory; one of Dask has all
-    rows of a unit in one part. Without a `privacy_unit` all rows stay.
-    """
+    """Leave out rows beyond the limit of their unit, and rows of no unit."""
+    # Of parts a bit per row stays in memory; Dask has all rows of a unit in one part.
     if schema is None or schema.privacy_unit is None:
         return Limited(table)
     secret, most = secret_generator().bytes(_BYTES), int(schema.max_rows_per_unit or 0)
-    what = schema, secret
-    rows: pd.DataFrame | Parts
+    what = schema, secret, most
+    rows: Any
+    sizes: Any
     if isinstance(table, pd.DataFrame):
-        kept, n_rows = _alone(table, *what, most)
-        rows, sizes = table[kept].reset_index(drop=True), Parts.of(n_rows)
+        rows, sizes = _alone(table, *what)
     elif isinstance(table, LocalParts):
-        masks, found = _masks(table, *what, most)
-        rows, sizes = table.thinned(_kept, masks), Parts.of(found)
+        masks, sizes = _masks(table, *what)
+        rows = table.thinned(_kept, masks)
     else:
-        rows = table.map(_kept_alone, *what, most)
-        sizes = table.map(_sizes_alone, *what, most)
-    return Limited(rows, sizes if most > 1 else None)
+        both = table.map(_alone, *what)
+        rows, sizes = (both.map(itemgetter(place)) for place in (0, 1))
+    return Limited(rows, Parts.of(sizes) if most > 1 else None)
 
 
 def with_unit_places(frame: pd.DataFrame, unit: Hashable, place: int) -> pd.DataFrame:
-    """Add a column, `place`, that is equal for all rows of a unit; private.
-
-    Rows of no unit, which may be many, are spread.
-    """
+    """Add a column that is equal for all rows of a unit; rows of none are spread."""
     words = _words(frame[unit], b"")[:, 0].view(np.int64)
     words = np.where(is_missing(frame[unit]), np.arange(len(frame)), words)
     return pd.concat([frame, pd.Series(words, frame.index, name=place)], axis=1)
@@ -86,26 +82,13 @@ def with_unit_places(frame: pd.DataFrame, unit: Hashable, place: int) -> pd.Data
 
 def _alone(
     frame: pd.DataFrame, schema: TableSchema, secret: bytes, most: int
-) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Say which rows of whole units take part, and give the sizes of the units."""
+) -> tuple[pd.DataFrame, NDArray[np.intp]]:
+    """Return the rows that take part, of whole units, and the sizes of the units."""
     keys = _keys(frame, schema, secret)
-    places = keys[:, 3].astype(np.int64)
     first, sizes = _first(keys, most)
     mask = np.zeros(len(frame), dtype=bool)
-    mask[places[first]] = True
-    return mask, sizes
-
-
-def _kept_alone(
-    frame: pd.DataFrame, schema: TableSchema, secret: bytes, most: int
-) -> pd.DataFrame:
-    return frame[_alone(frame, schema, secret, most)[0]].reset_index(drop=True)
-
-
-def _sizes_alone(
-    frame: pd.DataFrame, schema: TableSchema, secret: bytes, most: int
-) -> NDArray[np.intp]:
-    return _alone(frame, schema, secret, most)[1]
+    mask[keys[first, 3].astype(np.int64)] = True
+    return frame[mask].reset_index(drop=True), sizes
 
 
 def _kept(number: int, frame: pd.DataFrame, masks: list[NDArray[Any]]) -> pd.DataFrame:
@@ -119,14 +102,17 @@ def _kept(number: int, frame: pd.DataFrame, masks: list[NDArray[Any]]) -> pd.Dat
 def _masks(
     parts: Parts, schema: TableSchema, secret: bytes, most: int
 ) -> tuple[list[NDArray[np.uint8]], NDArray[np.int32]]:
-    """Give a bit per row of each part, if it takes part, and the sizes of units."""
+    """Return a bit per row of each part, if it takes part, and the sizes of units."""
+
+    def keyed(frame: pd.DataFrame) -> tuple[Words, int]:
+        return _keys(frame, schema, secret), len(frame)
+
     files: list[Any] = [tempfile.TemporaryFile() for _ in range(_N_FILES)]  # noqa: SIM115
     try:
         masks, sizes = [], []
-        for number, keys in enumerate(parts.map(_keys_and_size, schema, secret).each()):
-            keys, n_rows = keys
+        for number, (keys, n_rows) in enumerate(parts.map(keyed).each()):
             masks.append(np.zeros(n_rows, dtype=bool))
-            keys[:, 3] |= np.uint64(number << _ROW_BITS)
+            keys[:, 3] += np.uint64(number * MOST_ROWS)
             of_file = (keys[:, 0] % np.uint64(_N_FILES)).astype(np.intp)
             keys = keys[np.argsort(of_file, kind="stable")]
             ends = np.cumsum(np.bincount(of_file, minlength=_N_FILES))
@@ -137,8 +123,7 @@ def _masks(
             keys = np.frombuffer(file.read(), dtype=np.uint64).reshape(-1, 4)
             first, own_sizes = _first(keys, most)
             sizes.append(own_sizes.astype(np.int32))
-            places = keys[first, 3].astype(np.int64)
-            numbers, rows = places >> _ROW_BITS, places & (2**_ROW_BITS - 1)
+            numbers, rows = np.divmod(keys[first, 3].astype(np.int64), MOST_ROWS)
             order = np.argsort(numbers, kind="stable")
             numbers, rows = numbers[order], rows[order]
             for number in np.unique(numbers).tolist():
@@ -150,18 +135,10 @@ def _masks(
     return [np.packbits(mask) for mask in masks], np.concatenate(sizes)
 
 
-def _keys_and_size(
-    frame: pd.DataFrame, schema: TableSchema, secret: bytes
-) -> tuple[Words, int]:
-    return _keys(frame, schema, secret), len(frame)
-
-
 def _first(keys: Words, most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Give the rows, of `_keys`, that are among the first of their unit, and sizes.
-
-    Equal rows of a unit have one hash; with their number among themselves each has its
-    own, so that a row is as likely as any other.
-    """
+    """Return the rows, of `_keys`, that are the first of their unit, and sizes."""
+    # Equal rows of a unit have one hash; with their number among themselves each has
+    # its own, so that a row is as likely as any other.
     units = [keys[:, 1], keys[:, 0]]
     order = np.lexsort((keys[:, 2], *units))
     number = _places_in_runs(keys[order, :3]).astype(np.uint64)
@@ -175,7 +152,7 @@ def _first(keys: Words, most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def _places_in_runs(rows: Words) -> NDArray[np.intp]:
-    """Give the rows of each run of equal rows numbers, from 0."""
+    """Return the number of each row in its run of equal rows, from 0."""
     begins = np.ones(len(rows), dtype=bool)
     begins[1:] = (rows[1:] != rows[:-1]).any(axis=1)
     places = np.arange(len(rows))
@@ -183,10 +160,7 @@ def _places_in_runs(rows: Words) -> NDArray[np.intp]:
 
 
 def _keys(frame: pd.DataFrame, schema: TableSchema, secret: bytes) -> Words:
-    """Give of each row that has a unit: its key, in two words, a hash, and its place.
-
-    The hash is of all cells of the row that are read.
-    """
+    """Return key of the unit in two words, hash of cells, and place of its rows."""
     unit = schema.privacy_unit
     places = np.flatnonzero(~is_missing(frame[unit]))
     found = np.empty((len(places), 4), dtype=np.uint64)
@@ -202,15 +176,13 @@ def _keys(frame: pd.DataFrame, schema: TableSchema, secret: bytes) -> Words:
 
 
 def _words(series: pd.Series, secret: bytes) -> Words:
-    """Give two words per cell, equal for equal cells and, but by chance, no others.
-
-    They depend on that cell alone. A number is mixed in a way that can be undone, so
-    that no two have the same words; a text has a digest of 128 bits.
-    """
+    """Return two words per cell, equal for equal cells and, but by chance, no other."""
+    # A number is mixed in a way that can be undone; a text has a digest of 128 bits.
     if isinstance(series.dtype, pd.CategoricalDtype):
         listed = pd.Series(series.cat.categories)
         listed = listed if _kind(listed) == "M" else listed.astype(object)
-        return np.vstack((_words(listed, secret), _NONE))[series.cat.codes]
+        none = np.array([[0, 1]], dtype=np.uint64)  # as below
+        return np.vstack((_words(listed, secret), none))[series.cat.codes]
     key = hashlib.blake2b(secret, digest_size=32).digest()
     words = np.zeros((len(series), 2), dtype=np.uint64)
     missing = is_missing(series)
@@ -227,18 +199,15 @@ def _words(series: pd.Series, secret: bytes) -> Words:
     else:
         bits, words[:, 1] = _bits(series)
         words[:, 0] = _mixed(bits ^ np.frombuffer(key[:8], np.uint64)[0])
-    words[missing] = _NONE
+    words[missing] = 0, 1
     return words
 
 
 def _texts(
     series: pd.Series, present: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Give codes of the cells, of any number where one is missing, and texts of these.
-
-    The text of a cell is a function of the cell: objects that are equal, such as 1 and
-    True, must not have that of the one which comes first.
-    """
+    """Return codes of the cells, any where one is missing, and texts of these."""
+    # A text is a function of its cell: equal objects, such as 1 and True, differ.
     if isinstance(series.dtype, pd.ArrowDtype):
         codes, values = factorize(series)
         return codes, [*map(_text, values)]
@@ -258,7 +227,7 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any cell
 
 
 def _kind(series: pd.Series) -> str:
-    """Give the kind of the cells as NumPy has it; "O" where a text is made of each."""
+    """Return the kind of the cells as NumPy has it; "O" where they become texts."""
     dtype = series.dtype
     if isinstance(dtype, pd.ArrowDtype):
         return dtype.numpy_dtype.kind
@@ -266,10 +235,8 @@ def _kind(series: pd.Series) -> str:
 
 
 def _bits(series: pd.Series) -> tuple[Words, Any]:
-    """Give the 64 bits of each number, truth value or time, and a mark of its own kind.
-
-    Floats that are whole numbers have the bits of these, and others the mark 2.
-    """
+    """Return 64 bits of each number, truth value or time, and a mark of its kind."""
+    # Floats that are whole numbers have the bits of these, and others the mark 2.
     kind = _kind(series)
     if kind in "Mm":
         return ticks_of(series)[0].view(np.uint64), 0

@@ -234,7 +234,7 @@ def test_sum_without_noise_is_the_clipped_sum(monkeypatch: pytest.MonkeyPatch) -
     whole = gaussian_sum(vectors, clip, exact(2 * GRID))
     np.testing.assert_allclose(whole, expected, atol=101 * clip / GRID)
     # Chunks change nothing, since the sum is exact.
-    monkeypatch.setattr(_aggregators, "_CHUNK_ENTRIES", 20)
+    monkeypatch.setattr(_aggregators, "_BLOCK_ENTRIES", 20)
     np.testing.assert_array_equal(gaussian_sum(vectors, clip, exact(2 * GRID)), whole)
 
 

@@ -10,6 +10,7 @@ from _reserve import exact, noisy
 
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import (
+    _accountant,
     _aggregators,
     key_threshold,
     thresholded_counts,
@@ -170,7 +171,7 @@ def test_keys_of_fewer_rows_are_not_considered(least):
 
 def test_the_room_in_the_threshold_covers_removing_a_row() -> None:
     # d = 0.9 t in total must have d / (1 - d) <= t for every t the accountant allows.
-    room = _aggregators._THRESHOLD_ROOM
+    room = 1 - _accountant.MAX_DISCOVERY_DELTA
     for t in np.geomspace(1e-12, 0.1, 50):
         d = room * t
         assert d / (1 - d) <= t
