@@ -36,8 +36,8 @@ from skdpsynth.audit._bounds import (
 from skdpsynth.audit._worlds import canary_rows
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import check_range
+from skdpsynth.privacy import MOST_EXPONENT, gdp_epsilon
 from skdpsynth.privacy import claim as claim_text
-from skdpsynth.privacy import gdp_epsilon
 from skdpsynth.schema import as_moments, same_name
 from skdpsynth.utils import RunFolder
 
@@ -56,11 +56,9 @@ COMBINED = "all scores combined"
 _CAVEAT = "An audit that finds nothing proves nothing: another attack may find more."
 _README = "Scores of finished runs of skdpsynth.audit.audit_generator, one file each.\n"
 _WORLDS = ("absent", "present")
-_FOLDS = 5  # of the runs that choose, for the combined score
 # Half the width of a cell around the canary, as a share of a number column's range.
 _CELLS = {"narrow": 0.05, "wide": 0.25}
 _WIDTH = 0.1  # of the kernel of the density, in the same unit
-_LEAST_SHARE = 1e-3  # below which a logarithm is cut
 
 
 @dataclass(frozen=True, eq=False)  # it holds arrays
@@ -193,7 +191,7 @@ class GeneratorAudit:
 
         ax = plt.subplots()[1] if ax is None else ax
         alarms = np.linspace(0, 1, 401)
-        growth = math.exp(min(self.claim, 700.0))
+        growth = math.exp(min(self.claim, MOST_EXPONENT))
         lines = 1 - self.delta - growth * alarms, (1 - self.delta - alarms) / growth
         ax.plot(alarms, np.maximum(np.maximum(*lines), 0.0), "k--")
         sign = 1.0 if self.above else -1.0
@@ -484,13 +482,14 @@ class CanaryScores:
         signed = {name: self._difference(sample[name]) for name in self._columns}
         apart = np.abs(np.column_stack(list(signed.values())))
         distances = np.minimum(apart, 1.0).mean(axis=1)
+        shares = np.maximum((apart <= _WIDTH).mean(axis=0), 1 / len(apart))
         scores = [
             distances.min(),
             distances.mean(),
             np.quantile(distances, 0.05),
             *((apart <= width).all(axis=1).mean() for width in _CELLS.values()),
             np.exp(-((apart / _WIDTH) ** 2).sum(axis=1) / 2).mean(),
-            np.log(np.maximum((apart <= _WIDTH).mean(axis=0), _LEAST_SHARE)).sum(),
+            np.log(shares).sum(),
         ]
         for name, difference in signed.items():
             scores.append((np.abs(difference) <= _WIDTH).mean())
@@ -560,10 +559,10 @@ def attack(
     half, labels = len(absent) // 2, list(names)
     chosen = np.vstack([absent[:half], present[:half]])
     judged = np.vstack([absent[half:], present[half:]])
-    if half >= _FOLDS:
+    # On the runs that it has learnt from a score is too good.
+    folds = StratifiedKFold(shuffle=True, random_state=0)
+    if half >= folds.n_splits:
         world = np.repeat([0, 1], half)
-        # On the runs that it has learnt from a score is too good.
-        folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
         # Shrinkage lets it learn from fewer runs than scores.
         model = make_pipeline(
             StandardScaler(),

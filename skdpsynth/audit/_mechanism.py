@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-_ROUNDING = 1e-9  # of shifts, which are computed in floats
-_PLENTY = 10**12  # releases of a line that is counted, not limited
+ROUNDING = 1e-9  # of shifts, which are computed in floats
 _SCALES = 36  # tails of the noise beyond so many scales are below 1e-14
 _FEW = 16  # whole numbers that may all be 0 by chance
 _NOTHING_FOUND = (
@@ -249,7 +249,7 @@ def is_vote(kind: str) -> bool:
 
 
 def _line_like(
-    reservation: Reservation, count: int = _PLENTY, *, noise: bool = True
+    reservation: Reservation, count: int = sys.maxsize, *, noise: bool = True
 ) -> Reservation:
     """Copy a line into a ledger of its own, with or without its noise."""
     line = replace(reservation._entry, count=count, used=0)
@@ -265,7 +265,7 @@ def _compare_line(
         findings.append(
             f"{n_releases} releases were made, but {line.used} were charged."
         )
-    if shift > line.sensitivity * (1 + _ROUNDING):
+    if shift > line.sensitivity * (1 + ROUNDING):
         findings.append(
             f"one row moves {what} by {shift:.6g}, but the ledger's sensitivity is "
             f"{line.sensitivity:.6g}."

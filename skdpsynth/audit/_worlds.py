@@ -22,7 +22,7 @@ import pandas as pd
 from scipy.special import erf
 from sklearn.base import clone
 
-from skdpsynth.audit._mechanism import is_vote
+from skdpsynth.audit._mechanism import ROUNDING, is_vote
 from skdpsynth.privacy import scope_words
 from skdpsynth.privacy.testing import (
     Release,
@@ -40,10 +40,9 @@ if TYPE_CHECKING:
     Array = np.typing.NDArray[Any]
 
 # What answers for a key that is not to pass, below every threshold.
-NOT_PASSED = -(2**62)
+NOT_PASSED: int = np.iinfo(np.int64).min
 # Natural logarithm of the probability below which the absence of noise is no accident.
 _NO_ACCIDENT = -28.0
-_ROUNDING = 1e-9  # of shifts, which are computed in floats
 _SAMPLED_ROWS = 100
 _MOST_NAMED = 3  # places of a fitted object that a finding names
 _LINE = (  # of the ledger, without what was used
@@ -358,7 +357,7 @@ def compare_releases(
         f"{entry.name!r} ({scope_words(entry.scope)}): {row} moves a "
         f"release by {shift:.4g} times its sensitivity."
         for entry, shift in zip(entries, shifts, strict=True)
-        if shift > 1 + _ROUNDING
+        if shift > 1 + ROUNDING
     ]
     if len(teachers) > 1:
         findings.append(f"{row} changes {len(teachers)} teachers; one row has one.")
@@ -367,7 +366,7 @@ def compare_releases(
             "one row moves releases that are charged to different rows: "
             + ", ".join(sorted(of_scopes))
         )
-    if (together := sum(of_scopes.values())) > 1 + _ROUNDING:
+    if (together := sum(of_scopes.values())) > 1 + ROUNDING:
         findings.append(f"{row} moves all classes by {together:.4g} times what it may.")
     return shifts, [*dict.fromkeys(findings)]
 

@@ -29,6 +29,7 @@ from skdpsynth.privacy._aggregators import (
 )
 from skdpsynth.privacy._budget import PrivacyBudget, cost_of_failure
 from skdpsynth.privacy._calibration import (
+    MOST_EXPONENT,
     gdp_epsilon,
     grid_noise_std,
     likely_vote_noise_std,
@@ -82,6 +83,7 @@ __all__ = [
     "LENGTH",
     "MIN_KEY_COUNT",
     "MOMENTS_SENSITIVITY",
+    "MOST_EXPONENT",
     "MOST_ROWS",
     "UNLABELLED",
     "CentredCounts",

@@ -266,7 +266,7 @@ def steps_mu(
         sampling_rate = min(1.0, sampling_rate * _LEAST_SCALE / scale)
         scale = min(_LEAST_SCALE, alone)
     largest = (_REACH * noise_multiplier + 0.5) / noise_multiplier**2  # loss of a step
-    largest = math.log1p(sampling_rate * math.expm1(min(largest, 700.0)))
+    largest = math.log1p(sampling_rate * math.expm1(min(largest, MOST_EXPONENT)))
     cell = max(min(scale, 2.0) / _CELLS_OF_ALL_STEPS, largest / _CELLS_OF_A_STEP)
     losses = privacy_loss_distribution.from_gaussian_mechanism(
         noise_multiplier,

@@ -13,7 +13,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.sampling._units import in_units
-from skdpsynth.sampling._where import Condition, rows_where
+from skdpsynth.sampling._where import _CHUNK_ROWS, Condition, rows_where
 from skdpsynth.schema import SECONDS_OF, Identifier, is_date, plain
 from skdpsynth.table import (
     ColumnLayout,
@@ -171,7 +171,6 @@ def _fresh_identifiers(
     return to_category_series(np.arange(n_rows), names, column)
 
 
-_CHUNK_ROWS = 250_000  # rows drawn at once; with another number a seed draws others
 _BLOCK_ROWS = 50_000  # rows decoded at once
 _MOST_ROWS = 10**9  # of NumPy's hypergeometric numbers
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdpsynth.schema import ROUNDING, plain
+from skdpsynth.schema import ROUNDING, SECONDS_OF, plain
 from skdpsynth.table import CategoryDomain, NumericDomain, from_wall, to_wall, zone_of
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 # Ranks of rows of given classes, by a stream.
 DrawRanks = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.float64]]
 
-_HOUR = 3600.0
-_CHUNK_ROWS = 250_000  # rows drawn at once
+_HOUR = SECONDS_OF["h"]
+_CHUNK_ROWS = 250_000  # rows drawn at once; with another number a seed draws others
 _MOST_TRIED = 5_000_000  # rows drawn in all, beside a thousand for each that is wanted
 _COLUMNS = pd.Series | pd.Index
 

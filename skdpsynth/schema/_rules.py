@@ -43,6 +43,11 @@ class Rule(Stated):
 
     names: tuple[Hashable, ...]  # all columns that the rule is about
     derived: tuple[Hashable, ...] = ()  # the one that follows from the others, if any
+    columns: Sequence[Hashable]  # as given
+
+    def __post_init__(self) -> None:
+        names = names_of("columns", type(self).__name__, self.columns, 2)
+        self._set(columns=names, names=names)
 
     def _check(self, columns: Columns) -> None:
         """Refuse columns, all of them described, that cannot keep the rule."""
@@ -77,10 +82,6 @@ class Ordered(Rule):
 
     tag = "ordered"
     columns: Sequence[Hashable]
-
-    def __post_init__(self) -> None:
-        names = names_of("columns", type(self).__name__, self.columns, 2)
-        self._set(columns=names, names=names)
 
     def _check(self, columns: Columns) -> None:
         """Refuse columns that have no common order, or bounds that leave no room."""
@@ -192,10 +193,6 @@ class MissingTogether(Rule):
 
     tag = "missing_together"
     columns: Sequence[Hashable]
-
-    def __post_init__(self) -> None:
-        names = names_of("columns", type(self).__name__, self.columns, 2)
-        self._set(columns=names, names=names)
 
     def _check(self, columns: Columns) -> None:
         """Refuse columns that cannot be missing, or cannot be present."""
@@ -423,7 +420,7 @@ def check_target(rules: Iterable[Rule], columns: Columns, target: Hashable) -> N
 
 
 def in_order(rules: Iterable[Rule]) -> list[Rule]:
-    """Give the rules that compute a column, each after those of its own columns."""
+    """Return the rules that compute a column, each after those of its own columns."""
     waiting = {name: rule for rule in rules for name in rule.derived}
     place = {name: number for number, name in enumerate(waiting)}
     needs = {n: (waiting.keys() & {*r.names}) - {n} for n, r in waiting.items()}

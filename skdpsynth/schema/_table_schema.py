@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 _VERSION = 1
 _WIDTH = 160  # of a line; the metadata of a longer column have a line each
 # What a template leaves open. A column of which nothing is filled in is measured.
-_BLANKS = ("low", "high", "categories", "nullable")
+_BLANKS = {"low", "high", "categories", "nullable"}
 _LONGEST = 1000  # characters of what a message quotes
 _MAX_TIME = 64  # characters; those of ISO 8601, to the nanosecond, are 29
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
@@ -150,17 +150,26 @@ def _kind_of(data: Any, key: str) -> Any:  # noqa: ANN401 - whatever a file says
     return known[data[key]]
 
 
-def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a file says
-    """Return the arguments of the `TableSchema` that `to_dict` wrote."""
+def schema_from_dict(
+    data: Any,  # noqa: ANN401 - whatever a file says
+    *,
+    template: bool = False,
+) -> dict[str, Any]:
+    """Return the arguments of a schema that was written, or of a template filled in."""
     options = ["target", "n_rows", "class_counts", "rules", *_UNIT]
     _check_names(data, ["columns"], options)
     columns: dict[Hashable, Column] = {}
+    blanks: dict[Hashable, Mapping[str, Any]] = {}
     with place("'columns'"):
         entries = list(data["columns"])
     for number, entry in enumerate(entries, start=1):
         with place(f"Entry {number} of 'columns'"):
             encoded, metadata = entry
             name = decode_value(encoded)
+            if template and _is_blank(metadata):
+                _kind_of(metadata, "kind")
+                blanks[name] = metadata
+                continue
             if name in columns:
                 raise InvalidSchemaError(f"Column {name!r} comes twice; drop one.")
         with place(_shortened(f"Column {name!r}")):
@@ -183,7 +192,7 @@ def schema_from_dict(data: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever a 
     others = {"target": target, "n_rows": data.get("n_rows"), "class_counts": counts}
     others |= {"privacy_unit": unit, "max_rows_per_unit": data.get(_UNIT[1])}
     others["per_unit"] = constant
-    return {"columns": columns, **others, "rules": found}
+    return {"columns": columns, **others, "rules": found, "blanks": blanks}
 
 
 def to_text(data: Mapping[str, Any]) -> str:
@@ -198,7 +207,7 @@ def to_text(data: Mapping[str, Any]) -> str:
 
 
 def from_text(text: str) -> Any:  # noqa: ANN401 - whatever a file says
-    """Read what `to_text` wrote, without columns of which all blanks are left."""
+    """Read what `to_text` wrote."""
     try:
         data = parse_json(text)
     except json.JSONDecodeError as error:
@@ -215,22 +224,7 @@ def from_text(text: str) -> Any:  # noqa: ANN401 - whatever a file says
             f"Expected 'schema_version': {_VERSION}. Got {version!r}; use the release"
             " of skdpsynth that wrote it, or write the schema anew."
         )
-    if isinstance(data.get("columns"), list):
-        entries, data["columns"] = data["columns"], []
-        for number, entry in enumerate(entries, start=1):
-            if not _is_blank(entry):
-                data["columns"].append(entry)
-                continue
-            with place(f"Entry {number} of 'columns'"):
-                hash(decode_value(entry[0]))  # a name that `_blank_columns` can use
-                _kind_of(entry[1], "kind")
     return data
-
-
-def _blank_columns(text: str) -> dict[Hashable, Mapping[str, Any]]:
-    """Read what `from_text` left out: columns of which all blanks are left."""
-    entries = filter(_is_blank, parse_json(text)["columns"])
-    return {decode_value(name): metadata for name, metadata in entries}
 
 
 def _unfilled(blank: Mapping[str, Any]) -> Column:
@@ -257,13 +251,10 @@ def _dumped(value: object, indent: int | None = None) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _is_blank(entry: Any) -> bool:  # noqa: ANN401 - whatever a file says
-    """Whether a column of a template still has all of its blanks."""
-    metadata = entry[1] if isinstance(entry, list) and len(entry) == 2 else None
-    if not isinstance(metadata, dict):
-        return False
-    blanks = [metadata[name] for name in _BLANKS if name in metadata]
-    return bool(blanks) and all(blank is None for blank in blanks)
+def _is_blank(metadata: Any) -> bool:  # noqa: ANN401 - whatever a file says
+    """Return whether a column of a template still has all of its blanks."""
+    named = _BLANKS & metadata.keys() if isinstance(metadata, dict) else ()
+    return bool(named) and all(metadata[name] is None for name in named)
 
 
 @contextmanager
@@ -737,8 +728,7 @@ class TableSchema:
         is_text = isinstance(path_or_text, str) and given.lstrip().startswith("{")
         with place("The schema" if is_text else f"The file {given!r}"):
             text = given if is_text else read_text(given)
-            schema = cls(**schema_from_dict(from_text(text)))
-            return replace(schema, blanks=_blank_columns(text))
+            return cls(**schema_from_dict(from_text(text), template=True))
 
     def check(self, df: pd.DataFrame) -> pd.DataFrame:
         """List what in a private table the schema does not fit, for the curator only.

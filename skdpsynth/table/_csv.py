@@ -45,6 +45,11 @@ if TYPE_CHECKING:
     )
     from pathlib import Path
 
+    from skdpsynth.schema import Column
+
+    # Of Arrow, which has no stubs: an array of texts and nulls, or of values; a dtype.
+    Cells = Any
+    DataType = Any
 
 # What stands for a missing value in every column: the texts of `pandas.read_csv`.
 MISSING_TEXTS = (
@@ -73,12 +78,7 @@ _NOT_FINITE = re.compile(r"[+-]?(?:inf|infinity|nan)", re.ASCII | re.IGNORECASE)
 _DATE = re.compile(r"([0-9]{4})(?:([-/.])([0-9]{2})(?:\2([0-9]{2}))?)?", re.ASCII)
 
 
-def typed_cells(
-    cells: Any,  # noqa: ANN401 - no stubs
-    column: Any,  # noqa: ANN401 - a Column, or what a template states of one
-    *,
-    rounded: bool = True,
-) -> pd.Series:
+def typed_cells(cells: Cells, column: Column, *, rounded: bool = True) -> pd.Series:
     """Read cells, texts and nulls of Arrow, as what a schema says of their column."""
     # If `rounded`, fractions are rounded, half to even, in a range of whole numbers,
     # and a number that is none of whole categories becomes another that is none; if
@@ -87,7 +87,7 @@ def typed_cells(
     categories = getattr(column, "categories", ())
     holds = family(categories[0]) if categories else _HOLDS.get(column.tag)
     if holds == "bool":
-        return _masked(_truths(_trimmed(cells)), pd.arrays.BooleanArray, False)
+        return pd.Series(pd.BooleanDtype().__from_arrow__(_truths(_trimmed(cells))))
     if holds == "Timestamp":
         zone = getattr(getattr(column, "low", *categories[:1]), "tzinfo", None)
         return _moments(_trimmed(cells), zone, getattr(column, "format", None))
@@ -98,14 +98,12 @@ def typed_cells(
     if whole and (rounded or not _has_fraction(trimmed)):
         other = next(number for number in count() if number not in categories)
         one = partial(_category, other=other) if categories else _whole_number
-        numbers = _whole_numbers(trimmed, one)
-        return _masked(numbers, pd.arrays.IntegerArray, 0)
-    numbers = _parsed(trimmed, _PLAIN_NUMBER, pa.float64(), _number)
-    return pd.Series(numbers.to_numpy(zero_copy_only=False))
+        return pd.Series(pd.Int64Dtype().__from_arrow__(_whole_numbers(trimmed, one)))
+    return _parsed(trimmed, _PLAIN_NUMBER, pa.float64(), _number).to_pandas()
 
 
-def _is_whole(category: Any) -> bool:  # noqa: ANN401 - a number
-    """Whether a category is a whole number that 64 bits hold."""
+def _is_whole(category: float) -> bool:
+    """Return whether a category is a whole number that 64 bits hold."""
     return category % 1 == 0 and abs(category) < 2**63
 
 
@@ -158,11 +156,6 @@ def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def _formatted(text: str, form: str) -> datetime:
-    """Read a time as a format of `datetime.strptime` says."""
-    return datetime.strptime(text, form)
-
-
 def _naive(text: str, read: Callable[[str], datetime] = _moment) -> datetime:
     moment = read(text)
     if moment.tzinfo is not None:
@@ -181,17 +174,14 @@ def _aware(text: str, read: Callable[[str], datetime] = _moment) -> datetime:
 # --- Columns of cells -------------------------------------------------------------
 
 
-def _trimmed(cells: Any) -> Any:  # noqa: ANN401 - no stubs
+def _trimmed(cells: Cells) -> Cells:
     cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     return pc.ascii_trim_whitespace(cells)
 
 
 def _parsed(
-    cells: Any,  # noqa: ANN401 - no stubs
-    plain: str,
-    kind: Any,  # noqa: ANN401 - no stubs
-    one: Callable[[str], Any],
-) -> Any:  # noqa: ANN401
+    cells: Cells, plain: str, kind: DataType, one: Callable[[str], object]
+) -> Cells:
     """Let Arrow parse the cells of a plain form, and `one` each other text."""
     others = pc.invert(pc.match_substring_regex(cells, plain))
     if not pc.any(others).as_py():
@@ -203,14 +193,14 @@ def _parsed(
     return pc.replace_with_mask(parsed, others, values.take(odd.indices))
 
 
-def _whole_numbers(cells: Any, one: Callable[[str], int | None]) -> Any:  # noqa: ANN401
+def _whole_numbers(cells: Cells, one: Callable[[str], int | None]) -> Cells:
     if not pc.all(pc.match_substring_regex(cells, _PLAIN_WHOLE)).as_py():
         # Whole numbers beside missing ones are often written with a zero behind.
         cells = pc.replace_substring_regex(cells, r"^(-?[0-9]+)\.0*$", r"\1")
     return _parsed(cells, _PLAIN_WHOLE, pa.int64(), one)
 
 
-def _has_fraction(cells: Any) -> bool:  # noqa: ANN401 - no stubs
+def _has_fraction(cells: Cells) -> bool:
     others = pc.invert(pc.match_substring_regex(cells, _PLAIN_WHOLE))
     return any(
         not _NUMBER.fullmatch(text) or float(text) % 1 != 0
@@ -218,7 +208,7 @@ def _has_fraction(cells: Any) -> bool:  # noqa: ANN401 - no stubs
     )
 
 
-def _truths(cells: Any) -> Any:  # noqa: ANN401 - no stubs
+def _truths(cells: Cells) -> Cells:
     kind = cells.type
     places = pc.index_in(pc.ascii_lower(cells), value_set=pa.array(_TRUTHS, kind))
     if places.null_count > cells.null_count:
@@ -226,36 +216,24 @@ def _truths(cells: Any) -> Any:  # noqa: ANN401 - no stubs
     return places.cast(pa.bool_())
 
 
-def _moments(cells: Any, zone: Any, form: str | None) -> pd.Series:  # noqa: ANN401
+def _moments(cells: Cells, zone: Any, form: str | None) -> pd.Series:  # noqa: ANN401
     # Arrow knows a zone behind a time of day only, and takes no other time beside it.
     plain = _PLAIN_TIME + "$" if zone is None else _PLAIN_TIME.removesuffix("?") + _ZONE
     read: Callable[[str], datetime] = _moment
     if form is not None:  # each distinct text by itself
-        plain, read = _NONE, partial(_formatted, form=form)
-    if zone is None:
-        parsed = _parsed(cells, plain, pa.timestamp("us"), partial(_naive, read=read))
-        return pd.Series(parsed.to_numpy(zero_copy_only=False))
-    utc = pa.timestamp("us", "UTC")
-    parsed = _parsed(cells, plain, utc, partial(_aware, read=read))
-    moments = pd.DatetimeIndex(
-        parsed.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
-    )
-    return pd.Series(moments.tz_localize("UTC").tz_convert(zone))
+        plain, read = _NONE, lambda text: datetime.strptime(text, form)
+    one = partial(_naive if zone is None else _aware, read=read)
+    kind = pa.timestamp("us", None if zone is None else "UTC")
+    moments: pd.Series = _parsed(cells, plain, kind, one).to_pandas()
+    return moments if zone is None else moments.dt.tz_convert(zone)
 
 
-def texts(cells: Any) -> pd.Series:  # noqa: ANN401 - no stubs
-    """Give texts as pandas reads them: objects before its version 3."""
+def texts(cells: Cells) -> pd.Series:
+    """Return texts as pandas reads them: objects before its version 3."""
     dtype = pd.Series(dtype=str).dtype
     if isinstance(dtype, pd.StringDtype):
         return pd.Series(dtype.__from_arrow__(cells))
     return cells.to_pandas().astype(object)
-
-
-def _masked(values: Any, kind: Any, fill: Any) -> pd.Series:  # noqa: ANN401 - no stubs
-    """Give an array of Arrow as one of pandas with a mask."""
-    missing = values.is_null().to_numpy(zero_copy_only=False)
-    filled = values.fill_null(fill).to_numpy(zero_copy_only=False)
-    return pd.Series(kind(np.array(filled), np.array(missing)))
 
 
 _BLOCK_BYTES = 2**24  # of the file, read at a time
@@ -321,7 +299,7 @@ class CsvFile:
     """A CSV file whose columns are all stated, to be read as texts block by block."""
 
     path: Path  # compressed files end with .gz, .bz2 or .zst
-    columns: Mapping[Hashable, Any]
+    columns: Mapping[Hashable, Column]
     remedy: str = "describe all of them"  # for a column that nobody stated
     form: CsvForm = CsvForm()
     dropped: Collection[Hashable] = ()  # columns to ignore
@@ -542,7 +520,7 @@ class _Header(NamedTuple):
 
 
 def _is_value(name: str) -> bool:
-    """Tell whether a name is a number or a time, as values are."""
+    """Return whether a name is a number or a time, as values are."""
     text = name.strip()
     return bool(_NUMBER.fullmatch(text) or re.match(_PLAIN_TIME, text))
 
