@@ -11,11 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binom, chi2, norm
 
-from skdpsynth.audit._bounds import (
-    POWER,
-    epsilon_lower_bound,
-    guessing_lower_bound,
-)
+from skdpsynth.audit._bounds import POWER, epsilon_lower_bound, guessing_lower_bound
 from skdpsynth.privacy import Ledger, gdp_epsilon, secret_generator
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from skdpsynth.utils import warn_deprecated, withheld
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from skdpsynth.audit._worlds import World
 
 PLACES = ("first", "middle", "last")
 CHANGES = ("added", "removed")
@@ -261,7 +260,9 @@ def replayed_pairs(
             findings.append(f"the table without {what} is refused, {error}")
         outcome = "finding" if findings else "equal"
         if refusable and change == "added" and first.error is None:
-            refusals.append(_refused_at_once(second))
+            # How it was refused, but for numbers; "" if not before any release.
+            told = None if second.releases else second.refusal
+            refusals.append(re.sub(r"\d+", "", told or ""))
             if refusals[0] != refusals[-1]:
                 outcome = "finding"
                 findings = ["where the row stands decides whether it is refused."]
@@ -274,13 +275,6 @@ def replayed_pairs(
             len(first.releases),
             round(time.monotonic() - start, 3),
         )
-
-
-def _refused_at_once(world: World) -> str:
-    """Return how a fit was refused before any release, but for numbers; "" if not."""
-    if world.refusal is None or world.releases:
-        return ""
-    return re.sub(r"\d+", "", world.refusal)
 
 
 def _neighbours(
@@ -317,9 +311,7 @@ def _extreme(series: pd.Series) -> Any:
 
 
 def _of_names(
-    synthesizer: Any,
-    table: Any,
-    gone: dict[str, object],
+    synthesizer: Any, table: Any, gone: dict[str, object]
 ) -> tuple[BaseSynthesizer, pd.DataFrame]:
     """Return what is replayed, also by the names that 0.2 took."""
     remedy = (

@@ -16,8 +16,7 @@ import sys
 import threading
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, NoReturn, SupportsIndex
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError, check_range
 from skdpsynth.privacy._calibration import (
@@ -37,6 +36,7 @@ from skdpsynth.privacy._report import (
     Kind,
     PrivacyReport,
     ReportEntry,
+    read_only,
     scope_words,
     unit_name,
     unit_words,
@@ -53,11 +53,6 @@ _UNKNOWN = (
     "This reservation is in no ledger. "
     "Ask PrivacyAccountant for one and do not copy it."
 )
-
-
-def _of_line(field: str, says: str) -> Any:  # noqa: ANN401 - a property of any type
-    """Return a property of a reservation: a field of its line in the ledger."""
-    return property(attrgetter(f"_entry.{field}"), doc=says)
 
 
 class Reservation:
@@ -98,28 +93,33 @@ class Reservation:
         msg = "A Reservation cannot be constructed. Ask PrivacyAccountant for one."
         raise ReservationError(msg)
 
-    kind: Kind = _of_line("kind", "Which mechanism may draw from it.")
-    sampling_rate: float = _of_line(
-        "sampling_rate",
-        "How probably a row is in a release; 1 if not sampled.",
+    kind: Kind = read_only("_entry.kind", "Which mechanism may draw from it.")
+    sampling_rate: float = read_only(
+        "_entry.sampling_rate", "How probably a row is in a release; 1 if not sampled."
     )
-    n_teachers: int = _of_line("n_teachers", "Teachers that vote; 0 where none does.")
-    name: str = _of_line("name", "What the releases are, as the report prints it.")
-    scope: Hashable | None = _of_line(
-        "scope", "Key of the class whose rows are charged; None: every row is."
+    n_teachers: int = read_only(
+        "_entry.n_teachers", "Teachers that vote; 0 where none does."
     )
-    mu: float = _of_line("mu", "Root of the mu^2 that one release is charged.")
-    sensitivity: float = _of_line(
-        "sensitivity",
-        "Of one release, L2: grid units, clipping norms or votes.",
+    name: str = read_only(
+        "_entry.name", "What the releases are, as the report prints it."
     )
-    noise_std: float = _of_line(
-        "noise_std", "Sigma or scale of the noise, in units of `sensitivity`'s; or 0."
+    scope: Hashable | None = read_only(
+        "_entry.scope", "Key of the class whose rows are charged; None: every row is."
     )
-    delta: float = _of_line("delta", "Delta of one release beside the Gaussian curve.")
-    count: int = _of_line("count", "Number of releases reserved.")
-    rows_per_unit: int = _of_line("rows_per_unit", "Rows of one unit, at most.")
-    used: int = _of_line("used", "Number of releases drawn so far.")
+    mu: float = read_only("_entry.mu", "Root of the mu^2 that one release is charged.")
+    sensitivity: float = read_only(
+        "_entry.sensitivity", "Of one release, L2: grid units, clipping norms or votes."
+    )
+    noise_std: float = read_only(
+        "_entry.noise_std",
+        "Sigma or scale of the noise, in units of `sensitivity`'s; or 0.",
+    )
+    delta: float = read_only(
+        "_entry.delta", "Delta of one release beside the Gaussian curve."
+    )
+    count: int = read_only("_entry.count", "Number of releases reserved.")
+    rows_per_unit: int = read_only("_entry.rows_per_unit", "Rows of one unit, at most.")
+    used: int = read_only("_entry.used", "Number of releases drawn so far.")
 
     def __repr__(self) -> str:
         return (
@@ -396,15 +396,8 @@ class PrivacyAccountant:
         """What the whole fit may be charged: the root of a sum of mu^2 of a row."""
         return self._mu_unit / self._rows_per_unit
 
-    @property
-    def rows_per_unit(self) -> int:
-        """Rows of one unit of privacy, at most."""
-        return self._rows_per_unit
-
-    @property
-    def delta(self) -> float:
-        """Total delta of the fit."""
-        return self._delta
+    rows_per_unit: int = read_only("_rows_per_unit", "Rows of one unit, at most.")
+    delta: float = read_only("_delta", "Total delta of the fit.")
 
     @property
     def private(self) -> bool:

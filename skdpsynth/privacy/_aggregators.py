@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._accountant import Reservation
 
+    Codes = NDArray[np.integer] | Parts
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
@@ -43,9 +44,7 @@ if TYPE_CHECKING:
 MIN_KEY_COUNT = 2
 
 
-def exact_counts(
-    codes: NDArray[np.integer] | Parts, n_bins: Sequence[int]
-) -> list[Ints]:
+def exact_counts(codes: Codes, n_bins: Sequence[int]) -> list[Ints]:
     """Count the codes of every column without noise, up to `MOST_ROWS`: private."""
     bins = [int(n) for n in n_bins]
     counts = clamped_counts(Parts.of(codes).total(_counts_of_part, bins))
@@ -78,21 +77,15 @@ def starts_of_bins(codes: NDArray[np.integer], n_bins: Sequence[int] | Ints) -> 
 
 @dataclass(frozen=True)
 class CentredCounts:
-    """What `centred_histogram` released, in rows.
+    """What `centred_histogram` released, in rows."""
 
-    `deviations` are noisy counts of the cells of each column less their mean, `apart`
-    noisy numbers of rows in no cell, 0 where there are fewer than 2 cells; `apart_stds`
-    is of their noise. `noise_std` is that of one count before the mean is taken off; in
-    the deviations of B cells ``sqrt(1 - 1/B)`` of it is left. If it was not released,
-    the number of rows `size` is 0 and its `size_std` inf.
-    """
-
-    deviations: list[Floats]
-    apart: Floats
-    apart_stds: Floats
+    deviations: list[Floats]  # noisy counts of the cells of each column less their mean
+    apart: Floats  # noisy numbers of rows in no cell; 0 with fewer than 2 cells
+    apart_stds: Floats  # of their noise
+    # Of a count before the mean is taken off; of B cells sqrt(1 - 1/B) of it is left.
     noise_std: float
-    size: float
-    size_std: float
+    size: float  # rows, 0 if not released
+    size_std: float  # inf if not released
 
     @classmethod
     def of(
@@ -234,9 +227,7 @@ def require_sensitivity(
 
 
 def noisy_histogram(
-    codes: NDArray[np.integer] | Parts,
-    n_bins: Sequence[int],
-    reservation: Reservation,
+    codes: Codes, n_bins: Sequence[int], reservation: Reservation
 ) -> list[NDArray[np.int64]]:
     """Count the codes of every column and release all counts at once.
 
@@ -272,17 +263,13 @@ def noisy_histogram(
     return np.split(noisy, np.cumsum(n_bins)[:-1])
 
 
-def noisy_counts(
-    codes: NDArray[np.integer] | Parts, n_bins: int, reservation: Reservation
-) -> NDArray[np.int64]:
+def noisy_counts(codes: Codes, n_bins: int, reservation: Reservation) -> Ints:
     """Count the codes of one column, as `noisy_histogram` does."""
     column = Parts.of(codes).map(np.reshape, (-1, 1))
     return noisy_histogram(column, [n_bins], reservation)[0]
 
 
-def noisy_unit_counts(
-    codes: NDArray[np.integer] | Parts, n_bins: int, reservation: Reservation
-) -> NDArray[np.float64]:
+def noisy_unit_counts(codes: Codes, n_bins: int, reservation: Reservation) -> Floats:
     """Count units of privacy by their codes, with a reservation for a row."""
     # A unit of up to k rows adds k to one bin, as k rows of sensitivity 1 may; the
     # noisy counts are divided by k again.
@@ -294,7 +281,7 @@ def noisy_unit_counts(
 
 
 def centred_histogram(
-    codes: NDArray[np.integer] | Parts,
+    codes: Codes,
     n_cells: Sequence[int],
     reservation: Reservation,
     size_weight: float = 0.0,

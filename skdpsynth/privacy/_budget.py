@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
-from skdpsynth.privacy._report import claim
+from skdpsynth.privacy._report import claim, read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -156,20 +156,9 @@ class PrivacyBudget:
             budget._epsilon, budget._delta = _totals(connection)
         return budget
 
-    @property
-    def epsilon(self) -> float:
-        """Total epsilon."""
-        return self._epsilon
-
-    @property
-    def delta(self) -> float:
-        """Total delta."""
-        return self._delta
-
-    @property
-    def path(self) -> Path:
-        """The file that holds the budget."""
-        return self._path
+    epsilon: float = read_only("_epsilon", "Total epsilon.")
+    delta: float = read_only("_delta", "Total delta.")
+    path: Path = read_only("_path", "The file that holds the budget.")
 
     @property
     def spent(self) -> tuple[float, float]:

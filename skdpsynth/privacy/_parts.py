@@ -176,9 +176,13 @@ class Parts(ABC):
         del names
         return self
 
-    @abstractmethod
     def each(self) -> Iterator[Any]:
         """Bring what the steps so far make of each part into memory, in order."""
+        n_rows: dict[int, int] = {}
+        for counted in self._counts(self._steps):
+            n_rows = of_both(n_rows, counted.n_rows)
+            yield counted.value
+        self._check(n_rows)
 
     @abstractmethod
     def kept(self) -> Parts:
@@ -189,8 +193,16 @@ class Parts(ABC):
         """Return these parts with other steps."""
 
     @abstractmethod
+    def _counts(self, steps: tuple[Step, ...]) -> Iterator[Counted]:
+        """Yield what steps make of each part, in order."""
+
     def _sum(self, steps: tuple[Step, ...]) -> Counted:
         """Add up over all parts what steps make of them."""
+        counts = self._counts(steps)
+        first = next(counts, None)
+        if first is None:
+            raise changed_parts()
+        return reduce(operator.add, counts, first)
 
     def _check(self, n_rows: dict[int, int]) -> None:
         """Refuse parts that are not those that were read at first, each once."""
@@ -239,23 +251,8 @@ class LocalParts(Parts):
         blocks = [*self.each()]
         return LocalParts(lambda: iter(blocks), in_memory=True)
 
-    def each(self) -> Iterator[Any]:
-        """Bring what the steps so far make of each part into memory, in order."""
-        n_rows: dict[int, int] = {}
-        for counted in self._counts(self._steps):
-            n_rows = of_both(n_rows, counted.n_rows)
-            yield counted.value
-        self._check(n_rows)
-
     def _with(self, steps: tuple[Step, ...]) -> Parts:
         return LocalParts(self._blocks, steps, self.n_rows, in_memory=self._in_memory)
-
-    def _sum(self, steps: tuple[Step, ...]) -> Counted:
-        counts = self._counts(steps)
-        first = next(counts, None)
-        if first is None:
-            raise changed_parts()
-        return reduce(operator.add, counts, first)
 
     def _counts(self, steps: tuple[Step, ...]) -> Iterator[Counted]:
         numbered = enumerate(self._blocks())

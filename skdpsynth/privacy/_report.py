@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context
 from enum import Enum
 from numbers import Real
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
@@ -198,10 +199,13 @@ class PrivacyReport(Readable):
         """What the fit promises, in plain language: one paragraph to quote."""
         if not self.private:
             return _NO_PROMISE
+        large = self.epsilon > _LARGE_EPSILON
         return _PROMISE.format(
             epsilon=claim(self.epsilon),
             delta=claim(self.delta),
-            factor=_factor(self.epsilon),
+            factor="e to the power of epsilon"
+            if large
+            else claim(math.exp(self.epsilon)),
             won=_won_bets(self.epsilon, self.delta),
             **(_OF_ROWS if self.unit == _ROW else _OF_UNITS),
             unit=_printable(self.unit),
@@ -389,6 +393,11 @@ class PrivacyReport(Readable):
         ]
 
 
+def read_only(field: str, says: str) -> Any:  # noqa: ANN401 - a property of any type
+    """Return a property that shows a private field of its object."""
+    return property(attrgetter(field), doc=says)
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
@@ -558,12 +567,6 @@ def _cells(entry: ReportEntry) -> tuple[str, ...]:
 def claim(value: float) -> str:
     """Write a bound with four digits, rounded up: so it holds as it stands."""
     return f"{float(_UPWARDS.create_decimal(repr(float(value)))):.4g}"
-
-
-def _factor(epsilon: float) -> str:
-    if epsilon > _LARGE_EPSILON:
-        return "e to the power of epsilon"
-    return claim(math.exp(epsilon))
 
 
 def _won_bets(epsilon: float, delta: float) -> str:

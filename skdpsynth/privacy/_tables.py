@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from skdpsynth.privacy._accountant import Reservation
 
+    Codes = NDArray[np.integer] | Parts
+
 
 # Norm of a row of whole numbers, whose second moments are released, at most.
 LENGTH = 2**12
@@ -39,9 +41,7 @@ LENGTH = 2**12
 MOMENTS_SENSITIVITY = LENGTH**2 / math.sqrt(2.0)
 
 
-def exact_pair_counts(
-    codes: NDArray[np.integer] | Parts, n_bins: Sequence[int]
-) -> NDArray[np.int64]:
+def exact_pair_counts(codes: Codes, n_bins: Sequence[int]) -> NDArray[np.int64]:
     """Count how often two bins come together, without noise: private.
 
     Symmetric, of shape (D, D): the D bins of all columns stand one after the other.
@@ -76,7 +76,7 @@ def _pair_counts_of_part(
 
 
 def noisy_pair_tables(
-    codes: NDArray[np.integer] | Parts,
+    codes: Codes,
     n_bins: Sequence[int],
     pairs: NDArray[np.integer],
     reservation: Reservation,
@@ -123,7 +123,7 @@ def noisy_pair_tables(
 
 
 def noisy_pair_distances(
-    codes: NDArray[np.integer] | Parts,
+    codes: Codes,
     n_bins: Sequence[int],
     expected: NDArray[np.integer],
     reservation: Reservation,
@@ -182,7 +182,7 @@ def measured_cells(
 
 
 def noisy_triple_tables(
-    codes: NDArray[np.integer] | Parts,
+    codes: Codes,
     n_groups: int,
     triples: NDArray[np.integer],
     reservation: Reservation,

@@ -21,12 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from skdpsynth.measure import TableModel
-    from skdpsynth.table import (
-        ColumnDomain,
-        ColumnLayout,
-        MarginalTransform,
-        Metadata,
-    )
+    from skdpsynth.table import ColumnDomain, ColumnLayout, MarginalTransform, Metadata
 
     Spans = NDArray[np.float64]  # (n, 2): intervals of ranks, without their ends
 
@@ -62,7 +57,12 @@ class Allowed:
     def spans(self, marginal: MarginalTransform) -> Spans:
         """Give ranks in the marginal, among them all that stand for allowed values."""
         if isinstance(marginal.domain, NumericDomain):
-            ranges = self.ranges if self.zoned is None else self._on_the_clock()
+            ranges = self.ranges
+            if self.zoned is not None:  # an hour wider: clocks are put on or back
+                ranges = ranges + np.array([-_HOUR, _HOUR])
+                finite = np.isfinite(ranges)
+                ranges[finite] = to_wall(ranges[finite], self.zoned)
+                ranges = _apart(ranges)
             ends = np.array([marginal.domain.span(*own) for own in ranges])
             low, high = ends.reshape(-1, 2).T
             pair = marginal.cdf(low)[0], marginal.cdf(high)[1]
@@ -74,14 +74,6 @@ class Allowed:
         if self.missing:
             found = np.concatenate(([[0.0, marginal.missing]], found))
         return np.asarray(found[found[:, 1] > found[:, 0]])
-
-    def _on_the_clock(self) -> NDArray[np.float64]:
-        """Give the ranges on the clock, an hour wider: it may be put on or back."""
-        assert self.zoned is not None
-        wide = self.ranges + np.array([-_HOUR, _HOUR])
-        finite = np.isfinite(wide)
-        wide[finite] = to_wall(wide[finite], self.zoned)
-        return _apart(wide)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Dtype = Any  # of NumPy, pandas or Arrow, which share no class
+
 
 Kind = Literal[
     "continuous", "integer", "boolean", "categorical", "datetime", "timedelta"
@@ -56,7 +58,7 @@ _REMEDIES = {
 }
 
 
-def kind_of_dtype(dtype: Any) -> tuple[Kind, bool] | None:  # noqa: ANN401 - no stubs
+def kind_of_dtype(dtype: Dtype) -> tuple[Kind, bool] | None:
     """Return the kind of a dtype and whether it has a missing value; or None."""
     # Whether objects are booleans is a question about values: they are categorical
     # here.
@@ -70,12 +72,13 @@ def kind_of_dtype(dtype: Any) -> tuple[Kind, bool] | None:  # noqa: ANN401 - no 
             if getattr(types, question)(dtype.pyarrow_dtype):
                 return kind, True
         return None
-    masked = hasattr(dtype, "numpy_dtype")  # numbers and booleans of pandas
-    known = masked or isinstance(dtype, _OWN_DTYPES)
-    return (_KINDS[dtype.kind], True) if known else None
+    # Numbers and booleans of pandas, which have a mask, and its own dtypes.
+    if hasattr(dtype, "numpy_dtype") or isinstance(dtype, _OWN_DTYPES):
+        return _KINDS[dtype.kind], True
+    return None
 
 
-def is_date(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
+def is_date(dtype: Dtype) -> bool:
     """Return whether a dtype is Arrow's of whole days, which polars calls Date."""
     if not isinstance(dtype, pd.ArrowDtype):
         return False
@@ -105,7 +108,7 @@ def is_missing(series: pd.Series) -> NDArray[np.bool_]:
     return missing
 
 
-def float_info(dtype: Any) -> np.finfo[Any]:  # noqa: ANN401 - no stubs
+def float_info(dtype: Dtype) -> np.finfo[Any]:
     """Return how exact numbers of a dtype are; those that are no floats as doubles."""
     storage = getattr(dtype, "numpy_dtype", dtype)
     return np.finfo(storage if storage.kind == "f" else np.float64)
@@ -118,7 +121,7 @@ def type_of_objects(values: Any) -> ObjectType | None:  # noqa: ANN401 - no stub
     return types.get(pd.api.types.infer_dtype(values, skipna=True))
 
 
-def is_object(dtype: Any) -> bool:  # noqa: ANN401 - no stubs
+def is_object(dtype: Dtype) -> bool:
     """Return whether a dtype is NumPy's object, not one of pandas' string dtypes."""
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
@@ -151,7 +154,7 @@ def column_kind(
     return found
 
 
-def known_kind(name: Hashable, dtype: Any) -> tuple[Kind, bool]:  # noqa: ANN401
+def known_kind(name: Hashable, dtype: Dtype) -> tuple[Kind, bool]:
     """Return what `kind_of_dtype` says of a column; InvalidTableError if nothing."""
     found = kind_of_dtype(dtype)
     if found is not None:

@@ -28,13 +28,7 @@ from skdpsynth.schema._columns import (
     plain,
     same_name,
 )
-from skdpsynth.schema._rules import (
-    RULES,
-    Rule,
-    categories_of,
-    checked_rules,
-    names_of,
-)
+from skdpsynth.schema._rules import RULES, Rule, categories_of, checked_rules, names_of
 from skdpsynth.schema._tables import (
     blank_code,
     blank_metadata,
@@ -48,6 +42,8 @@ from skdpsynth.utils.containers import from_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    Json = Any  # whatever a file says
 
 
 _VERSION = 1
@@ -125,7 +121,7 @@ def part_to_dict(part: Column | Rule) -> dict[str, Any]:
     return data
 
 
-def _part_from_dict(data: Any, key: str) -> Any:  # noqa: ANN401 - whatever a file says
+def _part_from_dict(data: Json, key: str) -> Any:  # noqa: ANN401 - a part of a schema
     """Rebuild what `part_to_dict` wrote; an option may be absent."""
     kind = _kind_of(data, key)
     required = [item.name for item in fields(kind) if item.default is MISSING]
@@ -140,7 +136,7 @@ def _part_from_dict(data: Any, key: str) -> Any:  # noqa: ANN401 - whatever a fi
     return kind(**values)
 
 
-def _kind_of(data: Any, key: str) -> Any:  # noqa: ANN401 - whatever a file says; a class
+def _kind_of(data: Json, key: str) -> Any:  # noqa: ANN401 - a class
     """Return the class of a column, by the key "kind", or of a rule, by "rule"."""
     _check_names(data, [key])
     known: Mapping[str, type] = KINDS if key == "kind" else RULES
@@ -150,11 +146,7 @@ def _kind_of(data: Any, key: str) -> Any:  # noqa: ANN401 - whatever a file says
     return known[data[key]]
 
 
-def schema_from_dict(
-    data: Any,  # noqa: ANN401 - whatever a file says
-    *,
-    template: bool = False,
-) -> dict[str, Any]:
+def schema_from_dict(data: Json, *, template: bool = False) -> dict[str, Any]:
     """Return the arguments of a schema that was written, or of a template filled in."""
     options = ["target", "n_rows", "class_counts", "rules", *_UNIT]
     _check_names(data, ["columns"], options)
@@ -206,7 +198,7 @@ def to_text(data: Mapping[str, Any]) -> str:
     return f"{{\n{lines}\n}}\n"
 
 
-def from_text(text: str) -> Any:  # noqa: ANN401 - whatever a file says
+def from_text(text: str) -> Json:
     """Read what `to_text` wrote."""
     try:
         data = parse_json(text)
@@ -251,7 +243,7 @@ def _dumped(value: object, indent: int | None = None) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _is_blank(metadata: Any) -> bool:  # noqa: ANN401 - whatever a file says
+def _is_blank(metadata: Json) -> bool:
     """Return whether a column of a template still has all of its blanks."""
     named = _BLANKS & metadata.keys() if isinstance(metadata, dict) else ()
     return bool(named) and all(metadata[name] is None for name in named)

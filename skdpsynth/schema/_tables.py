@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.schema._columns import Kind
+    from skdpsynth.schema._columns import Dtype, Kind
     from skdpsynth.schema._rules import Rule
 
 
@@ -64,7 +64,7 @@ def schema_code(columns: Mapping[Hashable, str], options: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def blank_metadata(name: Hashable, dtype: Any) -> dict[str, Any]:  # noqa: ANN401
+def blank_metadata(name: Hashable, dtype: Dtype) -> dict[str, Any]:
     """Return a column as JSON, from its dtype alone; None is to be filled in."""
     kind, can_be_missing = known_kind(name, dtype)
     metadata: dict[str, Any] = {"kind": kind if kind in KINDS else "continuous"}
@@ -181,11 +181,7 @@ def holds_truths(described: object) -> bool:
 
 
 def check_dtype(
-    described: Column,
-    name: Hashable,
-    dtype: Any,  # noqa: ANN401 - no stubs
-    kind: Kind,
-    can_be_missing: bool,
+    described: Column, name: Hashable, dtype: Dtype, kind: Kind, can_be_missing: bool
 ) -> None:
     """Refuse a description that cannot be about a column, whatever its values."""
     kinds = _KINDS_OF[type(described)]
@@ -216,10 +212,7 @@ def check_dtype(
 
 
 def _check_categories(
-    categories: Sequence[Any],
-    name: Hashable,
-    dtype: Any,  # noqa: ANN401 - no stubs
-    kind: Kind,
+    categories: Sequence[Any], name: Hashable, dtype: Dtype, kind: Kind
 ) -> None:
     """Refuse categories that are no values of the column's dtype."""
     given = family(categories[0])
@@ -434,9 +427,6 @@ def _plain_values(series: pd.Series) -> Iterator[Any]:
     return map(plain, as_moments(series).tolist())
 
 
-_ROUNDING = 8.0  # machine epsilons, of a sum
-
-
 def broken(rule: Rule, df: pd.DataFrame) -> tuple[str, int]:
     """Return in words how rows break a rule, and count them."""
     own = [df[name] for name in rule.names]
@@ -463,7 +453,7 @@ def _unsummed(own: list[pd.Series]) -> int:
     exact = max(float(float_info(series.dtype).eps) for series in own)
     with np.errstate(invalid="ignore", over="ignore"):
         size = np.abs(total) + np.sum(np.abs(parts), axis=0)
-        off = np.abs(total - np.sum(parts, axis=0)) > _ROUNDING * exact * size
+        off = np.abs(total - np.sum(parts, axis=0)) > len(own) * exact * size
     missing = np.isnan(parts).any(axis=0)
     return int((off | (missing != np.isnan(total))).sum())
 

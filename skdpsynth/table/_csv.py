@@ -94,17 +94,13 @@ def typed_cells(cells: Cells, column: Column, *, rounded: bool = True) -> pd.Ser
     if holds != "number":
         return texts(cells)
     trimmed = _trimmed(cells)
-    whole = getattr(column, "integer", all(map(_is_whole, categories)))
+    fit = all(number % 1 == 0 and abs(number) < 2**63 for number in categories)
+    whole = getattr(column, "integer", fit)  # that 64 bits hold
     if whole and (rounded or not _has_fraction(trimmed)):
         other = next(number for number in count() if number not in categories)
         one = partial(_category, other=other) if categories else _whole_number
         return pd.Series(pd.Int64Dtype().__from_arrow__(_whole_numbers(trimmed, one)))
     return _parsed(trimmed, _PLAIN_NUMBER, pa.float64(), _number).to_pandas()
-
-
-def _is_whole(category: float) -> bool:
-    """Return whether a category is a whole number that 64 bits hold."""
-    return category % 1 == 0 and abs(category) < 2**63
 
 
 # --- One cell ---------------------------------------------------------------------
@@ -346,7 +342,9 @@ class CsvFile:
             n_lines, first = 0, ""
             while not first.strip("\r\n") and (first := lines.readline()):
                 n_lines += 1
-            separator = self.form.separator or _separator_in(first)
+            outside = re.sub(r'"[^"]*"', "", first)
+            found = next(filter(outside.__contains__, _SEPARATORS), _SEPARATORS[0])
+            separator = self.form.separator or found
             rows = csv.reader(chain([first], lines), delimiter=separator)
             names = next(rows, [])
         if not names:
@@ -523,12 +521,6 @@ def _is_value(name: str) -> bool:
     """Return whether a name is a number or a time, as values are."""
     text = name.strip()
     return bool(_NUMBER.fullmatch(text) or re.match(_PLAIN_TIME, text))
-
-
-def _separator_in(line: str) -> str:
-    """Find what separates names; a comma where there is but one."""
-    outside = re.sub(r'"[^"]*"', "", line)
-    return next((own for own in _SEPARATORS if own in outside), _SEPARATORS[0])
 
 
 def _quotes(text: bytes, inside: bool, separators: bytes) -> tuple[bool, bool]:

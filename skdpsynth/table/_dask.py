@@ -32,6 +32,7 @@ from skdpsynth.utils.containers import native
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
+    Frame = Any  # of Dask, which has no stubs
 
 _READABLE = "The partitions must be such as can be computed"
 _FAN_IN = 8  # counts that are added up, or parts that are brought, at a time
@@ -45,16 +46,14 @@ class DaskParts(Parts):
         parts: list[Any],
         steps: tuple[Step, ...],
         n_rows: dict[int, int],
-        table: Any = None,  # noqa: ANN401 - no stubs
+        table: Frame = None,
     ) -> None:
         super().__init__(steps, n_rows)
         self._parts, self._table = parts, table
 
     @classmethod
     def opened(
-        cls,
-        table: Any,  # noqa: ANN401 - no stubs
-        unit: Hashable = None,
+        cls, table: Frame, unit: Hashable = None
     ) -> tuple[pd.DataFrame, DaskParts]:
         """Return the columns of a Dask DataFrame without a row, and its partitions."""
         # With a `unit`, the rows of each of its values are brought into one partition.
@@ -88,19 +87,14 @@ class DaskParts(Parts):
             return self
         return DaskParts(_partitions(self._table[[*names]]), self._steps, self.n_rows)
 
-    def each(self) -> Iterator[Any]:
-        """Bring what the steps so far make of each part into memory, in order."""
+    def _counts(self, steps: tuple[Step, ...]) -> Iterator[Counted]:
         import dask
 
-        n_rows: dict[int, int] = {}
-        tasks = self._tasks(self._steps)
+        tasks = self._tasks(steps)
         for first in range(0, len(tasks), _FAN_IN):
             with withheld(_READABLE):
                 brought = dask.compute(*tasks[first : first + _FAN_IN])
-            for counted in brought:
-                n_rows = of_both(n_rows, counted.n_rows)
-                yield counted.value
-        self._check(n_rows)
+            yield from brought
 
     def kept(self) -> Parts:
         """Keep the parts where they are made, in the memory of the workers."""
@@ -140,7 +134,7 @@ class DaskParts(Parts):
         return [count(number, part, node) for number, part in enumerate(self._parts)]
 
 
-def _partitions(table: Any) -> list[Any]:  # noqa: ANN401 - no stubs
+def _partitions(table: Frame) -> list[Any]:
     """Give the partitions as they are; Dask may join those that it reads little of."""
     return [*table.simplify().to_delayed(optimize_graph=False)]
 

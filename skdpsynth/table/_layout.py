@@ -32,7 +32,7 @@ from skdpsynth.utils import require
 from skdpsynth.utils.containers import column_like, speaks_arrow, table_like
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -410,17 +410,23 @@ def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
     series = _in_calendar(series)
     dtype = series.dtype
     if is_object(dtype) or getattr(dtype, "storage", None) == "python":
-        codes = np.full(len(series), -1, dtype=np.int64)
-        present = ~series.isna().to_numpy(dtype=bool)
-        code_of: defaultdict[Any, int] = defaultdict(count().__next__)
-        objects = map(plain, series.to_numpy(dtype=object)[present])
-        codes[present] = np.fromiter(map(code_of.__getitem__, objects), dtype=np.int64)
-        return codes, list(code_of)
+        return coded(series, ~series.isna().to_numpy(dtype=bool), plain)
     # Numbers as the machine has them, and the bytes of Arrow: pandas is exact there.
     if kind_of_dtype(dtype) == ("continuous", True):  # not all of Arrow's have a hash
         series = pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan))
     codes, uniques = pd.factorize(series)
     return codes.astype(np.int64), [*map(plain, uniques.tolist())]
+
+
+def coded(
+    series: pd.Series, present: Bools, key: Callable[[object], Any]
+) -> tuple[Ints, list[Any]]:
+    """Return codes of the keys of present cells, -1 for others, and the keys."""
+    codes = np.full(len(series), -1, dtype=np.int64)
+    code_of: defaultdict[Any, int] = defaultdict(count().__next__)
+    keys = map(key, series.to_numpy(dtype=object)[present])
+    codes[present] = np.fromiter(map(code_of.__getitem__, keys), dtype=np.int64)
+    return codes, list(code_of)
 
 
 def _in_calendar(times: Any) -> Any:  # noqa: ANN401 - a Series or an Index

@@ -161,7 +161,13 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
             _check_can_be_missing(rule, own)
         elif isinstance(rule, Determines):
             deciding, decided = own
-            _check_values(rule, decided)
+            values = rule.table.values() if decided.kind == "integer" else ()
+            if any(value != int(value) for value in values):
+                raise InvalidSchemaError(
+                    f"The values of the table of the rule {rule} must be whole numbers,"
+                    f" as the dtype {decided.dtype} of {decided.name!r} holds them. Got"
+                    " a fraction; correct the table, or convert the column."
+                )
             if _nullable(deciding, schema):
                 _check_can_be_missing(rule, [decided])
 
@@ -259,17 +265,6 @@ def _check_sum(rule: SumOf, own: Sequence[ColumnLayout], schema: TableSchema) ->
         _check_can_be_missing(rule, own[:1])
 
 
-def _check_values(rule: Determines, decided: ColumnLayout) -> None:
-    """Refuse fractions for a dtype of whole numbers."""
-    whole = decided.kind == "integer"
-    if whole and any(value != int(value) for value in rule.table.values()):
-        raise InvalidSchemaError(
-            f"The values of the table of the rule {rule} must be whole numbers, as the"
-            f" dtype {decided.dtype} of {decided.name!r} holds them. Got a fraction;"
-            " correct the table, or convert the column."
-        )
-
-
 def _check_can_be_missing(rule: Rule, columns: Iterable[ColumnLayout]) -> None:
     for column in columns:
         if not column.can_be_missing:
@@ -328,7 +323,8 @@ def _ceilings(
     highest = np.full(gone.shape[1], np.inf)
     found = []
     for domain, missing in reversed([*zip(domains, gone, strict=True)]):
-        own = _down(np.minimum(highest, domain.bounds[1]), domain)
+        # The largest number of the grid that is not above.
+        own = -_up(-np.minimum(highest, domain.bounds[1]), domain) + 0.0
         highest = np.where(missing, highest, own)
         found.append(own)
     return found[::-1]
@@ -347,11 +343,6 @@ def _up(values: Floats, domain: NumericDomain) -> Floats:
     whole = np.ceil(domain.to_steps(values) - ROUNDING)
     found = domain.from_steps(whole)
     return np.where(found < values, domain.from_steps(whole + 1), found) + 0.0
-
-
-def _down(values: Floats, domain: NumericDomain) -> Floats:
-    """Return the largest number of a domain's grid that is not above each value."""
-    return -_up(-values, domain) + 0.0
 
 
 def _numeric(domain: ColumnDomain | None) -> NumericDomain:

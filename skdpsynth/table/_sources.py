@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Source = Any  # a dataset of Arrow, which has no stubs, or what has its `to_batches`
 
 _TARGET_NAME = "target"  # of a label that comes without a name
 
@@ -80,9 +81,7 @@ def read_table(
         "container": container_of(X),
     }
     layout = _layout_of(frame, target, schema, len(frame), **form)
-    check_values(layout, count_infinite(frame, layout, schema))
-    if schema is not None:
-        check_objects(schema.columns, frame)
+    check_values(layout, _checked(frame, layout, schema)[0])
     return native(frame), layout
 
 
@@ -237,18 +236,6 @@ def check_size(n_rows: int, n_features: int) -> None:
         )
 
 
-def count_infinite(
-    frame: pd.DataFrame, layout: TableLayout, schema: TableSchema | None
-) -> NDArray[np.int64]:
-    """Count the infinite values of every column that is read."""
-    counts = np.zeros(len(layout.columns), dtype=np.int64)
-    for place, column in enumerate(layout.columns):
-        if column.kind == "continuous" and is_read(column.name, schema):
-            values = frame[column.name].to_numpy(dtype=np.float64, na_value=np.nan)
-            counts[place] = np.isinf(values).sum()
-    return counts
-
-
 def check_values(layout: TableLayout, n_infinite: Iterable[int]) -> None:
     """Refuse labels that are no classes, and infinities."""
     label = layout.label_column
@@ -369,9 +356,7 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
     index = index_of_pandas(X.schema)
     names = [name for name in X.schema.names if name not in index]
     parts = LocalParts(
-        partial(_blocks, X, names),
-        (Step(to_frame, ()),),
-        narrowed=partial(_blocks, X),
+        partial(_blocks, X, names), (Step(to_frame, ()),), narrowed=partial(_blocks, X)
     )
     return to_frame(X.schema.empty_table().drop_columns(index)), parts
 
@@ -420,10 +405,7 @@ class _Files:
                 yield from file.iter_batches(batch_size, columns=columns)
 
 
-def _blocks(
-    source: Any,  # noqa: ANN401 - no stubs
-    names: Sequence[Hashable],
-) -> Iterator[Any]:
+def _blocks(source: Source, names: Sequence[Hashable]) -> Iterator[Any]:
     """Read a source in tables of Arrow of so many rows each, whatever is read."""
     # Where batches end depends on the columns: those with categories end with row
     # groups.
@@ -444,11 +426,7 @@ def _blocks(
             yield pa.Table.from_batches(held) if held else empty
 
 
-def _batches(
-    source: Any,  # noqa: ANN401 - no stubs
-    step: int,
-    names: Sequence[Hashable],
-) -> Iterator[Any]:
+def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[Any]:
     """Read a source in batches of at most so many rows, little in advance."""
     # A Dataset would bring each file's dictionaries into the type of index that the
     # first file happens to have, and fail at one with more categories: so file by file.
@@ -547,7 +525,7 @@ def _checked(
 ) -> NDArray[np.int64]:
     """Refuse other columns than expected; count what `open_table` looks at."""
     # By column: infinite values, whether objects are texts, and whether booleans.
-    kinds = np.zeros((2, len(layout.columns)), dtype=np.int64)
+    counts = np.zeros((3, len(layout.columns)), dtype=np.int64)
     for place, column in enumerate(layout.columns):
         series = frame[column.name]
         own = ColumnLayout.of(column.name, series, schema)
@@ -559,12 +537,17 @@ def _checked(
                 f" {column.dtype} for column {column.name!r}; cast it, also the"
                 " categories of a category dtype."
             )
-        if is_object(own.dtype) and is_read(column.name, schema):
+        if not is_read(column.name, schema):
+            continue
+        if column.kind == "continuous":
+            values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+            counts[0, place] = np.isinf(values).sum()
+        if is_object(own.dtype):
             held = type_of_objects(series)
-            kinds[:, place] = held == "str", held == "bool"
+            counts[1:, place] = held == "str", held == "bool"
     if schema is not None:
         check_objects(schema.columns, frame)
-    return np.vstack([count_infinite(frame, layout, schema), kinds])
+    return counts
 
 
 def _is_dask(X: object) -> bool:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections import defaultdict
-from itertools import count
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +25,7 @@ from skdpsynth.privacy import (
     secret_generator,
 )
 from skdpsynth.schema import is_missing, plain
-from skdpsynth.table._layout import factorize, is_read, ticks_of
+from skdpsynth.table._layout import coded, factorize, is_read, ticks_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -211,11 +209,7 @@ def _texts(
     if isinstance(series.dtype, pd.ArrowDtype):
         codes, values = factorize(series)
         return codes, [*map(_text, values)]
-    codes = np.full(len(series), -1, dtype=np.int64)
-    code_of: defaultdict[str, int] = defaultdict(count().__next__)
-    cells = map(_text, series.to_numpy(dtype=object)[present])
-    codes[present] = np.fromiter(map(code_of.__getitem__, cells), dtype=np.int64)
-    return codes, list(code_of)
+    return coded(series, present, _text)
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any cell
