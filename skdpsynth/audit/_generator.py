@@ -38,7 +38,7 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import check_range
 from skdpsynth.privacy import MOST_EXPONENT, gdp_epsilon
 from skdpsynth.privacy import claim as claim_text
-from skdpsynth.schema import as_moments, same_name
+from skdpsynth.schema import as_moments, kind_of_dtype, same_name
 from skdpsynth.utils import RunFolder
 
 if TYPE_CHECKING:
@@ -513,10 +513,8 @@ class CanaryScores:
 
 
 def _is_number(column: pd.Series) -> bool:
-    types = pd.api.types
-    if types.is_bool_dtype(column):
-        return False
-    return types.is_numeric_dtype(column) or types.is_datetime64_any_dtype(column)
+    kind, _ = kind_of_dtype(column.dtype) or ("", True)
+    return kind in ("continuous", "integer", "datetime")
 
 
 def _as_floats(column: pd.Series) -> Floats:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from enum import Enum
 from numbers import Real
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from types import GenericAlias, NoneType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._calibration import MOST_EXPONENT, gdp_epsilon
@@ -79,31 +80,26 @@ def _to_json(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_json(cls: type[_T], values: Mapping[str, Any]) -> _T:
     """Undo `_to_json`; refuse other fields than those of a dataclass, or types."""
-    kinds = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
-    if set(values) != set(kinds):
-        raise ValueError("other fields")
+    kinds = get_type_hints(cls)
+    require(set(values) == set(kinds), "other fields")
     return cls(**{name: _read(kinds[name], value) for name, value in values.items()})
 
 
-# Types that a JSON value of an annotated type may have.
-_JSON_TYPES = {"float": (float, int), "int": (int,), "str": (str,), "bool": (bool,)}
-
-
-def _read(kind: str, value: Any) -> Any:  # noqa: ANN401 - any field
-    """Read a value of the type that an annotation names."""
-    if kind.endswith(" | None"):
-        return None if value is None else _read(kind.removesuffix(" | None"), value)
-    if kind == "tuple[ReportEntry, ...]":
-        return tuple(_from_json(ReportEntry, own) for own in value)
-    if kind == "tuple[str, ...]" and type(value) is list:
-        return tuple(_read("str", own) for own in value)
-    if kind == "float" and value == "inf":
+def _read(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any field, of a type
+    """Read a value of a type; numbers are not negative, and "inf" is infinite."""
+    within = get_args(kind)
+    if NoneType in within:
+        return None if value is None else _read(within[0], value)
+    if isinstance(kind, GenericAlias):  # a tuple
+        require(isinstance(value, list | tuple), "no list")
+        return tuple(_read(within[0], own) for own in value)
+    if kind is ReportEntry:
+        return _from_json(ReportEntry, value)
+    if kind is float and value == "inf":
         return math.inf
-    if type(value) not in _JSON_TYPES.get(kind, ()):
-        raise ValueError(f"no {kind}")
-    if kind in ("float", "int") and not 0 <= value < math.inf:
-        raise ValueError("no number >= 0")
-    return float(value) if kind == "float" else value
+    require(type(value) in (kind, int if kind is float else kind), f"no {kind}")
+    require(kind not in (float, int) or 0 <= value < math.inf, "no number >= 0")
+    return kind(value)
 
 
 _VERSION = 2  # of what `to_dict` returns

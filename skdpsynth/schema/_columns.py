@@ -60,8 +60,7 @@ _REMEDIES = {
 
 def kind_of_dtype(dtype: Dtype) -> tuple[Kind, bool] | None:
     """Return the kind of a dtype and whether it has a missing value; or None."""
-    # Whether objects are booleans is a question about values: they are categorical
-    # here.
+    # Whether objects are booleans is a question about values.
     if isinstance(dtype, np.dtype):
         kind = _KINDS.get(dtype.kind)
         return None if kind is None else (kind, dtype.kind not in "iub")
@@ -72,10 +71,9 @@ def kind_of_dtype(dtype: Dtype) -> tuple[Kind, bool] | None:
             if getattr(types, question)(dtype.pyarrow_dtype):
                 return kind, True
         return None
-    # Numbers and booleans of pandas, which have a mask, and its own dtypes.
-    if hasattr(dtype, "numpy_dtype") or isinstance(dtype, _OWN_DTYPES):
-        return _KINDS[dtype.kind], True
-    return None
+    if not isinstance(dtype, _OWN_DTYPES) and not hasattr(dtype, "numpy_dtype"):
+        return None
+    return _KINDS[dtype.kind], True  # pandas' own, or with a mask
 
 
 def is_date(dtype: Dtype) -> bool:
@@ -110,7 +108,7 @@ def is_missing(series: pd.Series) -> NDArray[np.bool_]:
 
 def float_info(dtype: Dtype) -> np.finfo[Any]:
     """Return how exact numbers of a dtype are; those that are no floats as doubles."""
-    storage = getattr(dtype, "numpy_dtype", dtype)
+    storage: Any = getattr(dtype, "numpy_dtype", dtype)
     return np.finfo(storage if storage.kind == "f" else np.float64)
 
 

@@ -52,11 +52,10 @@ if TYPE_CHECKING:
     DataType = Any
 
 # What stands for a missing value in every column: the texts of `pandas.read_csv`.
-MISSING_TEXTS = (
+MISSING_TEXTS = {
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
     *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
-)
-_MISSING = {*MISSING_TEXTS}
+}
 _TRUTHS = ("false", "true")
 _HOLDS = {"continuous": "number", "boolean": "bool", "datetime": "Timestamp"}
 
@@ -264,7 +263,7 @@ class CsvForm:
                 return
             # Of these an ASCII byte may be a part of another letter.
             shifted = name.startswith(("iso2022", "hz", "utf-7"))
-            as_bytes = ascii_texts.encode("ascii")
+            as_bytes = ascii_texts.encode()
             same = ascii_texts.encode(name) == as_bytes
             same = same and as_bytes.decode(name) == ascii_texts
             if same and not shifted and not _loses(name, '"\n\r' + (own or "")):
@@ -399,8 +398,6 @@ class CsvFile:
         convert = arrow_csv.ConvertOptions(
             column_types={name: pa.large_string() for name in names},
             include_columns=[*columns],
-            strings_can_be_null=not self._meant,
-            null_values=MISSING_TEXTS,
         )
         with self._reading(), self._open() as file:
             for batch in self._decoded(file, read, parse, convert):
@@ -415,7 +412,7 @@ class CsvFile:
                         f" {str(self.path)!r}. Got a longer one; shorten or drop it, or"
                         " close the quote that a cell begins with."
                     )
-                yield self._with_gaps(batch) if self._meant else batch
+                yield self._with_gaps(batch)
         if others:
             raise InvalidTableError(
                 f"Expected {len(names)} cells in every row of {str(self.path)!r}, one"
@@ -423,20 +420,12 @@ class CsvFile:
                 " comma, a quote or a line break, and fill up short rows."
             )
 
-    @cached_property
-    def _meant(self) -> dict[str, set[str]]:
-        """Categories that are texts for missing values elsewhere, by their column."""
-        found = {
-            name: {*getattr(self.columns.get(name), "categories", ())} & _MISSING
-            for name in self.names
-        }
-        return {name: texts for name, texts in found.items() if texts}
-
     def _with_gaps(self, batch: Any) -> Any:  # noqa: ANN401 - no stubs
         """Make texts missing that stand for it, but for categories of their column."""
         columns = []
         for name, cells in zip(batch.schema.names, batch.columns, strict=True):
-            gaps = pa.array([*_MISSING - self._meant.get(name, set())], cells.type)
+            meant = getattr(self.columns.get(name), "categories", ())
+            gaps = pa.array([*MISSING_TEXTS.difference(meant)], cells.type)
             found = pc.is_in(cells, value_set=gaps)
             columns.append(pc.if_else(found, pa.scalar(None, cells.type), cells))
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

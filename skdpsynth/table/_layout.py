@@ -465,17 +465,10 @@ def to_category_series(
         array = pd.Categorical.from_codes(positions, dtype=dtype)
         return pd.Series(array, name=column.name)
     of_numpy = isinstance(column.dtype, np.dtype)
-    # `take` knows one order of bytes only.
+    # Of numbers pandas knows one order of bytes only.
     native = column.dtype.newbyteorder("=") if of_numpy else column.dtype
-    whole = pd.Series(list(categories), dtype=native)
-    # `take` fills -1 only in dtypes with a missing value, which all others here lack.
-    if column.can_be_missing:
-        plain_numpy = isinstance(whole.array, pd.arrays.NumpyExtensionArray)
-        array = whole.to_numpy() if plain_numpy else whole.array
-        array = pd.api.extensions.take(array, positions, allow_fill=True)
-    else:
-        array = whole.array.take(positions)
-    series = pd.Series(array, dtype=column.dtype, name=column.name)
+    found = pd.Series(list(categories), dtype=native).reindex(positions)
+    series = pd.Series(found.array, dtype=column.dtype, name=column.name)
     if of_numpy and column.dtype.kind == "O":
         series[missing] = None
     return series

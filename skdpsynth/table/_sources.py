@@ -257,18 +257,16 @@ def check_values(layout: TableLayout, n_infinite: Iterable[int]) -> None:
 def check_schema(schema: TableSchema, layout: TableLayout) -> None:
     """Refuse a schema that cannot be about a table, whatever its values."""
     columns = {column.name: column for column in layout.columns}
-    absent = [name for name in schema.columns if name not in columns]
-    if absent:
-        raise InvalidSchemaError(
-            f"The schema describes columns that the table lacks: {_short_list(absent)}."
-            f" The table has {_short_list(columns)}."
-        )
-    absent = [name for name in schema.per_unit if name not in columns]
-    if absent:
-        raise InvalidSchemaError(
-            f"The schema names columns per_unit that the table lacks:"
-            f" {_short_list(absent)}. The table has {_short_list(columns)}."
-        )
+    stated = {
+        "describes columns": schema.columns,
+        "names columns per_unit": schema.per_unit,
+    }
+    for what, names in stated.items():
+        if absent := [name for name in names if name not in columns]:
+            raise InvalidSchemaError(
+                f"The schema {what} that the table lacks: {_short_list(absent)}."
+                f" The table has {_short_list(columns)}."
+            )
     for name, described in schema.columns.items():
         column = columns[name]
         check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)
