@@ -350,9 +350,6 @@ def _claim(made: object, name: str, given: float | None) -> float:
     return float(value)
 
 
-# --- Runs -------------------------------------------------------------------------
-
-
 def fresh(make: Any) -> Any:
     """Give a clone, a deep copy, or what the callable returns: an unfitted object."""
     if isinstance(make, BaseEstimator):
@@ -450,9 +447,6 @@ def _one_run(
     return world, number, scores(sample)
 
 
-# --- Scores -----------------------------------------------------------------------
-
-
 class CanaryScores:
     """Numbers in which a synthetic table could show the canary."""
 
@@ -532,9 +526,6 @@ def _range_of(column: pd.Series) -> float:
     values = values[np.isfinite(values)]
     width = float(np.ptp(values)) if len(values) else 0.0
     return width if 0 < width < np.inf else 1.0
-
-
-# --- Attack -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)  # it holds arrays

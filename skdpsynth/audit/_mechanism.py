@@ -383,9 +383,6 @@ def bit_epsilon(yes: float, other: float, delta: float) -> float:
     return math.log(max(1.0, *ratios))
 
 
-# --- Exact tests of noise ---------------------------------------------------------
-
-
 def noise_test(residuals: Floats, *, step: float = 0.0) -> tuple[float, float]:
     """Return the standard deviation of noise over that of a ledger, and a p-value."""
     # Chi-square, two-sided, exact; of whole numbers, `step` apart, each counts as the

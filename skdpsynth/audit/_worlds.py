@@ -102,9 +102,6 @@ def canary_rows(
     return pd.DataFrame(columns)
 
 
-# --- Releases, recorded and replayed ----------------------------------------------
-
-
 class SequenceError(Exception):
     """The second fit asks for other releases than the first; says how."""
 
@@ -154,9 +151,8 @@ def _digests(release: Release) -> tuple[dict[int, bytes], bool]:
 def _silent(release: Release) -> bool:
     """Say whether numbers came out as they went in, although noise was reserved."""
     exact, std = release.exact, release.reservation.noise_std * release.unit
-    if std == 0 or exact.dtype != release.noisy.dtype:
-        return False
-    if not np.array_equal(exact, release.noisy):
+    same = exact.dtype == release.noisy.dtype and np.array_equal(exact, release.noisy)
+    if std == 0 or not same:
         return False
     if exact.dtype != np.int64:
         return exact.size > 0
@@ -220,9 +216,6 @@ def _sure(release: Release) -> int:
 def _named(release: Release) -> list[tuple[int, type, Any]]:
     """Name the entries of a release of keys; 1 is not True."""
     return [(column, type(key), key) for column, key in release.keys or ()]
-
-
-# --- Worlds -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,9 +403,6 @@ def _shift(ours: Observed, theirs: Observed) -> float:
         return float(np.abs(difference).max())
     by_release = difference.reshape(ours.n_releases, -1) / ours.unit
     return float(np.linalg.norm(by_release, axis=1).max())
-
-
-# --- Equal by what is held --------------------------------------------------------
 
 
 def differences(first: Any, second: Any) -> list[str]:

@@ -186,12 +186,12 @@ def key_threshold(
     check_range("threshold_delta", threshold_delta, fits, "in (0, 1)")
     if noise_std == 0:
         return least - 1
-    most = rows_per_unit
     # Room that the proof in `thresholded_counts` needs for removing a row.
     own = (1 - MAX_DISCOVERY_DELTA) * threshold_delta / n_columns
     # least - 1 + j + noise > T means noise >= T + 2 - least - j for integers.
     return max(
-        _tail_start(noise_std, own * j / most) + least + j - 2 for j in {1, most}
+        _tail_start(noise_std, own * j / rows_per_unit) + least + j - 2
+        for j in {1, rows_per_unit}
     )
 
 

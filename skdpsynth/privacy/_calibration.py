@@ -312,9 +312,6 @@ def sampled_noise_multiplier(
     return min(found, alone)
 
 
-# --- Votes --------------------------------------------------------------------------
-
-
 def _vote_alone_mu(noise_std: float, noise: VoteNoise) -> float:
     """Return the mu of one noisy count, which a vote is a post-processing of."""
     if noise == "laplace":
@@ -434,9 +431,6 @@ def _as_losses(profile: NDArray[np.float64], cell: float) -> PrivacyLossDistribu
     return privacy_loss_distribution.from_two_probability_mass_functions(
         lower, upper, value_discretization_interval=cell
     )
-
-
-# --- Both ---------------------------------------------------------------------------
 
 
 def _dominating_mu(

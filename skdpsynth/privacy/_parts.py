@@ -173,7 +173,6 @@ class Parts(ABC):
 
     def only(self, names: Sequence[Hashable]) -> Parts:
         """Read some columns only, if the source can; the parts stay the same rows."""
-        del names
         return self
 
     def each(self) -> Iterator[Any]:
@@ -236,13 +235,9 @@ class LocalParts(Parts):
 
     def thinned(self, function: Callable[..., Any], *args: object) -> Parts:
         """Leave out rows of every part by its number, so that `only` may follow."""
-        return LocalParts(
-            self._blocks,
-            (*self._steps, Step(function, args, numbered=True)),
-            self.n_rows,
-            in_memory=self._in_memory,
-            narrowed=self._narrowed,
-        )
+        thinned = self._with((*self._steps, Step(function, args, numbered=True)))
+        thinned._narrowed = self._narrowed
+        return thinned
 
     def kept(self) -> Parts:
         """Keep the parts in a file without a name, or in memory, as they were."""
@@ -251,7 +246,7 @@ class LocalParts(Parts):
         blocks = [*self.each()]
         return LocalParts(lambda: iter(blocks), in_memory=True)
 
-    def _with(self, steps: tuple[Step, ...]) -> Parts:
+    def _with(self, steps: tuple[Step, ...]) -> LocalParts:
         return LocalParts(self._blocks, steps, self.n_rows, in_memory=self._in_memory)
 
     def _counts(self, steps: tuple[Step, ...]) -> Iterator[Counted]:

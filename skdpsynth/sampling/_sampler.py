@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth.sampling._units import in_units
 from skdpsynth.sampling._where import _CHUNK_ROWS, Condition, rows_where
 from skdpsynth.schema import SECONDS_OF, Identifier, is_date, plain
 from skdpsynth.table import (
@@ -141,6 +140,38 @@ class DrawnTable:
         nothing = described.placeholder is None
         codes = np.full(n_rows, -1 if nothing else 0)
         return to_category_series(codes, [described.placeholder or ""], column)
+
+
+def in_units(
+    rows: pd.DataFrame, units: Units, rng: np.random.Generator
+) -> tuple[pd.DataFrame, NDArray[np.intp]]:
+    """Put drawn rows in units; return them, unit by unit, and the unit of each."""
+    # How many rows a unit has is drawn from the released numbers; the last one has the
+    # rest. Rows that agree, or nearly, in the constant columns become one unit.
+    n_rows = len(rows)
+    sizes = 1 + rng.choice(len(units.shares), n_rows, p=units.shares)
+    ends = np.cumsum(sizes)
+    sizes = sizes[: np.searchsorted(ends, n_rows) + 1]
+    sizes[-1] -= sizes.sum() - n_rows
+    keys = []
+    for name in units.constant:  # the places of values, of numbers and times in order
+        ordered = not pd.api.types.is_object_dtype(rows[name].dtype)
+        keys.append(pd.factorize(rows[name], sort=ordered)[0])
+    # Columns of few values first: what is nearly equal is so in the last ones.
+    keys.sort(key=lambda own: int(own.max(initial=0)), reverse=True)
+    order = rng.permutation(n_rows)
+    if keys:
+        order = order[np.lexsort([own[order] for own in keys])]
+    unit = np.repeat(rng.permutation(len(sizes)), sizes)
+    first = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    found = rows.take(order)
+    place_of = dict(zip(found.columns, range(found.shape[1]), strict=True))
+    for name in units.constant:
+        place = place_of[name]
+        values = found.iloc[:, place].take(first).set_axis(found.index)
+        found.isetitem(place, values)
+    by_unit = np.argsort(unit, kind="stable")
+    return found.take(by_unit).reset_index(drop=True), unit[by_unit]
 
 
 def _joined(pieces: list[pd.Series]) -> pd.Series:

@@ -87,15 +87,14 @@ def is_date(dtype: Dtype) -> bool:
 
 def as_moments(series: pd.Series) -> pd.Series:
     """Return Arrow's dates as points in time; any other column as it is."""
-    if isinstance(series.dtype, pd.CategoricalDtype) and is_date(
-        series.cat.categories.dtype
-    ):
-        series = series.astype(series.cat.categories.dtype)
-    if not is_date(series.dtype):
+    dtype = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    if not is_date(dtype):
         return series
     import pyarrow as pa
 
-    return series.astype(pd.ArrowDtype(pa.timestamp("s")))
+    return series.astype(dtype).astype(pd.ArrowDtype(pa.timestamp("s")))
 
 
 def is_missing(series: pd.Series) -> NDArray[np.bool_]:
@@ -704,9 +703,7 @@ def family(category: object) -> str:
         return "str"
     if isinstance(category, bool):
         return "bool"
-    if isinstance(category, int) or (
-        isinstance(category, float) and math.isfinite(category)
-    ):
+    if isinstance(category, int | float) and is_finite(category):
         return "number"
     if isinstance(category, pd.Timestamp) and category is not pd.NaT:
         return "Timestamp"

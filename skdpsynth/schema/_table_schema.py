@@ -498,10 +498,7 @@ class TableSchema:
     def __repr__(self) -> str:
         options = [
             f"{name}={getattr(self, name)!r}"
-            for name in (
-                *("target", "n_rows", "class_counts"),
-                *("privacy_unit", "max_rows_per_unit"),
-            )
+            for name in ("target", "n_rows", "class_counts", *_UNIT[:2])
             if getattr(self, name) is not None
         ]
         if self.per_unit:

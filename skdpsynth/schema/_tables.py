@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from skdpsynth.schema._columns import Dtype, Kind
     from skdpsynth.schema._rules import Rule
 
+    Schema = Any  # a TableSchema, whose module imports this one
+
 
 def check_frame(df: object) -> None:
     """Refuse what is no DataFrame with distinct column names on one level."""
@@ -256,17 +258,12 @@ def check_objects(columns: Mapping[Hashable, Column], frame: Any) -> None:  # no
             )
 
 
-def findings(df: pd.DataFrame, schema: Any) -> pd.DataFrame:  # noqa: ANN401 - TableSchema
+def findings(df: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """List columns, what of them is not as declared, and in how many rows."""
     columns, unit = schema.columns, schema.privacy_unit
     found: list[tuple[Hashable, str, int]] = []
     for name, series in df.items():
-        counts = schema.class_counts if name == schema.target else None
-        if unit is not None and same_name(name, unit):
-            pairs = _in_units(name, series, schema.max_rows_per_unit)
-        else:
-            pairs = _in_column(name, series, columns.get(name), counts or {})
-        found += [(name, *pair) for pair in pairs]
+        found += [(name, *pair) for pair in _in_column(name, series, schema)]
         if name in schema.per_unit and unit in df.columns:
             rows = _not_constant(series, df[unit])
             words = f"not the value that the first row of its {unit} has"
@@ -293,25 +290,27 @@ def findings(df: pd.DataFrame, schema: Any) -> pd.DataFrame:  # noqa: ANN401 - T
 
 
 def _in_column(
-    name: Hashable,
-    series: pd.Series,
-    described: Column | None,
-    class_counts: Mapping[Hashable, int],
+    name: Hashable, series: pd.Series, schema: Schema
 ) -> Iterator[tuple[str, int]]:
+    described, unit = schema.columns.get(name), schema.privacy_unit
+    is_unit = unit is not None and same_name(name, unit)
     try:
-        kind = _checked_kind(name, series, described)
+        kind = _checked_kind(name, series, None if is_unit else described)
     except (InvalidSchemaError, InvalidTableError) as error:
         yield f"fit refuses: {error}", len(series)
         return
-    if described is None:
-        yield "not declared: measured", len(series)
-    for words, rows in _in_rows(series, kind, described):
-        if rows:
-            yield words, rows
-    counts = Counter(_plain_values(series)) if class_counts else Counter()
-    for label, n in class_counts.items():
-        if counts[label] != n:
-            yield f"class {label!r} is declared with {n} rows", counts[label]
+    if is_unit:
+        pairs = _in_units(series, schema.max_rows_per_unit)
+    else:
+        pairs = _in_rows(series, kind, described)
+        if described is None:
+            yield "not declared: measured", len(series)
+    yield from ((words, rows) for words, rows in pairs if rows)
+    if schema.class_counts is not None and name == schema.target:
+        counts = Counter(_plain_values(series))
+        for label, n in schema.class_counts.items():
+            if counts[label] != n:
+                yield f"class {label!r} is declared with {n} rows", counts[label]
 
 
 def _checked_kind(name: Hashable, series: pd.Series, described: Column | None) -> str:
@@ -355,26 +354,14 @@ def _in_rows(
         yield f"{words} privacy_unit", int(repeated.sum())
 
 
-def _in_units(
-    name: Hashable, series: pd.Series, most: int
-) -> Iterator[tuple[str, int]]:
+def _in_units(series: pd.Series, most: int) -> Iterator[tuple[str, int]]:
     """Yield how many rows are not used, because of their units."""
-    try:
-        column_kind(name, series)
-    except InvalidTableError as error:
-        yield f"fit refuses: {error}", len(series)
-        return
     missing = is_missing(series)
     present = series[~missing].astype(object)
-    infinite = int(present.isin([math.inf, -math.inf]).sum())
     beyond = present.groupby(present, observed=True).cumcount() >= most
-    for words, rows in (
-        ("infinite: fit refuses", infinite),
-        ("not used: no unit", int(missing.sum())),
-        (f"not used: beyond max_rows_per_unit = {most}", int(beyond.sum())),
-    ):
-        if rows:
-            yield words, rows
+    yield "infinite: fit refuses", int(present.isin([math.inf, -math.inf]).sum())
+    yield "not used: no unit", int(missing.sum())
+    yield f"not used: beyond max_rows_per_unit = {most}", int(beyond.sum())
 
 
 def _not_constant(series: pd.Series, unit: pd.Series) -> int:

@@ -102,9 +102,6 @@ def typed_cells(cells: Cells, column: Column, *, rounded: bool = True) -> pd.Ser
     return _parsed(trimmed, _PLAIN_NUMBER, pa.float64(), _number).to_pandas()
 
 
-# --- One cell ---------------------------------------------------------------------
-
-
 def _number(text: str) -> float:
     """Read a number, correctly rounded to a double."""
     if not (_NUMBER.fullmatch(text) or _NOT_FINITE.fullmatch(text)):
@@ -164,9 +161,6 @@ def _aware(text: str, read: Callable[[str], datetime] = _moment) -> datetime:
     with suppress(OverflowError):
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     raise ValueError("a time before the year 1 or after 9999")
-
-
-# --- Columns of cells -------------------------------------------------------------
 
 
 def _trimmed(cells: Cells) -> Cells:
@@ -344,8 +338,7 @@ class CsvFile:
             outside = re.sub(r'"[^"]*"', "", first)
             found = next(filter(outside.__contains__, _SEPARATORS), _SEPARATORS[0])
             separator = self.form.separator or found
-            rows = csv.reader(chain([first], lines), delimiter=separator)
-            names = next(rows, [])
+            names = next(csv.reader(chain([first], lines), delimiter=separator), [])
         if not names:
             raise InvalidTableError(
                 "Expected a line with the names of columns in"
@@ -482,8 +475,7 @@ class CsvFile:
     def typed(self, table: Any) -> pd.DataFrame:  # noqa: ANN401 - no stubs
         """Read texts, a table of Arrow, as what the schema says."""
         names = table.column_names
-        made = {name: self.typed_column(table[name], name) for name in names}
-        return pd.DataFrame(made, columns=names)
+        return pd.DataFrame({n: self.typed_column(table[n], n) for n in names})
 
     def typed_column(self, cells: Any, name: Hashable, **how: bool) -> pd.Series:  # noqa: ANN401
         """Read a column as `typed_cells` does; name it where one cell cannot be."""

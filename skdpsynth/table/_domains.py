@@ -83,7 +83,7 @@ class NumericDomain:
 
     def __post_init__(self) -> None:
         own = vars(self)
-        _check_flags(*(own[name] for name in _FLAGS))
+        require(all(type(own[name]) is bool for name in _FLAGS), "flags")
         numbers = (self.low, self.high, *self.remainders, *chain(*self.frequent))
         require(all(map(is_number, numbers)), "numbers")
         require(self.low <= self.high and self.high - self.low < math.inf, "a range")
@@ -346,7 +346,7 @@ class CategoryDomain:
     other: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
-        _check_flags(self.nullable, self.ordered)
+        require(type(self.nullable) is type(self.ordered) is bool, "flags")
         require(is_number(self.other) and 0 <= self.other <= 1, "a share")
         hash(self.categories)  # as the cell of a row is found
 
@@ -371,10 +371,6 @@ def is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value)
-
-
-def _check_flags(*flags: object) -> None:
-    require(all(type(flag) is bool for flag in flags), "flags")
 
 
 def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.table._layout import ColumnLayout, TableLayout
 
-    Codes = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
 

@@ -153,7 +153,14 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
         if not isinstance(rule, MissingTogether):
             _check_limits(rule, own, schema)
         if isinstance(rule, Ordered):
-            _check_comparable(rule, own)
+            # Rounded differently, values could be out of order.
+            if len({_fineness(c) for c in own if c.dtype is not None}) > 1:
+                dtypes = ", ".join(dict.fromkeys(str(c.dtype) for c in own))
+                raise InvalidSchemaError(
+                    f"The columns of the rule {rule} must be equally fine: whole"
+                    " numbers and double precision, or one other precision, unit and"
+                    f" time zone. Got {dtypes}; convert them."
+                )
             _check_room(rule, own, schema)
         elif isinstance(rule, SumOf):
             _check_sum(rule, own, schema)
@@ -191,17 +198,6 @@ def _check_limits(rule: Rule, own: Iterable[ColumnLayout], schema: TableSchema) 
                 f" its dtype {column.dtype} holds. Got {described.low!r} and"
                 f" {described.high!r}; correct them, or convert the column."
             )
-
-
-def _check_comparable(rule: Ordered, own: Sequence[ColumnLayout]) -> None:
-    """Refuse dtypes that round differently: a rounded value could be out of order."""
-    if len({_fineness(column) for column in own if column.dtype is not None}) > 1:
-        dtypes = ", ".join(dict.fromkeys(str(column.dtype) for column in own))
-        raise InvalidSchemaError(
-            f"The columns of the rule {rule} must be equally fine: whole numbers and"
-            " double precision, or one other precision, unit and time zone. Got"
-            f" {dtypes}; convert them."
-        )
 
 
 def _fineness(column: ColumnLayout) -> tuple[str, str, str]:

@@ -387,8 +387,9 @@ class _Files:
             msg = f"Expected Parquet files in {str(path)!r}. Got none; name another."
             raise InvalidTableError(msg)
         self.schema, self._files = schemas[0], found
-        for file, schema in zip(found, schemas, strict=True):
-            if _types(schema) != _types(self.schema):
+        kinds = [dict(zip(own.names, own.types, strict=True)) for own in schemas]
+        for file, own in zip(found, kinds, strict=True):
+            if own != kinds[0]:
                 raise InvalidTableError(
                     f"Expected the same columns and types in all files. Got others in"
                     f" {str(file)!r} than in {str(found[0])!r}; cast them."
@@ -453,10 +454,6 @@ def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[A
         for name in {*listed} & {*own.names}:
             schema = schema.set(schema.get_field_index(name), own.field(name))
         yield from fragment.to_batches(schema=schema, fragment_readahead=1, **how)
-
-
-def _types(schema: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs
-    return dict(zip(schema.names, schema.types, strict=True))
 
 
 def _stated(schema: Any) -> Any:  # noqa: ANN401 - no stubs
