@@ -291,7 +291,11 @@ def vote_noise_std(mu: float, count: int, noise: VoteNoise, tail: float) -> floa
         )
     if mu == math.inf:
         return 0.0
-    alone = _vote_alone_std(mu / math.sqrt(count), noise)
+    each = mu / math.sqrt(count)
+    if noise == "gaussian":
+        alone = grid_noise_std(each, 1.0)
+    else:  # undoes `_vote_alone_mu`
+        alone = 1.0 / (float(log_ndtr(each / 2)) - float(log_ndtr(-each / 2)))
     if tail < _LEAST_TAIL or not _LEAST_MU <= mu <= _MOST_MU:
         return alone
     start = likely_vote_noise_std(mu, count, noise)
@@ -318,13 +322,6 @@ def _vote_alone_mu(noise_std: float, noise: VoteNoise) -> float:
         # A pure 1/b guarantee is dominated by the Gaussian whose curve touches it.
         return -2.0 * float(ndtri_exp(-np.logaddexp(0.0, 1 / noise_std)))
     return (noise_std**2 - 2.0**2) ** -0.5 if noise_std >= _MIN_NOISE_STD else math.inf
-
-
-def _vote_alone_std(mu: float, noise: VoteNoise) -> float:
-    """Undo `_vote_alone_mu`."""
-    if noise == "gaussian":
-        return grid_noise_std(mu, 1.0)
-    return 1.0 / (float(log_ndtr(mu / 2)) - float(log_ndtr(-mu / 2)))
 
 
 def _corners(noise_std: float, noise: VoteNoise) -> tuple[NDArray[np.float64], ...]:

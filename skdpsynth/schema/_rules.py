@@ -262,7 +262,7 @@ class Determines(Rule):
                 f"The deciding column of the rule {self} must be Categorical or"
                 f" Boolean. Got {deciding!r}; describe it so, or drop the rule."
             )
-        expected = dict.fromkeys(categories_of(deciding))
+        expected = dict.fromkeys(deciding.categories)
         if set(self.table) != set(expected):
             wrong = [key for key in expected if key not in self.table]
             wrong += [key for key in self.table if key not in expected]
@@ -276,7 +276,7 @@ class Determines(Rule):
                 f"The decided column of the rule {self} must be Categorical, Boolean"
                 f" or Continuous. Got {decided!r}; describe it so, or drop the rule."
             )
-        known = () if isinstance(decided, Continuous) else {*categories_of(decided)}
+        known = () if isinstance(decided, Continuous) else {*decided.categories}
         for value in self.table.values():
             fits = isinstance(value, Hashable) and value in known
             if isinstance(decided, Continuous):
@@ -352,11 +352,6 @@ def _kinds(described: Collection[Column]) -> str:
 
 def _number(bound: Any) -> float:  # noqa: ANN401 - a number or a point in time
     return bound if isinstance(bound, int | float) else float(bound.timestamp())
-
-
-def categories_of(column: Column) -> tuple[Any, ...]:
-    """Return the categories of a column that has some."""
-    return tuple(column.categories)  # type: ignore[attr-defined]
 
 
 def _is_within(column: Continuous, value: object) -> bool:

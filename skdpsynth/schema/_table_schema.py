@@ -28,7 +28,7 @@ from skdpsynth.schema._columns import (
     plain,
     same_name,
 )
-from skdpsynth.schema._rules import RULES, Rule, categories_of, checked_rules, names_of
+from skdpsynth.schema._rules import RULES, Rule, checked_rules, names_of
 from skdpsynth.schema._tables import (
     blank_code,
     blank_metadata,
@@ -466,7 +466,8 @@ class TableSchema:
                 f"The target {self.target!r} is Continuous and has no classes. Leave"
                 " out 'class_counts'; 'n_rows' states the number of rows."
             )
-        categories = categories_of(column)
+        assert isinstance(column, Categorical | Boolean)  # as `_check_target` has seen
+        categories = column.categories
         if not isinstance(self.class_counts, Mapping):
             raise InvalidSchemaError(
                 "The 'class_counts' of TableSchema must be a mapping from class to"
@@ -485,9 +486,8 @@ class TableSchema:
                     f" Got {count!r} instead."
                 )
         total = sum(given.values())
-        nullable = isinstance(column, Categorical | Boolean) and column.nullable
         if self.n_rows is not None and (
-            total > self.n_rows or (total < self.n_rows and not nullable)
+            total > self.n_rows or (total < self.n_rows and not column.nullable)
         ):
             raise InvalidSchemaError(
                 f"The 'class_counts' of TableSchema add up to {total}, but 'n_rows' is"

@@ -222,10 +222,7 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any cell
 
 def _kind(series: pd.Series) -> str:
     """Return the kind of the cells as NumPy has it; "O" where they become texts."""
-    dtype = series.dtype
-    if isinstance(dtype, pd.ArrowDtype):
-        return dtype.numpy_dtype.kind
-    return str(dtype.kind)
+    return str(getattr(series.dtype, "numpy_dtype", series.dtype).kind)
 
 
 def _bits(series: pd.Series) -> tuple[Words, Any]:
