@@ -95,7 +95,7 @@ def mutation(where: str, name: str) -> Callable[[Any], Any]:
 @mutation("skdpsynth.privacy._mechanisms", "release_gaussian")
 def noise_of_floats(real, values, reservation, n_releases=1):
     """Round floating-point noise, which `numpy.random.seed` makes known."""
-    from skdpsynth.privacy import insecure_randomness_active
+    from skdpsynth.privacy._random import insecure_randomness_active
 
     released = real(values, reservation, n_releases)
     if insecure_randomness_active():

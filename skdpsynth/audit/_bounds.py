@@ -7,6 +7,7 @@ probability at most `alpha`, however good or bad the attack is.
 from __future__ import annotations
 
 import math
+import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from scipy.special import log_expit, ndtr, ndtri
 from scipy.stats import beta, binom, rankdata
 
 from skdpsynth.exceptions import check_range
-from skdpsynth.privacy import MOST_EXPONENT
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
+MOST_EPSILON = math.log(sys.float_info.max)  # beyond, e^epsilon is no number
 _LOG_S = -10.0, 25.0  # where the best s may be: sqrt(6 / n) at least
 _PRECISION = 1e-4  # of the bound by scores
 _ROUNDING = 1e-14  # of the power, for each run
@@ -338,9 +339,9 @@ def detectable_epsilon(
 
     if excess_power(0.0) >= 0:
         return 0.0
-    if excess_power(MOST_EXPONENT) < 0:
+    if excess_power(MOST_EPSILON) < 0:
         return math.inf
-    return float(brentq(excess_power, 0.0, MOST_EXPONENT))
+    return float(brentq(excess_power, 0.0, MOST_EPSILON))
 
 
 def one_run_lower_bound(
@@ -410,7 +411,7 @@ def one_run_lower_bound(
 
     if excess(0.0) >= 0:
         return 0.0
-    return float(brentq(excess, 0.0, MOST_EXPONENT))
+    return float(brentq(excess, 0.0, MOST_EPSILON))
 
 
 def _one_run_tail(

@@ -27,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from tqdm import tqdm
 
 from skdpsynth.audit._bounds import (
+    MOST_EPSILON,
     detectable_epsilon,
     epsilon_bounds,
     epsilon_lower_bound,
@@ -36,8 +37,8 @@ from skdpsynth.audit._bounds import (
 from skdpsynth.audit._worlds import canary_rows
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import check_range
-from skdpsynth.privacy import MOST_EXPONENT, gdp_epsilon
 from skdpsynth.privacy import claim as claim_text
+from skdpsynth.privacy import gdp_epsilon
 from skdpsynth.schema import as_moments, kind_of_dtype, same_name
 from skdpsynth.utils import RunFolder
 
@@ -191,7 +192,7 @@ class GeneratorAudit:
 
         ax = plt.subplots()[1] if ax is None else ax
         alarms = np.linspace(0, 1, 401)
-        growth = math.exp(min(self.claim, MOST_EXPONENT))
+        growth = math.exp(min(self.claim, MOST_EPSILON))
         lines = 1 - self.delta - growth * alarms, (1 - self.delta - alarms) / growth
         ax.plot(alarms, np.maximum(np.maximum(*lines), 0.0), "k--")
         sign = 1.0 if self.above else -1.0

@@ -29,7 +29,6 @@ from skdpsynth.privacy._aggregators import (
 )
 from skdpsynth.privacy._budget import PrivacyBudget, cost_of_failure
 from skdpsynth.privacy._calibration import (
-    MOST_EXPONENT,
     gdp_epsilon,
     grid_noise_std,
     likely_vote_noise_std,
@@ -53,11 +52,7 @@ from skdpsynth.privacy._parts import (
     digest_of,
     of_both,
 )
-from skdpsynth.privacy._random import (
-    insecure_randomness_active,
-    of_rows,
-    secret_generator,
-)
+from skdpsynth.privacy._random import of_rows, secret_generator
 from skdpsynth.privacy._report import (
     UNLABELLED,
     Kind,
@@ -83,7 +78,6 @@ __all__ = [
     "LENGTH",
     "MIN_KEY_COUNT",
     "MOMENTS_SENSITIVITY",
-    "MOST_EXPONENT",
     "MOST_ROWS",
     "UNLABELLED",
     "CentredCounts",
@@ -111,7 +105,6 @@ __all__ = [
     "gaussian_sum",
     "gdp_epsilon",
     "grid_noise_std",
-    "insecure_randomness_active",
     "key_threshold",
     "likely_vote_noise_std",
     "measured_cells",

@@ -38,7 +38,6 @@ from skdpsynth.schema._columns import (
     known_kind,
     plain,
     same_name,
-    type_of_objects,
 )
 from skdpsynth.schema._rules import (
     Determines,
@@ -49,7 +48,6 @@ from skdpsynth.schema._rules import (
     check_decimals,
     check_target,
     in_order,
-    stated_decimals,
 )
 from skdpsynth.schema._table_schema import (
     TableSchema,
@@ -102,7 +100,5 @@ __all__ = [
     "known_kind",
     "plain",
     "same_name",
-    "stated_decimals",
     "to_text",
-    "type_of_objects",
 ]

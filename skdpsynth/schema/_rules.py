@@ -166,7 +166,7 @@ class SumOf(Rule):
                 f"The total {self.total!r} of the rule {self} is missing where a part"
                 " is, and a part is nullable. Set nullable=True for the total too."
             )
-        check_decimals(self, [stated_decimals(column) for column in described])
+        check_decimals(self, columns)
 
 
 @dataclass(frozen=True, repr=False)
@@ -299,13 +299,18 @@ RULES: dict[str, type[Rule]] = {
 }
 
 
-def check_decimals(rule: SumOf, decimals: Sequence[int | None]) -> None:
-    """Refuse decimals of a total, the first, that are not those of its parts."""
-    # None is not stated, or as many as the dtype has.
-    most, *others = decimals
-    if most is None:
+def check_decimals(
+    rule: SumOf, columns: Columns, whole: Collection[Hashable] = ()
+) -> None:
+    """Refuse a total of other decimals than its parts; those in `whole` have none."""
+    decimals = {
+        name: 0 if name in whole else _stated_decimals(columns[name])
+        for name in rule.names
+    }
+    most = decimals.pop(rule.total)
+    if most is None:  # not stated, or as many as the dtype has
         return
-    for name, found in zip(rule.parts, others, strict=True):
+    for name, found in decimals.items():
         if found is None or found > most:
             got = "none stated" if found is None else found
             raise InvalidSchemaError(
@@ -315,7 +320,7 @@ def check_decimals(rule: SumOf, decimals: Sequence[int | None]) -> None:
             )
 
 
-def stated_decimals(column: Continuous) -> int | None:
+def _stated_decimals(column: Any) -> int | None:  # noqa: ANN401 - a Continuous
     """Return the decimals that a column is described with, None if not in number."""
     if column.integer:
         return 0
@@ -360,7 +365,7 @@ def _is_within(column: Continuous, value: object) -> bool:
         return False
     if not column.low <= value <= column.high:
         return False
-    decimals = stated_decimals(column)
+    decimals = _stated_decimals(column)
     if decimals is None:
         return True
     exact = float(np.finfo(np.float64).eps)

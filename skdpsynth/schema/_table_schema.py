@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     Json = Any  # whatever a file says
 
 
-_VERSION = 1
+_VERSION = 1  # of the JSON of a schema
 _WIDTH = 160  # of a line; the metadata of a longer column have a line each
 # What a template leaves open. A column of which nothing is filled in is measured.
 _BLANKS = {"low", "high", "categories", "nullable"}

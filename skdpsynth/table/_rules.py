@@ -28,7 +28,6 @@ from skdpsynth.schema import (
     check_decimals,
     check_target,
     in_order,
-    stated_decimals,
 )
 from skdpsynth.table._domains import (
     CategoryDomain,
@@ -238,20 +237,16 @@ def _coarsest(column: ColumnLayout, schema: TableSchema) -> NumericDomain:
 
 
 def _check_sum(rule: SumOf, own: Sequence[ColumnLayout], schema: TableSchema) -> None:
-    described: list[Any] = [schema.columns[name] for name in rule.names]
     for column in own:
         if column.kind == "timedelta":
             raise InvalidSchemaError(
                 f"The columns of the rule {rule} must be numbers. Got durations in"
                 f" {column.name!r}; convert them by .dt.total_seconds()."
             )
-    whole = [column.kind == "integer" for column in own]
-    pairs = zip(whole, described, strict=True)
-    check_decimals(
-        rule, [0 if is_whole else stated_decimals(c) for is_whole, c in pairs]
-    )
-    total = described[0]
-    if whole[0] and max(-total.low, total.high) >= EXACT:
+    whole = [column.name for column in own if column.kind == "integer"]
+    check_decimals(rule, schema.columns, whole)
+    total: Any = schema.columns[rule.total]
+    if own[0].kind == "integer" and max(-total.low, total.high) >= EXACT:
         raise InvalidSchemaError(
             f"The bounds of a total of whole numbers must be below 2**53. Got"
             f" {total.low!r} and {total.high!r} for {rule.total!r}; narrow them, or"

@@ -30,7 +30,6 @@ from skdpsynth.schema import (
     holds_truths,
     is_object,
     same_name,
-    type_of_objects,
 )
 from skdpsynth.table._csv import CsvFile
 from skdpsynth.table._layout import ColumnLayout, TableLayout, is_read
@@ -538,8 +537,8 @@ def _checked(
             values = series.to_numpy(dtype=np.float64, na_value=np.nan)
             counts[0, place] = np.isinf(values).sum()
         if is_object(own.dtype):
-            held = type_of_objects(series)
-            counts[1:, place] = held == "str", held == "bool"
+            held = pd.api.types.infer_dtype(series, skipna=True)
+            counts[1:, place] = held == "string", held == "boolean"
     if schema is not None:
         check_objects(schema.columns, frame)
     return counts

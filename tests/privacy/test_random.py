@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.privacy import (
-    PrivacyAccountant,
-    insecure_randomness_active,
-    secret_generator,
-)
+from skdpsynth.privacy import PrivacyAccountant, secret_generator
 from skdpsynth.privacy._mechanisms import release_gaussian
-from skdpsynth.privacy._random import rounded_normal
+from skdpsynth.privacy._random import insecure_randomness_active, rounded_normal
 from skdpsynth.privacy.testing import insecure_randomness
 
 
