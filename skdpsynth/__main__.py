@@ -435,156 +435,6 @@ def _say(words: str) -> None:
 # --- Arguments --------------------------------------------------------------------
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="skdpsynth",
-        description="Differentially private synthetic tables. TABLE is a CSV or a"
-        " Parquet file; exit codes are 0, 1 for an error, and 2 for wrong usage.",
-    )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-
-    def command(run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
-        name, words = run.__name__.removeprefix("_"), run.__doc__
-        made = commands.add_parser(name, help=words, description=words)
-        made.set_defaults(run=run)
-        return made
-
-    made = command(_schema)
-    made.add_argument("table", metavar="TABLE", type=_table_path)
-    _add_csv(made)
-    _add_output(made, Path, required=False)
-
-    made = command(_check)
-    made.add_argument("table", metavar="TABLE", type=_table_path)
-    made.add_argument("--schema", type=Path, required=True)
-    _add_csv(made)
-
-    made = command(_plan)
-    made.add_argument("table", metavar="TABLE", type=_table_path, nargs="?")
-    _add_settings(made)
-    made.add_argument("--rows", type=int, metavar="N", help="a guess of their number")
-    made.add_argument(
-        "--class-count",
-        type=_class_count,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="LABEL=N",
-        help="a guess of the rows of every class",
-    )
-
-    made = command(_fit)
-    made.add_argument("table", metavar="TABLE", type=_table_path)
-    _add_settings(made)
-    made.add_argument(
-        "--infer-dtypes",
-        action="store_true",
-        help="find dtypes of CSV columns that the schema leaves out by looking at"
-        " their values: only where they are public",
-    )
-    made.add_argument("--budget", type=Path, help="SQLite file that several fits share")
-    made.add_argument(
-        "--budget-total",
-        type=float,
-        nargs=2,
-        metavar=("EPSILON", "DELTA"),
-        help="its totals; a budget file that is absent is made only with them",
-    )
-    _add_output(made, Path)
-
-    made = command(_sample)
-    made.add_argument("model", metavar="MODEL", type=Path)
-    made.add_argument("-n", dest="rows", type=int, required=True, metavar="N")
-    made.add_argument("--seed", type=int, help="an int draws the same rows again")
-    made.add_argument("--sep", type=_separator, help="between cells; a comma otherwise")
-    made.add_argument(
-        "--encoding", type=_encoding, default="utf-8", help="of a CSV file"
-    )
-    made.add_argument("--date-format", metavar="FORMAT", help="such as %%d.%%m.%%Y")
-    _add_output(made, _sample_path)
-
-    for run in (_report, _card):
-        made = command(run)
-        made.add_argument("model", metavar="MODEL", type=Path)
-        _add_output(made, _page_path, required=False)
-
-    made = command(_evaluate)
-    made.add_argument("--synthetic", type=_table_path, required=True)
-    made.add_argument("--test", type=_table_path, required=True)
-    made.add_argument("--target", help="the label column; by default the schema's")
-    made.add_argument("--schema", type=Path, help="kinds of the columns")
-    _add_csv(made)
-    _add_output(made, _page_path, required=False)
-
-    command(_budget).add_argument("budget", metavar="BUDGET", type=Path)
-    return parser
-
-
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--schema", type=Path, help="JSON, see the command schema")
-    parser.add_argument("--target", help="the label column")
-    parser.add_argument(
-        "--unit",
-        metavar="COLUMN",
-        help="the column that identifies persons: they are protected, not rows",
-    )
-    parser.add_argument(
-        "--max-rows",
-        type=int,
-        metavar="K",
-        help="most rows of one person that are used; with --unit",
-    )
-    parser.add_argument("--epsilon", type=float, required=True)
-    parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument(
-        "--synthesizer",
-        type=lambda name: name.replace("-", "").lower(),
-        choices=_SYNTHESIZERS,
-        default="marginal",
-        help="one of %(choices)s (the default is marginal); case, and hyphens as in"
-        " G-PATE, are ignored",
-        metavar="NAME",
-    )
-    _add_csv(parser)
-
-
-def _add_csv(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("CSV files, which may be .gz, .bz2 or .zst")
-    group.add_argument(
-        "--sep",
-        type=_separator,
-        help="between cells; by default what the first line has: , ; tab or |",
-    )
-    group.add_argument(
-        "--encoding",
-        type=_encoding,
-        default="utf-8",
-        help="such as latin-1 or cp1252",
-    )
-    group.add_argument(
-        "--date-format",
-        metavar="FORMAT",
-        type=_date_format,
-        help="of times, such as %%d.%%m.%%Y, where the schema has none for the column;"
-        " by default ISO 8601",
-    )
-    parser.add_argument(
-        "--drop",
-        metavar="COLUMN",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="columns to leave out, as if the table did not have them",
-    )
-
-
-def _add_output(
-    parser: argparse.ArgumentParser, kind: Callable[[str], Path], required: bool = True
-) -> None:
-    parser.add_argument("-o", "--output", type=kind, required=required)
-    parser.add_argument("--force", action="store_true", help="replace the output file")
-
-
 def _table_path(text: str) -> Path:
     if not is_csv(Path(text)) and Path(text).suffix.lower() != ".parquet":
         msg = f"expected a file named .csv (.tsv, .csv.gz) or .parquet, got {text!r}"
@@ -638,6 +488,133 @@ def _class_count(text: str) -> tuple[str, int]:
     if not label or not count.isdigit():
         raise argparse.ArgumentTypeError(f"expected LABEL=ROWS, got {text!r}")
     return label, int(count)
+
+
+# An argument that ends in "!" where a command lists it is required there.
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "table": {"metavar": "TABLE", "type": _table_path},
+    "model": {"metavar": "MODEL", "type": Path},
+    "budget": {"metavar": "BUDGET", "type": Path},
+    "--synthetic": {"type": _table_path},
+    "--test": {"type": _table_path},
+    "--schema": {"type": Path, "help": "JSON, see the command schema"},
+    "--target": {"help": "the label column; by default the schema's"},
+    "--unit": {
+        "metavar": "COLUMN",
+        "help": "the column that identifies persons: they are protected, not rows",
+    },
+    "--max-rows": {
+        "type": int,
+        "metavar": "K",
+        "help": "most rows of one person that are used; with --unit",
+    },
+    "--epsilon": {"type": float},
+    "--delta": {"type": float, "default": 1e-5},
+    "--synthesizer": {
+        "type": lambda name: name.replace("-", "").lower(),
+        "choices": _SYNTHESIZERS,
+        "default": "marginal",
+        "metavar": "NAME",
+        "help": "one of %(choices)s (the default is marginal); case, and hyphens as in"
+        " G-PATE, are ignored",
+    },
+    "--rows": {"type": int, "metavar": "N", "help": "a guess of their number"},
+    "--class-count": {
+        "type": _class_count,
+        "nargs": "+",
+        "action": "extend",
+        "default": [],
+        "metavar": "LABEL=N",
+        "help": "a guess of the rows of every class",
+    },
+    "--infer-dtypes": {
+        "action": "store_true",
+        "help": "find dtypes of CSV columns that the schema leaves out by looking at"
+        " their values: only where they are public",
+    },
+    "--budget": {"type": Path, "help": "SQLite file that several fits share"},
+    "--budget-total": {
+        "type": float,
+        "nargs": 2,
+        "metavar": ("EPSILON", "DELTA"),
+        "help": "its totals; a budget file that is absent is made only with them",
+    },
+    "-n": {"dest": "rows", "type": int, "metavar": "N"},
+    "--seed": {"type": int, "help": "an int draws the same rows again"},
+    "--sep": {
+        "type": _separator,
+        "help": "between the cells of CSV files; by default what the first line has (,"
+        " ; tab or |), and a comma in a new file",
+    },
+    "--encoding": {
+        "type": _encoding,
+        "default": "utf-8",
+        "help": "of CSV files, such as latin-1 or cp1252",
+    },
+    "--date-format": {
+        "type": _date_format,
+        "metavar": "FORMAT",
+        "help": "of times in CSV files, such as %%d.%%m.%%Y, where the schema has none"
+        " for the column; by default ISO 8601",
+    },
+    "--drop": {
+        "metavar": "COLUMN",
+        "nargs": "+",
+        "action": "extend",
+        "default": [],
+        "help": "columns to leave out, as if the table did not have them",
+    },
+    "--force": {"action": "store_true", "help": "replace the output file"},
+}
+_CSV = ("--sep", "--encoding", "--date-format", "--drop")
+_SETTINGS = (
+    *("--schema", "--target", "--unit", "--max-rows"),
+    *("--epsilon!", "--delta", "--synthesizer"),
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="skdpsynth",
+        description="Differentially private synthetic tables. TABLE is a CSV file,"
+        " which may be .gz, .bz2 or .zst, or a Parquet file; exit codes are 0, 1 for an"
+        " error, and 2 for wrong usage.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(
+        run: Callable[[argparse.Namespace], None],
+        *names: str,
+        output: Callable[[str], Path] | None = None,
+        required: bool = False,
+        **changed: Any,  # noqa: ANN401
+    ) -> None:
+        """Add a command; `changed` is what its first argument has in its own way."""
+        command, words = run.__name__.removeprefix("_"), run.__doc__
+        made = commands.add_parser(command, help=words, description=words)
+        made.set_defaults(run=run)
+        for place, name in enumerate(names):
+            options = _ARGUMENTS[name.removesuffix("!")] | ({} if place else changed)
+            if name.endswith("!"):
+                options |= {"required": True}
+            made.add_argument(name.removesuffix("!"), **options)
+        if output is not None:
+            made.add_argument("-o", "--output", type=output, required=required)
+            made.add_argument("--force", **_ARGUMENTS["--force"])
+
+    add(_schema, "table", *_CSV, output=Path)
+    add(_check, "table", "--schema!", *_CSV)
+    add(_plan, "table", *_SETTINGS, *_CSV, "--rows", "--class-count", nargs="?")
+    own = "--infer-dtypes", "--budget", "--budget-total"
+    add(_fit, "table", *_SETTINGS, *_CSV, *own, output=Path, required=True)
+    how = "-n!", "--seed", "--sep", "--encoding", "--date-format"
+    add(_sample, "model", *how, output=_sample_path, required=True)
+    add(_report, "model", output=_page_path)
+    add(_card, "model", output=_page_path)
+    compared = "--synthetic!", "--test!", "--target", "--schema"
+    add(_evaluate, *compared, *_CSV, output=_page_path)
+    add(_budget, "budget")
+    return parser
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 
-from skdpsynth.evaluation._plots import PRIVATE_FOOTER, drawable
+from skdpsynth.evaluation._plots import PRIVATE_FOOTER, drawable, picture
 from skdpsynth.evaluation._runs import BOOSTING, LEADING
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import (
@@ -30,7 +29,7 @@ from skdpsynth.metrics import (
     without_identifiers,
 )
 from skdpsynth.schema import Identifier, Text
-from skdpsynth.utils import Grid, Heading, Items, Picture, Readable
+from skdpsynth.utils import Grid, Heading, Items, Readable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -148,13 +147,6 @@ class QualityReport(Readable):
         order: Sequence[Hashable] = self.columns.attrs["order"]
         return order
 
-    def _picture(self) -> Picture:
-        buffer = io.BytesIO()
-        figure: Any = self.plot().figure
-        figure.savefig(buffer, format="png", dpi=130)
-        plt.close(figure)
-        return Picture(buffer.getvalue(), "Distances of all pairs of columns")
-
     def _blocks(self, *, drawn: bool) -> list[Any]:
         scores = [
             (name, _written(own["synthetic"]), _written(own["real"]), _MEANING[name])
@@ -197,7 +189,7 @@ class QualityReport(Readable):
                 Grid(("pair", "distance"), pairs),
             ]
         if drawn:
-            blocks.append(self._picture())
+            blocks.append(picture(self.plot(), "Distances of all pairs of columns"))
         blocks.append(Heading("Broken relations, the worst first"))
         if relations:
             headings = "columns", "synthetic rows", "real rows", "if independent"

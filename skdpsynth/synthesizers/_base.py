@@ -51,9 +51,18 @@ if TYPE_CHECKING:
 
 Init = Literal["measured", "marginals", "random"]
 
+# What several parameters may be: a number of things, and a size.
 AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]
-ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
+ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
+
+# What several algorithms train with.
+TEACHER_BATCH = 32  # real rows of a teacher's step (A.5 of the G-PATE paper)
+NETWORK_DECAY = 3e-3  # of weights at a step of a teacher, where these are many
+COHERENCE = 0.25  # nominal norm of a mean of clipped vectors, in clipping norms
+AUTO_FACTORS = 4  # of a generator that learns from teachers
+SAMPLE_ROWS = 2.0**18  # of a step; more of them say nothing that noise would hide
+STEPS_LIMIT = 10**6  # more than any fit takes time for
 
 
 def at_most_half(n_teachers: int, n_rows: float) -> int:
@@ -64,7 +73,7 @@ def at_most_half(n_teachers: int, n_rows: float) -> int:
     return max(min(n_teachers, int(n_rows / 2)), 1)
 
 
-def most_that_fits(fits: Callable[[int], bool], limit: int) -> int:
+def most_that_fits(fits: Callable[[int], bool], limit: int = STEPS_LIMIT) -> int:
     """Find the largest number that fits, 0 if 1 does not; about `limit` at most."""
     low, high = 0, 1
     while high < limit and fits(high):

@@ -11,7 +11,12 @@ from tqdm.auto import tqdm
 from skdpsynth.measure import DPSGD_SHARES, Training
 from skdpsynth.models import Adam, NetworkTrainer, resolve_device
 from skdpsynth.privacy import sampled_noise_multiplier, secret_generator, steps_mu
-from skdpsynth.synthesizers._base import ONE_OR_AUTO, ClassGAN, most_that_fits
+from skdpsynth.synthesizers._base import (
+    ONE_OR_AUTO,
+    SAMPLE_ROWS,
+    ClassGAN,
+    most_that_fits,
+)
 from skdpsynth.training import N_GENERATED, Discriminator, train_generator
 
 if TYPE_CHECKING:
@@ -21,22 +26,21 @@ if TYPE_CHECKING:
 
     from skdpsynth.measure import Allocation, Form, TableModel
     from skdpsynth.models import Trainer
-    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
+    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._base import Init
     from skdpsynth.table import Metadata, TableRows
 
 
-_AUTO_BATCH = 2.0**18  # rows of a step; more of them say nothing that noise would hide
 _LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there
-_MAX_FACTORS = 8
-_MAX_ROUNDS = 12
-_MIN_ROUNDS = 3  # a class that affords fewer leaves its budget to the marginals
+_MAX_FACTORS = 8  # of "auto", as the docs say
+# A class that affords fewer leaves its budget to the marginals; more add little.
+_MIN_ROUNDS, _MAX_ROUNDS = 3, 12
 _COHERENCE = 0.15  # nominal norm of the mean gradient, in clipping norms
-_STEPS_LIMIT = 10**6
 # Of the squared mu of a class that starts from marginals: what training may take. It
 # takes no more than the least where a step has this squared signal-to-noise ratio.
-(_LEAST_SHARE, _MOST_SHARE), _CLEAR = DPSGD_SHARES, 25.0
+_LEAST_SHARE, _MOST_SHARE = DPSGD_SHARES
+_CLEAR = 25.0  # squared signal-to-noise ratio of a step
 
 
 class StepSettings(NamedTuple):
@@ -97,12 +101,12 @@ def plan_training(
     if n_columns < (2 if optional else 1):
         return None
     latent_dim, n_iter, noise_multiplier, batch_size, n_discriminator_steps = settings
-    wanted_rows = _AUTO_BATCH if batch_size == "auto" else float(batch_size)
+    wanted_rows = SAMPLE_ROWS if batch_size == "auto" else float(batch_size)
     rate = min(1.0, wanted_rows / max(n_rows, 1.0))
     if noise_multiplier is not None:
         std = noise_multiplier
         count = most_that_fits(
-            lambda count: steps_mu(std, rate, count, tail_delta) <= mu, _STEPS_LIMIT
+            lambda count: steps_mu(std, rate, count, tail_delta) <= mu
         )
         n_iter = count // n_discriminator_steps
     elif n_iter == "auto":
@@ -132,6 +136,23 @@ def plan_training(
 def _rounds(n_rows: float, n_columns: int, mu: float) -> float:
     """Give the steps whose signal is above their noise, for one factor."""
     return (_COHERENCE * mu * n_rows) ** 2 / n_columns
+
+
+def reserve_steps(
+    training: Training,
+    scope: Hashable,
+    accountant: PrivacyAccountant,
+    tail_delta: float,
+) -> Reservation:
+    """Reserve the noisy sums of all steps of a class, with sensitivity C each."""
+    return accountant.reserve_sampled_gaussian(
+        "discriminator's gradients",
+        mu=training.mu_step,
+        sampling_rate=training.sampling_rate,
+        count=training.n_iter * training.n_queries,
+        scope=scope,
+        tail_delta=tail_delta,
+    )
 
 
 class AdversarialSynthesizer(ClassGAN):
@@ -175,17 +196,9 @@ class AdversarialSynthesizer(ClassGAN):
         public = torch.Generator().manual_seed(seed)
         scopes = metadata.classes.scopes
         trained = {c: plan.training for c, plan in enumerate(plans) if plan.training}
-        # The whole run is reserved before anything is trained: the noisy sums of all
-        # steps of a class, with sensitivity C each.
+        # The whole run is reserved before anything is trained.
         reserved = {
-            c: accountant.reserve_sampled_gaussian(
-                "discriminator's gradients",
-                mu=training.mu_step,
-                sampling_rate=training.sampling_rate,
-                count=training.n_iter * training.n_queries,
-                scope=scopes[c],
-                tail_delta=self._tail_delta,
-            )
+            c: reserve_steps(training, scopes[c], accountant, self._tail_delta)
             for c, training in trained.items()
         }
         least = 1 if self.latent_dim == "auto" else self.latent_dim

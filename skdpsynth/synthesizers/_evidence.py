@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from skdpsynth.privacy import (
-    secret_generator,
-)
+from skdpsynth.privacy import secret_generator
 from skdpsynth.table import MISSING, ZERO, NumericDomain
-from skdpsynth.training import (
-    Classifier,
-)
+from skdpsynth.training import N_GENERATED, Classifier
+from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,14 +20,10 @@ if TYPE_CHECKING:
     from skdpsynth.table import MarginalTransform, PrivateRows, TableRows
 
 
-_CELLS = 128  # of a numeric column
+_CELLS = 128  # of a numeric column, finer than most of its bins
 _BLUR = 0.02  # share of a column's mass that is spread evenly, so that none is 0
 _MOST = 3.0  # log odds that one column can give
-_CHUNK = 100_000
-_GENERATED = 512  # rows of each class that the classifier learns from
 _PAIRS_WEIGHT = 0.1  # the paper's alpha_p
-_CLIP = 1.0
-_LEARNING_RATE = 1.0
 
 
 class Evidence:
@@ -72,8 +65,7 @@ class Evidence:
         They are of shape (n_rows, n_features), and private if the rows are.
         """
         features = np.ones((len(rows.class_codes), self.n_features))
-        for start in range(0, len(features), _CHUNK):
-            part = slice(start, start + _CHUNK)
+        for part in in_chunks(len(features)):
             uniforms, category_codes = rows.uniforms[part], rows.category_codes[part]
             if self.informed:
                 cells = [
@@ -139,15 +131,15 @@ def train_classifier(
     """
     classes, generated = range(evidence.n_classes), None
     if evidence.informed:
-        generated = [evidence.draw(c, _GENERATED, generator) for c in classes]
+        generated = [evidence.draw(c, N_GENERATED, generator) for c in classes]
     classifier = Classifier(
         evidence.initial_weights,
         [evidence.features(rows.of_class(c)) for c in classes],
         generated,
         reservations,
         expected_batch_sizes,
-        max_grad_norm=_CLIP,
-        learning_rate=_LEARNING_RATE,
+        max_grad_norm=1.0,
+        learning_rate=1.0,
         pairs_weight=_PAIRS_WEIGHT,
         rng=secret_generator(),
     )

@@ -20,8 +20,19 @@ from skdpsynth.privacy import (
     secret_generator,
     telling,
 )
-from skdpsynth.synthesizers._base import AT_LEAST_ONE, ClassGAN, Init, at_most_half
+from skdpsynth.synthesizers._base import (
+    AT_LEAST_ONE,
+    AUTO_FACTORS,
+    COHERENCE,
+    NETWORK_DECAY,
+    STEPS_LIMIT,
+    TEACHER_BATCH,
+    ClassGAN,
+    Init,
+    at_most_half,
+)
 from skdpsynth.training import (
+    N_GENERATED,
     TeacherEnsemble,
     decode_answers,
     projected_ballots,
@@ -44,12 +55,11 @@ if TYPE_CHECKING:
 
 _TEST_NOISE = 1500 / 600  # the paper's noise of the threshold test, to an answer's
 _VOTE_NOISE = 600 / 2100  # the paper's noise of an answer, per teacher
-_MAX_TEACHERS = 4096
-_ROWS_PER_TEACHER = 8
-_MAX_STEPS = 40
-_MIN_STEPS = 4  # a class that affords fewer leaves its budget to the marginals
-_COHERENCE = 0.25  # nominal norm of the teachers' mean vector, in clipping norms
-_STEPS_LIMIT = 10**6
+# More teachers outweigh the noise of a sum, but see fewer rows each.
+_MAX_TEACHERS, _ROWS_PER_TEACHER = 4096, 8
+# A class that affords fewer leaves its budget to the marginals; more add little.
+_MIN_STEPS, _MAX_STEPS = 4, 40
+_WEIGHT_DECAY = 0.8  # of weights at a step: logistic teachers learn anew
 
 
 def plan_training(
@@ -90,8 +100,8 @@ def plan_training(
         elif n_votes is not None:
             wanted = _VOTE_NOISE * n_teachers
         else:
-            wanted = _COHERENCE * n_teachers / math.sqrt(n_parameters)
-        limit = _MAX_STEPS if noise_multiplier is None else _STEPS_LIMIT
+            wanted = COHERENCE * n_teachers / math.sqrt(n_parameters)
+        limit = _MAX_STEPS if noise_multiplier is None else STEPS_LIMIT
         n_iter = int(min(mu**2 * wanted**2 / unit_cost, limit))
         if noise_multiplier is None and n_iter < (_MIN_STEPS if optional else 1):
             n_iter = 0 if optional else _MIN_STEPS
@@ -104,12 +114,6 @@ def plan_training(
         n_queries=n_votes or 1,
         n_teachers=n_teachers,
     )
-
-
-_POOL = 512  # generated rows that teachers draw minibatches from
-_TEACHER_BATCH = 32
-_FACTORS = 4
-_WEIGHT_DECAY, _HIDDEN_WEIGHT_DECAY = 0.8, 3e-3  # logistic teachers learn anew
 
 
 class GPATESynthesizer(ClassGAN):
@@ -472,8 +476,8 @@ class GPATESynthesizer(ClassGAN):
                 n_features=generators[c].n_features,
                 hidden_dims=hidden_dims,
                 learning_rate=self.teacher_learning_rate,
-                weight_decay=_HIDDEN_WEIGHT_DECAY if hidden_dims else _WEIGHT_DECAY,
-                batch_size=_TEACHER_BATCH,
+                weight_decay=NETWORK_DECAY if hidden_dims else _WEIGHT_DECAY,
+                batch_size=TEACHER_BATCH,
                 rng=secret_generator(),
                 generator=public,
                 device=device,
@@ -485,7 +489,7 @@ class GPATESynthesizer(ClassGAN):
                     continue
                 generator = generators[c]
                 features = generator.features()
-                generated = generator.rows(generator.draw(_POOL))  # lines 2-4
+                generated = generator.rows(generator.draw(N_GENERATED))  # lines 2-4
                 for _ in range(self.n_teacher_steps):
                     teachers.train_step(generated, features)  # lines 5-8
                 update = self._aggregate(
@@ -517,7 +521,7 @@ class GPATESynthesizer(ClassGAN):
                 # them undo second moments (Epileptic seizure, pairs: .16 to .21). What
                 # starts without dependence learns from noisy steps too.
                 noise = training.noise_std / training.n_teachers * math.sqrt(len(mean))
-                unit /= max(noise / _COHERENCE, 1.0) ** 2
+                unit /= max(noise / COHERENCE, 1.0) ** 2
             return generator.push(draws, features, unit)
         generated = generator.rows(draws)
         n_projected = training.n_queries // self.batch_size
@@ -538,7 +542,7 @@ class GPATESynthesizer(ClassGAN):
 
     @property
     def _n_factors(self) -> int:
-        return _FACTORS if self.latent_dim == "auto" else self.latent_dim
+        return AUTO_FACTORS if self.latent_dim == "auto" else self.latent_dim
 
     @property
     def _network_needs(self) -> dict[str, bool]:

@@ -56,8 +56,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_CELLS = 64  # of a number, where nothing is known of it
-_MOST_BINS = 4096
+# Bins of a number, where nothing is known of it, and of all columns together: what a
+# network of the papers can still learn.
+_CELLS, _MOST_BINS = 64, 4096
 
 
 class InitialModel(Protocol):

@@ -18,38 +18,28 @@ from skdpsynth.measure import (
     Training,
     and_unlabelled,
 )
-from skdpsynth.models import Adam, NetworkTrainer, resolve_device
+from skdpsynth.models import Adam, resolve_device
 from skdpsynth.privacy import (
     UNLABELLED,
     noisy_counts,
-    noisy_votes,
     secret_generator,
-    telling,
 )
 from skdpsynth.synthesizers import _dpcgan, _pategan
-from skdpsynth.synthesizers._base import ClassGAN, Init
+from skdpsynth.synthesizers._base import (
+    AUTO_FACTORS,
+    COHERENCE,
+    SAMPLE_ROWS,
+    ClassGAN,
+    Init,
+)
 from skdpsynth.synthesizers._dpcgan import StepSettings, training_share
 from skdpsynth.synthesizers._evidence import Evidence, train_classifier
-from skdpsynth.synthesizers._pategan import (
-    NETWORK_DECAY,
-    TEACHER_BATCH,
-    TEACHER_DECAY,
-    teacher_rows,
-)
 from skdpsynth.training import (
     N_GENERATED,
     BranchedDiscriminator,
     BranchedStudentDiscriminator,
     BranchedStudentNetwork,
-    GeneratorAscent,
-    LabelBuffer,
-    NetworkAscent,
-    RecentLabels,
-    RowFeatures,
-    TeacherEnsemble,
     UnlabelledBranch,
-    View,
-    label_slope,
     pseudo_label_rows,
     train_generator,
 )
@@ -69,16 +59,13 @@ if TYPE_CHECKING:
     from skdpsynth.table import Metadata, PrivateRows, TableRows
 
 
-CLASSIFIER_STEPS = 4
+CLASSIFIER_STEPS = 4  # from naive Bayes, which is near: each costs budget
 _CLEAR = 3.0  # the share of training is the least whose signal is so far above noise
-_AUTO_FACTORS = 4  # of a generator that learns from votes
-_COHERENCE = 0.25  # nominal norm of the mean gradient, in clipping norms
-_SAMPLE_ROWS = 2.0**18  # more of them say nothing that noise would hide
 
 
 def sampling_rate(n_rows: float) -> float:
     """Give the probability of a row to be in a step, from a planned or noisy count."""
-    return min(1.0, _SAMPLE_ROWS / max(n_rows, 1.0))
+    return min(1.0, SAMPLE_ROWS / max(n_rows, 1.0))
 
 
 def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
@@ -90,16 +77,13 @@ def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
     most = mu * math.sqrt(CLASSIFIER_SHARE)
     if mu == math.inf:
         return most
-    least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (_COHERENCE * max(n_rows, 1.0))
+    least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (COHERENCE * max(n_rows, 1.0))
     return min(_CLEAR * least, most) if least <= most else 0.0
 
 
 def _one_place(rows: PrivateRows) -> NDArray[np.int64]:
     """Give rows one code, to be counted by it."""
     return np.zeros(len(rows), dtype=np.int64)
-
-
-_POOL = 512  # generated rows that teachers draw minibatches from
 
 
 class Player(Protocol):
@@ -127,63 +111,25 @@ class Player(Protocol):
         """Give the trained generator."""
 
 
-class VotePlayer:
-    """A student discriminator that learns of labelled rows by noisy votes.
+class VotePlayer(_pategan.VotePlayer):
+    """A student discriminator that learns of labelled rows by noisy votes."""
 
-    Only teachers get the private rows; the reservation is of all votes.
-    """
+    alpha = 0.0
 
-    def __init__(
-        self,
-        settings: PATETripleGANSynthesizer,
-        rows: NDArray[np.float32],
-        generator: Trainer,
-        training: Training,
-        n_rows: float,
-        reservation: Reservation,
-        public: torch.Generator,
-        device: torch.device,
-    ) -> None:
-        self._settings, self._generator = settings, generator
-        self._training = training
-        self._reservation = reservation
-        self._network = isinstance(generator, NetworkTrainer)
-        self.begin_round()
-        self._teachers = TeacherEnsemble(
-            rows,
-            training.n_teachers,
-            n_features=self._view.n_features,
-            hidden_dims=tuple(settings.hidden_dims),
-            learning_rate=settings.teacher_learning_rate,
-            weight_decay=NETWORK_DECAY if self._network else TEACHER_DECAY,
-            batch_size=TEACHER_BATCH,
-            rng=secret_generator(),
+    def _student(self) -> BranchedStudentDiscriminator:
+        clip = self._settings.max_grad_norm
+        return BranchedStudentDiscriminator(self._generator, max_grad_norm=clip)
+
+    def _student_network(
+        self, public: torch.Generator, device: torch.device
+    ) -> BranchedStudentNetwork:
+        return BranchedStudentNetwork(
+            self._generator,
+            tuple(self._settings.generator_hidden_dims),
             generator=public,
             device=device,
+            max_grad_norm=self._settings.max_grad_norm,
         )
-        # How sharply a label follows what a teacher's rows are worth.
-        worth = teacher_rows(n_rows, training.n_teachers, settings.n_teacher_steps)
-        slope = label_slope(training.n_teachers, training.noise_std, "gaussian")
-        self._slope = slope * math.sqrt(worth)
-        clip, self.alpha = settings.max_grad_norm, 0.0
-        self._discriminator: Any
-        self._buffer: Any
-        self._ascent: Any
-        if self._network:  # the student's layers are as wide as the generator's
-            self._discriminator = BranchedStudentNetwork(
-                generator,
-                tuple(settings.generator_hidden_dims),
-                generator=public,
-                device=device,
-                max_grad_norm=clip,
-            )
-            self._buffer = RecentLabels()
-            self._ascent = NetworkAscent(generator)
-        else:
-            self._discriminator = BranchedStudentDiscriminator(
-                generator, max_grad_norm=clip
-            )
-            self._buffer, self._ascent = LabelBuffer(), GeneratorAscent(generator)
 
     @property
     def n_parameters(self) -> int:
@@ -192,50 +138,19 @@ class VotePlayer:
             return int(self._discriminator.n_parameters)
         return self._view.n_features
 
-    def begin_round(self) -> None:
-        """Begin a round: fix what the discriminator sees of a row."""
-        of = RowFeatures.of if self._network else View.of
-        self._view: View | RowFeatures = of(self._generator)
-
     def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
         """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
         return self._discriminator.clipped_sum(rows, self._view)
 
     def learn(self, unlabelled: torch.Tensor | None) -> None:
         """Train teachers, release labels by vote, train the discriminator."""
-        settings, generator, view = self._settings, self._generator, self._view
-        pool = generator.rows(generator.draw(_POOL))
-        for _ in range(settings.n_teacher_steps):
-            self._teachers.train_step(pool, view.features)  # lines 4-5
-        generated = generator.rows(generator.draw(self._training.n_queries))  # line 10
-        opinions = self._teachers.logits(generated, view.features)
-        if self._network:
-            opinions -= opinions.median(dim=1, keepdim=True).values
-        ballots = (opinions > 0).cpu().numpy()
-        votes = ballots.sum(axis=0, dtype=np.int64)
-        with telling(by_teacher=lambda: ballots):
-            labels = noisy_votes(
-                votes, self._training.n_teachers, self._reservation
-            )  # lines 11-12
-        self._buffer.add(view, generated, torch.from_numpy(labels), pool, self._slope)
+        self.add_labels()  # lines 4-5, 10-12
         if unlabelled is not None:
             self._discriminator.alpha = self.alpha
-            own = torch.empty(0) if self._network else generator.moments()
-            self._discriminator.add_unlabelled(unlabelled, view, own)  # line 15
-        self._discriminator.train(
-            self._buffer,
-            settings.n_student_steps,
-            min(settings.discriminator_learning_rate, 1.0),
-        )  # lines 16-17
-
-    def generate(self) -> None:
-        """Train the generator against the discriminator."""
-        for _ in range(self._settings.n_generator_steps):
-            self._ascent.step(self._discriminator)
-
-    def result(self) -> Any:  # noqa: ANN401 - each form has its own
-        """Give the trained generator."""
-        return self._generator.result() if self._network else self._generator.present()
+            own = torch.empty(0) if self._network else self._generator.moments()
+            self._discriminator.add_unlabelled(unlabelled, self._view, own)  # line 15
+        rate = min(self._settings.discriminator_learning_rate, 1.0)
+        self.train_student(rate)  # lines 16-17
 
 
 class StepPlayer:
@@ -769,23 +684,9 @@ class PATETripleGANSynthesizer(ClassGAN):
     ) -> Reservation:
         """Reserve what a discriminator learns of labelled rows: votes, or DP-SGD."""
         if self.desensitization == "hybrid":
-            return accountant.reserve_votes(
-                "labels by vote",
-                mu=training.mu_step / math.sqrt(training.n_queries),
-                n_teachers=training.n_teachers,
-                count=training.n_iter * training.n_queries,
-                scope=scope,
-                noise="gaussian",
-                tail_delta=self._tail_delta,
-            )
-        return accountant.reserve_sampled_gaussian(
-            "discriminator's gradients",
-            mu=training.mu_step,
-            sampling_rate=training.sampling_rate,
-            count=training.n_iter * training.n_queries,
-            scope=scope,
-            tail_delta=self._tail_delta,
-        )
+            beside = "gaussian", self._tail_delta
+            return _pategan.reserve_labels(training, scope, accountant, *beside)
+        return _dpcgan.reserve_steps(training, scope, accountant, self._tail_delta)
 
     def _mu_classifier(
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
@@ -838,7 +739,7 @@ class PATETripleGANSynthesizer(ClassGAN):
             tail_delta=self._tail_delta,
             noise="gaussian",
             optional=optional,
-            n_factors=_AUTO_FACTORS if self.latent_dim == "auto" else self.latent_dim,
+            n_factors=AUTO_FACTORS if self.latent_dim == "auto" else self.latent_dim,
             n_labels=self.batch_size,
             n_teacher_steps=self.n_teacher_steps,
             n_teachers=self.n_teachers,

@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import Reservation
 
 
-N_GENERATED = 512  # rows of every step: a public constant
+N_GENERATED = 512  # public rows of a step, or that minibatches are drawn from
 _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
 _MAX_CHUNK = 4096  # rows of a chunk, for the same reason
-_HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
-_MOMENTUM = 0.5  # of it: the generator answers every step
-_FORGOTTEN = 1e-3  # of weights, at a learning rate of 1: else the two chase each other
+# Steps of Adam of networks: 40 times the papers' 1e-4, since they are fewer. They
+# forget, and have less momentum (as in DCGAN), else two networks chase each other.
+HIDDEN_RATE, MOMENTUM = 4e-3, 0.5
+FORGOTTEN = 1e-3  # of weights, at a learning rate of 1
 # Weight of the penalty on slopes at generated rows (Mescheder, Geiger, Nowozin 2018),
 # for the same reason; and the most of it times the square of the largest feature, such
 # as the bin of a column: in wide tables one column changes a row little.
@@ -103,19 +104,19 @@ class Discriminator(HoldsPrivateRows):
         self._layers = [part for part in network if isinstance(part, nn.Linear)]
         self._network = GradSampleModule(network, loss_reduction="sum")
         self._params = list(self._network.parameters())
-        self._learning_rate = learning_rate * (_HIDDEN_RATE if hidden_dims else 1.0)
+        self._learning_rate = learning_rate * (HIDDEN_RATE if hidden_dims else 1.0)
         self._optimizer = ReservedOptimizer(
             torch.optim.SGD(
                 self._params,
                 lr=self._learning_rate,
-                weight_decay=_FORGOTTEN / _HIDDEN_RATE if hidden_dims else 0.0,
+                weight_decay=FORGOTTEN / HIDDEN_RATE if hidden_dims else 0.0,
             ),
             max_grad_norm=max_grad_norm,
             expected_batch_size=expected_batch_size,
             reservation=reservation,
         )
         self._directions = self._followed = [
-            Adam(momentum=_MOMENTUM) for _ in self._params
+            Adam(momentum=MOMENTUM) for _ in self._params
         ]
         most = _MAX_CHUNK
         if not hidden_dims:  # which has a gradient per row in memory

@@ -26,7 +26,7 @@ _AGREEMENT = 0.125  # what teachers have in common beyond the model, as a share 
 # Draws of labels that say nothing; their largest effect is taken as noise. With four,
 # one round in five has more, of which the penalty leaves the part above it.
 _COINS = 4
-_N_GENERATED = 256  # rows per step of the generator
+BATCH = 256  # labels of a step of a student, and rows of one of the generator
 
 
 def view_size(n_columns: int, n_factors: int, *, only_pairs: bool) -> int:
@@ -313,6 +313,6 @@ class GeneratorAscent:
         trainer, view = self._trainer, View.of(self._trainer)
         weights = view.expected(discriminator.moments)
         gradient = trainer.gradient(
-            trainer.draw(_N_GENERATED), lambda rows: view.features(rows) @ weights
+            trainer.draw(BATCH), lambda rows: view.features(rows) @ weights
         )
         trainer.ascend(self._adam(gradient))
