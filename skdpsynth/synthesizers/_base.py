@@ -153,11 +153,37 @@ class ClassGAN(GeneratedSynthesizer):
     device: str | torch.device
 
     @classmethod
-    def _published(cls, paper: dict[str, Any], given: dict[str, Any]) -> Self:
-        """Make one of a paper's values and of those that are given instead."""
+    def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
+        """Return the synthesizer with the networks, loss and values of its paper.
+
+        Each value stands in the code (`_paper`) beside its place in the paper; where it
+        differs, the reason does. Accounting is that of the class.
+
+        Parameters
+        ----------
+        epsilon : float, default=1.0
+            Total epsilon of a fit, in (0, inf].
+        **parameters : object
+            Any other parameters of the constructor, instead of the paper's.
+
+        Returns
+        -------
+        object
+            A synthesizer of the class, not fitted.
+        """
+        return cls._published(epsilon, {"epsilon": epsilon, **parameters})
+
+    @classmethod
+    def _published(cls, epsilon: float, given: dict[str, Any]) -> Self:
+        paper = cls._paper(epsilon)
         if given.get("noise_multiplier") is not None:
-            paper = {**paper, "n_iter": "auto"}  # each of the two says the other
+            paper["n_iter"] = "auto"  # each of the two says the other
         return cls(**{"init": "random", **paper, **given})
+
+    @staticmethod
+    @abstractmethod
+    def _paper(epsilon: float) -> dict[str, Any]:
+        """Return what the constructor gets by the paper, at this epsilon."""
 
     @property
     def _asked(self) -> bool:

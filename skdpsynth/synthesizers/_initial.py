@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import nnls
@@ -44,13 +44,12 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from skdpsynth.generators import Components, Generator
+    from skdpsynth.generators import Components
     from skdpsynth.measure import Allocation, Measured
     from skdpsynth.models import (
         FactorTrainer,
         MixtureTrainer,
         NetworkTrainer,
-        Trainer,
     )
     from skdpsynth.table import Metadata, PrivateRows
 
@@ -59,28 +58,6 @@ if TYPE_CHECKING:
 # Bins of a number, where nothing is known of it, and of all columns together: what a
 # network of the papers can still learn.
 _CELLS, _MOST_BINS = 64, 4096
-
-
-class InitialModel(Protocol):
-    """The generator of all classes, before and while it is trained."""
-
-    model: TableModel
-
-    @property
-    def generator(self) -> Generator:
-        """The generators of all classes."""
-
-    def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
-        """Give what discriminators see of the rows of a class; private if they are."""
-
-    def trainer(self, position: int, n_factors: int, **training: Any) -> Trainer:  # noqa: ANN401
-        """Hand out the generator of a class for training."""
-
-    def keep(self, position: int, result: Any) -> None:  # noqa: ANN401
-        """Take back what a trainer made."""
-
-    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
-        """Let the classes that learnt nothing borrow from one that did."""
 
 
 def fitted(
@@ -462,3 +439,9 @@ class InitialNetwork:
 
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
         """Do nothing: a class without training stays uniform, and `plan` says so."""
+
+
+# The generator of all classes, before and while it is trained: `encode` returns what
+# discriminators see of private rows, `trainer` hands out the generator of a class,
+# `keep` takes it back, and `close` lets classes that learnt nothing borrow.
+InitialModel = InitialMixture | InitialFactors | InitialNetwork

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -84,31 +84,6 @@ def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
 def _one_place(rows: PrivateRows) -> NDArray[np.int64]:
     """Give rows one code, to be counted by it."""
     return np.zeros(len(rows), dtype=np.int64)
-
-
-class Player(Protocol):
-    """What the loop asks of a discriminator and its generator."""
-
-    alpha: float
-
-    @property
-    def n_parameters(self) -> int:
-        """Length of the discriminator's gradient."""
-
-    def begin_round(self) -> None:
-        """Begin a round: fix what the discriminator sees of a row."""
-
-    def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
-        """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
-
-    def learn(self, unlabelled: torch.Tensor | None) -> None:
-        """Train the discriminator; `unlabelled` is a released mean gradient."""
-
-    def generate(self) -> None:
-        """Train the generator against the discriminator."""
-
-    def result(self) -> Any:  # noqa: ANN401 - each form has its own
-        """Give the trained generator."""
 
 
 class VotePlayer(_pategan.VotePlayer):
@@ -224,6 +199,9 @@ class StepPlayer:
         return self._generator.result()
 
 
+Player = VotePlayer | StepPlayer
+
+
 class PATETripleGANSynthesizer(ClassGAN):
     """PATE-TripleGAN for tables of which some rows have no label.
 
@@ -236,25 +214,15 @@ class PATETripleGANSynthesizer(ClassGAN):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
-    delta : float, default=1e-5
-        Total delta of a fit, in (0, 1).
+    epsilon, delta : shared
     target : column name, optional
         The label column, or a float column, which is a measurement. Without
         labels there is one class and no unlabelled row.
-    schema : TableSchema, optional
-        What is public about the table; what it leaves out is measured.
-    budget : PrivacyBudget, optional
-        A budget shared by several fits; it is charged ``(epsilon, delta)``.
+    schema, budget : shared
     desensitization : {"hybrid", "dpsgd"}, default="hybrid"
         How discriminators learn from labelled rows: by noisy votes of teachers on the
         generator's rows, or by DP-SGD. Unlabelled rows come in by DP-SGD always.
-    init : {"measured", "marginals", "random"}, default="measured"
-        Initial model. "measured": fitted to all that the budget allows to measure, as
-        in `MarginalSynthesizer` (marginals of one, two and three columns, or second
-        moments). "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; only metadata is measured.
+    init : shared
     unlabelled_weight : float, default=0.05
         Weight of unlabelled rows among what a discriminator takes for fake, in [0, 1).
     n_teachers : int or "auto", default="auto"
@@ -295,38 +263,22 @@ class PATETripleGANSynthesizer(ClassGAN):
         "hybrid": step of the teachers, positive.
     discriminator_learning_rate : float, default=1.0
         Step of the discriminator, positive; at most 1 for "hybrid".
-    device : str or torch.device, default="auto"
-        Where the generator is fitted and networks are trained; "auto" takes a GPU if
-        there is one.
+    device : shared
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`, never noise, the teachers'
         parts or samples of private rows: two fits differ.
-    verbose : int, default=0
-        1 shows a progress bar.
+    verbose : shared
 
     Attributes
     ----------
     epsilon_ : float
         Certified epsilon, at most `epsilon`, of rows with and without a label.
-    delta_ : float
-        Delta of the guarantee.
-    schema_ : TableSchema
-        What was declared and what was measured.
-    classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target that has classes.
-    measurements_ : Measurements
-        All noisy tables that were released; public. Empty where
-        `generator_hidden_dims` trains a network, of which no table is measured.
+    delta_, schema_, classes_, measurements_ : shared
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes; public.
     n_teachers_ : ndarray of shape (n_classes,), int
         Teachers of each class, 0 where none voted.
-    n_iter_ : int
-        Rounds: those of the class with most; 0 where none were run.
-    n_features_in_ : int
-        Number of columns without the target.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, where all are strings.
+    n_iter_, n_features_in_, feature_names_in_ : shared
 
     See Also
     --------
@@ -466,27 +418,10 @@ class PATETripleGANSynthesizer(ClassGAN):
         self.random_state = random_state
         self.verbose = verbose
 
-    @classmethod
-    def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give PATE-TripleGAN with the networks, votes and values of its paper.
-
-        Each value stands in the code beside its place in the paper; where it differs,
-        the reason does. Accounting is that of the class.
-
-        Parameters
-        ----------
-        epsilon : float, default=1.0
-            Total epsilon of a fit, in (0, inf].
-        **parameters : object
-            Any other parameters of the constructor, instead of the paper's.
-
-        Returns
-        -------
-        PATETripleGANSynthesizer
-            Not fitted.
-        """
+    @staticmethod
+    def _paper(epsilon: float) -> dict[str, Any]:
         noisy = epsilon < math.inf
-        paper = {
+        return {
             "desensitization": "hybrid",  # section 4: votes and clipped gradients
             # Not stated: as PATE-GAN.
             "generator_hidden_dims": (256, 256),
@@ -510,7 +445,6 @@ class PATETripleGANSynthesizer(ClassGAN):
             "teacher_learning_rate": 0.1,
             "learning_rate": 0.1,
         }
-        return cls._published(paper, {"epsilon": epsilon, **parameters})
 
     def _fit(
         self,
@@ -684,8 +618,9 @@ class PATETripleGANSynthesizer(ClassGAN):
     ) -> Reservation:
         """Reserve what a discriminator learns of labelled rows: votes, or DP-SGD."""
         if self.desensitization == "hybrid":
-            beside = "gaussian", self._tail_delta
-            return _pategan.reserve_labels(training, scope, accountant, *beside)
+            return _pategan.reserve_labels(
+                training, scope, accountant, "gaussian", self._tail_delta
+            )
         return _dpcgan.reserve_steps(training, scope, accountant, self._tail_delta)
 
     def _mu_classifier(

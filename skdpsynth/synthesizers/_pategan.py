@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -269,23 +269,10 @@ class PATEGANSynthesizer(ClassGAN):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
-    delta : float, default=1e-5
-        Total delta of a fit, in (0, 1).
-    target : column name, optional
-        The label column, or a float column, which is a measurement.
-    schema : TableSchema, optional
-        What is public about the table; what it leaves out is measured.
-    budget : PrivacyBudget, optional
-        A budget shared by several fits; it is charged ``(epsilon, delta)``.
+    epsilon, delta, target, schema, budget : shared
     noise : {"gaussian", "laplace"}, default="gaussian"
         Law of the discrete noise on a number of votes; the paper's is "laplace".
-    init : {"measured", "marginals", "random"}, default="measured"
-        Initial model. "measured": fitted to all that the budget allows to measure, as
-        in `MarginalSynthesizer` (marginals of one, two and three columns, or second
-        moments). "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; only metadata is measured.
+    init : shared
     n_teachers : int or "auto", default="auto"
         Teachers of each class, never more than half its planned rows. "auto": one for
         4 rows of the noisy count, at most 2048.
@@ -320,38 +307,20 @@ class PATEGANSynthesizer(ClassGAN):
         network, of a step of Adam of 0.004.
     teacher_learning_rate : float, default=0.05
         Step of the teachers, positive.
-    device : str or torch.device, default="auto"
-        Where the generator is fitted and networks are trained; "auto" takes a GPU if
-        there is one.
+    device : shared
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`, never noise, the teachers'
         parts or their minibatches: two fits differ.
-    verbose : int, default=0
-        1 shows a progress bar.
+    verbose : shared
 
     Attributes
     ----------
-    epsilon_ : float
-        Certified epsilon, at most `epsilon`.
-    delta_ : float
-        Delta of the guarantee.
-    schema_ : TableSchema
-        What was declared and what was measured.
-    classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target that has classes.
-    measurements_ : Measurements
-        All noisy tables that were released; public. Empty where
-        `generator_hidden_dims` trains a network, of which no table is measured.
+    epsilon_, delta_, schema_, classes_, measurements_ : shared
     generator_ : MixtureGenerator or FactorGenerator
         The generator; public.
     n_teachers_ : ndarray of shape (n_classes,), int
         Teachers of each class, 0 where it did not train.
-    n_iter_ : int
-        Rounds: those of the class with most; 0 where none were run.
-    n_features_in_ : int
-        Number of columns without the target.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, where all are strings.
+    n_iter_, n_features_in_, feature_names_in_ : shared
 
     See Also
     --------
@@ -468,27 +437,10 @@ class PATEGANSynthesizer(ClassGAN):
         self.random_state = random_state
         self.verbose = verbose
 
-    @classmethod
-    def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give PATE-GAN with the networks, noise and values of its paper.
-
-        Each value stands in the code beside its place in the paper; where it differs,
-        the reason does. Accounting is that of the class.
-
-        Parameters
-        ----------
-        epsilon : float, default=1.0
-            Total epsilon of a fit, in (0, inf].
-        **parameters : object
-            Any other parameters of the constructor, instead of the paper's.
-
-        Returns
-        -------
-        PATEGANSynthesizer
-            Not fitted.
-        """
+    @staticmethod
+    def _paper(epsilon: float) -> dict[str, Any]:
         noisy = epsilon < math.inf
-        paper = {
+        return {
             "noise": "laplace",  # Equation 4
             # Appendix: depth 3 of generator and student, layers of d, d/2 and d, and
             # depth 1 of teachers. Bins are hundreds, so widths are fixed.
@@ -513,7 +465,6 @@ class PATEGANSynthesizer(ClassGAN):
             "teacher_learning_rate": 0.1,
             "learning_rate": 0.1,
         }
-        return cls._published(paper, {"epsilon": epsilon, **parameters})
 
     def _fit(
         self,
