@@ -349,11 +349,7 @@ def _read_table(
     unchecked: bool = False,
     **reading: Any,  # noqa: ANN401 - what `_reading` gives
 ) -> pd.DataFrame:
-    """Read a table; columns of a CSV file have the dtypes that are stated.
-
-    A Parquet file has those of its types; what pandas wrote beside them may follow from
-    values.
-    """
+    """Read a table; columns of a CSV file have the dtypes that are stated."""
     from skdpsynth.table import read_csv
 
     if is_csv(path):

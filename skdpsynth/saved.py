@@ -261,10 +261,7 @@ def decode_parameter(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any para
 
 
 def check_document(document: Mapping[str, Any]) -> None:
-    """Refuse other fields, and words that must not get into a message or a terminal.
-
-    Labels and names of columns may be any text; who prints them escapes them.
-    """
+    """Refuse other fields, and words that must not get into a message or a terminal."""
     require(set(document) == _FIELDS, "other fields")
     name, report = document["synthesizer"], document["report"]
     require(name.isidentifier() and len(name) <= _MAX_NAME, "no name of a class")

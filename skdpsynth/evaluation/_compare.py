@@ -261,11 +261,7 @@ def _check_strategy(
 def _rehearse(
     task: Task, train: pd.DataFrame, test: pd.DataFrame, dummy: BaseEstimator
 ) -> None:
-    """Refuse what no run could score, before a fit spends anything.
-
-    A `dummy` that learns nothing takes the way of the others, with real rows in the
-    place of synthetic ones.
-    """
+    """Refuse what no run could score, by a `dummy`, before a fit spends anything."""
     rows = train.iloc[: task.n_samples]
     if set(task.settings) & set("AB"):
         with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):

@@ -351,11 +351,7 @@ _NAMES = ("first", "second", "third")
 
 @dataclass(frozen=True)
 class NumberCells:
-    """Cells of numbers: between quantiles, and one more for what is missing.
-
-    A cell begins with each of the increasing edges; the first cell is below all of
-    them.
-    """
+    """Cells of numbers, which begin with increasing edges, and one for missing ones."""
 
     edges: Numbers
 
@@ -363,8 +359,7 @@ class NumberCells:
     def of(cls, values: Numbers, n_cells: int) -> NumberCells:
         """Choose at most `n_cells` by quantiles of values (NaN where missing).
 
-        They are fewer where quantiles are equal. The smallest value is in the first
-        cell, however frequent it is: zeros stay apart from what is above them.
+        The smallest value is in the first cell: zeros stay apart from larger values.
         """
         known = values[~np.isnan(values)]
         if not known.size:

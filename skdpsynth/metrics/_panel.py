@@ -150,12 +150,7 @@ def default_classifiers() -> dict[str, BaseEstimator]:
 def resolve_classifiers(
     classifiers: Classifiers, known: Panel = CLASSIFIERS
 ) -> tuple[dict[str, BaseEstimator], bool]:
-    """Name the classifiers; say whether the user made them, so that errors are theirs.
-
-    Own ones of a list get the name of their class and a number from the second on;
-    names are out of the `known` ones; None stands for all of them but `BESIDE`. At
-    least one, none called "mean"; ValueError if not.
-    """
+    """Name the classifiers; return whether the user made them, and so their errors."""
     if classifiers is None:
         return {name: _new(known, name) for name in averaged(known)}, False
     if isinstance(classifiers, Mapping):
@@ -186,10 +181,7 @@ def resolve_classifiers(
 
 
 def averaged(names: Iterable[str]) -> list[str]:
-    """Say which classifiers a mean is taken over: all but `BESIDE`, unless it is alone.
-
-    So the twelve have the mean of the paper.
-    """
+    """Return the classifiers of the mean: all but `BESIDE`, unless it is alone."""
     listed = list(names)
     return [name for name in listed if name != BESIDE] or listed
 

@@ -133,10 +133,7 @@ def broken_relations(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFram
 
 @dataclass(frozen=True)
 class _Coded:
-    """The cells of a column's values in both tables.
-
-    `near[i, j]` is 1 where the rows of cell j count for cell i, itself included.
-    """
+    """Cells of a column's values; `near[i, j]` is 1 where rows of j count for i too."""
 
     real: Codes
     synthetic: Codes
@@ -174,9 +171,9 @@ def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> _Coded:
 class _Relation:
     """What two columns say of each other.
 
-    `broken` are the cells of both in which a row contradicts it. A real row does not
-    count itself: those in which it does are `broken_by_real`. `independent` is the
-    share of the rows of independent columns in `broken`.
+    `broken` are the cells in which a row contradicts it, `broken_by_real` those in
+    which a real row, which does not count itself, does. `independent` is the share of
+    the rows of independent columns in `broken`.
     """
 
     broken: Flags

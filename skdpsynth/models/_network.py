@@ -40,10 +40,7 @@ class Draws(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Neighbouring columns of the table that have the same bins, in the same groups.
-
-    An entry of `groups`, of shape (n_bins, n_groups), is 1 where a bin is in a group.
-    """
+    """Neighbouring columns that have the same bins, in the same groups (0 or 1)."""
 
     n_columns: int
     groups: Tensor
@@ -127,10 +124,7 @@ class NetworkTrainer(Trainer):
         return self._generated(draws)[0]
 
     def _generated(self, draws: Draws) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Give rows, the logits they are drawn from, and the weights in their graph.
-
-        All are kept: a step asks for rows, and then for their gradients.
-        """
+        """Return rows, the logits they are drawn from, and weights; all are kept."""
         if self._last is None or self._last[0] is not draws:
             with torch.enable_grad():
                 weights = [
@@ -220,10 +214,7 @@ def _joined(parts: list[Tensor]) -> Tensor:
 
 
 def _softmax(values: Tensor) -> Tensor:
-    """Give the softmax of the last dimension.
-
-    Of 4 to 15 numbers torch takes five times as long, of more about half as long.
-    """
+    """Return the softmax of the last dimension, of few numbers faster than torch."""
     if values.shape[-1] > _FEW_BINS:
         return values.softmax(-1)
     powers = (values - values.amax(-1, keepdim=True)).exp_()

@@ -66,10 +66,7 @@ STEPS_LIMIT = 10**6  # more than any fit takes time for
 
 
 def at_most_half(n_teachers: int, n_rows: float) -> int:
-    """Give so many teachers, but each of them two planned rows at least.
-
-    A teacher of one row has nothing to aggregate: its vector is the row's own.
-    """
+    """Return so many teachers, but at most half the rows: one has nothing to add."""
     return max(min(n_teachers, int(n_rows / 2)), 1)
 
 
@@ -250,10 +247,7 @@ class ClassGAN(GeneratedSynthesizer):
     def _plan_class(
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
     ) -> Allocation:
-        """Allocate what one class may spend: `mu` in all, in (0, inf], tails beside.
-
-        A class that does not train has all for its measurements.
-        """
+        """Allocate what one class may spend; without training all on measurements."""
         if not self._trains:
             return whole.allocate(label, n_rows, mu)
         form, n_columns, share = whole.form, whole.n_continuous + whole.n_discrete, 1.0

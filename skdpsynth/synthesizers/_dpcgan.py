@@ -66,11 +66,10 @@ def n_factors(
 def training_share(
     n_rows: float, n_columns: int, mu: float, settings: StepSettings
 ) -> float:
-    """Give the share of its squared mu, in (0, 1), that a class may train with.
+    """Return the share of its squared mu, in (0, 1), that a class may train with.
 
     Marginals matter more than dependence, so training gets little; and a large class
     spends no more than makes the signal of its steps clearly larger than their noise.
-    `mu` is for marginals and training together.
     """
     if settings.noise_multiplier is not None or mu == math.inf:
         return _MOST_SHARE
@@ -94,9 +93,7 @@ def plan_training(
 ) -> Training | None:
     """Allocate the training of one class; None if it has none.
 
-    Training may use `mu`, and `tail_delta` beside it; 0 to charge a step as if it saw
-    every row. `optional`: the class starts from marginals, so that training only adds
-    dependence between columns.
+    `optional`: the class starts from marginals, so that training only adds dependence.
     """
     if n_columns < (2 if optional else 1):
         return None
@@ -156,10 +153,7 @@ def reserve_steps(
 
 
 class AdversarialSynthesizer(ClassGAN):
-    """Base of `DPCGANSynthesizer`, `DPGANSynthesizer` and `GANSynthesizer`.
-
-    They differ in the loss, and in what they bound.
-    """
+    """Base of `DPCGANSynthesizer`, `DPGANSynthesizer` and `GANSynthesizer`."""
 
     _most_training_share = DPSGD_SHARES[1]
 

@@ -30,8 +30,7 @@ class Evidence:
     """Log odds of every class given each column of a row: naive Bayes; all public.
 
     Where all classes have the same released marginals, they say nothing, and the
-    features of a row are its scores and their squares. `features` takes each row
-    alone.
+    features of a row are its scores and their squares.
     """
 
     def __init__(self, model: TableModel) -> None:
@@ -60,10 +59,7 @@ class Evidence:
         return weights
 
     def features(self, rows: PrivateRows) -> NDArray[np.float64]:
-        """Give the features of rows, about 1 in size whatever the number of columns.
-
-        They are of shape (n_rows, n_features), and private if the rows are.
-        """
+        """Return the features of rows, about 1 in size; private if the rows are."""
         features = np.ones((len(rows.class_codes), self.n_features))
         for part in in_chunks(len(features)):
             uniforms, category_codes = rows.uniforms[part], rows.category_codes[part]
@@ -83,10 +79,7 @@ class Evidence:
     def draw(
         self, position: int, n_rows: int, generator: torch.Generator
     ) -> NDArray[np.float64]:
-        """Give the features of rows drawn from the marginals of a class.
-
-        Only where the classes differ.
-        """
+        """Return the features of rows drawn from the marginals of a class."""
         cells = []
         for masses in self._masses:
             ends = np.cumsum(masses[position])
@@ -124,11 +117,7 @@ def train_classifier(
     n_steps: int,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Train the classifier, and give its weights (n_classes, n_features): public.
-
-    They are those of a softmax regression in which every class weighs the same. Rows of
-    no class take no part.
-    """
+    """Train a softmax regression in which every class weighs the same; it is public."""
     classes, generated = range(evidence.n_classes), None
     if evidence.informed:
         generated = [evidence.draw(c, N_GENERATED, generator) for c in classes]
@@ -149,10 +138,7 @@ def train_classifier(
 
 
 def _masses(column: MarginalTransform) -> NDArray[np.float64]:
-    """Give the probability of every cell: numbers, then zero and missing values.
-
-    Of categories: each of them, then any other value, and missing values.
-    """
+    """Return the probability of every cell; zero, other and missing values have one."""
     present = 1.0 - column.missing
     if not isinstance(column.domain, NumericDomain):
         masses = np.zeros(len(column.domain.categories) + 2)

@@ -74,12 +74,10 @@ def plan_training(
     n_iter: int | Literal["auto"],
     noise_multiplier: float | None,
 ) -> Training | None:
-    """Allocate the training of one class, which may spend `mu`; None if it has none.
+    """Allocate the training of one class; None if it has none.
 
-    `n_parameters` is the length of a teacher's vector; `n_votes` counts the votes of a
-    step, None where one sum is released. `optional`: the class starts from marginals,
-    so that training only adds dependence between columns. A teacher has two rows at
-    least.
+    `n_votes` counts the votes of a step, None where one sum is released. `optional`:
+    the class starts from marginals, so that training only adds dependence.
     """
     if n_columns < (2 if optional else 1):
         return None

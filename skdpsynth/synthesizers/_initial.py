@@ -152,15 +152,12 @@ _SUM = 1e4  # weight of the sum of shares, in noise deviations: as good as exact
 
 
 def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, float]:
-    """Say how rows without a label are a mixture of the classes, and with what doubt.
+    """Return how rows without a label are a mixture of the classes, with what doubt.
 
     Of shares of bins (n_classes + 1, D), the last those of rows without a label, whose
-    counts have noise `stds`. Where labels are missing at random, the shares of the
-    classes among these rows are those of `counts`, and their bins differ from such a
-    mixture by noise. Where they differ by more, the shares that fit best are taken, if
-    they fit much better: labels are missing more often in one class. The doubt is the
-    root of the mean squared difference over its variance, of noise and of sampling; at
-    least 1. Above 1, the difference is more than noise.
+    counts have noise `stds`. The shares are those of `counts`, as where labels are
+    missing at random, or those that fit best if they fit much better. The doubt, at
+    least 1, is the root of the mean squared difference over its variance.
     """
     variances = (stds[:, None] ** 2 + counts[:, None] * shares) / counts[:, None] ** 2
 
@@ -314,10 +311,7 @@ class InitialMixture:
         self.generator.mixtures[position] = result
 
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
-        """Let the classes without tables that learnt nothing borrow from one that has.
-
-        Every class keeps its own marginals.
-        """
+        """Let classes without tables that learnt nothing borrow from one with them."""
         known = [own or c in self._components for c, own in enumerate(learnt)]
         mixtures, categories = self.generator.mixtures, self._bins.categories
         for c, lender in borrowers(known, n_rows).items():

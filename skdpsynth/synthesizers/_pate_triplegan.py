@@ -69,10 +69,9 @@ def sampling_rate(n_rows: float) -> float:
 
 
 def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
-    """Give what a class that has `mu` in all spends on the classifier.
+    """Return what a class that has `mu` in all spends on the classifier.
 
-    No more than a signal well above the noise of a step takes. 0 where the noise would
-    be above the signal; generated rows then stand for the class.
+    0 where the noise would be above the signal; generated rows then stand for it.
     """
     most = mu * math.sqrt(CLASSIFIER_SHARE)
     if mu == math.inf:

@@ -69,10 +69,9 @@ _SHARED = 0.05
 
 
 def teacher_rows(n_rows: float, n_teachers: int, n_teacher_steps: int) -> float:
-    """Give the real rows that a teacher's opinion is worth, from public numbers.
+    """Return the real rows that a teacher's opinion is worth, from public numbers.
 
-    Fewer than its part has: minibatches hold some rows twice, and generated rows vary
-    too.
+    Fewer than it has: minibatches hold some twice, and generated rows vary too.
     """
     part = max(n_rows / n_teachers, 1.0)
     remembered = min(n_teacher_steps, (2.0 - _TEACHER_DECAY) / _TEACHER_DECAY)
@@ -96,9 +95,7 @@ def plan_training(
 ) -> Training | None:
     """Allocate the votes of one class; None if it has none.
 
-    All votes together may cost `mu`, and `tail_delta` beside it; a round has `n_labels`
-    of them. `optional`: the class starts from marginals, so that training only adds
-    dependence between columns.
+    `optional`: the class starts from marginals, so that votes only add dependence.
     """
     if n_columns < (2 if optional else 1):
         return None

@@ -158,8 +158,7 @@ class Discriminator(HoldsPrivateRows):
     def follow(self, generated: Tensor, features: Features) -> None:
         """Step from before the last release, with it and the gradient of public rows.
 
-        It is post-processing, and may be taken again when the generated rows have
-        changed, whose number is a public constant.
+        It is post-processing, and may be taken again when these rows have changed.
         """
         with torch.no_grad():
             for p, start in zip(self._params, self._start, strict=True):
@@ -189,10 +188,7 @@ class Discriminator(HoldsPrivateRows):
             p.grad = p.grad + weight * part.to(p)
 
     def _sums_of_generated(self, generated: Tensor, features: Features) -> list[Tensor]:
-        """Sum the clipped gradients of public rows, by parameter.
-
-        By matrix products: gradients per row cost many times as much.
-        """
+        """Sum the clipped gradients of public rows, by matrix products."""
         if len(self._params) == 1 and isinstance(features, Products):
             slopes = generated.new_full((len(generated),), self._scale)
             if self._loss == "logistic":  # of log(1 + exp(score))
@@ -241,8 +237,7 @@ class Discriminator(HoldsPrivateRows):
     def _discount_noise(self) -> None:
         """Shrink the step of a linear one by the share that is noise (James, Stein).
 
-        So the generator stops where all that is left of the difference is of the size
-        of the noise, which is public. Hidden layers learn over many steps instead.
+        So the generator stops where all that is left of the difference is noise.
         """
         (p,) = self._params
         noise = p.numel() * self._noise**2
@@ -287,11 +282,7 @@ def clipped_gradients(
     real: bool,
     max_grad_norm: float,
 ) -> list[Tensor]:
-    """Sum the clipped gradients of rows, of features `values`, by parameter.
-
-    In the precision of `values`: double, if rows are private. `weights` are 1 for rows
-    that count, and 0 for others.
-    """
+    """Sum the clipped gradients of rows in the precision of `values`, by parameter."""
     with torch.enable_grad():
         passed = forward(layers, values.requires_grad_())
         scores = passed[-1][1].squeeze(-1)
@@ -305,10 +296,9 @@ def clipped_gradients(
 
 
 def penalty_gradients(layers: Sequence[nn.Linear], values: Tensor) -> list[Tensor]:
-    """Differentiate a penalty on the score's slopes at public rows, by parameter.
+    """Differentiate half the mean squared length of the score's slopes at public rows.
 
-    The penalty is half the mean squared length of the slopes by `values`: the second of
-    the two regularisers of Mescheder, Geiger and Nowozin (2018).
+    The second of the two regularisers of Mescheder, Geiger and Nowozin (2018).
     """
     with torch.enable_grad():
         values = values.detach().requires_grad_()
@@ -337,10 +327,7 @@ def train_generator(
     n_steps: int,
     n_rows: int | None = None,
 ) -> None:
-    """Train a generator against a discriminator that follows it: post-processing.
-
-    With `n_rows` a step of both is on the same rows, so many.
-    """
+    """Train a generator against a discriminator that follows it: post-processing."""
     objective = partial(discriminator.objective, features=features)
     for _ in range(n_steps):
         draws = generator.draw(n_rows or N_GENERATED)

@@ -76,10 +76,7 @@ class RecentLabels:
 
 
 class StudentNetwork:
-    """A network that learns labels by cross-entropy, and scores the generator's rows.
-
-    `generator` is public and draws the initial weights and the minibatches.
-    """
+    """A network that learns labels by cross-entropy, and scores generated rows."""
 
     def __init__(
         self,
