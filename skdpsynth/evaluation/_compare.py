@@ -19,6 +19,7 @@ from skdpsynth.evaluation._runs import REAL, Job, KeptRuns, RunRecord, Task, run
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError, check_range
 from skdpsynth.metrics import (
     CLASSIFIERS,
+    LEAST_ROWS,
     REGRESSORS,
     check_tables,
     column_fidelity,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from skdpsynth.evaluation._results import ComparisonResult
     from skdpsynth.metrics import Classifiers
 
-_FOLDED_ROWS = 10  # that `two_sample_scores` needs of each table
 _MANY_FITS = 30  # that nobody wants to lose
 
 
@@ -276,9 +276,9 @@ def _rehearse(
     if task.fidelity:
         column_fidelity(test, rows)
         n_rows = min(len(rows), len(test))
-        if n_rows < _FOLDED_ROWS:
+        if n_rows < LEAST_ROWS:
             raise InvalidTableError(
-                f"Expected at least {_FOLDED_ROWS} rows in 'train', in 'test' and in "
+                f"Expected at least {LEAST_ROWS} rows in 'train', in 'test' and in "
                 f"n_samples for the fidelity metrics, but got {n_rows}. Give more "
                 "rows, or leave them out by fidelity=False."
             )

@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_MAX_CATEGORIES = 12
-_MAX_BINS = 30
-_N_PAIRS = 4
-_N_CELLS = 8  # of a column of a pair
+_MAX_CATEGORIES, _MAX_BINS = 12, 30  # of a column that is plotted alone: legible
+_N_PAIRS, _N_CELLS = 4, 8  # rows of one figure, and cells of a column of a pair
 _MAX_COLUMNS = 40  # beside the target: 820 pairs
-_DAY = pd.Timedelta(days=1)
+_DAY = pd.Timedelta("1D")
 OTHER, MISSING = "(other)", "(missing)"
 
 

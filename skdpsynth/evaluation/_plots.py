@@ -41,10 +41,9 @@ SETTINGS = {
 REAL_ROWS = {"B": "real rows", "C": "real rows in Setting C"}
 REAL_FILL = "0.8"
 # Distinct without colour too: by line and mark, and colours get lighter in order.
-_LINES = ["-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1))]
+_LINES = ["-", "--", "-."]
 _MARKS = ["o", "s", "^", "D", "v", "P", "X", "*"]
-SMALL, TITLE = 8, 10  # sizes of letters, in points
-_DPI = 150  # sharp on a screen of twice the usual density
+TINY, SMALL, TITLE = "x-small", "small", "medium"  # letters
 _MOST_BANDS = 4  # lines from which bands would hide each other
 _MOST_LINES = 7  # more greys and dashes are hard to distinguish
 
@@ -121,7 +120,7 @@ def draw_marks(
         mark = {k: styles[name][k] for k in ("color", "marker")}
         x = table[name]
         ax.plot(x, heights + shift, linestyle="", label=drawable(name), **mark)
-    ax.set_yticks(heights, [drawable(name) for name in table.index], fontsize=SMALL + 1)
+    ax.set_yticks(heights, [drawable(name) for name in table.index], fontsize=SMALL)
     ax.set_ylim(-0.7, len(table) - 0.3)
     ax.grid(axis="y", color="0.9")
     ax.set_axisbelow(True)
@@ -132,7 +131,7 @@ def add_footer(figure: Figure | SubFigure, private: bool) -> None:
     if FOOTERS[private] in [artist.get_text() for artist in figure.texts]:
         return
     if figure.get_supxlabel():
-        how: dict[str, Any] = {"ha": "right", "fontsize": SMALL - 1, "color": "0.35"}
+        how: dict[str, Any] = {"ha": "right", "fontsize": TINY, "color": "0.35"}
         figure.text(0.99, 0.005, FOOTERS[private], **how)
     else:
         figure.supxlabel(FOOTERS[private], fontsize=SMALL, color="0.35")
@@ -141,7 +140,7 @@ def add_footer(figure: Figure | SubFigure, private: bool) -> None:
 def picture(ax: Axes, says: str) -> Picture:
     """Turn the figure of axes into a picture of a document, and close it."""
     buffer, figure = io.BytesIO(), cast("Figure", ax.figure)
-    figure.savefig(buffer, format="png", dpi=_DPI)
+    figure.savefig(buffer, format="png", dpi=150)
     plt.close(figure)
     return Picture(buffer.getvalue(), says)
 
@@ -189,13 +188,13 @@ def draw_marginal(
         for of, part in parts.items():
             style = {k: styles[of][k] for k in ("color", "linestyle")}
             ax.stairs(part[:-1], edges, linewidth=1.3, **style)
-        ax.set_ylabel("share of rows", fontsize=SMALL - 1)
+        ax.set_ylabel("share of rows", fontsize=TINY)
         ax.locator_params(axis="x", nbins=5)
         if side.kind == "time":
             ax.xaxis_date()
             ax.tick_params(axis="x", rotation=30)
     ax.set_title(drawable(name), fontsize=TITLE)
-    ax.tick_params(labelsize=SMALL - 1)
+    ax.tick_params(labelsize=TINY)
 
 
 def _draw_categories(
@@ -214,7 +213,7 @@ def _draw_categories(
     for (name, part), shift in zip(parts.items(), _shifts(parts), strict=True):
         style = {k: styles[name][k] for k in ("color", "marker")}
         ax.plot(part[used], heights + shift, linestyle="", markersize=4.5, **style)
-    ax.set_xlabel("share of rows", fontsize=SMALL - 1)
+    ax.set_xlabel("share of rows", fontsize=TINY)
     ax.set_ylim(-0.8, len(used) - 0.2)
     ax.set_yticks(heights, [drawable(labels[i], 16) for i in used])
     ax.set_xlim(left=0)
@@ -237,7 +236,7 @@ def draw_pair(row: NDArray[Any], pair: Marginal, parts: list[Shares | None]) -> 
     for ax, part in zip(row, parts, strict=True):
         ax.set_xticks(range(len(labels[1])), labels[1], rotation=rotation)
         ax.set_yticks(range(len(labels[0])), labels[0] if ax is row[0] else [])
-        ax.tick_params(labelsize=SMALL - 1, length=2)
+        ax.tick_params(labelsize=TINY, length=2)
         ax.set_xlabel(drawable(flat.name, 20), fontsize=SMALL)
         if part is None:
             ax.text(0.5, 0.5, "of another kind", ha="center", transform=ax.transAxes)
@@ -250,7 +249,7 @@ def draw_pair(row: NDArray[Any], pair: Marginal, parts: list[Shares | None]) -> 
     row[0].set_ylabel(drawable(upright.name, 20), fontsize=SMALL)
     bar = row[0].figure.colorbar(image, ax=list(row), fraction=0.03, pad=0.01)
     bar.set_label("share of rows", fontsize=SMALL)
-    bar.ax.tick_params(labelsize=SMALL - 1)
+    bar.ax.tick_params(labelsize=TINY)
 
 
 def _labels(side: Side, used: NDArray[np.intp]) -> list[str]:

@@ -16,6 +16,7 @@ from skdpsynth.evaluation._runs import BOOSTING, LEADING
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import (
     CLASSIFIERS,
+    LEAST_ROWS,
     REGRESSORS,
     averaged,
     broken_relations,
@@ -29,7 +30,7 @@ from skdpsynth.metrics import (
     without_identifiers,
 )
 from skdpsynth.schema import Identifier, Text
-from skdpsynth.utils import Grid, Heading, Items, Readable
+from skdpsynth.utils import Document, Grid, Heading, Items
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 _SHOWN = 10  # columns, pairs and relations that a text lists: the worst
 _MOST_DRAWN = 30  # columns of a picture, so that their names can be read
 _PALE = 0.2  # a distance that is not dark: a good table has a pale picture
-_LEAST_HALF = 10  # rows: what a two-sample test needs
 _MEANING = {
     "auroc": "AUROC of gradient boosting, trained on the table and tested on real rows"
     " (1 is best, .5 is a guess)",
@@ -59,7 +59,7 @@ _MEANING = {
 
 
 @dataclass(frozen=True, eq=False)
-class QualityReport(Readable):
+class QualityReport(Document):
     """How good a synthetic table is, the worst first.
 
     It is computed from real rows, so **it is not differentially private**, and no
@@ -315,7 +315,7 @@ def _halves(
     real: pd.DataFrame, target: Hashable
 ) -> tuple[pd.DataFrame, pd.DataFrame] | None:
     """Divide real rows; None where a half would be too small to score."""
-    if len(real) < 2 * _LEAST_HALF:
+    if len(real) < 2 * LEAST_ROWS:
         return None
     real = shuffled(real, "halves")[real.columns]
     labels = None
@@ -362,7 +362,7 @@ def _compared(
         )
         found["pairs"] = float(pairs.mean())
     found["columns"] = float(columns["distance"].mean())
-    if min(len(real), len(synthetic)) >= _LEAST_HALF:
+    if min(len(real), len(synthetic)) >= LEAST_ROWS:
         judge = {BOOSTING: HistGradientBoostingClassifier(random_state=0)}
         areas = two_sample_scores(real, synthetic, classifiers=judge)
         found["c2st"] = float(areas.iloc[0])

@@ -22,7 +22,7 @@ _LIMIT = 1e6
 _MOST_LABELS = 20  # that numbers may be
 # Categories with a column each, and one for the rest: a column of dates or codes that
 # are texts would become thousands, and the scores of 5,000 rows take minutes.
-_MOST_CATEGORIES = 100
+MOST_CATEGORIES = 100
 _IDENTIFIER_FROM = 50  # rows with a text each, from where these tell rows apart
 
 
@@ -244,14 +244,14 @@ def _one_hot(train: pd.Series, other: pd.Series) -> tuple[Matrix, Matrix]:
     """Encode a category column over those of both tables."""
     both = pd.concat([train.astype(object), other.astype(object)], ignore_index=True)
     codes, categories = pd.factorize(both)
-    if len(categories) > _MOST_CATEGORIES:  # the rest of them is one
+    if len(categories) > MOST_CATEGORIES:  # the rest of them is one
         known = codes[: len(train)][codes[: len(train)] >= 0]
         counts = np.bincount(known, minlength=len(categories))
         ranks = [(-n, by_name(c)) for n, c in zip(counts, categories, strict=True)]
-        kept = sorted(range(len(ranks)), key=ranks.__getitem__)[:_MOST_CATEGORIES]
-        places = np.full(len(categories) + 1, _MOST_CATEGORIES)
-        places[kept], places[-1] = np.arange(_MOST_CATEGORIES), -1
-        codes, categories = places[codes], categories[: _MOST_CATEGORIES + 1]
+        kept = sorted(range(len(ranks)), key=ranks.__getitem__)[:MOST_CATEGORIES]
+        places = np.full(len(categories) + 1, MOST_CATEGORIES)
+        places[kept], places[-1] = np.arange(MOST_CATEGORIES), -1
+        codes, categories = places[codes], categories[: MOST_CATEGORIES + 1]
     # Missing values have the code -1 here, which is one more category below.
     n_categories = len(categories) + int((codes == -1).any())
     codes = np.where(codes == -1, len(categories), codes)

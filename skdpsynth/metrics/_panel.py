@@ -80,27 +80,26 @@ def named_by_class(entries: Iterable[BaseEstimator]) -> dict[str, BaseEstimator]
     return named
 
 
+Panel = Mapping[str, BaseEstimator | None]
 # Of today, for what the twelve are too weak to see; no part of the paper's mean. Its
 # name is not that of its class, under which a list of own classifiers may have one.
 BESIDE = "HistGradientBoosting"
-_TWELVE = (
-    LogisticRegression(max_iter=500, random_state=0),
-    RandomForestClassifier(n_estimators=100, random_state=0),
-    GaussianNB(),
-    BernoulliNB(),
-    LinearSVC(random_state=0),
-    DecisionTreeClassifier(random_state=0),
-    LinearDiscriminantAnalysis(),
-    AdaBoostClassifier(random_state=0),
-    BaggingClassifier(random_state=0),
-    GradientBoostingClassifier(random_state=0),
-    MLPClassifier((18, 18, 18), activation="tanh", max_iter=60, random_state=0),
-)  # and `_xgboost`
-Panel = Mapping[str, BaseEstimator | None]
-CLASSIFIERS: Panel = named_by_class(_TWELVE) | {
-    "XGBClassifier": None,
-    BESIDE: HistGradientBoostingClassifier(random_state=0),
-}
+# The twelve of the PATE-GAN paper, that of `_xgboost` last, and one beside them.
+CLASSIFIERS: Panel = named_by_class(
+    (
+        LogisticRegression(max_iter=500, random_state=0),
+        RandomForestClassifier(n_estimators=100, random_state=0),
+        GaussianNB(),
+        BernoulliNB(),
+        LinearSVC(random_state=0),
+        DecisionTreeClassifier(random_state=0),
+        LinearDiscriminantAnalysis(),
+        AdaBoostClassifier(random_state=0),
+        BaggingClassifier(random_state=0),
+        GradientBoostingClassifier(random_state=0),
+        MLPClassifier((18, 18, 18), activation="tanh", max_iter=60, random_state=0),
+    )
+) | {"XGBClassifier": None, BESIDE: HistGradientBoostingClassifier(random_state=0)}
 # For a target that is a number. A line, neighbours, and trees that average: a single
 # grown tree, as a plain line on columns that repeat each other, follows every noise.
 REGRESSORS: Panel = named_by_class(

@@ -10,13 +10,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.metrics._encode import check_tables, common_kind, finite_numbers
+from skdpsynth.metrics._encode import (
+    MOST_CATEGORIES,
+    check_tables,
+    common_kind,
+    finite_numbers,
+)
 from skdpsynth.metrics._fidelity import CategoryCells, Codes, NumberCells, Numbers
 
 Flags = NDArray[np.bool_]
 
 _N_CELLS = 32  # of a number: enough for the days of a month
-_N_CATEGORIES = 100
 # Of the rows that independent columns would have. Two booleans of equal shares have a
 # relation if they agree in 99 % of the rows.
 _RARE = 0.02
@@ -145,7 +149,7 @@ def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> _Coded:
     """Choose the cells of a column by its real values."""
     kind = common_kind(real, synthetic, name)
     if kind == "category":
-        categories = CategoryCells.of(real, _N_CATEGORIES)
+        categories = CategoryCells.of(real, MOST_CATEGORIES)
         judged = np.ones(categories.n_cells, dtype=bool)
         judged[len(categories.categories)] = False  # all others, which are many values
         codes = categories.codes(real), categories.codes(synthetic)

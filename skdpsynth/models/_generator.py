@@ -50,6 +50,7 @@ def on_device(device: torch.device) -> Arrays:
     return Arrays(torch, take, lambda values: values.cpu().numpy())
 
 
+LEAST_SHARE = 1e-2  # of a bin: with rarer ones as units, gradients are unstable
 _SQUARES = 0.99  # of mean squares of gradients, which follow the last hundred steps
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from skdpsynth.generators import Mixture
-from skdpsynth.models._generator import Adam, Trainer
+from skdpsynth.models._generator import LEAST_SHARE, Adam, Trainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _ENTRIES = 2**22  # bins times codes that the finished generator draws from: 32 MB
 _MOST_CODES = 10_000  # of a narrow table
 _CODES_OF_SCALES = 256  # whose mean bins give a scale to every score
-_LEAST_SHARE = 1e-2  # of a bin, where it is a unit: rarer ones would be thrown about
 _FEW_BINS = 15  # up to here a softmax in four steps is faster than torch's own
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
 
@@ -109,7 +108,7 @@ class NetworkTrainer(Trainer):
     @property
     def scales(self) -> Tensor:  # type: ignore[override]
         """Present scale of each score."""
-        mean = self.location.clamp(_LEAST_SHARE, 1.0 - _LEAST_SHARE)
+        mean = self.location.clamp(LEAST_SHARE, 1.0 - LEAST_SHARE)
         return (mean * (1.0 - mean)).sqrt()
 
     def draw(self, n_rows: int) -> Draws:

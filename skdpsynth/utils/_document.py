@@ -76,18 +76,31 @@ class Picture:
 Block = str | Heading | Items | Grid | Picture
 
 
-class Readable:
+class Document:
     """What can be read as Markdown, as HTML, and in a notebook.
 
-    A subclass says of which blocks it consists; a str is a paragraph. Texts are
-    escaped: a name of a column cannot become markup.
+    A subclass may say in `_blocks` of what it consists. Texts are escaped: a name of a
+    column cannot become markup.
+
+    Parameters
+    ----------
+    blocks : iterable of str, Heading, Items, Grid or Picture
+        What it consists of; a str is a paragraph.
+    meta : mapping, optional
+        What a page of HTML says of itself to programs.
     """
 
-    _meta: Mapping[str, object] = MappingProxyType({})  # of a page of HTML
+    _meta: Mapping[str, object] = MappingProxyType({})
+
+    def __init__(
+        self, blocks: Iterable[Block], meta: Mapping[str, object] | None = None
+    ) -> None:
+        self._listed, self._meta = tuple(blocks), meta or {}
 
     def _blocks(self, *, drawn: bool) -> Iterable[Block]:
         """Return the blocks, with those that must be drawn first or without them."""
-        raise NotImplementedError
+        del drawn
+        return self._listed
 
     def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
         """Write it as Markdown.
@@ -133,26 +146,6 @@ class Readable:
 
     def _repr_html_(self) -> str:
         return _body(self._blocks(drawn=True))
-
-
-class Document(Readable):
-    """A text of given blocks.
-
-    Parameters
-    ----------
-    blocks : iterable of str, Heading, Items, Grid or Picture
-        What it consists of.
-    meta : mapping, optional
-        What a page of HTML says of itself to programs.
-    """
-
-    def __init__(
-        self, blocks: Iterable[Block], meta: Mapping[str, object] | None = None
-    ) -> None:
-        self._listed, self._meta = tuple(blocks), meta or {}
-
-    def _blocks(self, *, drawn: bool) -> Iterable[Block]:
-        return self._listed
 
 
 def _body(blocks: Iterable[Block]) -> str:
