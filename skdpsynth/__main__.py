@@ -55,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
+            if (output := getattr(args, "output", None)) not in (None, _STDOUT):
+                _check_output(args, output)
             args.run(args)
         except (SkdpsynthError, OSError, ValueError, KeyboardInterrupt) as error:
             words = str(error) or type(error).__name__
@@ -69,7 +71,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _schema(args: argparse.Namespace) -> None:
     """Write a schema to fill in: columns, and their kinds where these are known."""
-    _check_output(args)
     from skdpsynth.schema import to_text
 
     table = _read_table(args.table, **_reading(args))
@@ -143,7 +144,6 @@ def _plan(args: argparse.Namespace) -> None:
 
 def _fit(args: argparse.Namespace) -> None:
     """Fit a synthesizer to a private table, and save it."""
-    _check_output(args)
     schema = _read_schema(args)
     synthesizer = _synthesizer(args, schema)
     synthesizer.set_params(budget=_open_budget(args), verbose=sys.stderr.isatty())
@@ -181,7 +181,6 @@ def _sample(args: argparse.Namespace) -> None:
     """Draw a synthetic table from a saved synthesizer; this costs no privacy."""
     from skdpsynth.utils.containers import write_batches, write_csv
 
-    _check_output(args)
     synthesizer = skdpsynth.load(args.model)
     batches = synthesizer.sample_batches(
         args.rows, random_state=args.seed, output="pandas"
@@ -220,7 +219,6 @@ def _budget(args: argparse.Namespace) -> None:
 
 def _report(args: argparse.Namespace) -> None:
     """Say what the fit of a saved synthesizer spent, as text, Markdown or HTML."""
-    _check_output(args)
     from skdpsynth.privacy import PrivacyReport
 
     report = PrivacyReport.from_dict(skdpsynth.inspect(args.model)["report"])
@@ -229,13 +227,11 @@ def _report(args: argparse.Namespace) -> None:
 
 def _card(args: argparse.Namespace) -> None:
     """Write the model card of a saved synthesizer: the page of a release."""
-    _check_output(args)
     _write_document(skdpsynth.load(args.model).model_card(), args.output)
 
 
 def _evaluate(args: argparse.Namespace) -> None:
     """Score synthetic rows against real ones: the whole, and what is worst."""
-    _check_output(args)
     schema = _read_schema(args)
     target = args.target or (None if schema is None else schema.target)
     columns = _described(args)
@@ -387,11 +383,8 @@ def _label(text: str, column: Column | None) -> Hashable:
     return known.get(text, int(text) if text.lstrip("-").isdigit() else text)
 
 
-def _check_output(args: argparse.Namespace) -> None:
+def _check_output(args: argparse.Namespace, path: Path) -> None:
     """Refuse a file that cannot be written, before anything is spent on it."""
-    path = args.output
-    if path in (None, _STDOUT):
-        return
     names = ("table", "schema", "budget", "model", "synthetic", "test")
     given = [getattr(args, name, None) for name in names]
     if path.resolve() in [other.resolve() for other in given if other is not None]:
@@ -427,32 +420,34 @@ def _say(words: str) -> None:
 # --- Arguments --------------------------------------------------------------------
 
 
+def _expect(fits: object, expected: str, text: str) -> None:
+    if not fits:
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
+
+
 def _table_path(text: str) -> Path:
-    if not is_csv(Path(text)) and Path(text).suffix.lower() != ".parquet":
-        msg = f"expected a file named .csv (.tsv, .csv.gz) or .parquet, got {text!r}"
-        raise argparse.ArgumentTypeError(msg)
-    return Path(text)
+    path = Path(text)
+    fits = is_csv(path) or path.suffix.lower() == ".parquet"
+    _expect(fits, "a file named .csv (.tsv, .csv.gz) or .parquet", text)
+    return path
 
 
 def _sample_path(text: str) -> Path:
     path = _STDOUT if text == "-" else _table_path(text)
-    if compression_of(path):
-        msg = f"expected a file named .csv or .parquet, or -, got {text!r}"
-        raise argparse.ArgumentTypeError(msg)
+    _expect(not compression_of(path), "a file named .csv or .parquet, or -", text)
     return path
 
 
 def _page_path(text: str) -> Path:
-    if text != "-" and Path(text).suffix.lower() not in (".html", ".md"):
-        msg = f"expected a file named .html or .md, or -, got {text!r}"
-        raise argparse.ArgumentTypeError(msg)
+    fits = text == "-" or Path(text).suffix.lower() in (".html", ".md")
+    _expect(fits, "a file named .html or .md, or -", text)
     return Path(text)
 
 
 def _separator(text: str) -> str:
     own = {"\\t": "\t", "tab": "\t"}.get(text, text)
-    if len(own) != 1 or not own.isascii() or own in '"\r\n':
-        raise argparse.ArgumentTypeError(f"expected one character, got {text!r}")
+    fits = len(own) == 1 and own.isascii() and own not in '"\r\n'
+    _expect(fits, "one character", text)
     return own
 
 
@@ -477,8 +472,7 @@ def _date_format(text: str) -> str:
 
 def _class_count(text: str) -> tuple[str, int]:
     label, _, count = text.rpartition("=")
-    if not label or not count.isdigit():
-        raise argparse.ArgumentTypeError(f"expected LABEL=ROWS, got {text!r}")
+    _expect(label and count.isdigit(), "LABEL=ROWS", text)
     return label, int(count)
 
 

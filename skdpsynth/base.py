@@ -82,8 +82,46 @@ __all__ = ["BaseSynthesizer"]
 
 _LOG = logging.getLogger("skdpsynth")
 
-# What docstrings of synthesizers say alike, each in the place of "name : shared".
-_SHARED = """\
+
+def _in_full(cls: type) -> str:
+    """Return a docstring with what bases say in the place of "name, other : shared"."""
+    known = {
+        entry.partition(" ")[0]: entry
+        for base in reversed(cls.__mro__)
+        for entry in re.split(r"\n(?=\w)", vars(base).get("_shared_docs", ""))
+    }
+
+    def entries(names: re.Match[str]) -> str:
+        found = (known.get(name, names[0]) for name in names[1].split(", "))
+        return "\n".join(entry.rstrip() for entry in found)
+
+    lines = r"^(\w+(?:, \w+)*) : shared$"
+    doc = inspect.cleandoc(cls.__doc__ or "")
+    return re.sub(lines, entries, doc, flags=re.MULTILINE)
+
+
+class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta):
+    """Base class of all synthesizers.
+
+    A subclass fills in ``_fit``, which trains and returns a `TableModel`;
+    ``_plan_classes``, which says what a budget allows; and ``_ranks``, which draws
+    where synthetic rows stand in the marginals.
+
+    See Also
+    --------
+    skdpsynth.GPATESynthesizer : Private aggregation of teachers' gradients.
+    skdpsynth.IndependentSynthesizer : Noisy marginals per class, no network.
+
+    Examples
+    --------
+    >>> from skdpsynth import GPATESynthesizer
+    >>> from skdpsynth.base import BaseSynthesizer
+    >>> issubclass(GPATESynthesizer, BaseSynthesizer)
+    True
+    """
+
+    # What docstrings of synthesizers say alike, in the place of "name : shared".
+    _shared_docs = """\
 epsilon : float, default=1.0
     Total epsilon of a fit, in (0, inf]. Infinite means without noise.
 delta : float, default=1e-5
@@ -122,39 +160,6 @@ n_features_in_ : int
 feature_names_in_ : ndarray of shape (`n_features_in_`,)
     Their names, where all are strings.
 """
-
-
-def _with_shared(doc: str) -> str:
-    """Return a docstring with what it shares with others in full."""
-    known = {entry.partition(" ")[0]: entry for entry in re.split(r"\n(?=\w)", _SHARED)}
-
-    def in_full(names: re.Match[str]) -> str:
-        return "\n".join(known[name].rstrip() for name in names[1].split(", "))
-
-    lines = r"^(\w+(?:, \w+)*) : shared$"
-    return re.sub(lines, in_full, inspect.cleandoc(doc), flags=re.MULTILINE)
-
-
-class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta):
-    """Base class of all synthesizers.
-
-    A subclass fills in ``_fit``, which trains and returns a `TableModel`;
-    ``_plan_classes``, which says what a budget allows; and ``_ranks``, which draws
-    where synthetic rows stand in the marginals.
-
-    See Also
-    --------
-    skdpsynth.GPATESynthesizer : Private aggregation of teachers' gradients.
-    skdpsynth.IndependentSynthesizer : Noisy marginals per class, no network.
-
-    Examples
-    --------
-    >>> from skdpsynth import GPATESynthesizer
-    >>> from skdpsynth.base import BaseSynthesizer
-    >>> issubclass(GPATESynthesizer, BaseSynthesizer)
-    True
-    """
-
     # Whether plan and report judge by the measured tables how it learns dependence.
     _dependent: ClassVar[bool] = True
     # What a report says where no adversarial steps were run; empty without such a loop.
@@ -179,7 +184,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
     def __init_subclass__(cls, **options: Any) -> None:  # noqa: ANN401
         super().__init_subclass__(**options)
         if cls.__doc__ is not None:  # with python -OO
-            cls.__doc__ = _with_shared(cls.__doc__)
+            cls.__doc__ = _in_full(cls)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | pd.DataFrame, y: ArrayLike | None = None) -> Self:

@@ -155,6 +155,45 @@ def reserve_steps(
 class AdversarialSynthesizer(ClassGAN):
     """Base of `DPCGANSynthesizer`, `DPGANSynthesizer` and `GANSynthesizer`."""
 
+    _shared_docs = """\
+n_iter : int or "auto", default="auto"
+    Rounds: `n_discriminator_steps` steps of the discriminator, then
+    `n_generator_steps` of the generator. "auto": none with ``init="measured"``,
+    whose measurements then have the whole budget; otherwise as many as keep the
+    signal of a step above its noise, up to 12. With ``init="marginals"`` a class
+    whose budget allows fewer than 3 runs none and keeps it for its marginals.
+noise_multiplier : float, optional
+    Noise of a step in clipping norms, positive. It fixes the number of rounds, so
+    it excludes `n_iter`.
+batch_size : int or "auto", default="auto"
+    Expected rows of a class's Poisson sample, at least 1; classes with fewer rows
+    are taken whole. An int is a floor: where the noise of a step would be below 3
+    clipping norms, samples are larger instead. "auto": 2**18, without claiming
+    that sampling amplifies privacy, so that smaller classes are accounted exactly.
+n_discriminator_steps : int, default=1
+    Steps of the discriminator per round, at least 1; each is charged.
+n_generator_steps : int, default=40
+    Steps of the generator per round, at least 1; they cost no privacy.
+latent_dim : int or "auto", default="auto"
+    Directions in a row whose products with its scores are the features of
+    discriminators, at least 1; of a generator of factors also their number. "auto":
+    as many as the budget of a class allows, up to 8; of second moments, as many as
+    are above their noise.
+generator_hidden_dims : tuple of int, default=()
+    With ``init="random"``: widths of the hidden layers of the paper's generator, a
+    network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
+    and `hidden_dims`.
+hidden_dims : tuple of int, default=()
+    Widths of the discriminator's hidden layers. Without any it is linear.
+discriminator_learning_rate : float, default=1.0
+    Step of the discriminator (plain descent, or Adam with hidden layers), positive.
+random_state : int, RandomState instance or None, default=None
+    Seeds initial weights, latent draws and `sample`, never noise or the
+    samples of real rows: two fits differ.
+generator_ : MixtureGenerator or FactorGenerator
+    The generators of all classes; public.
+"""
+
     _most_training_share = DPSGD_SHARES[1]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -312,54 +351,19 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
 
     Parameters
     ----------
-    epsilon, delta, target, schema, budget, init : shared
-    n_iter : int or "auto", default="auto"
-        Rounds: `n_discriminator_steps` steps of the discriminator, then
-        `n_generator_steps` of the generator. "auto": none with ``init="measured"``,
-        whose measurements then have the whole budget; otherwise as many as keep the
-        signal of a step above its noise, up to 12. With ``init="marginals"`` a class
-        whose budget allows fewer than 3 runs none and keeps it for its marginals.
-    noise_multiplier : float, optional
-        Noise of a step in clipping norms, positive. It fixes the number of rounds, so
-        it excludes `n_iter`.
+    epsilon, delta, target, schema, budget, init, n_iter, noise_multiplier : shared
     max_grad_norm : float, default=0.5
         Clipping norm of a row's gradient, real or fake. Positive.
-    batch_size : int or "auto", default="auto"
-        Expected rows of a class's Poisson sample, at least 1; classes with fewer rows
-        are taken whole. An int is a floor: where the noise of a step would be below 3
-        clipping norms, samples are larger instead. "auto": 2**18, without claiming
-        that sampling amplifies privacy, so that smaller classes are accounted exactly.
-    n_discriminator_steps : int, default=1
-        Steps of the discriminator per round, at least 1; each is charged.
-    n_generator_steps : int, default=40
-        Steps of the generator per round, at least 1; they cost no privacy.
-    latent_dim : int or "auto", default="auto"
-        Directions in a row whose products with its scores are the features of
-        discriminators, at least 1; of a generator of factors also their number. "auto":
-        as many as the budget of a class allows, up to 8; of second moments, as many as
-        are above their noise.
-    generator_hidden_dims : tuple of int, default=()
-        With ``init="random"``: widths of the hidden layers of the paper's generator, a
-        network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
-        and `hidden_dims`.
-    hidden_dims : tuple of int, default=()
-        Widths of the discriminator's hidden layers. Without any it is linear.
+    batch_size, n_discriminator_steps, n_generator_steps, latent_dim : shared
+    generator_hidden_dims, hidden_dims : shared
     learning_rate : float, default=0.03
         Step of the generator (Adam), positive; it falls linearly to 0.
-    discriminator_learning_rate : float, default=1.0
-        Step of the discriminator (plain descent, or Adam with hidden layers), positive.
-    device : shared
-    random_state : int, RandomState instance or None, default=None
-        Seeds initial weights, latent draws and `sample`, never noise or the
-        samples of real rows: two fits differ.
-    verbose : shared
+    discriminator_learning_rate, device, random_state, verbose : shared
 
     Attributes
     ----------
-    epsilon_, delta_, schema_, classes_, measurements_ : shared
-    generator_ : MixtureGenerator or FactorGenerator
-        The generators of all classes; public.
-    n_iter_, n_features_in_, feature_names_in_ : shared
+    epsilon_, delta_, schema_, classes_, measurements_, generator_, n_iter_ : shared
+    n_features_in_, feature_names_in_ : shared
 
     See Also
     --------

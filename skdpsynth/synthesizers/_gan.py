@@ -44,17 +44,10 @@ class GANSynthesizer(AdversarialSynthesizer):
         Directions in a row whose products with its scores are the features of
         discriminators, at least 1; of a generator of factors also their number. "auto":
         8, or half the columns where these are fewer.
-    generator_hidden_dims : tuple of int, default=()
-        With ``init="random"``: widths of the hidden layers of the paper's generator, a
-        network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
-        and `hidden_dims`.
-    hidden_dims : tuple of int, default=()
-        Widths of the discriminator's hidden layers. Without any it is linear.
+    generator_hidden_dims, hidden_dims : shared
     learning_rate : float, default=0.1
         Step of the generator (Adam), positive; it falls linearly to 0.
-    discriminator_learning_rate : float, default=1.0
-        Step of the discriminator (plain descent, or Adam with hidden layers), positive.
-    device : shared
+    discriminator_learning_rate, device : shared
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`.
     verbose : shared
