@@ -62,58 +62,6 @@ _MIN_STEPS, _MAX_STEPS = 4, 40
 _WEIGHT_DECAY = 0.8  # of weights at a step: logistic teachers learn anew
 
 
-def plan_training(
-    n_rows: float,
-    n_columns: int,
-    mu: float,
-    *,
-    n_parameters: int,
-    n_votes: int | None,
-    optional: bool,
-    n_teachers: int | Literal["auto"],
-    n_iter: int | Literal["auto"],
-    noise_multiplier: float | None,
-) -> Training | None:
-    """Allocate the training of one class; None if it has none.
-
-    `n_votes` counts the votes of a step, None where one sum is released. `optional`:
-    the class starts from marginals, so that training only adds dependence.
-    """
-    if n_columns < (2 if optional else 1):
-        return None
-    if n_teachers == "auto":
-        n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
-    n_teachers = at_most_half(n_teachers, n_rows)
-    # Squared mu of a step at noise 1. Sum: sensitivity 2. Votes: every answer has
-    # sensitivity sqrt(2), every test 1.
-    unit_cost = 4.0
-    if n_votes is not None:
-        unit_cost = n_votes * (2.0 + _TEST_NOISE**-2)
-    if n_iter == "auto" and mu == math.inf:
-        n_iter = _MAX_STEPS
-    elif n_iter == "auto":
-        # The noise wanted in a step: given, the paper's, or that of signal 1.
-        if noise_multiplier is not None:
-            wanted = noise_multiplier * math.sqrt(unit_cost if n_votes is None else 2.0)
-        elif n_votes is not None:
-            wanted = _VOTE_NOISE * n_teachers
-        else:
-            wanted = COHERENCE * n_teachers / math.sqrt(n_parameters)
-        limit = _MAX_STEPS if noise_multiplier is None else STEPS_LIMIT
-        n_iter = int(min(mu**2 * wanted**2 / unit_cost, limit))
-        if noise_multiplier is None and n_iter < (_MIN_STEPS if optional else 1):
-            n_iter = 0 if optional else _MIN_STEPS
-    if n_iter == 0:
-        return None
-    return Training(
-        int(n_iter),
-        mu_step=mu / math.sqrt(n_iter),
-        noise_std=math.sqrt(unit_cost * n_iter) / mu,
-        n_queries=n_votes or 1,
-        n_teachers=n_teachers,
-    )
-
-
 class GPATESynthesizer(ClassGAN):
     """G-PATE for tables.
 
@@ -508,18 +456,46 @@ class GPATESynthesizer(ClassGAN):
     def _plan_training(
         self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> Training | None:
+        optional, noise_multiplier = form != "random", self.noise_multiplier
+        if n_columns < (2 if optional else 1):
+            return None
         n_votes = None
         if self.aggregator == "confident_gnmax":
             most = math.inf if len(self.generator_hidden_dims) else n_columns
             n_votes = self.batch_size * int(min(self.projection_dim, most))
-        return plan_training(
-            n_rows,
-            n_columns,
-            mu,
-            n_parameters=n_columns * (self._n_factors + (2 if form == "random" else 0)),
-            n_votes=n_votes,
-            optional=form != "random",
-            n_teachers=self.n_teachers,
-            n_iter=self.n_iter,
-            noise_multiplier=self.noise_multiplier,
+        n_iter, n_teachers = self.n_iter, self.n_teachers
+        if n_teachers == "auto":
+            n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
+        n_teachers = at_most_half(n_teachers, n_rows)
+        # Squared mu of a step at noise 1. Sum: sensitivity 2. Votes: every answer has
+        # sensitivity sqrt(2), every test 1.
+        unit_cost = 4.0
+        if n_votes is not None:
+            unit_cost = n_votes * (2.0 + _TEST_NOISE**-2)
+        if n_iter == "auto" and mu == math.inf:
+            n_iter = _MAX_STEPS
+        elif n_iter == "auto":
+            # The noise wanted in a step: given, the paper's, or that of signal 1.
+            if noise_multiplier is not None:
+                wanted = noise_multiplier * math.sqrt(
+                    unit_cost if n_votes is None else 2.0
+                )
+            elif n_votes is not None:
+                wanted = _VOTE_NOISE * n_teachers
+            else:
+                # A teacher's vector has so many entries.
+                n_parameters = n_columns * (self._n_factors + (0 if optional else 2))
+                wanted = COHERENCE * n_teachers / math.sqrt(n_parameters)
+            limit = _MAX_STEPS if noise_multiplier is None else STEPS_LIMIT
+            n_iter = int(min(mu**2 * wanted**2 / unit_cost, limit))
+            if noise_multiplier is None and n_iter < (_MIN_STEPS if optional else 1):
+                n_iter = 0 if optional else _MIN_STEPS
+        if n_iter == 0:
+            return None
+        return Training(
+            int(n_iter),
+            mu_step=mu / math.sqrt(n_iter),
+            noise_std=math.sqrt(unit_cost * n_iter) / mu,
+            n_queries=n_votes or 1,
+            n_teachers=n_teachers,
         )

@@ -666,19 +666,10 @@ class PATETripleGANSynthesizer(ClassGAN):
                 tail_delta=self._tail_delta,
                 optional=optional,
             )
+        n_factors = AUTO_FACTORS if self.latent_dim == "auto" else self.latent_dim
+        votes: dict[str, Any] = {"noise": "gaussian", "n_factors": n_factors}
         return _pategan.plan_training(
-            n_rows,
-            n_columns,
-            mu,
-            tail_delta=self._tail_delta,
-            noise="gaussian",
-            optional=optional,
-            n_factors=AUTO_FACTORS if self.latent_dim == "auto" else self.latent_dim,
-            n_labels=self.batch_size,
-            n_teacher_steps=self.n_teacher_steps,
-            n_teachers=self.n_teachers,
-            n_iter=n_iter,
-            noise_multiplier=self.noise_multiplier,
+            self, n_rows, n_columns, mu, **votes, n_iter=n_iter
         )
 
     @property

@@ -79,24 +79,22 @@ def teacher_rows(n_rows: float, n_teachers: int, n_teacher_steps: int) -> float:
 
 
 def plan_training(
+    settings: Any,  # noqa: ANN401
     n_rows: float,
     n_columns: int,
     mu: float,
     *,
-    tail_delta: float,
     noise: Literal["gaussian", "laplace"],
-    optional: bool,
     n_factors: int,
-    n_labels: int,
-    n_teacher_steps: int,
-    n_teachers: int | Literal["auto"],
     n_iter: int | Literal["auto"],
-    noise_multiplier: float | None,
 ) -> Training | None:
     """Allocate the votes of one class; None if it has none.
 
-    `optional`: the class starts from marginals, so that votes only add dependence.
+    `settings` is the synthesizer. Where a class starts from marginals, votes only add
+    dependence: they are `optional`.
     """
+    n_labels, tail_delta = settings.batch_size, settings._tail_delta
+    optional, n_teachers = settings.init != "random", settings.n_teachers
     if n_columns < (2 if optional else 1):
         return None
     if n_teachers == "auto":
@@ -104,8 +102,8 @@ def plan_training(
     n_teachers = at_most_half(n_teachers, n_rows)
     if n_iter != "auto":
         rounds = n_iter
-    elif noise_multiplier is not None and mu < math.inf:
-        std = noise_multiplier
+    elif settings.noise_multiplier is not None and mu < math.inf:
+        std = settings.noise_multiplier
         rounds = most_that_fits(
             lambda n: (
                 n <= _ROUNDS_LIMIT
@@ -122,7 +120,7 @@ def plan_training(
             slope=label_slope(
                 n_teachers, likely_vote_noise_std(mu, rounds * n_labels, noise), noise
             )
-            * math.sqrt(teacher_rows(n_rows, n_teachers, n_teacher_steps)),
+            * math.sqrt(teacher_rows(n_rows, n_teachers, settings.n_teacher_steps)),
         )
         if optional and mu < math.inf and blur > _SHARED * n_columns:
             rounds = 0
@@ -531,17 +529,5 @@ class PATEGANSynthesizer(ClassGAN):
     def _plan_training(
         self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> Training | None:
-        return plan_training(
-            n_rows,
-            n_columns,
-            mu,
-            tail_delta=self._tail_delta,
-            noise=self.noise,
-            optional=form != "random",
-            n_factors=self.latent_dim,
-            n_labels=self.batch_size,
-            n_teacher_steps=self.n_teacher_steps,
-            n_teachers=self.n_teachers,
-            n_iter=self.n_iter,
-            noise_multiplier=self.noise_multiplier,
-        )
+        votes: dict[str, Any] = {"noise": self.noise, "n_factors": self.latent_dim}
+        return plan_training(self, n_rows, n_columns, mu, **votes, n_iter=self.n_iter)
