@@ -198,8 +198,15 @@ def compare_synthesizers(
     _rehearse(task, train, test, dummy)
     jobs = _jobs(named, task, epsilons, n_repeats, random_state)
     kept = None if folder is None else KeptRuns(folder, task, train, test)
-    if kept is None:
-        _warn_of_loss(sum(job.synthesizer is not None for job in jobs))
+    n_fits = sum(job.synthesizer is not None for job in jobs)
+    if kept is None and n_fits > _MANY_FITS:
+        warnings.warn(
+            f"{n_fits} fits are to be made, and nothing keeps those that are done: an "
+            "interruption loses them, and what they cost. Give a folder=..., which is "
+            "as private as the table.",
+            UserWarning,
+            stacklevel=2,
+        )
     records = [None if kept is None else kept.read(job) for job in jobs]
     work = [i for i, record in enumerate(records) if record is None]
     done = len(jobs) - len(work)
@@ -212,7 +219,15 @@ def compare_synthesizers(
                 kept.write(jobs[i], record)
             bar.update()
     whole = [record for record in records if record is not None]
-    _warn_of_failures(whole)
+    failed = [record.row["synthesizer"] for record in whole if record.row["error"]]
+    if failed:
+        names = ", ".join(sorted({*failed}))
+        warnings.warn(
+            f"{len(failed)} of {len(whole)} runs failed ({names}). The column 'error' "
+            "of the result's `runs` says why.",
+            DegradedResultWarning,
+            stacklevel=2,
+        )
     return assemble(whole, test=test, task=task)
 
 
@@ -360,26 +375,3 @@ def _parallel(n_jobs: int | None) -> Parallel:
 def _numbered(number: int, *what: Any) -> tuple[int, RunRecord]:  # noqa: ANN401
     """Run, and say which run it was: they do not come back in order."""
     return number, run(*what)
-
-
-def _warn_of_loss(n_fits: int) -> None:
-    if n_fits > _MANY_FITS:
-        warnings.warn(
-            f"{n_fits} fits are to be made, and nothing keeps those that are done: an "
-            "interruption loses them, and what they cost. Give a folder=..., which is "
-            "as private as the table.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_of_failures(records: Sequence[RunRecord]) -> None:
-    failed = [record.row for record in records if record.row["error"]]
-    if failed:
-        names = ", ".join(sorted({row["synthesizer"] for row in failed}))
-        warnings.warn(
-            f"{len(failed)} of {len(records)} runs failed ({names}). The column "
-            "'error' of the result's `runs` says why.",
-            DegradedResultWarning,
-            stacklevel=3,
-        )

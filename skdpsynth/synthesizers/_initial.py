@@ -181,13 +181,6 @@ def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, 
     return (fitted, less) if less < _BETTER * found else (prior, found)
 
 
-def tensors(device: torch.device) -> Arrays:
-    """Give the tensors of a device to what is not on the CPU, or trained."""
-    from skdpsynth.models import on_device
-
-    return on_device(device)
-
-
 class InitialMixture:
     """Measured marginals, and a mixture that is fitted to tables of two and three.
 
@@ -212,7 +205,9 @@ class InitialMixture:
         self._bins = bins
         arrays = NUMPY
         if device is not None and device.type != "cpu":
-            arrays = tensors(device)
+            from skdpsynth.models import on_device
+
+            arrays = on_device(device)
         known, rest, released = [], [], []
         for c, plan in enumerate(plans[: len(prior)]):
             alone = joint and c not in measured.pairs
@@ -273,10 +268,10 @@ class InitialMixture:
         for c, components in self._components.items():
             mixtures[c] = components.mixture(heads, mixtures[c].ranks)
         if trained := [c for c in known if plans[c].n_iter]:
-            from skdpsynth.models import BinScores
+            from skdpsynth.models import BinScores, on_device
 
             assert device is not None  # synthesizers that train have one
-            arrays = tensors(device)
+            arrays = on_device(device)
             self._heads = Heads(bins.starts, scores, arrays)
             if measured.together is not None:  # which a class alone is not fitted to
                 pairs = with_together(measured.pairs, measured.together)

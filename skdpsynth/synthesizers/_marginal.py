@@ -20,7 +20,7 @@ from skdpsynth.measure import (
 )
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._initial import fitted
-from skdpsynth.utils.sklearn_compat import Device, InstanceOf, Interval, public_seed
+from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, public_seed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -143,7 +143,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         **BaseSynthesizer._parameter_constraints,
         "order": [Interval(Integral, 1, 3, closed="both")],
         "design": [InstanceOf(Measurements), None],
-        "device": [str, Device()],
+        "device": [object],  # `resolve_device` has the better message
     }
 
     def __init__(
