@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skdpsynth.base import BaseSynthesizer
+    from skdpsynth.evaluation import QualityReport
     from skdpsynth.schema import Column, TableSchema
     from skdpsynth.utils import Document
 
@@ -258,7 +259,7 @@ def _evaluate(args: argparse.Namespace) -> None:
 # --- What they share --------------------------------------------------------------
 
 
-def _write_document(document: Document, path: Path | None) -> None:
+def _write_document(document: Document | QualityReport, path: Path | None) -> None:
     """Print a document, or write it in the form that the name of a file says."""
     if path in (None, _STDOUT):
         print(document)
