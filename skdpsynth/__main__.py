@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.base import BaseSynthesizer
     from skdpsynth.evaluation import QualityReport
-    from skdpsynth.privacy import PrivacyReport
     from skdpsynth.schema import Column, TableSchema
     from skdpsynth.utils import Document
 
@@ -57,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
+            if (output := getattr(args, "output", None)) not in (None, _STDOUT):
+                _check_output(args, output)
             args.run(args)
         except (SkdpsynthError, OSError, ValueError, KeyboardInterrupt) as error:
             words = str(error) or type(error).__name__
@@ -71,7 +72,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _schema(args: argparse.Namespace) -> None:
     """Write a schema to fill in: columns, and their kinds where these are known."""
-    _check_output(args)
     from skdpsynth.schema import to_text
 
     table = _read_table(args.table, **_reading(args))
@@ -145,7 +145,6 @@ def _plan(args: argparse.Namespace) -> None:
 
 def _fit(args: argparse.Namespace) -> None:
     """Fit a synthesizer to a private table, and save it."""
-    _check_output(args)
     schema = _read_schema(args)
     synthesizer = _synthesizer(args, schema)
     synthesizer.set_params(budget=_open_budget(args), verbose=sys.stderr.isatty())
@@ -183,7 +182,6 @@ def _sample(args: argparse.Namespace) -> None:
     """Draw a synthetic table from a saved synthesizer; this costs no privacy."""
     from skdpsynth.utils.containers import write_batches, write_csv
 
-    _check_output(args)
     synthesizer = skdpsynth.load(args.model)
     batches = synthesizer.sample_batches(
         args.rows, random_state=args.seed, output="pandas"
@@ -222,7 +220,6 @@ def _budget(args: argparse.Namespace) -> None:
 
 def _report(args: argparse.Namespace) -> None:
     """Say what the fit of a saved synthesizer spent, as text, Markdown or HTML."""
-    _check_output(args)
     from skdpsynth.privacy import PrivacyReport
 
     report = PrivacyReport.from_dict(skdpsynth.inspect(args.model)["report"])
@@ -231,13 +228,11 @@ def _report(args: argparse.Namespace) -> None:
 
 def _card(args: argparse.Namespace) -> None:
     """Write the model card of a saved synthesizer: the page of a release."""
-    _check_output(args)
     _write_document(skdpsynth.load(args.model).model_card(), args.output)
 
 
 def _evaluate(args: argparse.Namespace) -> None:
     """Score synthetic rows against real ones: the whole, and what is worst."""
-    _check_output(args)
     schema = _read_schema(args)
     target = args.target or (None if schema is None else schema.target)
     columns = _described(args)
@@ -264,9 +259,7 @@ def _evaluate(args: argparse.Namespace) -> None:
 # --- What they share --------------------------------------------------------------
 
 
-def _write_document(
-    document: PrivacyReport | Document | QualityReport, path: Path | None
-) -> None:
+def _write_document(document: Document | QualityReport, path: Path | None) -> None:
     """Print a document, or write it in the form that the name of a file says."""
     if path in (None, _STDOUT):
         print(document)
@@ -349,11 +342,7 @@ def _read_table(
     unchecked: bool = False,
     **reading: Any,  # noqa: ANN401 - what `_reading` gives
 ) -> pd.DataFrame:
-    """Read a table; columns of a CSV file have the dtypes that are stated.
-
-    A Parquet file has those of its types; what pandas wrote beside them may follow from
-    values.
-    """
+    """Read a table; columns of a CSV file have the dtypes that are stated."""
     from skdpsynth.table import read_csv
 
     if is_csv(path):
@@ -395,11 +384,8 @@ def _label(text: str, column: Column | None) -> Hashable:
     return known.get(text, int(text) if text.lstrip("-").isdigit() else text)
 
 
-def _check_output(args: argparse.Namespace) -> None:
+def _check_output(args: argparse.Namespace, path: Path) -> None:
     """Refuse a file that cannot be written, before anything is spent on it."""
-    path = args.output
-    if path in (None, _STDOUT):
-        return
     names = ("table", "schema", "budget", "model", "synthetic", "test")
     given = [getattr(args, name, None) for name in names]
     if path.resolve() in [other.resolve() for other in given if other is not None]:
@@ -435,182 +421,34 @@ def _say(words: str) -> None:
 # --- Arguments --------------------------------------------------------------------
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="skdpsynth",
-        description="Differentially private synthetic tables. TABLE is a CSV or a"
-        " Parquet file; exit codes are 0, 1 for an error, and 2 for wrong usage.",
-    )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-
-    def command(run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
-        name, words = run.__name__.removeprefix("_"), run.__doc__
-        made = commands.add_parser(name, help=words, description=words)
-        made.set_defaults(run=run)
-        return made
-
-    made = command(_schema)
-    made.add_argument("table", metavar="TABLE", type=_table_path)
-    _add_csv(made)
-    _add_output(made, Path, required=False)
-
-    made = command(_check)
-    made.add_argument("table", metavar="TABLE", type=_table_path)
-    made.add_argument("--schema", type=Path, required=True)
-    _add_csv(made)
-
-    made = command(_plan)
-    made.add_argument("table", metavar="TABLE", type=_table_path, nargs="?")
-    _add_settings(made)
-    made.add_argument("--rows", type=int, metavar="N", help="a guess of their number")
-    made.add_argument(
-        "--class-count",
-        type=_class_count,
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="LABEL=N",
-        help="a guess of the rows of every class",
-    )
-
-    made = command(_fit)
-    made.add_argument("table", metavar="TABLE", type=_table_path)
-    _add_settings(made)
-    made.add_argument(
-        "--infer-dtypes",
-        action="store_true",
-        help="find dtypes of CSV columns that the schema leaves out by looking at"
-        " their values: only where they are public",
-    )
-    made.add_argument("--budget", type=Path, help="SQLite file that several fits share")
-    made.add_argument(
-        "--budget-total",
-        type=float,
-        nargs=2,
-        metavar=("EPSILON", "DELTA"),
-        help="its totals; a budget file that is absent is made only with them",
-    )
-    _add_output(made, Path)
-
-    made = command(_sample)
-    made.add_argument("model", metavar="MODEL", type=Path)
-    made.add_argument("-n", dest="rows", type=int, required=True, metavar="N")
-    made.add_argument("--seed", type=int, help="an int draws the same rows again")
-    made.add_argument("--sep", type=_separator, help="between cells; a comma otherwise")
-    made.add_argument(
-        "--encoding", type=_encoding, default="utf-8", help="of a CSV file"
-    )
-    made.add_argument("--date-format", metavar="FORMAT", help="such as %%d.%%m.%%Y")
-    _add_output(made, _sample_path)
-
-    for run in (_report, _card):
-        made = command(run)
-        made.add_argument("model", metavar="MODEL", type=Path)
-        _add_output(made, _page_path, required=False)
-
-    made = command(_evaluate)
-    made.add_argument("--synthetic", type=_table_path, required=True)
-    made.add_argument("--test", type=_table_path, required=True)
-    made.add_argument("--target", help="the label column; by default the schema's")
-    made.add_argument("--schema", type=Path, help="kinds of the columns")
-    _add_csv(made)
-    _add_output(made, _page_path, required=False)
-
-    command(_budget).add_argument("budget", metavar="BUDGET", type=Path)
-    return parser
-
-
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--schema", type=Path, help="JSON, see the command schema")
-    parser.add_argument("--target", help="the label column")
-    parser.add_argument(
-        "--unit",
-        metavar="COLUMN",
-        help="the column that identifies persons: they are protected, not rows",
-    )
-    parser.add_argument(
-        "--max-rows",
-        type=int,
-        metavar="K",
-        help="most rows of one person that are used; with --unit",
-    )
-    parser.add_argument("--epsilon", type=float, required=True)
-    parser.add_argument("--delta", type=float, default=1e-5)
-    parser.add_argument(
-        "--synthesizer",
-        type=lambda name: name.replace("-", "").lower(),
-        choices=_SYNTHESIZERS,
-        default="marginal",
-        help="one of %(choices)s (the default is marginal); case, and hyphens as in"
-        " G-PATE, are ignored",
-        metavar="NAME",
-    )
-    _add_csv(parser)
-
-
-def _add_csv(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("CSV files, which may be .gz, .bz2 or .zst")
-    group.add_argument(
-        "--sep",
-        type=_separator,
-        help="between cells; by default what the first line has: , ; tab or |",
-    )
-    group.add_argument(
-        "--encoding",
-        type=_encoding,
-        default="utf-8",
-        help="such as latin-1 or cp1252",
-    )
-    group.add_argument(
-        "--date-format",
-        metavar="FORMAT",
-        type=_date_format,
-        help="of times, such as %%d.%%m.%%Y, where the schema has none for the column;"
-        " by default ISO 8601",
-    )
-    parser.add_argument(
-        "--drop",
-        metavar="COLUMN",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="columns to leave out, as if the table did not have them",
-    )
-
-
-def _add_output(
-    parser: argparse.ArgumentParser, kind: Callable[[str], Path], required: bool = True
-) -> None:
-    parser.add_argument("-o", "--output", type=kind, required=required)
-    parser.add_argument("--force", action="store_true", help="replace the output file")
+def _expect(fits: object, expected: str, text: str) -> None:
+    if not fits:
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
 
 
 def _table_path(text: str) -> Path:
-    if not is_csv(Path(text)) and Path(text).suffix.lower() != ".parquet":
-        msg = f"expected a file named .csv (.tsv, .csv.gz) or .parquet, got {text!r}"
-        raise argparse.ArgumentTypeError(msg)
-    return Path(text)
+    path = Path(text)
+    fits = is_csv(path) or path.suffix.lower() == ".parquet"
+    _expect(fits, "a file named .csv (.tsv, .csv.gz) or .parquet", text)
+    return path
 
 
 def _sample_path(text: str) -> Path:
     path = _STDOUT if text == "-" else _table_path(text)
-    if compression_of(path):
-        msg = f"expected a file named .csv or .parquet, or -, got {text!r}"
-        raise argparse.ArgumentTypeError(msg)
+    _expect(not compression_of(path), "a file named .csv or .parquet, or -", text)
     return path
 
 
 def _page_path(text: str) -> Path:
-    if text != "-" and Path(text).suffix.lower() not in (".html", ".md"):
-        msg = f"expected a file named .html or .md, or -, got {text!r}"
-        raise argparse.ArgumentTypeError(msg)
+    fits = text == "-" or Path(text).suffix.lower() in (".html", ".md")
+    _expect(fits, "a file named .html or .md, or -", text)
     return Path(text)
 
 
 def _separator(text: str) -> str:
     own = {"\\t": "\t", "tab": "\t"}.get(text, text)
-    if len(own) != 1 or not own.isascii() or own in '"\r\n':
-        raise argparse.ArgumentTypeError(f"expected one character, got {text!r}")
+    fits = len(own) == 1 and own.isascii() and own not in '"\r\n'
+    _expect(fits, "one character", text)
     return own
 
 
@@ -635,9 +473,135 @@ def _date_format(text: str) -> str:
 
 def _class_count(text: str) -> tuple[str, int]:
     label, _, count = text.rpartition("=")
-    if not label or not count.isdigit():
-        raise argparse.ArgumentTypeError(f"expected LABEL=ROWS, got {text!r}")
+    _expect(label and count.isdigit(), "LABEL=ROWS", text)
     return label, int(count)
+
+
+# An argument that ends in "!" where a command lists it is required there.
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "table": {"metavar": "TABLE", "type": _table_path},
+    "model": {"metavar": "MODEL", "type": Path},
+    "budget": {"metavar": "BUDGET", "type": Path},
+    "--synthetic": {"type": _table_path},
+    "--test": {"type": _table_path},
+    "--schema": {"type": Path, "help": "JSON, see the command schema"},
+    "--target": {"help": "the label column; by default the schema's"},
+    "--unit": {
+        "metavar": "COLUMN",
+        "help": "the column that identifies persons: they are protected, not rows",
+    },
+    "--max-rows": {
+        "type": int,
+        "metavar": "K",
+        "help": "most rows of one person that are used; with --unit",
+    },
+    "--epsilon": {"type": float},
+    "--delta": {"type": float, "default": 1e-5},
+    "--synthesizer": {
+        "type": lambda name: name.replace("-", "").lower(),
+        "choices": _SYNTHESIZERS,
+        "default": "marginal",
+        "metavar": "NAME",
+        "help": "one of %(choices)s (the default is marginal); case, and hyphens as in"
+        " G-PATE, are ignored",
+    },
+    "--rows": {"type": int, "metavar": "N", "help": "a guess of their number"},
+    "--class-count": {
+        "type": _class_count,
+        "nargs": "+",
+        "action": "extend",
+        "default": [],
+        "metavar": "LABEL=N",
+        "help": "a guess of the rows of every class",
+    },
+    "--infer-dtypes": {
+        "action": "store_true",
+        "help": "find dtypes of CSV columns that the schema leaves out by looking at"
+        " their values: only where they are public",
+    },
+    "--budget": {"type": Path, "help": "SQLite file that several fits share"},
+    "--budget-total": {
+        "type": float,
+        "nargs": 2,
+        "metavar": ("EPSILON", "DELTA"),
+        "help": "its totals; a budget file that is absent is made only with them",
+    },
+    "-n": {"dest": "rows", "type": int, "metavar": "N"},
+    "--seed": {"type": int, "help": "an int draws the same rows again"},
+    "--sep": {
+        "type": _separator,
+        "help": "between the cells of CSV files; by default what the first line has (,"
+        " ; tab or |), and a comma in a new file",
+    },
+    "--encoding": {
+        "type": _encoding,
+        "default": "utf-8",
+        "help": "of CSV files, such as latin-1 or cp1252",
+    },
+    "--date-format": {
+        "type": _date_format,
+        "metavar": "FORMAT",
+        "help": "of times in CSV files, such as %%d.%%m.%%Y, where the schema has none"
+        " for the column; by default ISO 8601",
+    },
+    "--drop": {
+        "metavar": "COLUMN",
+        "nargs": "+",
+        "action": "extend",
+        "default": [],
+        "help": "columns to leave out, as if the table did not have them",
+    },
+    "--force": {"action": "store_true", "help": "replace the output file"},
+}
+_CSV = ("--sep", "--encoding", "--date-format", "--drop")
+_SETTINGS = (
+    *("--schema", "--target", "--unit", "--max-rows"),
+    *("--epsilon!", "--delta", "--synthesizer"),
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="skdpsynth",
+        description="Differentially private synthetic tables. TABLE is a CSV file,"
+        " which may be .gz, .bz2 or .zst, or a Parquet file; exit codes are 0, 1 for an"
+        " error, and 2 for wrong usage.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(
+        run: Callable[[argparse.Namespace], None],
+        *names: str,
+        output: Callable[[str], Path] | None = None,
+        required: bool = False,
+        **changed: Any,  # noqa: ANN401
+    ) -> None:
+        """Add a command; `changed` is what its first argument has in its own way."""
+        command, words = run.__name__.removeprefix("_"), run.__doc__
+        made = commands.add_parser(command, help=words, description=words)
+        made.set_defaults(run=run)
+        for place, name in enumerate(names):
+            options = _ARGUMENTS[name.removesuffix("!")] | ({} if place else changed)
+            if name.endswith("!"):
+                options |= {"required": True}
+            made.add_argument(name.removesuffix("!"), **options)
+        if output is not None:
+            made.add_argument("-o", "--output", type=output, required=required)
+            made.add_argument("--force", **_ARGUMENTS["--force"])
+
+    add(_schema, "table", *_CSV, output=Path)
+    add(_check, "table", "--schema!", *_CSV)
+    add(_plan, "table", *_SETTINGS, *_CSV, "--rows", "--class-count", nargs="?")
+    own = "--infer-dtypes", "--budget", "--budget-total"
+    add(_fit, "table", *_SETTINGS, *_CSV, *own, output=Path, required=True)
+    how = "-n!", "--seed", "--sep", "--encoding", "--date-format"
+    add(_sample, "model", *how, output=_sample_path, required=True)
+    add(_report, "model", output=_page_path)
+    add(_card, "model", output=_page_path)
+    compared = "--synthetic!", "--test!", "--target", "--schema"
+    add(_evaluate, *compared, *_CSV, output=_page_path)
+    add(_budget, "budget")
+    return parser
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ the algorithm, and closes the ledger. An algorithm is one file that fills in `_f
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
+import re
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
@@ -81,6 +83,23 @@ __all__ = ["BaseSynthesizer"]
 _LOG = logging.getLogger("skdpsynth")
 
 
+def _in_full(cls: type) -> str:
+    """Return a docstring with what bases say in the place of "name, other : shared"."""
+    known = {
+        entry.partition(" ")[0]: entry
+        for base in reversed(cls.__mro__)
+        for entry in re.split(r"\n(?=\w)", vars(base).get("_shared_docs", ""))
+    }
+
+    def entries(names: re.Match[str]) -> str:
+        found = (known.get(name, names[0]) for name in names[1].split(", "))
+        return "\n".join(entry.rstrip() for entry in found)
+
+    lines = r"^(\w+(?:, \w+)*) : shared$"
+    doc = inspect.cleandoc(cls.__doc__ or "")
+    return re.sub(lines, entries, doc, flags=re.MULTILINE)
+
+
 class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta):
     """Base class of all synthesizers.
 
@@ -101,6 +120,46 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
     True
     """
 
+    # What docstrings of synthesizers say alike, in the place of "name : shared".
+    _shared_docs = """\
+epsilon : float, default=1.0
+    Total epsilon of a fit, in (0, inf]. Infinite means without noise.
+delta : float, default=1e-5
+    Total delta of a fit, in (0, 1).
+target : column name, optional
+    The label column, or a float column, which is a measurement.
+schema : TableSchema, optional
+    What is public about the table; what it leaves out is measured.
+budget : PrivacyBudget, optional
+    A budget shared by several fits; it is charged ``(epsilon, delta)``.
+init : {"measured", "marginals", "random"}, default="measured"
+    Initial model. "measured": fitted to all that the budget allows to measure, as
+    in `MarginalSynthesizer` (marginals of one, two and three columns, or second
+    moments). "marginals": fitted to marginals of one column alone. "random":
+    untrained, as in the paper; only metadata is measured.
+device : str or torch.device, default="auto"
+    Where the generator is fitted and networks are trained; "auto" takes a GPU if
+    there is one.
+verbose : int, default=0
+    1 shows a progress bar.
+epsilon_ : float
+    Certified epsilon, at most `epsilon`.
+delta_ : float
+    Delta of the guarantee.
+schema_ : TableSchema
+    What was declared and what was measured.
+classes_ : ndarray of shape (n_classes,)
+    The labels; only with a target that has classes.
+measurements_ : Measurements
+    All noisy tables that were released; public. Empty where
+    `generator_hidden_dims` trains a network, of which no table is measured.
+n_iter_ : int
+    Rounds: those of the class with most; 0 where none were run.
+n_features_in_ : int
+    Number of columns without the target.
+feature_names_in_ : ndarray of shape (`n_features_in_`,)
+    Their names, where all are strings.
+"""
     # Whether plan and report judge by the measured tables how it learns dependence.
     _dependent: ClassVar[bool] = True
     # What a report says where no adversarial steps were run; empty without such a loop.
@@ -121,6 +180,11 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
         "random_state": ["random_state"],
         "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
+
+    def __init_subclass__(cls, **options: Any) -> None:  # noqa: ANN401
+        super().__init_subclass__(**options)
+        if cls.__doc__ is not None:  # with python -OO
+            cls.__doc__ = _in_full(cls)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | pd.DataFrame, y: ArrayLike | None = None) -> Self:

@@ -66,11 +66,7 @@ def model_card(
     classes: Classes,
     plan: pd.DataFrame | None,
 ) -> Document:
-    """Write the card of a fit, from what is public of it.
-
-    `schema` has what was declared and found, `plan` what a budget such as that of the
-    fit measures of such a table, by class; None where that is unknown.
-    """
+    """Write the card of a fit, from what is public; `plan` is None if unknown."""
     good, bad = _uses(plan)
     blocks: list[Block] = [
         Heading(f"Model card: synthetic rows by {name}", 1),

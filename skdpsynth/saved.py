@@ -87,7 +87,7 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 # --- The container ----------------------------------------------------------------
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 2  # counted up when a file holds something else
 # Metadata, and names and shapes of arrays; then the arrays.
 _MAX_HEADER = MAX_BYTES
 _MAX_SIZE = 2**30 + _MAX_HEADER
@@ -235,7 +235,7 @@ _FIELDS = {
     *("format_version", "versions", "synthesizer", "parameters", "schema"),
     *("schema_", "report", "table", "generator"),
 }
-_MAX_NAME = 100
+_MAX_NAME = 100  # of a class or a version, in letters: it is printed in messages
 _PRINTED = ("accountant", "relation", "software", "unit")  # of a report, as they are
 
 
@@ -261,10 +261,7 @@ def decode_parameter(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any para
 
 
 def check_document(document: Mapping[str, Any]) -> None:
-    """Refuse other fields, and words that must not get into a message or a terminal.
-
-    Labels and names of columns may be any text; who prints them escapes them.
-    """
+    """Refuse other fields, and words that must not get into a message or a terminal."""
     require(set(document) == _FIELDS, "other fields")
     name, report = document["synthesizer"], document["report"]
     require(name.isidentifier() and len(name) <= _MAX_NAME, "no name of a class")

@@ -178,6 +178,7 @@ class _Table:
         return f"Download it from {self.page} and call {call}."
 
 
+# What the publishers say of their tables.
 _CREDIT = _Table(
     name="kaggle_credit",
     features=("Time", *(f"V{i}" for i in range(1, 29)), "Amount"),

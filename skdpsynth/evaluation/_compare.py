@@ -19,6 +19,7 @@ from skdpsynth.evaluation._runs import REAL, Job, KeptRuns, RunRecord, Task, run
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError, check_range
 from skdpsynth.metrics import (
     CLASSIFIERS,
+    LEAST_ROWS,
     REGRESSORS,
     check_tables,
     column_fidelity,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from skdpsynth.evaluation._results import ComparisonResult
     from skdpsynth.metrics import Classifiers
 
-_FOLDED_ROWS = 10  # that `two_sample_scores` needs of each table
 _MANY_FITS = 30  # that nobody wants to lose
 
 
@@ -198,8 +198,15 @@ def compare_synthesizers(
     _rehearse(task, train, test, dummy)
     jobs = _jobs(named, task, epsilons, n_repeats, random_state)
     kept = None if folder is None else KeptRuns(folder, task, train, test)
-    if kept is None:
-        _warn_of_loss(sum(job.synthesizer is not None for job in jobs))
+    n_fits = sum(job.synthesizer is not None for job in jobs)
+    if kept is None and n_fits > _MANY_FITS:
+        warnings.warn(
+            f"{n_fits} fits are to be made, and nothing keeps those that are done: an "
+            "interruption loses them, and what they cost. Give a folder=..., which is "
+            "as private as the table.",
+            UserWarning,
+            stacklevel=2,
+        )
     records = [None if kept is None else kept.read(job) for job in jobs]
     work = [i for i, record in enumerate(records) if record is None]
     done = len(jobs) - len(work)
@@ -212,7 +219,15 @@ def compare_synthesizers(
                 kept.write(jobs[i], record)
             bar.update()
     whole = [record for record in records if record is not None]
-    _warn_of_failures(whole)
+    failed = [record.row["synthesizer"] for record in whole if record.row["error"]]
+    if failed:
+        names = ", ".join(sorted({*failed}))
+        warnings.warn(
+            f"{len(failed)} of {len(whole)} runs failed ({names}). The column 'error' "
+            "of the result's `runs` says why.",
+            DegradedResultWarning,
+            stacklevel=2,
+        )
     return assemble(whole, test=test, task=task)
 
 
@@ -261,11 +276,7 @@ def _check_strategy(
 def _rehearse(
     task: Task, train: pd.DataFrame, test: pd.DataFrame, dummy: BaseEstimator
 ) -> None:
-    """Refuse what no run could score, before a fit spends anything.
-
-    A `dummy` that learns nothing takes the way of the others, with real rows in the
-    place of synthetic ones.
-    """
+    """Refuse what no run could score, by a `dummy`, before a fit spends anything."""
     rows = train.iloc[: task.n_samples]
     if set(task.settings) & set("AB"):
         with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
@@ -280,9 +291,9 @@ def _rehearse(
     if task.fidelity:
         column_fidelity(test, rows)
         n_rows = min(len(rows), len(test))
-        if n_rows < _FOLDED_ROWS:
+        if n_rows < LEAST_ROWS:
             raise InvalidTableError(
-                f"Expected at least {_FOLDED_ROWS} rows in 'train', in 'test' and in "
+                f"Expected at least {LEAST_ROWS} rows in 'train', in 'test' and in "
                 f"n_samples for the fidelity metrics, but got {n_rows}. Give more "
                 "rows, or leave them out by fidelity=False."
             )
@@ -364,26 +375,3 @@ def _parallel(n_jobs: int | None) -> Parallel:
 def _numbered(number: int, *what: Any) -> tuple[int, RunRecord]:  # noqa: ANN401
     """Run, and say which run it was: they do not come back in order."""
     return number, run(*what)
-
-
-def _warn_of_loss(n_fits: int) -> None:
-    if n_fits > _MANY_FITS:
-        warnings.warn(
-            f"{n_fits} fits are to be made, and nothing keeps those that are done: an "
-            "interruption loses them, and what they cost. Give a folder=..., which is "
-            "as private as the table.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_of_failures(records: Sequence[RunRecord]) -> None:
-    failed = [record.row for record in records if record.row["error"]]
-    if failed:
-        names = ", ".join(sorted({row["synthesizer"] for row in failed}))
-        warnings.warn(
-            f"{len(failed)} of {len(records)} runs failed ({names}). The column "
-            "'error' of the result's `runs` says why.",
-            DegradedResultWarning,
-            stacklevel=3,
-        )

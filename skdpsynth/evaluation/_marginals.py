@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_MAX_CATEGORIES = 12
-_MAX_BINS = 30
-_N_PAIRS = 4
-_N_CELLS = 8  # of a column of a pair
+_MAX_CATEGORIES, _MAX_BINS = 12, 30  # of a column that is plotted alone: legible
+_N_PAIRS, _N_CELLS = 4, 8  # rows of one figure, and cells of a column of a pair
 _MAX_COLUMNS = 40  # beside the target: 820 pairs
-_DAY = pd.Timedelta(days=1)
+_DAY = pd.Timedelta("1D")
 OTHER, MISSING = "(other)", "(missing)"
 
 
@@ -83,9 +81,8 @@ class Side:
     def alone(cls, column: PlainColumn) -> Side:
         """Let the values choose the cells of a column that is plotted alone.
 
-        Numbers: 30 bins of equal width at most, whole numbers in a bin of their own
-        where they fit; the outer bins take what lies beyond the middle 99 %.
-        Categories: the 12 most frequent.
+        30 bins of equal width at most, whole numbers in their own where they fit; the
+        outer ones take what lies beyond the middle 99 %. 12 categories at most.
         """
         values = column.values()
         if column.kind == "category":
@@ -155,10 +152,7 @@ class Marginal:
 def strongest_pairs(
     columns: Sequence[PlainColumn], target: str | None
 ) -> list[Marginal]:
-    """Find four pairs of columns (or fewer) with the largest Cramer's V of their cells.
-
-    Of the target, wherever it stands, and the first 40 other columns.
-    """
+    """Find the pairs of columns with the largest Cramer's V, and of the target."""
     others = [column for column in columns if column.name != target]
     labels = [column for column in columns if column.name == target]
     sides = [(Side.of_pair(c), c) for c in others[:_MAX_COLUMNS] + labels]

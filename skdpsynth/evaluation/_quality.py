@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,12 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 
-from skdpsynth.evaluation._plots import PRIVATE_FOOTER, drawable
+from skdpsynth.evaluation._plots import PRIVATE_FOOTER, drawable, picture
 from skdpsynth.evaluation._runs import BOOSTING, LEADING
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import (
     CLASSIFIERS,
+    LEAST_ROWS,
     REGRESSORS,
     averaged,
     broken_relations,
@@ -30,7 +30,7 @@ from skdpsynth.metrics import (
     without_identifiers,
 )
 from skdpsynth.schema import Identifier, Text
-from skdpsynth.utils import Grid, Heading, Items, Picture, Readable
+from skdpsynth.utils import Document, Grid, Heading, Items
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 _SHOWN = 10  # columns, pairs and relations that a text lists: the worst
 _MOST_DRAWN = 30  # columns of a picture, so that their names can be read
 _PALE = 0.2  # a distance that is not dark: a good table has a pale picture
-_LEAST_HALF = 10  # rows: what a two-sample test needs
 _MEANING = {
     "auroc": "AUROC of gradient boosting, trained on the table and tested on real rows"
     " (1 is best, .5 is a guess)",
@@ -60,7 +59,7 @@ _MEANING = {
 
 
 @dataclass(frozen=True, eq=False)
-class QualityReport(Readable):
+class QualityReport(Document):
     """How good a synthetic table is, the worst first.
 
     It is computed from real rows, so **it is not differentially private**, and no
@@ -148,13 +147,6 @@ class QualityReport(Readable):
         order: Sequence[Hashable] = self.columns.attrs["order"]
         return order
 
-    def _picture(self) -> Picture:
-        buffer = io.BytesIO()
-        figure: Any = self.plot().figure
-        figure.savefig(buffer, format="png", dpi=130)
-        plt.close(figure)
-        return Picture(buffer.getvalue(), "Distances of all pairs of columns")
-
     def _blocks(self, *, drawn: bool) -> list[Any]:
         scores = [
             (name, _written(own["synthetic"]), _written(own["real"]), _MEANING[name])
@@ -197,7 +189,7 @@ class QualityReport(Readable):
                 Grid(("pair", "distance"), pairs),
             ]
         if drawn:
-            blocks.append(self._picture())
+            blocks.append(picture(self.plot(), "Distances of all pairs of columns"))
         blocks.append(Heading("Broken relations, the worst first"))
         if relations:
             headings = "columns", "synthetic rows", "real rows", "if independent"
@@ -206,10 +198,13 @@ class QualityReport(Readable):
             blocks.append("None is broken in more rows than in real ones.")
         if self.tstr is not None and len(self.tstr) > 2:
             rows = [(str(n), *map(_written, own)) for n, own in self.tstr.iterrows()]
+            # One that fails moves no median.
+            of_all = self.tstr.loc[averaged(self.tstr.index.drop("mean"))].median()
+            medians = [f"{name} {_written(value)}" for name, value in of_all.items()]
             blocks += [
                 Heading("Learnt from synthetic rows, tested on real ones"),
                 Grid((self.tstr.index.name, *map(str, self.tstr.columns)), rows),
-                Items([f"median of all: {_medians(self.tstr)}"]),
+                Items([f"median of all: {', '.join(medians)}"]),
             ]
         return blocks
 
@@ -323,7 +318,7 @@ def _halves(
     real: pd.DataFrame, target: Hashable
 ) -> tuple[pd.DataFrame, pd.DataFrame] | None:
     """Divide real rows; None where a half would be too small to score."""
-    if len(real) < 2 * _LEAST_HALF:
+    if len(real) < 2 * LEAST_ROWS:
         return None
     real = shuffled(real, "halves")[real.columns]
     labels = None
@@ -370,7 +365,7 @@ def _compared(
         )
         found["pairs"] = float(pairs.mean())
     found["columns"] = float(columns["distance"].mean())
-    if min(len(real), len(synthetic)) >= _LEAST_HALF:
+    if min(len(real), len(synthetic)) >= LEAST_ROWS:
         judge = {BOOSTING: HistGradientBoostingClassifier(random_state=0)}
         areas = two_sample_scores(real, synthetic, classifiers=judge)
         found["c2st"] = float(areas.iloc[0])
@@ -378,12 +373,6 @@ def _compared(
         relations = broken_relations(real, synthetic)
         found["broken"] = relations.attrs["any_relation"]["synthetic"]
     return found, columns, pairs, relations, tstr
-
-
-def _medians(tstr: pd.DataFrame) -> str:
-    """Give the medians over the classifiers, which one that fails does not move."""
-    medians = tstr.loc[averaged(tstr.index.drop("mean"))].median()
-    return ", ".join(f"{name} {_written(value)}" for name, value in medians.items())
 
 
 def _written(value: float) -> str:

@@ -14,6 +14,7 @@ from skdpsynth.metrics._encode import (
     without_identifiers,
 )
 from skdpsynth.metrics._fidelity import (
+    LEAST_ROWS,
     CategoryCells,
     NumberCells,
     column_fidelity,
@@ -41,6 +42,7 @@ from skdpsynth.metrics._tstr import setting_scores, synthetic_only_scores, tstr_
 
 __all__ = [
     "CLASSIFIERS",
+    "LEAST_ROWS",
     "REGRESSORS",
     "CategoryCells",
     "Classifiers",

@@ -22,7 +22,7 @@ _LIMIT = 1e6
 _MOST_LABELS = 20  # that numbers may be
 # Categories with a column each, and one for the rest: a column of dates or codes that
 # are texts would become thousands, and the scores of 5,000 rows take minutes.
-_MOST_CATEGORIES = 100
+MOST_CATEGORIES = 100
 _IDENTIFIER_FROM = 50  # rows with a text each, from where these tell rows apart
 
 
@@ -74,11 +74,7 @@ def check_tables(target: Hashable, **tables: pd.DataFrame) -> dict[str, pd.DataF
 def without_identifiers(
     tables: dict[str, pd.DataFrame], target: Hashable
 ) -> tuple[dict[str, pd.DataFrame], list[Hashable]]:
-    """Leave out columns of texts that differ in every row; give their names too.
-
-    Nothing can be learnt from them. Of tables with the same columns; one column beside
-    the target is kept.
-    """
+    """Leave out columns of texts that differ in every row; return their names too."""
     least = min(map(len, tables.values()))
     first = next(iter(tables.values()))
     found = [
@@ -97,10 +93,7 @@ def without_identifiers(
 
 
 def is_measurement(column: pd.Series, pos_label: object = None) -> bool:
-    """Say whether a complete target is a number, and no label; ValueError for both.
-
-    It is one if it has fractions or more than 20 distinct numbers, whatever its dtype.
-    """
+    """Return whether a complete target is a number; ValueError if a label is named."""
     types = pd.api.types
     if not types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(column.dtype):
         return False
@@ -117,10 +110,9 @@ def is_measurement(column: pd.Series, pos_label: object = None) -> bool:
 
 
 def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:
-    """Give a table (with distinct names) whose every NaN is a missing value.
+    """Return a table whose every NaN is missing, with dtypes that all of pandas knows.
 
-    ``Float64`` and ``double[pyarrow]`` take a NaN for a number beside their own missing
-    value. Arrow's times and booleans become those that all of pandas knows.
+    ``Float64`` and ``double[pyarrow]`` take NaN for a number.
     """
     kinds = (pd.Float32Dtype, pd.Float64Dtype, pd.ArrowDtype)
     dtypes = table.dtypes.items()
@@ -147,8 +139,7 @@ def by_name(value: object) -> tuple[str, str]:
 def shuffled(table: pd.DataFrame, purpose: str) -> pd.DataFrame:
     """Sort columns by name, and put rows in an order that theirs has no part in.
 
-    Rows are sorted by a hash of their values, then shuffled by a seed of the purpose,
-    so that what is chosen by place undoes no other choice.
+    By a hash of their values, then shuffled by a seed of the purpose.
     """
     table = table[sorted(table.columns, key=by_name)]
     hashes = np.zeros(len(table), dtype=np.uint64)
@@ -169,10 +160,9 @@ def encode_features(
 ) -> tuple[Matrix, Matrix, NDArray[np.intp]]:
     """Turn the features of two tables into matrices of shape (n_rows, n_encoded).
 
-    Numbers, booleans (0 or 1) and times (seconds) stay as they are, the missing ones
-    become the median of `train`, or 0 without any. A category is one 0-1 column for
-    each category of either table, a missing one being one. The third array, of shape
-    (n_encoded,), says which feature each encoded column comes from.
+    Numbers, booleans and times stay as they are, the missing ones become the median of
+    `train`. A category is one 0-1 column for each category of either table, a missing
+    one being one. The third array says which feature each encoded column comes from.
     """
     blocks = []
     for name in train.columns:
@@ -185,10 +175,7 @@ def encode_features(
 
 
 def standardize(train: Matrix, other: Matrix) -> tuple[Matrix, Matrix]:
-    """Standardise two matrices by the mean and standard deviation of the first.
-
-    A column that is constant there is 0 in both.
-    """
+    """Standardise two matrices by the first one; where it is constant, both are 0."""
     center, spread = train.mean(axis=0), train.std(axis=0)
     # Rounding may leave a spread where all values are equal, or none where they differ.
     constant = (train.max(axis=0) == train.min(axis=0)) | (spread == 0)
@@ -202,11 +189,7 @@ def standardize(train: Matrix, other: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def common_kind(train: pd.Series, other: pd.Series, name: object) -> str:
-    """Say what a column is: "number", "datetime", "timedelta" or "category".
-
-    Booleans are numbers, and so is a column without a value in either table.
-    InvalidTableError if the tables differ, or it is complex.
-    """
+    """Return what a column is; booleans are numbers, and so is one without a value."""
     kinds = {_kind(part, name) for part in (train, other) if part.notna().any()}
     if len(kinds) > 1:
         raise InvalidTableError(
@@ -231,10 +214,7 @@ def _kind(column: pd.Series, name: object) -> str:
 
 
 def finite_numbers(column: pd.Series, kind: str) -> Matrix:
-    """Turn numbers, booleans or times into floats: seconds (of dates: since 1970).
-
-    NaN where missing; InvalidTableError for an infinite value.
-    """
+    """Turn numbers, booleans or times into floats: seconds, and NaN where missing."""
     name = column.name
     if column.isna().all():
         return np.full(len(column), np.nan)
@@ -264,14 +244,14 @@ def _one_hot(train: pd.Series, other: pd.Series) -> tuple[Matrix, Matrix]:
     """Encode a category column over those of both tables."""
     both = pd.concat([train.astype(object), other.astype(object)], ignore_index=True)
     codes, categories = pd.factorize(both)
-    if len(categories) > _MOST_CATEGORIES:  # the rest of them is one
+    if len(categories) > MOST_CATEGORIES:  # the rest of them is one
         known = codes[: len(train)][codes[: len(train)] >= 0]
         counts = np.bincount(known, minlength=len(categories))
         ranks = [(-n, by_name(c)) for n, c in zip(counts, categories, strict=True)]
-        kept = sorted(range(len(ranks)), key=ranks.__getitem__)[:_MOST_CATEGORIES]
-        places = np.full(len(categories) + 1, _MOST_CATEGORIES)
-        places[kept], places[-1] = np.arange(_MOST_CATEGORIES), -1
-        codes, categories = places[codes], categories[: _MOST_CATEGORIES + 1]
+        kept = sorted(range(len(ranks)), key=ranks.__getitem__)[:MOST_CATEGORIES]
+        places = np.full(len(categories) + 1, MOST_CATEGORIES)
+        places[kept], places[-1] = np.arange(MOST_CATEGORIES), -1
+        codes, categories = places[codes], categories[: MOST_CATEGORIES + 1]
     # Missing values have the code -1 here, which is one more category below.
     n_categories = len(categories) + int((codes == -1).any())
     codes = np.where(codes == -1, len(categories), codes)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Values: TypeAlias = NDArray[np.float64] | NDArray[np.intp]
 
+LEAST_ROWS = 10  # of a table in a two-sample test: two in each of five folds
 # A contingency table of two texts with all values distinct would not fit in memory.
 _MAX_CATEGORIES = 50
 
@@ -237,11 +238,12 @@ def two_sample_scores(
     """
     real, synthetic = check_tables(None, real=real, synthetic=synthetic).values()
     n_rows = min(len(real), len(synthetic), max_rows)
-    check_range("max_rows", max_rows, max_rows >= 10, "at least 10")
-    if n_rows < 10:
+    enough = max_rows >= LEAST_ROWS
+    check_range("max_rows", max_rows, enough, f"at least {LEAST_ROWS}")
+    if n_rows < LEAST_ROWS:
         raise InvalidTableError(
-            "Expected at least ten rows in both tables for five folds, but the smaller "
-            f"one has {n_rows}. Sample more rows."
+            f"Expected at least {LEAST_ROWS} rows in both tables for five folds, but "
+            f"the smaller one has {n_rows}. Give more rows."
         )
     if classifiers is None:
         linear = LogisticRegression(max_iter=500, random_state=0)
@@ -343,7 +345,7 @@ def _labelled(
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int16]
 
-_N_BINS, _N_CATEGORIES = 10, 20
+_N_BINS, _N_CATEGORIES = 10, 20  # of a column: 10,000 rows fill most pairs of them
 # Marginals that are compared without being asked for more; all columns alone.
 _LIMITS = {2: 10_000, 3: 150}
 _NAMES = ("first", "second", "third")
@@ -351,11 +353,7 @@ _NAMES = ("first", "second", "third")
 
 @dataclass(frozen=True)
 class NumberCells:
-    """Cells of numbers: between quantiles, and one more for what is missing.
-
-    A cell begins with each of the increasing edges; the first cell is below all of
-    them.
-    """
+    """Cells of numbers, which begin with increasing edges, and one for missing ones."""
 
     edges: Numbers
 
@@ -363,8 +361,7 @@ class NumberCells:
     def of(cls, values: Numbers, n_cells: int) -> NumberCells:
         """Choose at most `n_cells` by quantiles of values (NaN where missing).
 
-        They are fewer where quantiles are equal. The smallest value is in the first
-        cell, however frequent it is: zeros stay apart from what is above them.
+        The smallest value is in the first cell: zeros stay apart from larger values.
         """
         known = values[~np.isnan(values)]
         if not known.size:

@@ -80,27 +80,26 @@ def named_by_class(entries: Iterable[BaseEstimator]) -> dict[str, BaseEstimator]
     return named
 
 
+Panel = Mapping[str, BaseEstimator | None]
 # Of today, for what the twelve are too weak to see; no part of the paper's mean. Its
 # name is not that of its class, under which a list of own classifiers may have one.
 BESIDE = "HistGradientBoosting"
-_TWELVE = (
-    LogisticRegression(max_iter=500, random_state=0),
-    RandomForestClassifier(n_estimators=100, random_state=0),
-    GaussianNB(),
-    BernoulliNB(),
-    LinearSVC(random_state=0),
-    DecisionTreeClassifier(random_state=0),
-    LinearDiscriminantAnalysis(),
-    AdaBoostClassifier(random_state=0),
-    BaggingClassifier(random_state=0),
-    GradientBoostingClassifier(random_state=0),
-    MLPClassifier((18, 18, 18), activation="tanh", max_iter=60, random_state=0),
-)  # and `_xgboost`
-Panel = Mapping[str, BaseEstimator | None]
-CLASSIFIERS: Panel = named_by_class(_TWELVE) | {
-    "XGBClassifier": None,
-    BESIDE: HistGradientBoostingClassifier(random_state=0),
-}
+# The twelve of the PATE-GAN paper, that of `_xgboost` last, and one beside them.
+CLASSIFIERS: Panel = named_by_class(
+    (
+        LogisticRegression(max_iter=500, random_state=0),
+        RandomForestClassifier(n_estimators=100, random_state=0),
+        GaussianNB(),
+        BernoulliNB(),
+        LinearSVC(random_state=0),
+        DecisionTreeClassifier(random_state=0),
+        LinearDiscriminantAnalysis(),
+        AdaBoostClassifier(random_state=0),
+        BaggingClassifier(random_state=0),
+        GradientBoostingClassifier(random_state=0),
+        MLPClassifier((18, 18, 18), activation="tanh", max_iter=60, random_state=0),
+    )
+) | {"XGBClassifier": None, BESIDE: HistGradientBoostingClassifier(random_state=0)}
 # For a target that is a number. A line, neighbours, and trees that average: a single
 # grown tree, as a plain line on columns that repeat each other, follows every noise.
 REGRESSORS: Panel = named_by_class(
@@ -150,12 +149,7 @@ def default_classifiers() -> dict[str, BaseEstimator]:
 def resolve_classifiers(
     classifiers: Classifiers, known: Panel = CLASSIFIERS
 ) -> tuple[dict[str, BaseEstimator], bool]:
-    """Name the classifiers; say whether the user made them, so that errors are theirs.
-
-    Own ones of a list get the name of their class and a number from the second on;
-    names are out of the `known` ones; None stands for all of them but `BESIDE`. At
-    least one, none called "mean"; ValueError if not.
-    """
+    """Name the classifiers; return whether the user made them, and so their errors."""
     if classifiers is None:
         return {name: _new(known, name) for name in averaged(known)}, False
     if isinstance(classifiers, Mapping):
@@ -186,10 +180,7 @@ def resolve_classifiers(
 
 
 def averaged(names: Iterable[str]) -> list[str]:
-    """Say which classifiers a mean is taken over: all but `BESIDE`, unless it is alone.
-
-    So the twelve have the mean of the paper.
-    """
+    """Return the classifiers of the mean: all but `BESIDE`, unless it is alone."""
     listed = list(names)
     return [name for name in listed if name != BESIDE] or listed
 

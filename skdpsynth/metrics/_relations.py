@@ -10,13 +10,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.metrics._encode import check_tables, common_kind, finite_numbers
+from skdpsynth.metrics._encode import (
+    MOST_CATEGORIES,
+    check_tables,
+    common_kind,
+    finite_numbers,
+)
 from skdpsynth.metrics._fidelity import CategoryCells, Codes, NumberCells, Numbers
 
 Flags = NDArray[np.bool_]
 
 _N_CELLS = 32  # of a number: enough for the days of a month
-_N_CATEGORIES = 100
 # Of the rows that independent columns would have. Two booleans of equal shares have a
 # relation if they agree in 99 % of the rows.
 _RARE = 0.02
@@ -133,10 +137,7 @@ def broken_relations(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFram
 
 @dataclass(frozen=True)
 class _Coded:
-    """The cells of a column's values in both tables.
-
-    `near[i, j]` is 1 where the rows of cell j count for cell i, itself included.
-    """
+    """Cells of a column's values; `near[i, j]` is 1 where rows of j count for i too."""
 
     real: Codes
     synthetic: Codes
@@ -148,7 +149,7 @@ def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> _Coded:
     """Choose the cells of a column by its real values."""
     kind = common_kind(real, synthetic, name)
     if kind == "category":
-        categories = CategoryCells.of(real, _N_CATEGORIES)
+        categories = CategoryCells.of(real, MOST_CATEGORIES)
         judged = np.ones(categories.n_cells, dtype=bool)
         judged[len(categories.categories)] = False  # all others, which are many values
         codes = categories.codes(real), categories.codes(synthetic)
@@ -174,9 +175,9 @@ def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> _Coded:
 class _Relation:
     """What two columns say of each other.
 
-    `broken` are the cells of both in which a row contradicts it. A real row does not
-    count itself: those in which it does are `broken_by_real`. `independent` is the
-    share of the rows of independent columns in `broken`.
+    `broken` are the cells in which a row contradicts it, `broken_by_real` those in
+    which a real row, which does not count itself, does. `independent` is the share of
+    the rows of independent columns in `broken`.
     """
 
     broken: Flags

@@ -225,9 +225,7 @@ def synthetic_only_scores(
 ) -> pd.DataFrame:
     """Score classifiers in Setting C alone, without a real row.
 
-    The scores are as private as the table is, and its labels count. The share
-    `held_out` to test on is given: in `setting_scores` it is that of the real rows,
-    whose number is private. The errors are those of `setting_scores`.
+    The share `held_out` is given: that of the real rows is private.
     """
     tables = _learnable(check_tables(target, synthetic=synthetic), target)
     table = tables["synthetic"]

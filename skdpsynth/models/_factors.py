@@ -68,11 +68,7 @@ class FactorTrainer(Trainer):
 
     @property
     def units(self) -> Tensor:
-        """Unit in which each trained parameter moves, of shape (n_parameters,).
-
-        A location moves in scales of its column, so that a narrow column is not
-        thrown about by the steps that a wide one needs.
-        """
+        """Unit of each trained parameter: a location moves in scales of its column."""
         units = {name: torch.ones_like(own) for name, own in self.parameters.items()}
         return self._of_trained(units | {"location": self.scales})
 
@@ -82,23 +78,17 @@ class FactorTrainer(Trainer):
         return Draws(*both.split([self.n_columns, self._n_factors], dim=1))
 
     def rows(self, draws: Draws, parameters: Parameters | None = None) -> Tensor:
-        """Generate rows (n_rows, n_columns) as `FactorGenerator` does.
-
-        With `parameters` in the place of the present ones, if any are given.
-        """
+        """Generate rows as `FactorGenerator` does, maybe with other `parameters`."""
         own = self.parameters | (parameters or {})
         norm = torch.sqrt(1.0 + (own["loadings"] ** 2).sum(dim=1))
         shared = (draws.noise + draws.factors @ own["loadings"].T) / norm
         return own["location"] + torch.exp(own["log_scale"]) * shared
 
     def features(self) -> Products:
-        """Give the features of a row: each score times the factors of the others.
+        """Return the features of a row: each score times the factors of the others.
 
-        A factor of a row is its score along one column of the loadings, without the
-        score that it is multiplied by. Where real and generated rows differ in the mean
-        of a product, that says how to turn the loadings. Where location and scale are
-        trained too, scores are first standardised by the present ones, and each score
-        and its square is a feature.
+        Where real and generated rows differ in the mean of a product, that says how to
+        turn the loadings.
         """
         if self.only_pairs:
             return Products(self.directions)
@@ -156,8 +146,7 @@ class FactorTrainer(Trainer):
     def pull_back(self, draws: Draws, directions: Tensor) -> Tensor:
         """Turn a wanted change of every generated row into one of the parameters.
 
-        It is the negative gradient of half the mean squared distance of the rows to
-        the changed rows (G-PATE, Equation 2).
+        The negative gradient of half the mean squared distance (G-PATE, Equation 2).
         """
         pull = torch.func.vjp(lambda own: self.rows(draws, own), self.parameters)[1]
         return self.units * self._of_trained(pull(directions / len(directions))[0])

@@ -50,14 +50,15 @@ def on_device(device: torch.device) -> Arrays:
     return Arrays(torch, take, lambda values: values.cpu().numpy())
 
 
+LEAST_SHARE = 1e-2  # of a bin: with rarer ones as units, gradients are unstable
 _SQUARES = 0.99  # of mean squares of gradients, which follow the last hundred steps
 
 
 class Adam:
     """Turns gradients into the direction of the next step, of about unit size.
 
-    `floor` is the size of a gradient that counts as nothing. `momentum`, in [0, 1), is
-    what is left of the last direction; networks that play against each other take less.
+    `floor` is the size of a gradient that counts as nothing, `momentum` what is left of
+    the last direction.
     """
 
     def __init__(self, floor: float = 1e-12, momentum: float = 0.9) -> None:
@@ -190,10 +191,7 @@ class Trainer(ABC):
         """Give the features that discriminators see now; public, row by row."""
 
     def moments(self) -> Tensor:
-        """Give the mean of ``r r^T`` over rows r = (1, scores).
-
-        A network has neither moments nor `only_pairs` and `directions`: nothing asks.
-        """
+        """Return the mean of ``r r^T``, rows r = (1, scores); a network has none."""
         raise NotImplementedError
 
     def known_moments(self) -> Tensor:
@@ -205,10 +203,9 @@ class Trainer(ABC):
         """Differentiate the mean score of generated rows by the trained parameters."""
 
     def pull(self, draws: Any, features: Features) -> Pull:  # noqa: ANN401
-        """Give the map from gradients by features to what teachers send.
+        """Return the map from gradients by features to what teachers send.
 
-        From shape (n_teachers, n_rows, n_features) to (n_teachers, n_pulled): here to
-        the means over the rows, since there are too many parameters.
+        Here to the means over the rows, since there are too many parameters.
         """
         del draws, features
         return lambda wanted: wanted.mean(dim=1)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from skdpsynth.generators import Components, slopes_of_loss
-from skdpsynth.models._generator import Adam, Products, Trainer
+from skdpsynth.models._generator import LEAST_SHARE, Adam, Products, Trainer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-# Of a bin: rarer ones would be noise, and their scores hide those of all other bins.
-_LEAST_SHARE, _MOST_SCORE = 1e-2, 4.0
+_MOST_SCORE = 4.0  # of a bin: those of rare ones would hide those of all others
 _UPDATE = 0.2  # of an update of unit size, for logits: odds change by a fifth
 _MOST_LOGIT = 30.0  # where a probability is next to 0 or 1, and slopes are finite
 # An adversary's steps for one step towards the measured tables, whose length this is;
@@ -43,7 +42,7 @@ class BinScores:
         probabilities = mixture.probabilities.astype(np.float64)
         shares = mixture.weights @ probabilities
         weighted = probabilities * np.sqrt(mixture.weights)[:, None]
-        roots = np.sqrt(np.maximum(shares, _LEAST_SHARE))
+        roots = np.sqrt(np.maximum(shares, LEAST_SHARE))
         joint = weighted.T @ weighted - np.outer(shares, shares)
         joint /= np.outer(roots, roots)
         self.table = np.zeros((starts[-1], len(starts) - 1))

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from skdpsynth.generators import Mixture
-from skdpsynth.models._generator import Adam, Trainer
+from skdpsynth.models._generator import LEAST_SHARE, Adam, Trainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _ENTRIES = 2**22  # bins times codes that the finished generator draws from: 32 MB
 _MOST_CODES = 10_000  # of a narrow table
 _CODES_OF_SCALES = 256  # whose mean bins give a scale to every score
-_LEAST_SHARE = 1e-2  # of a bin, where it is a unit: rarer ones would be thrown about
 _FEW_BINS = 15  # up to here a softmax in four steps is faster than torch's own
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
 
@@ -40,10 +39,7 @@ class Draws(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Neighbouring columns of the table that have the same bins, in the same groups.
-
-    An entry of `groups`, of shape (n_bins, n_groups), is 1 where a bin is in a group.
-    """
+    """Neighbouring columns that have the same bins, in the same groups (0 or 1)."""
 
     n_columns: int
     groups: Tensor
@@ -112,7 +108,7 @@ class NetworkTrainer(Trainer):
     @property
     def scales(self) -> Tensor:  # type: ignore[override]
         """Present scale of each score."""
-        mean = self.location.clamp(_LEAST_SHARE, 1.0 - _LEAST_SHARE)
+        mean = self.location.clamp(LEAST_SHARE, 1.0 - LEAST_SHARE)
         return (mean * (1.0 - mean)).sqrt()
 
     def draw(self, n_rows: int) -> Draws:
@@ -127,10 +123,7 @@ class NetworkTrainer(Trainer):
         return self._generated(draws)[0]
 
     def _generated(self, draws: Draws) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Give rows, the logits they are drawn from, and the weights in their graph.
-
-        All are kept: a step asks for rows, and then for their gradients.
-        """
+        """Return rows, the logits they are drawn from, and weights; all are kept."""
         if self._last is None or self._last[0] is not draws:
             with torch.enable_grad():
                 weights = [
@@ -220,10 +213,7 @@ def _joined(parts: list[Tensor]) -> Tensor:
 
 
 def _softmax(values: Tensor) -> Tensor:
-    """Give the softmax of the last dimension.
-
-    Of 4 to 15 numbers torch takes five times as long, of more about half as long.
-    """
+    """Return the softmax of the last dimension, of few numbers faster than torch."""
     if values.shape[-1] > _FEW_BINS:
         return values.softmax(-1)
     powers = (values - values.amax(-1, keepdim=True)).exp_()

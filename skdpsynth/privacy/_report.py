@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hint
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._calibration import MOST_EXPONENT, gdp_epsilon
-from skdpsynth.utils import DAMAGED, Grid, Heading, Items, Readable, require
+from skdpsynth.utils import DAMAGED, Document, Grid, Heading, Items, require
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -109,7 +109,7 @@ _OTHER_DELTAS = (100.0, 10.0, 0.1, 0.01)  # in units of the total delta
 
 
 @dataclass(frozen=True)
-class PrivacyReport(Readable):
+class PrivacyReport(Document):
     """Every mechanism that touched the data of one fit, and the total.
 
     Parameters

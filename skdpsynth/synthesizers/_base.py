@@ -51,20 +51,26 @@ if TYPE_CHECKING:
 
 Init = Literal["measured", "marginals", "random"]
 
+# What several parameters may be: a number of things, and a size.
 AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]
-ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
+ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
+
+# What several algorithms train with.
+TEACHER_BATCH = 32  # real rows of a teacher's step (A.5 of the G-PATE paper)
+NETWORK_DECAY = 3e-3  # of weights at a step of a teacher, where these are many
+COHERENCE = 0.25  # nominal norm of a mean of clipped vectors, in clipping norms
+AUTO_FACTORS = 4  # of a generator that learns from teachers
+SAMPLE_ROWS = 2.0**18  # of a step; more of them say nothing that noise would hide
+STEPS_LIMIT = 10**6  # more than any fit takes time for
 
 
 def at_most_half(n_teachers: int, n_rows: float) -> int:
-    """Give so many teachers, but each of them two planned rows at least.
-
-    A teacher of one row has nothing to aggregate: its vector is the row's own.
-    """
+    """Return so many teachers, but at most half the rows: one has nothing to add."""
     return max(min(n_teachers, int(n_rows / 2)), 1)
 
 
-def most_that_fits(fits: Callable[[int], bool], limit: int) -> int:
+def most_that_fits(fits: Callable[[int], bool], limit: int = STEPS_LIMIT) -> int:
     """Find the largest number that fits, 0 if 1 does not; about `limit` at most."""
     low, high = 0, 1
     while high < limit and fits(high):
@@ -144,11 +150,37 @@ class ClassGAN(GeneratedSynthesizer):
     device: str | torch.device
 
     @classmethod
-    def _published(cls, paper: dict[str, Any], given: dict[str, Any]) -> Self:
-        """Make one of a paper's values and of those that are given instead."""
+    def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
+        """Return the synthesizer with the networks, loss and values of its paper.
+
+        Each value stands in the code (`_paper`) beside its place in the paper; where it
+        differs, the reason does. Accounting is that of the class.
+
+        Parameters
+        ----------
+        epsilon : float, default=1.0
+            Total epsilon of a fit, in (0, inf].
+        **parameters : object
+            Any other parameters of the constructor, instead of the paper's.
+
+        Returns
+        -------
+        object
+            A synthesizer of the class, not fitted.
+        """
+        return cls._published(epsilon, {"epsilon": epsilon, **parameters})
+
+    @classmethod
+    def _published(cls, epsilon: float, given: dict[str, Any]) -> Self:
+        paper = cls._paper(epsilon)
         if given.get("noise_multiplier") is not None:
-            paper = {**paper, "n_iter": "auto"}  # each of the two says the other
+            paper["n_iter"] = "auto"  # each of the two says the other
         return cls(**{"init": "random", **paper, **given})
+
+    @staticmethod
+    @abstractmethod
+    def _paper(epsilon: float) -> dict[str, Any]:
+        """Return what the constructor gets by the paper, at this epsilon."""
 
     @property
     def _asked(self) -> bool:
@@ -215,10 +247,7 @@ class ClassGAN(GeneratedSynthesizer):
     def _plan_class(
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
     ) -> Allocation:
-        """Allocate what one class may spend: `mu` in all, in (0, inf], tails beside.
-
-        A class that does not train has all for its measurements.
-        """
+        """Allocate what one class may spend; without training all on measurements."""
         if not self._trains:
             return whole.allocate(label, n_rows, mu)
         form, n_columns, share = whole.form, whole.n_continuous + whole.n_discrete, 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from tqdm.auto import tqdm
@@ -11,7 +11,12 @@ from tqdm.auto import tqdm
 from skdpsynth.measure import DPSGD_SHARES, Training
 from skdpsynth.models import Adam, NetworkTrainer, resolve_device
 from skdpsynth.privacy import sampled_noise_multiplier, secret_generator, steps_mu
-from skdpsynth.synthesizers._base import ONE_OR_AUTO, ClassGAN, most_that_fits
+from skdpsynth.synthesizers._base import (
+    ONE_OR_AUTO,
+    SAMPLE_ROWS,
+    ClassGAN,
+    most_that_fits,
+)
 from skdpsynth.training import N_GENERATED, Discriminator, train_generator
 
 if TYPE_CHECKING:
@@ -21,22 +26,21 @@ if TYPE_CHECKING:
 
     from skdpsynth.measure import Allocation, Form, TableModel
     from skdpsynth.models import Trainer
-    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
+    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._base import Init
     from skdpsynth.table import Metadata, TableRows
 
 
-_AUTO_BATCH = 2.0**18  # rows of a step; more of them say nothing that noise would hide
 _LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there
-_MAX_FACTORS = 8
-_MAX_ROUNDS = 12
-_MIN_ROUNDS = 3  # a class that affords fewer leaves its budget to the marginals
+_MAX_FACTORS = 8  # of "auto", as the docs say
+# A class that affords fewer leaves its budget to the marginals; more add little.
+_MIN_ROUNDS, _MAX_ROUNDS = 3, 12
 _COHERENCE = 0.15  # nominal norm of the mean gradient, in clipping norms
-_STEPS_LIMIT = 10**6
 # Of the squared mu of a class that starts from marginals: what training may take. It
 # takes no more than the least where a step has this squared signal-to-noise ratio.
-(_LEAST_SHARE, _MOST_SHARE), _CLEAR = DPSGD_SHARES, 25.0
+_LEAST_SHARE, _MOST_SHARE = DPSGD_SHARES
+_CLEAR = 25.0  # squared signal-to-noise ratio of a step
 
 
 class StepSettings(NamedTuple):
@@ -62,11 +66,10 @@ def n_factors(
 def training_share(
     n_rows: float, n_columns: int, mu: float, settings: StepSettings
 ) -> float:
-    """Give the share of its squared mu, in (0, 1), that a class may train with.
+    """Return the share of its squared mu, in (0, 1), that a class may train with.
 
     Marginals matter more than dependence, so training gets little; and a large class
     spends no more than makes the signal of its steps clearly larger than their noise.
-    `mu` is for marginals and training together.
     """
     if settings.noise_multiplier is not None or mu == math.inf:
         return _MOST_SHARE
@@ -90,19 +93,17 @@ def plan_training(
 ) -> Training | None:
     """Allocate the training of one class; None if it has none.
 
-    Training may use `mu`, and `tail_delta` beside it; 0 to charge a step as if it saw
-    every row. `optional`: the class starts from marginals, so that training only adds
-    dependence between columns.
+    `optional`: the class starts from marginals, so that training only adds dependence.
     """
     if n_columns < (2 if optional else 1):
         return None
     latent_dim, n_iter, noise_multiplier, batch_size, n_discriminator_steps = settings
-    wanted_rows = _AUTO_BATCH if batch_size == "auto" else float(batch_size)
+    wanted_rows = SAMPLE_ROWS if batch_size == "auto" else float(batch_size)
     rate = min(1.0, wanted_rows / max(n_rows, 1.0))
     if noise_multiplier is not None:
         std = noise_multiplier
         count = most_that_fits(
-            lambda count: steps_mu(std, rate, count, tail_delta) <= mu, _STEPS_LIMIT
+            lambda count: steps_mu(std, rate, count, tail_delta) <= mu
         )
         n_iter = count // n_discriminator_steps
     elif n_iter == "auto":
@@ -134,11 +135,64 @@ def _rounds(n_rows: float, n_columns: int, mu: float) -> float:
     return (_COHERENCE * mu * n_rows) ** 2 / n_columns
 
 
-class AdversarialSynthesizer(ClassGAN):
-    """Base of `DPCGANSynthesizer`, `DPGANSynthesizer` and `GANSynthesizer`.
+def reserve_steps(
+    training: Training,
+    scope: Hashable,
+    accountant: PrivacyAccountant,
+    tail_delta: float,
+) -> Reservation:
+    """Reserve the noisy sums of all steps of a class, with sensitivity C each."""
+    return accountant.reserve_sampled_gaussian(
+        "discriminator's gradients",
+        mu=training.mu_step,
+        sampling_rate=training.sampling_rate,
+        count=training.n_iter * training.n_queries,
+        scope=scope,
+        tail_delta=tail_delta,
+    )
 
-    They differ in the loss, and in what they bound.
-    """
+
+class AdversarialSynthesizer(ClassGAN):
+    """Base of `DPCGANSynthesizer`, `DPGANSynthesizer` and `GANSynthesizer`."""
+
+    _shared_docs = """\
+n_iter : int or "auto", default="auto"
+    Rounds: `n_discriminator_steps` steps of the discriminator, then
+    `n_generator_steps` of the generator. "auto": none with ``init="measured"``,
+    whose measurements then have the whole budget; otherwise as many as keep the
+    signal of a step above its noise, up to 12. With ``init="marginals"`` a class
+    whose budget allows fewer than 3 runs none and keeps it for its marginals.
+noise_multiplier : float, optional
+    Noise of a step in clipping norms, positive. It fixes the number of rounds, so
+    it excludes `n_iter`.
+batch_size : int or "auto", default="auto"
+    Expected rows of a class's Poisson sample, at least 1; classes with fewer rows
+    are taken whole. An int is a floor: where the noise of a step would be below 3
+    clipping norms, samples are larger instead. "auto": 2**18, without claiming
+    that sampling amplifies privacy, so that smaller classes are accounted exactly.
+n_discriminator_steps : int, default=1
+    Steps of the discriminator per round, at least 1; each is charged.
+n_generator_steps : int, default=40
+    Steps of the generator per round, at least 1; they cost no privacy.
+latent_dim : int or "auto", default="auto"
+    Directions in a row whose products with its scores are the features of
+    discriminators, at least 1; of a generator of factors also their number. "auto":
+    as many as the budget of a class allows, up to 8; of second moments, as many as
+    are above their noise.
+generator_hidden_dims : tuple of int, default=()
+    With ``init="random"``: widths of the hidden layers of the paper's generator, a
+    network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
+    and `hidden_dims`.
+hidden_dims : tuple of int, default=()
+    Widths of the discriminator's hidden layers. Without any it is linear.
+discriminator_learning_rate : float, default=1.0
+    Step of the discriminator (plain descent, or Adam with hidden layers), positive.
+random_state : int, RandomState instance or None, default=None
+    Seeds initial weights, latent draws and `sample`, never noise or the
+    samples of real rows: two fits differ.
+generator_ : MixtureGenerator or FactorGenerator
+    The generators of all classes; public.
+"""
 
     _most_training_share = DPSGD_SHARES[1]
 
@@ -175,17 +229,9 @@ class AdversarialSynthesizer(ClassGAN):
         public = torch.Generator().manual_seed(seed)
         scopes = metadata.classes.scopes
         trained = {c: plan.training for c, plan in enumerate(plans) if plan.training}
-        # The whole run is reserved before anything is trained: the noisy sums of all
-        # steps of a class, with sensitivity C each.
+        # The whole run is reserved before anything is trained.
         reserved = {
-            c: accountant.reserve_sampled_gaussian(
-                "discriminator's gradients",
-                mu=training.mu_step,
-                sampling_rate=training.sampling_rate,
-                count=training.n_iter * training.n_queries,
-                scope=scopes[c],
-                tail_delta=self._tail_delta,
-            )
+            c: reserve_steps(training, scopes[c], accountant, self._tail_delta)
             for c, training in trained.items()
         }
         least = 1 if self.latent_dim == "auto" else self.latent_dim
@@ -305,86 +351,19 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
-    delta : float, default=1e-5
-        Total delta of a fit, in (0, 1).
-    target : column name, optional
-        The label column, or a float column, which is a measurement.
-    schema : TableSchema, optional
-        What is public about the table; what it leaves out is measured.
-    budget : PrivacyBudget, optional
-        A budget shared by several fits; it is charged ``(epsilon, delta)``.
-    init : {"measured", "marginals", "random"}, default="measured"
-        Initial model. "measured": fitted to all that the budget allows to measure, as
-        in `MarginalSynthesizer` (marginals of one, two and three columns, or second
-        moments). "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; only metadata is measured.
-    n_iter : int or "auto", default="auto"
-        Rounds: `n_discriminator_steps` steps of the discriminator, then
-        `n_generator_steps` of the generator. "auto": none with ``init="measured"``,
-        whose measurements then have the whole budget; otherwise as many as keep the
-        signal of a step above its noise, up to 12. With ``init="marginals"`` a class
-        whose budget allows fewer than 3 runs none and keeps it for its marginals.
-    noise_multiplier : float, optional
-        Noise of a step in clipping norms, positive. It fixes the number of rounds, so
-        it excludes `n_iter`.
+    epsilon, delta, target, schema, budget, init, n_iter, noise_multiplier : shared
     max_grad_norm : float, default=0.5
         Clipping norm of a row's gradient, real or fake. Positive.
-    batch_size : int or "auto", default="auto"
-        Expected rows of a class's Poisson sample, at least 1; classes with fewer rows
-        are taken whole. An int is a floor: where the noise of a step would be below 3
-        clipping norms, samples are larger instead. "auto": 2**18, without claiming
-        that sampling amplifies privacy, so that smaller classes are accounted exactly.
-    n_discriminator_steps : int, default=1
-        Steps of the discriminator per round, at least 1; each is charged.
-    n_generator_steps : int, default=40
-        Steps of the generator per round, at least 1; they cost no privacy.
-    latent_dim : int or "auto", default="auto"
-        Directions in a row whose products with its scores are the features of
-        discriminators, at least 1; of a generator of factors also their number. "auto":
-        as many as the budget of a class allows, up to 8; of second moments, as many as
-        are above their noise.
-    generator_hidden_dims : tuple of int, default=()
-        With ``init="random"``: widths of the hidden layers of the paper's generator, a
-        network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
-        and `hidden_dims`.
-    hidden_dims : tuple of int, default=()
-        Widths of the discriminator's hidden layers. Without any it is linear.
+    batch_size, n_discriminator_steps, n_generator_steps, latent_dim : shared
+    generator_hidden_dims, hidden_dims : shared
     learning_rate : float, default=0.03
         Step of the generator (Adam), positive; it falls linearly to 0.
-    discriminator_learning_rate : float, default=1.0
-        Step of the discriminator (plain descent, or Adam with hidden layers), positive.
-    device : str or torch.device, default="auto"
-        Where the generator is fitted and networks are trained; "auto" takes a GPU if
-        there is one.
-    random_state : int, RandomState instance or None, default=None
-        Seeds initial weights, latent draws and `sample`, never noise or the
-        samples of real rows: two fits differ.
-    verbose : int, default=0
-        1 shows a progress bar.
+    discriminator_learning_rate, device, random_state, verbose : shared
 
     Attributes
     ----------
-    epsilon_ : float
-        Certified epsilon, at most `epsilon`.
-    delta_ : float
-        Delta of the guarantee.
-    schema_ : TableSchema
-        What was declared and what was measured.
-    classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target that has classes.
-    measurements_ : Measurements
-        All noisy tables that were released; public. Empty where
-        `generator_hidden_dims` trains a network, of which no table is measured.
-    generator_ : MixtureGenerator or FactorGenerator
-        The generators of all classes; public.
-    n_iter_ : int
-        Rounds: those of the class with most; 0 where none were run.
-    n_features_in_ : int
-        Number of columns without the target.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, where all are strings.
+    epsilon_, delta_, schema_, classes_, measurements_, generator_, n_iter_ : shared
+    n_features_in_, feature_names_in_ : shared
 
     See Also
     --------
@@ -492,26 +471,9 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
         self.random_state = random_state
         self.verbose = verbose
 
-    @classmethod
-    def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give DP-CGAN with the networks, loss and values of its papers.
-
-        Each value stands in the code beside its place in the paper; where it differs,
-        the reason does. Accounting is that of the class.
-
-        Parameters
-        ----------
-        epsilon : float, default=1.0
-            Total epsilon of a fit, in (0, inf].
-        **parameters : object
-            Any other parameters of the constructor, instead of the paper's.
-
-        Returns
-        -------
-        DPCGANSynthesizer
-            Not fitted.
-        """
-        paper = {
+    @staticmethod
+    def _paper(epsilon: float) -> dict[str, Any]:
+        return {
             # Figure 1 of [2]: one hidden layer of 128 each. Bins of columns that depend
             # on each other need two: with one, C2ST on Adult stays at 0.99.
             "generator_hidden_dims": (256, 256),
@@ -533,4 +495,3 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
             "discriminator_learning_rate": 1.0,
             "learning_rate": 0.05,
         }
-        return cls._published(paper, {"epsilon": epsilon, **parameters})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from skdpsynth.synthesizers._base import POSITIVE, Init
 from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
@@ -27,88 +27,21 @@ class DPGANSynthesizer(AdversarialSynthesizer):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
-    delta : float, default=1e-5
-        Total delta of a fit, in (0, 1).
-    target : column name, optional
-        The label column, or a float column, which is a measurement.
-    schema : TableSchema, optional
-        What is public about the table; what it leaves out is measured.
-    budget : PrivacyBudget, optional
-        A budget shared by several fits; it is charged ``(epsilon, delta)``.
-    init : {"measured", "marginals", "random"}, default="measured"
-        Initial model. "measured": fitted to all that the budget allows to measure, as
-        in `MarginalSynthesizer` (marginals of one, two and three columns, or second
-        moments). "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; only metadata is measured.
-    n_iter : int or "auto", default="auto"
-        Rounds: `n_discriminator_steps` steps of the critic, then
-        `n_generator_steps` of the generator. "auto": none with ``init="measured"``,
-        whose measurements then have the whole budget; otherwise as many as keep the
-        signal of a step above its noise, up to 12. With ``init="marginals"`` a class
-        whose budget allows fewer than 3 runs none and keeps it for its marginals.
-    noise_multiplier : float, optional
-        Noise of a step in clipping norms, positive. It fixes the number of rounds, so
-        it excludes `n_iter`.
+    epsilon, delta, target, schema, budget, init, n_iter, noise_multiplier : shared
     max_grad_norm : float, default=1.0
         Clipping norm of a row's gradient, real or fake. Positive.
     weight_clip : float, default=0.1
         Weights of the critic are clipped to this size after every step. Positive.
-    batch_size : int or "auto", default="auto"
-        Expected rows of a class's Poisson sample, at least 1; classes with fewer rows
-        are taken whole. An int is a floor: where the noise of a step would be below 3
-        clipping norms, samples are larger instead. "auto": 2**18, without claiming
-        that sampling amplifies privacy, so that smaller classes are accounted exactly.
-    n_discriminator_steps : int, default=1
-        Steps of the critic per round, at least 1; each is charged.
-    n_generator_steps : int, default=40
-        Steps of the generator per round, at least 1; they cost no privacy.
-    latent_dim : int or "auto", default="auto"
-        Directions in a row whose products with its scores are the features of
-        discriminators, at least 1; of a generator of factors also their number. "auto":
-        as many as the budget of a class allows, up to 8; of second moments, as many as
-        are above their noise.
-    generator_hidden_dims : tuple of int, default=()
-        With ``init="random"``: widths of the hidden layers of the paper's generator, a
-        network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
-        and `hidden_dims`.
-    hidden_dims : tuple of int, default=()
-        Widths of the critic's hidden layers. Without any it is linear.
+    batch_size, n_discriminator_steps, n_generator_steps, latent_dim : shared
+    generator_hidden_dims, hidden_dims : shared
     learning_rate : float, default=0.1
         Step of the generator (Adam), positive; it falls linearly to 0.
-    discriminator_learning_rate : float, default=1.0
-        Step of the critic (plain descent, or Adam with hidden layers), positive.
-    device : str or torch.device, default="auto"
-        Where the generator is fitted and networks are trained; "auto" takes a GPU if
-        there is one.
-    random_state : int, RandomState instance or None, default=None
-        Seeds initial weights, latent draws and `sample`, never noise or the
-        samples of real rows: two fits differ.
-    verbose : int, default=0
-        1 shows a progress bar.
+    discriminator_learning_rate, device, random_state, verbose : shared
 
     Attributes
     ----------
-    epsilon_ : float
-        Certified epsilon, at most `epsilon`.
-    delta_ : float
-        Delta of the guarantee.
-    schema_ : TableSchema
-        What was declared and what was measured.
-    classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target that has classes.
-    measurements_ : Measurements
-        All noisy tables that were released; public. Empty where
-        `generator_hidden_dims` trains a network, of which no table is measured.
-    generator_ : MixtureGenerator or FactorGenerator
-        The generators of all classes; public.
-    n_iter_ : int
-        Rounds: those of the class with most; 0 where none were run.
-    n_features_in_ : int
-        Number of columns without the target.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, where all are strings.
+    epsilon_, delta_, schema_, classes_, measurements_, generator_, n_iter_ : shared
+    n_features_in_, feature_names_in_ : shared
 
     See Also
     --------
@@ -204,26 +137,10 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         self.random_state = random_state
         self.verbose = verbose
 
-    @classmethod
-    def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give DPGAN with networks, loss and values as published.
-
-        Each value stands in the code beside its place in the paper; where it differs,
-        the reason does. Accounting is that of the class.
-
-        Parameters
-        ----------
-        epsilon : float, default=1.0
-            Total epsilon of a fit, in (0, inf].
-        **parameters : object
-            Any other parameters of the constructor, instead of the paper's.
-
-        Returns
-        -------
-        DPGANSynthesizer
-            Not fitted.
-        """
-        paper = {
+    @staticmethod
+    def _paper(epsilon: float) -> dict[str, Any]:
+        del epsilon
+        return {
             # Widths of the baseline "DP-GAN" of the G-PATE paper (its Appendix E).
             "generator_hidden_dims": (128, 256, 512),
             "hidden_dims": (64, 64),
@@ -240,7 +157,6 @@ class DPGANSynthesizer(AdversarialSynthesizer):
             "discriminator_learning_rate": 0.25,
             "learning_rate": 0.05,
         }
-        return cls._published(paper, {"epsilon": epsilon, **parameters})
 
     @property
     def _weight_bound(self) -> float:  # type: ignore[override]

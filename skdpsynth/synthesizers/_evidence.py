@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from skdpsynth.privacy import (
-    secret_generator,
-)
+from skdpsynth.privacy import secret_generator
 from skdpsynth.table import MISSING, ZERO, NumericDomain
-from skdpsynth.training import (
-    Classifier,
-)
+from skdpsynth.training import N_GENERATED, Classifier
+from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,22 +20,17 @@ if TYPE_CHECKING:
     from skdpsynth.table import MarginalTransform, PrivateRows, TableRows
 
 
-_CELLS = 128  # of a numeric column
+_CELLS = 128  # of a numeric column, finer than most of its bins
 _BLUR = 0.02  # share of a column's mass that is spread evenly, so that none is 0
 _MOST = 3.0  # log odds that one column can give
-_CHUNK = 100_000
-_GENERATED = 512  # rows of each class that the classifier learns from
 _PAIRS_WEIGHT = 0.1  # the paper's alpha_p
-_CLIP = 1.0
-_LEARNING_RATE = 1.0
 
 
 class Evidence:
     """Log odds of every class given each column of a row: naive Bayes; all public.
 
     Where all classes have the same released marginals, they say nothing, and the
-    features of a row are its scores and their squares. `features` takes each row
-    alone.
+    features of a row are its scores and their squares.
     """
 
     def __init__(self, model: TableModel) -> None:
@@ -67,13 +59,9 @@ class Evidence:
         return weights
 
     def features(self, rows: PrivateRows) -> NDArray[np.float64]:
-        """Give the features of rows, about 1 in size whatever the number of columns.
-
-        They are of shape (n_rows, n_features), and private if the rows are.
-        """
+        """Return the features of rows, about 1 in size; private if the rows are."""
         features = np.ones((len(rows.class_codes), self.n_features))
-        for start in range(0, len(features), _CHUNK):
-            part = slice(start, start + _CHUNK)
+        for part in in_chunks(len(features)):
             uniforms, category_codes = rows.uniforms[part], rows.category_codes[part]
             if self.informed:
                 cells = [
@@ -91,10 +79,7 @@ class Evidence:
     def draw(
         self, position: int, n_rows: int, generator: torch.Generator
     ) -> NDArray[np.float64]:
-        """Give the features of rows drawn from the marginals of a class.
-
-        Only where the classes differ.
-        """
+        """Return the features of rows drawn from the marginals of a class."""
         cells = []
         for masses in self._masses:
             ends = np.cumsum(masses[position])
@@ -132,22 +117,18 @@ def train_classifier(
     n_steps: int,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Train the classifier, and give its weights (n_classes, n_features): public.
-
-    They are those of a softmax regression in which every class weighs the same. Rows of
-    no class take no part.
-    """
+    """Train a softmax regression in which every class weighs the same; it is public."""
     classes, generated = range(evidence.n_classes), None
     if evidence.informed:
-        generated = [evidence.draw(c, _GENERATED, generator) for c in classes]
+        generated = [evidence.draw(c, N_GENERATED, generator) for c in classes]
     classifier = Classifier(
         evidence.initial_weights,
         [evidence.features(rows.of_class(c)) for c in classes],
         generated,
         reservations,
         expected_batch_sizes,
-        max_grad_norm=_CLIP,
-        learning_rate=_LEARNING_RATE,
+        max_grad_norm=1.0,
+        learning_rate=1.0,
         pairs_weight=_PAIRS_WEIGHT,
         rng=secret_generator(),
     )
@@ -157,10 +138,7 @@ def train_classifier(
 
 
 def _masses(column: MarginalTransform) -> NDArray[np.float64]:
-    """Give the probability of every cell: numbers, then zero and missing values.
-
-    Of categories: each of them, then any other value, and missing values.
-    """
+    """Return the probability of every cell; zero, other and missing values have one."""
     present = 1.0 - column.missing
     if not isinstance(column.domain, NumericDomain):
         masses = np.zeros(len(column.domain.categories) + 2)

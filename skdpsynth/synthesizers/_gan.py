@@ -25,10 +25,7 @@ class GANSynthesizer(AdversarialSynthesizer):
 
     Parameters
     ----------
-    target : column name, optional
-        The label column, or a float column, which is a measurement.
-    schema : TableSchema, optional
-        What is public about the table; what it leaves out is measured.
+    target, schema : shared
     init : {"measured", "marginals", "random"}, default="measured"
         Initial model. "measured": fitted to the measurements of `MarginalSynthesizer`,
         without noise. "marginals": fitted to marginals of one column alone. "random":
@@ -47,23 +44,13 @@ class GANSynthesizer(AdversarialSynthesizer):
         Directions in a row whose products with its scores are the features of
         discriminators, at least 1; of a generator of factors also their number. "auto":
         8, or half the columns where these are fewer.
-    generator_hidden_dims : tuple of int, default=()
-        With ``init="random"``: widths of the hidden layers of the paper's generator, a
-        network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
-        and `hidden_dims`.
-    hidden_dims : tuple of int, default=()
-        Widths of the discriminator's hidden layers. Without any it is linear.
+    generator_hidden_dims, hidden_dims : shared
     learning_rate : float, default=0.1
         Step of the generator (Adam), positive; it falls linearly to 0.
-    discriminator_learning_rate : float, default=1.0
-        Step of the discriminator (plain descent, or Adam with hidden layers), positive.
-    device : str or torch.device, default="auto"
-        Where the generator is fitted and networks are trained; "auto" takes a GPU if
-        there is one.
+    discriminator_learning_rate, device : shared
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`.
-    verbose : int, default=0
-        1 shows a progress bar.
+    verbose : shared
 
     Attributes
     ----------
@@ -71,21 +58,13 @@ class GANSynthesizer(AdversarialSynthesizer):
         Always infinite.
     delta_ : float
         Of no meaning: there is no guarantee.
-    schema_ : TableSchema
-        What was declared and what was measured.
-    classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target that has classes.
+    schema_, classes_ : shared
     measurements_ : Measurements
         All tables that were counted, without noise. Empty where
         `generator_hidden_dims` trains a network, of which no table is measured.
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes.
-    n_iter_ : int
-        Rounds: those of the class with most; 0 where none were run.
-    n_features_in_ : int
-        Number of columns without the target.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, where all are strings.
+    n_iter_, n_features_in_, feature_names_in_ : shared
 
     See Also
     --------
@@ -154,8 +133,8 @@ class GANSynthesizer(AdversarialSynthesizer):
         self.verbose = verbose
 
     @classmethod
-    def as_published(cls, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give the conditional GAN with networks and values after its paper.
+    def as_published(cls, **parameters: Any) -> Self:  # type: ignore[override]  # noqa: ANN401
+        """Return the conditional GAN with networks and values after its paper.
 
         Each value stands in the code beside its place in the paper; where it differs,
         the reason does.
@@ -170,7 +149,12 @@ class GANSynthesizer(AdversarialSynthesizer):
         GANSynthesizer
             Not fitted.
         """
-        paper = {
+        return cls._published(cls.epsilon, parameters)
+
+    @staticmethod
+    def _paper(epsilon: float) -> dict[str, Any]:
+        del epsilon
+        return {
             # Section 4.1. Generator: 200 units for z and 1000 for y, then 1200.
             # Discriminator: maxout layers of 240 units with 5 pieces for x, 50 with 5
             # for y, and 240 with 4 for both. Narrower here, without maxout and dropout.
@@ -187,4 +171,3 @@ class GANSynthesizer(AdversarialSynthesizer):
             "discriminator_learning_rate": 1.0,
             "learning_rate": 0.05,
         }
-        return cls._published(paper, parameters)

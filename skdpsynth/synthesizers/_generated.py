@@ -20,11 +20,7 @@ _FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerato
 
 
 class GeneratedSynthesizer(BaseSynthesizer):
-    """Base of the synthesizers whose columns depend on each other by a generator.
-
-    A subclass sets ``generator_`` in ``_fit``, and ``n_iter_`` and ``n_teachers_`` if
-    it trains and has teachers.
-    """
+    """Base of the synthesizers whose columns depend on each other by `generator_`."""
 
     generator_: Generator
     n_iter_: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,8 +20,19 @@ from skdpsynth.privacy import (
     secret_generator,
     telling,
 )
-from skdpsynth.synthesizers._base import AT_LEAST_ONE, ClassGAN, Init, at_most_half
+from skdpsynth.synthesizers._base import (
+    AT_LEAST_ONE,
+    AUTO_FACTORS,
+    COHERENCE,
+    NETWORK_DECAY,
+    STEPS_LIMIT,
+    TEACHER_BATCH,
+    ClassGAN,
+    Init,
+    at_most_half,
+)
 from skdpsynth.training import (
+    N_GENERATED,
     TeacherEnsemble,
     decode_answers,
     projected_ballots,
@@ -44,72 +55,11 @@ if TYPE_CHECKING:
 
 _TEST_NOISE = 1500 / 600  # the paper's noise of the threshold test, to an answer's
 _VOTE_NOISE = 600 / 2100  # the paper's noise of an answer, per teacher
-_MAX_TEACHERS = 4096
-_ROWS_PER_TEACHER = 8
-_MAX_STEPS = 40
-_MIN_STEPS = 4  # a class that affords fewer leaves its budget to the marginals
-_COHERENCE = 0.25  # nominal norm of the teachers' mean vector, in clipping norms
-_STEPS_LIMIT = 10**6
-
-
-def plan_training(
-    n_rows: float,
-    n_columns: int,
-    mu: float,
-    *,
-    n_parameters: int,
-    n_votes: int | None,
-    optional: bool,
-    n_teachers: int | Literal["auto"],
-    n_iter: int | Literal["auto"],
-    noise_multiplier: float | None,
-) -> Training | None:
-    """Allocate the training of one class, which may spend `mu`; None if it has none.
-
-    `n_parameters` is the length of a teacher's vector; `n_votes` counts the votes of a
-    step, None where one sum is released. `optional`: the class starts from marginals,
-    so that training only adds dependence between columns. A teacher has two rows at
-    least.
-    """
-    if n_columns < (2 if optional else 1):
-        return None
-    if n_teachers == "auto":
-        n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
-    n_teachers = at_most_half(n_teachers, n_rows)
-    # Squared mu of a step at noise 1. Sum: sensitivity 2. Votes: every answer has
-    # sensitivity sqrt(2), every test 1.
-    unit_cost = 4.0
-    if n_votes is not None:
-        unit_cost = n_votes * (2.0 + _TEST_NOISE**-2)
-    if n_iter == "auto" and mu == math.inf:
-        n_iter = _MAX_STEPS
-    elif n_iter == "auto":
-        # The noise wanted in a step: given, the paper's, or that of signal 1.
-        if noise_multiplier is not None:
-            wanted = noise_multiplier * math.sqrt(unit_cost if n_votes is None else 2.0)
-        elif n_votes is not None:
-            wanted = _VOTE_NOISE * n_teachers
-        else:
-            wanted = _COHERENCE * n_teachers / math.sqrt(n_parameters)
-        limit = _MAX_STEPS if noise_multiplier is None else _STEPS_LIMIT
-        n_iter = int(min(mu**2 * wanted**2 / unit_cost, limit))
-        if noise_multiplier is None and n_iter < (_MIN_STEPS if optional else 1):
-            n_iter = 0 if optional else _MIN_STEPS
-    if n_iter == 0:
-        return None
-    return Training(
-        int(n_iter),
-        mu_step=mu / math.sqrt(n_iter),
-        noise_std=math.sqrt(unit_cost * n_iter) / mu,
-        n_queries=n_votes or 1,
-        n_teachers=n_teachers,
-    )
-
-
-_POOL = 512  # generated rows that teachers draw minibatches from
-_TEACHER_BATCH = 32
-_FACTORS = 4
-_WEIGHT_DECAY, _HIDDEN_WEIGHT_DECAY = 0.8, 3e-3  # logistic teachers learn anew
+# More teachers outweigh the noise of a sum, but see fewer rows each.
+_MAX_TEACHERS, _ROWS_PER_TEACHER = 4096, 8
+# A class that affords fewer leaves its budget to the marginals; more add little.
+_MIN_STEPS, _MAX_STEPS = 4, 40
+_WEIGHT_DECAY = 0.8  # of weights at a step: logistic teachers learn anew
 
 
 class GPATESynthesizer(ClassGAN):
@@ -123,24 +73,11 @@ class GPATESynthesizer(ClassGAN):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
-    delta : float, default=1e-5
-        Total delta of a fit, in (0, 1).
-    target : column name, optional
-        The label column, or a float column, which is a measurement.
-    schema : TableSchema, optional
-        What is public about the table; what it leaves out is measured.
-    budget : PrivacyBudget, optional
-        A budget shared by several fits; it is charged ``(epsilon, delta)``.
+    epsilon, delta, target, schema, budget : shared
     aggregator : {"gaussian_sum", "confident_gnmax"}, default="gaussian_sum"
         How teachers' gradients are released: as one clipped noisy sum, or coordinate
         by coordinate by noisy votes as in the paper.
-    init : {"measured", "marginals", "random"}, default="measured"
-        Initial model. "measured": fitted to all that the budget allows to measure, as
-        in `MarginalSynthesizer` (marginals of one, two and three columns, or second
-        moments). "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; only metadata is measured.
+    init : shared
     n_teachers : int or "auto", default="auto"
         Teachers of each class, never more than half its planned rows. "auto": one for
         8 rows of the noisy count, at most 4096.
@@ -184,38 +121,22 @@ class GPATESynthesizer(ClassGAN):
         "confident_gnmax": bins per coordinate, at least 2.
     threshold : float, default=0.5
         "confident_gnmax": share of the teachers that must agree, in [0, 1].
-    device : str or torch.device, default="auto"
-        Where the generator is fitted and networks are trained; "auto" takes a GPU if
-        there is one.
+    device : shared
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`, never noise, the teachers'
         parts or their minibatches: two fits differ.
-    verbose : int, default=0
-        1 shows a progress bar.
+    verbose : shared
 
     Attributes
     ----------
-    epsilon_ : float
-        Certified epsilon, at most `epsilon`.
-    delta_ : float
-        Delta of the guarantee.
-    schema_ : TableSchema
-        What was declared and what was measured.
-    classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target that has classes.
-    measurements_ : Measurements
-        All noisy tables that were released; public. Empty where
-        `generator_hidden_dims` trains a network, of which no table is measured.
+    epsilon_, delta_, schema_, classes_, measurements_ : shared
     generator_ : MixtureGenerator or FactorGenerator
         The student; public.
     n_teachers_ : ndarray of shape (n_classes,), int
         Teachers of each class, 0 where it did not train.
     n_iter_ : int
         Steps of the generator: those of the class with most; 0 where none were run.
-    n_features_in_ : int
-        Number of columns without the target.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, where all are strings.
+    n_features_in_, feature_names_in_ : shared
 
     See Also
     --------
@@ -325,27 +246,10 @@ class GPATESynthesizer(ClassGAN):
         self.random_state = random_state
         self.verbose = verbose
 
-    @classmethod
-    def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give G-PATE with the networks, votes and values of its paper.
-
-        Each value stands in the code beside its place in the paper; where it differs,
-        the reason does. Accounting is that of the class.
-
-        Parameters
-        ----------
-        epsilon : float, default=1.0
-            Total epsilon of a fit, in (0, inf].
-        **parameters : object
-            Any other parameters of the constructor, instead of the paper's.
-
-        Returns
-        -------
-        GPATESynthesizer
-            Not fitted.
-        """
+    @staticmethod
+    def _paper(epsilon: float) -> dict[str, Any]:
         noisy = epsilon < math.inf
-        paper = {
+        return {
             # Algorithm 2. "gaussian_sum", which tells more at the same budget, is ours.
             "aggregator": "confident_gnmax",
             # Section 6.1, Kaggle Credit: the networks of PATE-GAN, layers of d, d/2 and
@@ -375,7 +279,6 @@ class GPATESynthesizer(ClassGAN):
             # A.5: 1e-3. Here 5e-4, and 1e-2 with noise, since there are fewer steps.
             "learning_rate": 0.5 if noisy else 0.025,
         }
-        return cls._published(paper, {"epsilon": epsilon, **parameters})
 
     def _fit(
         self,
@@ -472,8 +375,8 @@ class GPATESynthesizer(ClassGAN):
                 n_features=generators[c].n_features,
                 hidden_dims=hidden_dims,
                 learning_rate=self.teacher_learning_rate,
-                weight_decay=_HIDDEN_WEIGHT_DECAY if hidden_dims else _WEIGHT_DECAY,
-                batch_size=_TEACHER_BATCH,
+                weight_decay=NETWORK_DECAY if hidden_dims else _WEIGHT_DECAY,
+                batch_size=TEACHER_BATCH,
                 rng=secret_generator(),
                 generator=public,
                 device=device,
@@ -485,7 +388,7 @@ class GPATESynthesizer(ClassGAN):
                     continue
                 generator = generators[c]
                 features = generator.features()
-                generated = generator.rows(generator.draw(_POOL))  # lines 2-4
+                generated = generator.rows(generator.draw(N_GENERATED))  # lines 2-4
                 for _ in range(self.n_teacher_steps):
                     teachers.train_step(generated, features)  # lines 5-8
                 update = self._aggregate(
@@ -517,7 +420,7 @@ class GPATESynthesizer(ClassGAN):
                 # them undo second moments (Epileptic seizure, pairs: .16 to .21). What
                 # starts without dependence learns from noisy steps too.
                 noise = training.noise_std / training.n_teachers * math.sqrt(len(mean))
-                unit /= max(noise / _COHERENCE, 1.0) ** 2
+                unit /= max(noise / COHERENCE, 1.0) ** 2
             return generator.push(draws, features, unit)
         generated = generator.rows(draws)
         n_projected = training.n_queries // self.batch_size
@@ -538,7 +441,7 @@ class GPATESynthesizer(ClassGAN):
 
     @property
     def _n_factors(self) -> int:
-        return _FACTORS if self.latent_dim == "auto" else self.latent_dim
+        return AUTO_FACTORS if self.latent_dim == "auto" else self.latent_dim
 
     @property
     def _network_needs(self) -> dict[str, bool]:
@@ -553,18 +456,46 @@ class GPATESynthesizer(ClassGAN):
     def _plan_training(
         self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> Training | None:
+        optional, noise_multiplier = form != "random", self.noise_multiplier
+        if n_columns < (2 if optional else 1):
+            return None
         n_votes = None
         if self.aggregator == "confident_gnmax":
             most = math.inf if len(self.generator_hidden_dims) else n_columns
             n_votes = self.batch_size * int(min(self.projection_dim, most))
-        return plan_training(
-            n_rows,
-            n_columns,
-            mu,
-            n_parameters=n_columns * (self._n_factors + (2 if form == "random" else 0)),
-            n_votes=n_votes,
-            optional=form != "random",
-            n_teachers=self.n_teachers,
-            n_iter=self.n_iter,
-            noise_multiplier=self.noise_multiplier,
+        n_iter, n_teachers = self.n_iter, self.n_teachers
+        if n_teachers == "auto":
+            n_teachers = int(np.clip(n_rows / _ROWS_PER_TEACHER, 1, _MAX_TEACHERS))
+        n_teachers = at_most_half(n_teachers, n_rows)
+        # Squared mu of a step at noise 1. Sum: sensitivity 2. Votes: every answer has
+        # sensitivity sqrt(2), every test 1.
+        unit_cost = 4.0
+        if n_votes is not None:
+            unit_cost = n_votes * (2.0 + _TEST_NOISE**-2)
+        if n_iter == "auto" and mu == math.inf:
+            n_iter = _MAX_STEPS
+        elif n_iter == "auto":
+            # The noise wanted in a step: given, the paper's, or that of signal 1.
+            if noise_multiplier is not None:
+                wanted = noise_multiplier * math.sqrt(
+                    unit_cost if n_votes is None else 2.0
+                )
+            elif n_votes is not None:
+                wanted = _VOTE_NOISE * n_teachers
+            else:
+                # A teacher's vector has so many entries.
+                n_parameters = n_columns * (self._n_factors + (0 if optional else 2))
+                wanted = COHERENCE * n_teachers / math.sqrt(n_parameters)
+            limit = _MAX_STEPS if noise_multiplier is None else STEPS_LIMIT
+            n_iter = int(min(mu**2 * wanted**2 / unit_cost, limit))
+            if noise_multiplier is None and n_iter < (_MIN_STEPS if optional else 1):
+                n_iter = 0 if optional else _MIN_STEPS
+        if n_iter == 0:
+            return None
+        return Training(
+            int(n_iter),
+            mu_step=mu / math.sqrt(n_iter),
+            noise_std=math.sqrt(unit_cost * n_iter) / mu,
+            n_queries=n_votes or 1,
+            n_teachers=n_teachers,
         )

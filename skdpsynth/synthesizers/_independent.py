@@ -30,16 +30,7 @@ class IndependentSynthesizer(BaseSynthesizer):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
-    delta : float, default=1e-5
-        Total delta of a fit, in (0, 1).
-    target : column name, optional
-        The label column, or a float column, which is a measurement.
-    schema : TableSchema, optional
-        What is public about the table; what it leaves out is measured.
-    budget : PrivacyBudget, optional
-        A budget shared by several fits; it is charged ``(epsilon, delta)``.
+    epsilon, delta, target, schema, budget : shared
     random_state : int, RandomState instance or None, default=None
         Seeds `sample`, never the noise.
     verbose : int, default=0
@@ -47,20 +38,10 @@ class IndependentSynthesizer(BaseSynthesizer):
 
     Attributes
     ----------
-    epsilon_ : float
-        Certified epsilon, at most `epsilon`.
-    delta_ : float
-        Delta of the guarantee.
-    schema_ : TableSchema
-        What was declared and what was measured.
-    classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target that has classes.
+    epsilon_, delta_, schema_, classes_ : shared
     measurements_ : Measurements
         All noisy tables that were released; public.
-    n_features_in_ : int
-        Number of columns without the target.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, where all are strings.
+    n_features_in_, feature_names_in_ : shared
 
     See Also
     --------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import nnls
@@ -44,42 +44,20 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from skdpsynth.generators import Components, Generator
+    from skdpsynth.generators import Components
     from skdpsynth.measure import Allocation, Measured
     from skdpsynth.models import (
         FactorTrainer,
         MixtureTrainer,
         NetworkTrainer,
-        Trainer,
     )
     from skdpsynth.table import Metadata, PrivateRows
 
     Floats = NDArray[np.float64]
 
-_CELLS = 64  # of a number, where nothing is known of it
-_MOST_BINS = 4096
-
-
-class InitialModel(Protocol):
-    """The generator of all classes, before and while it is trained."""
-
-    model: TableModel
-
-    @property
-    def generator(self) -> Generator:
-        """The generators of all classes."""
-
-    def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
-        """Give what discriminators see of the rows of a class; private if they are."""
-
-    def trainer(self, position: int, n_factors: int, **training: Any) -> Trainer:  # noqa: ANN401
-        """Hand out the generator of a class for training."""
-
-    def keep(self, position: int, result: Any) -> None:  # noqa: ANN401
-        """Take back what a trainer made."""
-
-    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
-        """Let the classes that learnt nothing borrow from one that did."""
+# Bins of a number, where nothing is known of it, and of all columns together: what a
+# network of the papers can still learn.
+_CELLS, _MOST_BINS = 64, 4096
 
 
 def fitted(
@@ -174,15 +152,12 @@ _SUM = 1e4  # weight of the sum of shares, in noise deviations: as good as exact
 
 
 def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, float]:
-    """Say how rows without a label are a mixture of the classes, and with what doubt.
+    """Return how rows without a label are a mixture of the classes, with what doubt.
 
     Of shares of bins (n_classes + 1, D), the last those of rows without a label, whose
-    counts have noise `stds`. Where labels are missing at random, the shares of the
-    classes among these rows are those of `counts`, and their bins differ from such a
-    mixture by noise. Where they differ by more, the shares that fit best are taken, if
-    they fit much better: labels are missing more often in one class. The doubt is the
-    root of the mean squared difference over its variance, of noise and of sampling; at
-    least 1. Above 1, the difference is more than noise.
+    counts have noise `stds`. The shares are those of `counts`, as where labels are
+    missing at random, or those that fit best if they fit much better. The doubt, at
+    least 1, is the root of the mean squared difference over its variance.
     """
     variances = (stds[:, None] ** 2 + counts[:, None] * shares) / counts[:, None] ** 2
 
@@ -204,13 +179,6 @@ def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, 
     fitted /= fitted.sum()
     less, _ = doubt(fitted)
     return (fitted, less) if less < _BETTER * found else (prior, found)
-
-
-def tensors(device: torch.device) -> Arrays:
-    """Give the tensors of a device to what is not on the CPU, or trained."""
-    from skdpsynth.models import on_device
-
-    return on_device(device)
 
 
 class InitialMixture:
@@ -237,7 +205,9 @@ class InitialMixture:
         self._bins = bins
         arrays = NUMPY
         if device is not None and device.type != "cpu":
-            arrays = tensors(device)
+            from skdpsynth.models import on_device
+
+            arrays = on_device(device)
         known, rest, released = [], [], []
         for c, plan in enumerate(plans[: len(prior)]):
             alone = joint and c not in measured.pairs
@@ -298,10 +268,10 @@ class InitialMixture:
         for c, components in self._components.items():
             mixtures[c] = components.mixture(heads, mixtures[c].ranks)
         if trained := [c for c in known if plans[c].n_iter]:
-            from skdpsynth.models import BinScores
+            from skdpsynth.models import BinScores, on_device
 
             assert device is not None  # synthesizers that train have one
-            arrays = tensors(device)
+            arrays = on_device(device)
             self._heads = Heads(bins.starts, scores, arrays)
             if measured.together is not None:  # which a class alone is not fitted to
                 pairs = with_together(measured.pairs, measured.together)
@@ -336,10 +306,7 @@ class InitialMixture:
         self.generator.mixtures[position] = result
 
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
-        """Let the classes without tables that learnt nothing borrow from one that has.
-
-        Every class keeps its own marginals.
-        """
+        """Let classes without tables that learnt nothing borrow from one with them."""
         known = [own or c in self._components for c, own in enumerate(learnt)]
         mixtures, categories = self.generator.mixtures, self._bins.categories
         for c, lender in borrowers(known, n_rows).items():
@@ -461,3 +428,9 @@ class InitialNetwork:
 
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
         """Do nothing: a class without training stays uniform, and `plan` says so."""
+
+
+# The generator of all classes, before and while it is trained: `encode` returns what
+# discriminators see of private rows, `trainer` hands out the generator of a class,
+# `keep` takes it back, and `close` lets classes that learnt nothing borrow.
+InitialModel = InitialMixture | InitialFactors | InitialNetwork

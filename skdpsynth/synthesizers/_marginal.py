@@ -20,7 +20,7 @@ from skdpsynth.measure import (
 )
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._initial import fitted
-from skdpsynth.utils.sklearn_compat import Device, InstanceOf, Interval, public_seed
+from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, public_seed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -45,16 +45,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
-    delta : float, default=1e-5
-        Total delta of a fit, in (0, 1).
-    target : column name, optional
-        The label column, or a float column, which is a measurement.
-    schema : TableSchema, optional
-        What is public about the table; what it leaves out is measured.
-    budget : PrivacyBudget, optional
-        A budget shared by several fits; it is charged ``(epsilon, delta)``.
+    epsilon, delta, target, schema, budget : shared
     order : int, default=3
         Columns of a table at most, from 1 to 3. Tables of three columns are measured
         where a class can afford them, in tables of 3 to 19 columns.
@@ -73,22 +64,12 @@ class MarginalSynthesizer(GeneratedSynthesizer):
 
     Attributes
     ----------
-    epsilon_ : float
-        Certified epsilon, at most `epsilon`.
-    delta_ : float
-        Delta of the guarantee.
-    schema_ : TableSchema
-        What was declared and what was measured.
-    classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target that has classes.
+    epsilon_, delta_, schema_, classes_ : shared
     measurements_ : Measurements
         All noisy tables that were released; public.
     generator_ : MixtureGenerator or FactorGenerator
         The fitted generator; public.
-    n_features_in_ : int
-        Number of columns without the target.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, where all are strings.
+    n_features_in_, feature_names_in_ : shared
 
     See Also
     --------
@@ -162,7 +143,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         **BaseSynthesizer._parameter_constraints,
         "order": [Interval(Integral, 1, 3, closed="both")],
         "design": [InstanceOf(Measurements), None],
-        "device": [str, Device()],
+        "device": [object],  # `resolve_device` has the better message
     }
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -18,38 +18,28 @@ from skdpsynth.measure import (
     Training,
     and_unlabelled,
 )
-from skdpsynth.models import Adam, NetworkTrainer, resolve_device
+from skdpsynth.models import Adam, resolve_device
 from skdpsynth.privacy import (
     UNLABELLED,
     noisy_counts,
-    noisy_votes,
     secret_generator,
-    telling,
 )
 from skdpsynth.synthesizers import _dpcgan, _pategan
-from skdpsynth.synthesizers._base import ClassGAN, Init
+from skdpsynth.synthesizers._base import (
+    AUTO_FACTORS,
+    COHERENCE,
+    SAMPLE_ROWS,
+    ClassGAN,
+    Init,
+)
 from skdpsynth.synthesizers._dpcgan import StepSettings, training_share
 from skdpsynth.synthesizers._evidence import Evidence, train_classifier
-from skdpsynth.synthesizers._pategan import (
-    NETWORK_DECAY,
-    TEACHER_BATCH,
-    TEACHER_DECAY,
-    teacher_rows,
-)
 from skdpsynth.training import (
     N_GENERATED,
     BranchedDiscriminator,
     BranchedStudentDiscriminator,
     BranchedStudentNetwork,
-    GeneratorAscent,
-    LabelBuffer,
-    NetworkAscent,
-    RecentLabels,
-    RowFeatures,
-    TeacherEnsemble,
     UnlabelledBranch,
-    View,
-    label_slope,
     pseudo_label_rows,
     train_generator,
 )
@@ -69,28 +59,24 @@ if TYPE_CHECKING:
     from skdpsynth.table import Metadata, PrivateRows, TableRows
 
 
-CLASSIFIER_STEPS = 4
+CLASSIFIER_STEPS = 4  # from naive Bayes, which is near: each costs budget
 _CLEAR = 3.0  # the share of training is the least whose signal is so far above noise
-_AUTO_FACTORS = 4  # of a generator that learns from votes
-_COHERENCE = 0.25  # nominal norm of the mean gradient, in clipping norms
-_SAMPLE_ROWS = 2.0**18  # more of them say nothing that noise would hide
 
 
 def sampling_rate(n_rows: float) -> float:
     """Give the probability of a row to be in a step, from a planned or noisy count."""
-    return min(1.0, _SAMPLE_ROWS / max(n_rows, 1.0))
+    return min(1.0, SAMPLE_ROWS / max(n_rows, 1.0))
 
 
 def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
-    """Give what a class that has `mu` in all spends on the classifier.
+    """Return what a class that has `mu` in all spends on the classifier.
 
-    No more than a signal well above the noise of a step takes. 0 where the noise would
-    be above the signal; generated rows then stand for the class.
+    0 where the noise would be above the signal; generated rows then stand for it.
     """
     most = mu * math.sqrt(CLASSIFIER_SHARE)
     if mu == math.inf:
         return most
-    least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (_COHERENCE * max(n_rows, 1.0))
+    least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (COHERENCE * max(n_rows, 1.0))
     return min(_CLEAR * least, most) if least <= most else 0.0
 
 
@@ -99,91 +85,25 @@ def _one_place(rows: PrivateRows) -> NDArray[np.int64]:
     return np.zeros(len(rows), dtype=np.int64)
 
 
-_POOL = 512  # generated rows that teachers draw minibatches from
+class VotePlayer(_pategan.VotePlayer):
+    """A student discriminator that learns of labelled rows by noisy votes."""
 
+    alpha = 0.0
 
-class Player(Protocol):
-    """What the loop asks of a discriminator and its generator."""
+    def _student(self) -> BranchedStudentDiscriminator:
+        clip = self._settings.max_grad_norm
+        return BranchedStudentDiscriminator(self._generator, max_grad_norm=clip)
 
-    alpha: float
-
-    @property
-    def n_parameters(self) -> int:
-        """Length of the discriminator's gradient."""
-
-    def begin_round(self) -> None:
-        """Begin a round: fix what the discriminator sees of a row."""
-
-    def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
-        """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
-
-    def learn(self, unlabelled: torch.Tensor | None) -> None:
-        """Train the discriminator; `unlabelled` is a released mean gradient."""
-
-    def generate(self) -> None:
-        """Train the generator against the discriminator."""
-
-    def result(self) -> Any:  # noqa: ANN401 - each form has its own
-        """Give the trained generator."""
-
-
-class VotePlayer:
-    """A student discriminator that learns of labelled rows by noisy votes.
-
-    Only teachers get the private rows; the reservation is of all votes.
-    """
-
-    def __init__(
-        self,
-        settings: PATETripleGANSynthesizer,
-        rows: NDArray[np.float32],
-        generator: Trainer,
-        training: Training,
-        n_rows: float,
-        reservation: Reservation,
-        public: torch.Generator,
-        device: torch.device,
-    ) -> None:
-        self._settings, self._generator = settings, generator
-        self._training = training
-        self._reservation = reservation
-        self._network = isinstance(generator, NetworkTrainer)
-        self.begin_round()
-        self._teachers = TeacherEnsemble(
-            rows,
-            training.n_teachers,
-            n_features=self._view.n_features,
-            hidden_dims=tuple(settings.hidden_dims),
-            learning_rate=settings.teacher_learning_rate,
-            weight_decay=NETWORK_DECAY if self._network else TEACHER_DECAY,
-            batch_size=TEACHER_BATCH,
-            rng=secret_generator(),
+    def _student_network(
+        self, public: torch.Generator, device: torch.device
+    ) -> BranchedStudentNetwork:
+        return BranchedStudentNetwork(
+            self._generator,
+            tuple(self._settings.generator_hidden_dims),
             generator=public,
             device=device,
+            max_grad_norm=self._settings.max_grad_norm,
         )
-        # How sharply a label follows what a teacher's rows are worth.
-        worth = teacher_rows(n_rows, training.n_teachers, settings.n_teacher_steps)
-        slope = label_slope(training.n_teachers, training.noise_std, "gaussian")
-        self._slope = slope * math.sqrt(worth)
-        clip, self.alpha = settings.max_grad_norm, 0.0
-        self._discriminator: Any
-        self._buffer: Any
-        self._ascent: Any
-        if self._network:  # the student's layers are as wide as the generator's
-            self._discriminator = BranchedStudentNetwork(
-                generator,
-                tuple(settings.generator_hidden_dims),
-                generator=public,
-                device=device,
-                max_grad_norm=clip,
-            )
-            self._buffer = RecentLabels()
-            self._ascent = NetworkAscent(generator)
-        else:
-            self._discriminator = BranchedStudentDiscriminator(
-                generator, max_grad_norm=clip
-            )
-            self._buffer, self._ascent = LabelBuffer(), GeneratorAscent(generator)
 
     @property
     def n_parameters(self) -> int:
@@ -192,50 +112,19 @@ class VotePlayer:
             return int(self._discriminator.n_parameters)
         return self._view.n_features
 
-    def begin_round(self) -> None:
-        """Begin a round: fix what the discriminator sees of a row."""
-        of = RowFeatures.of if self._network else View.of
-        self._view: View | RowFeatures = of(self._generator)
-
     def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
         """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
         return self._discriminator.clipped_sum(rows, self._view)
 
     def learn(self, unlabelled: torch.Tensor | None) -> None:
         """Train teachers, release labels by vote, train the discriminator."""
-        settings, generator, view = self._settings, self._generator, self._view
-        pool = generator.rows(generator.draw(_POOL))
-        for _ in range(settings.n_teacher_steps):
-            self._teachers.train_step(pool, view.features)  # lines 4-5
-        generated = generator.rows(generator.draw(self._training.n_queries))  # line 10
-        opinions = self._teachers.logits(generated, view.features)
-        if self._network:
-            opinions -= opinions.median(dim=1, keepdim=True).values
-        ballots = (opinions > 0).cpu().numpy()
-        votes = ballots.sum(axis=0, dtype=np.int64)
-        with telling(by_teacher=lambda: ballots):
-            labels = noisy_votes(
-                votes, self._training.n_teachers, self._reservation
-            )  # lines 11-12
-        self._buffer.add(view, generated, torch.from_numpy(labels), pool, self._slope)
+        self.add_labels()  # lines 4-5, 10-12
         if unlabelled is not None:
             self._discriminator.alpha = self.alpha
-            own = torch.empty(0) if self._network else generator.moments()
-            self._discriminator.add_unlabelled(unlabelled, view, own)  # line 15
-        self._discriminator.train(
-            self._buffer,
-            settings.n_student_steps,
-            min(settings.discriminator_learning_rate, 1.0),
-        )  # lines 16-17
-
-    def generate(self) -> None:
-        """Train the generator against the discriminator."""
-        for _ in range(self._settings.n_generator_steps):
-            self._ascent.step(self._discriminator)
-
-    def result(self) -> Any:  # noqa: ANN401 - each form has its own
-        """Give the trained generator."""
-        return self._generator.result() if self._network else self._generator.present()
+            own = torch.empty(0) if self._network else self._generator.moments()
+            self._discriminator.add_unlabelled(unlabelled, self._view, own)  # line 15
+        rate = min(self._settings.discriminator_learning_rate, 1.0)
+        self.train_student(rate)  # lines 16-17
 
 
 class StepPlayer:
@@ -309,6 +198,9 @@ class StepPlayer:
         return self._generator.result()
 
 
+Player = VotePlayer | StepPlayer
+
+
 class PATETripleGANSynthesizer(ClassGAN):
     """PATE-TripleGAN for tables of which some rows have no label.
 
@@ -321,25 +213,15 @@ class PATETripleGANSynthesizer(ClassGAN):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
-    delta : float, default=1e-5
-        Total delta of a fit, in (0, 1).
+    epsilon, delta : shared
     target : column name, optional
         The label column, or a float column, which is a measurement. Without
         labels there is one class and no unlabelled row.
-    schema : TableSchema, optional
-        What is public about the table; what it leaves out is measured.
-    budget : PrivacyBudget, optional
-        A budget shared by several fits; it is charged ``(epsilon, delta)``.
+    schema, budget : shared
     desensitization : {"hybrid", "dpsgd"}, default="hybrid"
         How discriminators learn from labelled rows: by noisy votes of teachers on the
         generator's rows, or by DP-SGD. Unlabelled rows come in by DP-SGD always.
-    init : {"measured", "marginals", "random"}, default="measured"
-        Initial model. "measured": fitted to all that the budget allows to measure, as
-        in `MarginalSynthesizer` (marginals of one, two and three columns, or second
-        moments). "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; only metadata is measured.
+    init : shared
     unlabelled_weight : float, default=0.05
         Weight of unlabelled rows among what a discriminator takes for fake, in [0, 1).
     n_teachers : int or "auto", default="auto"
@@ -380,38 +262,22 @@ class PATETripleGANSynthesizer(ClassGAN):
         "hybrid": step of the teachers, positive.
     discriminator_learning_rate : float, default=1.0
         Step of the discriminator, positive; at most 1 for "hybrid".
-    device : str or torch.device, default="auto"
-        Where the generator is fitted and networks are trained; "auto" takes a GPU if
-        there is one.
+    device : shared
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`, never noise, the teachers'
         parts or samples of private rows: two fits differ.
-    verbose : int, default=0
-        1 shows a progress bar.
+    verbose : shared
 
     Attributes
     ----------
     epsilon_ : float
         Certified epsilon, at most `epsilon`, of rows with and without a label.
-    delta_ : float
-        Delta of the guarantee.
-    schema_ : TableSchema
-        What was declared and what was measured.
-    classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target that has classes.
-    measurements_ : Measurements
-        All noisy tables that were released; public. Empty where
-        `generator_hidden_dims` trains a network, of which no table is measured.
+    delta_, schema_, classes_, measurements_ : shared
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes; public.
     n_teachers_ : ndarray of shape (n_classes,), int
         Teachers of each class, 0 where none voted.
-    n_iter_ : int
-        Rounds: those of the class with most; 0 where none were run.
-    n_features_in_ : int
-        Number of columns without the target.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, where all are strings.
+    n_iter_, n_features_in_, feature_names_in_ : shared
 
     See Also
     --------
@@ -551,27 +417,10 @@ class PATETripleGANSynthesizer(ClassGAN):
         self.random_state = random_state
         self.verbose = verbose
 
-    @classmethod
-    def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give PATE-TripleGAN with the networks, votes and values of its paper.
-
-        Each value stands in the code beside its place in the paper; where it differs,
-        the reason does. Accounting is that of the class.
-
-        Parameters
-        ----------
-        epsilon : float, default=1.0
-            Total epsilon of a fit, in (0, inf].
-        **parameters : object
-            Any other parameters of the constructor, instead of the paper's.
-
-        Returns
-        -------
-        PATETripleGANSynthesizer
-            Not fitted.
-        """
+    @staticmethod
+    def _paper(epsilon: float) -> dict[str, Any]:
         noisy = epsilon < math.inf
-        paper = {
+        return {
             "desensitization": "hybrid",  # section 4: votes and clipped gradients
             # Not stated: as PATE-GAN.
             "generator_hidden_dims": (256, 256),
@@ -595,7 +444,6 @@ class PATETripleGANSynthesizer(ClassGAN):
             "teacher_learning_rate": 0.1,
             "learning_rate": 0.1,
         }
-        return cls._published(paper, {"epsilon": epsilon, **parameters})
 
     def _fit(
         self,
@@ -769,23 +617,10 @@ class PATETripleGANSynthesizer(ClassGAN):
     ) -> Reservation:
         """Reserve what a discriminator learns of labelled rows: votes, or DP-SGD."""
         if self.desensitization == "hybrid":
-            return accountant.reserve_votes(
-                "labels by vote",
-                mu=training.mu_step / math.sqrt(training.n_queries),
-                n_teachers=training.n_teachers,
-                count=training.n_iter * training.n_queries,
-                scope=scope,
-                noise="gaussian",
-                tail_delta=self._tail_delta,
+            return _pategan.reserve_labels(
+                training, scope, accountant, "gaussian", self._tail_delta
             )
-        return accountant.reserve_sampled_gaussian(
-            "discriminator's gradients",
-            mu=training.mu_step,
-            sampling_rate=training.sampling_rate,
-            count=training.n_iter * training.n_queries,
-            scope=scope,
-            tail_delta=self._tail_delta,
-        )
+        return _dpcgan.reserve_steps(training, scope, accountant, self._tail_delta)
 
     def _mu_classifier(
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
@@ -831,19 +666,10 @@ class PATETripleGANSynthesizer(ClassGAN):
                 tail_delta=self._tail_delta,
                 optional=optional,
             )
+        n_factors = AUTO_FACTORS if self.latent_dim == "auto" else self.latent_dim
+        votes: dict[str, Any] = {"noise": "gaussian", "n_factors": n_factors}
         return _pategan.plan_training(
-            n_rows,
-            n_columns,
-            mu,
-            tail_delta=self._tail_delta,
-            noise="gaussian",
-            optional=optional,
-            n_factors=_AUTO_FACTORS if self.latent_dim == "auto" else self.latent_dim,
-            n_labels=self.batch_size,
-            n_teacher_steps=self.n_teacher_steps,
-            n_teachers=self.n_teachers,
-            n_iter=n_iter,
-            noise_multiplier=self.noise_multiplier,
+            self, n_rows, n_columns, mu, **votes, n_iter=n_iter
         )
 
     @property

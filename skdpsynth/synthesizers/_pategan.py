@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -23,12 +22,15 @@ from skdpsynth.privacy import (
 )
 from skdpsynth.synthesizers._base import (
     AT_LEAST_ONE,
+    NETWORK_DECAY,
+    TEACHER_BATCH,
     ClassGAN,
     Init,
     at_most_half,
     most_that_fits,
 )
 from skdpsynth.training import (
+    N_GENERATED,
     GeneratorAscent,
     LabelBuffer,
     NetworkAscent,
@@ -56,49 +58,43 @@ if TYPE_CHECKING:
     from skdpsynth.table import Metadata, TableRows
 
 
-TEACHER_BATCH = 32
-TEACHER_DECAY = 0.3  # share of its weights that a teacher forgets at a step
-NETWORK_DECAY = 3e-3  # the same, where a network is trained in many small steps
-_MAX_TEACHERS = 2048
-_ROWS_PER_TEACHER = 4
+_TEACHER_DECAY = 0.3  # share of its weights that a teacher forgets at a step
+# More teachers outweigh the noise of a vote, but see fewer rows each.
+_MAX_TEACHERS, _ROWS_PER_TEACHER = 2048, 4
+# Few rounds, since the noise of a vote grows with their root; more without marginals.
 _ROUNDS, _ROUNDS_FROM_SCRATCH = 8, 24
-_ROUNDS_LIMIT = 10**4
+_ROUNDS_LIMIT = 10**4  # whose votes can still be accounted for exactly
 # A factor that moves this share of the columns must be above the noise.
 _SHARED = 0.05
 
 
 def teacher_rows(n_rows: float, n_teachers: int, n_teacher_steps: int) -> float:
-    """Give the real rows that a teacher's opinion is worth, from public numbers.
+    """Return the real rows that a teacher's opinion is worth, from public numbers.
 
-    Fewer than its part has: minibatches hold some rows twice, and generated rows vary
-    too.
+    Fewer than it has: minibatches hold some twice, and generated rows vary too.
     """
     part = max(n_rows / n_teachers, 1.0)
-    remembered = min(n_teacher_steps, (2.0 - TEACHER_DECAY) / TEACHER_DECAY)
+    remembered = min(n_teacher_steps, (2.0 - _TEACHER_DECAY) / _TEACHER_DECAY)
     return 1.0 / (1.0 / part + 2.0 / (TEACHER_BATCH * remembered))
 
 
 def plan_training(
+    settings: Any,  # noqa: ANN401
     n_rows: float,
     n_columns: int,
     mu: float,
     *,
-    tail_delta: float,
     noise: Literal["gaussian", "laplace"],
-    optional: bool,
     n_factors: int,
-    n_labels: int,
-    n_teacher_steps: int,
-    n_teachers: int | Literal["auto"],
     n_iter: int | Literal["auto"],
-    noise_multiplier: float | None,
 ) -> Training | None:
     """Allocate the votes of one class; None if it has none.
 
-    All votes together may cost `mu`, and `tail_delta` beside it; a round has `n_labels`
-    of them. `optional`: the class starts from marginals, so that training only adds
-    dependence between columns.
+    `settings` is the synthesizer. Where a class starts from marginals, votes only add
+    dependence: they are `optional`.
     """
+    n_labels, tail_delta = settings.batch_size, settings._tail_delta
+    optional, n_teachers = settings.init != "random", settings.n_teachers
     if n_columns < (2 if optional else 1):
         return None
     if n_teachers == "auto":
@@ -106,8 +102,8 @@ def plan_training(
     n_teachers = at_most_half(n_teachers, n_rows)
     if n_iter != "auto":
         rounds = n_iter
-    elif noise_multiplier is not None and mu < math.inf:
-        std = noise_multiplier
+    elif settings.noise_multiplier is not None and mu < math.inf:
+        std = settings.noise_multiplier
         rounds = most_that_fits(
             lambda n: (
                 n <= _ROUNDS_LIMIT
@@ -124,7 +120,7 @@ def plan_training(
             slope=label_slope(
                 n_teachers, likely_vote_noise_std(mu, rounds * n_labels, noise), noise
             )
-            * math.sqrt(teacher_rows(n_rows, n_teachers, n_teacher_steps)),
+            * math.sqrt(teacher_rows(n_rows, n_teachers, settings.n_teacher_steps)),
         )
         if optional and mu < math.inf and blur > _SHARED * n_columns:
             rounds = 0
@@ -140,7 +136,121 @@ def plan_training(
     )
 
 
-_POOL = 512  # generated rows that teachers draw minibatches from
+def reserve_labels(
+    training: Training,
+    scope: Hashable,
+    accountant: PrivacyAccountant,
+    noise: Literal["gaussian", "laplace"],
+    tail_delta: float,
+) -> Reservation:
+    """Reserve a noisy vote for every label of every round (`noisy_votes`)."""
+    return accountant.reserve_votes(
+        "labels by vote",
+        mu=training.mu_step / math.sqrt(training.n_queries),
+        n_teachers=training.n_teachers,
+        count=training.n_iter * training.n_queries,
+        scope=scope,
+        noise=noise,
+        tail_delta=tail_delta,
+    )
+
+
+class VotePlayer:
+    """A student discriminator that learns of real rows by noisy votes of teachers.
+
+    Only teachers get the private rows; the reservation is of all votes. `n_rows` is the
+    planned number of rows, and `settings` is the synthesizer.
+    """
+
+    def __init__(
+        self,
+        settings: Any,  # noqa: ANN401
+        rows: NDArray[np.float32],
+        generator: Trainer,
+        training: Training,
+        n_rows: float,
+        reservation: Reservation,
+        public: torch.Generator,
+        device: torch.device,
+        *,
+        noise: Literal["gaussian", "laplace"] = "gaussian",
+    ) -> None:
+        self._settings, self._generator = settings, generator
+        self._training, self._reservation = training, reservation
+        self._network = isinstance(generator, NetworkTrainer)
+        self.begin_round()
+        self._teachers = TeacherEnsemble(
+            rows,
+            training.n_teachers,
+            n_features=self._view.n_features,
+            hidden_dims=tuple(settings.hidden_dims),
+            learning_rate=settings.teacher_learning_rate,
+            weight_decay=NETWORK_DECAY if self._network else _TEACHER_DECAY,
+            batch_size=TEACHER_BATCH,
+            rng=secret_generator(),
+            generator=public,
+            device=device,
+        )  # lines 2-3
+        # How sharply a label follows what a teacher's rows are worth.
+        worth = teacher_rows(n_rows, training.n_teachers, settings.n_teacher_steps)
+        slope = label_slope(training.n_teachers, training.noise_std, noise)
+        self._slope = slope * math.sqrt(worth)
+        self._discriminator: Any
+        self._buffer: Any
+        self._ascent: Any
+        if self._network:
+            self._discriminator = self._student_network(public, device)
+            self._buffer, self._ascent = RecentLabels(), NetworkAscent(generator)
+        else:
+            self._discriminator = self._student()
+            self._buffer, self._ascent = LabelBuffer(), GeneratorAscent(generator)
+
+    def _student(self) -> StudentDiscriminator:
+        return StudentDiscriminator(self._generator)
+
+    def _student_network(
+        self, public: torch.Generator, device: torch.device
+    ) -> StudentNetwork:
+        """Make a network whose layers are as wide as the generator's."""
+        widths = tuple(self._settings.generator_hidden_dims)
+        return StudentNetwork(self._generator, widths, generator=public, device=device)
+
+    def begin_round(self) -> None:
+        """Begin a round: fix what teachers and student see of a row."""
+        of = RowFeatures.of if self._network else View.of
+        self._view: View | RowFeatures = of(self._generator)
+
+    def add_labels(self) -> None:
+        """Train the teachers, and release labels of generated rows by their votes."""
+        generator, view = self._generator, self._view
+        pool = generator.rows(generator.draw(N_GENERATED))
+        for _ in range(self._settings.n_teacher_steps):
+            self._teachers.train_step(pool, view.features)  # lines 5-9
+        draws = generator.draw(self._training.n_queries)
+        generated = generator.rows(draws)  # lines 11-14
+        opinions = self._teachers.logits(generated, view.features)
+        if self._network:
+            opinions -= opinions.median(dim=1, keepdim=True).values
+        ballots = (opinions > 0).cpu().numpy()
+        votes = ballots.sum(axis=0, dtype=np.int64)
+        n_teachers = self._training.n_teachers
+        with telling(by_teacher=lambda: ballots):
+            labels = noisy_votes(votes, n_teachers, self._reservation)  # line 15
+        self._buffer.add(view, generated, torch.from_numpy(labels), pool, self._slope)
+
+    def train_student(self, rate: float) -> None:
+        """Train the student on released labels."""
+        steps = self._settings.n_student_steps
+        self._discriminator.train(self._buffer, steps, rate)  # lines 19-20
+
+    def generate(self) -> None:
+        """Train the generator against the student."""
+        for _ in range(self._settings.n_generator_steps):
+            self._ascent.step(self._discriminator)  # lines 21-23
+
+    def result(self) -> Any:  # noqa: ANN401 - each form has its own
+        """Return the trained generator."""
+        return self._generator.result() if self._network else self._generator.present()
 
 
 class PATEGANSynthesizer(ClassGAN):
@@ -154,23 +264,10 @@ class PATEGANSynthesizer(ClassGAN):
 
     Parameters
     ----------
-    epsilon : float, default=1.0
-        Total epsilon of a fit, in (0, inf]. Infinite means without noise.
-    delta : float, default=1e-5
-        Total delta of a fit, in (0, 1).
-    target : column name, optional
-        The label column, or a float column, which is a measurement.
-    schema : TableSchema, optional
-        What is public about the table; what it leaves out is measured.
-    budget : PrivacyBudget, optional
-        A budget shared by several fits; it is charged ``(epsilon, delta)``.
+    epsilon, delta, target, schema, budget : shared
     noise : {"gaussian", "laplace"}, default="gaussian"
         Law of the discrete noise on a number of votes; the paper's is "laplace".
-    init : {"measured", "marginals", "random"}, default="measured"
-        Initial model. "measured": fitted to all that the budget allows to measure, as
-        in `MarginalSynthesizer` (marginals of one, two and three columns, or second
-        moments). "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; only metadata is measured.
+    init : shared
     n_teachers : int or "auto", default="auto"
         Teachers of each class, never more than half its planned rows. "auto": one for
         4 rows of the noisy count, at most 2048.
@@ -205,38 +302,20 @@ class PATEGANSynthesizer(ClassGAN):
         network, of a step of Adam of 0.004.
     teacher_learning_rate : float, default=0.05
         Step of the teachers, positive.
-    device : str or torch.device, default="auto"
-        Where the generator is fitted and networks are trained; "auto" takes a GPU if
-        there is one.
+    device : shared
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`, never noise, the teachers'
         parts or their minibatches: two fits differ.
-    verbose : int, default=0
-        1 shows a progress bar.
+    verbose : shared
 
     Attributes
     ----------
-    epsilon_ : float
-        Certified epsilon, at most `epsilon`.
-    delta_ : float
-        Delta of the guarantee.
-    schema_ : TableSchema
-        What was declared and what was measured.
-    classes_ : ndarray of shape (n_classes,)
-        The labels; only with a target that has classes.
-    measurements_ : Measurements
-        All noisy tables that were released; public. Empty where
-        `generator_hidden_dims` trains a network, of which no table is measured.
+    epsilon_, delta_, schema_, classes_, measurements_ : shared
     generator_ : MixtureGenerator or FactorGenerator
         The generator; public.
     n_teachers_ : ndarray of shape (n_classes,), int
         Teachers of each class, 0 where it did not train.
-    n_iter_ : int
-        Rounds: those of the class with most; 0 where none were run.
-    n_features_in_ : int
-        Number of columns without the target.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, where all are strings.
+    n_iter_, n_features_in_, feature_names_in_ : shared
 
     See Also
     --------
@@ -353,27 +432,10 @@ class PATEGANSynthesizer(ClassGAN):
         self.random_state = random_state
         self.verbose = verbose
 
-    @classmethod
-    def as_published(cls, epsilon: float = 1.0, **parameters: Any) -> Self:  # noqa: ANN401
-        """Give PATE-GAN with the networks, noise and values of its paper.
-
-        Each value stands in the code beside its place in the paper; where it differs,
-        the reason does. Accounting is that of the class.
-
-        Parameters
-        ----------
-        epsilon : float, default=1.0
-            Total epsilon of a fit, in (0, inf].
-        **parameters : object
-            Any other parameters of the constructor, instead of the paper's.
-
-        Returns
-        -------
-        PATEGANSynthesizer
-            Not fitted.
-        """
+    @staticmethod
+    def _paper(epsilon: float) -> dict[str, Any]:
         noisy = epsilon < math.inf
-        paper = {
+        return {
             "noise": "laplace",  # Equation 4
             # Appendix: depth 3 of generator and student, layers of d, d/2 and d, and
             # depth 1 of teachers. Bins are hundreds, so widths are fixed.
@@ -398,7 +460,6 @@ class PATEGANSynthesizer(ClassGAN):
             "teacher_learning_rate": 0.1,
             "learning_rate": 0.1,
         }
-        return cls._published(paper, {"epsilon": epsilon, **parameters})
 
     def _fit(
         self,
@@ -412,18 +473,10 @@ class PATEGANSynthesizer(ClassGAN):
         public = torch.Generator().manual_seed(seed)
         scopes = metadata.classes.scopes
         trained = {c: plan.training for c, plan in enumerate(plans) if plan.training}
-        # The whole run is reserved before anything is trained: a noisy vote for every
-        # label of every round (`noisy_votes`).
+        # The whole run is reserved before anything is trained.
+        beside = self.noise, self._tail_delta
         reserved = {
-            c: accountant.reserve_votes(
-                "labels by vote",
-                mu=training.mu_step / math.sqrt(training.n_queries),
-                n_teachers=training.n_teachers,
-                count=training.n_iter * training.n_queries,
-                scope=scopes[c],
-                noise=self.noise,
-                tail_delta=self._tail_delta,
-            )
+            c: reserve_labels(training, scopes[c], accountant, *beside)
             for c, training in trained.items()
         }
         initial = self._initialise(
@@ -440,15 +493,9 @@ class PATEGANSynthesizer(ClassGAN):
                     generator=public,
                     device=device,
                 )
+                asked = plans[c].n_rows, reserved[c], public, progress
                 encoded = initial.encode(rows.of_class(c), c)
-                worth = teacher_rows(
-                    plans[c].n_rows, training.n_teachers, self.n_teacher_steps
-                )
-                self._train(
-                    encoded, generator, training, worth, reserved[c], public, progress
-                )
-                network = isinstance(generator, NetworkTrainer)
-                initial.keep(c, generator.result() if network else generator.present())
+                initial.keep(c, self._train(encoded, generator, training, *asked))
         self._collect(initial, plans)
         self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
         return initial.model
@@ -458,71 +505,21 @@ class PATEGANSynthesizer(ClassGAN):
         rows: NDArray[np.float32],
         generator: Trainer,
         training: Training,
-        worth: float,
+        n_rows: float,
         reservation: Reservation,
         public: torch.Generator,
         progress: tqdm[Any],
-    ) -> None:
-        """Train the generator of one class (Algorithm 1).
-
-        `worth` says how many real rows the opinion of a teacher is worth.
-        """
-        device = resolve_device(self.device)
-        network = isinstance(generator, NetworkTrainer)
-        view_of = RowFeatures.of if network else View.of
-        teachers = TeacherEnsemble(
-            rows,
-            training.n_teachers,
-            n_features=view_of(generator).n_features,
-            hidden_dims=tuple(self.hidden_dims),
-            learning_rate=self.teacher_learning_rate,
-            weight_decay=NETWORK_DECAY if network else TEACHER_DECAY,
-            batch_size=TEACHER_BATCH,
-            rng=secret_generator(),
-            generator=public,
-            device=device,
-        )  # lines 2-3
-        slope = label_slope(training.n_teachers, training.noise_std, self.noise)
-        discriminator: Any
-        buffer: Any
-        ascent: Any
-        if network:  # the student's layers are as wide as the generator's
-            widths = tuple(self.generator_hidden_dims)
-            discriminator = StudentNetwork(
-                generator, widths, generator=public, device=device
-            )
-            buffer, ascent = RecentLabels(), NetworkAscent(generator)
-        else:
-            discriminator = StudentDiscriminator(generator)
-            buffer, ascent = LabelBuffer(), GeneratorAscent(generator)
+    ) -> Any:  # noqa: ANN401 - each form has its own
+        """Train the generator of one class (Algorithm 1), and return it."""
+        asked = training, n_rows, reservation, public, resolve_device(self.device)
+        player = VotePlayer(self, rows, generator, *asked, noise=self.noise)
         for _ in range(training.n_iter):
-            view = view_of(generator)
-            pool = generator.rows(generator.draw(_POOL))
-            for _ in range(self.n_teacher_steps):
-                teachers.train_step(pool, view.features)  # lines 5-9
-            generated = generator.rows(
-                generator.draw(training.n_queries)
-            )  # lines 11-14
-            opinions = teachers.logits(generated, view.features)
-            if network:
-                opinions -= opinions.median(dim=1, keepdim=True).values
-            ballots = (opinions > 0).cpu().numpy()
-            votes = ballots.sum(axis=0, dtype=np.int64)
-            with telling(by_teacher=partial(np.asarray, ballots)):
-                labels = noisy_votes(votes, training.n_teachers, reservation)  # line 15
-            buffer.add(
-                view,
-                generated,
-                torch.from_numpy(labels),
-                pool,
-                slope * math.sqrt(worth),
-            )
-            discriminator.train(
-                buffer, self.n_student_steps, self.student_learning_rate
-            )  # lines 19-20
-            for _ in range(self.n_generator_steps):
-                ascent.step(discriminator)  # lines 21-23
+            player.begin_round()
+            player.add_labels()
+            player.train_student(self.student_learning_rate)
+            player.generate()
             progress.update()
+        return player.result()
 
     def _training_share(
         self, form: Form, n_rows: float, n_columns: int, mu: float
@@ -532,17 +529,5 @@ class PATEGANSynthesizer(ClassGAN):
     def _plan_training(
         self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> Training | None:
-        return plan_training(
-            n_rows,
-            n_columns,
-            mu,
-            tail_delta=self._tail_delta,
-            noise=self.noise,
-            optional=form != "random",
-            n_factors=self.latent_dim,
-            n_labels=self.batch_size,
-            n_teacher_steps=self.n_teacher_steps,
-            n_teachers=self.n_teachers,
-            n_iter=self.n_iter,
-            noise_multiplier=self.noise_multiplier,
-        )
+        votes: dict[str, Any] = {"noise": self.noise, "n_factors": self.latent_dim}
+        return plan_training(self, n_rows, n_columns, mu, **votes, n_iter=self.n_iter)

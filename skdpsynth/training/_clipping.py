@@ -23,19 +23,12 @@ ROUNDING_ROOM = 1e-6
 def poisson_sample(
     n_rows: int, sampling_rate: float, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Choose rows by one independent draw each: positions in order, maybe none.
-
-    The number of rows is private, the rate public. `rng` must be secret: with a known
-    seed the amplification by sampling is void.
-    """
+    """Return the positions of rows that an independent, secret draw each chose."""
     return np.flatnonzero(rng.random(n_rows) < sampling_rate)
 
 
 def padded(rows: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Fill a chunk up with zeros, in double precision; give it, and 1 where rows are.
-
-    Private rows pass in a fixed shape: another may round them differently.
-    """
+    """Fill private rows up to a fixed shape: another may round them differently."""
     chunk = rows.new_zeros((size, rows.shape[1]), dtype=torch.float64)
     chunk[: len(rows)] = rows
     inside = chunk.new_zeros(size)
@@ -68,12 +61,10 @@ def clipped_layer_sums(
     biased: Sequence[bool],
     max_grad_norm: float,
 ) -> list[Tensor]:
-    """Give `clipped_sums` of linear layers without a gradient per row.
+    """Return `clipped_sums` of linear layers without a gradient per row.
 
-    `slopes` are derivatives of each row's loss by the outputs of each layer, `inputs`
-    what went into it, both (n_rows, ...), in double precision. A row's gradient by a
-    layer is the product of its two, so its norm is that of the factors, and the sum of
-    the clipped ones is one matrix product: the same numbers in a twentieth of the time.
+    A row's gradient by a layer is the product of its two, `slopes` and `inputs`, so its
+    norm is that of the factors, and the sum of the clipped ones is a matrix product.
     """
     pairs = list(zip(slopes, inputs, biased, strict=True))
     squares = [s.square().sum(1) * (x.square().sum(1) + bias) for s, x, bias in pairs]

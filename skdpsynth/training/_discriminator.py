@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import Reservation
 
 
-N_GENERATED = 512  # rows of every step: a public constant
+N_GENERATED = 512  # public rows of a step, or that minibatches are drawn from
 _CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
 _MAX_CHUNK = 4096  # rows of a chunk, for the same reason
-_HIDDEN_RATE = 4e-3  # of a step of Adam, which hidden layers take
-_MOMENTUM = 0.5  # of it: the generator answers every step
-_FORGOTTEN = 1e-3  # of weights, at a learning rate of 1: else the two chase each other
+# Steps of Adam of networks: 40 times the papers' 1e-4, since they are fewer. They
+# forget, and have less momentum (as in DCGAN), else two networks chase each other.
+HIDDEN_RATE, MOMENTUM = 4e-3, 0.5
+FORGOTTEN = 1e-3  # of weights, at a learning rate of 1
 # Weight of the penalty on slopes at generated rows (Mescheder, Geiger, Nowozin 2018),
 # for the same reason; and the most of it times the square of the largest feature, such
 # as the bin of a column: in wide tables one column changes a row little.
@@ -103,19 +104,19 @@ class Discriminator(HoldsPrivateRows):
         self._layers = [part for part in network if isinstance(part, nn.Linear)]
         self._network = GradSampleModule(network, loss_reduction="sum")
         self._params = list(self._network.parameters())
-        self._learning_rate = learning_rate * (_HIDDEN_RATE if hidden_dims else 1.0)
+        self._learning_rate = learning_rate * (HIDDEN_RATE if hidden_dims else 1.0)
         self._optimizer = ReservedOptimizer(
             torch.optim.SGD(
                 self._params,
                 lr=self._learning_rate,
-                weight_decay=_FORGOTTEN / _HIDDEN_RATE if hidden_dims else 0.0,
+                weight_decay=FORGOTTEN / HIDDEN_RATE if hidden_dims else 0.0,
             ),
             max_grad_norm=max_grad_norm,
             expected_batch_size=expected_batch_size,
             reservation=reservation,
         )
         self._directions = self._followed = [
-            Adam(momentum=_MOMENTUM) for _ in self._params
+            Adam(momentum=MOMENTUM) for _ in self._params
         ]
         most = _MAX_CHUNK
         if not hidden_dims:  # which has a gradient per row in memory
@@ -157,8 +158,7 @@ class Discriminator(HoldsPrivateRows):
     def follow(self, generated: Tensor, features: Features) -> None:
         """Step from before the last release, with it and the gradient of public rows.
 
-        It is post-processing, and may be taken again when the generated rows have
-        changed, whose number is a public constant.
+        It is post-processing, and may be taken again when these rows have changed.
         """
         with torch.no_grad():
             for p, start in zip(self._params, self._start, strict=True):
@@ -188,10 +188,7 @@ class Discriminator(HoldsPrivateRows):
             p.grad = p.grad + weight * part.to(p)
 
     def _sums_of_generated(self, generated: Tensor, features: Features) -> list[Tensor]:
-        """Sum the clipped gradients of public rows, by parameter.
-
-        By matrix products: gradients per row cost many times as much.
-        """
+        """Sum the clipped gradients of public rows, by matrix products."""
         if len(self._params) == 1 and isinstance(features, Products):
             slopes = generated.new_full((len(generated),), self._scale)
             if self._loss == "logistic":  # of log(1 + exp(score))
@@ -240,8 +237,7 @@ class Discriminator(HoldsPrivateRows):
     def _discount_noise(self) -> None:
         """Shrink the step of a linear one by the share that is noise (James, Stein).
 
-        So the generator stops where all that is left of the difference is of the size
-        of the noise, which is public. Hidden layers learn over many steps instead.
+        So the generator stops where all that is left of the difference is noise.
         """
         (p,) = self._params
         noise = p.numel() * self._noise**2
@@ -286,11 +282,7 @@ def clipped_gradients(
     real: bool,
     max_grad_norm: float,
 ) -> list[Tensor]:
-    """Sum the clipped gradients of rows, of features `values`, by parameter.
-
-    In the precision of `values`: double, if rows are private. `weights` are 1 for rows
-    that count, and 0 for others.
-    """
+    """Sum the clipped gradients of rows in the precision of `values`, by parameter."""
     with torch.enable_grad():
         passed = forward(layers, values.requires_grad_())
         scores = passed[-1][1].squeeze(-1)
@@ -304,10 +296,9 @@ def clipped_gradients(
 
 
 def penalty_gradients(layers: Sequence[nn.Linear], values: Tensor) -> list[Tensor]:
-    """Differentiate a penalty on the score's slopes at public rows, by parameter.
+    """Differentiate half the mean squared length of the score's slopes at public rows.
 
-    The penalty is half the mean squared length of the slopes by `values`: the second of
-    the two regularisers of Mescheder, Geiger and Nowozin (2018).
+    The second of the two regularisers of Mescheder, Geiger and Nowozin (2018).
     """
     with torch.enable_grad():
         values = values.detach().requires_grad_()
@@ -336,10 +327,7 @@ def train_generator(
     n_steps: int,
     n_rows: int | None = None,
 ) -> None:
-    """Train a generator against a discriminator that follows it: post-processing.
-
-    With `n_rows` a step of both is on the same rows, so many.
-    """
+    """Train a generator against a discriminator that follows it: post-processing."""
     objective = partial(discriminator.objective, features=features)
     for _ in range(n_steps):
         draws = generator.draw(n_rows or N_GENERATED)

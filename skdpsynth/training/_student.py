@@ -26,7 +26,7 @@ _AGREEMENT = 0.125  # what teachers have in common beyond the model, as a share 
 # Draws of labels that say nothing; their largest effect is taken as noise. With four,
 # one round in five has more, of which the penalty leaves the part above it.
 _COINS = 4
-_N_GENERATED = 256  # rows per step of the generator
+BATCH = 256  # labels of a step of a student, and rows of one of the generator
 
 
 def view_size(n_columns: int, n_factors: int, *, only_pairs: bool) -> int:
@@ -54,10 +54,8 @@ def noise_of_moments(
 ) -> float:
     """Bound the eigenvalues that noise alone gives to what a student learns.
 
-    For independent columns: where they depend on each other, noise does more. It is the
-    spectral norm of a symmetric matrix of independent noise, whose size is the
-    inverse square root of the labels' Fisher information. `slope` is in log odds per
-    unit of a feature's mean, for features of unit length.
+    The spectral norm of a symmetric matrix of independent noise, of the size of the
+    inverse square root of the labels' Fisher information; columns are independent.
     """
     information = n_labels * slope**2 / (4 * n_features)
     return 2.0 * math.sqrt(n_columns / information)
@@ -83,10 +81,7 @@ class View:
 
     @classmethod
     def of(cls, trainer: Trainer) -> View:
-        """Standardise by the present generator: pairs of columns are features.
-
-        In a wide table every column with each factor.
-        """
+        """Standardise by the present generator; features are pairs of columns."""
         scale, n_columns = trainer.scales, trainer.n_columns
         frame = torch.diag(torch.cat([torch.ones_like(scale[:1]), 1.0 / scale]))
         frame[1:, 0] = -trainer.location / scale
@@ -146,8 +141,7 @@ class View:
 class LabelledRows:
     """The labels of one round, 1 where the noisy majority of teachers said "real".
 
-    `slopes` (n_labels, n_features) are log odds of "real" per unit of difference
-    between the mean features of the private and of the generated rows.
+    `slopes` are log odds of "real" per unit of difference of the mean features.
     """
 
     view: View
@@ -171,8 +165,8 @@ class LabelBuffer:
     ) -> None:
         """Keep the released labels of one round's generated rows.
 
-        `pool` has other generated rows, which show how much a teacher's opinion varies
-        with its rows; `slope` is log odds of "real" per standard deviation of it.
+        `pool` shows how much a teacher's opinion varies with its rows, and `slope` is
+        log odds of "real" per standard deviation of it.
         """
         features = view.features(generated)
         spread = (view.features(pool) @ features.T).std(dim=0)
@@ -211,10 +205,8 @@ class StudentDiscriminator:
     def train(self, buffer: LabelBuffer, n_steps: int, rate: float = 1.0) -> None:
         """Take steps of proximal gradient descent on the labels' cross-entropy.
 
-        `rate` is their length as a share of the longest stable one, in (0, 1]. The
-        penalty shrinks the eigenvalues of what differs from the measured moments as
-        noise of the size of the labels' would raise them, so that noise alone is
-        forgotten.
+        The penalty shrinks the eigenvalues of what differs from the measured moments as
+        noise of the size of the labels' would raise them: noise alone is forgotten.
         """
         frame = buffer.rounds[-1].view.frame
         change = frame @ self._inverse
@@ -261,9 +253,7 @@ class StudentDiscriminator:
     def _noise(self, buffer: LabelBuffer) -> float:
         """Estimate the spectral norm of the loss's gradient where labels are coins.
 
-        Where columns depend on each other, labels vary along few factors only, and it
-        is far above that of as much noise in all directions. The coins are public: they
-        set a penalty.
+        Where columns depend on each other it is far above that of independent noise.
         """
         coins = torch.Generator().manual_seed(0)
         zeros = torch.zeros_like(self._moments).requires_grad_()
@@ -278,8 +268,7 @@ class StudentDiscriminator:
     def _curvature(self, buffer: LabelBuffer) -> float:
         """Bound the loss's second derivative by a pair of columns (power iteration).
 
-        In the moments, not in the features: factors are not orthogonal, so features of
-        a wide table together change by more than any of them.
+        In the moments: the features of a wide table together change by more than any.
         """
         zeros = torch.zeros_like(self._moments).requires_grad_()
         scores = self._scores(buffer, zeros)
@@ -313,6 +302,6 @@ class GeneratorAscent:
         trainer, view = self._trainer, View.of(self._trainer)
         weights = view.expected(discriminator.moments)
         gradient = trainer.gradient(
-            trainer.draw(_N_GENERATED), lambda rows: view.features(rows) @ weights
+            trainer.draw(BATCH), lambda rows: view.features(rows) @ weights
         )
         trainer.ascend(self._adam(gradient))

@@ -15,7 +15,14 @@ from torch.nn import functional
 
 from skdpsynth.generators import AdamSteps
 from skdpsynth.models import Adam
-from skdpsynth.training._discriminator import forward, make_network
+from skdpsynth.training._discriminator import (
+    FORGOTTEN,
+    HIDDEN_RATE,
+    MOMENTUM,
+    forward,
+    make_network,
+)
+from skdpsynth.training._student import BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +30,7 @@ if TYPE_CHECKING:
     from skdpsynth.models import Features, Trainer
 
 
-_BATCH = 256  # labels of a step of the student, and rows of one of the generator
 _ROUNDS = 8  # whose labels are learnt again
-_RATE = 4e-3  # of a step of Adam, 40 times the papers' 1e-4: the steps are fewer
-_FORGOTTEN = 1e-3  # of weights at a step: else the two networks chase each other
-_MOMENTUM = 0.5  # of it, as in DCGAN
 
 
 class RowFeatures(NamedTuple):
@@ -73,10 +76,7 @@ class RecentLabels:
 
 
 class StudentNetwork:
-    """A network that learns labels by cross-entropy, and scores the generator's rows.
-
-    `generator` is public and draws the initial weights and the minibatches.
-    """
+    """A network that learns labels by cross-entropy, and scores generated rows."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class StudentNetwork:
         self._params = list(network.parameters())
         # Detached, they are the same memory.
         self._step = AdamSteps(
-            [p.detach() for p in self._params], betas=(_MOMENTUM, 0.99)
+            [p.detach() for p in self._params], betas=(MOMENTUM, 0.99)
         )
         self._generator = generator
 
@@ -101,12 +101,12 @@ class StudentNetwork:
         """Take steps of Adam on batches of the last labels."""
         inputs, labels = buffer.kept()
         for _ in range(n_steps):
-            chosen = torch.randint(len(labels), (_BATCH,), generator=self._generator)
+            chosen = torch.randint(len(labels), (BATCH,), generator=self._generator)
             gradients = self._gradients(inputs[chosen], labels[chosen])
             with torch.no_grad():
                 for p in self._params:
-                    p.mul_(1.0 - _FORGOTTEN * rate)
-                self._step(gradients, _RATE * rate)
+                    p.mul_(1.0 - FORGOTTEN * rate)
+                self._step(gradients, HIDDEN_RATE * rate)
 
     def _gradients(self, inputs: Tensor, labels: Tensor) -> list[Tensor]:
         """Differentiate the mean cross-entropy by the weights."""
@@ -134,12 +134,12 @@ class NetworkAscent:
     """The generator's steps through a student network (Adam's direction)."""
 
     def __init__(self, trainer: Trainer) -> None:
-        self._trainer, self._adam = trainer, Adam(momentum=_MOMENTUM)
+        self._trainer, self._adam = trainer, Adam(momentum=MOMENTUM)
 
     def step(self, discriminator: StudentNetwork) -> None:
         """Raise the student's log S: one step on fresh generated rows."""
         trainer = self._trainer
-        features, draws = trainer.features(), trainer.draw(_BATCH)
+        features, draws = trainer.features(), trainer.draw(BATCH)
         gradient = trainer.gradient(
             draws, lambda rows: discriminator.objective(rows, features)
         )

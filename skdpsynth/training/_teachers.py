@@ -99,12 +99,7 @@ class TeacherEnsemble(HoldsPrivateRows):
         self._parameters = self._initial_parameters(generator)
 
     def train_step(self, pool: Tensor, features: Features) -> None:
-        """Take one step of gradient descent with every teacher.
-
-        The loss of a teacher is the mean binary cross-entropy over its real rows (label
-        1) and rows of the public pool of generated ones (label 0), as many of each,
-        drawn with replacement.
-        """
+        """Take one step of every teacher, on its rows and as many of a public pool."""
         pool_features = self._features_of(pool, features)
         real_index = self._starts[:, None] + self._draw(self._counts[:, None])
         pool_index = self._draw(len(pool))
@@ -115,10 +110,7 @@ class TeacherEnsemble(HoldsPrivateRows):
             self._descend(chunk, batch)
 
     def logits(self, rows: Tensor, features: Features) -> Tensor:
-        """Give every teacher's log odds of "real" for some public rows.
-
-        Of shape (n_teachers, n_queries); 0 without rows. They are private.
-        """
+        """Return every teacher's log odds of "real" for public rows; 0 without rows."""
         queries = self._features_of(rows, features)
         answers = torch.zeros(self._n_teachers, len(rows), device=self._device)
         for chunk in self._chunks(len(rows)):
@@ -131,14 +123,10 @@ class TeacherEnsemble(HoldsPrivateRows):
     def iter_feature_gradients(
         self, rows: Tensor, features: Features
     ) -> Iterator[tuple[slice, Tensor]]:
-        """Yield slices of teachers, all in order, and their gradients for public rows.
+        """Yield slices of teachers, and gradients of log D by features of public rows.
 
-        Of log D(row) by the features of the row, D being the probability of "real", of
-        shape (chunk_size, n_queries, n_features): 0 for a teacher without rows and in
-        place of entries that are not finite. They are private.
-
-        The size of a chunk may change how a teacher's results are rounded, so it is a
-        function of the shapes of the networks and of `rows`, never of a private number.
+        0 for a teacher without rows and in place of entries that are not finite. Chunks
+        follow from the shapes of networks and `rows`, never from a private number.
         """
         queries = self._features_of(rows, features)
         for chunk in self._chunks(len(rows)):
@@ -226,10 +214,7 @@ def _repeat(queries: Tensor, n_teachers: int) -> Tensor:
 
 
 def _forward(parameters: list[Tensor], batch: Tensor) -> list[Tensor]:
-    """Give the inputs of every layer, of features (n_teachers, n, n_features).
-
-    And the logits (n_teachers, n, 1).
-    """
+    """Return the inputs of every layer, and the logits, (n_teachers, n, 1)."""
     values = [batch]
     for layer in range(0, len(parameters), 2):
         if layer > 0:
@@ -255,10 +240,7 @@ def _leaky_slopes(values: Tensor) -> Tensor:
 
 
 def random_projections(n_rows: int, n_dimensions: int, trainer: Trainer) -> Tensor:
-    """Draw a public projection per generated row, of variance 1 / n_dimensions.
-
-    Of shape (n_rows, n_dimensions, n_columns), by the trainer's public stream.
-    """
+    """Draw a public projection per generated row, of variance 1 / n_dimensions."""
     drawn = trainer.latent(n_rows, n_dimensions, trainer.n_columns)
     return drawn / n_dimensions**0.5
 
@@ -273,9 +255,8 @@ def projected_votes(
 ) -> Ints:
     """Let every teacher vote on every projected coordinate of public rows.
 
-    Coordinates are clipped to [-clip, clip], an interval of `n_bins` equal bins.
-    Numbers of votes are private, of shape (n_rows * n_dimensions, n_bins): each
-    teacher has one vote in each row of them.
+    Coordinates are clipped to [-clip, clip], an interval of `n_bins` equal bins, of
+    which each teacher chooses one: numbers of votes, of shape (n_queries, n_bins).
     """
     n_queries = projections.shape[0] * projections.shape[1]
     votes = torch.zeros(n_queries, n_bins, dtype=torch.int64, device=generated.device)
@@ -292,10 +273,7 @@ def projected_ballots(
     clip: float,
     n_bins: int,
 ) -> Ints:
-    """Give what `projected_votes` adds up, teacher by teacher: for tests.
-
-    Of shape (n_teachers, n_rows * n_dimensions, n_bins).
-    """
+    """Return what `projected_votes` adds up, teacher by teacher: for tests."""
     asked = teachers, generated, features, projections, clip, n_bins
     return torch.cat([*_ballots(*asked)]).cpu().numpy()
 
@@ -319,11 +297,7 @@ def _ballots(
 
 
 def decode_answers(answers: Ints, projections: Tensor, n_bins: int) -> Tensor:
-    """Turn winning bins into a direction for every row: post-processing.
-
-    Midpoints of the bins, in clipping bounds, projected back; -1, where the vote had no
-    answer, counts as 0.
-    """
+    """Project the middles of winning bins back; no answer, -1, counts as 0."""
     answered = torch.from_numpy(answers).to(projections.device)
     midpoints = (answered + 0.5) * (2.0 / n_bins) - 1.0
     midpoints = midpoints.where(answered >= 0, 0.0).to(projections.dtype)
@@ -337,11 +311,10 @@ def teacher_gradients(
     draws: Any,  # noqa: ANN401
     features: Features,
 ) -> NDArray[np.float32]:
-    """Give what each teacher would change of the generator, (n_teachers, n_pulled).
+    """Return what each teacher would change of the generator, (n_teachers, n_pulled).
 
-    It is the mean over the drawn rows of the gradient of log D(G(z)) by the parameters
-    of factors, and by features for a mixture, which has too many. Private: row i is
-    computed from teacher i alone.
+    By the parameters of factors, and by features for a mixture, which has too many
+    parameters. Private: row i is computed from teacher i alone.
     """
     pull = trainer.pull(draws, features)
     generated = trainer.rows(draws)

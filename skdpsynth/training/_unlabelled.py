@@ -40,10 +40,7 @@ _AT_ONCE, _STUDENT_AT_ONCE = 8192, 2048
 def _sampled(
     rows: Tensor, reservation: Reservation, rng: np.random.Generator
 ) -> Tensor:
-    """Draw a Poisson sample of private rows at the rate of a reservation.
-
-    By a stream of its own: where one ends follows from the number of rows.
-    """
+    """Draw a Poisson sample of private rows, by a secret stream of its own."""
     (own,) = rng.spawn(1)
     drawn = poisson_sample(len(rows), reservation.sampling_rate, of_rows(own, rows))
     return rows[torch.from_numpy(drawn).to(rows.device)]
@@ -88,8 +85,7 @@ class Classifier(HoldsPrivateRows):
     def train_step(self) -> None:
         """Take one step: noisy gradients of labelled rows, exact ones of generated.
 
-        The loss is the mean over classes of the cross-entropy of the class's rows, plus
-        that of its generated rows times `pairs_weight` (R_c and R_p of the paper).
+        The loss is R_c + alpha_p R_p of the paper; every class weighs the same.
         """
         gradient = torch.zeros_like(self.weights)
         for position, reservation in enumerate(self._reservations):
@@ -186,9 +182,7 @@ class UnlabelledBranch(HoldsPrivateRows):
     ) -> dict[int, Tensor]:
         """Release one noisy sum over a sample of the unlabelled rows.
 
-        `sums` gives for each class that takes part the sum of rows' clipped gradients,
-        float64. What comes back is each class's released part over a public divisor:
-        its mean, if the weight of the class is the full one, and else less.
+        Of each class that takes part, its part over a public divisor comes back.
         """
         parts = [
             clipped_sum(_sampled(self._rows[c], self._reservation, self._rng))
@@ -213,10 +207,7 @@ class BranchedDiscriminator(Discriminator):
         return sum(p.numel() for p in self._params)
 
     def clipped_sum(self, rows: Tensor, features: Features) -> Tensor:
-        """Sum the clipped gradients of private rows that are to be rejected, float64.
-
-        One row more or less changes it by an L2 norm of at most C.
-        """
+        """Sum the clipped gradients of private rows to be rejected: sensitivity C."""
         sums = [torch.zeros_like(p, dtype=torch.float64) for p in self._params]
         for start in range(0, len(rows), self._chunk):
             chunk = rows[start : start + self._chunk]
@@ -232,8 +223,7 @@ class BranchedDiscriminator(Discriminator):
     def add(self, unlabelled: Tensor) -> None:
         """Add the released mean of unlabelled rows to the release of labelled ones.
 
-        ``real + alpha unlabelled + (1 - alpha) generated``, divided by 1 - alpha, which
-        is a matter of the learning rate.
+        ``real + alpha unlabelled + (1 - alpha) generated``, divided by 1 - alpha.
         """
         parts = unlabelled.split([p.numel() for p in self._params])
         self._released = [
@@ -276,10 +266,7 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
         return total
 
     def add_unlabelled(self, unlabelled: Tensor, view: View, own: Tensor) -> None:
-        """Learn from a released mean gradient of rows with the features of `view`.
-
-        It replaces the last one; `own` is the generator's mean of ``r r^T`` then.
-        """
+        """Learn from a released mean gradient, in the place of the last one."""
         means = (unlabelled / (0.5 * view.n_features**-0.5)).to(own)
         # Clipping draws the means towards the generator's: the nearer it is to the
         # truth, the less. So the latest is the best.
@@ -287,11 +274,7 @@ class BranchedStudentDiscriminator(StudentDiscriminator):
 
 
 class BranchedStudentNetwork(StudentNetwork):
-    """A student network that rejects unlabelled rows, by `alpha`, as well.
-
-    It learns ``labels + alpha unlabelled``: the second is a released mean of clipped
-    gradients, which stays until the next.
-    """
+    """A student network that learns ``labels + alpha unlabelled``, a released mean."""
 
     def __init__(self, *network: Any, max_grad_norm: float, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*network, **options)
@@ -305,11 +288,7 @@ class BranchedStudentNetwork(StudentNetwork):
         return sum(p.numel() for p in self._params)
 
     def clipped_sum(self, rows: Tensor, view: RowFeatures) -> Tensor:
-        """Sum the clipped gradients of log(1 - S) of private rows, float64.
-
-        In chunks of a fixed shape; one row more or less changes it by an L2 norm of at
-        most C.
-        """
+        """Sum the clipped gradients of log(1 - S) of private rows: sensitivity C."""
         total = torch.zeros(self.n_parameters, dtype=torch.float64)
         for start in range(0, len(rows), _STUDENT_AT_ONCE):
             part = rows[start : start + _STUDENT_AT_ONCE]

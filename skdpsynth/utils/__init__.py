@@ -14,7 +14,6 @@ from skdpsynth.utils._document import (
     Heading,
     Items,
     Picture,
-    Readable,
 )
 from skdpsynth.utils._json import (
     DAMAGED,
@@ -42,7 +41,6 @@ __all__ = [
     "Items",
     "PeakMemory",
     "Picture",
-    "Readable",
     "RunFolder",
     "check_array",
     "check_groups",

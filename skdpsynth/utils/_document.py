@@ -7,11 +7,12 @@ import html
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _PAGE = """\
 <!DOCTYPE html>
@@ -19,7 +20,7 @@ _PAGE = """\
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
+{meta}<title>{title}</title>
 <style>
 body {{ font: 16px/1.5 sans-serif; color: #222; background: #fff; margin: 0 auto;
   max-width: 62rem; padding: 0 1rem 4rem; }}
@@ -43,7 +44,7 @@ _SPECIAL = re.compile(r"([\\`*\[\]<>|#]|\b_|_\b)")
 
 @dataclass(frozen=True)
 class Heading:
-    """A title of a document (level 1) or of a part of it (2)."""
+    """A title of a document (level 1), of a part of it (2) or of a part of that (3)."""
 
     text: str
     level: int = 2
@@ -75,16 +76,31 @@ class Picture:
 Block = str | Heading | Items | Grid | Picture
 
 
-class Readable:
+class Document:
     """What can be read as Markdown, as HTML, and in a notebook.
 
-    A subclass says of which blocks it consists; a str is a paragraph. Texts are
-    escaped: a name of a column cannot become markup.
+    A subclass may say in `_blocks` of what it consists. Texts are escaped: a name of a
+    column cannot become markup.
+
+    Parameters
+    ----------
+    blocks : iterable of str, Heading, Items, Grid or Picture
+        What it consists of; a str is a paragraph.
+    meta : mapping, optional
+        What a page of HTML says of itself to programs.
     """
+
+    _meta: Mapping[str, object] = MappingProxyType({})
+
+    def __init__(
+        self, blocks: Iterable[Block], meta: Mapping[str, object] | None = None
+    ) -> None:
+        self._listed, self._meta = tuple(blocks), meta or {}
 
     def _blocks(self, *, drawn: bool) -> Iterable[Block]:
         """Return the blocks, with those that must be drawn first or without them."""
-        raise NotImplementedError
+        del drawn
+        return self._listed
 
     def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
         """Write it as Markdown.
@@ -117,9 +133,12 @@ class Readable:
         """
         blocks = [*self._blocks(drawn=True)]
         titles = [b.text for b in blocks if isinstance(b, Heading)]
-        page = _PAGE.format(
-            title=html.escape((titles or ["skdpsynth"])[0]), body=_body(blocks)
+        meta = "".join(
+            f'<meta name="{name}" content="{value}">\n'
+            for name, value in self._meta.items()
         )
+        title = html.escape((titles or ["skdpsynth"])[0])
+        page = _PAGE.format(meta=meta, title=title, body=_body(blocks))
         return _written(page, path)
 
     def __str__(self) -> str:
@@ -127,22 +146,6 @@ class Readable:
 
     def _repr_html_(self) -> str:
         return _body(self._blocks(drawn=True))
-
-
-class Document(Readable):
-    """A text of given blocks.
-
-    Parameters
-    ----------
-    blocks : iterable of str, Heading, Items, Grid or Picture
-        What it consists of.
-    """
-
-    def __init__(self, blocks: Iterable[Block]) -> None:
-        self._listed = tuple(blocks)
-
-    def _blocks(self, *, drawn: bool) -> Iterable[Block]:
-        return self._listed
 
 
 def _body(blocks: Iterable[Block]) -> str:

@@ -26,7 +26,6 @@ MAX_BYTES = 2**25
 _MAX_DEPTH = 64
 #: Of shares that add up to 1, in single precision.
 ROUNDING = 1e-3
-_PIECE = 2**16  # bytes
 _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]+")
 
@@ -44,10 +43,7 @@ def check_array(
     least: float = -math.inf,
     most: float = math.inf,
 ) -> None:
-    """Raise a ValueError unless an array is finite, of a dtype, a shape and a range.
-
-    The dtype "f" is a float of any precision.
-    """
+    """Raise a ValueError unless an array is finite, of a dtype, a shape and a range."""
     import numpy as np
 
     require(dtype in (array.dtype.name, array.dtype.kind), dtype)
@@ -66,23 +62,15 @@ def check_groups(groups: Any, n_groups: int) -> None:  # noqa: ANN401
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Read a text, in UTF-8 with or without a mark; a ValueError if it is none.
-
-    No more than `parse_json` takes is read, whatever the file is.
-    """
-    data = bytearray()
+    """Read a text in UTF-8, no more than `parse_json` takes, whatever the file is."""
     with open(path, "rb") as file:
-        while piece := file.read(_PIECE):  # a pipe does not know its size
-            data += piece
-            _check_length(len(data))
+        data = file.read(MAX_BYTES + 1)
+    _check_length(len(data))
     return data.decode("utf-8-sig")
 
 
 def parse_json(text: str) -> Any:  # noqa: ANN401 - JSON
-    """Parse JSON strictly: what two readers could read in two ways is refused.
-
-    Every number is one that a float can be near. A ValueError says what is refused.
-    """
+    """Parse JSON strictly: what two readers could read in two ways is refused."""
     _check_length(len(text))
     if _depth(text) > _MAX_DEPTH:
         raise ValueError(f"lists or objects that are more than {_MAX_DEPTH} deep")
@@ -101,10 +89,7 @@ def _check_length(length: int) -> None:
 
 
 def _depth(text: str) -> int:
-    """Return how deep brackets are nested, at least up to where a parser would stop.
-
-    The parser of the library calls itself, so it must not meet the text before.
-    """
+    """Return how deep brackets are nested; the library's parser would call itself."""
     brackets = _NO_BRACKETS.sub("", _TEXTS.sub("", text))
     return max(accumulate((1 if one in "[{" else -1 for one in brackets), initial=0))
 

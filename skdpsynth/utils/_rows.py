@@ -32,10 +32,7 @@ def in_order_of_class(
 
 
 def n_threads() -> int:
-    """Return the CPUs of this process, or OMP_NUM_THREADS if that is fewer.
-
-    Libraries that run several processes, such as joblib, set it in each.
-    """
+    """Return the CPUs of this process, or OMP_NUM_THREADS if that is fewer."""
     import joblib
 
     limit, n_cpus = os.environ.get("OMP_NUM_THREADS", ""), joblib.cpu_count()

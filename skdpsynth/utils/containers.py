@@ -91,10 +91,7 @@ def from_arrow(data: Any) -> Any:  # noqa: ANN401 - any container
 
 
 def index_of_pandas(schema: Any) -> list[str]:  # noqa: ANN401 - no stubs
-    """Return the columns that pandas stored as an index, by a schema of pyarrow.
-
-    It says so by names, and of numbers from 0 by their range, which is private.
-    """
+    """Return the columns, by a schema of pyarrow, that pandas stored as an index."""
     stored = (schema.pandas_metadata or {}).get("index_columns", [])
     return [name for name in stored if isinstance(name, str) and name in schema.names]
 
@@ -182,8 +179,7 @@ def _to_pandas(columns: list[tuple[str, Any]]) -> pd.DataFrame:
 def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
     """Return a column as an array of pandas, or refuse its type.
 
-    The dtype is a function of the type alone. A dictionary becomes a categorical, whose
-    categories are distinct and occur, whatever each chunk had listed.
+    The dtype is a function of the type alone, and the categories of a dictionary occur.
     """
     import pyarrow as pa
 
@@ -262,8 +258,7 @@ def write_batches(
 ) -> None:
     """Write batches as one table, in the memory of one; CSV by its name, or Parquet.
 
-    The file has its name once it is whole: an error on the way leaves none, and one
-    that is there as it is.
+    The file has its name once it is whole; an error leaves none.
     """
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         part = Path(folder) / path.name

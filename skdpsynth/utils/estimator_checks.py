@@ -47,7 +47,7 @@ __all__ = ["check_synthesizer", "parametrize_with_checks", "synthesizer_checks"]
 
 # Primes, so that no other shape on a fitted object equals them by accident.
 _CLASS_SIZES = {"one": 521, "two": 509, "three": 503}  # more than a generator has codes
-_N_ROWS = 1533
+_N_ROWS = sum(_CLASS_SIZES.values())
 _TARGET = "label"
 
 
@@ -212,8 +212,7 @@ def _check_budget_is_kept_and_used(synthesizer: BaseSynthesizer) -> None:
 def _require_noise_of_samples(entry: ReportEntry, tail: float) -> None:
     """Require as much noise as is charged for sums over samples.
 
-    The report names no tails of blocks. The cost falls in the tail, so that with all of
-    the discovery delta it is at most what is charged.
+    The cost falls in the tail, so that all of the discovery delta bounds it.
     """
     excess = 4.0 if entry.kind == "gaussian" else 0.0  # see `grid_noise_std`
     variance = entry.noise_std**2 - excess

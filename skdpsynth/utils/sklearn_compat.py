@@ -8,7 +8,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 
 __all__ = [
-    "Device",
     "InstanceOf",
     "Interval",
     "Options",
@@ -31,20 +30,6 @@ class InstanceOf(HasMethods):
 
     def __str__(self) -> str:
         return f"a {self._of.__name__}"
-
-
-class Device(HasMethods):
-    """A device of torch, which is not imported to look for one."""
-
-    def __init__(self) -> None:
-        super().__init__("__init__")
-
-    def is_satisfied_by(self, val: object) -> bool:
-        """Return whether a value is one."""
-        return (type(val).__module__, type(val).__name__) == ("torch", "device")
-
-    def __str__(self) -> str:
-        return "a torch.device"
 
 
 def public_seed(random_state: int | np.random.RandomState | None) -> int:

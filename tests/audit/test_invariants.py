@@ -301,7 +301,7 @@ def appended_unlabelled(table):
 @pytest.mark.parametrize("change", [appended_unlabelled, appended])
 def test_shuffled_batches_of_the_triple_gan_are_caught(change, case, monkeypatch):
     """At a rate below 1: by default only classes of more than 2^18 rows have that."""
-    monkeypatch.setattr(_pate_triplegan, "_SAMPLE_ROWS", 400.0)
+    monkeypatch.setattr(_pate_triplegan, "SAMPLE_ROWS", 400.0)
     table, _, schema = case
     table = table.assign(y=table["y"].mask(np.arange(150) % 3 == 0))
     counts = {"u": 900, "v": 600}

@@ -40,7 +40,6 @@ from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.synthesizers import (
     _dpcgan,
     _gpate,
-    _pate_triplegan,
     _pategan,
 )
 from skdpsynth.table import Limited, PrivateRows
@@ -277,7 +276,7 @@ def votes_read_first(votes, n_teachers, reservation):
     ("where", "cls"),
     [
         (_pategan, PATEGANSynthesizer),
-        (_pate_triplegan, PATETripleGANSynthesizer),
+        (_pategan, PATETripleGANSynthesizer),
     ],
     ids=["PATE-GAN", "PATE-TripleGAN"],
 )

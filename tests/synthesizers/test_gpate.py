@@ -162,14 +162,14 @@ def test_the_threshold_is_a_share_of_the_planned_teachers(monkeypatch):
 @pytest.mark.parametrize("way", ["gpate", "gpate votes"])
 def test_a_plan_without_the_factor_m_or_2_cannot_run(way, monkeypatch):
     """Twins: k queries instead of m * k, and sensitivity C instead of 2C."""
-    plan = _gpate.plan_training
+    plan = GPATESynthesizer._plan_training
 
     def without_factor(*args, **kwargs):
         planned = plan(*args, **kwargs)
         return replace(planned, n_queries=planned.n_queries // WAYS[way].batch_size)
 
     if way == "gpate votes":
-        monkeypatch.setattr(_gpate, "plan_training", without_factor)
+        monkeypatch.setattr(GPATESynthesizer, "_plan_training", without_factor)
     else:
         monkeypatch.setattr(_gpate, "GRID", GRID // 2)
     with pytest.raises((ReservationError, ValueError)):

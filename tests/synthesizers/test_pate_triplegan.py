@@ -30,6 +30,7 @@ from skdpsynth.privacy import _aggregators
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import _pate_triplegan as players
+from skdpsynth.synthesizers import _pategan
 from skdpsynth.synthesizers._base import WholeTable
 from skdpsynth.synthesizers._initial import as_a_mixture
 from skdpsynth.table import Classes, PrivateRows
@@ -385,7 +386,7 @@ def test_more_votes_than_reserved_cannot_be_had(monkeypatch):
         _aggregators.noisy_votes(votes, n_teachers, reservation)
         return _aggregators.noisy_votes(votes, n_teachers, reservation)
 
-    monkeypatch.setattr(players, "noisy_votes", twice)
+    monkeypatch.setattr(_pategan, "noisy_votes", twice)
     with pytest.raises(ReservationError):
         clone(WAYS["triplegan"]).fit(TABLE)
 
@@ -513,7 +514,7 @@ real_votes = _aggregators.noisy_votes
     ("where", "name", "twin"),
     [
         (players.VotePlayer, "clipped_sum", leaks_size),
-        (players, "noisy_votes", only_sure_labels),
+        (_pategan, "noisy_votes", only_sure_labels),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
@@ -531,7 +532,7 @@ def test_only_teachers_and_mechanisms_see_rows(way, monkeypatch):
     """Rows are marked; none of them reaches a student's or generator's input."""
     seen, private, init = [], [], WAYS[way].init
     for owner, name in (
-        (players.LabelBuffer, "add"),
+        (_pategan.LabelBuffer, "add"),
         (_unlabelled.StudentDiscriminator, "train"),
     ):
         real = getattr(owner, name)

@@ -613,7 +613,7 @@ SECRETS = {
     "gpate votes": [_gpate],
     "pategan": [_pategan],
     "dpcgan sampled": [_dpcgan],
-    "triplegan": [_pate_triplegan, _pate_triplegan],
+    "triplegan": [_pate_triplegan, _pategan],
 }
 
 

@@ -106,8 +106,8 @@ def test_a_step_adds_the_exact_gradient_of_the_fakes(loss, hidden_dims):
             values = torch.from_numpy(generated) * discriminator._scale
             weight = _discriminator._PENALTY  # the table is not wide
             exact = exact + weight * penalty_by_hand(start, values)
-        step = 0.7 * _discriminator._HIDDEN_RATE * np.sign(real + exact)
-        kept = before * (1 - 0.7 * _discriminator._FORGOTTEN)
+        step = 0.7 * _discriminator.HIDDEN_RATE * np.sign(real + exact)
+        kept = before * (1 - 0.7 * _discriminator.FORGOTTEN)
         clear = np.abs(real + exact) > 1e-9
         np.testing.assert_allclose(after[clear], (kept - step)[clear], atol=1e-9)
     else:
