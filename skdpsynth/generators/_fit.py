@@ -11,7 +11,7 @@ import numpy as np
 
 from skdpsynth.generators._mixture import Mixture
 from skdpsynth.generators._threads import one_thread
-from skdpsynth.measure import strongest_tree
+from skdpsynth.measure import LEAST_NOISE, strongest_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,9 +63,6 @@ def draw_from_tree(
     return drawn
 
 
-_LEAST_NOISE = 0.5  # rows; counts without noise are whole numbers
-
-
 class TripleLoss:
     """The distance of a mixture to the tables of triples that were measured of a class.
 
@@ -98,7 +95,7 @@ class TripleLoss:
         first, second, third = triples.T
         place = second, first, slice(None), slice(None), third
         shares[place] = counts / whole
-        per_share[place] = whole / max(noise_std, _LEAST_NOISE)
+        per_share[place] = whole / max(noise_std, LEAST_NOISE)
         self._tables = [
             tuple(
                 arrays.take(part[j, :j, :, :, j + 1 :].reshape(j * n_groups**2, -1))
@@ -301,8 +298,8 @@ class ReleasedClass:
         self.n_rows, self.chosen = n_rows, 1.0
         self.triples, self.with_triples = triples, False
         self.shares = arrays.take(shares)
-        self._per_share = float(n_rows / max(share_std, _LEAST_NOISE))
-        noise_std = max(noise_std, _LEAST_NOISE)
+        self._per_share = float(n_rows / max(share_std, LEAST_NOISE))
+        noise_std = max(noise_std, LEAST_NOISE)
         self._per_cell = arrays.take(measured * (n_rows / noise_std))
         self._counts = arrays.take(counts / noise_std)
 

@@ -60,9 +60,6 @@ if TYPE_CHECKING:
 # where they are affordable), second moments, nothing; or not even the marginals.
 Form = Literal["pairs", "moments", "marginals", "random"]
 
-# Rows of a bin of a marginal over its noise, below which it is called mostly noise.
-_SIGNAL_FROM = 1.0
-
 NO_DEPENDENCE = "too few rows to learn how columns depend on each other"
 NO_STEPS = (
     "No adversarial steps were run: the generator is fitted to the measurements alone. "
@@ -232,10 +229,10 @@ class Allocation:
             sampled = self.n_rows * self.training.sampling_rate
             signal = max(self.n_teachers, sampled)
             return mostly_noise if self.training.noise_std > signal else ""
-        if self.signal_to_noise < _SIGNAL_FROM:
+        if self.signal_to_noise < 1.0:
             return mostly_noise
         rare_noise = self.most_categories * self.marginals.noise_std
-        if rare_noise > self.n_rows / _SIGNAL_FROM:
+        if rare_noise > self.n_rows:
             return "too many categories for the budget: rare ones are mostly noise"
         return ""
 

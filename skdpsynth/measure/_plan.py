@@ -35,6 +35,8 @@ from skdpsynth.measure._discovery import (
 from skdpsynth.measure._shares import (
     CATEGORIES_SHARE,
     CLASS_SHARE,
+    SHOWN,
+    TINY,
 )
 from skdpsynth.privacy import grid_noise_std, key_threshold
 from skdpsynth.schema import (
@@ -464,8 +466,6 @@ _LABEL_FROM = 0.02
 _FEW_NUMBERS = 16
 _IDENTIFIER_FROM, _IDENTIFIER_ROWS = 0.45, 1000.0
 _EVEN_GAPS = (0.6, 1.6)
-_LARGE_EPSILON = 20.0
-_FEW_NAMES = 3  # of columns, in a warning
 
 
 def remarks(
@@ -483,7 +483,7 @@ def remarks(
     parts = [*_of_classes(model, plans, private=report.private, dependent=dependent)]
     warning, details = (
         " ".join(_sentences(model, declared, parts, most_names))
-        for most_names in (_FEW_NAMES, sys.maxsize)
+        for most_names in (SHOWN, sys.maxsize)
     )
     return warning, [*_doubts(model, report), *filter(None, [details])]
 
@@ -496,9 +496,9 @@ def _doubts(model: TableModel, report: PrivacyReport) -> Iterator[str]:
             f"Delta is above 1 / rows, of which there are about {n_rows:.0f}: it would "
             "allow to publish some of them as they are. Take one well below."
         )
-    if report.private and report.epsilon > _LARGE_EPSILON:
+    if report.private and report.epsilon > _EPSILONS[-1]:
         yield (
-            f"Epsilon is above {_LARGE_EPSILON:g}: against somebody who knows all "
+            f"Epsilon is above {_EPSILONS[-1]:g}: against somebody who knows all "
             "other rows it promises next to nothing."
         )
 
@@ -632,7 +632,7 @@ def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashab
             continue
         values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
         gaps = np.diff(values)
-        even = gaps / max(gaps.mean(), 1e-9)
+        even = gaps / max(gaps.mean(), TINY)
         low, high = _EVEN_GAPS
         many = values[-1] - values[0] > _IDENTIFIER_FROM * n_rows
         if many and low < even.min() and even.max() < high:

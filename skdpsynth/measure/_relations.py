@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
+from skdpsynth.measure._marginals import N_CELLS
+from skdpsynth.measure._shares import LEAST_NOISE, TINY
 from skdpsynth.measure._tables import (
     ColumnBins,
     TableBins,
@@ -105,7 +107,7 @@ def strongest_tree(
             information[a, b] = (table * np.log(table / sides)).sum()
     information[information < _LEAST_INFORMATION] = 0.0
     forest = minimum_spanning_tree(-information)
-    entropies = np.array([max(_entropy(shares[own]), 1e-9) for own in columns])
+    entropies = np.array([max(_entropy(shares[own]), TINY) for own in columns])
     told = (information + information.T) / entropies  # of the second by the first
     tree: Tree = []
     done: set[int] = set()
@@ -141,10 +143,9 @@ N_GROUPS, _LEAST_GAIN = 3, 0.07
 _LEAST_LIFT = 1e-300  # its logarithm is finite
 _MOST_TABLES = 300  # of groups: bounds time and noise
 _RAKINGS = 30  # rounds until sums are right to 1e-3
-_MOST_CATEGORIES = 256  # with a cell of their own: bounds time
-# Cells of a bin at most; and noise deviations of the mean cell that has rows, of which
-# a column that is determined has about three for each cell of the other.
-_MOST_CELLS, _CELL_FROM, _WIDTH = 8, 6.0, 3.0
+# Cells of a bin at most; and rows of each, in noise deviations: six of a mean cell that
+# has rows, of which a column that is determined has about three.
+_MOST_CELLS, _CELL_FROM = 8, 18.0
 
 
 @dataclass(frozen=True)
@@ -390,7 +391,7 @@ def _each_category(
     """Give the categories of a column a cell each, in the order of its bins."""
     pooled = prior @ np.array([own.level_shares() for own in marginals])
     order = np.lexsort((-pooled, coarse.of_code[:-2]))
-    n_cells = min(len(order), _MOST_CATEGORIES)
+    n_cells = min(len(order), N_CELLS)
     of_code = np.full(domain.n_codes, n_cells)
     of_code[order[:n_cells]] = np.arange(n_cells)
     of_code[-1] = n_cells + domain.nullable
@@ -399,7 +400,7 @@ def _each_category(
 
 def parts_of_bins(n_rows: float, n_bins: int, noise_std: float) -> int:
     """Choose into how many parts the bins of related columns are cut."""
-    clear = n_rows / (_WIDTH * _CELL_FROM * max(noise_std, 0.5) * n_bins)
+    clear = n_rows / (_CELL_FROM * max(noise_std, LEAST_NOISE) * n_bins)
     return int(np.clip(clear, 1, _MOST_CELLS))
 
 

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsynth.measure._shares import CHOICE_SHARE, MOMENTS_SHARES, PAIRS_SHARE
+from skdpsynth.measure._shares import (
+    CHOICE_SHARE,
+    MOMENTS_SHARES,
+    PAIRS_SHARE,
+    ROWS_FROM,
+    TINY,
+    WIDE,
+)
 from skdpsynth.privacy import (
     GRID,
     LENGTH,
@@ -48,7 +55,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-_SMOOTH_FROM = 4  # intervals of a number: with fewer, each is by itself
+_LEAST_BINS = 4  # of a column: with fewer, a table says little more than a covariance
 _FAR = 1e-6  # rank of what counts as the end of a column, whose normal score is finite
 _LEAST_INTERVALS = 3  # beside an exact zero, so that low and high values differ
 _LEAST_SHARE = 1e-9  # of a category: what pairs find in a class can be drawn there
@@ -182,7 +189,7 @@ class TableBins:
                 shares[start + column.rest] = 0.0
         totals = np.repeat(np.add.reduceat(shares, starts[:-1]), self.sizes)
         even = 1.0 / np.repeat(self.sizes, self.sizes)  # of a column without categories
-        return np.where(totals > 0, shares / np.maximum(totals, 1e-12), even)
+        return np.where(totals > 0, shares / np.maximum(totals, TINY), even)
 
     def groups(self, shares: Floats, n_groups: int) -> Ints:
         """Put the bins of every column into a few groups, of shape (D,).
@@ -198,7 +205,7 @@ class TableBins:
             if n_intervals:
                 present = own[:n_intervals] if beside else own
                 n_inside = max(n_groups - 1, 1) if beside else n_groups
-                total = max(present.sum(), 1e-12)  # a class may have no value here
+                total = max(present.sum(), TINY)  # a class may have no value here
                 middles = (np.cumsum(present) - 0.5 * present) / total
                 of_bin = np.minimum((n_inside * middles).astype(np.int64), n_inside - 1)
                 found[start : start + len(present)] = of_bin
@@ -236,8 +243,8 @@ class TableBins:
         for start, column in zip(self.starts, self.columns, strict=False):
             own = slice(start, start + max(len(column.edges) - 1, 0))
             ends = np.concatenate(([0.0], np.cumsum(shares[own])))
-            if len(ends) > _SMOOTH_FROM:
-                middles = 0.5 * (ends[:-1] + ends[1:]) / max(ends[-1], 1e-12)
+            if len(ends) > _LEAST_BINS:  # with fewer intervals, each is by itself
+                middles = 0.5 * (ends[:-1] + ends[1:]) / max(ends[-1], TINY)
                 found[own] = ndtri(np.clip(middles, _FAR, 1.0 - _FAR))
         return found
 
@@ -356,17 +363,12 @@ def _bins_of_categories(
 # smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to .65, .97 to .88; where
 # only some classes have few rows, classifiers learnt less by it.
 _CHOSEN_FROM, CHOSEN_BELOW, _FEW_TABLES, _FEW_NOISE = 300, 200.0, 15, 0.5
-_LEAST_BINS = 4  # of a column: with fewer, a table says little more than a covariance
 # Of all columns together, by their number. What a fit costs grows with the square; a
 # wide table is learnt better by more components of fewer bins.
 _MOST_BINS = (15, 20), (500, 330)
 # Mean count of a cell over its noise; what regressors learn of a measured target
 # comes from the means of many cells, which few bins know better.
 _CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
-# Rows of a class, in noise deviations: a mean cell of 4 x 4 bins is 2.5 of them.
-_ROWS_FROM = 40.0
-# With so many columns, a few coarse cells of each pair say less than factors do.
-_MOST_COLUMNS = 120
 # Few rows for all pairs of so many numbers: second moments say more than tables of some
 # pairs (docs/marginal.md). In 22 pairs of fits, not stored, to 20 to 103 columns of
 # Epileptic seizure and ISOLET at epsilon 1 and 3 AUPRC rose in 20, and distances of
@@ -385,12 +387,12 @@ _MOST_GROUPS, _ALL_GROUPS = 6, 84
 _TRIPLES_FROM, _PER_CELL = 12.0, 8.0
 
 MOMENT_COLUMNS = range(2, 2001)  # of tables whose moments are measured: bounds memory
-_STRONGEST = 0.12  # nominal share of the variance that the strongest factor has
-# Of the nominal factor over the noise: from which moments are measured, and enough.
-# Real ones are stronger: with 0.5 instead of 1 the errors of tables of three columns
-# fell on Epileptic seizure (178 columns; epsilon 1: 0.39 to 0.37) and breast cancer
-# (30; epsilon 3: 0.86 to 0.84); with 0.2 those of breast cancer rose at epsilon 1.
-_ABOVE_NOISE, _CLEAR = 0.5, 20.0
+# Rows over the noise, from which moments are measured, and are enough: 0.5 and 20 times
+# what a factor with 0.12 of the variance needs. Real ones are stronger: with 0.5
+# instead of 1 the errors of tables of three columns fell on Epileptic seizure (178
+# columns; epsilon 1: 0.39 to 0.37) and breast cancer (30; epsilon 3: 0.86 to 0.84);
+# with 0.2 those of breast cancer rose at epsilon 1.
+_ABOVE_NOISE, _CLEAR = 4.2, 167.0
 _CLIP = 2.0  # squared length at which rows are shortened, over the mean one
 
 
@@ -482,10 +484,10 @@ def pairs_affordable(
     n_rows: float, n_columns: int, mu: float, *, few: bool = False
 ) -> bool:
     """Tell whether the planned rows of a class are well above the noise of a count."""
-    if not 2 <= n_columns < _MOST_COLUMNS:
+    if not 2 <= n_columns < WIDE:
         return False
     n_tables = planned_tables(n_columns, few=few)
-    return n_rows * mu >= _ROWS_FROM * math.sqrt(n_tables)
+    return n_rows * mu >= ROWS_FROM * math.sqrt(n_tables)
 
 
 def moments_best(
@@ -558,9 +560,9 @@ def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
     if n_columns not in MOMENT_COLUMNS:
         return 0.0
     noise = 2.0 * math.sqrt(n_columns) * _CLIP / math.sqrt(2.0)
-    clear = _STRONGEST * n_rows * mu / noise
+    clear = n_rows * mu / noise
     least, most = MOMENTS_SHARES
-    share = min(max((_CLEAR / max(clear, 1e-9)) ** 2, least), most)
+    share = min(max((_CLEAR / max(clear, TINY)) ** 2, least), most)
     return share if clear * math.sqrt(share) >= _ABOVE_NOISE else 0.0
 
 
@@ -723,7 +725,7 @@ def measure_moments(
 
     `means` and `stds` (n_columns,) are those of the scores by released marginals.
     """
-    unit = math.sqrt(max(_CLIP * float((stds**2).sum()), 1e-12)) / LENGTH
+    unit = math.sqrt(max(_CLIP * float((stds**2).sum()), TINY)) / LENGTH
     name, norm = f"second moments of {len(means)} columns", MOMENTS_SENSITIVITY
     reservation = accountant.reserve_gaussian(
         name, mu=mu, sensitivity=norm, scope=scope

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdpsynth.measure._shares import LEAST_NOISE, LIKELY, RARE
 from skdpsynth.privacy import (
     MIN_KEY_COUNT,
     Parts,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-# Share of the rows that may be rounded.
-_RARE = 0.01
 # Noise deviations below which no finer values than a resolution are seen: noise alone
 # gives one column in 4,000 more decimals than it has; with 2.5 it was one in 160.
 _NONE_BELOW = 3.5
@@ -158,7 +157,7 @@ def _none_finer(counts: NDArray[np.int64], noise_std: float) -> NDArray[np.bool_
     """Tell of which resolutions no finer values are seen in noisy counts."""
     finer = counts.sum() - np.cumsum(counts)
     n_finer = np.arange(len(counts) - 1, -1, -1)
-    most = np.maximum(_NONE_BELOW * noise_std * np.sqrt(n_finer), _RARE * counts.sum())
+    most = np.maximum(_NONE_BELOW * noise_std * np.sqrt(n_finer), RARE * counts.sum())
     return np.asarray(finer <= most)
 
 
@@ -211,12 +210,8 @@ _REMAINDERS_FROM = 60.0
 # Periods of steps: of units of time, and of numbers, whose last two digits these are.
 _PERIODS, _DIGITS = {86_400.0: 7, 3600.0: 24, 60.0: 60, 1.0: 60}, 100
 _CYCLES = 10  # that the range of a column must have
-# Noise deviations by which a remainder surely differs, in even and in odd cycles; and
-# by which what they have in common is more than chance.
-_SURE_FROM, _ALIKE_FROM = 3.0, 2.0
-# Room that a number always has: none must vanish for noise, of which a few per cent are
-# left; the marginals say how many rows there are.
-_LEAST_ROOM = 0.01
+# Noise deviations by which what even and odd cycles have in common is more than chance.
+_ALIKE_FROM = 2.0
 
 
 def period_of(domain: ColumnDomain | None) -> int:
@@ -291,7 +286,7 @@ def _room(counts: Ints, noise_std: float) -> tuple[float, ...]:
     n_rows, (_, period) = float(counts.sum()), counts.shape
     if n_rows <= 0:
         return ()
-    std = max(noise_std, 0.5)
+    std = max(noise_std, LEAST_NOISE)
     expected = np.full(period, n_rows / period)
     if period == _DIGITS:
         even, digits = np.full(10, n_rows / 10), counts.reshape(2, 10, 10)
@@ -301,7 +296,8 @@ def _room(counts: Ints, noise_std: float) -> tuple[float, ...]:
     room = _estimated(counts, expected, std) * (period / n_rows)
     if np.allclose(room, 1.0):
         return ()
-    room = np.maximum(room, _LEAST_ROOM)
+    # None must vanish for noise; the marginals say how many rows there are.
+    room = np.maximum(room, RARE)
     return tuple((room / room.mean()).tolist())
 
 
@@ -318,7 +314,7 @@ def _estimated(counts: Ints, expected: Floats, std: float) -> Floats:
     chance = std**2 / math.sqrt(counts.shape[1])
     energy = float((beside.mean(axis=0) ** 2).mean())
     kept = min(common / energy, 1.0) if common > _ALIKE_FROM * chance else 0.0
-    sure = (np.abs(beside) > _SURE_FROM * std).all(axis=0) & (beside.prod(axis=0) > 0)
+    sure = (np.abs(beside) > LIKELY * std).all(axis=0) & (beside.prod(axis=0) > 0)
     found = expected + np.where(sure, 1.0, kept) * beside.sum(axis=0)
     found = np.maximum(found, 0.0)
     return np.asarray(found * (expected.sum() / max(float(found.sum()), 1e-300)))
