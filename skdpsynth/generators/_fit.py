@@ -11,7 +11,7 @@ import numpy as np
 
 from skdpsynth.generators._mixture import Mixture
 from skdpsynth.generators._threads import one_thread
-from skdpsynth.measure import LEAST_NOISE, strongest_tree
+from skdpsynth.measure import LEAST_NOISE, TINY, strongest_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -143,14 +143,14 @@ _LEARNING_RATE = (15, 20), (0.05, 0.08)
 _TRIPLE_STEPS = 100  # with tables of three columns, before the rate falls
 # Units of parameters, so that equal steps suit logits of categories, and of intervals.
 _LOGIT, _BUMP = 3.0, 0.6
-_SURE = 0.8  # first weight of the bins that a component begins with, against its class
-_EVEN = 0.2  # share of components that belong to all classes alike, the rare ones too
-_SPREAD = 0.2  # of the first parameters, so that no two components are equal
+# Of the first components: share that belongs to all classes alike, the rare ones too;
+# weight of their class, against the bins that they begin with; and deviation of their
+# parameters, so that no two are equal.
+_SPREAD = 0.2
 _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
 # Noise variances that dependence of one nat costs all classes. With 50 to 1500 no part
 # of Adult and Diamonds (2,000 to 5,000 rows) was better at epsilon 1 and 3.
 _ENTROPY = 500.0
-_LEAST_SHARE = 1e-6  # of a bin, so that logarithms are finite
 _LEAST_WEIGHT = 1e-5  # of a component that a class keeps: a row of 100,000
 _WIDTHS = (-4.0, 2.0)  # logarithms, of a component in normal scores: a spike, and even
 _FAR = 60.0  # of a logit, which float32 can exponentiate
@@ -239,11 +239,11 @@ class Heads:
         ones = np.zeros_like(home)
         np.put_along_axis(ones, bins + self.starts[:-1], 1.0, axis=1)
         shares, smooth = np.exp(home), self._smooth
-        mixed = (1.0 - _SURE) * shares + _SURE * ones
+        mixed = _SPREAD * shares + (1.0 - _SPREAD) * ones
         members = np.eye(bins.shape[1])[self._column]
         # What intervals have together, with the columns of categories as they are.
         together, at_home = (
-            np.maximum(part @ (members * smooth[:, None]), _LEAST_SHARE)
+            np.maximum(part @ (members * smooth[:, None]), TINY)
             for part in (mixed, shares)
         )
         beside = np.log(mixed / shares) - np.log(together / at_home) @ members.T
@@ -461,10 +461,10 @@ class Fit:
         most_cells = np.interp(n_columns, *_MOST_CELLS)
         wanted = min(_COMPONENTS_PER_BIN * n_bins, most_cells / n_bins**2 / n_classes)
         n_components = int(np.clip(wanted, least, most))
-        ends = np.cumsum((1.0 - _EVEN) * prior / prior.sum() + _EVEN / n_classes)
+        ends = np.cumsum((1.0 - _SPREAD) * prior / prior.sum() + _SPREAD / n_classes)
         homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
         own = np.minimum(homes, n_classes - 1)
-        home = np.log(np.maximum([one.tables[0] for one in released], _LEAST_SHARE))
+        home = np.log(np.maximum([one.tables[0] for one in released], TINY))
         bins = [
             draw_from_tree(
                 *(one if one.chosen else every[-1]).tables,

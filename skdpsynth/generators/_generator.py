@@ -11,7 +11,7 @@ import numpy as np
 from skdpsynth.generators._mixture import Mixture
 from skdpsynth.generators._relations import Followers
 from skdpsynth.measure import TINY
-from skdpsynth.utils import check_array, in_order_of_class, require
+from skdpsynth.utils import ROUNDING, check_array, in_order_of_class, require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,9 +39,6 @@ class Generator(Protocol):
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""
-
-
-_LEAST_LEFT = 1e-3  # of the rows, so that those outside can be left out one by one
 
 
 class MixtureGenerator:
@@ -101,9 +98,7 @@ class MixtureGenerator:
                 for mixture, part in zip(self.mixtures, spans, strict=True)
             ]
             both = zip(found, exact, strict=True)
-            if any(
-                own >= _LEAST_LEFT * max(more, TINY) for (_, own), (_, more) in both
-            ):
+            if any(own >= ROUNDING * max(more, TINY) for (_, own), (_, more) in both):
                 found = exact
         mixtures = [mixture for mixture, _ in found]
         shares = np.array([share for _, share in found])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.measure import TINY
+from skdpsynth.measure import RAKINGS, TINY
 from skdpsynth.utils import ROUNDING, check_array, require
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Facts = Mapping[str, Any]
     Arrays = Mapping[str, NDArray[Any]]
-
-
-_RAKINGS = 50  # rounds until the shares of categories are right to 1e-3
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ class Mixture:
             given = np.maximum(self.probabilities[:, start:end].astype(float), TINY)
             if categories[j]:
                 odds = np.ones(end - start)
-                for _ in range(_RAKINGS):
+                for _ in range(RAKINGS):
                     raked = given * odds
                     raked /= raked.sum(axis=1, keepdims=True)
                     odds *= wanted[start:end] / (self.weights @ raked)

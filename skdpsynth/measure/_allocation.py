@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.measure._shares import (
-    CHOICE_SHARE,
+    BESIDE_SHARE,
     MOMENTS_SHARES,
     PAIRS_SHARE,
-    RELATIONS_SHARE,
-    SECOND_SHARE,
     TOGETHER_SHARES,
     TRIPLES_SHARE,
 )
@@ -327,8 +325,8 @@ def allocate_measurements(
             of_pairs = mu * math.sqrt(PAIRS_SHARE)
             return pairs_affordable(n_rows, n_columns, of_pairs, few=few)
 
-        of_relations = left * math.sqrt(RELATIONS_SHARE)
-        beside = left * math.sqrt(1.0 - RELATIONS_SHARE)
+        of_relations = left * math.sqrt(BESIDE_SHARE)
+        beside = left * math.sqrt(1.0 - BESIDE_SHARE)
         if affordable(beside):
             relations, left = of_relations, beside
         of_pairs = left * math.sqrt(PAIRS_SHARE)
@@ -361,7 +359,7 @@ def relation_spend(mu: float, n_columns: int) -> Spend:
 
 def mus_of_relations(mu: float, n_columns: int) -> tuple[float, float]:
     """Divide the `mu` of relations: for finer cells, and what third columns say."""
-    third = SECOND_SHARE if n_columns > 2 else 0.0
+    third = TRIPLES_SHARE if n_columns > 2 else 0.0
     return mu * math.sqrt(1.0 - third), mu * math.sqrt(third)
 
 
@@ -453,7 +451,7 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
     few = any(plan.few_rows for plan in having)
     choice = together = 0.0
     if pairs_chosen(n_columns, few=few):
-        choice = pairs * math.sqrt(CHOICE_SHARE)
+        choice = pairs * math.sqrt(BESIDE_SHARE)
     if len(having) > 1 and pairs < math.inf:
         largest = max(plan.n_rows for plan in having)
         clear, scarce = TOGETHER_SHARES

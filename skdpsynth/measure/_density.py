@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 _SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
 _SMOOTH_CELLS = 64  # of the smooth density: time grows with the cube
 _SPIKE_ROUNDS = 3
-# A step that gains less, absolutely and relative to the loss, is the last one; beyond
-# this damping no step is better.
-_MAX_NEWTON_STEPS, _CONVERGED, _MAX_DAMPING = 100, (1e-3, 1e-6), 1e12
+# A step that changes less, absolutely and relative to the loss, is the last one.
+_MAX_NEWTON_STEPS, _CONVERGED = 100, (1e-3, 1e-6)
 
 
 @dataclass(frozen=True)
@@ -214,8 +213,7 @@ def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
         moved = theta - np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
         new_mass, new_residual, new_loss = _evaluate(design, target, moved, precision)
         better = new_loss < loss
-        small = loss - new_loss <= _CONVERGED[0] + _CONVERGED[1] * loss
-        moving = ~(better & small) & (damping < _MAX_DAMPING)
+        moving = np.abs(loss - new_loss) > _CONVERGED[0] + _CONVERGED[1] * loss
         theta = np.where(better[:, None], moved, theta)
         mass = np.where(better[:, None], new_mass, mass)
         residual = np.where(better[:, None], new_residual, residual)

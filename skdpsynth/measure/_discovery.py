@@ -15,18 +15,15 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from skdpsynth.measure._shares import (
-    CATEGORIES_SHARE,
-    CLASS_SHARE,
     DISCOVERY_SHARE,
     FEW_RANGES_SHARE,
+    FOUND_SHARE,
     LIKELY,
     RANGES_SHARE,
     RARE,
-    REMAINDERS_SHARE,
     SMALL_SHARE,
     SURE,
     TINY,
-    VALUES_SHARE,
 )
 from skdpsynth.measure._written import (
     MOST_TENS,
@@ -90,25 +87,21 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Codes = NDArray[np.int64]
 
-# A complete column shows missing values with probability below 1e-6.
-_MISSING_FROM = 4.76
-# Noise standard deviations of the fullest bin of a range that is more than a guess; of
-# the fullest one of dates where none is sure; and of the next one, two, three and four
-# bins of a tail together.
-_RANGE_SURE_FROM, _GUESS_FROM = 4.0, 3.5
+# Noise deviations of the next one, two, three and four bins of a tail together.
 _TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
-# The same of bins on the other side of 0, whose values are at most so much smaller.
-_ACROSS_FROM, _ALIKE = 4.0, 64.0
-# The same of a table whose ranges are found: rows of a column fill a few bins.
-RANGES_FROM = 15.0
+# Rows of a table, in noise deviations, from which bins that are surely not empty say
+# more of a range than shapes: of 900 rows of Kaggle Credit (22) shapes keep 96 % of the
+# values, and such bins 90 %; of 1,000 rows of Adult (35) 92 % and 96 %.
+RANGES_FROM = 25.0
 _NEAR_ZERO = 8.0  # a range that starts below this part of its end starts at 0
 _YEAR = 31_556_952.0  # seconds
 _DEFAULT_DATES = (0.0, 60 * _YEAR)  # of a column with no bin above the noise
 # Prior of a column: its largest number is near 8, and a factor of 2 away takes 0.25 off
-# the log probability, a negative one 1. Away from 0 it fills so many bins evenly, or a
-# few with such shares.
-_USUAL, _PER_DOUBLING, _WIDTHS = 8.0, 0.25, (1, 2, 4)
+# the log probability, a negative one 1. Away from 0 it fills a few bins with such
+# shares.
+_USUAL, _PER_DOUBLING = 8.0, 0.25
 _BUMPS = (
+    *((1.0,), (0.5, 0.5), (0.25, 0.25, 0.25, 0.25)),
     *((0.25, 0.5, 0.25), (0.15, 0.35, 0.35, 0.15), (0.05, 0.15, 0.3, 0.3, 0.15, 0.05)),
     *((0.35, 0.65), (0.65, 0.35), (0.1, 0.3, 0.6), (0.6, 0.3, 0.1)),
 )
@@ -117,11 +110,6 @@ _BUMPS = (
 # its values within (89 % by quantiles of the mean of the shapes, as it was before), and
 # 0.3 % of the ranges are 32 times too wide or more (0.8 %); diabetes 95 % (82 %).
 _LEAST_DENSITY = 0.1
-_PRIOR_DENSITY = 0.3  # the same where rows are less than noise, and the prior decides
-# Rows, in noise deviations, from which bins that are surely not empty say more than
-# shapes: of 900 rows of Kaggle Credit (22) shapes keep 96 % of the values, and such
-# bins 90 %; of 1,000 rows of Adult (35) 92 % and 96 %.
-_SHAPES_BELOW = 25.0
 _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
 # Rows, in noise deviations, from which an outer bin is counted in parts, which together
 # have twice the noise.
@@ -165,7 +153,7 @@ def discover_ranges(
     domains, noise_std = [], reservation.noise_std
     for column, bins, counts in zip(columns, edges, released, strict=True):
         n_missing = float(counts[-1])
-        nullable = column.can_be_missing and n_missing > _MISSING_FROM * noise_std
+        nullable = column.can_be_missing and n_missing > SURE * noise_std
         present = max(n_rows - n_missing * nullable, 1.0)
         own = column, bins, counts[:-1], noise_std, present
         low, high, found = _released_range(*own)
@@ -235,7 +223,7 @@ def _released_range(
         return *_DEFAULT_DATES, False
     first, last = outer
     within = sums[first : last + 1]
-    found = within.sum() >= 0.5 * n_rows and within.max() > _RANGE_SURE_FROM * std
+    found = within.sum() >= 0.5 * n_rows and within.max() > SURE * std
     start, end = begins[first], begins[last + 1]
     filled = start + np.flatnonzero(counts[start:end] > LIKELY * noise_std)
     if len(filled):  # parts of the outer whole bins may be empty
@@ -272,12 +260,12 @@ def _found_bins(
     if total - n_rows > SURE * noise_std * math.sqrt(len(counts)):
         n_rows = total
     core = np.flatnonzero(counts > SURE * noise_std)
-    if not dated and (len(core) == 0 or n_rows < _SHAPES_BELOW * noise_std):
+    if not dated and (len(core) == 0 or n_rows < RANGES_FROM * noise_std):
         return _likely_bins(counts, edges, noise_std, n_rows)
     if len(core) == 0:
         core = _together(counts, noise_std, SURE)
     if len(core) == 0:
-        if counts.max() <= _GUESS_FROM * noise_std:
+        if counts.max() <= LIKELY * noise_std:
             return None
         core = np.array([counts.argmax()])
     first, last = int(core[0]), int(core[-1])
@@ -303,11 +291,11 @@ def _likely_bins(
     """
     shapes, log_prior = _shapes(tuple(edges.tolist()))
     known = counts.any() and n_rows > noise_std
-    least, log_weights = _PRIOR_DENSITY, log_prior
+    log_weights = log_prior
     if known:
         noise_std = max(noise_std, TINY)
         fit = n_rows * (shapes @ counts) - 0.5 * n_rows**2 * (shapes**2).sum(axis=1)
-        least, log_weights = _LEAST_DENSITY, log_prior + fit / noise_std**2
+        log_weights = log_prior + fit / noise_std**2
     weights = np.exp(log_weights - log_weights.max())
     density = weights @ shapes / weights.sum()
     # Both signs of one size belong together: a centred column has few rows near 0.
@@ -315,8 +303,8 @@ def _likely_bins(
     sizes, place = np.unique(sizes, return_inverse=True)
     by_size = np.zeros(len(sizes))
     np.maximum.at(by_size, place, density)
-    likely = density >= least * density.max()
-    less = np.flatnonzero(by_size < least * density.max())
+    likely = density >= _LEAST_DENSITY * density.max()
+    less = np.flatnonzero(by_size < _LEAST_DENSITY * density.max())
     most = int(by_size.argmax())
     smaller, larger = less[less < most].max(initial=-1), less[less > most]
     likely &= (place > smaller) & (place < larger.min(initial=len(sizes)))
@@ -335,8 +323,7 @@ def _shapes(edges: tuple[float, ...]) -> tuple[Floats, Floats]:
     bins = np.arange(len(ends) - 1)
     shares: list[Floats] = []
     far: list[float] = []
-    bumps = [*(np.full(width, 1.0 / width) for width in _WIDTHS)]
-    for bump in [*bumps, *map(np.array, _BUMPS)]:
+    for bump in _BUMPS:
         width = len(bump)
         for first in range(len(bins) - width + 1):
             low, high = ends[first], ends[first + width]
@@ -380,13 +367,12 @@ def _across_zero(
 ) -> tuple[int, int]:
     """Let a range of one sign reach over 0 where there are rows on the other side.
 
-    About as far from 0 as the range does: half of the rows of a column that is centred
-    must not be cut off because no bin of theirs is sure. These bins are so few that a
-    column of one sign gets the other one in fewer than one of a thousand fits.
+    At most as far from 0 as the range does: of a column that is centred half of the
+    rows must not be cut off.
     """
     far = max(-float(edges[first]), float(edges[last + 1]))
     sizes = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-    alike = (sizes <= far) & (sizes > far / _ALIKE)
+    alike = sizes <= far
     if edges[first] >= 0.0:
         other = alike & (edges[1:] <= 0.0)
     elif edges[last + 1] <= 0.0:
@@ -394,7 +380,7 @@ def _across_zero(
     else:
         return first, last
     places = np.flatnonzero(other)
-    core = places[_together(counts[places], noise_std, _ACROSS_FROM)]
+    core = places[_together(counts[places], noise_std, SURE)]
     if len(core) == 0:
         return first, last
     return min(first, int(core[0])), max(last, int(core[-1]))
@@ -415,10 +401,6 @@ def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
 
 # The usual coding of a binary label: known to everybody, so it needs no threshold.
 _USUAL_LABELS = (0, 1)
-# Noise standard deviations it must exceed to be kept beside other labels, which show
-# that the label is not binary. Without others both are kept: a rare class must not get
-# lost, and one that is empty gets few rows.
-_KEPT_BESIDE_OTHERS = 3.5
 
 
 def public_labels(
@@ -464,7 +446,7 @@ def label_thresholds(
     if kind != "integer":
         return np.full(len(labels), found)
     others = any(label not in _USUAL_LABELS for label in labels)
-    sure = noise_std * _KEPT_BESIDE_OTHERS if others else 0.0
+    sure = noise_std * SURE if others else 0.0
     return np.array([sure if label in _USUAL_LABELS else found for label in labels])
 
 
@@ -552,8 +534,10 @@ def _found_classes(
     passed = zip((keys[position] for position in kept), noisy, strict=True)
     # An infinite label is no class.
     found = {label: float(count) for label, count in passed if is_finite(label)}
+    # Other labels show that the label is not binary. Without others both are kept: a
+    # rare class must not get lost, and one that is empty gets few rows.
     alone = not found and noise_std > 0
-    sure = -math.inf if alone else _KEPT_BESIDE_OTHERS * noise_std
+    sure = -math.inf if alone else SURE * noise_std
     found |= {
         category: float(likely_counts(np.array(count), noise_std))
         for category, count in counted.items()
@@ -649,7 +633,7 @@ def discover(
     delta = threshold_delta(layout, schema, accountant.delta)
     labels = [] if target is None else [target]
     own = _reading(parts, labels) if labels else parts
-    mu = cap * math.sqrt(CLASS_SHARE)
+    mu = cap * math.sqrt(FOUND_SHARE)
     classes = measure_classes(
         own, target, schema, accountant, mu=mu, threshold_delta=delta
     )
@@ -683,7 +667,7 @@ def _released_domains(
     domains = {column: declared_domain(column, schema) for column in columns}
     keyed, numeric = undeclared_columns(layout, schema)
     if keyed:
-        own, mu = _reading(parts, keyed), cap * math.sqrt(CATEGORIES_SHARE)
+        own, mu = _reading(parts, keyed), cap * math.sqrt(FOUND_SHARE)
         categories = discover_categories(
             own, keyed, accountant, mu=mu, threshold_delta=delta, n_rows=n_rows
         )
@@ -709,7 +693,7 @@ def _released_domains(
         )
         domains.update(zip(coarse, resolved, strict=True))
     cyclic = [column for column in columns if period_of(domains[column])]
-    mu = cap * math.sqrt(REMAINDERS_SHARE)
+    mu = cap * math.sqrt(FOUND_SHARE)
     n_cyclic, n_many = _n_as_written(layout, schema)  # as the plan asked
     if cyclic and affords_remainders(n_cyclic, mu, n_rows):
         own, numbers = _reading(parts, cyclic), [domains[column] for column in cyclic]
@@ -718,7 +702,7 @@ def _released_domains(
         )
         domains.update(zip(cyclic, repeated, strict=True))
     many = [column for column in columns if _has_many_numbers(domains[column])]
-    mu = cap * math.sqrt(VALUES_SHARE)
+    mu = cap * math.sqrt(FOUND_SHARE)
     sought = values_threshold(n_many, mu, delta, n_rows, accountant.rows_per_unit)
     if many and sought < math.inf:
         own, numbers = _reading(parts, many), [domains[column] for column in many]
@@ -824,7 +808,7 @@ def discovery_mu_share(
 
     `known` tells whether the domains of the columns are those of another table.
     """
-    share = CLASS_SHARE * class_share(layout.label_column, schema)
+    share = FOUND_SHARE * class_share(layout.label_column, schema)
     share += SMALL_SHARE * (accountant.rows_per_unit > 1)
     if known:
         return share
@@ -832,13 +816,13 @@ def discovery_mu_share(
     cap = accountant.mu_cap
     mu = cap * math.sqrt(SMALL_SHARE)
     coarse, _ = _of_unknown_resolution(layout, schema, n_rows, mu)
-    share += CATEGORIES_SHARE * bool(keyed)
+    share += FOUND_SHARE * bool(keyed)
     share += ranges_share(len(numeric), cap, n_rows) * bool(numeric)
     n_cyclic, _ = _n_as_written(layout, schema)
-    mu = cap * math.sqrt(REMAINDERS_SHARE)
-    share += REMAINDERS_SHARE * affords_remainders(n_cyclic, mu, n_rows)
+    mu = cap * math.sqrt(FOUND_SHARE)
+    share += FOUND_SHARE * affords_remainders(n_cyclic, mu, n_rows)
     values = frequent_from(layout, schema, accountant, n_rows) < math.inf
-    return share + SMALL_SHARE * bool(coarse) + VALUES_SHARE * values
+    return share + SMALL_SHARE * bool(coarse) + FOUND_SHARE * values
 
 
 def frequent_from(
@@ -849,7 +833,7 @@ def frequent_from(
 ) -> float:
     """Give the noisy rows from which a value is found; infinite if none is sought."""
     _, n_many = _n_as_written(layout, schema)
-    mu = accountant.mu_cap * math.sqrt(VALUES_SHARE)
+    mu = accountant.mu_cap * math.sqrt(FOUND_SHARE)
     delta = threshold_delta(layout, schema, accountant.delta)
     return values_threshold(n_many, mu, delta, n_rows, accountant.rows_per_unit)
 

@@ -27,6 +27,7 @@ from skdpsynth.measure._shares import (
     LIKELY,
     RARE,
     ROWS_FROM,
+    SMALL_SHARE,
     SURE,
     TINY,
     WIDE,
@@ -58,13 +59,6 @@ if TYPE_CHECKING:
     from skdpsynth.table import Classes, PrivateRows, TableRows
 
     Floats = NDArray[np.float64]
-
-_BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may differ
-# Share of the rows that must be above the noise of one number where ends are cut off:
-# with more noise, numbers that many rows have would be lost.
-_ENDS_SHARE = 0.02
-# Noise deviations from which numbers at an end of a released range are real.
-_END_FROM = 2.5
 
 
 @dataclass(frozen=True)
@@ -311,10 +305,11 @@ def _ends(parts: list[Histogram], cells: Floats) -> tuple[int, int]:
         return 0, n_cells
     counts = np.sum([part.counts for part in full], axis=0)
     noise_std = math.sqrt(sum(part.noise_std**2 for part in full))
-    if _END_FROM * noise_std > _ENDS_SHARE * counts.sum():
+    # With more noise numbers that many rows have would be lost.
+    if LIKELY * noise_std > RARE * counts.sum():
         return 0, n_cells
-    first = _noise_at_end(counts, noise_std, _END_FROM)
-    end = n_cells - _noise_at_end(counts[::-1], noise_std, _END_FROM)
+    first = _noise_at_end(counts, noise_std, LIKELY)
+    end = n_cells - _noise_at_end(counts[::-1], noise_std, LIKELY)
     return (first, end) if first < end else (0, n_cells)
 
 
@@ -322,9 +317,9 @@ def _own_ends(part: Histogram, cells: Floats, first: int, end: int) -> tuple[int
     """Add what one class has beyond the ends: a rare one may be where no other is."""
     below = part.counts[part.edges[1:] <= cells[first]]
     above = part.counts[part.edges[:-1] >= cells[end]][::-1]
-    if (n_noise := _noise_at_end(below, part.noise_std, _END_FROM)) < len(below):
+    if (n_noise := _noise_at_end(below, part.noise_std, LIKELY)) < len(below):
         first = int(np.searchsorted(cells, part.edges[n_noise]))
-    if (n_noise := _noise_at_end(above, part.noise_std, _END_FROM)) < len(above):
+    if (n_noise := _noise_at_end(above, part.noise_std, LIKELY)) < len(above):
         end = int(np.searchsorted(cells, part.edges[-1 - n_noise]))
     return first, end
 
@@ -366,15 +361,11 @@ def _atoms(domain: ColumnDomain, rounds: list[list[Counted]]) -> Floats:
         atoms = [(part.zero, part.missing) for part in parts]
         noisy[c] = np.average(atoms, axis=0, weights=weights)
         variances[c] = 1.0 / sum(weights)
-    pooled = np.maximum(noisy.sum(axis=0), 0.0) / counts.sum()
-    pooled /= max(float(pooled.sum()), 1.0)
-    precision = counts**2 / variances
-    kept = (precision / (precision + 1.0 / _BETWEEN_CLASSES**2))[:, None]
-    shares = np.maximum(kept * noisy / counts[:, None] + (1.0 - kept) * pooled, 0.0)
     real = noisy[:, 0].sum() > LIKELY * math.sqrt(float(variances.sum()))
-    shares[:, 0] *= real and getattr(domain, "zero", None) is not None
-    shares[:, 1] *= domain.nullable
-    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
+    noisy[:, 0] *= real and getattr(domain, "zero", None) is not None
+    noisy[:, 1] *= domain.nullable
+    every = np.column_stack((noisy, counts - noisy.sum(axis=1)))
+    return shrunk_distributions(every, np.sqrt(variances))[:, :2]
 
 
 def _category_marginals(
@@ -413,14 +404,8 @@ _GRID = np.linspace(0.0, 1.0, 65)  # where the distributions of round 1 are know
 # Weights of what is even, where round 1 may be wrong: in the edges of cells, of those
 # for scale="quantile", and of bins of round 2.
 _WARP, _QUANTILE_WARP, _SPREAD = 0.5, 0.1, 0.3
-# Squared weight of a declared count, against that of all columns. A schema that is
-# wrong about it, as one of a larger table may be, must not spoil the marginals.
-_CHECK_SHARE = 0.02
-# Noise deviations from which the bins at an end, taken together, hold rows; and from
-# which the bin next to them does. Where one bin alone had to exceed 5, half of the rows
-# of columns with two modes were cut off: on Epileptic seizure at epsilon 0.5 the error
-# of tables of two columns was 0.44, now 0.21.
-_CORE_FROM, _GROWTH_FROM = 3.5, 2.0
+# Noise deviations from which the bin next to those that hold rows does.
+_GROWTH_FROM = 2.0
 
 
 def coarse_share(
@@ -458,8 +443,8 @@ def size_weight(n_cells: Sequence[int], count_std: float, mu: float) -> float:
     """
     cells = np.maximum(np.asarray(n_cells, dtype=np.float64), 1.0)
     spread, free = float((1.0 - 1.0 / cells).sum()), float((cells - 1.0).sum())
-    if count_std == 0:
-        return math.sqrt(_CHECK_SHARE * spread)
+    if count_std == 0:  # a schema that is wrong about it must not spoil the marginals
+        return math.sqrt(SMALL_SHARE * spread)
     if free == 0:
         return 0.0
     known = (count_std * mu) ** -2
@@ -645,12 +630,15 @@ def _cell_codes(
 def _support(parts: list[Histogram]) -> tuple[float, float]:
     """Find where round 1 found rows of any class: beyond, a density would fit noise."""
     low, high = [], []
+    # Where one bin alone had to be above the noise, half of the rows of columns with
+    # two modes were cut off: on Epileptic seizure at epsilon 0.5 the error of tables of
+    # two columns was 0.44, so 0.21.
     for part in parts:
         n_bins = len(part.counts)
-        first = _noise_at_end(part.counts, part.noise_std, _CORE_FROM)
+        first = _noise_at_end(part.counts, part.noise_std, LIKELY)
         if first == n_bins:
             continue
-        last = n_bins - 1 - _noise_at_end(part.counts[::-1], part.noise_std, _CORE_FROM)
+        last = n_bins - 1 - _noise_at_end(part.counts[::-1], part.noise_std, LIKELY)
         if first > last:  # rows may be anywhere
             first, last = 0, n_bins - 1
         # With the next bin of noise: half of a small class may be beyond the rows of

@@ -17,10 +17,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpsynth.measure._shares import (
-    CHOICE_SHARE,
+    BESIDE_SHARE,
     MOMENTS_SHARES,
     PAIRS_SHARE,
     ROWS_FROM,
+    SURE,
     TINY,
     WIDE,
 )
@@ -56,9 +57,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 _LEAST_BINS = 4  # of a column: with fewer, a table says little more than a covariance
-_FAR = 1e-6  # rank of what counts as the end of a column, whose normal score is finite
-_LEAST_INTERVALS = 3  # beside an exact zero, so that low and high values differ
-_LEAST_SHARE = 1e-9  # of a category: what pairs find in a class can be drawn there
 
 
 @dataclass(frozen=True)
@@ -245,7 +243,7 @@ class TableBins:
             ends = np.concatenate(([0.0], np.cumsum(shares[own])))
             if len(ends) > _LEAST_BINS:  # with fewer intervals, each is by itself
                 middles = 0.5 * (ends[:-1] + ends[1:]) / max(ends[-1], TINY)
-                found[own] = ndtri(np.clip(middles, _FAR, 1.0 - _FAR))
+                found[own] = ndtri(np.clip(middles, TINY, 1.0 - TINY))
         return found
 
 
@@ -311,7 +309,7 @@ def bins_of_numbers(
     limits = [own.cdf(points) for own in marginals]
     masses = prior @ np.array([low[1:] - up[:-1] for low, up in limits])
     below, present = np.concatenate(([0.0], np.cumsum(masses))), masses.sum()
-    n_bins = max(round(n_bins * math.sqrt(present)), _LEAST_INTERVALS)
+    n_bins = max(round(n_bins * math.sqrt(present)), _LEAST_BINS)
     heavy = np.flatnonzero(masses > present / n_bins)
     if len(points) <= n_bins + 1:
         inner = np.arange(len(points))
@@ -349,9 +347,10 @@ def _bins_of_categories(
     of_code[-1] = len(frequent) + domain.nullable
     bins = ColumnBins(np.empty(0), of_code, len(frequent) + 1 + domain.nullable)
     order = np.lexsort((-pooled, of_code[:-2]))
+    # What pairs find in a class can be drawn there.
     return bins, [
         MarginalTransform.of_categories(
-            domain, np.maximum(row, _LEAST_SHARE), missing=own.missing, order=order
+            domain, np.maximum(row, TINY), missing=own.missing, order=order
         )
         for row, own in zip(shares, marginals, strict=True)
     ]
@@ -362,29 +361,25 @@ def _bins_of_categories(
 # and a table is worth it if the dependence is above half of its noise, since a fit is
 # smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to .65, .97 to .88; where
 # only some classes have few rows, classifiers learnt less by it.
-_CHOSEN_FROM, CHOSEN_BELOW, _FEW_TABLES, _FEW_NOISE = 300, 200.0, 15, 0.5
+MOST_TABLES, CHOSEN_BELOW, _FEW_TABLES, _FEW_NOISE = 300, 200.0, 15, 0.5
 # Of all columns together, by their number. What a fit costs grows with the square; a
 # wide table is learnt better by more components of fewer bins.
 _MOST_BINS = (15, 20), (500, 330)
 # Mean count of a cell over its noise; what regressors learn of a measured target
 # comes from the means of many cells, which few bins know better.
 _CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
-# Few rows for all pairs of so many numbers: second moments say more than tables of some
-# pairs (docs/marginal.md). In 22 pairs of fits, not stored, to 20 to 103 columns of
-# Epileptic seizure and ISOLET at epsilon 1 and 3 AUPRC rose in 20, and distances of
+# Few rows for all pairs of 20 numbers or more: second moments say more than tables of
+# some pairs (docs/marginal.md). In 22 pairs of fits, not stored, to 20 to 103 columns
+# of Epileptic seizure and ISOLET at epsilon 1 and 3 AUPRC rose in 20, and distances of
 # triples fell in 17; C2ST of 89 of Epileptic seizure at 3 rose, .97 to .99. With 10 and
 # 13 columns only AUPRC rose; of 7 columns of Diamonds C2ST did too, .77 to .98. At most
 # a twentieth may be something else: with an eighth (categories in no order) C2ST rose
 # from .82 to .90.
-_NUMBERS_FROM, _FEW_OTHERS = 20, 0.05
-_DENIED = 4.0  # noise deviations from which a number of rows is not that of the tables
+_FEW_OTHERS = 0.05
 
 TRIPLE_COLUMNS = range(3, 20)  # of tables whose triples are measured: 969 at most
-# Groups of a column in tables of three, and of all columns together: bounds time.
-_MOST_GROUPS, _ALL_GROUPS = 6, 84
-# Rows of a mean cell, in noise deviations: with 3 groups, to measure any triple at all;
-# and with more groups.
-_TRIPLES_FROM, _PER_CELL = 12.0, 8.0
+_ALL_GROUPS = 84  # of all columns together in tables of three: bounds time
+_PER_CELL = 12.0  # rows of a mean cell of three columns, in noise deviations
 
 MOMENT_COLUMNS = range(2, 2001)  # of tables whose moments are measured: bounds memory
 # Rows over the noise, from which moments are measured, and are enough: 0.5 and 20 times
@@ -439,7 +434,7 @@ def all_pairs(n_columns: int) -> int:
 
 def most_tables(n_columns: int) -> int:
     """Give the number of tables of pairs that are measured at most."""
-    return min(all_pairs(n_columns), _CHOSEN_FROM)
+    return min(all_pairs(n_columns), MOST_TABLES)
 
 
 def is_scarce(largest: float, n_columns: int, mu: float) -> bool:
@@ -449,13 +444,13 @@ def is_scarce(largest: float, n_columns: int, mu: float) -> bool:
 
 def few_rows(largest: float, n_columns: int, mu: float) -> bool:
     """Tell whether all pairs are too many for the rows of the largest class."""
-    choosable = _FEW_TABLES < all_pairs(n_columns) <= _CHOSEN_FROM
+    choosable = _FEW_TABLES < all_pairs(n_columns) <= MOST_TABLES
     return choosable and is_scarce(largest, n_columns, mu)
 
 
 def planned_tables(n_columns: int, *, few: bool = False) -> int:
     """Give the tables of pairs that a plan counts on; `few` says `few_rows`."""
-    return min(all_pairs(n_columns), _FEW_TABLES if few else _CHOSEN_FROM)
+    return min(all_pairs(n_columns), _FEW_TABLES if few else MOST_TABLES)
 
 
 def pairs_chosen(n_columns: int, *, few: bool) -> bool:
@@ -498,7 +493,7 @@ def moments_best(
     Of few rows in a table without classes (`alone`), or of many numbers.
     """
     n_columns = n_continuous + n_discrete
-    numbers = n_columns >= _NUMBERS_FROM and n_discrete <= _FEW_OTHERS * n_columns
+    numbers = n_columns >= TRIPLE_COLUMNS.stop and n_discrete <= _FEW_OTHERS * n_columns
     n_tables = most_tables(n_columns) if alone else all_pairs(n_columns)
     scarce = largest * mu * math.sqrt(PAIRS_SHARE) < CHOSEN_BELOW * math.sqrt(n_tables)
     return scarce and (alone or numbers)
@@ -540,9 +535,8 @@ def triple_groups(n_rows: float, n_columns: int, mu: float) -> int:
         return 0
     noise_std = max(triple_noise_std(n_columns, mu), 1.0)
     clear = int((n_rows / (_PER_CELL * noise_std)) ** (1 / 3))
-    found = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
-    affordable = found >= 3 and n_rows >= 3**3 * _TRIPLES_FROM * noise_std
-    return found if affordable else 0
+    found = min(clear, _ALL_GROUPS // n_columns)
+    return found if found >= 3 else 0
 
 
 def triple_noise_std(n_columns: int, mu: float) -> float:
@@ -610,7 +604,7 @@ def choose_pairs(
     expected = np.rint(apart).astype(np.int64)
     distances = noisy_pair_distances(codes, sizes, expected, reservation)
     # Of a count, in the L1 distance of a table.
-    of_tables = mu * math.sqrt(1.0 / CHOICE_SHARE - 1.0)
+    of_tables = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
     noise_std = math.sqrt(2.0 / math.pi) / of_tables
     beyond = distances.astype(np.float64)
     if few:
@@ -650,7 +644,7 @@ def measure_pairs(
     # table, such as the whole of which this is a fold, must not spoil the fit.
     counted = counts.sum() / max(len(pairs), 1)
     std = noise_std * math.sqrt(measured.sum()) / max(len(pairs), 1)
-    if abs(counted - n_rows) > _DENIED * std + 1.0:
+    if abs(counted - n_rows) > SURE * std + 1.0:
         n_rows = float(max(counted, 1.0))
     return PairTables(counts.astype(np.float32), measured, noise_std, n_rows, pairs)
 
@@ -751,7 +745,7 @@ def _worth(distances: Floats, noise: Floats, first: NDArray[np.bool_]) -> Ints:
     """
     found, best = np.empty(0, dtype=np.int64), -math.inf
     least = max(int(first.sum()), 1)
-    most = max(min(len(distances), _CHOSEN_FROM), least)
+    most = max(min(len(distances), MOST_TABLES), least)
     for n_tables in np.unique(np.geomspace(least, most, 60).astype(np.int64)):
         gains = distances - noise * math.sqrt(n_tables)
         chosen = np.lexsort((-gains, ~first))[:n_tables]
