@@ -140,7 +140,6 @@ _HALVED_FROM = 128  # bins, from which a step is by every second block: it costs
 _MOST_CELLS = (15, 20), (2.5e8, 1.6e8)
 # By the number of columns: a step of a wide table costs much, so it is longer.
 _LEARNING_RATE = (15, 20), (0.05, 0.08)
-_TRIPLE_STEPS = 100  # with tables of three columns, before the rate falls
 # Units of parameters, so that equal steps suit logits of categories, and of intervals.
 _LOGIT, _BUMP = 3.0, 0.6
 # Of the first components: share that belongs to all classes alike, the rare ones too;
@@ -488,10 +487,8 @@ class Fit:
         half = int(n_steps * _LEARNING_RATE[1][0] / self._rate) // 2
         with one_thread():
             self._descend(half)
-            if any(one.triples is not None for one in every):
-                for one in every:
-                    one.with_triples = True
-                self._descend(min(_TRIPLE_STEPS, half))
+            for one in every:
+                one.with_triples = True
             self._descend(half, falling=True)
 
     def _descend(self, n_steps: int, *, falling: bool = False) -> None:

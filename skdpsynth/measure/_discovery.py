@@ -89,6 +89,9 @@ if TYPE_CHECKING:
 
 # Noise deviations of the next one, two, three and four bins of a tail together.
 _TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
+# The same of bins on the other side of 0, whose values are at most so much smaller.
+# With 5 columns of two modes lost a sign.
+_ACROSS_FROM, _ALIKE = 4.0, 64.0
 # Rows of a table, in noise deviations, from which bins that are surely not empty say
 # more of a range than shapes: of 900 rows of Kaggle Credit (22) shapes keep 96 % of the
 # values, and such bins 90 %; of 1,000 rows of Adult (35) 92 % and 96 %.
@@ -110,6 +113,9 @@ _BUMPS = (
 # its values within (89 % by quantiles of the mean of the shapes, as it was before), and
 # 0.3 % of the ranges are 32 times too wide or more (0.8 %); diabetes 95 % (82 %).
 _LEAST_DENSITY = 0.1
+# The same where rows are less than noise, and the prior decides: with 0.1 the range of
+# a column without values was 10 times as wide.
+_PRIOR_DENSITY = 0.3
 _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
 # Rows, in noise deviations, from which an outer bin is counted in parts, which together
 # have twice the noise.
@@ -223,7 +229,7 @@ def _released_range(
         return *_DEFAULT_DATES, False
     first, last = outer
     within = sums[first : last + 1]
-    found = within.sum() >= 0.5 * n_rows and within.max() > SURE * std
+    found = within.sum() >= 0.5 * n_rows and within.max() > LIKELY * std
     start, end = begins[first], begins[last + 1]
     filled = start + np.flatnonzero(counts[start:end] > LIKELY * noise_std)
     if len(filled):  # parts of the outer whole bins may be empty
@@ -291,11 +297,11 @@ def _likely_bins(
     """
     shapes, log_prior = _shapes(tuple(edges.tolist()))
     known = counts.any() and n_rows > noise_std
-    log_weights = log_prior
+    least, log_weights = _PRIOR_DENSITY, log_prior
     if known:
         noise_std = max(noise_std, TINY)
         fit = n_rows * (shapes @ counts) - 0.5 * n_rows**2 * (shapes**2).sum(axis=1)
-        log_weights = log_prior + fit / noise_std**2
+        least, log_weights = _LEAST_DENSITY, log_prior + fit / noise_std**2
     weights = np.exp(log_weights - log_weights.max())
     density = weights @ shapes / weights.sum()
     # Both signs of one size belong together: a centred column has few rows near 0.
@@ -303,8 +309,8 @@ def _likely_bins(
     sizes, place = np.unique(sizes, return_inverse=True)
     by_size = np.zeros(len(sizes))
     np.maximum.at(by_size, place, density)
-    likely = density >= _LEAST_DENSITY * density.max()
-    less = np.flatnonzero(by_size < _LEAST_DENSITY * density.max())
+    likely = density >= least * density.max()
+    less = np.flatnonzero(by_size < least * density.max())
     most = int(by_size.argmax())
     smaller, larger = less[less < most].max(initial=-1), less[less > most]
     likely &= (place > smaller) & (place < larger.min(initial=len(sizes)))
@@ -367,12 +373,13 @@ def _across_zero(
 ) -> tuple[int, int]:
     """Let a range of one sign reach over 0 where there are rows on the other side.
 
-    At most as far from 0 as the range does: of a column that is centred half of the
-    rows must not be cut off.
+    About as far from 0 as the range does: half of the rows of a column that is centred
+    must not be cut off because no bin of theirs is sure. These bins are so few that a
+    column of one sign gets the other one in fewer than one of a thousand fits.
     """
     far = max(-float(edges[first]), float(edges[last + 1]))
     sizes = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-    alike = sizes <= far
+    alike = (sizes <= far) & (sizes > far / _ALIKE)
     if edges[first] >= 0.0:
         other = alike & (edges[1:] <= 0.0)
     elif edges[last + 1] <= 0.0:
@@ -380,7 +387,7 @@ def _across_zero(
     else:
         return first, last
     places = np.flatnonzero(other)
-    core = places[_together(counts[places], noise_std, SURE)]
+    core = places[_together(counts[places], noise_std, _ACROSS_FROM)]
     if len(core) == 0:
         return first, last
     return min(first, int(core[0])), max(last, int(core[-1]))
@@ -693,7 +700,7 @@ def _released_domains(
         )
         domains.update(zip(coarse, resolved, strict=True))
     cyclic = [column for column in columns if period_of(domains[column])]
-    mu = cap * math.sqrt(FOUND_SHARE)
+    mu = cap * math.sqrt(SMALL_SHARE)
     n_cyclic, n_many = _n_as_written(layout, schema)  # as the plan asked
     if cyclic and affords_remainders(n_cyclic, mu, n_rows):
         own, numbers = _reading(parts, cyclic), [domains[column] for column in cyclic]
@@ -819,8 +826,8 @@ def discovery_mu_share(
     share += FOUND_SHARE * bool(keyed)
     share += ranges_share(len(numeric), cap, n_rows) * bool(numeric)
     n_cyclic, _ = _n_as_written(layout, schema)
-    mu = cap * math.sqrt(FOUND_SHARE)
-    share += FOUND_SHARE * affords_remainders(n_cyclic, mu, n_rows)
+    mu = cap * math.sqrt(SMALL_SHARE)
+    share += SMALL_SHARE * affords_remainders(n_cyclic, mu, n_rows)
     values = frequent_from(layout, schema, accountant, n_rows) < math.inf
     return share + SMALL_SHARE * bool(coarse) + FOUND_SHARE * values
 
