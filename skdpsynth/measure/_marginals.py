@@ -404,8 +404,6 @@ _GRID = np.linspace(0.0, 1.0, 65)  # where the distributions of round 1 are know
 # Weights of what is even, where round 1 may be wrong: in the edges of cells, of those
 # for scale="quantile", and of bins of round 2.
 _WARP, _QUANTILE_WARP, _SPREAD = 0.5, 0.1, 0.3
-# Noise deviations from which the bin next to those that hold rows does.
-_GROWTH_FROM = 2.0
 
 
 def coarse_share(
@@ -643,7 +641,7 @@ def _support(parts: list[Histogram]) -> tuple[float, float]:
             first, last = 0, n_bins - 1
         # With the next bin of noise: half of a small class may be beyond the rows of
         # the large one.
-        noise = np.flatnonzero(part.counts <= _GROWTH_FROM * part.noise_std)
+        noise = np.flatnonzero(part.counts <= LIKELY * part.noise_std)
         low.append(float(part.edges[max(noise[noise < first], default=0)]))
         last = min(noise[noise > last], default=n_bins - 1)
         high.append(float(part.edges[last + 1]))

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from skdpsynth.measure._marginals import N_CELLS
-from skdpsynth.measure._shares import LEAST_NOISE, RAKINGS, TINY
+from skdpsynth.measure._shares import LEAST_NOISE, LIKELY, RAKINGS, TINY
 from skdpsynth.measure._tables import (
     MOST_TABLES,
     ColumnBins,
@@ -129,11 +129,10 @@ def strongest_tree(
 # determines the other: with .35, too, price and carat of Diamonds, whose other
 # dependence was lost (C2ST .86, not .85).
 _STRONG = 0.55
-# A pair of bins is impossible where its share, with so many noise deviations, is below
-# this part of that of independent columns.
-_RARE, _SURE = 0.3, 2.0
-# So are all pairs that are not above the noise, where they have fewer rows together.
-_REST = 0.1
+# A pair of bins is impossible where its share is surely below this part of that of
+# independent columns. So are all pairs that are not above the noise, if they have fewer
+# rows together.
+_RARE = 0.3
 # Groups of a child given its parent: with 8, C2ST of Diamonds at epsilon 1 was .845,
 # with 3 and 4 .83. And nats that a third column says of them at least, a tenth of what
 # it could say of two groups.
@@ -338,10 +337,10 @@ def _possible(
 ) -> NDArray[np.bool_]:
     """Tell which pairs of bins may have rows."""
     kept = noisy > std * math.sqrt(2.0 * math.log(noisy.size + 1))
-    rare = noisy + _SURE * std < _RARE * independent
-    rest = 1.0 - noisy[kept].sum() + _SURE * std * math.sqrt(max(kept.sum(), 1))
+    rare = noisy + LIKELY * std < _RARE * independent
+    rest = 1.0 - noisy[kept].sum() + LIKELY * std * math.sqrt(max(kept.sum(), 1))
     apart = independent[~kept].sum()
-    if strong and rest < min(_REST, _RARE * apart):
+    if strong and rest < _RARE * apart:
         return np.asarray(kept)
     return np.asarray(kept | ~rare)
 

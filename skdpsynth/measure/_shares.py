@@ -11,9 +11,9 @@ from __future__ import annotations
 # values of numbers.
 FOUND_SHARE = 0.04
 # Each of what needs little: decimals of numbers with tens and units of times; last
-# digits of numbers, days of weeks and minutes of hours; how many rows persons have, where
-# several of each take part; of the budget of rows without a label, which are in no
-# class, their number; of delta, for the tail of blocks of votes or of sampled steps.
+# digits of numbers, days of weeks and minutes of hours; how many rows persons have,
+# where several of each take part; of the budget of rows without a label, which are in
+# no class, their number; of delta, for the tail of blocks of votes or of sampled steps.
 SMALL_SHARE = 0.01
 # Ranges of numbers; and where they are not sure at that, since without its range a
 # column is worth nothing. Of the values of wine (178 rows, 13 columns, epsilon 1) 90 %
