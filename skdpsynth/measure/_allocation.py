@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal
 from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
+    CLEAR_FROM,
     MOMENTS_SHARES,
     PAIRS_SHARE,
     TOGETHER_SHARES,
     TRIPLES_SHARE,
 )
 from skdpsynth.measure._tables import (
-    CHOSEN_BELOW,
     all_pairs,
     bins_of_pairs,
     borrowers,
@@ -211,7 +211,7 @@ class Allocation:
         learn it; "borrowed" from a larger class; else "lost".
         """
         if self.pairs.mu:
-            clear = self.n_rows >= CHOSEN_BELOW * self.pairs.noise_std
+            clear = self.n_rows >= CLEAR_FROM * self.pairs.noise_std
             return "kept" if clear and not self.few_rows else "weak"
         if self.moments.mu or self.training:
             return "weak"

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from skdpsynth.measure._shares import (
+    CLEAR_FROM,
     DISCOVERY_SHARE,
     FEW_RANGES_SHARE,
     FOUND_SHARE,
@@ -117,9 +118,7 @@ _LEAST_DENSITY = 0.1
 # a column without values was 10 times as wide.
 _PRIOR_DENSITY = 0.3
 _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
-# Rows, in noise deviations, from which an outer bin is counted in parts, which together
-# have twice the noise.
-_PARTS_FROM, _PARTS = 4000.0, 4
+_PARTS = 4  # of an outer bin, where rows are many; together they have twice the noise
 
 
 def range_noise_std(n_columns: int, mu: float) -> float:
@@ -150,7 +149,7 @@ def discover_ranges(
     rows are. The scale is that of `Continuous`. Of many rows the bins are counted in
     parts, and the range ends with the last that has some.
     """
-    many = n_rows >= _PARTS_FROM * range_noise_std(len(columns), mu)
+    many = n_rows >= CLEAR_FROM * range_noise_std(len(columns), mu)
     edges = [_outer_edges(column, _PARTS if many else 1) for column in columns]
     codes = Parts.of(table).map(_outer_codes, columns, edges)
     norm = math.sqrt(len(columns))

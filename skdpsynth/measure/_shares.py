@@ -57,6 +57,9 @@ LIKELY, SURE = 3.0, 5.0
 # Rows of a class, in noise deviations of a count: a mean cell of a table of 4 x 4 bins
 # is 2.5 of them, one of 20 bins 2.
 ROWS_FROM = 40.0
+# The same, clear of the noise: of fewer rows, if they are the largest class, some pairs
+# are chosen; of more, ranges end inside bins of powers of two.
+CLEAR_FROM = 200.0
 LEAST_NOISE = 0.5  # rows; counts without noise are whole numbers
 RARE = 0.01  # share of the rows that may be rounded, or that the noise may hide
 TINY = 1e-12  # keeps divisions and logarithms finite

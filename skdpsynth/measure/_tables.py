@@ -18,6 +18,7 @@ from scipy.special import ndtri
 
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
+    CLEAR_FROM,
     MOMENTS_SHARES,
     PAIRS_SHARE,
     ROWS_FROM,
@@ -361,7 +362,7 @@ def _bins_of_categories(
 # and a table is worth it if the dependence is above half of its noise, since a fit is
 # smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to .65, .97 to .88; where
 # only some classes have few rows, classifiers learnt less by it.
-MOST_TABLES, CHOSEN_BELOW, _FEW_TABLES, _FEW_NOISE = 300, 200.0, 15, 0.5
+MOST_TABLES, _FEW_TABLES, _FEW_NOISE = 300, 15, 0.5
 # Of all columns together, by their number. What a fit costs grows with the square; a
 # wide table is learnt better by more components of fewer bins.
 _MOST_BINS = (15, 20), (500, 330)
@@ -439,7 +440,7 @@ def most_tables(n_columns: int) -> int:
 
 def is_scarce(largest: float, n_columns: int, mu: float) -> bool:
     """Tell whether the rows of the largest class are not clear of the noise."""
-    return largest * mu < CHOSEN_BELOW * math.sqrt(all_pairs(n_columns))
+    return largest * mu < CLEAR_FROM * math.sqrt(all_pairs(n_columns))
 
 
 def few_rows(largest: float, n_columns: int, mu: float) -> bool:
@@ -495,7 +496,7 @@ def moments_best(
     n_columns = n_continuous + n_discrete
     numbers = n_columns >= TRIPLE_COLUMNS.stop and n_discrete <= _FEW_OTHERS * n_columns
     n_tables = most_tables(n_columns) if alone else all_pairs(n_columns)
-    scarce = largest * mu * math.sqrt(PAIRS_SHARE) < CHOSEN_BELOW * math.sqrt(n_tables)
+    scarce = largest * mu * math.sqrt(PAIRS_SHARE) < CLEAR_FROM * math.sqrt(n_tables)
     return scarce and (alone or numbers)
 
 
