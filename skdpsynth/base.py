@@ -28,7 +28,7 @@ from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import (
     COMBINED,
     OF_DESIGN,
-    TAIL_SHARE,
+    SMALL_SHARE,
     Allocation,
     Measurements,
     allocate,
@@ -544,7 +544,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
     @property
     def _tail_delta(self) -> float:
         """Delta of a class's block beside the Gaussian curve; public."""
-        return self.delta * TAIL_SHARE if self._block else 0.0
+        return self.delta * SMALL_SHARE if self._block else 0.0
 
     def _check_parameters(self) -> None:
         """Raise for parameters that contradict each other."""

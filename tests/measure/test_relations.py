@@ -123,9 +123,8 @@ def relations_of(codes, sizes, std):
 def test_a_function_is_strong_and_its_contradictions_are_impossible(std):
     """10,000 rows, six values: a cell with rows has 1,667, over a hundred deviations.
 
-    Of the impossible cells, 30 with noise alone, each is kept where its noise exceeds
-    0.3 of 278 rows less two deviations: 3.6 deviations, or 1 in 5,000 tables. Beside
-    it a column that follows with probability 1/3, which is not strong, and a free one.
+    The impossible cells, 30 with noise alone, have fewer rows together than 0.3 of
+    what independent columns would have. Beside it a column that follows with probability 1/3, which is not strong, and a free one.
     """
     rng = np.random.default_rng(1)
     first = rng.integers(0, 6, 10_000)
@@ -179,14 +178,14 @@ def test_the_root_is_the_column_that_tells_most():
 
 
 def test_a_rare_pair_is_impossible_only_where_noise_cannot_explain_it():
-    """Independent shares of 0.04: a noise of 0.005 is clear of 0.3 of them.
+    """Independent shares of 0.04: a noise of 0.003 is clear of 0.3 of them.
 
     With 0.01 even a count of 0 may be one of 0.02.
     """
     independent = np.full((5, 5), 0.04)
     noisy = independent.copy()
     noisy[2, 3] = 0.0
-    sure = _possible(noisy, independent, 0.005, strong=False)
+    sure = _possible(noisy, independent, 0.003, strong=False)
     assert np.argwhere(~sure).tolist() == [[2, 3]]
     assert _possible(noisy, independent, 0.01, strong=False).all()
 
