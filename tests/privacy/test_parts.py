@@ -10,13 +10,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from _counting import length_of_part
+from _reserve import exact
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.privacy import Counted, LocalParts, Parts, _parts
-from skdpsynth.privacy._aggregators import exact_counts
-from skdpsynth.privacy._tables import exact_pair_counts
+from skdpsynth.privacy import (
+    Counted,
+    LocalParts,
+    Parts,
+    Step,
+    _parts,  # what is kept in memory, and how much at a time
+    noisy_histogram,
+)
 
 CODES = np.random.default_rng(0).integers(0, 5, (200, 3))
 
@@ -35,14 +41,14 @@ def plus_number(number, part):
 def test_counts_are_those_of_the_whole_however_it_is_cut(places):
     """Also of many parts, which several threads count."""
     parts = cut(CODES, *places)
-    both = exact_counts(CODES, [5] * 3), exact_counts(parts, [5] * 3)
-    for whole, own in zip(*both, strict=True):
-        assert own.tolist() == whole.tolist()
-    assert (
-        exact_pair_counts(parts, [5] * 3) == exact_pair_counts(CODES, [5] * 3)
-    ).all()
+    counts = noisy_histogram(parts, [5] * 3, exact(3**0.5))
+    assert [own.tolist() for own in counts] == [
+        np.bincount(column, minlength=5).tolist() for column in CODES.T
+    ]
     assert sum(parts.n_rows.values()) == 200
     assert (np.concatenate([*parts.map(np.negative).each()]) == -CODES).all()
+    with pytest.raises(ValueError, match="integer codes"):  # comes through
+        noisy_histogram(parts, [5, 5, 4], exact(3**0.5))
 
 
 def test_the_number_of_a_part_and_counters():
@@ -69,7 +75,7 @@ def test_a_sum_leaves_what_it_was_given():
 
 
 def test_nothing_private_is_in_a_repr():
-    found = [Counted({0: 77}, 88), _parts.Step(length_of_part, (99,))]
+    found = [Counted({0: 77}, 88), Step(length_of_part, (99,))]
     assert str(found) == "[Counted(...), Step(length_of_part)]"
 
 
@@ -87,9 +93,9 @@ def test_other_parts_than_before_are_refused(later):
     """In a sum, and where parts are kept."""
     readings = iter([[CODES[:100], CODES[100:]], later, later])
     parts = LocalParts(lambda: iter(next(readings)))
-    exact_counts(parts, [5] * 3)
+    parts.total(np.sum)
     with pytest.raises(InvalidTableError, match="read before"):
-        exact_counts(parts, [5] * 3)
+        parts.total(np.sum)
     with pytest.raises(InvalidTableError, match="read before"):
         parts.kept()
 
@@ -132,8 +138,3 @@ def test_few_parts_are_in_memory_at_a_time():
 
     LocalParts(blocks).total(length_of_part, numbered=True)
     assert max(most) <= _parts.n_threads() + 3
-
-
-def test_an_error_in_a_part_comes_through():
-    with pytest.raises(ValueError, match="integer codes"):
-        exact_counts(cut(CODES, 20, 90), [5, 5, 4])

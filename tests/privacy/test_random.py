@@ -8,23 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from _reserve import noisy
 
 from skdpsynth.privacy import (
-    PrivacyAccountant,
     insecure_randomness_active,
+    noisy_counts,
     secret_generator,
 )
-from skdpsynth.privacy._mechanisms import release_gaussian
-from skdpsynth.privacy._random import rounded_normal
+from skdpsynth.privacy._random import rounded_normal  # of mechanisms alone
 from skdpsynth.privacy.testing import insecure_randomness
 
 
 def words(generator: np.random.Generator) -> list[int]:
     return generator.integers(2**63, size=4).tolist()
-
-
-def test_two_generators_differ() -> None:
-    assert words(secret_generator()) != words(secret_generator())
 
 
 def test_seed_has_256_bits_of_entropy_in_a_256_bit_pool(
@@ -51,6 +47,7 @@ def test_insecure_context_repeats_streams_and_separates_generators() -> None:
     assert len({tuple(stream) for stream in runs[0]}) == 3
     with insecure_randomness(4):
         assert words(secret_generator()) != runs[0][0]
+    assert words(secret_generator()) != words(secret_generator())
 
 
 def test_insecure_contexts_end_even_after_an_error() -> None:
@@ -88,7 +85,8 @@ def test_global_generator_is_neither_read_nor_set() -> None:
         assert words(secret_generator()) == first
 
 
-def test_rounded_normal_is_for_the_context_and_cut_at_the_range_of_integers() -> None:
+def test_seeded_noise_is_cut_at_the_range_of_integers() -> None:
+    """And it is for the context alone, whoever calls for it."""
     with pytest.raises(RuntimeError, match="inside insecure_randomness only"):
         rounded_normal(1.0, 2)
     with insecure_randomness(0):
@@ -103,8 +101,6 @@ def test_nobody_repeats_noise_by_seeding() -> None:
         np.random.seed(0)  # noqa: NPY002, TID251 - to show that it does nothing
         random.seed(0)
         torch.manual_seed(0)  # noqa: TID251
-        accountant = PrivacyAccountant(1.0, 1e-5)
-        line = accountant.reserve_gaussian("line", mu=0.01, sensitivity=1.0)
-        return release_gaussian(np.zeros(50, dtype=np.int64), line).tolist()
+        return noisy_counts(np.zeros(0, int), 50, noisy(1.0, mu=0.01)).tolist()
 
     assert noise() != noise()
