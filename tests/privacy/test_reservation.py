@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from skdpsynth.exceptions import ReservationError
+
+# What every mechanism of whole numbers draws from.
 from skdpsynth.privacy import PrivacyAccountant, Reservation, _mechanisms
 from skdpsynth.privacy._mechanisms import release_gaussian
 
@@ -40,22 +42,16 @@ def _no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_fields(reservation: Reservation) -> None:
-    assert reservation.name == "test"
-    assert reservation.scope == "a"
-    assert reservation.mu == 0.1
-    assert reservation.sensitivity == math.sqrt(3)
+    assert (reservation.name, reservation.scope) == ("test", "a")
+    assert (reservation.mu, reservation.sensitivity) == (0.1, math.sqrt(3))
     assert reservation.noise_std == pytest.approx(math.sqrt(300 + 4))
-    assert reservation.delta == 0.0
-    assert (reservation.count, reservation.used) == (2, 0)
+    assert (reservation.delta, reservation.count, reservation.used) == (0.0, 2, 0)
     assert "used=0/2" in repr(reservation)
     release_gaussian(VALUES, reservation)
     assert reservation.used == 1
-
-
-@pytest.mark.parametrize("field", ["noise_std", "used", "count", "mu", "_ledger", "x"])
-def test_fields_are_read_only(reservation: Reservation, field: str) -> None:
-    with pytest.raises(AttributeError, match="read-only"):
-        setattr(reservation, field, 0)
+    for field in ("noise_std", "used", "count", "mu", "_ledger", "x"):
+        with pytest.raises(AttributeError, match="read-only"):
+            setattr(reservation, field, 0)
 
 
 @pytest.mark.usefixtures("_no_noise")
@@ -89,51 +85,37 @@ def test_after_the_end_and_in_a_forked_process_nothing_is_left(
         accountant.reserve_gaussian("x", mu=0.1, sensitivity=1)
 
 
-def test_constructed() -> None:
-    with pytest.raises(ReservationError, match="cannot be constructed"):
-        Reservation("x", mu=0.1)
-
-
 @pytest.mark.usefixtures("_no_noise")
-def test_forged(reservation: Reservation) -> None:
-    empty = object.__new__(Reservation)
-    twin = object.__new__(Reservation)
-    object.__setattr__(twin, "_ledger", reservation._ledger)
-    fake_ledger = object.__new__(Reservation)
-    generous = SimpleNamespace(_draw_down=lambda *_: None)
-    object.__setattr__(fake_ledger, "_ledger", generous)
-    for forged in (empty, twin, fake_ledger):
-        with pytest.raises(ReservationError, match="in no ledger"):
-            release_gaussian(VALUES, forged)
-        with pytest.raises(ReservationError, match="in no ledger"):
-            forged._draw_down()
-    assert reservation.used == 0
-
-
-@pytest.mark.usefixtures("_no_noise")
-def test_subclasses_and_look_alikes(reservation: Reservation) -> None:
+def test_forged_subclassed_or_borrowed(reservation: Reservation) -> None:
     class Generous(Reservation):
         def _draw_down(self, n: int = 1) -> None:
             pass
 
-    generous = object.__new__(Generous)
-    object.__setattr__(generous, "_ledger", reservation._ledger)
+    def holding(ledger: object, kind: type = Reservation) -> Reservation:
+        made = object.__new__(kind)
+        object.__setattr__(made, "_ledger", ledger)
+        return made
+
+    with pytest.raises(ReservationError, match="cannot be constructed"):
+        Reservation("x", mu=0.1)
+    own, generous = reservation._ledger, SimpleNamespace(_draw_down=lambda *_: None)
+    for forged in (object.__new__(Reservation), holding(own), holding(generous)):
+        with pytest.raises(ReservationError, match="in no ledger"):
+            release_gaussian(VALUES, forged)
+        with pytest.raises(ReservationError, match="in no ledger"):
+            forged._draw_down()
     look_alike = SimpleNamespace(
         noise_std=1.0, sensitivity=9.0, _draw_down=lambda n: None
     )
-    for fake in (generous, look_alike, None):
+    for fake in (holding(own, Generous), look_alike, None):
         with pytest.raises(ReservationError, match="Expected a Reservation"):
             release_gaussian(VALUES, fake)
-
-
-@pytest.mark.usefixtures("_no_noise")
-def test_borrowed_from_another_fit(reservation: Reservation) -> None:
-    other = PrivacyAccountant(1.0, 1e-5)
-    own = other.reserve_gaussian("own", mu=0.1, sensitivity=1)
-    object.__setattr__(reservation, "_ledger", own._ledger)
+    assert reservation.used == 0
+    other = PrivacyAccountant(1.0, 1e-5).reserve_gaussian("o", mu=0.1, sensitivity=1)
+    object.__setattr__(reservation, "_ledger", other._ledger)
     with pytest.raises(ReservationError, match="in no ledger"):
         release_gaussian(VALUES, reservation)
-    assert own.used == 0
+    assert other.used == 0
 
 
 @pytest.mark.parametrize(
