@@ -25,7 +25,7 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
 )
 from skdpsynth.audit import audit_ledger
-from skdpsynth.audit._worlds import recorded
+from skdpsynth.audit._worlds import recorded  # what observes releases in a thread
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.measure import _discovery
 from skdpsynth.privacy import (
@@ -36,7 +36,7 @@ from skdpsynth.privacy import (
 )
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
-from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
+from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.synthesizers import (
     _dpcgan,
     _gpate,
@@ -108,6 +108,10 @@ def test_what_has_no_ledger_is_refused(case):
         audit_ledger(object(), *case[:2])
     with pytest.raises(ValueError, match="alpha must be in"):
         audit_of(IndependentSynthesizer(), *case, alpha=1.0)
+    persons = IndependentSynthesizer(schema=OF_PERSONS)
+    for change in ({"who": None}, {"who": "p7"}, {"who": ["x", *"qqqqq"]}, {"b": 1}):
+        with pytest.raises(ValueError, match="canary of"):
+            audit_ledger(persons, VISITS, PERSON.assign(**change))
 
 
 def test_a_fit_without_noise_has_nothing_to_test(case):
@@ -153,9 +157,7 @@ _real_secrets = _mechanisms.secret_generator
 
 
 class Weaker:
-    """A generator with a share of the noise."""
-
-    factor = 0.5
+    """A generator with half of the noise."""
 
     def __init__(self):
         self._rng = _real_secrets()
@@ -164,15 +166,7 @@ class Weaker:
         return getattr(self._rng, name)
 
     def normal(self, mean, std, shape):
-        return self._rng.normal(mean, self.factor * std, shape)
-
-
-class Silent(Weaker):
-    factor = 0.0
-
-
-def no_noise(std):
-    return list
+        return self._rng.normal(mean, 0.5 * std, shape)
 
 
 def half_noise(std):
@@ -226,9 +220,7 @@ SMALL_CLIP = DPCGANSynthesizer(n_discriminator_steps=2, max_grad_norm=1e-3, **SH
 LESS, SCOPES = "the noise is", "charged to different rows: class u, class v"
 FEW = "'labels by vote' (class u): the noise is"
 TWINS = [
-    (_mechanisms, "_measurement", no_noise, NUMBERS, LESS),
     (_mechanisms, "_measurement", half_noise, NUMBERS, LESS),
-    (_mechanisms, "secret_generator", Silent, GRADIENTS, LESS),
     (_mechanisms, "secret_generator", Weaker, GRADIENTS, LESS),
     (_mechanisms, "_measurement", inverse_noise, VOTES, FEW),
     (_gpate, "gaussian_sum", exact_sum, SUMS, PAST),
@@ -272,14 +264,13 @@ def votes_read_first(votes, n_teachers, reservation):
     return _aggregators.noisy_votes(votes, n_teachers, reservation)
 
 
-@pytest.mark.parametrize("twin", [exact_majority, uncharged_majority, votes_read_first])
 @pytest.mark.parametrize(
-    ("where", "cls"),
+    ("where", "cls", "twin"),
     [
-        (_pategan, PATEGANSynthesizer),
-        (_pate_triplegan, PATETripleGANSynthesizer),
+        (_pategan, PATEGANSynthesizer, exact_majority),
+        (_pategan, PATEGANSynthesizer, votes_read_first),
+        (_pate_triplegan, PATETripleGANSynthesizer, uncharged_majority),
     ],
-    ids=["PATE-GAN", "PATE-TripleGAN"],
 )
 def test_votes_round_the_mechanism(where, cls, twin, case, monkeypatch):
     """Three teachers of 12 rows: one extreme row turns majorities round."""
@@ -287,12 +278,10 @@ def test_votes_round_the_mechanism(where, cls, twin, case, monkeypatch):
     settings = {"n_teachers": 3, "n_iter": 6, "batch_size": 31, **FACTORS}
     few = table[table["y"] == "v"].reset_index(drop=True)[:12]
     few = cls(n_generator_steps=1, **settings), few, canary | {"y": "v"}, schema
-    monkeypatch.setattr(where, "noisy_votes", twin)
-    findings = audit_of(*few).findings
-    past = ("past all releases", "the canary changes")
-    assert any(words in finding for finding in findings for words in past)
-    monkeypatch.undo()
     assert not audit_of(*few).violated
+    monkeypatch.setattr(where, "noisy_votes", twin)
+    findings = " ".join(audit_of(*few).findings)
+    assert "past all releases" in findings or "the canary changes" in findings
 
 
 @pytest.mark.parametrize(
@@ -305,7 +294,7 @@ def test_votes_round_the_mechanism(where, cls, twin, case, monkeypatch):
 def test_metadata_from_the_data(name, twin, declared, case, monkeypatch):
     table, canary, schema = case
     columns = {column: schema.columns[column] for column in declared}
-    schema = TableSchema(columns, target="y", class_counts={"u": 90, "v": 60})
+    schema = replace(schema, columns=columns)
     table = table.dropna().reset_index(drop=True)
     new = canary | {"a": 1e6, "c": "never seen"}
     assert not audit_of(IndependentSynthesizer(), table, new, schema).violated
@@ -333,19 +322,7 @@ class RoundsOfRows(GPATESynthesizer):
 
 
 class KeepsRows(IndependentSynthesizer):
-    """S8, O6: rows are drawn from the training table."""
-
-    def fit(self, X, y=None):
-        super().fit(X, y)
-        self.kept_ = X
-        return self
-
-    def sample(self, n_samples=1, *, sampling_strategy=None, random_state=None):
-        return self.kept_.sample(n_samples, replace=True, random_state=random_state)
-
-
-class HidesRows(IndependentSynthesizer):
-    """Keeps rows where neither a pickle nor a file shows them."""
+    """S8, O6: rows are drawn from the training table, and no pickle shows it."""
 
     def fit(self, X, y=None):
         super().fit(X, y)
@@ -354,6 +331,9 @@ class HidesRows(IndependentSynthesizer):
 
     def __getstate__(self):  # not that of scikit-learn: it is the object's own dict
         return {name: value for name, value in vars(self).items() if name != "_rows"}
+
+    def sample(self, n_samples=1, *, sampling_strategy=None, random_state=None):
+        return self._rows.sample(n_samples, replace=True, random_state=random_state)
 
 
 class PublicDrawsByRow(IndependentSynthesizer):
@@ -425,7 +405,6 @@ class ReleasesInAThread(OfSomebodyElse):
         (DeltaOfRows(), "report depends on the canary"),
         (RoundsOfRows(init="random", n_teachers=3), "canary changes which releases"),
         (KeepsRows(), "fitted object depends on the canary"),
-        (HidesRows(), "fitted object depends on the canary"),
         (PublicDrawsByRow(), "synthetic rows depend on the canary"),
         (ClaimsTooLittle(), "above the"),
         (SecondLedger(), "charged to a second ledger"),
@@ -475,32 +454,3 @@ def test_all_rows_of_a_unit_are_a_canary():
     assert max(line.shift for line in audit.lines) > 0.4  # of what two rows may
     with mock.patch("skdpsynth.base.limit_rows", lambda table, schema: Limited(table)):
         assert audit_ledger(synth, VISITS, PERSON).violated
-
-
-def test_a_unit_may_have_missing_values_elsewhere():
-    table = VISITS.assign(note=pd.Series(["x", pd.NA] * 120, dtype=object))
-    table["who"] = table["who"].mask(table.index % 9 == 0)
-    schema = replace(OF_PERSONS, columns={**OF_PERSONS.columns, "note": Identifier()})
-    person = PERSON.assign(note=[pd.NA, *"xxxxx"])
-    assert not audit_ledger(
-        IndependentSynthesizer(30.0, schema=schema), table, person
-    ).violated
-
-
-def test_a_unit_is_new_as_the_table_would_have_it():
-    """A text is cast to the table's numbers; then it is one of them."""
-    table = VISITS.assign(who=VISITS.index % 60)
-    with pytest.raises(ValueError, match="canary of one 'who'"):
-        audit_ledger(
-            IndependentSynthesizer(schema=OF_PERSONS), table, PERSON.assign(who="7")
-        )
-
-
-@pytest.mark.parametrize(
-    "change", [{"who": None}, {"who": "p7"}, {"who": ["x", *"qqqqq"]}, {"b": 1}]
-)
-def test_a_unit_that_neither_comes_nor_goes_is_no_canary(change):
-    with pytest.raises(ValueError, match="canary of"):
-        audit_ledger(
-            IndependentSynthesizer(schema=OF_PERSONS), VISITS, PERSON.assign(**change)
-        )
