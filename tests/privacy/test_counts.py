@@ -154,6 +154,7 @@ def test_centred_counts_refuse_before_drawing() -> None:
         with pytest.raises(ReservationError, match="sensitivity"):
             centred_histogram(codes, [3, 2], reservation, 0.5)
         assert reservation.used == 0
+    reservation = noisy(needed)
     for wrong, n_cells in ((codes + 4, [3, 2]), (codes, [3]), (codes, [3, -1])):
         with pytest.raises(ValueError, match="Expected"):
             centred_histogram(wrong, n_cells, reservation, 0.5)

@@ -45,10 +45,13 @@ def differences(real: pd.DataFrame, fake: pd.DataFrame) -> dict[str, float]:
     return found
 
 
-# A sampling error of 40,000 rows in two classes, the smaller of 8,000, is below 0.03
-# with probability 1 - 1e-6 (Dvoretzky, Kiefer and Wolfowitz); the rest is the bins.
 @pytest.mark.parametrize(("epsilon", "most"), [(math.inf, 0.06), (1.0, 0.1)])
 def test_marginals_of_each_class(epsilon, most):
+    """A sampling error of 40,000 rows in two classes, the smaller of 8,000.
+
+    It is below 0.03 with probability 1 - 1e-6 (Dvoretzky, Kiefer and Wolfowitz); the
+    rest is the bins.
+    """
     real = table(20_000)
     synth = IndependentSynthesizer(epsilon=epsilon, target="y", random_state=0)
     fake = synth.fit(real).sample(40_000)
@@ -134,40 +137,15 @@ def error_of_quantiles(scale, epsilon, seed):
     return np.abs(np.log(np.quantile(fake, at) / np.quantile(values, at))).mean()
 
 
-@pytest.mark.parametrize("epsilon", [math.inf, 10.0])
-def test_quantile_scale_follows_a_skewed_column(epsilon, global_random_seed):
+def test_quantile_scale_follows_a_skewed_column(global_random_seed):
     """Half the rows are in a twenty-thousandth of the bounds.
 
     Means of 5 seeds: near 0.23 for "quantile" and 0.43 for "linear", each with a
     deviation below 0.008, so the factor 0.7 is 7 deviations away.
     """
     seeds = [100 * global_random_seed + i for i in range(5)]
-    errors = {
-        scale: np.mean([error_of_quantiles(scale, epsilon, seed) for seed in seeds])
+    linear, quantile = (
+        np.mean([error_of_quantiles(scale, 10.0, seed) for seed in seeds])
         for scale in ("linear", "quantile")
-    }
-    assert errors["quantile"] < 0.7 * errors["linear"]
-
-
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-def test_more_budget_is_better():
-    """Mean error of the distributions falls from epsilon 0.05 to epsilon 5."""
-    real = table(4000)
-    schema = TableSchema(
-        {
-            "shifted": Continuous(-5, 8),
-            "skewed": Continuous(0, 2000),
-            "level": Categorical(["x", "y", "z"]),
-            "y": Categorical([0, 1]),
-        },
-        target="y",
     )
-    error = {}
-    for epsilon in (0.05, 5.0):
-        fits = []
-        for _ in range(4):
-            synth = IndependentSynthesizer(epsilon=epsilon, schema=schema)
-            fake = synth.fit(real).sample(10_000, sampling_strategy="balanced")
-            fits.append(np.mean(list(differences(real, fake).values())))
-        error[epsilon] = np.mean(fits)
-    assert error[5.0] < 0.6 * error[0.05]
+    assert quantile < 0.7 * linear
