@@ -301,20 +301,6 @@ def test_no_row_moves_the_moments_by_more_than_their_sensitivity(drawn):
     assert [a - b for a, b in zip(after, before, strict=True)] == alone
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300, 1e30, 50.0])
-@pytest.mark.parametrize("n_columns", [2, 500])
-def test_hostile_rows_of_many_columns_stay_within_the_bound(value, n_columns):
-    """A row of equal numbers comes near to it: a bound below would be wrong."""
-    for dtype in (np.float32, np.float64):
-        with np.errstate(over="ignore"):
-            row = np.full((1, n_columns), value, dtype=dtype)
-        moved = exact_moments(row, unit=1e-3)
-        squares, limit = sum(x**2 for x in moved), LENGTH**4 // 2
-        assert squares <= limit
-        if math.isfinite(value) and value <= 1e30 and np.isfinite(row).all():
-            assert squares > 0.95 * limit * (1 - 1 / n_columns)
-
-
 def test_long_rows_are_shortened_and_keep_their_direction():
     """Short ones stay; what is not finite counts as the mean."""
     rng = np.random.default_rng(0)
@@ -329,6 +315,9 @@ def test_long_rows_are_shortened_and_keep_their_direction():
             np.testing.assert_allclose(found, expected, atol=3.0 * length + 9.0)
     row = np.array([[math.nan, 3.0, math.inf, -5.0]])
     assert exact_moments(row) == [0, 0, 0, 0, -15, 0]
+    # A row of equal numbers comes near to the bound: a smaller one would be wrong.
+    moved = exact_moments(np.full((1, 500), 1e30), unit=1e-3)
+    assert 0.95 * (1 - 1 / 500) < sum(x**2 for x in moved) / (LENGTH**4 // 2) <= 1
 
 
 # --- Noise ------------------------------------------------------------------------

@@ -294,24 +294,6 @@ def test_training_that_is_asked_for_leaves_something_to_be_measured(kind):
     assert orders in ({0, 1, 2}, {0, 1, 5}, {1, 2}, {1, 5})
 
 
-@pytest.mark.parametrize("kind", FIVE)
-def test_the_factors_of_measured_moments_are_not_cut_to_those_of_a_loop(kind):
-    """Three blocks of four columns that are nearly equal: three factors."""
-    rng = np.random.default_rng(0)
-    shared = np.repeat(rng.normal(size=(3000, 3)), 4, axis=1)
-    values = np.clip(shared + 0.1 * rng.normal(size=(3000, 12)), -4, 4)
-    table = pd.DataFrame(values, columns=[f"x{j}" for j in range(12)])
-    bounds = dict.fromkeys(table.columns, Continuous(-4, 4, scale="linear"))
-    schema = TableSchema(bounds, n_rows=3000)
-    fits = []
-    for synthesizer in (kind(latent_dim=1), MarginalSynthesizer()):
-        with insecure_randomness(0):
-            fits.append(synthesizer.set_params(schema=schema).fit(table))
-    ours, theirs = (own.generator_.parameters[0]["loadings"] for own in fits)
-    assert theirs.any(axis=0).sum() == 3
-    np.testing.assert_allclose(ours @ ours.T, theirs @ theirs.T, rtol=0.3, atol=0.3)
-
-
 @pytest.mark.parametrize(
     ("epsilon", "counts", "dependence", "tables"),
     [

@@ -9,7 +9,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from _releases import GRID, flow, influence, watched
@@ -21,7 +20,6 @@ from tables import correlated_schema, correlated_table
 from skdpsynth import GPATESynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, ReservationError
 from skdpsynth.privacy import PrivacyAccountant, _aggregators
-from skdpsynth.schema import Continuous, TableSchema
 
 # Its teachers, sums and plans, which the twins break.
 from skdpsynth.synthesizers import _gpate
@@ -67,32 +65,6 @@ def test_teachers_and_steps_follow_the_counts():
     for asked in (7, 50, 10**6):
         plan = plan_of({"u": 100, "v": 31}, n_teachers=asked, n_iter=2)
         assert list(plan["n_teachers"]) == [min(asked, 50), min(asked, 15)]
-
-
-@pytest.mark.parametrize(
-    ("parameters", "most"),
-    [({"n_iter": 2}, 0.25), ({"init": "random", "n_iter": 40}, 0.665)],
-)
-def test_noisy_steps_leave_what_was_measured_and_teach_where_nothing_was(
-    parameters, most
-):
-    """60 normal columns of one factor: mean error of their correlations.
-
-    Measured .12, with two steps .17 (deviation .007, 12 fits); steps of full length, of
-    which half is noise, would make it .3 or more. From nothing .69, with 40 steps of
-    full length .58 (deviation .015, 12 fits); short ones leave .69.
-    """
-    rng = np.random.default_rng(0)
-    loadings = 1.5 * rng.choice([-1.0, 1.0], 60)
-    scores = np.outer(rng.normal(size=4000), loadings) + rng.normal(size=(4000, 60))
-    scale = math.hypot(1.5, 1.0)
-    table = pd.DataFrame(scores / scale, columns=[f"c{i}" for i in range(60)])
-    schema = TableSchema({name: Continuous(-4, 4) for name in table})
-    synthesizer = GPATESynthesizer(3.0, schema=schema, random_state=0, **parameters)
-    found = np.corrcoef(synthesizer.fit(table).sample(4000).to_numpy().T)
-    wrong = np.abs(found - np.outer(loadings, loadings) / scale**2)
-    assert wrong[~np.eye(60, dtype=bool)].mean() < most
-    assert synthesizer.n_iter_ == parameters["n_iter"]
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _releases import GRID, flow, influence, moved_by_a_row, neighbours, watched
-from _twins import after_encoding
+from _releases import flow, influence, moved_by_a_row, neighbours, watched
 from _ways import DECLARED, TABLE, WAYS, table_of, without_schema
 from _ways import make_table as small_table
 from sklearn.base import clone
@@ -40,7 +39,6 @@ pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 FACTORS = {"init": "marginals"}
 MODES = [{}, {"desensitization": "dpsgd"}]
-LABELS = "labels by vote"
 PSEUDO, BRANCH = "unlabelled rows of each class", "unlabelled rows' gradients"
 UNLABELLED = "rows without a label"
 MOVES = f"moves with a row of {UNLABELLED}"
@@ -141,32 +139,6 @@ def test_a_table_of_which_no_label_is_released_is_fitted(epsilon):
         fitted = clone(MEASURED).set_params(**settings).fit(nameless)
     assert len(fitted.classes_) == 0
     assert len(fitted.sample(5)) == 5
-
-
-def test_marginals_have_the_budget_that_was_planned():
-    """However many rows lack a label, here 40 for each that has one.
-
-    `plan` knows of none, so it plans one round; they make it two, with the same budget:
-    the noise of the second is larger by the share that the first has.
-    """
-    table = small_table(62_000)[["a", "b", "y"]]
-    table["y"] = table["y"].where(table.index < 1500)
-    columns = {name: DECLARED.columns[name] for name in table}
-    schema = TableSchema(columns, target="y")
-    fitted = clone(MEASURED).set_params(schema=schema, epsilon=0.5)
-    with insecure_randomness(0):  # a rare count would change which tables there are
-        fitted.fit(table)
-    counts = table["y"].value_counts().to_dict()
-    planned = fitted.plan(class_counts=counts).set_index("class")
-    entries = fitted.privacy_report().entries
-    lines = {(entry.name, entry.scope): entry for entry in entries}
-    assert ("coarse marginals", UNLABELLED) in lines
-    for label in "uv":
-        first = lines["coarse marginals", f"class {label}"]
-        second = lines["marginals", f"class {label}"]
-        both = math.hypot(first.mu_total, second.mu_total)
-        alone = second.noise_std / GRID * second.mu_total / both
-        assert alone == pytest.approx(planned.loc[label, "noise_std"], rel=0.03)
 
 
 def test_measurements_of_rows_without_a_label_are_listed_and_saved(tmp_path):
@@ -301,17 +273,6 @@ def test_a_poor_plan_warns_and_columns_are_independent():
     assert names <= {"coarse marginals", "marginals"}
 
 
-# --- Votes -------------------------------------------------------------------------
-
-
-def test_every_vote_is_charged():
-    synthesizer = clone(WAYS["triplegan"]).set_params(n_teachers=12)
-    _, seen = watched(synthesizer, TABLE)
-    votes = [own for own in seen if own.family == LABELS]
-    asked = [(v.payer, v.release.n_releases, v.line.n_teachers) for v in votes]
-    assert sorted(asked) == [("u", 16, 12)] * 2 + [("v", 16, 12)] * 2
-
-
 # --- Broken twins ------------------------------------------------------------------
 
 
@@ -421,36 +382,6 @@ def test_flow_round_the_mechanism_is_caught(where, name, twin, monkeypatch):
     synthesizer = without_schema(WAYS["triplegan"]).set_params(**loud)
     other = table_of("triplegan", seed=2, n_rows=1500)
     assert "the generator" in flow(synthesizer, TABLE, other)
-
-
-@pytest.mark.parametrize("way", ["triplegan", "triplegan factors"])
-def test_only_teachers_and_mechanisms_see_rows(way, monkeypatch):
-    """Rows are marked; none of them reaches a student's or generator's input."""
-    seen, private, init = [], [], WAYS[way].init
-    for owner, name in (
-        (players.LabelBuffer, "add"),
-        (_unlabelled.StudentDiscriminator, "train"),
-    ):
-        real = getattr(owner, name)
-
-        def keep(self, *arguments, real=real, **named):
-            seen.extend(a for a in arguments if isinstance(a, torch.Tensor))
-            return real(self, *arguments, **named)
-
-        monkeypatch.setattr(owner, name, keep)
-
-    def keep_scores(scores):
-        private.append(scores if init == "marginals" else scores + np.float32(0.1))
-        return private[-1]
-
-    monkeypatch.setattr(*after_encoding(keep_scores)[init])
-    clone(WAYS[way]).fit(TABLE)
-    assert len(private) == 4  # labelled and unlabelled rows of two classes
-    rows = {row.tobytes() for part in private for row in part}
-    generated = [t for t in seen if t.ndim == 2 and t.shape[1] == 3]
-    assert generated
-    for part in generated:
-        assert not any(row.tobytes() in rows for row in part.float().numpy())
 
 
 def test_rows_without_a_label_choose_their_pairs_at_their_own_cost():

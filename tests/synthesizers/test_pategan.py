@@ -16,9 +16,6 @@ from sklearn.base import clone
 from tables import correlated_schema
 
 from skdpsynth import MarginalSynthesizer, PATEGANSynthesizer
-from skdpsynth.exceptions import ReservationError
-from skdpsynth.models import FactorTrainer, MixtureTrainer
-from skdpsynth.privacy import _aggregators
 
 # The teachers and the buffer of the student, which the twins break.
 from skdpsynth.synthesizers import _pategan
@@ -80,18 +77,6 @@ def test_votes_are_read_once_and_only_by_the_mechanism(way, monkeypatch):
     assert all(sum(map(any, s.teachers.values())) >= 6 for s in votes)
 
 
-def test_more_labels_than_reserved_cannot_be_had(monkeypatch):
-    """The twin that asks twice per round runs out; nothing is drawn uncharged."""
-
-    def twice(votes, n_teachers, reservation):
-        _aggregators.noisy_votes(votes, n_teachers, reservation)
-        return _aggregators.noisy_votes(votes, n_teachers, reservation)
-
-    monkeypatch.setattr(_pategan, "noisy_votes", twice)
-    with pytest.raises(ReservationError):
-        clone(WAYS["pategan"]).fit(TABLE)
-
-
 def test_rounds_do_not_depend_on_unanimous_or_split_votes(monkeypatch):
     """No data-dependent stop: the ledger is the same whatever the teachers say."""
     reports = []
@@ -106,43 +91,6 @@ def test_rounds_do_not_depend_on_unanimous_or_split_votes(monkeypatch):
         fitted = clone(WAYS["pategan laplace"]).fit(TABLE)
         reports.append(fitted.privacy_report().to_dict())
     assert reports[0] == reports[1] == reports[2]
-
-
-@pytest.mark.parametrize(
-    ("way", "trainer"),
-    [("pategan", MixtureTrainer), ("pategan factors", FactorTrainer)],
-)
-def test_the_student_sees_no_real_row(way, trainer, monkeypatch):
-    """Every row that reaches the student's buffer was made by the generator.
-
-    Scores of bins are few and fakes have them too, so real rows are marked there.
-    """
-    real, made, seen = [], [], []
-    rows_of, add = trainer.rows, _pategan.LabelBuffer.add
-    init = WAYS[way].init
-
-    def keep_scores(scores):
-        real.append(scores if init == "marginals" else scores + np.float32(0.1))
-        return real[-1]
-
-    def keep_rows(self, draws, *moving):
-        rows = rows_of(self, draws, *moving)
-        if not moving:  # not while they are differentiated
-            made.extend(row.tobytes() for row in rows.numpy())
-        return rows
-
-    def keep_added(self, view, generated, labels, pool, slope):
-        seen.extend(row.tobytes() for part in (generated, pool) for row in part.numpy())
-        add(self, view, generated, labels, pool, slope)
-
-    monkeypatch.setattr(*after_encoding(keep_scores)[init])
-    monkeypatch.setattr(trainer, "rows", keep_rows)
-    monkeypatch.setattr(_pategan.LabelBuffer, "add", keep_added)
-    clone(WAYS[way]).fit(TABLE)
-    assert len(real) == 2
-    assert len(seen) == 2 * 2 * (16 + 512)
-    assert set(seen) <= set(made)
-    assert set(seen).isdisjoint(row.tobytes() for part in real for row in part)
 
 
 # --- Broken twins ------------------------------------------------------------------
