@@ -345,20 +345,6 @@ class ShowsAnotherLedger(IndependentSynthesizer):
         return type(report)(**{**vars(report), "entries": report.entries[1:]})
 
 
-class OfSomebodyElse(IndependentSynthesizer):
-    """Measures one number by a mechanism that this module has imported."""
-
-    release = staticmethod(release_gaussian)
-
-    def _fit(self, rows, metadata, plans, accountant, seed):
-        own = accountant.reserve_gaussian("own", mu=0.02, sensitivity=1.0)
-        self.release(np.array([len(rows.uniforms)]), own)
-        return super()._fit(rows, metadata, plans, accountant, seed)
-
-    def _plan_classes(self, labels, counts, n_continuous, n_discrete, mu):
-        return super()._plan_classes(labels, counts, n_continuous, n_discrete, 0.9 * mu)
-
-
 @pytest.mark.parametrize(
     ("twin", "words"),
     [
@@ -374,14 +360,6 @@ class OfSomebodyElse(IndependentSynthesizer):
 )
 def test_broken_classes(twin, words, case):
     assert_caught(audit_of(twin, *case), words)
-
-
-def test_a_synthesizer_of_somebody_else_agrees_with_its_ledger(case):
-    found = audit_of(OfSomebodyElse(), *case)
-    assert found.findings == ()
-    (own,) = (own for own in found.lines if own.name == "own")
-    assert own.drawn == own.reserved == 1
-    assert own.shift == 1
 
 
 # --- Units of several rows --------------------------------------------------------

@@ -18,9 +18,7 @@ from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy import (
     Counted,
     LocalParts,
-    Parts,
     Step,
-    _parts,  # what is kept in memory, and how much at a time
     noisy_histogram,
 )
 
@@ -108,33 +106,3 @@ def test_parts_are_kept_in_a_file_without_a_name(monkeypatch, tmp_path):
     assert os.listdir(tmp_path) == []
     for _ in range(2):
         assert (np.concatenate([*kept.each()]) == -CODES).all()
-
-
-def test_what_is_in_memory_is_kept_there(monkeypatch):
-    monkeypatch.setattr(_parts, "Spilled", None)
-    monkeypatch.setattr(_parts, "_BLOCK_ENTRIES", 90)
-    parts = Parts.of(CODES).map(np.negative).kept()
-    assert len([*parts.each()]) == 7
-    assert (np.concatenate([*parts.each()]) == -CODES).all()
-    assert Parts.of(parts) is parts
-
-
-def test_few_parts_are_in_memory_at_a_time():
-    """As many as there are threads, and two."""
-    alive, most = [], []
-
-    class Block:
-        def __len__(self):
-            return 1
-
-        def __del__(self):
-            alive.pop()
-
-    def blocks():
-        for _ in range(60):
-            alive.append(1)
-            most.append(len(alive))
-            yield Block()
-
-    LocalParts(blocks).total(length_of_part, numbered=True)
-    assert max(most) <= _parts.n_threads() + 3

@@ -15,7 +15,6 @@ from skdpsynth.privacy import (
     noisy_counts,
     secret_generator,
 )
-from skdpsynth.privacy._random import rounded_normal  # of mechanisms alone
 from skdpsynth.privacy.testing import insecure_randomness
 
 
@@ -83,15 +82,6 @@ def test_global_generator_is_neither_read_nor_set() -> None:
     np.random.random_sample(5)  # noqa: NPY002
     with insecure_randomness(0):
         assert words(secret_generator()) == first
-
-
-def test_seeded_noise_is_cut_at_the_range_of_integers() -> None:
-    """And it is for the context alone, whoever calls for it."""
-    with pytest.raises(RuntimeError, match="inside insecure_randomness only"):
-        rounded_normal(1.0, 2)
-    with insecure_randomness(0):
-        draws = rounded_normal(1e30, 8)
-    assert set(np.abs(draws).tolist()) == {2**62}
 
 
 def test_nobody_repeats_noise_by_seeding() -> None:

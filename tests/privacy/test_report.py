@@ -126,9 +126,7 @@ SPOILT = [
     {"notes": "text"},
     {"declared": [3]},
 ]
-SPOILT_ENTRIES = [
-    *({"kind": "magic"}, {"used": 2}, {"sampling_rate": 0.0}, {"name": None}, {"x": 1})
-]
+SPOILT_ENTRIES = [{"kind": "magic"}, {"used": 2}, {"sampling_rate": 0.0}, {"name": 1}]
 
 
 @pytest.mark.parametrize("entry", SPOILT_ENTRIES + SPOILT, ids=str)
@@ -169,42 +167,22 @@ def test_what_is_not_private_says_so_and_gets_no_promise(seeded) -> None:
     report.assert_within(epsilon=math.inf, delta=0.5)
 
 
-NUMBER, NONE = (float, "inf"), type(None)
-JSON_TYPES = {
-    NUMBER: "epsilon epsilon_requested mu epsilon_replace_one",
-    (float,): "delta discovery_delta",
-    (int,): "report_version",
-    (bool,): "private",
-    (str,): "statement accountant software relation unit",
-    (list,): "entries notes epsilon_by_delta not_covered",
-    (list, NONE): "declared",
-}
-ENTRY_TYPES = {
-    NUMBER: "mu_total",
-    (float,): "sensitivity noise_std sampling_rate",
-    (float, NONE): "share",
-    (int,): "releases used",
-    (str,): "name scope kind",
-}
+def test_json_has_the_keys_of_version_2() -> None:
+    """Whoever reads the JSON may rely on these. Change them with the version only.
 
-
-def assert_types(found: dict[str, object], by_type: dict[tuple, str]) -> None:
-    allowed = {k: kinds for kinds, names in by_type.items() for k in names.split()}
-    assert set(found) == set(allowed)
-    for name, value in found.items():
-        kind = value if value == "inf" and "inf" in allowed[name] else type(value)
-        assert kind in allowed[name], name
-
-
-@pytest.mark.parametrize("epsilon", [1.0, math.inf])
-def test_json_has_the_keys_and_types_of_version_2(epsilon: float) -> None:
-    """Whoever reads the JSON may rely on these. Change them with the version only."""
-    report = spend("a", "b", discovery=1e-6, epsilon=epsilon).report()
-    found = json.loads(report.to_json())
+    Values of another type are refused when a report is read.
+    """
+    found = json.loads(spend("a", discovery=1e-6).report().to_json())
     assert found["report_version"] == 2
-    assert_types(found, JSON_TYPES)
-    for entry in found["entries"]:
-        assert_types(entry, ENTRY_TYPES)
+    assert " ".join(sorted(found)) == (
+        "accountant declared delta discovery_delta entries epsilon epsilon_by_delta "
+        "epsilon_replace_one epsilon_requested mu not_covered notes private relation "
+        "report_version software statement unit"
+    )
+    assert " ".join(sorted(found["entries"][0])) == (
+        "kind mu_total name noise_std releases sampling_rate scope sensitivity share "
+        "used"
+    )
     assert all(set(pair) == {"delta", "epsilon"} for pair in found["epsilon_by_delta"])
 
 
@@ -251,17 +229,6 @@ def test_assert_within_names_what_it_expects(epsilon) -> None:
 
 
 # --- Words ----------------------------------------------------------------------------
-
-
-def test_text_starts_with_the_total_and_is_aligned():
-    lines = str(spend("no", "yes").report()).splitlines()
-    assert lines[0] == "Privacy report: epsilon = 0.9996, delta = 1e-05"
-    start = next(i for i, line in enumerate(lines) if line.startswith("release "))
-    table = lines[start : start + 4]
-    assert len({len(line) for line in table}) == 1
-    second = ("charged", "all rows", "class no", "class yes")
-    places = {row.find(word) for row, word in zip(table, second, strict=True)}
-    assert len(places) == 1
 
 
 def test_many_classes_are_summarised_by_the_one_that_is_charged_most():

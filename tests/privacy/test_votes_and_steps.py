@@ -12,13 +12,12 @@ from _reserve import is_noise
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
 from skdpsynth.privacy import (
     PrivacyAccountant,
-    _accountant,  # computes no noise for a charge that it refuses
+    noisy_counts,
     noisy_votes,
     release_float_gaussian,
     steps_mu,
     votes_mu,
 )
-from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy.testing import insecure_randomness
 
 TAIL = 1e-7
@@ -162,7 +161,7 @@ def test_a_charge_out_of_range_is_refused_before_noise_is_computed(
         raise AssertionError(args)
 
     for name in ("grid_noise_std", "sampled_noise_multiplier", "vote_noise_std"):
-        monkeypatch.setattr(_accountant, name, computed)
+        monkeypatch.setattr(f"skdpsynth.privacy._accountant.{name}", computed)
     ledger = accountant()
     with pytest.raises(ValueError, match="mu must be a number > 0"):
         reserved(kind, ledger, mu)
@@ -194,7 +193,7 @@ def test_votes_need_their_own_reservation():
             noisy_votes(two, 10, wrong)
     # The noisy count of a vote was not reserved: the bit was.
     with pytest.raises(ReservationError, match="Reserve it as what it is"):
-        release_gaussian(two, votes)
+        noisy_counts(two, 5, votes)
     with pytest.raises(ReservationError, match="votes of 10 teachers"):
         noisy_votes(two, 11, votes)
     with pytest.raises(ValueError, match="counts in"):
@@ -250,7 +249,7 @@ def test_steps_need_their_own_reservation():
     with pytest.raises(ReservationError, match="Reserve it as what it is"):
         release_float_gaussian(np.zeros(2), 1.0, counts)
     with pytest.raises(ReservationError, match="Reserve it as what it is"):
-        release_gaussian(np.zeros(2, dtype=np.int64), steps)
+        noisy_counts(np.zeros(2, dtype=np.int64), 1, steps)
     with pytest.raises(TypeError, match="float64"):
         release_float_gaussian(np.zeros(2, dtype=np.float32), 1.0, steps)
     for clip in (0.0, -1.0, math.inf, math.nan):

@@ -8,7 +8,6 @@ and no sum of unlabelled rows; an unlabelled row one term of that sum alone: tha
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,6 @@ from sklearn.base import clone
 from tables import correlated_schema, correlated_table, dependence
 
 from skdpsynth import PATETripleGANSynthesizer
-from skdpsynth.audit._worlds import SequenceError  # other releases are made
 from skdpsynth.datasets import load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import Measurements
@@ -31,8 +29,7 @@ from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 # The players, whose parts the twins are.
 from skdpsynth.synthesizers import _pate_triplegan as players
-from skdpsynth.synthesizers._initial import as_a_mixture
-from skdpsynth.table import Classes, PrivateRows
+from skdpsynth.table import Classes
 from skdpsynth.training import TeacherEnsemble, _unlabelled
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
@@ -41,7 +38,6 @@ FACTORS = {"init": "marginals"}
 MODES = [{}, {"desensitization": "dpsgd"}]
 PSEUDO, BRANCH = "unlabelled rows of each class", "unlabelled rows' gradients"
 UNLABELLED = "rows without a label"
-MOVES = f"moves with a row of {UNLABELLED}"
 OF_LABELLED = f"{UNLABELLED} moves with a row of"
 
 
@@ -160,25 +156,6 @@ def test_measurements_of_rows_without_a_label_are_listed_and_saved(tmp_path):
         assert abs(values.sum() - len(table)) < doubt < len(table) / 4
 
 
-@pytest.mark.parametrize("among", [(0.75, 0.25), (0.2, 0.8), (1.0, 0.0)])
-def test_labels_missing_more_often_in_a_class_are_no_doubt(among):
-    """The shares of the classes among the rows without a label are then found.
-
-    Their distance from the mixture is in standard deviations, 1 by noise alone.
-    """
-    rng, counts = np.random.default_rng(0), np.array([30_000.0, 10_000.0, 90_000.0])
-    each = rng.dirichlet(np.ones(100), 2)
-    truth, found = np.vstack([each, among @ each]), []
-    for _ in range(20):
-        rows = [rng.multinomial(int(n), p) for n, p in zip(counts, truth, strict=True)]
-        noisy = np.array(rows) + rng.normal(0, 5.0, truth.shape)
-        shares = np.maximum(noisy, 0.0) / counts[:, None]
-        prior, doubt = as_a_mixture(shares, counts, np.full(3, 5.0))
-        assert prior == pytest.approx(among, abs=0.05)
-        found.append(doubt)
-    assert 1.0 <= np.mean(found) < 1.1
-
-
 def test_labelled_rows_counted_at_the_cost_of_others_are_caught(monkeypatch):
     """A twin: as rows without a label those of class u are measured."""
     monkeypatch.setattr(Classes, "codes", property(lambda own: (0, 1, 0)[: len(own)]))
@@ -186,39 +163,15 @@ def test_labelled_rows_counted_at_the_cost_of_others_are_caught(monkeypatch):
     assert findings
 
 
-def in_a_class_too(rows, *positions):
-    """A twin: rows without a label count in class u as well, of which they are not."""
-    also = (-1,) if positions == (0,) else ()
-    return real_rows(rows, *positions, *also)
-
-
-def twice_in_those_together(rows, *positions):
-    """A twin: they come by themselves, and again with the classes."""
-    found = real_rows(rows, *positions)
-    twice = found.class_codes < 0 if len(positions) > 1 else np.zeros(len(found), bool)
-    return found[np.repeat(np.arange(len(found)), 1 + twice)]
-
-
-real_rows = PrivateRows.of_class
 TABLES = "tables of 2 columns"
-COUNTED_TWICE = [
-    (in_a_class_too, f"{TABLES}.* of u {MOVES}"),
-    (twice_in_those_together, f"{TABLES}.* of None moves by"),
-]
-
-
-def moved_by_an_unlabelled_row():
-    """Releases of a table, and with one more such row, and what is wrong."""
-    (other,) = (t for name, _, t in neighbours(TABLE) if name == "unlabelled added")
-    _, before = watched(MEASURED, TABLE, secrets=7)
-    _, after = watched(MEASURED, other, history=before, secrets=7)
-    return before, after, moved_by_a_row(before, after, UNLABELLED)[1]
 
 
 def test_a_row_without_a_label_is_counted_once_in_tables_together():
     """And once in those of its own: each moves by all of its sensitivity."""
-    before, after, findings = moved_by_an_unlabelled_row()
-    assert findings == []
+    (other,) = (t for name, _, t in neighbours(TABLE) if name == "unlabelled added")
+    _, before = watched(MEASURED, TABLE, secrets=7)
+    _, after = watched(MEASURED, other, history=before, secrets=7)
+    assert moved_by_a_row(before, after, UNLABELLED)[1] == []
     shifts = {}
     for ours, theirs in zip(before, after, strict=True):
         if TABLES in ours.name:
@@ -227,33 +180,6 @@ def test_a_row_without_a_label_is_counted_once_in_tables_together():
             shifts[ours.payer] = moved / ours.line.sensitivity
     whole = pytest.approx(1.0)
     assert shifts == {None: whole, "u": 0.0, "v": 0.0, UNLABELLED: whole}
-
-
-@pytest.mark.parametrize(("twin", "words"), COUNTED_TWICE)
-def test_a_row_without_a_label_that_counts_twice_is_caught(twin, words, monkeypatch):
-    """In the tables of a class beside those together, or twice in these."""
-    monkeypatch.setattr(PrivateRows, "of_class", twin)
-    findings = moved_by_an_unlabelled_row()[2]
-    assert any(re.search(words, finding) for finding in findings)
-
-
-def exact_size(codes, n_bins, reservation):
-    """A twin: the noise is drawn, and the exact number goes on."""
-    real_counts(codes, n_bins, reservation)
-    return _aggregators.exact_counts(codes.map(np.reshape, (-1, 1)), [n_bins])[0]
-
-
-real_counts = _aggregators.noisy_counts
-
-
-def test_the_exact_number_of_rows_without_a_label_is_caught(monkeypatch):
-    monkeypatch.setattr(players, "noisy_counts", exact_size)
-    synthesizer = without_schema(MEASURED)
-    other = table_of("triplegan measured", seed=2, n_rows=1500)
-    with pytest.raises(SequenceError):  # bins follow from it: releases differ
-        flow(synthesizer, TABLE, other)
-    monkeypatch.undo()
-    assert flow(synthesizer, TABLE, other) == []
 
 
 # --- Plans -----------------------------------------------------------------------

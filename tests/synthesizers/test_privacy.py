@@ -266,20 +266,6 @@ def exact_beside(name, patch):
         patch.setattr(home, "release_gaussian", beside(home.release_gaussian))
 
 
-@pytest.mark.parametrize(
-    ("way", "name"),
-    [
-        ("pairwise", "marginals"),
-        ("pairwise", "of 2 columns"),
-        ("pairwise", "of 3 columns"),
-        ("moments", "second moments"),
-    ],
-)
-def test_exact_measurements_beside_the_release_are_caught(way, name, monkeypatch):
-    exact_beside(name, monkeypatch)
-    assert "a sample" in flow(WAYS[way], table_of(way), table_of(way, seed=2))
-
-
 def test_relations_follow_from_releases_and_exact_ones_are_caught(monkeypatch):
     """Of a column that is nearly a function of another one; a third knows the rest."""
 
@@ -439,30 +425,6 @@ def test_releases_of_few_numbers_have_the_noise_of_the_ledger(name):
     assert noise_is_right(found)
     exact = [replace(own.release, noisy=own.release.exact) for own in found]
     assert not noise_is_right([Seen(release) for release in exact])
-
-
-@pytest.mark.parametrize("factor", [0.0, 0.7])
-@pytest.mark.parametrize("way", ["moments", "gpate votes", "dpgan random"])
-def test_less_noise_is_caught(way, factor):
-    """On every line without noise, and on those of 300 numbers with 0.7 of it."""
-
-    def weaker(real):
-        def draw(values, line, *others):
-            drawn = real(values, line, *others)
-            if drawn.dtype == bool:
-                return drawn
-            less = values + factor * (drawn - values)
-            return np.rint(less).astype(np.int64) if values.dtype == np.int64 else less
-
-        return draw
-
-    with in_place_of_the_mechanisms(weaker):
-        _, seen = watched(WAYS[way], table_of(way))
-    for line in {id(own.line): own.line for own in seen}.values():
-        own = [s for s in seen if s.line is line]
-        n_numbers = sum(s.release.exact.size for s in own)
-        if n_numbers > (300 if factor else 12) and not line.kind.endswith("vote"):
-            assert not noise_is_right(own), line.name
 
 
 def near_tie(self, rows, features):
