@@ -20,6 +20,7 @@ import pytest
 import torch
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
+from tables import mixed_table
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import audit_generator, epsilon_lower_bound
@@ -166,20 +167,8 @@ def test_scores_of_a_table_by_hand():
 
 
 def test_scores_of_every_dtype_are_finite():
-    times = pd.date_range("2020-01-01", periods=6, tz="UTC")
-    table = pd.DataFrame(
-        {
-            "number": [1.0, np.nan, 3, 4, 5, 6],
-            "whole": pd.array([1, None, 3, 4, 5, 6], dtype="Int64"),
-            "flag": [True, False] * 3,
-            "maybe": pd.array([True, None, False] * 2, dtype="boolean"),
-            "kind": pd.Categorical(["u", None, "w"] * 2),
-            "text": ["u", None, "w"] * 2,
-            "time": times,
-            "naive": times.tz_localize(None),
-        }
-    )
-    for position in range(6):
+    table = mixed_table(12).convert_dtypes()
+    for position in range(12):
         row = table.iloc[[position]].reset_index(drop=True)
         scores = CanaryScores(table, canary_rows(table, row))
         values = scores(table)

@@ -20,16 +20,14 @@ from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, gdp_epsilon
 from skdpsynth.privacy.testing import insecure_randomness
 
 
-def spend_all(accountant: PrivacyAccountant, count: int = 1) -> None:
+def spend_all(accountant, count=1):
     mu = accountant.remaining_mu() / math.sqrt(count)
     accountant.reserve_gaussian("all", mu=mu, sensitivity=1, count=count)
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-3])
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0, 3.0, 10.0, 50.0])
-def test_certificate_is_within_the_request_and_uses_it(
-    epsilon: float, delta: float
-) -> None:
+def test_certificate_is_within_the_request_and_uses_it(epsilon, delta):
     accountant = PrivacyAccountant(epsilon, delta)
     claimed = accountant.epsilon  # before anything is reserved
     assert accountant.remaining_mu() == accountant.mu_cap
@@ -40,7 +38,7 @@ def test_certificate_is_within_the_request_and_uses_it(
     assert accountant.delta == delta
 
 
-def test_certificate_of_a_whole_plan_with_discovery() -> None:
+def test_certificate_of_a_whole_plan_with_discovery():
     accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
     cap = accountant.mu_cap
     accountant.reserve_gaussian("counts", mu=0.1 * cap, sensitivity=1)
@@ -59,12 +57,12 @@ def test_certificate_of_a_whole_plan_with_discovery() -> None:
     assert accountant.remaining_mu() < 1e-4 * cap
 
 
-def test_the_cap_comes_from_the_delta_that_discovery_leaves() -> None:
+def test_the_cap_comes_from_the_delta_that_discovery_leaves():
     cap = PrivacyAccountant(1.0, 1e-5, discovery_delta=4e-6).mu_cap
     assert 0.998 < gdp_epsilon(cap, 6e-6) <= 1.0
 
 
-def test_refusal_names_what_was_asked_and_changes_nothing() -> None:
+def test_refusal_names_what_was_asked_and_changes_nothing():
     accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
     cap = accountant.mu_cap
     reserve = partial(accountant.reserve_gaussian, sensitivity=1)
@@ -81,7 +79,7 @@ def test_refusal_names_what_was_asked_and_changes_nothing() -> None:
     reserve("fits", mu=accountant.remaining_mu(), delta=1e-6)
 
 
-def test_delta_of_releases_adds_up_over_their_count() -> None:
+def test_delta_of_releases_adds_up_over_their_count():
     accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
     reserve = partial(accountant.reserve_gaussian, "x", mu=1e-3, sensitivity=1)
     with pytest.raises(BudgetExceededError, match="delta"):
@@ -102,9 +100,7 @@ def test_delta_of_releases_adds_up_over_their_count() -> None:
         max_size=12,
     )
 )
-def test_no_sequence_of_requests_passes_the_cap(
-    requests: list[tuple[float, int, str | None]],
-) -> None:
+def test_no_sequence_of_requests_passes_the_cap(requests):
     accountant = PrivacyAccountant(1.0, 1e-5)
     cap = accountant.mu_cap
     granted = []
@@ -138,7 +134,7 @@ def test_no_sequence_of_requests_passes_the_cap(
         *(("scope", value) for value in (math.nan, pd.NA)),  # not equal to itself
     ],
 )
-def test_arguments_out_of_range(name: str, value: object) -> None:
+def test_arguments_out_of_range(name, value):
     accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
     arguments = {"mu": 0.1, "sensitivity": 1, "count": 1, "delta": 0.0} | {name: value}
     with pytest.raises(ValueError, match="must"):
@@ -155,16 +151,14 @@ def test_arguments_out_of_range(name: str, value: object) -> None:
         (1.0, 0.5, 0.2),
     ],
 )
-def test_constructor_refuses_before_charging(
-    epsilon: float, delta: float, discovery: float
-) -> None:
+def test_constructor_refuses_before_charging(epsilon, delta, discovery):
     budget = PrivacyBudget(10.0, 0.9)
     with pytest.raises(ValueError, match="must be"):
         PrivacyAccountant(epsilon, delta, discovery_delta=discovery, budget=budget)
     assert budget.spent == (0.0, 0.0)
 
 
-def test_budget_is_charged_once_and_refuses() -> None:
+def test_budget_is_charged_once_and_refuses():
     budget = PrivacyBudget(1.5, 1e-4)
     PrivacyAccountant(1.0, 1e-5, budget=budget)
     assert budget.spent == (1.0, 1e-5)
@@ -175,7 +169,7 @@ def test_budget_is_charged_once_and_refuses() -> None:
     assert budget.spent == (1.0, 1e-5)
 
 
-def test_infinite_epsilon_is_a_real_mode() -> None:
+def test_infinite_epsilon_is_a_real_mode():
     accountant = PrivacyAccountant(math.inf, 1e-5)
     assert accountant.mu_cap == accountant.remaining_mu() == math.inf
     reservation = accountant.reserve_gaussian(
@@ -188,8 +182,8 @@ def test_infinite_epsilon_is_a_real_mode() -> None:
 
 
 @pytest.mark.parametrize("step", ["construct", "reserve", "draw", "close"])
-def test_insecure_randomness_at_any_step_is_remembered(step: str) -> None:
-    def run(name: str, call):
+def test_insecure_randomness_at_any_step_is_remembered(step):
+    def run(name, call):
         with insecure_randomness(0) if name == step else nullcontext():
             return call()
 
@@ -205,12 +199,12 @@ def test_insecure_randomness_at_any_step_is_remembered(step: str) -> None:
 
 
 @pytest.mark.parametrize("copier", [copy.deepcopy, pickle.dumps])
-def test_an_accountant_cannot_be_duplicated(copier) -> None:
+def test_an_accountant_cannot_be_duplicated(copier):
     with pytest.raises(ReservationError, match="cannot be copied or pickled"):
         copier(PrivacyAccountant(1.0, 1e-5))
 
 
-def test_a_shallow_copy_spends_the_same_budget() -> None:
+def test_a_shallow_copy_spends_the_same_budget():
     accountant = PrivacyAccountant(1.0, 1e-5)
     spend_all(copy.copy(accountant))
     with pytest.raises(BudgetExceededError):

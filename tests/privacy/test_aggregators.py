@@ -39,9 +39,7 @@ code_tables = st.integers(1, 5).flatmap(
 
 @SMALL
 @given(code_tables, st.data())
-def test_a_row_moves_the_histogram_by_the_root_of_the_columns(
-    codes: np.ndarray, data: st.DataObject
-) -> None:
+def test_a_row_moves_the_histogram_by_the_root_of_the_columns(codes, data):
     """Every column is counted, and a row is in one bin of each."""
     n_rows, n_columns = codes.shape
     sensitivity = math.sqrt(n_columns)
@@ -69,14 +67,14 @@ def test_a_row_moves_the_histogram_by_the_root_of_the_columns(
         (np.zeros((0, 1), int), [3], [[0, 0, 0]]),
     ],
 )
-def test_histograms_of_other_codes(codes, n_bins, expected) -> None:
+def test_histograms_of_other_codes(codes, n_bins, expected):
     released = noisy_histogram(codes, n_bins, exact(ROOT2))
     assert [own.tolist() for own in released] == expected
     if len(n_bins) == 1:
         assert noisy_counts(codes[:, 0], *n_bins, exact(1.0)).tolist() == expected[0]
 
 
-def test_too_small_a_sensitivity_is_refused() -> None:
+def test_too_small_a_sensitivity_is_refused():
     codes, votes = np.zeros((4, 3), dtype=int), np.zeros((1, 3), dtype=np.int64)
     small = noisy(ROOT2)
     with pytest.raises(ReservationError, match=r"sensitivity 1\.41421, .* 1\.73205"):
@@ -100,9 +98,7 @@ def test_too_small_a_sensitivity_is_refused() -> None:
         (np.array([[0.0], [1.0]]), [3], r"codes in \[0, n_bins"),
     ],
 )
-def test_wrong_codes_are_refused_before_drawing(
-    codes: np.ndarray, n_bins: list[int], match: str
-) -> None:
+def test_wrong_codes_are_refused_before_drawing(codes, n_bins, match):
     reservation = exact(2.0)
     with pytest.raises(ValueError, match=match):
         noisy_histogram(codes, n_bins, reservation)
@@ -123,9 +119,7 @@ teacher_tables = st.tuples(st.integers(1, 4), st.integers(1, 6)).flatmap(
 
 @SMALL
 @given(teacher_tables, clips, st.data())
-def test_a_teacher_moves_the_sum_by_at_most_twice_the_clip(
-    tables: tuple[np.ndarray, np.ndarray], clip: float, data: st.DataObject
-) -> None:
+def test_a_teacher_moves_the_sum_by_at_most_twice_the_clip(tables, clip, data):
     vectors, replacement = tables
     teacher = data.draw(st.integers(0, len(vectors) - 1))
     neighbour = vectors.copy()
@@ -142,7 +136,7 @@ def test_a_teacher_moves_the_sum_by_at_most_twice_the_clip(
 
 @SMALL
 @given(st.integers(0, 2**32), st.integers(1, 700), st.floats(1e-3, 1e3))
-def test_long_rows_stay_within_the_grid(seed: int, n: int, scale: float) -> None:
+def test_long_rows_stay_within_the_grid(seed, n, scale):
     """Of 464 entries and more, rounding to nearest would make some too long."""
     rng = np.random.default_rng(seed)
     for dtype in (np.float32, np.float64):
@@ -151,28 +145,26 @@ def test_long_rows_stay_within_the_grid(seed: int, n: int, scale: float) -> None
         assert np.all((grid**2).sum(axis=1) <= GRID**2)
 
 
-def test_twice_the_clip_is_attained() -> None:
+def test_twice_the_clip_is_attained():
     vectors = np.array([[5.0, 0.0]])
     difference = _on_grid(vectors, 1.0) - _on_grid(-vectors, 1.0)
     assert np.abs(difference).max() == 2 * GRID
 
 
-def test_infinite_entries_are_dropped_before_clipping() -> None:
+def test_infinite_entries_are_dropped_before_clipping():
     vectors = np.array([[np.nan, 3.0, 4.0], [np.inf, -np.inf, 0.5], [1e300, 1e300, 1]])
     grid = _on_grid(vectors, 5.0) * (5.0 / GRID)
     # The norm of the last overflows: the teacher sends 0.
     np.testing.assert_allclose(grid, [[0, 3, 4], [0, 0, 0.5], [0, 0, 0]], atol=1e-5)
 
 
-def test_a_row_that_rounding_made_too_long_is_dropped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_row_that_rounding_made_too_long_is_dropped(monkeypatch):
     monkeypatch.setattr(_aggregators.np, "trunc", lambda x: np.sign(x) * GRID)
     grid = _on_grid(np.array([[0.5, 0.5], [0.5, 0.0]]), 1.0)
     assert grid.tolist() == [[0, 0], [GRID, 0]]
 
 
-def test_sum_without_noise_is_the_clipped_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sum_without_noise_is_the_clipped_sum(monkeypatch):
     rng = np.random.default_rng(2)
     vectors = rng.standard_normal((101, 7)).astype(np.float32)
     clip = 1.5
@@ -195,7 +187,7 @@ def test_sum_without_noise_is_the_clipped_sum(monkeypatch: pytest.MonkeyPatch) -
         *((shape, 1.0, "vectors of shape") for shape in ((3,), (3, 0), (0, 2**22 + 1))),
     ],
 )
-def test_sums_that_are_refused(shape: tuple[int, ...], clip: float, words: str) -> None:
+def test_sums_that_are_refused(shape, clip, words):
     with pytest.raises(ValueError, match=words):
         gaussian_sum(np.zeros(shape), clip, exact(2 * GRID))
 
@@ -212,9 +204,7 @@ def test_sums_that_are_refused(shape: tuple[int, ...], clip: float, words: str) 
     ),
     st.integers(0, 40),
 )
-def test_gnmax_without_noise_is_the_plurality_of_confident_queries(
-    votes: np.ndarray, threshold: int
-) -> None:
+def test_gnmax_without_noise_is_the_plurality_of_confident_queries(votes, threshold):
     n = len(votes)
     first, second = exact(1.0, count=n), exact(ROOT2, count=n)
     answers = confident_gnmax(votes, threshold, first, second)
@@ -223,7 +213,7 @@ def test_gnmax_without_noise_is_the_plurality_of_confident_queries(
     assert (first.used, second.used) == (n, n)
 
 
-def test_unanswered_queries_are_charged_too() -> None:
+def test_unanswered_queries_are_charged_too():
     """And unanimous ones are answered, whatever the noise."""
     votes = np.zeros((5, 3), dtype=np.int64)
     votes[np.arange(5), [0, 1, 2, 0, 1]] = 10**6
@@ -235,7 +225,7 @@ def test_unanswered_queries_are_charged_too() -> None:
 
 
 @pytest.mark.parametrize("counts", [(4, 5), (5, 4)])
-def test_neither_reservation_is_drawn_when_one_is_short(counts: tuple) -> None:
+def test_neither_reservation_is_drawn_when_one_is_short(counts):
     votes = np.zeros((5, 3), dtype=np.int64)
     first, second = exact(1.0, count=counts[0]), exact(ROOT2, count=counts[1])
     with pytest.raises(ReservationError, match="4 releases left, but 5 are needed"):

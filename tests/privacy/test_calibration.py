@@ -21,24 +21,15 @@ DELTAS = (1e-15, 1e-9, 1e-5, 1e-3, 0.5)
 GRID = list(itertools.product(EPSILONS, DELTAS))
 
 
-def exact_delta(mu: float, epsilon: float) -> mpmath.mpf:
+def exact_delta(mu, epsilon):
     """Evaluate the Gaussian curve with 60 digits."""
     with mpmath.workdps(60):
         m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
         return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "mu"), [(1.0, 0.268051), (2.0, 0.501552), (10.0, 2.000446)]
-)
-def test_published_values_of_mu(epsilon: float, mu: float) -> None:
-    assert gdp_mu(epsilon, 1e-5) == pytest.approx(mu, abs=5e-7)
-
-
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
-def test_the_curve_has_sixty_digits_and_its_inverses_are_tight(
-    epsilon: float, delta: float
-) -> None:
+def test_the_curve_has_sixty_digits_and_its_inverses_are_tight(epsilon, delta):
     """And on the safe side."""
     mu = gdp_mu(epsilon, delta)
     exact = exact_delta(mu, epsilon)
@@ -53,7 +44,7 @@ def test_the_curve_has_sixty_digits_and_its_inverses_are_tight(
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 10.0])
-def test_one_release_agrees_with_the_convolution_of_many(epsilon: float) -> None:
+def test_one_release_agrees_with_the_convolution_of_many(epsilon):
     mu = gdp_mu(epsilon, 1e-5)
     leaves = tuple(
         SelfComposedDpEvent(GaussianDpEvent(math.sqrt(n / share) / mu), n)
@@ -67,7 +58,7 @@ def test_one_release_agrees_with_the_convolution_of_many(epsilon: float) -> None
     assert convolved == pytest.approx(merged, rel=1e-3)
 
 
-def test_limits() -> None:
+def test_limits():
     assert gdp_mu(math.inf, 1e-5) == gdp_epsilon(math.inf, 1e-5) == math.inf
     assert gdp_epsilon(0.0, 1e-5) == gdp_epsilon(1e-9, 1e-5) == 0.0
     assert gdp_delta(0.0, 1.0) == gdp_delta(1.0, math.inf) == 0.0
@@ -76,7 +67,7 @@ def test_limits() -> None:
     assert certified_epsilon(math.inf, 1e-5) == math.inf
 
 
-def test_arguments_out_of_range() -> None:
+def test_arguments_out_of_range():
     for delta in (0.0, 1.0, -1.0, math.nan):
         for curve in (gdp_mu, gdp_epsilon):
             with pytest.raises(ValueError, match=r"delta must be a number in \(0, 1\)"):
@@ -92,7 +83,7 @@ def test_arguments_out_of_range() -> None:
 # --- the discrete Gaussian ---------------------------------------------------------
 
 
-def discrete_delta(sigma: float, shift: int, epsilon: float) -> float:
+def discrete_delta(sigma, shift, epsilon):
     """Sum the exact hockey-stick divergence of the discrete Gaussian."""
     radius = int(40 * sigma) + shift
     z = np.arange(-radius, radius + 1, dtype=np.float64)
@@ -104,16 +95,14 @@ def discrete_delta(sigma: float, shift: int, epsilon: float) -> float:
 
 @pytest.mark.parametrize("shift", [1, 2, 7])
 @pytest.mark.parametrize("sigma", [3.0, 4.3, 25.0])
-def test_discrete_gaussian_is_below_the_curve_it_counts_as(
-    sigma: float, shift: int
-) -> None:
+def test_discrete_gaussian_is_below_the_curve_it_counts_as(sigma, shift):
     mu = shift / math.sqrt(sigma**2 - 4)
     for epsilon in np.linspace(0.0, mu * 6, 40):
         claimed = gdp_delta(mu, float(epsilon))
         assert discrete_delta(sigma, shift, float(epsilon)) <= claimed + 1e-15
 
 
-def test_without_the_four_the_claim_would_be_broken() -> None:
+def test_without_the_four_the_claim_would_be_broken():
     # The twin of the rule above: sigma itself is not an upper bound.
     assert any(
         discrete_delta(3.0, 1, epsilon) > 1.01 * gdp_delta(1 / 3, epsilon)
@@ -121,7 +110,7 @@ def test_without_the_four_the_claim_would_be_broken() -> None:
     )
 
 
-def test_a_discrete_gaussian_of_two_is_flat_between_the_integers() -> None:
+def test_a_discrete_gaussian_of_two_is_flat_between_the_integers():
     # What makes the rule a theorem: sum_k exp(-(k - x)^2 / 8) depends on x by 4e-34.
     with mpmath.workdps(50):
         sums = [
@@ -135,7 +124,7 @@ def test_a_discrete_gaussian_of_two_is_flat_between_the_integers() -> None:
             assert abs(value / mpmath.sqrt(8 * mpmath.pi) - 1) < mpmath.mpf("4e-34")
 
 
-def test_grid_noise_std() -> None:
+def test_grid_noise_std():
     assert grid_noise_std(math.inf, 5.0) == 0.0
     # Never below 3, where the rule holds.
     assert grid_noise_std(10.0, 1.0) == 3.0

@@ -33,11 +33,11 @@ cells_and_codes = st.lists(st.integers(0, 4), min_size=1, max_size=3).flatmap(
 weights = st.sampled_from([0.0, 0.01, 0.5, 2.0])
 
 
-def as_codes(rows: list[tuple[int, ...]], n_columns: int) -> np.ndarray:
+def as_codes(rows, n_columns):
     return np.array(rows, dtype=np.int64).reshape(-1, n_columns)
 
 
-def numbers(codes: np.ndarray, n_cells: list[int], weight: float) -> list[int]:
+def numbers(codes, n_cells, weight):
     """Return the exact statistic as Python's whole numbers."""
     seen = []
     with observe_releases(seen.append):
@@ -48,9 +48,7 @@ def numbers(codes: np.ndarray, n_cells: list[int], weight: float) -> list[int]:
 
 @SMALL
 @given(cells_and_codes, weights)
-def test_no_row_moves_centred_counts_by_more_than_the_sensitivity(
-    table: tuple[list[int], list[tuple[int, ...]]], weight: float
-) -> None:
+def test_no_row_moves_centred_counts_by_more_than_the_sensitivity(table, weight):
     """Every row there is, in whole numbers; the longest is as long to one grid cell."""
     n_cells, rows = table
     before = numbers(as_codes(rows, len(n_cells)), n_cells, weight)
@@ -67,9 +65,7 @@ def test_no_row_moves_centred_counts_by_more_than_the_sensitivity(
 
 @SMALL
 @given(cells_and_codes, weights)
-def test_centred_counts_without_noise_are_the_counts(
-    table: tuple[list[int], list[tuple[int, ...]]], weight: float
-) -> None:
+def test_centred_counts_without_noise_are_the_counts(table, weight):
     n_cells, rows = table
     codes = as_codes(rows, len(n_cells))
     # 3 rows that are in a cell wherever there is one.
@@ -93,7 +89,7 @@ def test_centred_counts_without_noise_are_the_counts(
 
 
 @pytest.mark.statistical
-def test_centred_counts_have_the_noise_of_a_projection(global_random_seed: int) -> None:
+def test_centred_counts_have_the_noise_of_a_projection(global_random_seed):
     """Against matrices that know the definition alone: 500 releases, 4 columns.
 
     Statistics: squares of all deviations, whitened by their covariance, of 3,500
@@ -126,7 +122,7 @@ def test_centred_counts_have_the_noise_of_a_projection(global_random_seed: int) 
     assert chi2.ppf(1.5e-7, 2000) < outside / std**2 < chi2.isf(1.5e-7, 2000)
 
 
-def test_rows_in_no_cell_count_when_they_are_surely_there() -> None:
+def test_rows_in_no_cell_count_when_they_are_surely_there():
     """Two deviations of noise are nothing, and many are all of them."""
     n_cells, zero = [2, 2, 1, 0], np.zeros(2)
     released = CentredCounts(
@@ -146,7 +142,7 @@ def test_rows_in_no_cell_count_when_they_are_surely_there() -> None:
     assert released.counts(3.0)[1].sum() == 1.0
 
 
-def test_centred_counts_refuse_before_drawing() -> None:
+def test_centred_counts_refuse_before_drawing():
     codes = np.zeros((4, 2), dtype=int)
     needed = centred_sensitivity([3, 2], 0.5)
     for small in (needed - 1, centred_sensitivity([3, 2]), math.sqrt(2)):

@@ -16,7 +16,7 @@ from skdpsynth.privacy import (
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
 
-def tail(std: float, start: int) -> float:
+def tail(std, start):
     """Sum the exact tail P(Z >= start) of the discrete Gaussian."""
     z = np.arange(-int(45 * std) - 5, int(45 * std) + 6, dtype=np.float64)
     weights = np.exp(-(z**2) / (2 * std**2))
@@ -25,7 +25,7 @@ def tail(std: float, start: int) -> float:
 
 @pytest.mark.parametrize("delta", [0.3, 1e-4, 1e-7, 1e-12, 1e-30])
 @pytest.mark.parametrize("std", [3.0, 18.9, 63.7, 1000.0])
-def test_threshold_bounds_the_exact_tail_and_is_tight(std: float, delta: float) -> None:
+def test_threshold_bounds_the_exact_tail_and_is_tight(std, delta):
     threshold = key_threshold(std, delta / 0.9, 1)
     # A key whose count went from one to two passes when 2 + Z > threshold.
     assert tail(std, threshold - 1) <= delta
@@ -33,7 +33,7 @@ def test_threshold_bounds_the_exact_tail_and_is_tight(std: float, delta: float) 
         assert tail(std, threshold - 1 - math.ceil(0.03 * std + 1)) > delta
 
 
-def test_threshold_without_noise_and_out_of_range() -> None:
+def test_threshold_without_noise_and_out_of_range():
     assert key_threshold(0.0, 1e-6, 1) == 1
     for delta in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="threshold_delta must be in"):
@@ -43,7 +43,7 @@ def test_threshold_without_noise_and_out_of_range() -> None:
     assert (keys.tolist(), counts.tolist()) == ([1, 2], [2, 3])
 
 
-def test_frequent_keys_are_found_and_single_ones_are_never_considered() -> None:
+def test_frequent_keys_are_found_and_single_ones_are_never_considered():
     columns = [np.array([10**6, 1, 10**6, 0]), np.array([1, 1]), np.array([10**6])]
     reservation = noisy(math.sqrt(3), delta=1e-6)
     released = thresholded_counts(columns, reservation, 1e-6)
@@ -56,7 +56,7 @@ def test_frequent_keys_are_found_and_single_ones_are_never_considered() -> None:
 
 
 @pytest.mark.statistical
-def test_keys_seen_twice_are_not_released() -> None:
+def test_keys_seen_twice_are_not_released():
     """Fails by chance at a rate below 1e-6.
 
     100 columns share a delta of 1e-8; in each, 100 keys have a count of 2. The
@@ -71,7 +71,7 @@ def test_keys_seen_twice_are_not_released() -> None:
     assert sum(len(keys) for keys, _ in found) > 9000
 
 
-def test_columns_share_the_delta() -> None:
+def test_columns_share_the_delta():
     """Of 2,000 keys at the threshold some pass by 1, and none by less.
 
     Noise of sigma 10 is 1 with probability .04: so some do, but for 1e-35.
@@ -155,7 +155,7 @@ def test_keys_of_fewer_rows_are_not_considered(least):
         (0, ValueError, "at least one column"),
     ],
 )
-def test_what_was_not_reserved_is_refused(n_columns, error, match) -> None:
+def test_what_was_not_reserved_is_refused(n_columns, error, match):
     reservation = noisy(math.sqrt(2), delta=1e-7)
     with pytest.raises(error, match=match):
         thresholded_counts([np.array([5])] * n_columns, reservation, 1e-6)

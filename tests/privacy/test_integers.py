@@ -48,7 +48,7 @@ SMALLEST = -(2**63)
 int64s = st.integers(SMALLEST, LARGEST) | st.sampled_from([SMALLEST, -1, 0, LARGEST])
 
 
-def clamp(value: int) -> int:
+def clamp(value):
     return min(max(value, SMALLEST), LARGEST)
 
 

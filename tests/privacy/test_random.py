@@ -18,16 +18,14 @@ from skdpsynth.privacy import (
 from skdpsynth.privacy.testing import insecure_randomness
 
 
-def words(generator: np.random.Generator) -> list[int]:
+def words(generator):
     return generator.integers(2**63, size=4).tolist()
 
 
-def test_seed_has_256_bits_of_entropy_in_a_256_bit_pool(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_seed_has_256_bits_of_entropy_in_a_256_bit_pool(monkeypatch):
     asked = []
 
-    def randbits(bits: int) -> int:
+    def randbits(bits):
         asked.append(bits)
         return 7
 
@@ -37,7 +35,7 @@ def test_seed_has_256_bits_of_entropy_in_a_256_bit_pool(
     assert seeds.pool_size * 32 == 256
 
 
-def test_insecure_context_repeats_streams_and_separates_generators() -> None:
+def test_insecure_context_repeats_streams_and_separates_generators():
     runs = []
     for _ in range(2):
         with insecure_randomness(3):
@@ -49,8 +47,8 @@ def test_insecure_context_repeats_streams_and_separates_generators() -> None:
     assert words(secret_generator()) != words(secret_generator())
 
 
-def test_insecure_contexts_end_even_after_an_error() -> None:
-    def fail() -> None:
+def test_insecure_contexts_end_even_after_an_error():
+    def fail():
         with insecure_randomness(1):
             assert words(secret_generator()) != outer
             raise KeyError
@@ -66,12 +64,12 @@ def test_insecure_contexts_end_even_after_an_error() -> None:
         assert [words(secret_generator()) for _ in range(2)] == [outer, second]
 
 
-def test_a_new_thread_is_secure() -> None:
+def test_a_new_thread_is_secure():
     with insecure_randomness(0), ThreadPoolExecutor(1) as pool:
         assert not pool.submit(insecure_randomness_active).result()
 
 
-def test_global_generator_is_neither_read_nor_set() -> None:
+def test_global_generator_is_neither_read_nor_set():
     before = np.random.get_state()  # noqa: NPY002
     with insecure_randomness(0):
         first = words(secret_generator())
@@ -84,10 +82,10 @@ def test_global_generator_is_neither_read_nor_set() -> None:
         assert words(secret_generator()) == first
 
 
-def test_nobody_repeats_noise_by_seeding() -> None:
+def test_nobody_repeats_noise_by_seeding():
     """Fifty draws of deviation 100 are equal with a probability below 1e-100."""
 
-    def noise() -> list[int]:
+    def noise():
         np.random.seed(0)  # noqa: NPY002, TID251 - to show that it does nothing
         random.seed(0)
         torch.manual_seed(0)  # noqa: TID251

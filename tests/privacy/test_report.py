@@ -28,12 +28,7 @@ from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import declared_metadata
 
 
-def spend(
-    *classes: object,
-    discovery: float = 0.0,
-    epsilon: float = 1.0,
-    share: float = 0.96,
-) -> PrivacyAccountant:
+def spend(*classes, discovery=0.0, epsilon=1.0, share=0.96):
     """Reserve counts of all rows, and gradients of some classes."""
     accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=discovery)
     cap = min(accountant.mu_cap, 10.0)
@@ -49,7 +44,7 @@ def spend(
     return accountant
 
 
-def test_entries_say_what_was_reserved_and_used() -> None:
+def test_entries_say_what_was_reserved_and_used():
     report = spend("no", "yes").report()
     counts, no, yes = report.entries
     assert (counts.name, counts.scope) == ("class counts", "all rows")
@@ -63,7 +58,7 @@ def test_entries_say_what_was_reserved_and_used() -> None:
     assert counts.share + yes.share == pytest.approx(100.0)
 
 
-def test_total_and_the_price_of_replacing_a_row() -> None:
+def test_total_and_the_price_of_replacing_a_row():
     """Twice the cap: a centred count may turn into its opposite; and two keys."""
     report = spend("no", "yes").report()
     assert 0.995 < report.epsilon <= 1.0
@@ -88,7 +83,7 @@ BAD_DELTAS = ["x", "1e-5", None, True, math.nan, math.inf, -1e-5, 0, 1.0, 1j, [1
 
 
 @pytest.mark.parametrize("delta", BAD_DELTAS)
-def test_get_epsilon_names_what_it_expects(delta) -> None:
+def test_get_epsilon_names_what_it_expects(delta):
     report = spend("a").report()
     words = f"must be a number in (0, 1). Got {delta!r} instead; give one such as 1e-05"
     with pytest.raises(ValueError, match=re.escape(words)):
@@ -100,7 +95,7 @@ def test_get_epsilon_names_what_it_expects(delta) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
-def test_round_trip_through_json(epsilon: float) -> None:
+def test_round_trip_through_json(epsilon):
     """Whatever follows from the fields is computed anew, and not believed."""
     accountant = spend("inf", 3, discovery=1e-6, epsilon=epsilon, share=0.9)
     accountant.reserve_gaussian("inf", mu=1e-3, sensitivity=1)  # a name
@@ -130,7 +125,7 @@ SPOILT_ENTRIES = [{"kind": "magic"}, {"used": 2}, {"sampling_rate": 0.0}, {"name
 
 
 @pytest.mark.parametrize("entry", SPOILT_ENTRIES + SPOILT, ids=str)
-def test_other_fields_are_refused(entry) -> None:
+def test_other_fields_are_refused(entry):
     values = spend().report().to_dict()
     (values["entries"][0] if entry in SPOILT_ENTRIES else values).update(entry)
     with pytest.raises(PersistenceError, match="fields of a privacy report"):
@@ -138,7 +133,7 @@ def test_other_fields_are_refused(entry) -> None:
 
 
 @pytest.mark.parametrize("name", ["epsilon", "entries", "statement", "report_version"])
-def test_missing_fields_are_refused(name) -> None:
+def test_missing_fields_are_refused(name):
     values = spend().report().to_dict()
     del values[name]
     with pytest.raises(PersistenceError, match="fields of a privacy report"):
@@ -146,7 +141,7 @@ def test_missing_fields_are_refused(name) -> None:
 
 
 @pytest.mark.parametrize("seeded", [False, True])
-def test_what_is_not_private_says_so_and_gets_no_promise(seeded) -> None:
+def test_what_is_not_private_says_so_and_gets_no_promise(seeded):
     """By request, or since the noise was seeded."""
     with insecure_randomness(0) if seeded else nullcontext():
         report = spend("a", epsilon=1.0 if seeded else math.inf).report()
@@ -167,7 +162,7 @@ def test_what_is_not_private_says_so_and_gets_no_promise(seeded) -> None:
     report.assert_within(epsilon=math.inf, delta=0.5)
 
 
-def test_json_has_the_keys_of_version_2() -> None:
+def test_json_has_the_keys_of_version_2():
     """Whoever reads the JSON may rely on these. Change them with the version only.
 
     Values of another type are refused when a report is read.
@@ -186,7 +181,7 @@ def test_json_has_the_keys_of_version_2() -> None:
     assert all(set(pair) == {"delta", "epsilon"} for pair in found["epsilon_by_delta"])
 
 
-def test_epsilon_at_other_deltas_is_given_where_it_is_valid() -> None:
+def test_epsilon_at_other_deltas_is_given_where_it_is_valid():
     """What discovering keys has cost is no delta to promise anything at."""
     report = spend("a").report()
     assert [delta for delta, _ in report.epsilon_by_delta] == [1e-3, 1e-4, 1e-6, 1e-7]
@@ -196,7 +191,7 @@ def test_epsilon_at_other_deltas_is_given_where_it_is_valid() -> None:
     assert [delta for delta, _ in found.epsilon_by_delta] == [1e-3, 1e-4]
 
 
-def test_assert_within_follows_the_curve() -> None:
+def test_assert_within_follows_the_curve():
     """Silent from the epsilon of that delta on, an error just below it."""
     report = spend("a").report()
     report.assert_within(epsilon=1.0, delta=1e-5)
@@ -210,7 +205,7 @@ def test_assert_within_follows_the_curve() -> None:
             report.assert_within(epsilon=epsilon, delta=delta)
 
 
-def test_the_delta_of_discovery_is_left_aside() -> None:
+def test_the_delta_of_discovery_is_left_aside():
     report = spend(discovery=2e-6).report()
     assert report.get_epsilon(6e-6) == pytest.approx(gdp_epsilon(report.mu, 4e-6))
     report.assert_within(epsilon=1.0, delta=1e-5)
@@ -222,7 +217,7 @@ def test_the_delta_of_discovery_is_left_aside() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [-1, math.nan, "1", True])
-def test_assert_within_names_what_it_expects(epsilon) -> None:
+def test_assert_within_names_what_it_expects(epsilon):
     with pytest.raises(ValueError, match="must be a number") as caught:
         spend().report().assert_within(epsilon=epsilon, delta=0.1)
     assert not isinstance(caught.value, BudgetExceededError)

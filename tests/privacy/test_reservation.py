@@ -21,27 +21,27 @@ VALUES = np.zeros(3, dtype=np.int64)
 
 
 @pytest.fixture
-def accountant() -> PrivacyAccountant:
+def accountant():
     return PrivacyAccountant(1.0, 1e-5)
 
 
 @pytest.fixture
-def reservation(accountant: PrivacyAccountant) -> Reservation:
+def reservation(accountant):
     return accountant.reserve_gaussian(
         "test", mu=0.1, sensitivity=math.sqrt(3), count=2, scope="a"
     )
 
 
 @pytest.fixture
-def _no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    def drawn(*args: object) -> None:
+def _no_noise(monkeypatch):
+    def drawn(*args):
         raise AssertionError("noise was drawn without a reservation")
 
     monkeypatch.setattr(_mechanisms, "_measurement", drawn)
     monkeypatch.setattr(_mechanisms, "rounded_normal", drawn)
 
 
-def test_fields(reservation: Reservation) -> None:
+def test_fields(reservation):
     assert (reservation.name, reservation.scope) == ("test", "a")
     assert (reservation.mu, reservation.sensitivity) == (0.1, math.sqrt(3))
     assert reservation.noise_std == pytest.approx(math.sqrt(300 + 4))
@@ -55,7 +55,7 @@ def test_fields(reservation: Reservation) -> None:
 
 
 @pytest.mark.usefixtures("_no_noise")
-def test_a_draw_of_too_many_uses_none(reservation: Reservation) -> None:
+def test_a_draw_of_too_many_uses_none(reservation):
     with pytest.raises(ReservationError, match="3 more were asked for"):
         release_gaussian(VALUES, reservation, n_releases=3)
     for n in (0, -1):  # it gives nothing back
@@ -74,7 +74,7 @@ def test_a_draw_of_too_many_uses_none(reservation: Reservation) -> None:
 )
 def test_after_the_end_and_in_a_forked_process_nothing_is_left(
     match, closed, monkeypatch, accountant, reservation
-) -> None:
+):
     if closed:
         accountant.close()
     else:
@@ -86,12 +86,12 @@ def test_after_the_end_and_in_a_forked_process_nothing_is_left(
 
 
 @pytest.mark.usefixtures("_no_noise")
-def test_forged_subclassed_or_borrowed(reservation: Reservation) -> None:
+def test_forged_subclassed_or_borrowed(reservation):
     class Generous(Reservation):
-        def _draw_down(self, n: int = 1) -> None:
+        def _draw_down(self, n=1):
             pass
 
-    def holding(ledger: object, kind: type = Reservation) -> Reservation:
+    def holding(ledger, kind=Reservation):
         made = object.__new__(kind)
         object.__setattr__(made, "_ledger", ledger)
         return made
@@ -121,15 +121,15 @@ def test_forged_subclassed_or_borrowed(reservation: Reservation) -> None:
 @pytest.mark.parametrize(
     "copier", [copy.copy, copy.deepcopy, pickle.dumps, lambda r: copy.deepcopy([r])]
 )
-def test_copies(reservation: Reservation, copier) -> None:
+def test_copies(reservation, copier):
     with pytest.raises(ReservationError, match="cannot be copied or pickled"):
         copier(reservation)
 
 
-def test_threads_share_the_count(accountant: PrivacyAccountant) -> None:
+def test_threads_share_the_count(accountant):
     reservation = accountant.reserve_gaussian("x", mu=1e-3, sensitivity=1, count=200)
 
-    def draw(_: int) -> bool:
+    def draw(_):
         try:
             reservation._draw_down()
         except ReservationError:
@@ -141,10 +141,8 @@ def test_threads_share_the_count(accountant: PrivacyAccountant) -> None:
     assert reservation.used == sum(drawn) == 200
 
 
-def test_a_failed_draw_stays_used(
-    monkeypatch: pytest.MonkeyPatch, reservation: Reservation
-) -> None:
-    def broken(std: float):
+def test_a_failed_draw_stays_used(monkeypatch, reservation):
+    def broken(std):
         raise OSError("no entropy")
 
     monkeypatch.setattr(_mechanisms, "_measurement", broken)

@@ -13,7 +13,7 @@ from skdpsynth import IndependentSynthesizer
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 
-def table(n_rows: int) -> pd.DataFrame:
+def table(n_rows):
     """Two classes, 1 in 5; a shifted column, a skewed one, one of three levels."""
     rng = np.random.default_rng(1)
     label = (rng.random(n_rows) < 0.2).astype(int)
@@ -31,7 +31,7 @@ def table(n_rows: int) -> pd.DataFrame:
     )
 
 
-def differences(real: pd.DataFrame, fake: pd.DataFrame) -> dict[str, float]:
+def differences(real, fake):
     """Largest distance of the distribution functions, or of shares, over classes."""
     found: dict[str, float] = {}
     for label in (0, 1):
