@@ -1,7 +1,7 @@
 """Privacy bugs that other libraries had in 2025 and 2026: none of them is ours.
 
-Each test names the thread that it is about, and has a case with the bug planted, which
-the check must catch. Others of them are elsewhere:
+Each test names the thread that it is about; most have a case with the bug planted,
+which must be caught. Others of these bugs are elsewhere:
 
 - opendp#2922, mass at a threshold that delta leaves out: `test_discovery.py`
 - google/dpsynth, a cluster that selects without noise: `test_sources_issue_the_same.py`

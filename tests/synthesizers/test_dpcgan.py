@@ -14,7 +14,6 @@ from _twins import (
     after_encoding,
     last_layer_unclipped,
     one_layer_at_a_time,
-    standardised_together,
 )
 from _ways import DELTA, TABLE, WAYS, table_of, without_schema
 from opacus.accountants import PRVAccountant
@@ -203,6 +202,10 @@ def clipped_pairs(gradients, clip):
 
 def shuffled(n_rows, rate, rng):
     return np.random.default_rng(0).permutation(n_rows)[: int(rate * n_rows)]
+
+
+def standardised_together(scores):
+    return ((scores - scores.mean(axis=0)) / np.float32(scores.std())).astype("f4")
 
 
 clipped_sums = _dp_sgd.clipped_sums

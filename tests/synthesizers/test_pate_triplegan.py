@@ -264,7 +264,7 @@ def centred(gradients, clip):
 
 
 def shuffled(n_rows, rate, rng):
-    return rng.permutation(n_rows)[: int(rate * n_rows)]
+    return np.random.default_rng(0).permutation(n_rows)[: int(rate * n_rows)]
 
 
 @pytest.mark.parametrize(
