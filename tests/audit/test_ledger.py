@@ -37,10 +37,7 @@ from skdpsynth.privacy import (
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers import (
-    _pate_triplegan,
-    _pategan,
-)
+from skdpsynth.synthesizers import _pate_triplegan, _pategan
 from skdpsynth.table import Limited
 from skdpsynth.training import _dp_sgd
 

@@ -14,6 +14,8 @@ import pytest
 import torch
 
 from skdpsynth.audit import one_run_lower_bound
+
+# Noise and clipping, which the twins are without.
 from skdpsynth.privacy import PrivacyAccountant, _mechanisms, secret_generator
 from skdpsynth.training import Discriminator, _dp_sgd
 

@@ -16,6 +16,8 @@ from scipy.stats import binom, norm
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import curve_lower_bound, guessing_lower_bound
+
+# Draws by the mechanism and a line of the ledger, without a fit for each.
 from skdpsynth.audit._mechanism import _line_like
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._mechanisms import release_gaussian

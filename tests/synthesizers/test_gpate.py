@@ -28,11 +28,8 @@ from skdpsynth.training import _teachers
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 FACTORS = {"init": "marginals"}
-SUMS, ANSWERS, TESTS = (
-    "sums of teachers' gradients",
-    "answers by vote",
-    "threshold tests",
-)
+SUMS = "sums of teachers' gradients"
+ANSWERS, TESTS = "answers by vote", "threshold tests"
 
 # --- Plans -----------------------------------------------------------------------
 

@@ -49,12 +49,7 @@ from skdpsynth.models import FactorTrainer, MixtureTrainer
 from skdpsynth.privacy import HoldsPrivateRows, Parts, _aggregators, _tables
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Categorical, Continuous
-from skdpsynth.synthesizers import (
-    _dpcgan,
-    _gpate,
-    _pate_triplegan,
-    _pategan,
-)
+from skdpsynth.synthesizers import _dpcgan, _gpate, _pate_triplegan, _pategan
 from skdpsynth.table import PrivateRows
 from skdpsynth.training import _teachers
 from skdpsynth.utils.estimator_checks import reachable
@@ -62,11 +57,8 @@ from skdpsynth.utils.estimator_checks import reachable
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 MEASURED = {"coarse marginals", "marginals", "tables of 2", "tables of 3"}
-SUMS, ANSWERS, TESTS = (
-    "sums of teachers' gradients",
-    "answers by vote",
-    "threshold tests",
-)
+SUMS = "sums of teachers' gradients"
+ANSWERS, TESTS = "answers by vote", "threshold tests"
 LABELS, STEPS = "labels by vote", "discriminator's gradients"
 CLASSIFIER = "classifier's gradients"
 PSEUDO, BRANCH = "unlabelled rows of each class", "unlabelled rows' gradients"
@@ -203,13 +195,7 @@ INFLUENTIAL = [
     ("pairwise", *BINS, "columns.* moves by"),
     ("pairwise", *PAIRS, "of 2 columns.* moves by"),
     ("pairwise", *TRIPLES, "of 3 columns.* moves by"),
-    (
-        "moments",
-        _tables,
-        "_moments_of_part",
-        not_shortened,
-        "second moments.* moves by",
-    ),
+    ("moments", _tables, "_moments_of_part", not_shortened, "moments.* moves by"),
     ("pairwise", PrivateRows, "parts_of_class", in_parts_of_all_classes, OTHERS),
     *(
         (way, PrivateRows, "of_class", of_all_classes, OTHERS)
