@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pandas as pd
 import pytest
+import tables
 from _instances import PRIVATE
 
-from skdpsynth.schema import Categorical, Continuous, TableSchema
-
-COLUMNS = {
-    "a": Continuous(-6, 8, scale="linear", decimals="any"),
-    "b": Continuous(-6, 6, nullable=True, scale="linear", decimals="any"),
-    "c": Categorical(["p", "q", "r"]),
-    "y": Categorical(["u", "v"]),
-}
+from skdpsynth.schema import TableSchema
 
 
 @pytest.fixture(params=PRIVATE.values(), ids=PRIVATE)
@@ -26,25 +18,13 @@ def audited(request):
 @pytest.fixture
 def public_schema():
     """Everything about `small_table` but its rows."""
-    return TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
+    return TableSchema(tables.COLUMNS, target="y", class_counts={"u": 90, "v": 60})
 
 
 @pytest.fixture
 def small_table():
     """150 rows of two classes; numbers, missing ones and a category."""
-    rng = np.random.default_rng(0)
-    label = rng.random(150) < 0.4
-    a = rng.normal(size=150)
-    b = np.where(label, -a, a) + 0.4 * rng.normal(size=150)
-    b[rng.random(150) < 0.1] = np.nan
-    return pd.DataFrame(
-        {
-            "a": a + label,
-            "b": b,
-            "c": np.array(["p", "q", "r"])[rng.integers(3, size=150)],
-            "y": np.where(label, "v", "u"),
-        }
-    )
+    return tables.small_table()
 
 
 @pytest.fixture

@@ -8,15 +8,16 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
 from skdpsynth.audit import audit_mechanism
+
+# The exact tests behind the findings, and what is broken in the twins.
 from skdpsynth.audit._mechanism import (
     _line_like,
     bit_epsilon,
     flip_rates,
     noise_test,
-    rejected_scale,
     smallest_ratio,
     vote_test,
 )
@@ -67,13 +68,6 @@ def test_flip_rates_are_those_of_the_sampler(noise):
     assert (np.abs(flips - rates) <= 6 * np.sqrt(rates * (1 - rates) / n)).all()
 
 
-def test_flip_rates_of_much_noise_are_normal():
-    rates = flip_rates(np.array([90, 100, 120]), 199, 50.0, "gaussian vote")
-    edges = np.array([99.5 - 90, 100 - 99.5, 120 - 99.5]) / 50
-    np.testing.assert_allclose(rates, norm.sf(edges), rtol=1e-4)
-    assert not flip_rates(np.array([3]), 5, 0.0, "gaussian vote").any()
-
-
 def test_the_vote_test_has_the_law_of_a_sum_of_coins():
     """Two kinds of counts: the law by brute force over both numbers of flips."""
     counts = np.repeat([10, 14], [6, 5])
@@ -102,22 +96,12 @@ def test_the_noise_test_is_exact():
 
 
 def test_power_is_the_chance_of_rejection():
-    """Noise of the ratio named is rejected 8 times in 10, of 3,000 tries.
-
-    And votes, of 2,000 tries; whole numbers of flips reject a little more.
-    """
+    """Noise of the ratio named is rejected 8 times in 10, of 3,000 tries."""
     ratio, rng = smallest_ratio(200, 1e-6), np.random.default_rng(1)
     noise = ratio * rng.normal(size=(3000, 200))
     rejected = np.mean([noise_test(row)[1] < 1e-6 for row in noise])
     assert rejected == pytest.approx(0.8, abs=0.04)
     assert smallest_ratio(0, 1e-6) == 0
-    counts = np.tile([10, 12], 100)
-    scale = rejected_scale(counts, *LAW, alpha=1e-6)
-    flips = rng.random((2000, 200)) < flip_rates(counts, 25, scale, "gaussian vote")
-    answers = (2 * counts > 25) != flips
-    rejected = np.mean([vote_test(counts, row, *LAW)[1] < 1e-6 for row in answers])
-    assert rejected == pytest.approx(0.8, abs=0.05)
-    assert rejected_scale(counts[:4], *LAW, alpha=1e-6) == 0
 
 
 def test_the_epsilon_of_a_bit():
@@ -216,14 +200,14 @@ def exact_sum(vectors):
     return _on_grid(vectors, CLIP).sum(axis=0)
 
 
-def half_noise(vectors, reservation):
-    exact = exact_sum(vectors) * CLIP / GRID
-    return (exact + summed(vectors, reservation)) / 2
+def less_noise(factor):
+    """A twin that charges what it should, and has a share of the noise."""
 
+    def less(vectors, reservation):
+        exact = exact_sum(vectors) * CLIP / GRID
+        return exact + factor * (summed(vectors, reservation) - exact)
 
-def no_noise(vectors, reservation):
-    summed(vectors, reservation)
-    return exact_sum(vectors) * CLIP / GRID
+    return less
 
 
 def not_charged(vectors, reservation):
@@ -245,8 +229,8 @@ def charged_twice(vectors, reservation):
 @pytest.mark.parametrize(
     ("twin", "words"),
     [
-        (half_noise, "times the ledger's (p ="),
-        (no_noise, "the noise is 0 times"),
+        (less_noise(0.5), "times the ledger's (p ="),
+        (less_noise(0.0), "the noise is 0 times"),
         (not_charged, "400 releases were made, but 0 were charged"),
         (charged_twice, "800 were charged"),
         (own_noise, "noise is drawn where the reservation has none"),
@@ -300,32 +284,17 @@ def cells_rounded_up():
     return np.full(n, math.floor(GRID / math.sqrt(n)) + 0.6) * CLIP / GRID
 
 
-def microbatches(gradients, reservation):
-    """The thesis: means of pairs of rows are clipped; one row moves a sum by 2C."""
-    padded = np.vstack([gradients, np.zeros((len(gradients) % 2, 3))])
-    return step(padded.reshape(-1, 2, 3).mean(axis=1), reservation)
-
-
-ROWS = np.array([[20.0, 0, 0], [-9.0, 0, 0], [20.0, 0, 0], [-9.0, 0, 0]])
-ONE_FILLED = cells_rounded_up()[None], np.full((1, 9), CLIP)
-MICRO = microbatches, step, (ROWS, ROWS[1:]), reserve_sampled, CLIP
-
-
 @pytest.mark.parametrize(
-    ("twin", "sound", "pair", "make", "unit"),
-    [
-        (nearest, summed, (ONE_FILLED[0], -ONE_FILLED[0]), OF_2C, CLIP / GRID),
-        (per_coordinate, summed, (ONE_FILLED[1], -ONE_FILLED[1]), OF_2C, CLIP / GRID),
-        MICRO,
-    ],
+    ("twin", "vectors"),
+    [(nearest, cells_rounded_up()[None]), (per_coordinate, np.full((1, 9), CLIP))],
 )
-def test_sums_that_move_too_far_are_caught(twin, sound, pair, make, unit):
-    """One teacher turns round, or one row leaves."""
-    settings = {"unit": unit, "n_draws": 3}
-    assert not audit_mechanism(sound, *pair, make(), **settings).violated
-    found = audit_mechanism(twin, *pair, make(), **settings)
+def test_sums_that_move_too_far_are_caught(twin, vectors):
+    """One teacher turns round."""
+    case = (vectors, -vectors), {"unit": CLIP / GRID, "n_draws": 3}
+    assert not audit_mechanism(summed, *case[0], OF_2C(), **case[1]).violated
+    found = audit_mechanism(twin, *case[0], OF_2C(), **case[1])
     assert "one row moves the value" in found.findings[0]
-    assert found.shift > (1.5 if twin is microbatches else 1.0)
+    assert found.shift > 1.0
 
 
 def unchecked(vectors, reservation):
@@ -370,13 +339,6 @@ def test_a_row_is_in_its_sample(real, sensitivity):
     assert "guesses by the release" in broken.findings[-1]
 
 
-def inverse_scale(counts, reservation):
-    """U2: the scale taken for its inverse."""
-    votes(counts, reservation)
-    noise = np.random.default_rng().normal(0, 1 / reservation.noise_std, len(counts))
-    return 2 * (counts + noise) > 25
-
-
 def two_noises(counts, reservation):
     """U3: a noise of each side where one is charged: too much, not too little."""
     votes(counts, reservation)
@@ -389,7 +351,7 @@ def certain(counts, reservation):
     return 2 * counts > 25
 
 
-@pytest.mark.parametrize("twin", [inverse_scale, two_noises, certain])
+@pytest.mark.parametrize("twin", [two_noises, certain])
 def test_broken_votes_are_caught(twin):
     """30,000 answers to two kinds of queries: 9 sigma, and more."""
     found = audited("votes", twin, n_draws=1500)
@@ -429,7 +391,7 @@ def test_words_and_plot():
     "bad", [{"unit": 0.0}, {"n_draws": 1}, {"delta": 0.0}, {"alpha": 1.0}]
 )
 def test_parameters_out_of_range(bad):
-    with pytest.raises(ValueError, match=r"Expected unit > 0"):
+    with pytest.raises(ValueError, match="Expected unit > 0"):
         audited("sum", **bad)
 
 

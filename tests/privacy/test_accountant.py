@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 from contextlib import nullcontext
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -16,20 +17,17 @@ from hypothesis import strategies as st
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, gdp_epsilon
-from skdpsynth.privacy._calibration import gdp_mu
 from skdpsynth.privacy.testing import insecure_randomness
 
 
-def spend_all(accountant: PrivacyAccountant, count: int = 1) -> None:
+def spend_all(accountant, count=1):
     mu = accountant.remaining_mu() / math.sqrt(count)
     accountant.reserve_gaussian("all", mu=mu, sensitivity=1, count=count)
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-3])
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0, 3.0, 10.0, 50.0])
-def test_certificate_is_within_the_request_and_uses_it(
-    epsilon: float, delta: float
-) -> None:
+def test_certificate_is_within_the_request_and_uses_it(epsilon, delta):
     accountant = PrivacyAccountant(epsilon, delta)
     claimed = accountant.epsilon  # before anything is reserved
     assert accountant.remaining_mu() == accountant.mu_cap
@@ -40,7 +38,7 @@ def test_certificate_is_within_the_request_and_uses_it(
     assert accountant.delta == delta
 
 
-def test_certificate_of_a_whole_plan_with_discovery() -> None:
+def test_certificate_of_a_whole_plan_with_discovery():
     accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
     cap = accountant.mu_cap
     accountant.reserve_gaussian("counts", mu=0.1 * cap, sensitivity=1)
@@ -59,60 +57,36 @@ def test_certificate_of_a_whole_plan_with_discovery() -> None:
     assert accountant.remaining_mu() < 1e-4 * cap
 
 
-def test_the_cap_comes_from_the_delta_that_discovery_leaves() -> None:
+def test_the_cap_comes_from_the_delta_that_discovery_leaves():
     cap = PrivacyAccountant(1.0, 1e-5, discovery_delta=4e-6).mu_cap
-    assert cap == pytest.approx(gdp_mu(1.0, 6e-6), rel=1e-3)
-    assert cap <= gdp_mu(1.0, 6e-6)
+    assert 0.998 < gdp_epsilon(cap, 6e-6) <= 1.0
 
 
-def test_classes_compose_in_parallel_and_the_worst_one_is_the_total() -> None:
-    accountant = PrivacyAccountant(1.0, 1e-5)
+def test_refusal_names_what_was_asked_and_changes_nothing():
+    accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
     cap = accountant.mu_cap
-    accountant.reserve_gaussian("all", mu=0.6 * cap, sensitivity=1)
-    accountant.reserve_gaussian("a", mu=0.3 * cap, sensitivity=1, scope="a")
-    accountant.reserve_gaussian("b", mu=0.8 * cap, sensitivity=1, scope="b")
-    assert accountant.remaining_mu("a") == pytest.approx(
-        cap * math.sqrt(1 - 0.36 - 0.09)
-    )
-    assert accountant.remaining_mu("new") == pytest.approx(0.8 * cap)
-    assert accountant.remaining_mu("b") < 1e-6 * cap
-    # A charge to every row has to fit into the worst class.
-    assert accountant.remaining_mu() < 1e-6 * cap
-    with pytest.raises(BudgetExceededError, match="'late'"):
-        accountant.reserve_gaussian("late", mu=0.01 * cap, sensitivity=1)
-    expected = gdp_epsilon(cap, 1e-5)
-    assert accountant.epsilon == pytest.approx(expected, rel=1e-4)
-
-
-def test_refusal_names_what_was_asked_and_changes_nothing() -> None:
-    accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
-    mu = math.sqrt(0.9) * accountant.mu_cap
-    accountant.reserve_gaussian("first", mu=mu, sensitivity=1)
+    reserve = partial(accountant.reserve_gaussian, sensitivity=1)
+    reserve("first", mu=math.sqrt(0.9) * cap)
     before = accountant.report()
-    with pytest.raises(
-        BudgetExceededError,
-        match=r"'second' asks for 40\.0000% .* but 10\.0000% is left.*larger epsilon",
-    ):
-        accountant.reserve_gaussian(
-            "second", mu=accountant.mu_cap * math.sqrt(0.1), sensitivity=1, count=4
-        )
+    words = r"'second' asks for 40\.0000% .* but 10\.0000% is left.*larger epsilon"
+    with pytest.raises(BudgetExceededError, match=words):
+        reserve("second", mu=math.sqrt(0.1) * cap, count=4)
     with pytest.raises(BudgetExceededError, match=r"20\.0000% of delta, but 10\.0000%"):
-        accountant.reserve_gaussian("third", mu=1e-3, sensitivity=1, delta=2e-6)
+        reserve("third", mu=1e-3, delta=2e-6)
     with pytest.raises(BudgetExceededError, match="'fourth'"):
-        accountant.reserve_gaussian("fourth", mu=math.inf, sensitivity=1)
+        reserve("fourth", mu=math.inf)
     assert accountant.report() == before
-    accountant.reserve_gaussian(
-        "fits", mu=accountant.remaining_mu(), sensitivity=1, delta=1e-6
-    )
+    reserve("fits", mu=accountant.remaining_mu(), delta=1e-6)
 
 
-def test_delta_of_releases_adds_up_over_their_count() -> None:
+def test_delta_of_releases_adds_up_over_their_count():
     accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
+    reserve = partial(accountant.reserve_gaussian, "x", mu=1e-3, sensitivity=1)
     with pytest.raises(BudgetExceededError, match="delta"):
-        accountant.reserve_gaussian("x", mu=1e-3, sensitivity=1, count=3, delta=5e-7)
-    accountant.reserve_gaussian("x", mu=1e-3, sensitivity=1, count=2, delta=5e-7)
+        reserve(count=3, delta=5e-7)
+    reserve(count=2, delta=5e-7)
     with pytest.raises(BudgetExceededError, match="delta"):
-        accountant.reserve_gaussian("y", mu=1e-3, sensitivity=1, delta=1e-9)
+        reserve(delta=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
@@ -126,9 +100,7 @@ def test_delta_of_releases_adds_up_over_their_count() -> None:
         max_size=12,
     )
 )
-def test_no_sequence_of_requests_passes_the_cap(
-    requests: list[tuple[float, int, str | None]],
-) -> None:
+def test_no_sequence_of_requests_passes_the_cap(requests):
     accountant = PrivacyAccountant(1.0, 1e-5)
     cap = accountant.mu_cap
     granted = []
@@ -141,7 +113,10 @@ def test_no_sequence_of_requests_passes_the_cap(
             continue
         granted.append((count * (share * cap) ** 2, scope))
     everybody = sum(charge for charge, scope in granted if scope is None)
-    for name in ("a", "b", "c"):
+    # What all rows are charged has to fit into the class that pays most.
+    least = min(accountant.remaining_mu(name) for name in "abc")
+    assert accountant.remaining_mu() == pytest.approx(least, abs=1e-9)
+    for name in "abc":
         own = sum(charge for charge, scope in granted if scope == name)
         assert everybody + own <= cap**2 * (1 + 2e-9)
         assert accountant.remaining_mu(name) ** 2 == pytest.approx(
@@ -149,30 +124,20 @@ def test_no_sequence_of_requests_passes_the_cap(
         )
 
 
-@pytest.mark.parametrize("key", [math.nan, pd.NA])
-def test_a_scope_that_does_not_equal_itself_is_refused(key: object) -> None:
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    with pytest.raises(ValueError, match="scope must equal itself"):
-        accountant.reserve_gaussian("x", mu=0.1, sensitivity=1, scope=key)
-
-
 @pytest.mark.parametrize(
-    "wrong",
+    ("name", "value"),
     [
-        {"mu": 0.0},
-        {"mu": -0.1},
-        {"mu": math.nan},
-        {"mu": 1e-200},
-        {"sensitivity": 0},
-        {"count": 0},
-        {"delta": -1e-9},
-        {"delta": math.nan},
+        *(("mu", value) for value in (0.0, -0.1, math.nan, 1e-200)),
+        *(("delta", value) for value in (-1e-9, math.nan)),
+        ("sensitivity", 0),
+        ("count", 0),
+        *(("scope", value) for value in (math.nan, pd.NA)),  # not equal to itself
     ],
 )
-def test_arguments_out_of_range(wrong: dict[str, float]) -> None:
+def test_arguments_out_of_range(name, value):
     accountant = PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6)
-    arguments = {"mu": 0.1, "sensitivity": 1, "count": 1, "delta": 0.0} | wrong
-    with pytest.raises(ValueError, match="must be"):
+    arguments = {"mu": 0.1, "sensitivity": 1, "count": 1, "delta": 0.0} | {name: value}
+    with pytest.raises(ValueError, match="must"):
         accountant.reserve_gaussian("x", **arguments)
     assert accountant.report().entries == ()
 
@@ -180,26 +145,20 @@ def test_arguments_out_of_range(wrong: dict[str, float]) -> None:
 @pytest.mark.parametrize(
     ("epsilon", "delta", "discovery"),
     [
-        (0.0, 1e-5, 0.0),
-        (-1.0, 1e-5, 0.0),
-        (math.nan, 1e-5, 0.0),
-        (1.0, 0.0, 0.0),
-        (1.0, 1.0, 0.0),
-        (1.0, 1e-5, 1e-5),
-        (1.0, 1e-5, -1e-6),
+        *((value, 1e-5, 0.0) for value in (0.0, -1.0, math.nan)),
+        *((1.0, value, 0.0) for value in (0.0, 1.0)),
+        *((1.0, 1e-5, value) for value in (1e-5, -1e-6)),
         (1.0, 0.5, 0.2),
     ],
 )
-def test_constructor_refuses_before_charging(
-    epsilon: float, delta: float, discovery: float
-) -> None:
+def test_constructor_refuses_before_charging(epsilon, delta, discovery):
     budget = PrivacyBudget(10.0, 0.9)
     with pytest.raises(ValueError, match="must be"):
         PrivacyAccountant(epsilon, delta, discovery_delta=discovery, budget=budget)
     assert budget.spent == (0.0, 0.0)
 
 
-def test_budget_is_charged_once_and_refuses() -> None:
+def test_budget_is_charged_once_and_refuses():
     budget = PrivacyBudget(1.5, 1e-4)
     PrivacyAccountant(1.0, 1e-5, budget=budget)
     assert budget.spent == (1.0, 1e-5)
@@ -210,7 +169,7 @@ def test_budget_is_charged_once_and_refuses() -> None:
     assert budget.spent == (1.0, 1e-5)
 
 
-def test_infinite_epsilon_is_a_real_mode() -> None:
+def test_infinite_epsilon_is_a_real_mode():
     accountant = PrivacyAccountant(math.inf, 1e-5)
     assert accountant.mu_cap == accountant.remaining_mu() == math.inf
     reservation = accountant.reserve_gaussian(
@@ -223,8 +182,8 @@ def test_infinite_epsilon_is_a_real_mode() -> None:
 
 
 @pytest.mark.parametrize("step", ["construct", "reserve", "draw", "close"])
-def test_insecure_randomness_at_any_step_is_remembered(step: str) -> None:
-    def run(name: str, call):
+def test_insecure_randomness_at_any_step_is_remembered(step):
+    def run(name, call):
         with insecure_randomness(0) if name == step else nullcontext():
             return call()
 
@@ -240,12 +199,12 @@ def test_insecure_randomness_at_any_step_is_remembered(step: str) -> None:
 
 
 @pytest.mark.parametrize("copier", [copy.deepcopy, pickle.dumps])
-def test_an_accountant_cannot_be_duplicated(copier) -> None:
+def test_an_accountant_cannot_be_duplicated(copier):
     with pytest.raises(ReservationError, match="cannot be copied or pickled"):
         copier(PrivacyAccountant(1.0, 1e-5))
 
 
-def test_a_shallow_copy_spends_the_same_budget() -> None:
+def test_a_shallow_copy_spends_the_same_budget():
     accountant = PrivacyAccountant(1.0, 1e-5)
     spend_all(copy.copy(accountant))
     with pytest.raises(BudgetExceededError):

@@ -1,7 +1,4 @@
-"""Accounting tests for the Gaussian curve and its inverses.
-
-Closed form, mpmath, sandwich, equivalences of events, round trip, limits.
-"""
+"""The Gaussian curve and its inverses, and what noise of whole numbers costs."""
 
 from __future__ import annotations
 
@@ -13,11 +10,10 @@ import numpy as np
 import pytest
 from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
-from dp_accounting.rdp import RdpAccountant
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from skdpsynth.privacy import gdp_epsilon, grid_noise_std
+
+# What is certified is made of these; users see their sums.
 from skdpsynth.privacy._calibration import certified_epsilon, gdp_delta, gdp_mu
 
 EPSILONS = (1e-4, 1e-2, 0.1, 1.0, 3.0, 10.0, 50.0, 1e3)
@@ -25,68 +21,30 @@ DELTAS = (1e-15, 1e-9, 1e-5, 1e-3, 0.5)
 GRID = list(itertools.product(EPSILONS, DELTAS))
 
 
-def exact_delta(mu: float, epsilon: float) -> mpmath.mpf:
+def exact_delta(mu, epsilon):
     """Evaluate the Gaussian curve with 60 digits."""
     with mpmath.workdps(60):
         m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
         return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
 
 
-# --- closed form -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "mu"), [(1.0, 0.268051), (2.0, 0.501552), (10.0, 2.000446)]
-)
-def test_published_values_of_mu(epsilon: float, mu: float) -> None:
-    assert gdp_mu(epsilon, 1e-5) == pytest.approx(mu, abs=5e-7)
-
-
-def test_delta_at_epsilon_zero_is_total_variation() -> None:
-    # TV of N(0, 1) and N(mu, 1) is erf(mu / (2 sqrt 2)).
-    for mu in (1e-3, 0.1, 1.0, 4.0):
-        assert gdp_delta(mu, 0.0) == pytest.approx(math.erf(mu / math.sqrt(8)))
-
-
-# --- mpmath ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
-def test_delta_agrees_with_sixty_digits(epsilon: float, delta: float) -> None:
+def test_the_curve_has_sixty_digits_and_its_inverses_are_tight(epsilon, delta):
+    """And on the safe side."""
     mu = gdp_mu(epsilon, delta)
     exact = exact_delta(mu, epsilon)
     assert abs(gdp_delta(mu, epsilon) / exact - 1) < 1e-8
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), GRID)
-def test_inverses_are_conservative_and_tight(epsilon: float, delta: float) -> None:
-    mu = gdp_mu(epsilon, delta)
-    assert exact_delta(mu, epsilon) <= delta
+    assert exact <= delta
     assert exact_delta(mu * (1 + 1e-6), epsilon) > delta
     back = gdp_epsilon(mu, delta)
+    assert back == pytest.approx(epsilon, rel=1e-6)
     assert exact_delta(mu, back) <= delta
     # Tight in delta: a large delta hardly determines a small epsilon.
     assert exact_delta(mu, back * (1 - 1e-6)) > delta * (1 - 2e-7)
 
 
-# --- sandwich ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mu", [0.05, 0.3, 1.0, 3.0])
-def test_closed_form_is_below_renyi_and_at_most_pld(mu: float) -> None:
-    closed = gdp_epsilon(mu, 1e-5)
-    renyi = RdpAccountant()
-    renyi.compose(GaussianDpEvent(1 / mu))
-    certified = certified_epsilon(mu, 1e-5)
-    assert closed * (1 - 1e-6) <= certified <= closed * (1 + 2e-5)
-    assert certified < renyi.get_epsilon(1e-5) < 1.3 * certified
-
-
-# --- compositions ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 10.0])
-def test_one_release_agrees_with_the_convolution_of_many(epsilon: float) -> None:
+def test_one_release_agrees_with_the_convolution_of_many(epsilon):
     mu = gdp_mu(epsilon, 1e-5)
     leaves = tuple(
         SelfComposedDpEvent(GaussianDpEvent(math.sqrt(n / share) / mu), n)
@@ -100,36 +58,16 @@ def test_one_release_agrees_with_the_convolution_of_many(epsilon: float) -> None
     assert convolved == pytest.approx(merged, rel=1e-3)
 
 
-# --- round trip --------------------------------------------------------------------
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.floats(math.log(1e-4), math.log(1e3)), st.floats(math.log(1e-15), math.log(0.5))
-)
-def test_round_trip(log_epsilon: float, log_delta: float) -> None:
-    epsilon, delta = math.exp(log_epsilon), math.exp(log_delta)
-    mu = gdp_mu(epsilon, delta)
-    assert gdp_delta(mu, epsilon) <= delta
-    assert gdp_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-7)
-
-
-# --- limits ------------------------------------------------------------------------
-
-
-def test_limits() -> None:
-    assert gdp_mu(math.inf, 1e-5) == math.inf
-    assert gdp_epsilon(math.inf, 1e-5) == math.inf
-    assert gdp_epsilon(0.0, 1e-5) == 0.0
-    assert gdp_epsilon(1e-9, 1e-5) == 0.0
-    assert gdp_delta(0.0, 1.0) == 0.0
-    assert gdp_delta(1.0, math.inf) == 0.0
+def test_limits():
+    assert gdp_mu(math.inf, 1e-5) == gdp_epsilon(math.inf, 1e-5) == math.inf
+    assert gdp_epsilon(0.0, 1e-5) == gdp_epsilon(1e-9, 1e-5) == 0.0
+    assert gdp_delta(0.0, 1.0) == gdp_delta(1.0, math.inf) == 0.0
     assert gdp_delta(math.inf, 1.0) == 1.0
     assert certified_epsilon(0.0, 1e-5) == 0.0
     assert certified_epsilon(math.inf, 1e-5) == math.inf
 
 
-def test_arguments_out_of_range() -> None:
+def test_arguments_out_of_range():
     for delta in (0.0, 1.0, -1.0, math.nan):
         for curve in (gdp_mu, gdp_epsilon):
             with pytest.raises(ValueError, match=r"delta must be a number in \(0, 1\)"):
@@ -145,7 +83,7 @@ def test_arguments_out_of_range() -> None:
 # --- the discrete Gaussian ---------------------------------------------------------
 
 
-def discrete_delta(sigma: float, shift: int, epsilon: float) -> float:
+def discrete_delta(sigma, shift, epsilon):
     """Sum the exact hockey-stick divergence of the discrete Gaussian."""
     radius = int(40 * sigma) + shift
     z = np.arange(-radius, radius + 1, dtype=np.float64)
@@ -157,16 +95,14 @@ def discrete_delta(sigma: float, shift: int, epsilon: float) -> float:
 
 @pytest.mark.parametrize("shift", [1, 2, 7])
 @pytest.mark.parametrize("sigma", [3.0, 4.3, 25.0])
-def test_discrete_gaussian_is_below_the_curve_it_counts_as(
-    sigma: float, shift: int
-) -> None:
+def test_discrete_gaussian_is_below_the_curve_it_counts_as(sigma, shift):
     mu = shift / math.sqrt(sigma**2 - 4)
     for epsilon in np.linspace(0.0, mu * 6, 40):
         claimed = gdp_delta(mu, float(epsilon))
         assert discrete_delta(sigma, shift, float(epsilon)) <= claimed + 1e-15
 
 
-def test_without_the_four_the_claim_would_be_broken() -> None:
+def test_without_the_four_the_claim_would_be_broken():
     # The twin of the rule above: sigma itself is not an upper bound.
     assert any(
         discrete_delta(3.0, 1, epsilon) > 1.01 * gdp_delta(1 / 3, epsilon)
@@ -174,7 +110,7 @@ def test_without_the_four_the_claim_would_be_broken() -> None:
     )
 
 
-def test_a_discrete_gaussian_of_two_is_flat_between_the_integers() -> None:
+def test_a_discrete_gaussian_of_two_is_flat_between_the_integers():
     # What makes the rule a theorem: sum_k exp(-(k - x)^2 / 8) depends on x by 4e-34.
     with mpmath.workdps(50):
         sums = [
@@ -188,20 +124,14 @@ def test_a_discrete_gaussian_of_two_is_flat_between_the_integers() -> None:
             assert abs(value / mpmath.sqrt(8 * mpmath.pi) - 1) < mpmath.mpf("4e-34")
 
 
-def test_grid_noise_std() -> None:
-    assert grid_noise_std(0.1, 5.0) == pytest.approx(math.sqrt(50**2 + 4))
+def test_grid_noise_std():
     assert grid_noise_std(math.inf, 5.0) == 0.0
     # Never below 3, where the rule holds.
     assert grid_noise_std(10.0, 1.0) == 3.0
     # The multiplier that remains is that of the charge.
     std = grid_noise_std(0.2, math.sqrt(29))
     assert math.sqrt(std**2 - 4) / math.sqrt(29) == pytest.approx(1 / 0.2, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("mu", "sensitivity"),
-    [(0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.inf)],
-)
-def test_grid_noise_std_refuses(mu: float, sensitivity: float) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        grid_noise_std(mu, sensitivity)
+    bad = [(0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.inf)]
+    for mu, sensitivity in bad:
+        with pytest.raises(ValueError, match="must be"):
+            grid_noise_std(mu, sensitivity)

@@ -18,10 +18,8 @@ from skdpsynth.privacy import (
     CentredCounts,
     centred_histogram,
     centred_sensitivity,
-    noisy_histogram,
 )
-from skdpsynth.privacy._aggregators import centred_numbers, exact_counts
-from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
 SMALL = settings(max_examples=60, deadline=None)
 
@@ -35,21 +33,22 @@ cells_and_codes = st.lists(st.integers(0, 4), min_size=1, max_size=3).flatmap(
 weights = st.sampled_from([0.0, 0.01, 0.5, 2.0])
 
 
-def as_codes(rows: list[tuple[int, ...]], n_columns: int) -> np.ndarray:
+def as_codes(rows, n_columns):
     return np.array(rows, dtype=np.int64).reshape(-1, n_columns)
 
 
-def numbers(codes: np.ndarray, n_cells: list[int], weight: float) -> list[int]:
-    """Give the exact statistic as Python's whole numbers."""
-    counts = exact_counts(codes, [n + 1 for n in n_cells])
-    return centred_numbers(counts, len(codes), weight).tolist()
+def numbers(codes, n_cells, weight):
+    """Return the exact statistic as Python's whole numbers."""
+    seen = []
+    with observe_releases(seen.append):
+        line = exact(centred_sensitivity(n_cells, weight))
+        centred_histogram(codes, n_cells, line, weight)
+    return seen[0].exact.tolist()
 
 
 @SMALL
 @given(cells_and_codes, weights)
-def test_no_row_moves_centred_counts_by_more_than_the_sensitivity(
-    table: tuple[list[int], list[tuple[int, ...]]], weight: float
-) -> None:
+def test_no_row_moves_centred_counts_by_more_than_the_sensitivity(table, weight):
     """Every row there is, in whole numbers; the longest is as long to one grid cell."""
     n_cells, rows = table
     before = numbers(as_codes(rows, len(n_cells)), n_cells, weight)
@@ -66,9 +65,7 @@ def test_no_row_moves_centred_counts_by_more_than_the_sensitivity(
 
 @SMALL
 @given(cells_and_codes, weights)
-def test_centred_counts_without_noise_are_the_counts(
-    table: tuple[list[int], list[tuple[int, ...]]], weight: float
-) -> None:
+def test_centred_counts_without_noise_are_the_counts(table, weight):
     n_cells, rows = table
     codes = as_codes(rows, len(n_cells))
     # 3 rows that are in a cell wherever there is one.
@@ -92,7 +89,7 @@ def test_centred_counts_without_noise_are_the_counts(
 
 
 @pytest.mark.statistical
-def test_centred_counts_have_the_noise_of_a_projection(global_random_seed: int) -> None:
+def test_centred_counts_have_the_noise_of_a_projection(global_random_seed):
     """Against matrices that know the definition alone: 500 releases, 4 columns.
 
     Statistics: squares of all deviations, whitened by their covariance, of 3,500
@@ -125,62 +122,7 @@ def test_centred_counts_have_the_noise_of_a_projection(global_random_seed: int) 
     assert chi2.ppf(1.5e-7, 2000) < outside / std**2 < chi2.isf(1.5e-7, 2000)
 
 
-def known_size(released: CentredCounts, size: float, std: float) -> float:
-    weight = std**2 / (std**2 + released.size_std**2)
-    return size + weight * (released.size - size)
-
-
-def errors_of_shares(seed: int, n_releases: int, *, centred: bool) -> np.ndarray:
-    """Give errors of the share of a 2 % level: 2,000 rows, 30 columns, mu 0.2.
-
-    The number of rows was released before, with noise of 18.7 rows (epsilon 1).
-    """
-    codes = np.repeat((np.arange(2000) < 40)[:, None], 30, axis=1).astype(np.int64)
-    n_cells, rng, errors = [2] * 30, np.random.default_rng(seed), []
-    weight = math.sqrt(0.8)
-    needed = centred_sensitivity(n_cells, weight) if centred else math.sqrt(30)
-    reservation = noisy(needed, 0.2, n_releases)
-    with insecure_randomness(seed):
-        for _ in range(n_releases):
-            size = 2000 + 18.7 * rng.standard_normal()
-            if centred:
-                released = centred_histogram(codes, n_cells, reservation, weight)
-                size = known_size(released, size, 18.7)
-                # The number of rows in no cell is not used here.
-                rare = [size / 2 + part[1] for part in released.deviations]
-            else:
-                counts = np.array(noisy_histogram(codes, n_cells, reservation))
-                rare = counts[:, 1] + (size - counts.sum(axis=1)) / 2
-            errors.append(np.array(rare) / size - 0.02)
-    return np.array(errors)
-
-
-@pytest.mark.statistical
-def test_the_error_of_a_rare_level_is_that_of_the_design(
-    global_random_seed: int,
-) -> None:
-    """privacy.md H.4: .0081 with centred counts, .0103 with the known total alone.
-
-    3,000 releases, 30 columns. Statistic: mean squared error. Up to terms of the order
-    of 1/n it is that of 30 normal errors with covariance ``v + u``, v on the diagonal
-    and u everywhere: the sum of its squares is v times chi-squared of 29 degrees and
-    ``v + 30 u`` times one of 1. Each exceeds its bound by chance at a rate of 2e-7.
-    Half a percent is left for the higher terms. Clipping at 0 would only help.
-    """
-    m, squared = 3000, 15 + 0.8
-    v = squared / 0.2**2 / 2
-    variance = 1 / (1 / 18.7**2 + 0.8 / squared * 0.2**2)
-    u = variance * 0.48**2
-    bound = v * chi2.isf(2e-7, 29 * m) + (v + 30 * u) * chi2.isf(2e-7, m)
-    assert 1.005 * math.sqrt(bound / (30 * m)) / 2000 < 0.0081
-    errors = errors_of_shares(global_random_seed, m, centred=True)
-    assert math.sqrt((errors**2).mean()) < 0.0081
-    # The twin: the known total without the smaller sensitivity.
-    errors = errors_of_shares(global_random_seed, m, centred=False)
-    assert 0.0098 < math.sqrt((errors**2).mean()) < 0.0112
-
-
-def test_rows_in_no_cell_count_when_they_are_surely_there() -> None:
+def test_rows_in_no_cell_count_when_they_are_surely_there():
     """Two deviations of noise are nothing, and many are all of them."""
     n_cells, zero = [2, 2, 1, 0], np.zeros(2)
     released = CentredCounts(
@@ -200,16 +142,7 @@ def test_rows_in_no_cell_count_when_they_are_surely_there() -> None:
     assert released.counts(3.0)[1].sum() == 1.0
 
 
-def test_columns_that_hold_one_value_need_no_noise() -> None:
-    """A reservation for nothing is for one grid cell."""
-    assert centred_sensitivity([1, 0, 1]) == 1
-    released = centred_histogram(np.zeros((9, 2), dtype=int), [1, 0], noisy(1.0))
-    ones, nothing = released.counts(9.0)
-    assert (ones.tolist(), nothing.tolist()) == ([9.0], [])
-    assert released.apart.tolist() == released.apart_stds.tolist() == [0.0, 0.0]
-
-
-def test_centred_counts_refuse_before_drawing() -> None:
+def test_centred_counts_refuse_before_drawing():
     codes = np.zeros((4, 2), dtype=int)
     needed = centred_sensitivity([3, 2], 0.5)
     for small in (needed - 1, centred_sensitivity([3, 2]), math.sqrt(2)):
@@ -217,8 +150,8 @@ def test_centred_counts_refuse_before_drawing() -> None:
         with pytest.raises(ReservationError, match="sensitivity"):
             centred_histogram(codes, [3, 2], reservation, 0.5)
         assert reservation.used == 0
+    reservation = noisy(needed)
     for wrong, n_cells in ((codes + 4, [3, 2]), (codes, [3]), (codes, [3, -1])):
-        reservation = noisy(needed)
         with pytest.raises(ValueError, match="Expected"):
             centred_histogram(wrong, n_cells, reservation, 0.5)
         assert reservation.used == 0

@@ -10,13 +10,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from _counting import length_of_part
+from _reserve import exact
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.privacy import Counted, LocalParts, Parts, _parts
-from skdpsynth.privacy._aggregators import exact_counts
-from skdpsynth.privacy._tables import exact_pair_counts
+from skdpsynth.privacy import (
+    Counted,
+    LocalParts,
+    Step,
+    noisy_histogram,
+)
 
 CODES = np.random.default_rng(0).integers(0, 5, (200, 3))
 
@@ -35,14 +39,14 @@ def plus_number(number, part):
 def test_counts_are_those_of_the_whole_however_it_is_cut(places):
     """Also of many parts, which several threads count."""
     parts = cut(CODES, *places)
-    both = exact_counts(CODES, [5] * 3), exact_counts(parts, [5] * 3)
-    for whole, own in zip(*both, strict=True):
-        assert own.tolist() == whole.tolist()
-    assert (
-        exact_pair_counts(parts, [5] * 3) == exact_pair_counts(CODES, [5] * 3)
-    ).all()
+    counts = noisy_histogram(parts, [5] * 3, exact(3**0.5))
+    assert [own.tolist() for own in counts] == [
+        np.bincount(column, minlength=5).tolist() for column in CODES.T
+    ]
     assert sum(parts.n_rows.values()) == 200
     assert (np.concatenate([*parts.map(np.negative).each()]) == -CODES).all()
+    with pytest.raises(ValueError, match="integer codes"):  # comes through
+        noisy_histogram(parts, [5, 5, 4], exact(3**0.5))
 
 
 def test_the_number_of_a_part_and_counters():
@@ -69,7 +73,7 @@ def test_a_sum_leaves_what_it_was_given():
 
 
 def test_nothing_private_is_in_a_repr():
-    found = [Counted({0: 77}, 88), _parts.Step(length_of_part, (99,))]
+    found = [Counted({0: 77}, 88), Step(length_of_part, (99,))]
     assert str(found) == "[Counted(...), Step(length_of_part)]"
 
 
@@ -87,9 +91,9 @@ def test_other_parts_than_before_are_refused(later):
     """In a sum, and where parts are kept."""
     readings = iter([[CODES[:100], CODES[100:]], later, later])
     parts = LocalParts(lambda: iter(next(readings)))
-    exact_counts(parts, [5] * 3)
+    parts.total(np.sum)
     with pytest.raises(InvalidTableError, match="read before"):
-        exact_counts(parts, [5] * 3)
+        parts.total(np.sum)
     with pytest.raises(InvalidTableError, match="read before"):
         parts.kept()
 
@@ -102,38 +106,3 @@ def test_parts_are_kept_in_a_file_without_a_name(monkeypatch, tmp_path):
     assert os.listdir(tmp_path) == []
     for _ in range(2):
         assert (np.concatenate([*kept.each()]) == -CODES).all()
-
-
-def test_what_is_in_memory_is_kept_there(monkeypatch):
-    monkeypatch.setattr(_parts, "Spilled", None)
-    monkeypatch.setattr(_parts, "_BLOCK_ENTRIES", 90)
-    parts = Parts.of(CODES).map(np.negative).kept()
-    assert len([*parts.each()]) == 7
-    assert (np.concatenate([*parts.each()]) == -CODES).all()
-    assert Parts.of(parts) is parts
-
-
-def test_few_parts_are_in_memory_at_a_time():
-    """As many as there are threads, and two."""
-    alive, most = [], []
-
-    class Block:
-        def __len__(self):
-            return 1
-
-        def __del__(self):
-            alive.pop()
-
-    def blocks():
-        for _ in range(60):
-            alive.append(1)
-            most.append(len(alive))
-            yield Block()
-
-    LocalParts(blocks).total(length_of_part, numbered=True)
-    assert max(most) <= _parts.n_threads() + 3
-
-
-def test_an_error_in_a_part_comes_through():
-    with pytest.raises(ValueError, match="integer codes"):
-        exact_counts(cut(CODES, 20, 90), [5, 5, 4])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import FrozenInstanceError, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
@@ -20,39 +21,31 @@ from skdpsynth.privacy import (
     PrivacyReport,
     claim,
     gdp_epsilon,
+    noisy_counts,
 )
-from skdpsynth.privacy._report import _won_bets
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import declared_metadata
 
 
-def spend(
-    classes: tuple[object, ...],
-    *,
-    discovery: float = 0.0,
-    epsilon: float = 1.0,
-    share: float = 0.96,
-) -> PrivacyAccountant:
+def spend(*classes, discovery=0.0, epsilon=1.0, share=0.96):
+    """Reserve counts of all rows, and gradients of some classes."""
     accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=discovery)
     cap = min(accountant.mu_cap, 10.0)
-    reservation = accountant.reserve_gaussian(
+    counts = accountant.reserve_gaussian(
         "class counts", mu=0.2 * cap, sensitivity=1, delta=discovery
     )
-    reservation._draw_down()
+    noisy_counts(np.zeros(3, dtype=int), 1, counts)
+    mu = math.sqrt(share / 60) * cap
     for key in classes:
         accountant.reserve_gaussian(
-            "gradients",
-            mu=math.sqrt(share / 60) * cap,
-            sensitivity=2**21,
-            count=60,
-            scope=key,
+            "gradients", mu=mu, sensitivity=2**21, count=60, scope=key
         )
     return accountant
 
 
-def test_entries_say_what_was_reserved_and_used() -> None:
-    report = spend(("no", "yes")).report()
+def test_entries_say_what_was_reserved_and_used():
+    report = spend("no", "yes").report()
     counts, no, yes = report.entries
     assert (counts.name, counts.scope) == ("class counts", "all rows")
     assert (counts.releases, counts.used) == (1, 1)
@@ -65,104 +58,93 @@ def test_entries_say_what_was_reserved_and_used() -> None:
     assert counts.share + yes.share == pytest.approx(100.0)
 
 
-def test_total_and_the_price_of_replacing_a_row() -> None:
-    report = spend(("no", "yes")).report()
+def test_total_and_the_price_of_replacing_a_row():
+    """Twice the cap: a centred count may turn into its opposite; and two keys."""
+    report = spend("no", "yes").report()
     assert 0.995 < report.epsilon <= 1.0
     assert (report.delta, report.epsilon_requested) == (1e-5, 1.0)
     assert report.private
     assert report.relation == "add or remove one row"
-    # Twice the cap: a centred count may turn into its opposite.
     assert report.epsilon_replace_one == pytest.approx(2.154, abs=2e-3)
     assert report.epsilon_replace_one == gdp_epsilon(2 * report.mu, 1e-5)
     # Both are of the cap, whatever was reserved.
-    assert spend(()).report().epsilon_replace_one == report.epsilon_replace_one
+    assert spend().report().epsilon_replace_one == report.epsilon_replace_one
+    found = spend("a", discovery=2e-6).report()
+    assert found.discovery_delta == pytest.approx(2e-6)
+    expected = gdp_epsilon(2 * found.mu, 6e-6)
+    assert found.epsilon_replace_one == pytest.approx(expected)
+    assert spend("a", discovery=6e-6).report().epsilon_replace_one == math.inf
+    assert f"dp-accounting {version('dp-accounting')}," in report.accountant
+    expected = f"skdpsynth {skdpsynth.__version__}, OpenDP {version('opendp')}"
+    assert report.software == expected
 
 
-def test_replacing_a_row_may_discover_two_keys() -> None:
-    report = spend(("a",), discovery=2e-6).report()
-    assert report.discovery_delta == pytest.approx(2e-6)
-    expected = gdp_epsilon(2 * report.mu, 6e-6)
-    assert report.epsilon_replace_one == pytest.approx(expected)
-    assert spend(("a",), discovery=6e-6).report().epsilon_replace_one == math.inf
+BAD_DELTAS = ["x", "1e-5", None, True, math.nan, math.inf, -1e-5, 0, 1.0, 1j, [1e-5]]
 
 
-def test_get_epsilon_follows_the_gaussian_curve() -> None:
-    report = spend(("a",)).report()
-    assert report.get_epsilon(1e-5) == pytest.approx(report.epsilon, rel=1e-4)
-    assert report.get_epsilon(1e-3) < report.epsilon < report.get_epsilon(1e-7)
-
-
-@pytest.mark.parametrize(
-    "delta",
-    ["x", "1e-5", None, True, math.nan, math.inf, -1e-5, 0, 0.0, 1, 1.0, 1j, [1e-5]],
-)
-def test_get_epsilon_names_what_it_expects(delta) -> None:
-    report = spend(("a",)).report()
-    with pytest.raises(
-        ValueError, match=r"must be a number in \(0, 1\)\. Got"
-    ) as caught:
+@pytest.mark.parametrize("delta", BAD_DELTAS)
+def test_get_epsilon_names_what_it_expects(delta):
+    report = spend("a").report()
+    words = f"must be a number in (0, 1). Got {delta!r} instead; give one such as 1e-05"
+    with pytest.raises(ValueError, match=re.escape(words)):
         report.get_epsilon(delta)
-    assert f"Got {delta!r} instead; give one such as 1e-05" in str(caught.value)
+    with pytest.raises(ValueError, match="must be a number") as caught:
+        report.assert_within(epsilon=1.0, delta=delta)
+    assert not isinstance(caught.value, BudgetExceededError)
     assert report.get_epsilon(np.float32(1e-5)) == pytest.approx(report.epsilon, 1e-3)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
-def test_round_trip_through_json(epsilon: float) -> None:
-    accountant = spend(("inf", 3), discovery=1e-6, epsilon=epsilon, share=0.9)
+def test_round_trip_through_json(epsilon):
+    """Whatever follows from the fields is computed anew, and not believed."""
+    accountant = spend("inf", 3, discovery=1e-6, epsilon=epsilon, share=0.9)
     accountant.reserve_gaussian("inf", mu=1e-3, sensitivity=1)  # a name
     report = accountant.report()
-    text = json.dumps(report.to_dict(), allow_nan=False)
-    back = PrivacyReport.from_dict(json.loads(text))
+    values = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    values.update(statement="Perfectly safe.", epsilon_by_delta=[], not_covered=[])
+    back = PrivacyReport.from_dict(values)
     assert back == report
+    assert back.to_dict() == report.to_dict()
     assert str(back) == str(report)
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda d: d.pop("epsilon"),
-        lambda d: d.pop("entries"),
-        lambda d: d.update(extra=1),
-        lambda d: d["entries"][0].pop("mu_total"),
-        lambda d: d.update(entries=3),
-        lambda d: d.update(entries=[3]),
-        lambda d: d.pop("statement"),
-        lambda d: d.pop("report_version"),
-        lambda d: d.update(report_version=1),
-        lambda d: d.update(epsilon=math.nan),
-        lambda d: d.update(epsilon=-1.0),
-        lambda d: d.update(epsilon="1"),
-        lambda d: d.update(epsilon=10**400),
-        lambda d: d.update(epsilon=math.inf),
-        lambda d: d.update(private=False),
-        lambda d: d.update(private=1),
-        lambda d: d.update(delta=1.0),
-        lambda d: d.update(discovery_delta=1e-5),
-        lambda d: d.update(mu=1e200),  # no search for its epsilon would end
-        lambda d: d.update(order=2),  # a field of version 1
-        lambda d: d.update(notes="text"),
-        lambda d: d.update(declared=[3]),
-        lambda d: d["entries"][0].update(kind="magic"),
-        lambda d: d["entries"][0].update(used=2),
-        lambda d: d["entries"][0].update(sampling_rate=0.0),
-        lambda d: d["entries"][0].update(name=None),
-    ],
-)
-def test_other_fields_are_refused(spoil) -> None:
-    values = spend(()).report().to_dict()
-    spoil(values)
+SPOILT = [
+    *({"epsilon": value} for value in (math.nan, -1.0, "1", 10**400, math.inf)),
+    *({"private": value} for value in (False, 1)),
+    *({"entries": value} for value in (3, [3])),
+    {"extra": 1},
+    {"report_version": 1},
+    {"delta": 1.0},
+    {"discovery_delta": 1e-5},
+    {"mu": 1e200},  # no search for its epsilon would end
+    {"order": 2},  # a field of version 1
+    {"notes": "text"},
+    {"declared": [3]},
+]
+SPOILT_ENTRIES = [{"kind": "magic"}, {"used": 2}, {"sampling_rate": 0.0}, {"name": 1}]
+
+
+@pytest.mark.parametrize("entry", SPOILT_ENTRIES + SPOILT, ids=str)
+def test_other_fields_are_refused(entry):
+    values = spend().report().to_dict()
+    (values["entries"][0] if entry in SPOILT_ENTRIES else values).update(entry)
+    with pytest.raises(PersistenceError, match="fields of a privacy report"):
+        PrivacyReport.from_dict(values)
+
+
+@pytest.mark.parametrize("name", ["epsilon", "entries", "statement", "report_version"])
+def test_missing_fields_are_refused(name):
+    values = spend().report().to_dict()
+    del values[name]
     with pytest.raises(PersistenceError, match="fields of a privacy report"):
         PrivacyReport.from_dict(values)
 
 
 @pytest.mark.parametrize("seeded", [False, True])
-def test_what_is_not_private_says_so_and_gets_no_promise(seeded) -> None:
+def test_what_is_not_private_says_so_and_gets_no_promise(seeded):
     """By request, or since the noise was seeded."""
-    if seeded:
-        with insecure_randomness(0):
-            report = spend(("a",)).report()
-    else:
-        report = spend(("a",), epsilon=math.inf).report()
+    with insecure_randomness(0) if seeded else nullcontext():
+        report = spend("a", epsilon=1.0 if seeded else math.inf).report()
     assert not report.private
     assert report.epsilon == report.epsilon_replace_one == math.inf
     assert report.get_epsilon(1e-5) == math.inf
@@ -180,82 +162,38 @@ def test_what_is_not_private_says_so_and_gets_no_promise(seeded) -> None:
     report.assert_within(epsilon=math.inf, delta=0.5)
 
 
-def test_a_report_is_frozen() -> None:
-    report = spend(()).report()
-    with pytest.raises(FrozenInstanceError):
-        report.epsilon = 0.1
-    assert replace(report, notes=("x",)) != report
+def test_json_has_the_keys_of_version_2():
+    """Whoever reads the JSON may rely on these. Change them with the version only.
 
-
-NUMBER, NONE = (float, "inf"), type(None)
-JSON_TYPES = {
-    NUMBER: "epsilon epsilon_requested mu epsilon_replace_one",
-    (float,): "delta discovery_delta",
-    (int,): "report_version",
-    (bool,): "private",
-    (str,): "statement accountant software relation unit",
-    (list,): "entries notes epsilon_by_delta not_covered",
-    (list, NONE): "declared",
-}
-ENTRY_TYPES = {
-    NUMBER: "mu_total",
-    (float,): "sensitivity noise_std sampling_rate",
-    (float, NONE): "share",
-    (int,): "releases used",
-    (str,): "name scope kind",
-}
-
-
-def assert_types(found: dict[str, object], by_type: dict[tuple, str]) -> None:
-    allowed = {k: kinds for kinds, names in by_type.items() for k in names.split()}
-    assert set(found) == set(allowed)
-    for name, value in found.items():
-        kind = value if value == "inf" and "inf" in allowed[name] else type(value)
-        assert kind in allowed[name], name
-
-
-@pytest.mark.parametrize("epsilon", [1.0, math.inf])
-def test_json_has_the_keys_and_types_of_version_2(epsilon: float) -> None:
-    """Whoever reads the JSON may rely on these. Change them with the version only."""
-    report = spend(("a", "b"), discovery=1e-6, epsilon=epsilon).report()
-    found = json.loads(report.to_json())
+    Values of another type are refused when a report is read.
+    """
+    found = json.loads(spend("a", discovery=1e-6).report().to_json())
     assert found["report_version"] == 2
-    assert_types(found, JSON_TYPES)
-    for entry in found["entries"]:
-        assert_types(entry, ENTRY_TYPES)
+    assert " ".join(sorted(found)) == (
+        "accountant declared delta discovery_delta entries epsilon epsilon_by_delta "
+        "epsilon_replace_one epsilon_requested mu not_covered notes private relation "
+        "report_version software statement unit"
+    )
+    assert " ".join(sorted(found["entries"][0])) == (
+        "kind mu_total name noise_std releases sampling_rate scope sensitivity share "
+        "used"
+    )
     assert all(set(pair) == {"delta", "epsilon"} for pair in found["epsilon_by_delta"])
 
 
-def test_what_follows_from_the_fields_is_not_believed() -> None:
-    """A file that praises itself gets the words that its figures deserve."""
-    report = spend(("a",)).report()
-    values = report.to_dict()
-    values.update(statement="Perfectly safe.", epsilon_by_delta=[], not_covered=[])
-    back = PrivacyReport.from_dict(values)
-    assert back == report
-    assert back.to_dict() == report.to_dict()
-
-
-def test_epsilon_at_other_deltas_is_given_where_it_is_valid() -> None:
+def test_epsilon_at_other_deltas_is_given_where_it_is_valid():
     """What discovering keys has cost is no delta to promise anything at."""
-    report = spend(("a",)).report()
+    report = spend("a").report()
     assert [delta for delta, _ in report.epsilon_by_delta] == [1e-3, 1e-4, 1e-6, 1e-7]
     for delta, epsilon in report.epsilon_by_delta:
         assert epsilon == pytest.approx(gdp_epsilon(report.mu, delta))
-    found = spend(("a",), discovery=1e-6).report()
+    found = spend("a", discovery=1e-6).report()
     assert [delta for delta, _ in found.epsilon_by_delta] == [1e-3, 1e-4]
 
 
-def test_versions_of_accountant_and_noise() -> None:
-    report = PrivacyAccountant(1.0, 1e-5).report()
-    assert f"dp-accounting {version('dp-accounting')}," in report.accountant
-    expected = f"skdpsynth {skdpsynth.__version__}, OpenDP {version('opendp')}"
-    assert report.software == expected
-
-
-def test_assert_within_follows_the_curve() -> None:
+def test_assert_within_follows_the_curve():
     """Silent from the epsilon of that delta on, an error just below it."""
-    report = spend(("a",)).report()
+    report = spend("a").report()
     report.assert_within(epsilon=1.0, delta=1e-5)
     for delta in (1e-7, 1e-6, 1e-4, 1e-3):
         epsilon = gdp_epsilon(report.mu, delta)
@@ -267,8 +205,8 @@ def test_assert_within_follows_the_curve() -> None:
             report.assert_within(epsilon=epsilon, delta=delta)
 
 
-def test_the_delta_of_discovery_is_left_aside() -> None:
-    report = spend((), discovery=2e-6).report()
+def test_the_delta_of_discovery_is_left_aside():
+    report = spend(discovery=2e-6).report()
     assert report.get_epsilon(6e-6) == pytest.approx(gdp_epsilon(report.mu, 4e-6))
     report.assert_within(epsilon=1.0, delta=1e-5)
     for delta in (1e-6, 2e-6):
@@ -278,49 +216,36 @@ def test_the_delta_of_discovery_is_left_aside() -> None:
             report.assert_within(epsilon=100.0, delta=delta)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta"),
-    [(-1, 0.1), (math.nan, 0.1), ("1", 0.1), (True, 0.1), (1, 0), (1, 1), (1, None)],
-)
-def test_assert_within_names_what_it_expects(epsilon, delta) -> None:
+@pytest.mark.parametrize("epsilon", [-1, math.nan, "1", True])
+def test_assert_within_names_what_it_expects(epsilon):
     with pytest.raises(ValueError, match="must be a number") as caught:
-        spend(()).report().assert_within(epsilon=epsilon, delta=delta)
+        spend().report().assert_within(epsilon=epsilon, delta=0.1)
     assert not isinstance(caught.value, BudgetExceededError)
 
 
 # --- Words ----------------------------------------------------------------------------
 
 
-def test_text_starts_with_the_total_and_is_aligned():
-    lines = str(spend(("no", "yes")).report()).splitlines()
-    assert lines[0] == "Privacy report: epsilon = 0.9996, delta = 1e-05"
-    start = next(i for i, line in enumerate(lines) if line.startswith("release "))
-    table = lines[start : start + 4]
-    assert len({len(line) for line in table}) == 1
-    second = ("charged", "all rows", "class no", "class yes")
-    places = {row.find(word) for row, word in zip(table, second, strict=True)}
-    assert len(places) == 1
-    text = "\n".join(lines)
-    assert "If one row is replaced instead: epsilon = 2.15" in text
-
-
 def test_many_classes_are_summarised_by_the_one_that_is_charged_most():
-    accountant = spend(tuple(range(8)), share=0.9)
-    assert str(accountant.report()).count("gradients") == 8
+    accountant = spend(*range(8), share=0.9)
     accountant.reserve_gaussian("more", mu=1e-3, sensitivity=1, scope=5)
     assert str(accountant.report()).count("gradients") == 8
     accountant.reserve_gaussian("small", mu=1e-3, sensitivity=1, scope=9)
     text = str(accountant.report())
     assert text.count("gradients") == 1
-    assert "class 5" in text
-    assert "more" in text
+    for words in (
+        "class 5",
+        "more",
+        "class counts",
+        "one of 9 classes that is charged",
+    ):
+        assert words in text
     assert "small" not in text
-    assert "class counts" in text
-    assert "one of 9 classes that is charged most" in text
 
 
 def test_html_is_escaped():
     accountant = PrivacyAccountant(1.0, 1e-5)
+    assert "<table>" in accountant.report()._repr_html_()  # of an empty ledger
     accountant.reserve_gaussian("<script>", mu=0.1, sensitivity=1, scope="<b>&</b>")
     text = accountant.report()._repr_html_()
     assert "<script>" not in text
@@ -330,42 +255,32 @@ def test_html_is_escaped():
     assert text.count("<tr>") == 2
 
 
-def test_an_empty_ledger_prints():
-    report = PrivacyAccountant(1.0, 1e-5).report()
-    assert 0.99 < report.epsilon <= 1.0
-    assert "release" in str(report)
-    assert "<table>" in report._repr_html_()
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 3.0, 10.0])
-@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.01])
-def test_the_statement_s_bet_is_never_lost_more_often(epsilon, delta):
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.5, 1.0, 3.0, 10.0, 50.0])
+def test_the_statement_s_bet_is_never_lost_more_often(epsilon):
     """The bound on bets holds for the exact optimum against a Gaussian mechanism.
 
     The best test of N(0, 1) against N(mu, 1) at even odds wins Phi(mu / 2) of the bets;
-    mu is the largest one that (epsilon, delta) allows, found here by bisection. An
-    epsilon-DP coin, for which the bound is exact at delta 0, wins e^eps / (1 + e^eps).
+    mu is all that the fit may spend. An epsilon-DP coin, for which the bound is exact
+    at delta 0, wins e^eps / (1 + e^eps).
     """
-    low, high = 0.0, 50.0
-    for _ in range(100):
-        mu = (low + high) / 2
-        low, high = (mu, high) if gdp_epsilon(mu, delta) <= epsilon else (low, mu)
-    bound = float(_won_bets(epsilon, delta))
-    assert 100 * norm.cdf(low / 2) <= bound
-    coin = 100 * math.exp(epsilon) / (1 + math.exp(epsilon))
-    assert coin <= bound <= coin + 100 * delta + 0.1
+    report = spend("a", epsilon=epsilon).report()
+    words = report.statement
+    bound = float(re.search(r"at most ([\d.]+) % of the bets", words)[1])
+    assert 100 * norm.cdf(report.mu / 2) <= bound
+    coin = 100 / (1 + math.exp(-report.epsilon))
+    assert coin <= bound <= coin + 100 * report.delta + 0.1
+    assert ("e to the power of epsilon" in words) == (epsilon > 30)
 
 
 def test_the_statement_quotes_the_figures():
-    report = spend(("a",)).report()
+    report = spend("a").report()
     words = report.statement
     assert "epsilon = 0.9996 and delta = 1e-05" in words
     assert "a factor of at most 2.717," in words
-    assert "at most 73.1 % of the bets" in words
+    assert math.exp(report.epsilon) <= 2.717
     assert "a person with several rows is protected less" in words
     assert "\n" not in words
     assert words in " ".join(str(report).split())
-    assert math.exp(report.epsilon) <= 2.717
 
 
 def test_a_claim_is_never_rounded_down():
@@ -375,16 +290,8 @@ def test_a_claim_is_never_rounded_down():
     assert claim(math.inf) == "inf"
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 50.0])
-def test_extreme_epsilons_have_words(epsilon):
-    words = spend(("a",), epsilon=epsilon).report().statement
-    assert "% of the bets" in words
-    assert ("e to the power of epsilon" in words) == (epsilon > 30)
-    assert ("at most 100 %" in words) == (epsilon > 30)
-
-
 def test_the_text_has_all_that_an_officer_asks_for():
-    text = " ".join(str(spend(("a",), discovery=1e-6).report()).split())
+    text = " ".join(str(spend("a", discovery=1e-6).report()).split())
     for words in (
         "Neighbours: add or remove one row.",
         "Unit: one row of the training table.",
@@ -408,13 +315,15 @@ def test_mechanisms_are_named():
     accountant.reserve_votes("more", mu=mu, n_teachers=9, scope=UNLABELLED)
     accountant.reserve_sampled_gaussian("steps", mu=mu, sampling_rate=0.25, scope=1)
     accountant.remark("Two kinds of rows.")
-    lines = str(accountant.report()).splitlines()
-    assert "Two kinds of rows." in lines
-    found = {line.split()[0]: re.split("  +", line)[1:3] for line in lines if line}
-    assert found["sums"] == ["all rows", "discrete Gaussian"]
-    assert found["bits"] == ["all rows", "vote, Laplace"]
-    assert found["more"] == ["rows without a label", "vote, Gaussian"]
-    assert found["steps"] == ["class 1", "Gaussian on 25 % of rows"]
+    lines = [re.split("  +", line) for line in str(accountant.report()).splitlines()]
+    for words in (
+        ["Two kinds of rows."],
+        ["sums", "all rows", "discrete Gaussian"],
+        ["bits", "all rows", "vote, Laplace"],
+        ["more", "rows without a label", "vote, Gaussian"],
+        ["steps", "class 1", "Gaussian on 25 % of rows"],
+    ):
+        assert words in [line[: len(words)] for line in lines]
 
 
 def test_labels_cannot_move_the_cursor():
@@ -424,17 +333,14 @@ def test_labels_cannot_move_the_cursor():
     accountant.remark("d\x1be")
     named = dict.fromkeys(("accountant", "relation", "software", "unit"), "e\x1bf")
     for report in (accountant.report(), replace(accountant.report(), **named)):
-        text = str(report)
-        assert all(line.isprintable() for line in text.splitlines())
-        assert "\r" not in text
+        assert all(line.isprintable() for line in str(report).split("\n"))
 
 
 def test_what_was_declared_is_said():
     """Names of columns, and how many more there are; no bound and no category."""
     columns = {f"x{i}": Continuous(3, 77_123, nullable=True) for i in range(10)}
     columns |= {"sex": Categorical(["Wo", "Mo"]), "id": Identifier()}
-    schema = TableSchema(columns, n_rows=500)
-    metadata = declared_metadata(schema)
+    metadata = declared_metadata(TableSchema(columns, n_rows=500))
     assert metadata == (
         "the bounds of x0, x1, x2, x3, x4, x5, x6, x7 and 2 more columns",
         "the categories of sex",
@@ -442,14 +348,12 @@ def test_what_was_declared_is_said():
         "that no value is missing in sex",
         "the number of rows",
     )
-    assert declared_metadata(None) == ()
-    report = spend(("a",)).report()
-    assert "; whatever a schema declared." in " ".join(str(report).split())
-    told = " ".join(str(replace(report, declared=metadata)).split())
-    assert "the categories of sex; identifiers, never looked at: id;" in told
-    assert "77123" not in told
-    nothing = " ".join(str(replace(report, declared=())).split())
-    assert "Nothing else was declared." in nothing
-    for declared in (metadata, ()):
+    report = spend("a").report()
+    for declared, words in (
+        (metadata, "the categories of sex; identifiers, never looked at: id;"),
+        (declared_metadata(None), "Nothing else was declared."),
+        (report.declared, "; whatever a schema declared."),
+    ):
         other = replace(report, declared=declared)
+        assert words in " ".join(str(other).split())
         assert PrivacyReport.from_dict(json.loads(other.to_json())) == other

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from skdpsynth.exceptions import ReservationError
+
+# What every mechanism of whole numbers draws from.
 from skdpsynth.privacy import PrivacyAccountant, Reservation, _mechanisms
 from skdpsynth.privacy._mechanisms import release_gaussian
 
@@ -19,47 +21,41 @@ VALUES = np.zeros(3, dtype=np.int64)
 
 
 @pytest.fixture
-def accountant() -> PrivacyAccountant:
+def accountant():
     return PrivacyAccountant(1.0, 1e-5)
 
 
 @pytest.fixture
-def reservation(accountant: PrivacyAccountant) -> Reservation:
+def reservation(accountant):
     return accountant.reserve_gaussian(
         "test", mu=0.1, sensitivity=math.sqrt(3), count=2, scope="a"
     )
 
 
 @pytest.fixture
-def _no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    def drawn(*args: object) -> None:
+def _no_noise(monkeypatch):
+    def drawn(*args):
         raise AssertionError("noise was drawn without a reservation")
 
     monkeypatch.setattr(_mechanisms, "_measurement", drawn)
     monkeypatch.setattr(_mechanisms, "rounded_normal", drawn)
 
 
-def test_fields(reservation: Reservation) -> None:
-    assert reservation.name == "test"
-    assert reservation.scope == "a"
-    assert reservation.mu == 0.1
-    assert reservation.sensitivity == math.sqrt(3)
+def test_fields(reservation):
+    assert (reservation.name, reservation.scope) == ("test", "a")
+    assert (reservation.mu, reservation.sensitivity) == (0.1, math.sqrt(3))
     assert reservation.noise_std == pytest.approx(math.sqrt(300 + 4))
-    assert reservation.delta == 0.0
-    assert (reservation.count, reservation.used) == (2, 0)
+    assert (reservation.delta, reservation.count, reservation.used) == (0.0, 2, 0)
     assert "used=0/2" in repr(reservation)
     release_gaussian(VALUES, reservation)
     assert reservation.used == 1
-
-
-@pytest.mark.parametrize("field", ["noise_std", "used", "count", "mu", "_ledger", "x"])
-def test_fields_are_read_only(reservation: Reservation, field: str) -> None:
-    with pytest.raises(AttributeError, match="read-only"):
-        setattr(reservation, field, 0)
+    for field in ("noise_std", "used", "count", "mu", "_ledger", "x"):
+        with pytest.raises(AttributeError, match="read-only"):
+            setattr(reservation, field, 0)
 
 
 @pytest.mark.usefixtures("_no_noise")
-def test_a_draw_of_too_many_uses_none(reservation: Reservation) -> None:
+def test_a_draw_of_too_many_uses_none(reservation):
     with pytest.raises(ReservationError, match="3 more were asked for"):
         release_gaussian(VALUES, reservation, n_releases=3)
     for n in (0, -1):  # it gives nothing back
@@ -78,7 +74,7 @@ def test_a_draw_of_too_many_uses_none(reservation: Reservation) -> None:
 )
 def test_after_the_end_and_in_a_forked_process_nothing_is_left(
     match, closed, monkeypatch, accountant, reservation
-) -> None:
+):
     if closed:
         accountant.close()
     else:
@@ -89,65 +85,51 @@ def test_after_the_end_and_in_a_forked_process_nothing_is_left(
         accountant.reserve_gaussian("x", mu=0.1, sensitivity=1)
 
 
-def test_constructed() -> None:
+@pytest.mark.usefixtures("_no_noise")
+def test_forged_subclassed_or_borrowed(reservation):
+    class Generous(Reservation):
+        def _draw_down(self, n=1):
+            pass
+
+    def holding(ledger, kind=Reservation):
+        made = object.__new__(kind)
+        object.__setattr__(made, "_ledger", ledger)
+        return made
+
     with pytest.raises(ReservationError, match="cannot be constructed"):
         Reservation("x", mu=0.1)
-
-
-@pytest.mark.usefixtures("_no_noise")
-def test_forged(reservation: Reservation) -> None:
-    empty = object.__new__(Reservation)
-    twin = object.__new__(Reservation)
-    object.__setattr__(twin, "_ledger", reservation._ledger)
-    fake_ledger = object.__new__(Reservation)
-    generous = SimpleNamespace(_draw_down=lambda *_: None)
-    object.__setattr__(fake_ledger, "_ledger", generous)
-    for forged in (empty, twin, fake_ledger):
+    own, generous = reservation._ledger, SimpleNamespace(_draw_down=lambda *_: None)
+    for forged in (object.__new__(Reservation), holding(own), holding(generous)):
         with pytest.raises(ReservationError, match="in no ledger"):
             release_gaussian(VALUES, forged)
         with pytest.raises(ReservationError, match="in no ledger"):
             forged._draw_down()
-    assert reservation.used == 0
-
-
-@pytest.mark.usefixtures("_no_noise")
-def test_subclasses_and_look_alikes(reservation: Reservation) -> None:
-    class Generous(Reservation):
-        def _draw_down(self, n: int = 1) -> None:
-            pass
-
-    generous = object.__new__(Generous)
-    object.__setattr__(generous, "_ledger", reservation._ledger)
     look_alike = SimpleNamespace(
         noise_std=1.0, sensitivity=9.0, _draw_down=lambda n: None
     )
-    for fake in (generous, look_alike, None):
+    for fake in (holding(own, Generous), look_alike, None):
         with pytest.raises(ReservationError, match="Expected a Reservation"):
             release_gaussian(VALUES, fake)
-
-
-@pytest.mark.usefixtures("_no_noise")
-def test_borrowed_from_another_fit(reservation: Reservation) -> None:
-    other = PrivacyAccountant(1.0, 1e-5)
-    own = other.reserve_gaussian("own", mu=0.1, sensitivity=1)
-    object.__setattr__(reservation, "_ledger", own._ledger)
+    assert reservation.used == 0
+    other = PrivacyAccountant(1.0, 1e-5).reserve_gaussian("o", mu=0.1, sensitivity=1)
+    object.__setattr__(reservation, "_ledger", other._ledger)
     with pytest.raises(ReservationError, match="in no ledger"):
         release_gaussian(VALUES, reservation)
-    assert own.used == 0
+    assert other.used == 0
 
 
 @pytest.mark.parametrize(
     "copier", [copy.copy, copy.deepcopy, pickle.dumps, lambda r: copy.deepcopy([r])]
 )
-def test_copies(reservation: Reservation, copier) -> None:
+def test_copies(reservation, copier):
     with pytest.raises(ReservationError, match="cannot be copied or pickled"):
         copier(reservation)
 
 
-def test_threads_share_the_count(accountant: PrivacyAccountant) -> None:
+def test_threads_share_the_count(accountant):
     reservation = accountant.reserve_gaussian("x", mu=1e-3, sensitivity=1, count=200)
 
-    def draw(_: int) -> bool:
+    def draw(_):
         try:
             reservation._draw_down()
         except ReservationError:
@@ -159,10 +141,8 @@ def test_threads_share_the_count(accountant: PrivacyAccountant) -> None:
     assert reservation.used == sum(drawn) == 200
 
 
-def test_a_failed_draw_stays_used(
-    monkeypatch: pytest.MonkeyPatch, reservation: Reservation
-) -> None:
-    def broken(std: float):
+def test_a_failed_draw_stays_used(monkeypatch, reservation):
+    def broken(std):
         raise OSError("no entropy")
 
     monkeypatch.setattr(_mechanisms, "_measurement", broken)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import partial
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -20,13 +20,14 @@ from skdpsynth.privacy import (
     LENGTH,
     MOMENTS_SENSITIVITY,
     LocalParts,
+    gaussian_sum,
     measured_cells,
+    noisy_histogram,
     noisy_pair_distances,
     noisy_pair_tables,
     noisy_second_moments,
     noisy_triple_tables,
 )
-from skdpsynth.privacy._tables import exact_pair_counts
 from skdpsynth.privacy.testing import observe_releases
 
 SMALL = settings(max_examples=80, deadline=None)
@@ -42,6 +43,7 @@ def triples_of(n_columns):
 
 
 PAIRS, TRIPLES = pairs_of(4), triples_of(4)
+ZEROS = np.zeros((10, 10), dtype=np.int64)
 
 
 def slow_table(codes, n_bins, columns):
@@ -57,10 +59,6 @@ def block(released, n_bins, i, j):
     return released[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]
 
 
-def pair_blocks(released, n_bins, pairs):
-    return [block(released, n_bins, i, j) for i, j in pairs.tolist()]
-
-
 def random_codes(n_rows, n_bins=SIZES, seed=0):
     return np.random.default_rng(seed).integers(0, n_bins, (n_rows, len(n_bins)))
 
@@ -72,101 +70,61 @@ def in_parts(rows, *ends):
 
 @st.composite
 def tables(draw, order=2):
-    """Draw codes, the bins of their columns, some tuples of columns and one more row.
+    """Draw codes, the bins of their columns, and some tuples of columns.
 
     Of three columns every one has as many bins.
     """
-    least = order
-    if order == 2:
-        sizes = draw(st.lists(st.integers(1, 4), min_size=least, max_size=5))
-    else:
-        sizes = [draw(st.integers(1, 4))] * draw(st.integers(least, 5))
+    sizes = draw(st.lists(st.integers(1, 4), min_size=order, max_size=5))
+    sizes = sizes if order == 2 else sizes[:1] * len(sizes)
     row = st.tuples(*(st.integers(0, size - 1) for size in sizes))
     rows = draw(st.lists(row, max_size=9))
     codes = np.array(rows, dtype=np.uint8).reshape(len(rows), len(sizes))
     every = [*combinations(range(len(sizes)), order)]
     chosen = draw(st.lists(st.sampled_from(every), min_size=1, unique=True))
-    return codes, sizes, np.array(sorted(chosen)), draw(row)
-
-
-def with_row(codes, row):
-    return np.concatenate([codes, np.array([row], dtype=codes.dtype)])
+    return codes, sizes, np.array(sorted(chosen))
 
 
 # --- Tables: exact ----------------------------------------------------------------
 
 
 @SMALL
-@given(tables(), st.sampled_from([1, 7, GRID]))
-def test_tables_of_pairs_are_those_of_a_loop(drawn, scale):
-    """Times the scale; 0 stands where nothing was asked."""
-    codes, sizes, pairs, _ = drawn
-    counts = exact_pair_counts(codes, sizes)
-    line_of_all = exact(scale * math.sqrt(len(pairs)))
-    released = noisy_pair_tables(codes, sizes, pairs, line_of_all, scale)
+@given(tables(), tables(3), st.sampled_from([1, 7, GRID]))
+def test_tables_are_those_of_a_loop(of_two, of_three, scale):
+    """Times the scale; 0 stands where no pair was asked.
+
+    So a row moves one cell of each of N tables, which have L2 sensitivity
+    ``scale sqrt(N)``.
+    """
+    codes, sizes, pairs = of_two
+    enough = exact(scale * math.sqrt(len(pairs)))
+    released = noisy_pair_tables(codes, sizes, pairs, enough, scale)
     asked = {tuple(pair) for pair in pairs.tolist()}
-    for i in range(len(sizes)):
-        for j in range(len(sizes)):
-            expected = slow_table(codes, sizes, (i, j))
-            assert block(counts, sizes, i, j).tolist() == expected.tolist() or i == j
-            expected = scale * expected if (i, j) in asked else 0 * expected
-            assert block(released, sizes, i, j).tolist() == expected.tolist()
-        of_column = np.diag(slow_table(codes, sizes, [i]))
-        assert block(counts, sizes, i, i).tolist() == of_column.tolist()
-
-
-@SMALL
-@given(tables(3), st.sampled_from([1, 7, GRID]))
-def test_tables_of_triples_are_those_of_a_loop(drawn, scale):
-    codes, sizes, triples, _ = drawn
-    line_of_all = exact(scale * math.sqrt(len(triples)))
-    released = noisy_triple_tables(codes, sizes[0], triples, line_of_all, scale)
+    for i, j in product(range(len(sizes)), repeat=2):
+        expected = scale * ((i, j) in asked) * slow_table(codes, sizes, (i, j))
+        assert block(released, sizes, i, j).tolist() == expected.tolist()
+    codes, sizes, triples = of_three
+    enough = exact(scale * math.sqrt(len(triples)))
+    released = noisy_triple_tables(codes, sizes[0], triples, enough, scale)
     expected = [scale * slow_table(codes, sizes, own) for own in triples.tolist()]
     assert released.tolist() == [table.tolist() for table in expected]
 
 
 @SMALL
-@given(tables(), tables(3), st.sampled_from([1, GRID]))
-def test_a_row_moves_one_cell_of_each_table_by_the_scale(of_two, of_three, scale):
-    """So N tables have L2 sensitivity ``scale sqrt(N)``, and it is reached."""
-    codes, sizes, pairs, row = of_two
-    enough = scale * math.sqrt(len(pairs))
-    before, after = (
-        noisy_pair_tables(c, sizes, pairs, exact(enough), scale)
-        for c in (codes, with_row(codes, row))
-    )
-    changes = pair_blocks(after - before, sizes, pairs)
-    cells = [tuple(row[j] for j in own) for own in pairs.tolist()]
-    assert ((after - before) ** 2).sum() == scale**2 * len(pairs)
-    codes, sizes, triples, row = of_three
-    enough = scale * math.sqrt(len(triples))
-    before, after = (
-        noisy_triple_tables(c, sizes[0], triples, exact(enough), scale)
-        for c in (codes, with_row(codes, row))
-    )
-    changes += [*(after - before)]
-    cells += [tuple(row[j] for j in own) for own in triples.tolist()]
-    for change, cell in zip(changes, cells, strict=True):
-        assert change[cell] == change.sum() == np.abs(change).sum() == scale
-
-
-@SMALL
 @given(tables(), st.data())
 def test_a_row_moves_each_distance_by_at_most_one(drawn, data):
-    codes, sizes, _, row = drawn
+    codes, sizes, _ = drawn
     n_bins, n_pairs = sum(sizes), math.comb(len(sizes), 2)
     numbers = st.lists(st.integers(-5, 5), min_size=n_bins**2, max_size=n_bins**2)
     expected = np.array(data.draw(numbers)).reshape(n_bins, n_bins)
-    before, after = (
+    found, fewer = (
         noisy_pair_distances(c, sizes, expected, exact(math.sqrt(n_pairs)))
-        for c in (codes, with_row(codes, row))
+        for c in (codes, codes[1:])
     )
-    assert before.tolist() == [
+    assert found.tolist() == [
         np.abs(slow_table(codes, sizes, (i, j)) - block(expected, sizes, i, j)).sum()
         for i, j in combinations(range(len(sizes)), 2)
     ]
-    assert np.abs(after - before).max() <= 1
-    assert ((after - before) ** 2).sum() <= n_pairs
+    assert np.abs(found - fewer).max() <= 1
 
 
 def released_whole_and_in_parts(release, rows, *ends):
@@ -177,26 +135,24 @@ def released_whole_and_in_parts(release, rows, *ends):
 
 def test_neither_parts_nor_order_nor_chunks_of_rows_matter():
     """More rows than are worked on at a time: 8,192 of pairs, 919 of 1,140 triples."""
-    codes = random_codes(20_000)
+    codes, n_bins = random_codes(20_000), [3] * 20
+    many, triples = random_codes(2_500, n_bins).astype(np.uint8), triples_of(20)
 
     def of_pairs(rows):
         return noisy_pair_tables(rows, SIZES, PAIRS, exact(math.sqrt(6)))
+
+    def of_triples(rows):
+        return noisy_triple_tables(rows, 3, triples, exact(math.sqrt(1140)))
 
     whole, *others = released_whole_and_in_parts(of_pairs, codes, 1, 1, 9_000)
     assert all(np.array_equal(other, whole) for other in others)
     for own in PAIRS.tolist():
         found = slow_table(codes, SIZES, own)
         assert np.array_equal(block(whole, SIZES, *own), found)
-    codes, triples = random_codes(2_500, [3] * 20), triples_of(20)
-    codes = codes.astype(np.uint8)
-
-    def of_triples(rows):
-        return noisy_triple_tables(rows, 3, triples, exact(math.sqrt(1140)))
-
-    whole, *others = released_whole_and_in_parts(of_triples, codes, 3, 3, 2_000)
+    whole, *others = released_whole_and_in_parts(of_triples, many, 3, 3, 2_000)
     assert all(np.array_equal(other, whole) for other in others)
     for place in (0, 500, 1139):
-        found = slow_table(codes, [3] * 20, triples[place].tolist())
+        found = slow_table(many, n_bins, triples[place].tolist())
         assert np.array_equal(whole[place], found)
     assert (whole.sum(axis=(1, 2, 3)) == 2_500).all()
 
@@ -204,102 +160,67 @@ def test_neither_parts_nor_order_nor_chunks_of_rows_matter():
 # --- Tables: reserved -------------------------------------------------------------
 
 RELEASES = {
-    "pairs": (
-        lambda rows, line: noisy_pair_tables(rows, SIZES, PAIRS, line, 3),
-        3 * math.sqrt(6),
-    ),
-    "one pair": (
-        lambda rows, line: noisy_pair_tables(rows, SIZES, PAIRS[2:3], line),
-        1.0,
-    ),
-    "distances": (
-        lambda rows, line: noisy_pair_distances(
-            rows, SIZES, np.zeros((10, 10), dtype=np.int64), line
-        ),
-        math.sqrt(6),
-    ),
-    "triples": (
-        lambda rows, line: noisy_triple_tables(rows, 4, TRIPLES, line, 3),
-        3 * math.sqrt(4),
-    ),
-    "moments": (
-        lambda rows, line: noisy_second_moments(
-            rows.astype(float), np.zeros(4), 1.0, line
-        ),
-        MOMENTS_SENSITIVITY,
-    ),
+    "pairs": (partial(noisy_pair_tables, scale=3), (SIZES, PAIRS), 3 * math.sqrt(6)),
+    "one pair": (noisy_pair_tables, (SIZES, PAIRS[2:3]), 1.0),
+    "distances": (noisy_pair_distances, (SIZES, ZEROS), math.sqrt(6)),
+    "triples": (partial(noisy_triple_tables, scale=3), (4, TRIPLES), 3 * math.sqrt(4)),
+    "moments": (noisy_second_moments, (np.zeros(4), 1.0), MOMENTS_SENSITIVITY),
 }
 
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_reservation_for_less_is_refused_and_none_is_used_twice(name):
     """And nothing is drawn from it."""
-    release, sensitivity = RELEASES[name]
+    mechanism, settings, sensitivity = RELEASES[name]
     codes, seen = random_codes(20), []
-    small = noisy(sensitivity * (1 - 1e-9))
+    small, enough = noisy(sensitivity * (1 - 1e-9)), noisy(sensitivity)
+    codes = codes.astype(float) if name == "moments" else codes
     with observe_releases(seen.append):
         with pytest.raises(ReservationError, match="sensitivity"):
-            release(codes, small)
-        assert small.used == 0
-        enough = noisy(sensitivity)
-        release(codes, enough)
-        assert enough.used == 1
+            mechanism(codes, *settings, small)
+        mechanism(codes, *settings, enough)
         with pytest.raises(ReservationError, match="left"):
-            release(codes, enough)
-    assert len(seen) == 1
+            mechanism(codes, *settings, enough)
+    assert (small.used, enough.used, len(seen)) == (0, 1, 1)
 
 
-@pytest.mark.parametrize("pairs", [[[1, 0]], [[2, 2]], [[0, 1], [0, 1]]])
-def test_what_is_no_pair_is_refused(pairs):
-    with pytest.raises(ValueError, match="i < j"):
-        measured_cells(SIZES, np.array(pairs))
-    reservation = noisy(10.0)
-    with pytest.raises(ValueError, match="each of them once"):
-        noisy_pair_tables(random_codes(9), SIZES, np.array(pairs), reservation)
-    assert reservation.used == 0
+REFUSED = [
+    *((noisy_pair_tables, (SIZES, own), "once") for own in ([[1, 0]], [[2, 2]])),
+    (noisy_pair_tables, (SIZES, [[0, 1], [0, 1]]), "once"),
+    *(
+        (noisy_triple_tables, (4, own), "i < j < k")
+        for own in ([[0, 2, 1]], [[0, 1, 1]], [[-1, 0, 1]], [[0, 1]], [0, 1, 2])
+    ),
+    (noisy_triple_tables, (4, [[0, 1, 2], [0, 1, 2]]), "once"),
+    (noisy_triple_tables, (4, [[0, 1, 4]]), "columns that the codes have"),
+    *(
+        (noisy_pair_distances, (sizes, ZEROS), "positive number")
+        for sizes in ([3, 0, 4, 2], [3, -1, 4, 2], [3, 1, 4])
+    ),
+    # The noise is that of whole numbers, and so must be what it is added to.
+    (noisy_pair_distances, (SIZES, ZEROS / 2), "whole numbers"),
+]
 
 
-@pytest.mark.parametrize(
-    ("triples", "words"),
-    [
-        ([[0, 2, 1]], "i < j < k"),
-        ([[0, 1, 1]], "i < j < k"),
-        ([[-1, 0, 1]], "i < j < k"),
-        ([[0, 1]], "i < j < k"),
-        ([0, 1, 2], "i < j < k"),
-        ([[0, 1, 2], [0, 1, 2]], "once"),
-        ([[0, 1, 4]], "columns that the codes have"),
-    ],
-)
-def test_what_is_no_triple_is_refused(triples, words):
+@pytest.mark.parametrize(("release", "settings", "words"), REFUSED)
+def test_what_cannot_be_counted_is_refused(release, settings, words):
+    sizes, asked = settings
     reservation = noisy(10.0)
     with pytest.raises(ValueError, match=words):
-        noisy_triple_tables(random_codes(9), 4, np.array(triples), reservation)
+        release(random_codes(9), sizes, np.array(asked), reservation)
     assert reservation.used == 0
 
 
 @pytest.mark.parametrize("name", ["pairs", "one pair", "distances", "triples"])
 @pytest.mark.parametrize("row", [[0, 0, 0, 77], [-77, 0, 0, 0]])
 def test_codes_out_of_range_are_refused_and_not_shown(name, row):
-    release, sensitivity = RELEASES[name]
+    mechanism, settings, sensitivity = RELEASES[name]
     reservation = noisy(sensitivity)
     codes = np.concatenate([random_codes(9), [row]])
     with pytest.raises(ValueError, match="Expected integer codes") as error:
-        release(codes, reservation)
+        mechanism(codes, *settings, reservation)
     assert "77" not in str(error.value)
     assert reservation.used == 0
-
-
-@pytest.mark.parametrize("sizes", [[3, 0, 4, 2], [3, -1, 4, 2], [3, 1, 4]])
-def test_columns_without_a_bin_are_refused(sizes):
-    with pytest.raises(ValueError, match="positive number"):
-        exact_pair_counts(np.zeros((0, 4), dtype=np.int64), sizes)
-
-
-def test_expected_tables_that_are_not_whole_are_refused():
-    """The noise is that of whole numbers, and so must be what it is added to."""
-    with pytest.raises(ValueError, match="whole numbers"):
-        noisy_pair_distances(random_codes(5), SIZES, np.zeros((10, 10)), exact(9.0))
 
 
 # --- Second moments ---------------------------------------------------------------
@@ -310,16 +231,9 @@ def products(row):
     return [a * b for a, b in combinations(row, 2)]
 
 
-def whole_rows(n_rows, n_columns=5, seed=0):
-    """Make rows that are not shortened: whole numbers of a norm below the limit."""
-    rng = np.random.default_rng(seed)
-    return rng.integers(-900, 901, (n_rows, n_columns)).astype(np.float64)
-
-
 def exact_moments(scores, means=None, unit=1.0):
-    """Give the exact whole numbers behind a release, in Python's integers."""
-    n_columns = scores.shape[1]
-    means, seen = np.zeros(n_columns) if means is None else means, []
+    """Return the exact whole numbers behind a release, in Python's integers."""
+    means, seen = np.zeros(scores.shape[1]) if means is None else means, []
     with observe_releases(seen.append):
         found = noisy_second_moments(scores, means, unit, exact(MOMENTS_SENSITIVITY))
     (release,) = seen
@@ -328,10 +242,14 @@ def exact_moments(scores, means=None, unit=1.0):
     return release.exact.tolist()
 
 
-@pytest.mark.parametrize("n_rows", [0, 1, 7, 50])
+@pytest.mark.parametrize("n_rows", [0, 1, 50])
 def test_sums_of_products_are_those_of_a_loop(n_rows):
-    """Of whole numbers, in a unit and less means, which floats hold exactly."""
-    rows, means = whole_rows(n_rows), np.array([0.5, -2.0, 0.0, 8.25, 1.0])
+    """Of whole numbers, in a unit and less means, which floats hold exactly.
+
+    Their rows are so short that they are not shortened.
+    """
+    rows = np.random.default_rng(0).integers(-900, 901, (n_rows, 5)).astype(float)
+    means = np.array([0.5, -2.0, 0.0, 8.25, 1.0])
     own = [products(row) for row in rows.astype(int).tolist()]
     expected = [sum(column) for column in zip(*own, strict=True)] or [0] * 10
     assert exact_moments(rows) == expected
@@ -340,15 +258,16 @@ def test_sums_of_products_are_those_of_a_loop(n_rows):
 
 def test_sums_of_more_rows_than_are_worked_on_at_a_time_are_exact():
     """Odd products whose sum doubles would round: 2**16 rows at a time hold it."""
-    rows = np.full((2**16 * 2 + 1, 2), 2895.0)
-    whole, *others = released_whole_and_in_parts(
-        lambda own: noisy_second_moments(
-            own, np.zeros(2), 1.0, exact(MOMENTS_SENSITIVITY)
-        ).tolist(),
-        *(rows, 5, 2**16 + 7),
+    rows, line = (
+        np.full((2**16 * 2 + 1, 2), 2895.0),
+        partial(exact, MOMENTS_SENSITIVITY),
     )
-    assert whole == [len(rows) * 2895**2]
-    assert others == [whole, whole]
+
+    def of_products(own):
+        return noisy_second_moments(own, np.zeros(2), 1.0, line()).tolist()
+
+    found = released_whole_and_in_parts(of_products, rows, 5, 2**16 + 7)
+    assert found == [[len(rows) * 2895**2]] * 3
     assert 2**16 * LENGTH**2 < 2**53
 
 
@@ -382,20 +301,6 @@ def test_no_row_moves_the_moments_by_more_than_their_sensitivity(drawn):
     assert [a - b for a, b in zip(after, before, strict=True)] == alone
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 1e300, 1e30, 50.0])
-@pytest.mark.parametrize("n_columns", [2, 500])
-def test_hostile_rows_of_many_columns_stay_within_the_bound(value, n_columns):
-    """A row of equal numbers comes near to it: a bound below would be wrong."""
-    for dtype in (np.float32, np.float64):
-        with np.errstate(over="ignore"):
-            row = np.full((1, n_columns), value, dtype=dtype)
-        moved = exact_moments(row, unit=1e-3)
-        squares, limit = sum(x**2 for x in moved), LENGTH**4 // 2
-        assert squares <= limit
-        if math.isfinite(value) and value <= 1e30 and np.isfinite(row).all():
-            assert squares > 0.95 * limit * (1 - 1 / n_columns)
-
-
 def test_long_rows_are_shortened_and_keep_their_direction():
     """Short ones stay; what is not finite counts as the mean."""
     rng = np.random.default_rng(0)
@@ -410,6 +315,9 @@ def test_long_rows_are_shortened_and_keep_their_direction():
             np.testing.assert_allclose(found, expected, atol=3.0 * length + 9.0)
     row = np.array([[math.nan, 3.0, math.inf, -5.0]])
     assert exact_moments(row) == [0, 0, 0, 0, -15, 0]
+    # A row of equal numbers comes near to the bound: a smaller one would be wrong.
+    moved = exact_moments(np.full((1, 500), 1e30), unit=1e-3)
+    assert 0.95 * (1 - 1 / 500) < sum(x**2 for x in moved) / (LENGTH**4 // 2) <= 1
 
 
 # --- Noise ------------------------------------------------------------------------
@@ -427,22 +335,21 @@ def measured_pairs(line, scale):
     return released[MEASURED]
 
 
-# What is released, its sensitivity, how many numbers that are, and their unit.
 NOISED = {
-    "pairs": (partial(measured_pairs, scale=1), math.sqrt(10), 9000, 1),
-    "pairs on the grid": (
-        *(partial(measured_pairs, scale=GRID), GRID * math.sqrt(10)),
-        *(9000, 1),
+    "histogram": (
+        lambda line: np.concatenate(noisy_histogram(MANY, [2000] * 5, line)),
+        *(math.sqrt(5), 10_000, 1),
     ),
+    "sums of teachers": (
+        lambda line: gaussian_sum(np.zeros((3, 5000)), 0.25, line),
+        *(2 * GRID, 5000, 0.25 / GRID),
+    ),
+    "pairs": (partial(measured_pairs, scale=GRID), GRID * math.sqrt(10), 9000, 1),
     "distances": (
         lambda line: noisy_pair_distances(TWOS, [2] * 64, TENS, line),
         *(math.sqrt(2016), 2016, 1),
     ),
     "triples": (
-        lambda line: noisy_triple_tables(SIX, 6, triples_of(6), line),
-        *(math.sqrt(20), 4320, 1),
-    ),
-    "triples on the grid": (
         lambda line: noisy_triple_tables(SIX, 6, triples_of(6), line, GRID),
         *(GRID * math.sqrt(20), 4320, 1),
     ),
@@ -459,7 +366,7 @@ def test_every_number_has_the_noise_of_the_ledger(name):
     """Each fails by chance at a rate of 1e-6."""
     release, sensitivity, n_numbers, unit = NOISED[name]
     reservation = noisy(sensitivity)
-    assert reservation.noise_std == pytest.approx(sensitivity / 0.2, rel=0.01)
+    assert reservation.noise_std == pytest.approx(sensitivity / 0.2, rel=0.02)
     noise = release(reservation) - release(exact(sensitivity))
     assert noise.size == n_numbers
     assert is_noise(noise, reservation.noise_std * unit)

@@ -42,18 +42,13 @@ FEW_TEACHERS = {"latent_dim": 2, "n_teachers": 100}
 # --- They learn ---------------------------------------------------------------------
 
 # Rows, steps by default, and a floor more than five standard deviations below what
-# several states of the secrets gave: G-PATE 0.66 +- 0.03, from nothing 0.69 +- 0.03,
-# hidden layer 0.83 +- 0.03, votes 0.56 +- 0.04; PATE-GAN 0.62 to 0.96. What is not here
-# learns with noise, below.
+# several states of the secrets gave. What is not here learns with noise, below.
 LEARNERS = [
-    (GPATESynthesizer, FACTORS, 1500, 40, 0.45),
     (GPATESynthesizer, RANDOM, 1500, 40, 0.45),
-    (GPATESynthesizer, RANDOM | VOTES, 1500, 40, 0.1),
     (GPATESynthesizer, FACTORS | {"hidden_dims": (16,)}, 1500, 40, 0.6),
     (GPATESynthesizer, FACTORS | VOTES, 1500, 40, 0.3),
     (PATEGANSynthesizer, RANDOM | {"n_iter": 8}, 750, 8, 0.6),
     (DPCGANSynthesizer, FACTORS | {"batch_size": 200}, 1500, 12, 0.6),
-    (DPCGANSynthesizer, RANDOM, 1500, 12, 0.6),
     (DPGANSynthesizer, FACTORS, 3000, 12, 0.6),
     (PATETripleGANSynthesizer, RANDOM | FEW_TEACHERS | {"n_iter": 8}, 2000, 8, 0.4),
 ]
@@ -87,11 +82,11 @@ def test_dependence_within_each_class_is_learnt(cls, mode, n_rows, n_iter, floor
 @pytest.mark.parametrize(
     ("cls", "mode", "floor"),
     [
-        (GPATESynthesizer, FACTORS | {"n_teachers": 400}, 0.25),
-        (PATEGANSynthesizer, FACTORS, 0.25),
-        (DPCGANSynthesizer, FACTORS, 0.5),
-        (PATETripleGANSynthesizer, FACTORS | {"n_teachers": 400}, 0.2),
-        (PATETripleGANSynthesizer, FACTORS | DPSGD, 0.2),
+        (GPATESynthesizer, {"n_teachers": 400}, 0.25),
+        (PATEGANSynthesizer, {}, 0.25),
+        (DPCGANSynthesizer, {}, 0.5),
+        (PATETripleGANSynthesizer, {"n_teachers": 400}, 0.2),
+        (PATETripleGANSynthesizer, DPSGD, 0.2),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
@@ -102,42 +97,17 @@ def test_the_loop_beats_independent_columns(cls, mode, floor):
     of these standard deviations away. Eight fits of G-PATE had 0.55 +- 0.05, of
     PATE-GAN 0.77 to 0.92: the floors are six standard deviations below.
     """
-    triple = cls is PATETripleGANSynthesizer
-    table = correlated_table(
-        30_000 if triple else 20_000, seed=1, unlabelled=0.2 * triple
-    )
-    settings = {
-        "epsilon": 1.0 + triple,
-        "schema": correlated_schema(),
-        "random_state": 0,
-    }
-    ours = cls(**settings, **mode).fit(table)
+    more = cls is PATETripleGANSynthesizer
+    table = correlated_table(20_000 + 10_000 * more, seed=1, unlabelled=0.2 * more)
+    settings = {"schema": correlated_schema(), "random_state": 0, **FACTORS, **mode}
+    ours = cls(1.0 + more, **settings).fit(table)
     assert ours.n_iter_ > 0
-    assert ours.epsilon_ <= 1 + triple
+    assert ours.epsilon_ <= 1 + more
     assert min(dependence(ours)) > floor
-
-
-@pytest.mark.parametrize(
-    ("cls", "mode"),
-    [
-        (GPATESynthesizer, {"n_iter": 2}),
-        (PATEGANSynthesizer, FACTORS | {"n_iter": 4}),
-        (DPCGANSynthesizer, FACTORS | {"n_iter": 4}),
-    ],
-)
-def test_training_leaves_the_measured_marginals_alone(cls, mode):
-    """Training brings dependence; the marginal of a column stays what it was."""
-    table = correlated_table(3000, seed=4)
-    settings = {"epsilon": math.inf, "schema": correlated_schema(), "random_state": 0}
-    trained = cls(**settings, **mode).fit(table)
-    untrained = IndependentSynthesizer(**settings).fit(table)
+    # Training brings dependence; the marginal of a column stays what it was.
     levels = np.linspace(0.05, 0.95, 7)
-    for name in ("a", "b"):
-        ours, theirs = (
-            s.sample(8000, random_state=1)[name].quantile(levels)
-            for s in (trained, untrained)
-        )
-        np.testing.assert_allclose(ours, theirs, atol=0.2)
+    drawn = ours.sample(8000, random_state=1)[["a", "b"]].quantile(levels)
+    np.testing.assert_allclose(drawn, table[["a", "b"]].quantile(levels), atol=0.3)
 
 
 @pytest.mark.usefixtures("short_fits")
@@ -167,9 +137,8 @@ def test_by_default_the_result_is_that_of_the_measurements(cls):
 
 def plan_of(cls, counts, **parameters):
     synthesizer = cls(schema=correlated_schema(), **parameters)
-    if isinstance(counts, dict):
-        return synthesizer.plan(class_counts=counts).set_index("class")
-    return synthesizer.plan(counts).set_index("class")
+    named = "class_counts" if isinstance(counts, dict) else "n_rows"
+    return synthesizer.plan(**{named: counts}).set_index("class")
 
 
 @pytest.mark.parametrize("cls", FIVE)
@@ -220,13 +189,11 @@ def test_where_a_class_has_little_signal_it_only_measures(cls):
 def test_a_class_without_tables_borrows_and_does_not_train(cls):
     """Where the others have pairs: independent columns would be a mark of the class."""
     columns = {f"c{j}": Categorical(["u", "v"]) for j in range(10)}
-    columns["t"] = Categorical(["many", "few"])
-    schema = TableSchema(columns, target="t")
-    for few in (300, 500, 700, 1000, 1500, 4000):
+    schema = TableSchema(columns | {"t": Categorical(["many", "few"])}, target="t")
+    for few in (300, 700, 1500, 4000):
         counts = {"many": 20_000, "few": few}
         plan = cls(epsilon=1.0, schema=schema).plan(class_counts=counts)
-        plan = plan.set_index("class")
-        assert plan["tables"]["many"] > 0
+        assert plan.set_index("class")["tables"]["many"] > 0
         assert list(plan["n_iter"]) == [0, 0]
 
 
@@ -238,15 +205,7 @@ def test_one_column_has_no_dependence_to_learn(cls):
     assert synthesizer.n_iter_ == 0
     report = synthesizer.privacy_report()
     assert any("one column only" in note for note in report.notes)
-    names = {entry.name for entry in report.entries}
-    assert names <= {
-        "class labels and counts",
-        "column ranges",
-        "decimals",
-        "frequent values",
-        "coarse marginals",
-        "marginals",
-    }
+    assert not any("gradients" in e.name or "vote" in e.name for e in report.entries)
 
 
 # --- Behaviour ----------------------------------------------------------------------
@@ -274,11 +233,8 @@ def test_a_saved_fit_is_the_same(way, tmp_path):
     loaded = type(fitted).load(tmp_path / "file")
     own = {"the object", "names", "the stream"}  # a loaded one begins anew
     assert set(differences(shown(fitted), shown(loaded))) <= own
-    assert loaded.epsilon_ == fitted.epsilon_
-    if hasattr(fitted, "n_iter_"):
-        assert loaded.n_iter_ == fitted.n_iter_
-    if hasattr(fitted, "n_teachers_"):
-        np.testing.assert_array_equal(loaded.n_teachers_, fitted.n_teachers_)
+    for name in ("epsilon_", "n_iter_", "n_teachers_"):
+        assert np.array_equal(getattr(fitted, name, 0), getattr(loaded, name, 0))
 
 
 @pytest.mark.usefixtures("hardly_any_fit")
@@ -292,9 +248,9 @@ def test_a_class_of_which_no_row_came_still_runs(cls):
     counts = {"u": 0, "v": 0, "w": 0} | table["y"].value_counts().to_dict()
     schema = TableSchema(correlated_schema(3).columns, target="y", class_counts=counts)
     more = {"n_teachers": 500} if "n_teachers" in QUICK[cls] else {}
-    device = torch.device("cpu")
-    synthesizer = quick(cls, schema=schema, device=device, **more).fit(table)
-    assert set(synthesizer.sample(300, sampling_strategy="balanced")["y"]) == {*"uvw"}
+    synthesizer = quick(cls, schema=schema, device=torch.device("cpu"), **more)
+    drawn = synthesizer.fit(table).sample(300, sampling_strategy="balanced")
+    assert set(drawn["y"]) == {*"uvw"}
     if more:
         planned = table["y"].value_counts()[["u", "v"]]  # two digits of them
         np.testing.assert_allclose(synthesizer.n_teachers_[:2], planned / 2, rtol=0.05)
@@ -302,48 +258,16 @@ def test_a_class_of_which_no_row_came_still_runs(cls):
 
 
 @pytest.mark.usefixtures("hardly_any_fit")
-@pytest.mark.parametrize(
-    ("cls", "name", "total"),
-    [
-        (GPATESynthesizer, "G-PATE", 6),
-        (PATEGANSynthesizer, "PATE-GAN", 6),
-        (DPCGANSynthesizer, "DPCGAN", 6),
-        (DPGANSynthesizer, "DPGAN", 6),
-        (PATETripleGANSynthesizer, "PATE-TripleGAN", 3),
-    ],
-)
-def test_the_progress_bar_counts_planned_steps(cls, name, total, capsys):
+@pytest.mark.parametrize("cls", FIVE)
+def test_the_progress_bar_counts_planned_steps(cls, capsys):
     """If it is asked for."""
     synthesizer = quick(cls, schema=correlated_schema()).fit(correlated_table(400))
     assert capsys.readouterr().err == ""
     synthesizer.set_params(verbose=1).fit(correlated_table(400))
-    shown_text = capsys.readouterr().err
-    assert f"{total}/{total}" in shown_text
-    assert name in shown_text
-
-
-@pytest.mark.usefixtures("short_fits")
-@pytest.mark.parametrize("cls", FIVE)
-def test_a_class_without_any_value_of_a_column_trains(cls):
-    table = correlated_table(800)
-    table["c"] = np.where(table["y"] == "u", np.nan, np.arange(800) % 7)
-    columns = {name: Continuous(-9, 9, nullable=True) for name in "abc"}
-    schema = TableSchema(columns | {"y": Categorical(["u", "v"])}, target="y")
-    fake = quick(cls, epsilon=math.inf, schema=schema).fit(table).sample(200)
-    # A short fit leaves the class some of the components of others.
-    assert fake.loc[fake["y"] == "u", "c"].isna().mean() > 0.8
-
-
-@pytest.mark.usefixtures("short_fits")
-@pytest.mark.parametrize("n_rows", [300, 450, 600, 1000])
-def test_what_is_reserved_is_used_where_tables_are_hardly_affordable(n_rows):
-    columns = {name: Continuous(-6, 6, scale="linear") for name in "abcd"}
-    schema = TableSchema(columns, n_rows=n_rows)
-    table = pd.DataFrame(np.random.default_rng(0).normal(size=(n_rows, 4)))
-    table.columns = list(columns)
-    report = quick(DPCGANSynthesizer, epsilon=1.0, schema=schema).fit(table)
-    entries = report.privacy_report().entries
-    assert all(entry.used == entry.releases for entry in entries)
+    total = 3 if cls is PATETripleGANSynthesizer else 6  # of all classes at once
+    words = capsys.readouterr().err
+    assert f"{total}/{total}" in words
+    assert cls.__name__.removesuffix("Synthesizer") in words.replace("-", "")
 
 
 # --- What is measured, and what is said of it -----------------------------------------
@@ -367,24 +291,6 @@ def test_training_that_is_asked_for_leaves_something_to_be_measured(kind):
     assert orders in ({0, 1, 2}, {0, 1, 5}, {1, 2}, {1, 5})
 
 
-@pytest.mark.parametrize("kind", FIVE)
-def test_the_factors_of_measured_moments_are_not_cut_to_those_of_a_loop(kind):
-    """Three blocks of four columns that are nearly equal: three factors."""
-    rng = np.random.default_rng(0)
-    shared = np.repeat(rng.normal(size=(3000, 3)), 4, axis=1)
-    values = np.clip(shared + 0.1 * rng.normal(size=(3000, 12)), -4, 4)
-    table = pd.DataFrame(values, columns=[f"x{j}" for j in range(12)])
-    bounds = dict.fromkeys(table.columns, Continuous(-4, 4, scale="linear"))
-    schema = TableSchema(bounds, n_rows=3000)
-    fits = []
-    for synthesizer in (kind(latent_dim=1), MarginalSynthesizer()):
-        with insecure_randomness(0):
-            fits.append(synthesizer.set_params(schema=schema).fit(table))
-    ours, theirs = (own.generator_.parameters[0]["loadings"] for own in fits)
-    assert theirs.any(axis=0).sum() == 3
-    np.testing.assert_allclose(ours @ ours.T, theirs @ theirs.T, rtol=0.3, atol=0.3)
-
-
 @pytest.mark.parametrize(
     ("epsilon", "counts", "dependence", "tables"),
     [
@@ -405,11 +311,6 @@ def test_a_plan_says_what_becomes_of_dependence(
     assert plan["tables"].tolist() == tables
     lost = plan["note"].str.contains("depend on each other")
     assert lost.tolist() == [own == "lost" for own in dependence]
-
-
-def test_marginals_alone_promise_no_dependence():
-    plan = IndependentSynthesizer(schema=LABELLED).plan(class_counts={"u": 9, "v": 9})
-    assert plan["dependence"].tolist() == ["", ""]
 
 
 @pytest.mark.usefixtures("hardly_any_fit")
