@@ -87,12 +87,6 @@ def test_cells_make_a_plan_sharper(count_std):
     assert (nothing.marginals.noise_std, nothing.n_bins) == (0.0, 1)
 
 
-def test_without_noise_every_bin_is_measured():
-    plan = allocate_measurements(None, 100_000.0, 3, 3, math.inf)
-    assert (plan.marginals.noise_std, plan.n_bins, plan.note) == (0.0, 256, "")
-    assert plan.signal_to_noise == math.inf
-
-
 def test_a_budget_too_small_is_said_in_advance():
     columns = TableSchema(SCHEMA.columns, target="t")
     plan = IndependentSynthesizer(0.01, schema=columns).plan(
@@ -102,11 +96,11 @@ def test_a_budget_too_small_is_said_in_advance():
     generous = IndependentSynthesizer(5.0, schema=columns).plan(10**6)
     assert (generous["note"] == "").all()
     assert (generous["rows"] == 500_000).all()
-
-
-def test_many_categories_are_said_in_advance():
-    plan = Allocation("x", 1000.0, Spend(0.2, 5.0), 4, most_categories=900)
-    assert "too many categories" in plan.note
+    many = Allocation("x", 1000.0, Spend(0.2, 5.0), 4, most_categories=900)
+    assert "too many categories" in many.note
+    exact = allocate_measurements(None, 100_000.0, 3, 3, math.inf)
+    assert (exact.marginals.noise_std, exact.note) == (0.0, "")
+    assert exact.signal_to_noise == math.inf
 
 
 def test_more_rows_never_get_fewer_bins():
@@ -114,6 +108,15 @@ def test_more_rows_never_get_fewer_bins():
     bins = [allocate_measurements(None, count, 5, 0, 0.2).n_bins for count in counts]
     assert bins == sorted(bins)
     assert bins[0] < bins[-1]
+
+
+def plan_classes(labels, counts, *columns_and_mu):
+    """Plan tables of two columns and more, as the synthesizers do."""
+    options = {"largest": counts.max(), "form": "pairs"}
+    return [
+        allocate_measurements(label, own, *columns_and_mu, **options)
+        for label, own in zip(labels, counts, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("mu", [0.3, 0.02])
@@ -125,15 +128,6 @@ def test_a_row_of_any_class_is_charged_for_what_several_release_together(mu):
     """
     counts = np.array([40_000.0, 20_000.0, 200.0])
     domains = [CategoryDomain(("p", "q", "r"), False)] * 6
-
-    def plan_classes(labels, counts, n_continuous, n_discrete, mu):
-        return [
-            allocate_measurements(
-                *(label, own, n_continuous, n_discrete, mu),
-                **{"largest": counts.max(), "form": "pairs"},
-            )
-            for label, own in zip(labels, counts, strict=True)
-        ]
 
     *having, rare = allocate(plan_classes, [*"abc"], counts, domains, mu)
     (shared,) = {plan.mus_together for plan in having}
@@ -153,13 +147,6 @@ def test_a_row_of_any_class_is_charged_for_what_several_release_together(mu):
 def test_without_noise_nothing_is_measured_twice():
     """Exact tables of each class say all that those of all classes together do."""
     counts, domains = np.array([4000.0, 1000.0]), [CategoryDomain((*"pq",), False)] * 3
-
-    def plan_classes(labels, counts, *columns):
-        return [
-            allocate_measurements(label, own, *columns, form="pairs")
-            for label, own in zip(labels, counts, strict=True)
-        ]
-
     for plan in allocate(plan_classes, [*"ab"], counts, domains, math.inf):
         assert plan.pairs.mu == math.inf
         assert plan.together.mu == 0

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from skdpsynth.measure import TableBins, choose_bins
+
+# One column of bins, which a `TableBins` has.
 from skdpsynth.measure._tables import ColumnBins, most_bins
 from skdpsynth.table import (
     MISSING,
@@ -19,7 +21,7 @@ from skdpsynth.table import (
     PrivateRows,
 )
 
-MANY = settings(max_examples=150, deadline=None)
+MANY = settings(max_examples=60, deadline=None)
 N_CLASSES = 2
 
 
@@ -33,25 +35,21 @@ def shares(draw, size):
 def numeric_column(draw):
     """Draw a domain, and a marginal of every class with atoms and spikes."""
     low = draw(st.sampled_from([-40.0, 0.0, 3.0]))
-    domain = NumericDomain(
-        low,
-        low + draw(st.sampled_from([2.0, 60.0])),
-        log=draw(st.booleans()),
-        integer=draw(st.booleans()),
-        nullable=draw(st.booleans()),
-    )
+    high = low + draw(st.sampled_from([2.0, 60.0]))
+    domain = NumericDomain(low, high, *(draw(st.booleans()) for _ in range(3)))
     cells = domain.snap(np.linspace(0, 1, draw(st.integers(1, 60)) + 1))
     own = []
     for _ in range(N_CLASSES):
         masses = draw(shares(len(cells) - 1)) + 1e-12
         zero = draw(st.sampled_from([0.0, 0.3])) if domain.zero is not None else 0.0
-        missing = draw(st.sampled_from([0.0, 0.2])) if domain.nullable else 0.0
-        own.append(
-            MarginalTransform.numeric(
-                domain, cells, masses / masses.sum(), zero=zero, missing=missing
-            )
-        )
+        atoms = {"zero": zero, "missing": draw_missing(draw, domain)}
+        masses /= masses.sum()
+        own.append(MarginalTransform.numeric(domain, cells, masses, **atoms))
     return domain, own
+
+
+def draw_missing(draw, domain):
+    return draw(st.sampled_from([0.0, 0.2])) if domain.nullable else 0.0
 
 
 @st.composite
@@ -60,14 +58,10 @@ def category_column(draw):
     domain = CategoryDomain(tuple(range(n_categories)), nullable=draw(st.booleans()))
     own = []
     for _ in range(N_CLASSES):
-        missing = draw(st.sampled_from([0.0, 0.2])) if domain.nullable else 0.0
         order = np.array(draw(st.permutations(range(n_categories))), dtype=np.int64)
+        more = {"missing": draw_missing(draw, domain), "order": order}
         weights = draw(shares(n_categories))
-        own.append(
-            MarginalTransform.of_categories(
-                domain, weights, missing=missing, order=order
-            )
-        )
+        own.append(MarginalTransform.of_categories(domain, weights, **more))
     return domain, own
 
 
@@ -124,23 +118,19 @@ def test_the_bins_of_a_class_partition_its_ranks(column, n_bins):
     bin stands for any category.
     """
     domain, bins, marginals = chosen(column, n_bins)
+    alone = bins.rest >= 0 and not (bins.of_code[:-2] == bins.rest).any()
+    own = np.arange(bins.n_bins) != (bins.rest if alone else -1)
+    nothing = isinstance(domain, CategoryDomain) and not domain.categories
     for marginal in marginals:
         low, high = bins.ranks(marginal)
         assert ((low >= 0) & (low <= high + 1e-12) & (high <= 1 + 1e-12)).all()
-        alone = bins.rest >= 0 and not (bins.of_code[:-2] == bins.rest).any()
-        own = np.arange(bins.n_bins) != (bins.rest if alone else -1)
         if alone:
             assert (low[bins.rest], high[bins.rest]) == (marginal.missing, 1.0)
-        if len(own) == 1 or (
-            isinstance(domain, CategoryDomain) and not domain.categories
-        ):
-            continue
-        order = np.lexsort((high[own], low[own]))
-        np.testing.assert_allclose(low[own][order][0], 0, atol=1e-12)
-        np.testing.assert_allclose(high[own][order][-1], 1, atol=1e-12)
-        np.testing.assert_allclose(
-            low[own][order][1:], high[own][order][:-1], atol=1e-12
-        )
+        if len(own) > 1 and not nothing:
+            order = np.lexsort((high[own], low[own]))
+            starts = np.append(low[own][order], 1.0)
+            ends = np.insert(high[own][order], 0, 0.0)
+            np.testing.assert_allclose(starts, ends, atol=1e-12)
 
 
 @MANY
@@ -148,22 +138,20 @@ def test_the_bins_of_a_class_partition_its_ranks(column, n_bins):
 def test_shares_are_those_of_the_marginal(column, n_bins):
     """Against 20,000 even ranks that are decoded, encoded and counted.
 
-    A bin's count is off by one at each of its two ends, and 'other' is never drawn.
+    A bin's count is off by one at each of its two ends, and 'other' is never drawn. A
+    whole number may be rounded to 0 without being the exact one.
     """
     domain, bins, marginals = chosen(column, n_bins)
     ranks = (np.arange(20_000) + 0.5) / 20_000
+    rounded = isinstance(domain, NumericDomain) and domain.integer
     for marginal in marginals:
         shares = TableBins([bins]).shares(bins.ranks(marginal))
         assert shares.min() >= 0
         assert shares.sum() == pytest.approx(1)
         if isinstance(domain, CategoryDomain) and not domain.categories:
             continue
-        if (
-            isinstance(domain, NumericDomain)
-            and domain.integer
-            and domain.zero is not None
-        ):
-            continue  # a 0 that is rounded to, see the test below
+        if rounded and domain.zero is not None:
+            continue
         found = bins.encode(*drawn_codes(domain, marginal, ranks))
         counts = np.bincount(found, minlength=bins.n_bins) / 20_000
         assert np.abs(counts - shares).max() < 3 / 20_000
@@ -238,15 +226,6 @@ def test_a_number_that_many_rows_share_has_a_bin_to_itself():
     units = domain.to_unit(np.arange(1.0, 100.0))
     found = bins.encode(units.astype(np.float32), np.zeros(99, dtype=np.int64))
     assert (found == found[39]).sum() == 1
-
-
-def test_a_short_range_has_a_bin_for_every_number():
-    domain = NumericDomain(1.0, 12.0, log=False, integer=True, nullable=False)
-    cells = domain.snap(np.linspace(0, 1, 13))
-    marginal = MarginalTransform.numeric(domain, cells, np.full(12, 1 / 12))
-    _, bins, _ = chosen((domain, [marginal] * 2), 12)
-    units = domain.to_unit(np.arange(1.0, 13.0)).astype(np.float32)
-    assert bins.encode(units, np.zeros(12, dtype=np.int64)).tolist() == list(range(12))
 
 
 def test_what_no_class_has_beyond_an_end_is_no_bin():
@@ -349,15 +328,3 @@ def test_coarser_groups_are_of_neighbouring_intervals():
     expected += [range(16), range(16, 32), range(32, 34), [34]]
     assert [np.flatnonzero(own).tolist() for own in many.T] == [*map(list, expected)]
     assert set(np.unique(many)) == {0.0, 1.0}
-
-
-@given(COLUMN, st.integers(1, 30))
-@settings(max_examples=40, deadline=None)
-def test_equal_releases_give_equal_bins(column, n_bins):
-    domain, bins, marginals = chosen(column, n_bins)
-    _, again, same = chosen(column, n_bins)
-    assert bins.edges.tolist() == again.edges.tolist()
-    assert bins.of_code.tolist() == again.of_code.tolist()
-    for one, other in zip(marginals, same, strict=True):
-        assert bins.ranks(one).tolist() == again.ranks(other).tolist()
-    assert isinstance(domain, NumericDomain) == bool(len(bins.edges))

@@ -14,7 +14,7 @@ from skdpsynth.measure import Allocation, Spend, discover, measure
 from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, LocalParts, PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.table._sources import read_table
+from skdpsynth.table import open_table
 
 SCHEMA = TableSchema(
     {
@@ -73,7 +73,7 @@ def measured(table, plans=PLANS, epsilon=20.0, answer=None):
         return None if answer is None else answer(release)
 
     frame = pd.concat(table.each()) if isinstance(table, LocalParts) else table
-    _, layout = read_table(frame, schema=SCHEMA)
+    _, layout = open_table(frame, schema=SCHEMA)
     with insecure_randomness(1):
         accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=1e-6)
         metadata, rows = discover(table, layout, SCHEMA, accountant)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
+from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.measure import (
     Allocation,
@@ -20,10 +20,12 @@ from skdpsynth.measure import (
     discover,
     measure,
 )
+
+# Bins are read, not made, by those who use the package.
 from skdpsynth.measure._measurements import Bin
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
-from skdpsynth.table._sources import read_table
+from skdpsynth.table import open_table
 
 N_ROWS = 900
 ZONE = "Europe/Berlin"
@@ -74,7 +76,7 @@ TABLE = make_table()
 
 def measured(table=TABLE, schema=SCHEMA, epsilon=math.inf, **mus):
     """Measure tables of all orders in every class."""
-    _, layout = read_table(table, schema=schema)
+    _, layout = open_table(table, schema=schema)
     accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=1e-6)
     metadata, rows = discover(table, layout, schema, accountant)
     some = math.inf if epsilon == math.inf else accountant.mu_cap / 4
@@ -150,9 +152,10 @@ def test_labels_agree_with_counting_the_table(exact):
 
 def test_what_is_listed_has_names_noise_and_shapes(noisy):
     names = [name for name in TABLE.columns if name != "y"]
-    assert {own.order for own in noisy} == {0, 1, 2, 3, 8}
+    assert {(own.order, own.class_label) for own in noisy} == {
+        *product((0, 1, 2, 3, 8), (False, True))
+    }
     for own in noisy:
-        assert own.class_label in (False, True)
         assert own.noise_std > 0
         assert set(own.columns) <= set(names)
         if own.order < 4:
@@ -170,15 +173,6 @@ def test_what_is_listed_has_names_noise_and_shapes(noisy):
             assert np.isfinite(own.values[above]).all()
 
 
-def test_bins_of_a_measured_class_count_are_none(noisy):
-    """The numbers of rows, of which a table has one or more."""
-    sizes = [own for own in noisy if own.order == 0]
-    assert {own.class_label for own in sizes} == {False, True}
-    for own in sizes:
-        rows = (TABLE["y"] == own.class_label).sum()
-        assert abs(float(own.values) - rows) < 6.5 * own.noise_std + 1
-
-
 def test_the_frame_lists_every_value_once(noisy):
     frame = noisy.to_frame()
     assert frame.columns.tolist() == ["class", "columns", "bins", "value", "noise_std"]
@@ -188,15 +182,10 @@ def test_the_frame_lists_every_value_once(noisy):
     places = frame[frame["columns"] == "day, moment"]
     assert not places.duplicated(["class", "bins"]).any()
     assert frame["value"].notna().all()
-    totals = places.groupby("class")["value"].sum()
-    doubt = 6.5 * places["noise_std"].iloc[0] * math.sqrt(len(places) / 2)
-    assert abs(totals - TABLE["y"].value_counts()).max() < doubt
 
 
 def test_a_list_of_them_is_a_sequence(noisy):
-    assert isinstance(noisy[2:5], Measurements)
     assert [*noisy[2:5]] == [noisy[2], noisy[3], noisy[4]]
-    assert len(noisy) == len([*noisy])
     pairs = [own for own in noisy if own.order == 2]
     assert repr(Measurements(pairs[:3])) == "<Measurements: 3 of 2 columns>"
     assert f"{len(pairs)} of 2 columns" in repr(noisy)
@@ -209,9 +198,6 @@ def test_a_list_of_them_is_a_sequence(noisy):
         (Bin("interval", (0.5, 2.0)), "[0.5, 2)"),
         (Bin("interval", (1577836800.0, 1577836801.5)), "[1577836800, 1577836801.5)"),
         (Bin("interval", (0.0, 1.0), (), ("zero", "missing")), "[0, 1), 0, missing"),
-        (Bin("zero"), "0"),
-        (Bin("missing"), "missing"),
-        (Bin("other"), "other"),
         (Bin("categories", None, ("a", 1)), "a, 1"),
         (Bin("categories", None, tuple("abcde")), "a, b, c and 2 more"),
         (Bin("categories", None, ("a",), ("other",)), "a, other"),
@@ -247,33 +233,24 @@ def test_a_file_gives_back_what_was_saved(noisy, exact, tmp_path):
         assert_same(own, Measurements.load(str(path)))
 
 
-ODD = {
-    "texts": ["a", "", "missing", "0", "ü\n,"],
-    "booleans": [False, True],
-    "integers": [0, 1, -(2**60)],
-    "numbers": [0.0, 1.0, 0.1, 1e300, -5e-324],
-    "times": [*TIMES, pd.Timestamp("2020-01-01T00:00:00.000000001")],
-    "tuples": [(1, "a"), (True, None), ((0.5,),)],
-}
+ODD = [
+    ["a", "", "missing", "0", "ü\n,"],
+    [False, True],
+    [0, 1, -(2**60)],
+    [0.0, 1.0, 0.1, 1e300, -5e-324],
+    [*TIMES, pd.Timestamp("2020-01-01T00:00:00.000000001")],
+    [(1, "a"), (True, None), ((0.5,),)],
+]
 
 
-@pytest.mark.parametrize("kind", ODD)
-def test_categories_and_names_of_odd_types_keep_their_type(kind, tmp_path):
+def test_categories_and_names_of_odd_types_keep_their_type(tmp_path):
     """Also where those of another column are equal: True is 1 and 1.0."""
-    columns = [*ODD.values(), ODD[kind]]
-    own = Measurements(
-        [
-            Measurement(
-                (category,),
-                (tuple(Bin("categories", None, (one,)) for one in categories),),
-                np.arange(len(categories), dtype=float),
-                0.0,
-                ODD[kind][0],
-            )
-            for categories in columns
-            for category in categories[:1]
-        ]
-    )
+    bins = [tuple(Bin("categories", None, (one,)) for one in own) for own in ODD]
+    listed = [
+        Measurement((own[0],), (of_own,), np.arange(len(own), dtype=float), 0.0, own[1])
+        for own, of_own in zip(ODD, bins, strict=True)
+    ]
+    own = Measurements(listed)
     own.save(tmp_path / "odd.json")
     assert_same(own, Measurements.load(tmp_path / "odd.json"))
 
@@ -335,13 +312,12 @@ def test_a_damaged_file_is_refused_by_its_name(damage, document, tmp_path):
     assert str(tmp_path) not in str(error.value)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 100, -1])
-def test_a_file_that_is_cut_off_is_refused(cut, document, tmp_path):
+@pytest.mark.parametrize(
+    "change", [lambda own: own[:100], lambda own: own[:-1], lambda own: b"\x80" + own]
+)
+def test_a_file_that_is_cut_off_is_refused(change, document, tmp_path):
     path = tmp_path / "cut.json"
-    path.write_text(document[:cut], encoding="utf-8")
-    with pytest.raises(PersistenceError, match=r"cut\.json"):
-        Measurements.load(path)
-    path.write_bytes(b"\x80\xff" + document.encode())
+    path.write_bytes(change(document.encode()))
     with pytest.raises(PersistenceError, match=r"cut\.json"):
         Measurements.load(path)
 
@@ -349,26 +325,18 @@ def test_a_file_that_is_cut_off_is_refused(cut, document, tmp_path):
 # --- Of a fitted synthesizer ------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "synthesizer",
-    [
-        IndependentSynthesizer(50.0, schema=SCHEMA, random_state=0),
-        MarginalSynthesizer(50.0, schema=SCHEMA, order=1, random_state=0),
-    ],
-    ids=["independent", "order 1"],
-)
-def test_a_fit_lists_what_its_report_charges(synthesizer):
+def test_a_fit_lists_what_its_report_charges():
     """Every line of tables is listed, with its noise; other lines are not.
 
     Less the mean of the B counts of a column, sqrt(1 - 1/B) of the noise is left.
     """
-    synthesizer.fit(TABLE)
+    synth = IndependentSynthesizer(50.0, schema=SCHEMA, random_state=0).fit(TABLE)
     listed = {
         round(own.noise_std / math.sqrt(1 - 1 / own.values.size), 9)
-        for own in synthesizer.measurements_
+        for own in synth.measurements_
         if own.order == 1
     }
-    entries = synthesizer.privacy_report().entries
+    entries = synth.privacy_report().entries
     charged = {e.noise_std / 2**20 for e in entries if "marginals" in e.name}
     assert sorted(listed) == pytest.approx(sorted(charged))
-    assert {own.order for own in synthesizer.measurements_} == {0, 1}
+    assert {own.order for own in synth.measurements_} == {0, 1}

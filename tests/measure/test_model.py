@@ -12,7 +12,6 @@ import pytest
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.measure import TableModel
-from skdpsynth.sampling._sampler import DrawnTable
 from skdpsynth.schema import Categorical, TableSchema
 
 
@@ -21,17 +20,13 @@ def fitted(frame: pd.DataFrame, schema=None, target=None) -> TableModel:
     return synthesizer.fit(frame)._model
 
 
-def drawn(model: TableModel, n_rows: int) -> list[pd.Series | None]:
+def decoded(model: TableModel, n_rows: int = 40) -> pd.DataFrame:
+    """Turn random ranks of random classes into a table."""
     rng = np.random.default_rng(0)
     class_codes = rng.integers(0, len(model.marginals), n_rows)
     ranks = rng.random((n_rows, len(model.metadata.columns)))
-    return model.columns(ranks, class_codes)
-
-
-def decoded(model: TableModel, n_rows: int = 40) -> pd.DataFrame:
-    table = DrawnTable(model.metadata, n_rows)
-    table.put(0, drawn(model, n_rows))
-    return table.frame()
+    columns = [own for own in model.columns(ranks, class_codes) if own is not None]
+    return pd.concat(columns, axis=1)
 
 
 def test_a_model_survives_its_state():
@@ -74,9 +69,8 @@ def test_a_dtype_without_missing_values_gets_none_though_declared():
     """Noise in a missing count must not end in an error of `sample`."""
     frame = pd.DataFrame({"k": [0, 1, 2] * 500, "y": [0, 1] * 750})
     schema = TableSchema({"k": Categorical([0, 1, 2], nullable=True)})
-    for _ in range(5):
-        table = IndependentSynthesizer(schema=schema).fit(frame).sample(2000)
-        assert table["k"].dtype == np.int64
+    table = IndependentSynthesizer(schema=schema).fit(frame).sample(2000)
+    assert table["k"].dtype == np.int64
 
 
 def test_columns_of_missing_values_stay_missing():
@@ -93,8 +87,6 @@ def test_columns_of_missing_values_stay_missing():
     shares = IndependentSynthesizer(epsilon=1.0).fit(frame).sample(2000).isna().mean()
     assert (shares[:4] > 0.9).all()
     assert shares["other"] == 0
-    exact = IndependentSynthesizer(math.inf).fit(frame).sample(2000).isna().mean()
-    assert exact.tolist() == [1, 1, 1, 1, 0]
 
 
 def test_names_that_do_not_compare(tmp_path):

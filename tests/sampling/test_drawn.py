@@ -11,26 +11,24 @@ import pandas as pd
 import pytest
 
 from skdpsynth import IndependentSynthesizer
+
+# Parts of any size: those of `sample` have thousands of rows.
 from skdpsynth.sampling._sampler import DrawnTable
 from skdpsynth.schema import Identifier, TableSchema
 
 if TYPE_CHECKING:
     from skdpsynth.measure import TableModel
 
+WHOLE = np.arange(40)
 COLUMNS = {
-    "float64": np.linspace(-1.0, 1.0, 40),
-    "float64, big-endian": np.linspace(-1.0, 1.0, 40).astype(">f8"),
-    "float32, missing": np.where(np.arange(40) % 4, np.arange(40.0), np.nan).astype(
-        "f4"
-    ),
-    "int8": np.arange(40, dtype="i1"),
-    "int16, big-endian": np.arange(40).astype(">i2"),
-    "bool": np.arange(40) % 2 == 0,
-    "datetime, missing": pd.date_range("2020", periods=39).append(
-        pd.DatetimeIndex([pd.NaT])
-    ),
+    "float64, big-endian": WHOLE.astype(">f8"),
+    "float32, missing": np.where(WHOLE % 4, WHOLE, np.nan).astype("f4"),
+    "int8": WHOLE.astype("i1"),
+    "int16, big-endian": WHOLE.astype(">i2"),
+    "bool": WHOLE % 2 == 0,
+    "datetime, missing": pd.date_range("2020", periods=39).insert(39, pd.NaT),
     "datetime in a zone": pd.date_range("2020", periods=40, tz="Europe/Berlin"),
-    "timedelta": pd.to_timedelta(np.arange(40), unit="h"),
+    "timedelta": pd.to_timedelta(WHOLE, unit="h"),
     "Int64": pd.array([7, None] * 20, dtype="Int64"),
     "boolean": pd.array([True, None] * 20, dtype="boolean"),
     "str": ["a", "b"] * 20,
@@ -41,13 +39,12 @@ COLUMNS = {
 IDS = {
     "str": ["a", "b"] * 20,
     "object": pd.Series(["a", "b"] * 20, dtype=object),
-    "int64": np.arange(40),
+    "int64": WHOLE,
     "Int64": pd.array([7, None] * 20, dtype="Int64"),
-    "float64": np.arange(40.0),
+    "float64": WHOLE.astype(float),
     "datetime": pd.date_range("2020", periods=40),
     "category of str": pd.Categorical(["a", "b"] * 20),
     "category of int": pd.Categorical([1, 2] * 20, ordered=True),
-    "category of float": pd.Categorical([1.5, 2.5] * 20),
     "category of datetime": pd.Categorical(pd.date_range("2020", periods=40)),
 }
 
@@ -98,9 +95,8 @@ def test_identifiers_are_fresh_and_distinct_in_every_part(dtype):
     assert not set(later["id"]) & set(two["id"])
 
 
-@pytest.mark.parametrize("inner", [[True, False], [False, True]])
-def test_identifiers_of_two_values_repeat(inner):
-    frame = pd.DataFrame({"id": pd.Categorical(inner * 20), "x": 1.0})
+def test_identifiers_of_two_values_repeat():
+    frame = pd.DataFrame({"id": pd.Categorical([True, False] * 20), "x": 1.0})
     table = drawn(fitted(frame, TableSchema({"id": Identifier()})), [40])
     assert set(table["id"]) == {True, False}
 
