@@ -90,17 +90,16 @@ def test_the_loss_is_the_squared_distance_in_noise_variances():
     """Against a loop over cells: pairs, and shares of bins."""
     pairs, rng = planted(0), np.random.default_rng(1)
     one = released(pairs, noise_std=7.0, seed=2)
+    noise = np.random.default_rng(2).normal(0, 7.0, pairs.shape)
+    counts = np.rint(N_ROWS * pairs + noise)
     weights = rng.dirichlet(np.ones(5))
     own = np.concatenate([rng.dirichlet(np.ones(s), 5) for s in SIZES], axis=1)
-    noise = np.random.default_rng(2).normal(0, 7.0, pairs.shape)
     total = 0.0
     for i in range(12):
-        share = float((weights * own[:, i]).sum())
-        total += (N_ROWS * (share - shares_of(pairs)[i]) / 7.0) ** 2
-        for j in range(12):
-            if MEASURED[i, j]:
-                model = N_ROWS * float((weights * own[:, i] * own[:, j]).sum())
-                total += ((model - np.rint(N_ROWS * pairs + noise)[i, j]) / 7.0) ** 2
+        total += (N_ROWS * (weights @ own[:, i] - shares_of(pairs)[i]) / 7.0) ** 2
+        for j in np.flatnonzero(MEASURED[i]):
+            model = N_ROWS * (weights * own[:, i] * own[:, j]).sum()
+            total += ((model - counts[i, j]) / 7.0) ** 2
     weights, own = weights.astype(np.float32), own.astype(np.float32)
     assert float(one.distance(weights, own)[0]) == pytest.approx(total, rel=1e-4)
 
@@ -269,33 +268,6 @@ def test_torch_gives_the_fit_of_numpy():
     np.testing.assert_allclose(pairs_of(mixture), pairs_of(expected), atol=1e-4)
 
 
-# --- Numbers on a line ------------------------------------------------------------
-
-
-def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():
-    """Logits ``z^2 / 2 - (z - m)^2 / (2 s^2)`` and free ones, each column by itself."""
-    heads, rng = heads_of(LINE), np.random.default_rng(0)
-    home = np.log(np.concatenate([rng.dirichlet(np.ones(s)) for s in SIZES]))
-    assert heads.n_parameters == 12 + 2 * 2  # a logit of each bin; two columns
-    own = rng.normal(size=16)
-    own[heads.widths] = [-0.5, 9.0]  # the second one is beyond the widest
-    units = np.full(12, _BUMP)
-    units[[4, 5, 6, 11]] = _LOGIT  # three categories and a zero
-    expected = home + units * own[:12]
-    for place, column in enumerate((slice(0, 4), slice(7, 11))):
-        mean = own[heads.means][place]
-        width = np.exp(min(own[heads.widths][place], 2.0))
-        z = LINE[column]
-        expected[column] += z**2 / 2 - ((z - mean) / width) ** 2 / 2
-    for start, end in pairwise(STARTS):
-        expected[start:end] -= np.log(np.exp(expected[start:end]).sum())
-    found = np.log(heads(NUMPY.take(own[None]), NUMPY.take(home[None])))
-    np.testing.assert_allclose(found[0], expected, atol=1e-5)
-
-
-# --- The form of what is found ----------------------------------------------------
-
-
 def test_a_class_keeps_the_components_that_matter_to_it():
     """Opposite dependences in two classes, and equal fits of equal seeds."""
     both = planted(0), planted(9)
@@ -313,27 +285,20 @@ def test_a_class_keeps_the_components_that_matter_to_it():
 
 
 @pytest.mark.usefixtures("short_fits")
-def test_a_class_too_rare_for_a_component_of_its_own_is_fitted():
-    """It has no rows to begin at, and takes what the others have."""
-    classes = [released(planted(c)) for c in range(150)]
+@pytest.mark.parametrize("shares", [None, np.zeros(12), np.eye(12)[0]])
+def test_rare_classes_empty_bins_and_constant_columns_are_fitted(shares):
+    """A rare class has no rows to begin at, and takes what the others have.
+
+    Then tables of nothing but noise, and marginals at the edge of the simplex.
+    """
+    tables = planted(0) if shares is None else np.zeros((12, 12))
+    classes = [released(tables, noise_std=5.0, shares=shares) for _ in range(150)]
     prior = np.where(np.arange(150) == 0, 1.0, 1e-6)
     mixtures = fit(classes, prior=prior)
     assert len(mixtures) == 150
     for mixture in mixtures:
         assert np.isfinite(mixture.probabilities).all()
         assert mixture.weights.sum() == pytest.approx(1)
-
-
-@pytest.mark.parametrize("shares", [np.zeros(12), np.eye(12)[0]])
-def test_empty_bins_and_constant_columns_stay_finite(shares):
-    """Tables of nothing but noise, and marginals at the edge of the simplex."""
-    tables = released(np.zeros((12, 12)), noise_std=5.0, shares=shares)
-    (mixture,) = fit([tables])
-    assert np.isfinite(mixture.probabilities).all()
-    assert np.isfinite(mixture.weights).all()
-
-
-# --- Rows without a label ---------------------------------------------------------
 
 
 def test_rows_without_a_label_say_what_noisy_classes_do_not():
@@ -348,3 +313,22 @@ def test_rows_without_a_label_say_what_noisy_classes_do_not():
         own = [error(*pair) for pair in zip(made, each, strict=True)]
         errors.append(float(np.average(own, weights=prior)))
     assert errors[0] < 0.8 * errors[1]
+
+
+def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():
+    """Logits ``z^2 / 2 - (z - m)^2 / (2 s^2)`` and free ones, each column by itself."""
+    heads, rng = heads_of(LINE), np.random.default_rng(0)
+    home = np.log(np.concatenate([rng.dirichlet(np.ones(s)) for s in SIZES]))
+    own = rng.normal(size=12 + 2 * 2)  # a logit of each bin; two columns
+    own[heads.widths] = [-0.5, 9.0]  # the second one is beyond the widest
+    units = np.full(12, _BUMP)
+    units[[4, 5, 6, 11]] = _LOGIT  # three categories and a zero
+    expected = home + units * own[:12]
+    for place, column in enumerate((slice(0, 4), slice(7, 11))):
+        width = np.exp(min(own[heads.widths][place], 2.0))
+        z, mean = LINE[column], own[heads.means][place]
+        expected[column] += z**2 / 2 - ((z - mean) / width) ** 2 / 2
+    for start, end in pairwise(STARTS):
+        expected[start:end] -= np.log(np.exp(expected[start:end]).sum())
+    found = np.log(heads(NUMPY.take(own[None]), NUMPY.take(home[None])))
+    np.testing.assert_allclose(found[0], expected, atol=1e-5)

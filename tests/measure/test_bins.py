@@ -190,10 +190,6 @@ def test_atoms_have_the_ranks_that_the_marginal_says():
     assert ranks[:, bins.of_code[MISSING]] == pytest.approx([0, 0.2])
     below = 0.2 + 0.8 * (5 / 8) / 2
     assert ranks[:, bins.of_code[ZERO]] == pytest.approx([below, below + 0.3])
-    assert bins.encode(np.array([0.5, 0.5]), np.array([0, ZERO])).tolist() == [
-        np.searchsorted(bins.edges[1:-1], 0.5, "right"),
-        bins.of_code[ZERO],
-    ]
 
 
 def test_rare_categories_and_other_share_a_bin():
@@ -203,16 +199,10 @@ def test_rare_categories_and_other_share_a_bin():
     marginal = MarginalTransform.of_categories(domain, weights, missing=0.1)
     _, bins, (changed, _) = chosen((domain, [marginal] * 2), 2)
     assert bins.of_code.tolist() == [2, 0, 2, 1, 2, 2, 3]
-    assert bins.rest == 2
     np.testing.assert_allclose(changed.level_shares(), weights / 96)
     low, high = bins.ranks(changed)
-    shares = 0.9 * np.array([40, 50, 6]) / 96
-    np.testing.assert_allclose((high - low)[:3], shares)
+    np.testing.assert_allclose((high - low)[:3], 0.9 * np.array([40, 50, 6]) / 96)
     np.testing.assert_allclose([low[3], high[3]], [0, 0.1])
-    ranks = low[2] + (high - low)[2] * (np.arange(600) + 0.5) / 600
-    values, missing = changed.decode(ranks)
-    assert not missing.any()
-    assert np.bincount(values.astype(int)).tolist() == [100, 0, 200, 0, 300]
 
 
 def test_a_number_that_many_rows_share_has_a_bin_to_itself():
@@ -249,7 +239,6 @@ def test_the_bins_of_a_table_stand_one_after_the_other():
     plain = MarginalTransform.numeric(number, np.linspace(0, 1, 5), np.full(4, 0.25))
     own = [plain, MarginalTransform.of_categories(category, np.array([1.0, 3.0]))]
     bins, marginals = choose_bins([number, category], [own, own], PRIOR, 4)
-    assert bins.sizes == [5, 3]
     assert bins.starts.tolist() == [0, 5, 8]
     units = np.array([[0.1, 0.0], [0.9, 0.0], [0.5, 0.0]], dtype=np.float32)
     codes = np.array([[0, 0], [0, 1], [MISSING, 2]], dtype=np.uint8)
@@ -312,19 +301,10 @@ def test_groups_are_quantiles_the_most_frequent_categories_and_what_is_missing()
 
 def test_coarser_groups_are_of_neighbouring_intervals():
     """Of 4 and of 16, where there are two of a size; what is missing is alone."""
-    plain, rest = np.array([-1, -1, -1]), np.array([-1, -1, 34])
-    columns = [
-        ColumnBins(np.linspace(0, 1, 8), plain, 7),
-        ColumnBins(np.linspace(0, 1, 11), plain, 10),
-        ColumnBins(np.linspace(0, 1, 35), rest, 35),
-        ColumnBins(np.empty(0), np.array([0, 1, 2, 3, 4, 4]), 5),
-    ]
-    few, fours, many, categories = TableBins(columns).coarser()
-    assert few.shape == (7, 0)
-    assert categories.shape == (5, 0)
-    of_fours = [range(4), range(4, 8), range(8, 10)]
-    assert [np.flatnonzero(own).tolist() for own in fours.T] == [*map(list, of_fours)]
+    many = ColumnBins(np.linspace(0, 1, 35), np.array([-1, -1, 34]), 35)
+    categories = ColumnBins(np.empty(0), np.array([0, 1, 2, 3, 4, 4]), 5)
+    found, none = TableBins([many, categories]).coarser()
+    assert none.shape == (5, 0)
     expected = [range(at, min(at + 4, 34)) for at in range(0, 34, 4)] + [[34]]
     expected += [range(16), range(16, 32), range(32, 34), [34]]
-    assert [np.flatnonzero(own).tolist() for own in many.T] == [*map(list, expected)]
-    assert set(np.unique(many)) == {0.0, 1.0}
+    assert [np.flatnonzero(own).tolist() for own in found.T] == [*map(list, expected)]

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.datasets import load_breast_cancer, load_wine
 
 # One kind of release at a time, and its parameters: `discover` makes them all.
 from skdpsynth.measure._discovery import (
@@ -27,24 +27,12 @@ from skdpsynth.schema import (
     TableSchema,
 )
 from skdpsynth.table import (
-    MISSING,
-    ZERO,
     CategoryDomain,
     ColumnLayout,
     NumericDomain,
-    PrivateRows,
     declared_domain,
     encode_rows,
 )
-
-
-def layout_of(values) -> ColumnLayout:
-    return ColumnLayout.of("v", pd.Series(values))
-
-
-def declared(spec, values):
-    schema = TableSchema({"v": spec, "w": Boolean()})
-    return declared_domain(layout_of(values), schema)
 
 
 def discovered(values, epsilon: float = math.inf) -> NumericDomain:
@@ -68,43 +56,36 @@ def found(values, epsilon: float = math.inf, delta: float = 1e-6) -> CategoryDom
     )[0]
 
 
+FLAGS = dict.fromkeys(("log", "integer", "nullable"), False)
+
+
 @pytest.mark.parametrize(
     ("spec", "values", "domain"),
     [
-        (Continuous(0, 9.5), [1.5], NumericDomain(0.0, 9.5, False, False, False)),
+        (Continuous(0, 9.5), [1.5], NumericDomain(0.0, 9.5, **FLAGS)),
         (Continuous(0, 99), [1.5], NumericDomain(0.0, 99.0, True, False, False)),
-        (
-            Continuous(0, 9, scale="quantile", nullable=True),
-            [1.5],
-            NumericDomain(0.0, 9.0, False, False, True, quantile=True),
-        ),
         (Continuous(0, 9, nullable=True), [1], NumericDomain(0, 9, False, True, False)),
         (Continuous(0.5, 9.5), [1], NumericDomain(1.0, 9.0, False, True, False)),
         (Continuous(0.2, 0.8), [1], NumericDomain(1.0, 1.0, False, True, False)),
         (
-            Datetime("1970-01-02", "1970-01-03", nullable=True),
-            pd.to_datetime(["2020"]),
-            NumericDomain(86_400.0, 172_800.0, False, False, True),
-        ),
-        (
             Datetime("1969-12-01", "1971-01-01"),
             pd.to_datetime(["2020"]).tz_localize("Asia/Tokyo"),
-            NumericDomain(-31 * 86_400.0, 365 * 86_400.0, False, False, False),
-        ),
-        (
-            Categorical(["b", "a"], nullable=True),
-            ["a"],
-            CategoryDomain(("b", "a"), True),
+            NumericDomain(-31 * 86_400.0, 365 * 86_400.0, **FLAGS),
         ),
         (Categorical([3, 1], nullable=True), [1], CategoryDomain((3, 1), False)),
         (Categorical(["a"], ordered=True), ["a"], CategoryDomain(("a",), False, True)),
         (Boolean(nullable=True), [True], CategoryDomain((False, True), False)),
         (Identifier(), ["x"], None),
+        (None, [True, False], CategoryDomain((False, True), False)),  # complete
+        (None, pd.array([True, None], dtype="boolean"), None),
+        (None, [0.5], None),
     ],
 )
 def test_what_is_declared_is_taken(spec, values, domain):
     """A dtype without missing values overrules `nullable`."""
-    assert declared(spec, values) == domain
+    columns = {"w": Boolean()} if spec is None else {"v": spec, "w": Boolean()}
+    layout = ColumnLayout.of("v", pd.Series(values))
+    assert declared_domain(layout, TableSchema(columns)) == domain
 
 
 @pytest.mark.parametrize(
@@ -117,14 +98,13 @@ def test_what_is_declared_is_taken(spec, values, domain):
         ([0.0, 900.0], 0.0, 1024.0, True),
         ([-1.0, 900.0], -1.0, 1024.0, True),  # a sentinel is not cut off
         ([-3.2, 5.5], -3.5, 6.0, False),
+        ([0.02, 0.2], 0.0, 0.21875, False),  # what starts near zero starts at it
+        ([0.07, 0.2], 0.0625, 0.21875, False),
         ([0.0, 0.0], 0.0, 0.0, False),
         ([1e-8, 2e-8], 2.0**-27 * 1.25, 2.0**-26 * 1.5, False),
         ([1e300, 1e300], 2.0**62 * 1.75, 2.0**63, False),  # clamped
         ([9, 12], 8, 13, False),
-        ([0, 0], 0, 0, False),
-        ([-1, 500], -1, 511, True),
         ([-3, -4], -4, -3, False),
-        ([-500, 0], -512, 0, True),
         ([-1, 0], -1, 0, False),
         ([-500, -3], -512, 0, True),  # as 3 to 500 starts at 0
         (np.array([2**53 + 1, 2**63 - 1]), 0, 2.0**63 - 1, True),
@@ -147,14 +127,10 @@ def test_without_noise_the_range_is_that_of_quarters_of_powers_of_two(
 def test_dates_are_linear_even_around_1970(zone):
     dates = pd.to_datetime(["1961-01-01", "1985-06-01", None]).tz_localize(zone)
     domain = discovered(dates)
-    assert not domain.log
-    assert domain.nullable
+    assert (domain.log, domain.nullable) == (False, True)
     low, high = (pd.Timestamp(end, unit="s") for end in (domain.low, domain.high))
     assert pd.Timestamp("1958-12-30") <= low <= pd.Timestamp("1961-01-01")
     assert pd.Timestamp("1985-06-01") <= high <= pd.Timestamp("1987-06-02")
-    late = discovered(pd.DatetimeIndex(np.array(["1492-10-12", "2350-01-01"], "M8[s]")))
-    assert pd.Timestamp(late.low, unit="s").year <= 1900
-    assert pd.Timestamp(late.high, unit="s").year >= 2099
 
 
 @pytest.mark.parametrize(
@@ -199,17 +175,12 @@ def test_many_rows_end_their_range_within_an_octave():
     """
     values = np.random.default_rng(0).integers(17, 91, 20_000)
     with insecure_randomness(0):
-        domains = [discovered(values, epsilon=2.0) for _ in range(30)]
-        signed = [discovered(-values.astype(float), epsilon=2.0) for _ in range(30)]
+        domains = [discovered(values, epsilon=2.0) for _ in range(20)]
+        signed = [discovered(-values.astype(float), epsilon=2.0) for _ in range(20)]
         far = discovered(np.concatenate((values, np.full(100, 1000))), epsilon=2.0)
-        days = pd.Timestamp("2003-02-01") + pd.to_timedelta(values % 30, unit="D")
-        spans = [discovered(days, epsilon=2.0) for _ in range(30)]
-    ends = [(domain.low, domain.high) for domain in domains]
-    assert ends.count((16.0, 95.0)) >= 25
-    assert sum((a.low, a.high) == (-96.0, -16.0) for a in signed) >= 25
+    assert [(own.low, own.high) for own in domains].count((16.0, 95.0)) >= 16
+    assert [(own.low, own.high) for own in signed].count((-96.0, -16.0)) >= 16
     assert far.high == 1023.0
-    half_a_year = 0.5 * 365.2425 * 86_400
-    assert np.median([a.high - a.low for a in spans]) == half_a_year
 
 
 def test_a_centred_column_keeps_both_signs():
@@ -246,23 +217,6 @@ def test_a_rare_class_far_from_the_others_is_in_the_range():
     values = np.concatenate([usual, np.geomspace(0.03, 0.49, 90)])
     highs = [discovered(values, epsilon=1.0).high for _ in range(20)]
     assert sum(high < 0.25 for high in highs) < 5
-
-
-@pytest.mark.usefixtures("frozen_noise")
-@pytest.mark.parametrize("dtype", ["int8", "float64"])
-@pytest.mark.parametrize(("n_rows", "high"), [(500, 1.0), (50_000, 0.0)])
-def test_zeros_may_hide_ones_where_few_rows_could_not_show_them(n_rows, high, dtype):
-    """The noise of a count is 3.7, five of them 19: 1 % of 1,900 rows."""
-    zeros = np.zeros(n_rows, dtype=dtype)
-    domain = discovered(zeros, epsilon=1.0)
-    assert (domain.low, domain.high) == (0.0, high)
-    assert discovered(zeros).high == 0.0
-
-
-def test_a_range_that_starts_near_zero_starts_at_zero():
-    assert discovered(np.repeat([0.02, 0.2], 50)).low == 0
-    assert discovered(np.repeat([-0.02, -0.2], 50)).high == 0
-    assert discovered(np.repeat([0.07, 0.2], 50)).low == 0.0625
 
 
 def range_counts(frame, n_rows, answer=None):
@@ -310,38 +264,6 @@ def test_categories_are_sorted_and_rare_ones_stay_private():
     assert found(maybe) == CategoryDomain((False, True), nullable=True)
 
 
-def test_rows_become_places_and_codes():
-    frame = pd.DataFrame(
-        {
-            "a": [0.0, np.nan, 3.0, -8.0, 1.0],
-            "k": [0, 2, 1, 5, 3],
-            "s": ["u", "w", None, "v", "u"],
-        }
-    )
-    columns = [ColumnLayout.of(name, frame[name]) for name in frame]
-    domains = [
-        NumericDomain(-4.0, 4.0, log=False, integer=False, nullable=True),
-        NumericDomain(0.0, 3.0, log=False, integer=True, nullable=False),
-        CategoryDomain(("u", "v"), nullable=True),
-    ]
-    frame["y"] = ["n", "p", "n", "p", None]
-    label = ColumnLayout.of("y", frame["y"])
-    rows = encode_rows(frame, columns, domains, label, ("n", "p"))
-    assert rows.class_codes.tolist() == [0, 1, 0, 1, -1]
-    assert rows.of_class(-1).class_codes.tolist() == [-1]
-    rows = PrivateRows(rows.uniforms[:4], rows.category_codes[:4], rows.class_codes[:4])
-    assert rows.category_codes[:, 0].tolist() == [ZERO, MISSING, 0, 0]
-    assert rows.category_codes[:, 1].tolist() == [0, 0, 0, 0]
-    assert rows.category_codes[:, 2].tolist() == [0, 2, 3, 1]
-    assert rows.uniforms[[0, 2, 3], 0].tolist() == [0.5, 0.875, 0.0]
-    assert rows.uniforms[:, 1].tolist() == [0.125, 0.625, 0.375, 1.0]
-    assert rows.category_codes.dtype == np.uint8
-    part = rows.of_class(1)
-    assert part.class_codes.tolist() == [1, 1]
-    assert (part.category_codes == rows.category_codes[[1, 3]]).all()
-    assert part.of_class(1) is part
-
-
 def test_a_row_is_encoded_alone_however_long_the_table_is():
     """The whole table, in chunks, against pieces that end in the midst of chunks."""
     rng = np.random.default_rng(0)
@@ -367,15 +289,6 @@ def test_a_row_is_encoded_alone_however_long_the_table_is():
         np.testing.assert_array_equal(getattr(rows, name), together)
 
 
-def test_many_categories_fit_their_codes():
-    names = [f"n{number:03}" for number in range(300)]
-    frame = pd.DataFrame({"s": [*names, None, "other"]})
-    domain = CategoryDomain(tuple(names), nullable=True)
-    columns = [ColumnLayout.of("s", frame["s"])]
-    rows = encode_rows(frame, columns, [domain])
-    assert rows.category_codes[:, 0].tolist() == [*range(300), 301, 300]
-
-
 @pytest.mark.parametrize("n_rows", [9.0, 1e9])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "Int32"])
 def test_every_outer_bin_of_integers_holds_one(dtype, n_rows):
@@ -389,9 +302,9 @@ def test_every_outer_bin_of_integers_holds_one(dtype, n_rows):
         assert domain.low == math.ceil(domain.low)
 
 
-@pytest.mark.parametrize("load", [load_breast_cancer, load_diabetes, load_wine])
+@pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
 def test_ranges_of_small_tables_are_no_orders_of_magnitude_off(load):
-    """Of 178 to 569 rows at epsilon 1: 450 ranges, with frozen noise.
+    """Of 569 and 178 rows at epsilon 1, with frozen noise: 8 draws of each.
 
     A range that spans the noise, as all guesses once did, is thousands of times too
     wide for one column in ten or twenty.
@@ -412,3 +325,22 @@ def test_ranges_of_small_tables_are_no_orders_of_magnitude_off(load):
             inside.append(table[name].between(domain.low, domain.high).mean())
     assert np.mean(inside) > 0.9
     assert np.mean(np.array(wide) > 32.0) < 0.03
+
+
+@pytest.mark.usefixtures("frozen_noise")
+@pytest.mark.parametrize(("n_rows", "high"), [(500, 1.0), (50_000, 0.0)])
+def test_zeros_may_hide_ones_where_few_rows_could_not_show_them(n_rows, high):
+    """The noise of a count is 3.7, five of them 19: 1 % of 1,900 rows."""
+    domain = discovered(np.zeros(n_rows, dtype="int8"), epsilon=1.0)
+    assert (domain.low, domain.high) == (0.0, high)
+
+
+def test_many_categories_fit_their_codes():
+    names = [f"n{number:03}" for number in range(300)]
+    frame = pd.DataFrame({"s": [*names, None, "other"]})
+    columns, domain = (
+        [ColumnLayout.of("s", frame["s"])],
+        CategoryDomain((*names,), True),
+    )
+    codes = encode_rows(frame, columns, [domain]).category_codes[:, 0]
+    assert codes.tolist() == [*range(300), 301, 300]
