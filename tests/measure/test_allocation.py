@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.measure import Allocation, Spend, allocate, allocate_measurements
-from skdpsynth.privacy import GRID, grid_noise_std
+from skdpsynth.privacy import grid_noise_std
 from skdpsynth.schema import Boolean, Continuous, TableSchema
 from skdpsynth.table import CategoryDomain, NumericDomain
 
@@ -20,31 +19,6 @@ SCHEMA = TableSchema(
     target="t",
     class_counts={False: 4000, True: 1000},
 )
-
-
-def table() -> pd.DataFrame:
-    number = np.arange(5000)
-    return pd.DataFrame(
-        {
-            "a": number / 5000,
-            "b": number % 10 / 10,
-            "f": number % 2 == 0,
-            "t": number % 5 == 0,
-        }
-    )
-
-
-def test_the_plan_is_what_a_fit_does():
-    synthesizer = IndependentSynthesizer(schema=SCHEMA)
-    plan = synthesizer.plan(5000, class_counts={False: 4000, True: 1000})
-    entries = synthesizer.fit(table()).privacy_report().entries
-    paid = [entry for entry in entries if entry.name == "marginals"]
-    assert len(paid) == len(plan) == 2
-    for entry, noise_std in zip(paid, plan["noise_std"], strict=True):
-        # In rows. A column may turn out to have a few bins less than planned.
-        assert 0.98 * noise_std < entry.noise_std / GRID <= noise_std * (1 + 1e-9)
-    assert plan["rows"].tolist() == [4000, 1000]
-    assert (plan["note"] == "").all()
 
 
 @pytest.mark.parametrize(("n_numeric", "n_levels"), [(3, 0), (2, 5), (0, 4)])

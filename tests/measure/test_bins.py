@@ -179,32 +179,6 @@ def test_a_rank_of_a_bin_is_decoded_into_that_bin(column, n_bins, seed):
         assert bins.encode(units, codes).tolist() == wide.tolist()
 
 
-def test_atoms_have_the_ranks_that_the_marginal_says():
-    """Missing: 1 in 5, at the bottom. Zero: 3 in 8 of the rest, where zeros are."""
-    domain = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
-    marginal = MarginalTransform.numeric(
-        domain, np.linspace(0, 1, 9), np.full(8, 1 / 8), zero=0.3, missing=0.2
-    )
-    _, bins, _ = chosen((domain, [marginal] * 2), 4)
-    ranks = bins.ranks(marginal)
-    assert ranks[:, bins.of_code[MISSING]] == pytest.approx([0, 0.2])
-    below = 0.2 + 0.8 * (5 / 8) / 2
-    assert ranks[:, bins.of_code[ZERO]] == pytest.approx([below, below + 0.3])
-
-
-def test_rare_categories_and_other_share_a_bin():
-    """Side by side, so that the bin is one interval; missing has a bin of its own."""
-    domain = CategoryDomain(tuple("abcde"), nullable=True)
-    weights = np.array([1.0, 40.0, 2.0, 50.0, 3.0])
-    marginal = MarginalTransform.of_categories(domain, weights, missing=0.1)
-    _, bins, (changed, _) = chosen((domain, [marginal] * 2), 2)
-    assert bins.of_code.tolist() == [2, 0, 2, 1, 2, 2, 3]
-    np.testing.assert_allclose(changed.level_shares(), weights / 96)
-    low, high = bins.ranks(changed)
-    np.testing.assert_allclose((high - low)[:3], 0.9 * np.array([40, 50, 6]) / 96)
-    np.testing.assert_allclose([low[3], high[3]], [0, 0.1])
-
-
 def test_a_number_that_many_rows_share_has_a_bin_to_itself():
     """40 of 1 to 99 hours, in 2 rows of 5: nothing else is in its bin."""
     domain = NumericDomain(1.0, 99.0, log=False, integer=True, nullable=False)

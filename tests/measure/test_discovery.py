@@ -17,7 +17,7 @@ from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesi
 from skdpsynth.measure import discover, discovery_share
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
-from skdpsynth.schema import Boolean, Categorical, Continuous, Identifier, TableSchema
+from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import modelled_columns, open_table
 
 pytestmark = pytest.mark.usefixtures("short_fits")
@@ -180,25 +180,6 @@ def test_objects_do_not_show_their_type(target, value, constant):
         frame = pd.DataFrame({"u": np.arange(200.0), "b": objects})
         shown.append(shown_of(clone(synth).set_params(target=target), frame, constant))
     assert shown[0] == shown[1]
-
-
-@pytest.mark.parametrize("declared", [False, True])
-def test_booleans_among_objects_come_back_as_booleans(declared):
-    """Found like texts, or declared; True and False, not their names."""
-    objects = pd.Series([True, False, False, None] * 300, dtype=object)
-    frame = pd.DataFrame({"u": np.arange(1200.0), "b": objects})
-    frame["y"] = objects[::-1].to_numpy()  # missing in other rows than b
-    schema = TableSchema({"b": Boolean(nullable=True), "y": Boolean()})
-    synth = IndependentSynthesizer(
-        epsilon=100.0, target="y", schema=schema if declared else None
-    ).fit(frame)
-    drawn = synth.sample(400)
-    assert drawn.dtypes.tolist() == frame.dtypes.tolist()
-    assert set(map(type, drawn["b"].dropna())) == set(map(type, drawn["y"])) == {bool}
-    assert drawn["b"].isna().any()
-    assert synth.classes_.tolist() == [False, True]
-    again = IndependentSynthesizer(epsilon=100.0, schema=synth.schema_).fit(frame)
-    assert again.sample(5).dtypes.tolist() == frame.dtypes.tolist()
 
 
 @pytest.mark.parametrize("constant", [500, 10**6])

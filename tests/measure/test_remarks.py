@@ -63,17 +63,6 @@ def test_a_label_that_was_not_found():
     assert "labels of" not in said(independent(), plain_table())
 
 
-def test_declared_classes_are_all_there_however_small_the_table():
-    wine = load_wine(as_frame=True).frame
-    bounds = {name: Continuous(0, 2_000) for name in wine.columns.drop("target")}
-    schema = TableSchema(bounds | {"target": Categorical([0, 1, 2])}, target="target")
-    synth = MarginalSynthesizer(epsilon=1.0, schema=schema, random_state=0)
-    fake = synth.fit(wine).sample(600)
-    assert set(fake["target"]) == {0, 1, 2}
-    values = fake.drop(columns="target").to_numpy()
-    assert ((values >= 0) & (values <= 2_000)).all()
-
-
 @pytest.mark.parametrize("kind", [IndependentSynthesizer, MarginalSynthesizer])
 def test_no_dependence(kind):
     table = plain_table(100)

@@ -198,14 +198,6 @@ def test_values_come_back_as_they_are_written(log, decimals):
     assert between.min() >= -5.5
 
 
-def test_the_scale_does_not_depend_on_the_decimals():
-    """A logarithm of cents would give cents the room of pounds."""
-    fine = NumericDomain(0.0, 1000.0, log=True, integer=False, nullable=False)
-    values = np.array([0.5, 1.0, 20.0, 999.0])
-    cents = fine.with_decimals(2).to_unit(values)
-    np.testing.assert_allclose(cents, fine.to_unit(values), atol=2e-3)
-
-
 def test_bounds_that_are_no_multiples_lie_inside():
     domain = NumericDomain(0.204, 5.017, False, False, False).with_decimals(2)
     assert (domain.low, domain.high) == (21.0, 501.0)
@@ -255,7 +247,6 @@ def test_declared_decimals_stay(decimals):
     """All that may be asked of them is whether the numbers are coarser."""
     frame = pd.DataFrame({"a": written(2)})
     schema = TableSchema({"a": Continuous(0, 300, decimals=decimals)})
-    schema = TableSchema.from_dict(schema.to_dict())
     synth = IndependentSynthesizer(epsilon=50.0, schema=schema).fit(frame)
     names = {entry.name for entry in synth.privacy_report().entries}
     assert ("decimals" in names) == (decimals != "any")
@@ -266,25 +257,12 @@ def test_declared_decimals_stay(decimals):
     assert cents == (kept != "any")
 
 
-def test_a_declared_time_is_as_fine_as_its_unit_says():
-    """None is as fine as the dtype, as ever, and nothing is released."""
+def test_a_declared_time_is_as_fine_as_its_dtype():
+    """And nothing is released."""
     days = pd.DataFrame({"t": pd.date_range("2020-01-01", periods=N, freq="D")})
     schema = TableSchema({"t": Datetime("2020-01-01", "2040-01-01")})
     synth = IndependentSynthesizer(epsilon=50.0, schema=schema).fit(days)
     assert "decimals" not in {entry.name for entry in synth.privacy_report().entries}
-    found = IndependentSynthesizer(epsilon=50.0).fit(days)
-    assert found.schema_.columns["t"].unit == "D"
-    drawn = found.sample(200)["t"]
-    assert (drawn == drawn.dt.normalize()).all()
-
-
-def test_codes_read_as_floats_stay_codes():
-    """Spikes at whole numbers: with fractions, most values would be of no row."""
-    codes = np.random.default_rng(1).choice([1.0, 2.0, 3.0, 12.0, 40.0], N)
-    frame = pd.DataFrame({"a": np.where(np.arange(N) % 9, codes, np.nan)})
-    synth = IndependentSynthesizer(epsilon=30.0, random_state=0).fit(frame)
-    drawn = synth.sample(4000)["a"]
-    assert drawn.isin([1.0, 2.0, 3.0, 12.0, 40.0])[drawn.notna()].mean() > 0.95
 
 
 def test_few_rows_at_a_small_budget_keep_their_fractions():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
@@ -15,7 +14,7 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
     combine_measurements,
 )
-from skdpsynth.exceptions import InvalidSchemaError, PersistenceError
+from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import Measurements
 from skdpsynth.schema import (
     Boolean,
@@ -80,7 +79,6 @@ CASES = {
     "two classes": (TABLE, SCHEMA),
     "nothing declared": (TABLE, None),
     "a number to predict": (TABLE.drop(columns="sick"), None),
-    "few rows": (TABLE[:200], SCHEMA),
     "persons": (TABLE.assign(who=np.arange(len(TABLE)) // 3), WHO),
     "many columns": (
         pd.DataFrame(np.random.default_rng(0).normal(size=(2_000, 130)))
@@ -326,51 +324,6 @@ def test_a_design_needs_its_schema_and_its_columns(known, untouched):
     synth = MarginalSynthesizer(schema=known.schema, design=known, budget=untouched)
     with pytest.raises(InvalidSchemaError, match="other kinds"):
         synth.fit(TABLE.astype({"age": float}))
-
-
-DAMAGE = {
-    "no schema": lambda fit: fit.pop("schema"),
-    "another kind": lambda fit: fit["parts"]["bins"].update(kind="Path"),
-    "an array of objects": lambda fit: first_array(fit).update(dtype="|O"),
-    "an array too short": lambda fit: first_array(fit).update(data="AAAA"),
-    "a class too many": lambda fit: fit["parts"]["pairs"]["pairs"][0].__setitem__(0, 7),
-    "noise": lambda fit: fit["noise_stds"].append(1.0),
-    "no tables": lambda fit: fit["parts"]["pairs"]["pairs"].clear(),
-    "no bins": lambda fit: fit["parts"]["bins"]["parts"]["columns"].clear(),
-    "columns of none": lambda fit: fit["table"].update(columns=[9, 9]),
-    "a column twice": lambda fit: fit["table"].update(columns=[0, 1, 2, 2]),
-    "a dtype of other values": lambda fit: first_column(fit).update(
-        dtype={"numpy": "<M8[ns]"}
-    ),
-    "a zone in a file": lambda fit: first_column(fit).update(
-        kind="datetime",
-        can_be_missing=True,
-        dtype={"pandas": "datetime64[ns, dateutil//etc/localtime]"},
-    ),
-    "a flag that is none": lambda fit: fit["table"]["axes"][0].update(released=[]),
-    "rules of no columns": lambda fit: fit["schema"].update(
-        rules=[{"rule": "Ordered", "columns": ["age", "nobody"]}]
-    ),
-}
-
-
-def first_column(fit):
-    return fit["table"]["layout"]["columns"][0]
-
-
-def first_array(fit):
-    return fit["parts"]["bins"]["parts"]["columns"][0]["parts"]["edges"]
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_file_is_refused(damage, known, tmp_path):
-    path = tmp_path / "spoilt.json"
-    known.save(path)
-    document = json.loads(path.read_text())
-    DAMAGE[damage](document["fit"])
-    path.write_text(json.dumps(document))
-    with pytest.raises(PersistenceError, match=r"spoilt\.json"):
-        Measurements.load(path)
 
 
 @pytest.mark.usefixtures("short_fits")

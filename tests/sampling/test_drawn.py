@@ -24,24 +24,18 @@ COLUMNS = {
     "float64, big-endian": WHOLE.astype(">f8"),
     "float32, missing": np.where(WHOLE % 4, WHOLE, np.nan).astype("f4"),
     "int8": WHOLE.astype("i1"),
-    "int16, big-endian": WHOLE.astype(">i2"),
     "bool": WHOLE % 2 == 0,
     "datetime, missing": pd.date_range("2020", periods=39).insert(39, pd.NaT),
     "datetime in a zone": pd.date_range("2020", periods=40, tz="Europe/Berlin"),
-    "timedelta": pd.to_timedelta(WHOLE, unit="h"),
     "Int64": pd.array([7, None] * 20, dtype="Int64"),
-    "boolean": pd.array([True, None] * 20, dtype="boolean"),
     "str": ["a", "b"] * 20,
-    "object, missing": pd.Series(["a", None] * 20, dtype=object),
     "object of booleans": pd.Series([True, False] * 20, dtype=object),
     "category, missing": pd.Categorical(["a", "b", "c", None] * 10, ordered=True),
 }
 IDS = {
     "str": ["a", "b"] * 20,
-    "object": pd.Series(["a", "b"] * 20, dtype=object),
     "int64": WHOLE,
     "Int64": pd.array([7, None] * 20, dtype="Int64"),
-    "float64": WHOLE.astype(float),
     "datetime": pd.date_range("2020", periods=40),
     "category of str": pd.Categorical(["a", "b"] * 20),
     "category of int": pd.Categorical([1, 2] * 20, ordered=True),
@@ -79,20 +73,17 @@ def test_parts_are_the_table_whatever_their_number_and_order(dtype):
 
 @pytest.mark.parametrize("dtype", IDS)
 def test_identifiers_are_fresh_and_distinct_in_every_part(dtype):
-    frame = pd.DataFrame({"id": IDS[dtype], "x": np.arange(40.0)})
-    model = fitted(frame, TableSchema({"id": Identifier()}))
-    one = drawn(model, [25])
-    two = drawn(model, [25, 40])
-    later = drawn(model, [15], first=40)
-    for table in (one, two, later):
-        assert table["id"].is_unique
-        if isinstance(frame["id"].dtype, pd.CategoricalDtype):
-            assert table["id"].cat.ordered == frame["id"].cat.ordered
-            inner = table["id"].cat.categories.dtype
-            assert inner == frame["id"].cat.categories.dtype
+    frame = pd.DataFrame({"id": IDS[dtype], "x": WHOLE.astype(float)})
+    model, own = fitted(frame, TableSchema({"id": Identifier()})), frame["id"].dtype
+    one, later = drawn(model, [25, 40]), drawn(model, [15], first=40)
+    for found in (one["id"], later["id"]):
+        assert found.is_unique
+        if isinstance(own, pd.CategoricalDtype):
+            assert found.cat.ordered == own.ordered
+            assert found.cat.categories.dtype == own.categories.dtype
         else:
-            assert table["id"].dtype == frame["id"].dtype
-    assert not set(later["id"]) & set(two["id"])
+            assert found.dtype == own
+    assert not set(later["id"]) & set(one["id"])
 
 
 def test_identifiers_of_two_values_repeat():
@@ -110,18 +101,17 @@ def test_an_identifier_may_have_the_name_na():
 
 def test_a_table_is_not_in_memory_twice():
     """While its pieces are joined there is one more column, of twenty."""
-    model = fitted(pd.DataFrame(dict.fromkeys(map(str, range(20)), np.arange(40.0))))
-    n_rows, n_parts = 5_000, 4
-    table = DrawnTable(model.metadata, n_rows * n_parts)
+    model = fitted(pd.DataFrame(np.ones((40, 20)) * WHOLE[:, None]).add_prefix("c"))
+    n_rows = 5_000
+    table = DrawnTable(model.metadata, 4 * n_rows)
     tracemalloc.start()
-    for start in range(n_parts):
+    for start in range(0, 4 * n_rows, n_rows):
         ranks = np.random.default_rng(start).random((n_rows, 20))
-        codes = np.zeros(n_rows, dtype=np.int64)
-        table.put(start * n_rows, model.columns(ranks, codes))
-    del ranks, codes
+        table.put(start, model.columns(ranks, np.zeros(n_rows, dtype=np.int64)))
+    del ranks
     tracemalloc.reset_peak()
     frame = table.frame()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert frame.shape == (n_rows * n_parts, 20)
+    assert frame.shape == (4 * n_rows, 20)
     assert peak < 1.2 * frame.to_numpy().nbytes
