@@ -257,17 +257,6 @@ def test_noise_is_not_taken_for_dependence():
     assert error(mixture, pairs) < 40
 
 
-@pytest.mark.usefixtures("short_fits")
-def test_torch_gives_the_fit_of_numpy():
-    """All that is random is drawn by NumPy: they differ by rounding."""
-    pairs = planted(1)
-    (expected,) = fit([released(pairs, noise_std=20.0)])
-    one = released(pairs, noise_std=20.0, arrays=TENSORS)
-    (mixture,) = fit([one], arrays=TENSORS)
-    assert type(mixture.probabilities) is np.ndarray
-    np.testing.assert_allclose(pairs_of(mixture), pairs_of(expected), atol=1e-4)
-
-
 def test_a_class_keeps_the_components_that_matter_to_it():
     """Opposite dependences in two classes, and equal fits of equal seeds."""
     both = planted(0), planted(9)

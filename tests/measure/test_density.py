@@ -110,33 +110,6 @@ def test_masses_are_a_distribution_whatever_was_counted(
         assert (shares[counts < -10] < 1e-2).all()  # even ones: 8e-2
 
 
-@pytest.mark.parametrize("shape", SAMPLES)
-def test_without_noise_the_histogram_is_reproduced(shape):
-    rng = np.random.default_rng(3)
-    parts = histograms(SAMPLES[shape](rng, 50_000), 0.0, rng)
-    (mass,) = fit_masses([parts], [CELLS], np.array([50_000.0]))
-    for part in parts:
-        fitted = part.overlap(CELLS) @ mass
-        assert np.abs(fitted - part.counts / 50_000).max() < 0.01
-
-
-def test_with_much_noise_the_fit_beats_clipped_counts():
-    """A normal column, noise as large as the bins: 40 draws from a frozen seed."""
-    rng = np.random.default_rng(4)
-    fine = np.linspace(0, 1, 13)
-    true = np.diff(norm.cdf(fine, 0.5, 0.15))
-    ours, clipped = [], []
-    for _ in range(40):
-        noisy = 1000 * true + rng.normal(0, 100, len(true))
-        (mass,) = fit_masses(
-            [[Histogram(fine, noisy, 100.0)]], [CELLS], np.array([1e3])
-        )
-        ours.append(np.abs(mass.reshape(12, 2).sum(axis=1) - true).sum() / 2)
-        kept = np.clip(noisy, 0, None)
-        clipped.append(np.abs(kept / kept.sum() - true).sum() / 2)
-    assert np.mean(ours) < 0.7 * np.mean(clipped)
-
-
 @given(arrays(np.float64, st.integers(1, 12), elements=st.floats(-1e3, 1e3)))
 @settings(max_examples=100, deadline=None)
 def test_the_nearest_distribution_is_nearest(counts):

@@ -109,7 +109,7 @@ def numbers_of(series):
 def rows_in(series, own, all_bins):
     """Tell which rows are in a bin, by its label alone."""
     kinds = {kind for one in all_bins for kind in (one.kind, *one.also)}
-    found = series.isin(own.categories).to_numpy(dtype=bool, na_value=False)
+    found = series.isin(own.categories).to_numpy(dtype=bool, na_value=False, copy=True)
     if own.ends is not None:
         numbers = numbers_of(series)
         found = (numbers >= own.ends[0]) & (numbers < own.ends[1])

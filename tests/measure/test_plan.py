@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import product
 
 import numpy as np
@@ -96,17 +95,6 @@ def test_what_is_left_out_costs():
     assert (dear["category_threshold"] > 20).all()
 
 
-def test_the_target_of_the_constructor_is_no_feature():
-    schema = TableSchema({"a": UNIT, "b": UNIT, "y": Boolean()})
-    named = IndependentSynthesizer(schema=schema, target="y").plan(1000)
-    assert named["class"].tolist() == [False, True]
-    in_schema = TableSchema(schema.columns, target="y")
-    same = IndependentSynthesizer(schema=in_schema).plan(1000)
-    pd.testing.assert_frame_equal(named, same)
-    with pytest.raises(SkdpsynthError, match="target of the schema is 'y'"):
-        IndependentSynthesizer(schema=in_schema, target="a").plan(1000)
-
-
 def test_a_target_that_nobody_describes_needs_labels():
     """One label is above the threshold, the other is not; a fit of another is none."""
     table = make_table().drop(columns="id")
@@ -167,30 +155,21 @@ def test_categories_that_cannot_be_found_are_said_in_advance():
     assert n_found == 2
 
 
-def test_a_lost_order_warns():
-    """Categories are data, and so is their order, unless a schema states it."""
+@pytest.mark.parametrize("target", [None, "s"])
+def test_a_lost_order_warns(target):
+    """Categories and labels are data, and so is their order, unless it is declared."""
     levels = ["low", "medium", "high"]
-    frame = pd.DataFrame({"s": pd.Categorical(levels * 1000, levels, ordered=True)})
+    ordered = pd.Categorical(levels * 1000, levels, ordered=True)
+    frame = pd.DataFrame({"u": np.linspace(0, 9, 3000), "s": ordered})
     schema = TableSchema({"s": Categorical(levels, ordered=True)})
-    fake = IndependentSynthesizer(schema=schema).fit(frame).sample(50)
-    assert fake["s"].cat.categories.tolist() == levels
-    synth = IndependentSynthesizer()
+    stated = IndependentSynthesizer(schema=schema, target=target).fit(frame)
+    assert stated.sample(9)["s"].cat.categories.tolist() == levels
+    synth = IndependentSynthesizer(target=target)
     with pytest.warns(DegradedResultWarning, match=r"order of the categories of 's'"):
         synth.fit(frame)
-    fake = synth.sample(50)
-    assert fake["s"].cat.ordered
-    assert fake["s"].cat.categories.tolist() == sorted(levels)
-
-
-@pytest.mark.parametrize(("levels", "beside"), [([*"zab"], False), ([3, 1, 2], True)])
-def test_a_lost_order_of_the_target_warns(levels, beside):
-    labels = pd.Series(pd.Categorical(levels * 1000, levels, ordered=True), name="y")
-    table = pd.DataFrame({"u": np.linspace(0, 9, 3000)})
-    synth = IndependentSynthesizer(target=None if beside else "y")
-    with pytest.warns(DegradedResultWarning, match=r"order of the categories of 'y'"):
-        synth.fit(*((table, labels) if beside else (table.assign(y=labels),)))
-    assert synth.schema_.columns["y"].ordered
-    assert synth.sample(9)["y"].cat.categories.tolist() == sorted(levels)
+    fake = synth.sample(9)["s"]
+    assert fake.cat.ordered
+    assert fake.cat.categories.tolist() == sorted(levels)
 
 
 def test_a_refit_with_the_schema_of_a_fit_pays_for_what_no_schema_says():
@@ -206,19 +185,6 @@ def test_a_refit_with_the_schema_of_a_fit_pays_for_what_no_schema_says():
         assert counts[0] == pytest.approx(4000, abs=200)
         if declared is not None:
             assert sum(counts.values()) == first.schema_.n_rows == N_ROWS
-
-
-def test_one_whole_number_label_is_planned_as_it_is_fitted():
-    synth = IndependentSynthesizer(target="y")
-    dtypes = {"u": "float64", "y": "int64"}
-    plan = synth.plan(dtypes=dtypes, class_counts={1: 3000})
-    assert plan["class"].tolist() == [0, 1]
-    assert plan["rows"].tolist() == [1, 3000]
-    table = pd.DataFrame({"u": np.linspace(0, 9, 3000), "y": 1})
-    with warnings.catch_warnings():  # it depends on the noise whether there is one
-        warnings.simplefilter("ignore", DegradedResultWarning)
-        synth.fit(table)
-    assert synth.classes_.tolist() == [0, 1]
 
 
 LABELLED = TableSchema({"a": UNIT, "y": Categorical(["m", "n"])}, target="y")

@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.datasets import load_cervical_cancer
 
 # One kind of release, and how its counts are read: `discover` makes others too.
 from skdpsynth.measure._written import _coarsest, discover_resolutions
@@ -269,16 +268,3 @@ def test_few_rows_at_a_small_budget_keep_their_fractions():
     """300 rows are less than the noise: no guess is made, whatever the noise is."""
     for _ in range(50):
         assert discovered(pd.DataFrame({"a": written(0, 300)}), mu=0.005) == [WIDE]
-
-
-def test_whole_numbers_of_a_small_file_come_back_whole():
-    """Cervical cancer: 22 of 26 float columns, of 858 rows, with one draw of noise."""
-    table = load_cervical_cancer()
-    floats = table.select_dtypes("float").columns
-    whole = [name for name in floats if (table[name].dropna() % 1 == 0).all()]
-    assert len(whole) == 22
-    with insecure_randomness(0), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        synth = IndependentSynthesizer(3.0, target="Biopsy", random_state=0).fit(table)
-    rows = synth.sample(2000)
-    assert sum((rows[name].dropna() % 1 == 0).all() for name in whole) >= 18

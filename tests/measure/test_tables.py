@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth import (
-    DPCGANSynthesizer,
-    MarginalSynthesizer,
-    PATETripleGANSynthesizer,
-)
+from skdpsynth import IndependentSynthesizer
 from skdpsynth.measure import (
+    Allocation,
+    Spend,
     TableBins,
     _tables,
     allocate,
@@ -43,9 +41,15 @@ from skdpsynth.measure._tables import (
     triple_groups,
     with_together,
 )
-from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, Parts, PrivacyAccountant
+from skdpsynth.privacy import (
+    GRID,
+    MOMENTS_SENSITIVITY,
+    Parts,
+    PrivacyAccountant,
+    grid_noise_std,
+)
 from skdpsynth.privacy.testing import observe_releases
-from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.schema import Boolean, Continuous, TableSchema
 from skdpsynth.table import CategoryDomain, NumericDomain, PrivateRows
 
 N_ROWS = 5000
@@ -415,26 +419,109 @@ def test_tables_go_before_second_moments_where_moments_lack_something():
     assert measured_form(*few, 10, 0, 0.3, tables_first=True) == "moments"
 
 
-@pytest.mark.parametrize(
-    ("cls", "n_categories", "tables"),
-    [
-        (MarginalSynthesizer, 2, 0),
-        (MarginalSynthesizer, 3, 300),
-        (DPCGANSynthesizer, 0, 0),
-        (PATETripleGANSynthesizer, 0, 300),
-    ],
+# --- The budget of marginals, and of several classes ---------------------------------
+
+ANY = Continuous(0, 1, decimals="any")
+PLANNED = TableSchema(
+    {"a": ANY, "b": ANY, "f": Boolean(), "t": Boolean()},
+    target="t",
+    class_counts={False: 4000, True: 1000},
 )
-def test_a_plan_says_what_is_measured_of_45_columns(cls, n_categories, tables):
-    """Numbers have second moments, from 3 categories on tables."""
-    columns = {f"n{j}": Continuous(0, 1) for j in range(45 - n_categories)}
-    columns |= {f"c{j}": Categorical(["a", "b", "c"]) for j in range(n_categories)}
-    columns["y"] = Categorical(["u", "v"])
-    plan = cls(epsilon=1.0, schema=TableSchema(columns, target="y")).plan(
-        class_counts={"u": 20_000, "v": 500}
+
+
+@pytest.mark.parametrize(("n_numeric", "n_levels"), [(3, 0), (2, 5), (0, 4)])
+def test_the_noise_of_a_plan_is_the_noise_of_the_mechanism(n_numeric, n_levels):
+    """Sensitivity sqrt(columns), as of many cells; round 1 is left out of mu."""
+    mu = 0.25
+    plan = allocate_measurements("x", 1000.0, n_numeric, n_levels, mu)
+    n_columns = n_numeric + n_levels
+    mu_fine = mu * math.sqrt(1 - 0.4 * n_numeric / n_columns)
+    exact = grid_noise_std(mu_fine, math.sqrt(n_columns))
+    assert plan.marginals.noise_std == pytest.approx(exact, rel=0.05)
+    assert plan.signal_to_noise == pytest.approx(
+        1000 / plan.n_bins / plan.marginals.noise_std
     )
-    large, small = plan.to_dict("records")
-    assert small["dependence"] == "borrowed"
-    assert small["tables"] == small["moment_noise_std"] == 0
-    assert large["tables"] == tables
-    assert (0 < large["moment_noise_std"] < 0.2) == (tables == 0)
-    assert tables or large["dependence"] == "weak"
+
+
+@pytest.mark.parametrize("count_std", [0.0, 90.0])
+def test_cells_make_a_plan_sharper(count_std):
+    """By the formula: binary levels half the squared sensitivity, others little."""
+    number = NumericDomain(0.5, 9.0, log=False, integer=False, nullable=False)
+    binary = CategoryDomain(("a", "b"), nullable=False)
+    rough = allocate_measurements("x", 1000.0, 1, 5, 0.25)
+    domains = [number, *[binary] * 4, None]  # of the last one nothing is known yet
+    settings = (["x"], np.array([1000.0]), domains, 0.25)
+    (plan,) = allocate(lambda *_: [rough], *settings, count_std=count_std)
+    mu = 0.25 * math.sqrt(1 - 0.4 / 6)
+    spread = (1 - 1 / plan.n_bins) + 4 / 2 + 1
+    # The number of rows is released too: a declared one with 2 % of the other weights,
+    # a measured one with the best weight if the last column is binary.
+    small, cells = spread - 0.5, (plan.n_bins - 1) + 4 + 1
+    known = 1 / (count_std * mu) ** 2 if count_std else math.inf
+    best = (1 / math.sqrt(2 * cells) - known) / (1 + known) if count_std else 0.02
+    wanted = math.sqrt(spread + small * best) / mu
+    assert plan.marginals.noise_std == pytest.approx(wanted, rel=1e-5)
+    assert plan.n_bins >= rough.n_bins
+    assert plan.marginals.noise_std < 0.85 * rough.marginals.noise_std
+    assert plan.most_categories == 2
+    empty = Allocation("x", 9.0, Spend(), 1)
+    (nothing,) = allocate(lambda *_: [empty], *settings, count_std=count_std)
+    assert (nothing.marginals.noise_std, nothing.n_bins) == (0.0, 1)
+
+
+def test_a_budget_too_small_is_said_in_advance():
+    columns = TableSchema(PLANNED.columns, target="t")
+    plan = IndependentSynthesizer(0.01, schema=columns).plan(
+        1000, class_counts={False: 990, True: 10}
+    )
+    assert plan["note"].str.contains("too few rows").all()
+    generous = IndependentSynthesizer(5.0, schema=columns).plan(10**6)
+    assert (generous["note"] == "").all()
+    assert (generous["rows"] == 500_000).all()
+    many = Allocation("x", 1000.0, Spend(0.2, 5.0), 4, most_categories=900)
+    assert "too many categories" in many.note
+    exact = allocate_measurements(None, 100_000.0, 3, 3, math.inf)
+    assert (exact.marginals.noise_std, exact.note) == (0.0, "")
+    assert exact.signal_to_noise == math.inf
+
+
+def plan_classes(labels, counts, *columns_and_mu):
+    """Plan tables of two columns and more, as the synthesizers do."""
+    options = {"largest": counts.max(), "form": "pairs"}
+    return [
+        allocate_measurements(label, own, *columns_and_mu, **options)
+        for label, own in zip(labels, counts, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("mu", [0.3, 0.02])
+def test_a_row_of_any_class_is_charged_for_what_several_release_together(mu):
+    """Of the squared mu of every class nothing is left, and nothing is missing.
+
+    The third class has no tables, and is charged for those of the others. These spend a
+    fifth on tables together, or half where 200 noise deviations are more than the rows.
+    """
+    counts = np.array([40_000.0, 20_000.0, 200.0])
+    domains = [CategoryDomain(("p", "q", "r"), False)] * 6
+
+    *having, rare = allocate(plan_classes, [*"abc"], counts, domains, mu)
+    (shared,) = {plan.mus_together for plan in having}
+    assert len({plan.relations for plan in having}) == 1  # with one noise
+    for plan in having:
+        own = plan.pairs.mu, plan.triples.mu, plan.marginals.mu
+        assert math.hypot(*own, *shared) == pytest.approx(mu)
+        scarce = 40_000 * math.hypot(plan.pairs.mu, plan.together.mu) < 200 * 15**0.5
+        assert scarce == (mu == 0.02)
+        share = 0.5 if scarce else 0.2
+        whole = plan.together.mu**2 + plan.pairs.mu**2
+        assert plan.together.mu**2 == pytest.approx(share * whole)
+    assert rare.pairs.mu == 0
+    assert math.hypot(rare.marginals.mu, *shared) == pytest.approx(mu)
+
+
+def test_without_noise_nothing_is_measured_twice():
+    """Exact tables of each class say all that those of all classes together do."""
+    counts, domains = np.array([4000.0, 1000.0]), [CategoryDomain((*"pq",), False)] * 3
+    for plan in allocate(plan_classes, [*"ab"], counts, domains, math.inf):
+        assert plan.pairs.mu == math.inf
+        assert plan.together.mu == 0

@@ -29,9 +29,6 @@ from skdpsynth.table import NumericDomain
 
 WHOLE = NumericDomain(0.0, 20_000.0, False, True, False)
 UNIFORM = tuple(np.linspace(0.2, 1.8, 100).tolist())  # room of last digits, mean 1
-WEEK = (1.2, 1.2, 1.2, 0.01, 1.15, 1.2, 1.04)
-
-
 # --- Room of numbers --------------------------------------------------------------
 
 
@@ -59,32 +56,6 @@ def test_every_number_has_its_room_and_the_order_stays(room, timed):
     if not timed:
         width = np.where(place < len(room), 1.0, width)
     np.testing.assert_allclose(np.diff(spans)[:, 0], width / width.sum(), rtol=1e-6)
-
-
-DOMAINS = {
-    "log": {"low": -300, "high": 2000, "log": True},
-    "cents": {"low": -250, "high": 2000, "log": True, "decimals": 2},
-    "tens": {"low": -250, "high": 900, "log": False, "decimals": -3},
-    "days": {"low": -300, "high": 900, "log": False, "step": 86_400.0},
-}
-
-
-@pytest.mark.parametrize("name", DOMAINS)
-def test_a_domain_tells_all_numbers_apart_and_gives_them_back(name):
-    room = WEEK if name == "days" else UNIFORM
-    domain = NumericDomain(
-        **DOMAINS[name], integer=True, nullable=False, remainders=room
-    )
-    values = domain.from_steps(np.arange(domain.low, domain.high + 1))
-    units = domain.to_unit(values)
-    assert (np.diff(units) > 0).all()
-    assert units[0] > 0
-    assert units[-1] < 1
-    assert np.array_equal(domain.from_unit(units), values)
-    spans = np.array([domain.span(value, value) for value in values.tolist()])
-    assert spans[0, 0] == 0.0
-    assert spans[-1, 1] == 1.0
-    np.testing.assert_allclose(spans[1:, 0], spans[:-1, 1], atol=1e-12)
 
 
 def test_tens_are_read_and_written():
