@@ -69,18 +69,6 @@ def test_noise_is_no_dependence():
     assert off.mean() < 0.0008
 
 
-def test_without_tables_columns_are_drawn_by_themselves():
-    """In equal steps, so that a few rows hold every marginal."""
-    shares = np.concatenate(
-        [np.random.default_rng(3).dirichlet([2.0] * s) for s in SIZES]
-    )
-    nothing = np.zeros_like(MEASURED)
-    drawn = draw(np.zeros((21, 21)), shares, 0.0, n_rows=50, measured=nothing)
-    for j, (start, size) in enumerate(zip(STARTS, SIZES, strict=False)):
-        counts = np.bincount(drawn[:, j], minlength=size)
-        assert np.abs(counts - 50 * shares[start : start + size]).max() <= 2
-
-
 def test_a_column_of_which_no_pair_was_measured_stands_by_itself():
     """Two trees, then: of the columns whose pair was measured, and of each other."""
     joint = shares_of_pairs(rows())

@@ -63,16 +63,18 @@ def test_a_label_that_was_not_found():
     assert "labels of" not in said(independent(), plain_table())
 
 
-@pytest.mark.parametrize("kind", [IndependentSynthesizer, MarginalSynthesizer])
-def test_no_dependence(kind):
-    table = plain_table(100)
-    text = said(kind(target="y", random_state=0), table)
-    # The one that has none by design need not say so.
-    expected = kind is MarginalSynthesizer
+@pytest.mark.parametrize(
+    ("kind", "epsilon", "told"),
+    [
+        (MarginalSynthesizer, 1.0, True),
+        (IndependentSynthesizer, 1.0, False),  # it has none by design
+        (MarginalSynthesizer, math.inf, False),
+    ],
+)
+def test_no_dependence(kind, epsilon, told):
+    text = said(kind(epsilon, target="y", random_state=0), plain_table(100))
     words = "all classes have too few rows to learn how columns depend on each other"
-    assert (words in text) == expected
-    public = said(kind(epsilon=math.inf, target="y", random_state=0), table)
-    assert "depend on each other" not in public
+    assert (words in text) == told
 
 
 def test_a_range_that_is_a_guess():
@@ -115,11 +117,11 @@ def test_rare_categories_and_their_share():
 
 
 def test_whole_numbers_that_may_number_the_rows():
-    table = plain_table()
     rng = np.random.default_rng(2)
-    numbers = 1 + rng.permutation(N_ROWS)
-    wide = rng.lognormal(11.0, 0.5, N_ROWS).astype(int)  # many values, but not even
-    table = table.assign(customer=numbers, income=wide)
+    table = plain_table().assign(
+        customer=1 + rng.permutation(N_ROWS),
+        income=rng.lognormal(11.0, 0.5, N_ROWS).astype(int),  # many, but not even
+    )
     text = said(independent(), table)
     assert "'customer' may number the rows (describe it as Identifier())" in text
     assert "'income'" not in text

@@ -46,7 +46,6 @@ from skdpsynth.privacy import (
     MOMENTS_SENSITIVITY,
     Parts,
     PrivacyAccountant,
-    grid_noise_std,
 )
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Boolean, Continuous, TableSchema
@@ -259,19 +258,6 @@ def test_pairs_are_affordable_from_40_noise_deviations(n_columns, n_pairs, mu):
     assert pair_noise_std(15, mu, few=True) == pytest.approx(math.sqrt(15) / mu)
 
 
-def test_the_distances_of_independent_columns_are_those_of_chance():
-    """Multinomial tables of 4,000 rows: mean distances within 5 standard errors."""
-    rng, starts = np.random.default_rng(0), np.array([0, 3, 7])
-    shares = np.concatenate([[0.5, 0.3, 0.2], np.full(4, 0.25)])
-    whole = np.rint(4000 * np.outer(shares, shares)).astype(np.int64)
-    table = whole[:3, 3:]
-    drawn = rng.multinomial(4000, np.outer(shares[:3], shares[3:]).ravel(), 3000)
-    distances = np.abs(drawn.reshape(-1, 3, 4) - table).sum((1, 2))
-    (expected,) = _tables._distances_by_chance(whole, starts)
-    # A count is binomial, so its variance is less than its mean by a twelfth or so.
-    assert distances.mean() == pytest.approx(expected, rel=0.08)
-
-
 def test_the_budget_of_a_class_is_shared_out():
     """A quarter to triples, a tenth of the rest to relations, then three to pairs.
 
@@ -427,20 +413,6 @@ PLANNED = TableSchema(
     target="t",
     class_counts={False: 4000, True: 1000},
 )
-
-
-@pytest.mark.parametrize(("n_numeric", "n_levels"), [(3, 0), (2, 5), (0, 4)])
-def test_the_noise_of_a_plan_is_the_noise_of_the_mechanism(n_numeric, n_levels):
-    """Sensitivity sqrt(columns), as of many cells; round 1 is left out of mu."""
-    mu = 0.25
-    plan = allocate_measurements("x", 1000.0, n_numeric, n_levels, mu)
-    n_columns = n_numeric + n_levels
-    mu_fine = mu * math.sqrt(1 - 0.4 * n_numeric / n_columns)
-    exact = grid_noise_std(mu_fine, math.sqrt(n_columns))
-    assert plan.marginals.noise_std == pytest.approx(exact, rel=0.05)
-    assert plan.signal_to_noise == pytest.approx(
-        1000 / plan.n_bins / plan.marginals.noise_std
-    )
 
 
 @pytest.mark.parametrize("count_std", [0.0, 90.0])

@@ -58,16 +58,6 @@ def test_every_number_has_its_room_and_the_order_stays(room, timed):
     np.testing.assert_allclose(np.diff(spans)[:, 0], width / width.sum(), rtol=1e-6)
 
 
-def test_tens_are_read_and_written():
-    domain = NumericDomain(0, 1_000_000, False, True, False).with_decimals(-4)
-    assert (domain.low, domain.high, domain.bounds) == (0, 100, (0.0, 1_000_000.0))
-    values = np.array([0.0, 30_000.0, 990_000.0])
-    assert domain.whole_steps(values).tolist() == [0, 3, 99]
-    assert np.array_equal(domain.from_unit(domain.to_unit(values)), values)
-    odd = NumericDomain(1, 987_654, False, True, False).with_decimals(-4)
-    assert (odd.low, odd.high) == (1, 98)  # the tens inside
-
-
 # --- Remainders -------------------------------------------------------------------
 
 
@@ -314,35 +304,28 @@ def many_kinds():
             "float": np.round(rng.normal(0, 9, N), 1) + math.pi,
             "whole": rng.poisson(40, N) - 20,
             "cents": np.where(rng.random(N) < 0.2, 0.29, rng.integers(0, 300, N) / 100),
-            "tens": 1000 * rng.poisson(30, N),
             "maybe": pd.array(rng.poisson(9, N), dtype="Int64"),
-            "day": days + pd.to_timedelta(rng.integers(0, 24, N), unit="h"),
             "zone": days.tz_localize("America/New_York"),
         }
     )
     frame.loc[::3, "float"] = np.nan
     frame.loc[::5, "maybe"] = pd.NA
-    frame.loc[::7, "day"] = pd.NaT
-    day = {"step": 86_400.0, "log": False, "integer": True, "nullable": True}
+    frame.loc[::7, "zone"] = pd.NaT
     domains = [
         NumericDomain(-20.0, 20.0, False, False, True),
         NumericDomain(-15, 40, True, True, False),
         NumericDomain(0, 250, False, True, False, decimals=2),
-        NumericDomain(0, 40, False, True, False, decimals=-3),
         NumericDomain(2, 99, False, True, True),
-        NumericDomain(18_262, 18_330, **day),
-        NumericDomain(18_262, 18_330, **day),
+        NumericDomain(18_262, 18_330, False, True, True, step=86_400.0),
     ]
+    clock = frame["zone"].dt.tz_localize(None)
     steps = {
         "float": frame["float"],
         "whole": frame["whole"].replace(0, -99),  # 0 is counted anyway
         "cents": (frame["cents"] * 100).round().replace(0, -99),
-        "tens": (frame["tens"] // 1000).replace(0, -99),
         "maybe": frame["maybe"].astype("Float64"),
+        "zone": (clock - pd.Timestamp(0)).dt.days,
     }
-    for name in ("day", "zone"):
-        clock = frame[name].dt.tz_localize(None)
-        steps[name] = (clock - pd.Timestamp(0)).dt.days
     return frame, domains, steps
 
 
