@@ -110,30 +110,30 @@ def test_what_has_no_probability_is_not_drawn():
 
 
 def test_every_row_is_drawn_for_its_class():
-    """Classes in any order, one of them without a row; ranks are in [0, 1)."""
+    """Classes in any order, one of them without a row; ranks are in [0, 1).
+
+    Components of a class are drawn in any order too.
+    """
+    ends = np.array([0.0, 0.3, 0.6, 0.9])[:, None] + [0.0, 0.05, 0.1]
     mixtures = [
-        Mixture(np.ones(1), np.ones((1, 1), np.float32), np.array([[low], [low + 0.1]]))
-        for low in (0.0, 0.3, 0.6, 0.9)
+        Mixture(
+            np.full(2, 0.5), np.eye(2, dtype=np.float32), np.stack([own[:-1], own[1:]])
+        )
+        for own in ends
     ]
-    class_codes = np.random.default_rng(0).choice([0, 1, 3], 999)
-    ranks = draw(mixtures, class_codes, starts=np.array([0, 1]))[:, 0]
+    class_codes = np.random.default_rng(0).choice([0, 1, 3], 6000)
+    ranks = draw(mixtures, class_codes, starts=np.array([0, 2]))[:, 0]
     assert (np.floor(ranks / 0.3 + 1e-9).astype(int) == class_codes).all()
     assert ((ranks >= 0) & (ranks < 1)).all()
-
-
-def test_rows_of_a_class_do_not_stand_in_the_order_of_their_codes():
-    two = np.array([[1, 0], [0, 1]], dtype=np.float32)
-    ranks = np.array([[0.0, 0.5], [0.5, 1.0]])
-    mixture = Mixture(np.array([0.5, 0.5]), two, ranks)
-    drawn = draw([mixture], np.zeros(4000, np.int64), starts=np.array([0, 2]))[:, 0]
-    # 4,000 fair coins: within 7.5 standard deviations, a rate below 1e-13.
-    assert abs((drawn[:2000] < 0.5).mean() - 0.5) < 7.5 * 0.5 / math.sqrt(2000)
+    # About 1,000 fair coins: within 8 standard deviations, a rate below 1e-14.
+    first = ranks[class_codes == 1][:1000] - 0.3 < 0.05
+    assert abs(first.mean() - 0.5) < 8 * 0.5 / math.sqrt(1000)
 
 
 # --- Dependence that is lent ------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_borrower_keeps_exactly_its_marginals(seed):
     """In closed form: the ranks that it draws are uniform on [0, 1] in each column.
 
@@ -163,7 +163,7 @@ def test_bins_without_ranks_are_lent_in_a_fixed_order():
     np.testing.assert_allclose(lent.ranks, [[0.5, 0.0, 0.3], [1.0, 0.3, 0.5]])
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_categories_are_lent_by_their_odds(seed):
     """Odds ratios are the lender's, shares the borrower's: no order matters."""
     lender, own = random_mixture(seed), random_mixture(seed + 50)
@@ -204,12 +204,3 @@ def test_a_generator_survives_its_state():
         g.draw(class_codes, np.random.default_rng(3)) for g in (generator, again)
     )
     assert (ours == theirs).all()
-
-
-def test_drawing_leaves_the_global_generator():
-    """Its position too, which moves with every draw."""
-    before = np.random.get_state()  # noqa: NPY002
-    draw([random_mixture(0)], np.zeros(100, np.int64))
-    after = np.random.get_state()  # noqa: NPY002
-    assert (before[1] == after[1]).all()
-    assert before[2:] == after[2:]

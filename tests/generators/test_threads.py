@@ -11,6 +11,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdpsynth.generators import Fit, Heads, ReleasedClass
+
+# Holds the threads longer than a fit does, so that two overlap.
 from skdpsynth.generators._threads import one_thread
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+# Where a fit begins; from outside it is only seen to take fewer steps.
 from skdpsynth.generators._fit import draw_from_tree
 from skdpsynth.privacy import measured_cells
 
@@ -46,16 +47,12 @@ def test_pairs_of_the_tree_are_drawn_as_they_were_measured(std):
     off = np.abs(shares_of_pairs(drawn) - joint)
     assert off[:6, 6:12].max() < 0.01  # the cross
     assert off[:6, 12:17].max() < 0.01
+    assert (
+        off[6:12, 12:17].max() < 0.01
+    )  # not in the tree: it follows through the first
     for j, size in enumerate(SIZES):
         counts = np.bincount(drawn[:, j], minlength=size) / N_ROWS
         assert np.abs(counts - np.diag(joint)[STARTS[j] :][:size]).max() < 0.01
-
-
-def test_what_is_not_in_the_tree_follows_from_it():
-    """The second column and the third hang together through the first alone."""
-    joint = shares_of_pairs(rows())
-    drawn = draw(joint, np.diag(joint), 0.0)
-    assert np.abs(shares_of_pairs(drawn) - joint)[6:12, 12:17].max() < 0.01
 
 
 def test_noise_is_no_dependence():
@@ -72,18 +69,6 @@ def test_noise_is_no_dependence():
     assert off.mean() < 0.0008
 
 
-def test_without_tables_columns_are_drawn_by_themselves():
-    """In equal steps, so that a few rows hold every marginal."""
-    shares = np.concatenate(
-        [np.random.default_rng(3).dirichlet([2.0] * s) for s in SIZES]
-    )
-    nothing = np.zeros_like(MEASURED)
-    drawn = draw(np.zeros((21, 21)), shares, 0.0, n_rows=50, measured=nothing)
-    for j, (start, size) in enumerate(zip(STARTS, SIZES, strict=False)):
-        counts = np.bincount(drawn[:, j], minlength=size)
-        assert np.abs(counts - 50 * shares[start : start + size]).max() <= 2
-
-
 def test_a_column_of_which_no_pair_was_measured_stands_by_itself():
     """Two trees, then: of the columns whose pair was measured, and of each other."""
     joint = shares_of_pairs(rows())
@@ -93,8 +78,3 @@ def test_a_column_of_which_no_pair_was_measured_stands_by_itself():
     assert np.abs(found - joint)[:6, 6:12].max() < 0.01
     apart = np.outer(np.diag(joint), np.diag(joint))
     assert np.abs(found - apart)[:12, 12:].max() < 0.012
-
-
-def test_no_rows_are_drawn_of_a_class_that_is_too_rare():
-    joint = shares_of_pairs(rows())
-    assert draw(joint, np.diag(joint), 0.0, n_rows=0).shape == (0, 4)

@@ -42,7 +42,7 @@ def shares_of(weights, probabilities, triples=TRIPLES):
     return found
 
 
-@pytest.mark.parametrize("triples", [TRIPLES, TRIPLES[[2, 0]], TRIPLES[3:]])
+@pytest.mark.parametrize("triples", [TRIPLES, TRIPLES[[2, 0]]])
 def test_the_distance_is_that_of_shares_by_loops(triples):
     """In noise variances; triples that were not measured add nothing."""
     exact = shares_of(*mixture(), triples)

@@ -8,18 +8,16 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.datasets import load_breast_cancer, load_wine
 
-from skdpsynth.measure import _discovery, _written
+# One kind of release at a time, and its parameters: `discover` makes them all.
 from skdpsynth.measure._discovery import (
-    _growth,
-    _together,
     discover_categories,
     discover_ranges,
     ranges_share,
 )
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import (
     Boolean,
     Categorical,
@@ -29,24 +27,12 @@ from skdpsynth.schema import (
     TableSchema,
 )
 from skdpsynth.table import (
-    MISSING,
-    ZERO,
     CategoryDomain,
     ColumnLayout,
     NumericDomain,
-    PrivateRows,
     declared_domain,
     encode_rows,
 )
-
-
-def layout_of(values) -> ColumnLayout:
-    return ColumnLayout.of("v", pd.Series(values))
-
-
-def declared(spec, values):
-    schema = TableSchema({"v": spec, "w": Boolean()})
-    return declared_domain(layout_of(values), schema)
 
 
 def discovered(values, epsilon: float = math.inf) -> NumericDomain:
@@ -70,51 +56,36 @@ def found(values, epsilon: float = math.inf, delta: float = 1e-6) -> CategoryDom
     )[0]
 
 
+FLAGS = dict.fromkeys(("log", "integer", "nullable"), False)
+
+
 @pytest.mark.parametrize(
     ("spec", "values", "domain"),
     [
-        (Continuous(0, 9.5), [1.5], NumericDomain(0.0, 9.5, False, False, False)),
+        (Continuous(0, 9.5), [1.5], NumericDomain(0.0, 9.5, **FLAGS)),
         (Continuous(0, 99), [1.5], NumericDomain(0.0, 99.0, True, False, False)),
-        (
-            Continuous(0, 9, scale="quantile", nullable=True),
-            [1.5],
-            NumericDomain(0.0, 9.0, False, False, True, quantile=True),
-        ),
         (Continuous(0, 9, nullable=True), [1], NumericDomain(0, 9, False, True, False)),
         (Continuous(0.5, 9.5), [1], NumericDomain(1.0, 9.0, False, True, False)),
         (Continuous(0.2, 0.8), [1], NumericDomain(1.0, 1.0, False, True, False)),
         (
-            Datetime("1970-01-02", "1970-01-03", nullable=True),
-            pd.to_datetime(["2020"]),
-            NumericDomain(86_400.0, 172_800.0, False, False, True),
-        ),
-        (
             Datetime("1969-12-01", "1971-01-01"),
             pd.to_datetime(["2020"]).tz_localize("Asia/Tokyo"),
-            NumericDomain(-31 * 86_400.0, 365 * 86_400.0, False, False, False),
-        ),
-        (
-            Categorical(["b", "a"], nullable=True),
-            ["a"],
-            CategoryDomain(("b", "a"), True),
+            NumericDomain(-31 * 86_400.0, 365 * 86_400.0, **FLAGS),
         ),
         (Categorical([3, 1], nullable=True), [1], CategoryDomain((3, 1), False)),
         (Categorical(["a"], ordered=True), ["a"], CategoryDomain(("a",), False, True)),
         (Boolean(nullable=True), [True], CategoryDomain((False, True), False)),
         (Identifier(), ["x"], None),
+        (None, [True, False], CategoryDomain((False, True), False)),  # complete
+        (None, pd.array([True, None], dtype="boolean"), None),
+        (None, [0.5], None),
     ],
 )
 def test_what_is_declared_is_taken(spec, values, domain):
     """A dtype without missing values overrules `nullable`."""
-    assert declared(spec, values) == domain
-
-
-def test_a_complete_boolean_dtype_leaves_nothing_to_release():
-    assert declared_domain(layout_of([True, False]), None) == CategoryDomain(
-        (False, True), nullable=False
-    )
-    for maybe in (pd.array([True, None], dtype="boolean"), ["a"], [1], [0.5]):
-        assert declared_domain(layout_of(maybe), None) is None
+    columns = {"w": Boolean()} if spec is None else {"v": spec, "w": Boolean()}
+    layout = ColumnLayout.of("v", pd.Series(values))
+    assert declared_domain(layout, TableSchema(columns)) == domain
 
 
 @pytest.mark.parametrize(
@@ -127,27 +98,21 @@ def test_a_complete_boolean_dtype_leaves_nothing_to_release():
         ([0.0, 900.0], 0.0, 1024.0, True),
         ([-1.0, 900.0], -1.0, 1024.0, True),  # a sentinel is not cut off
         ([-3.2, 5.5], -3.5, 6.0, False),
+        ([0.02, 0.2], 0.0, 0.21875, False),  # what starts near zero starts at it
+        ([0.07, 0.2], 0.0625, 0.21875, False),
         ([0.0, 0.0], 0.0, 0.0, False),
         ([1e-8, 2e-8], 2.0**-27 * 1.25, 2.0**-26 * 1.5, False),
-        (
-            [1e300, 1e300],
-            2.0**62 * 1.75,
-            2.0**63,
-            False,
-        ),  # clamped
+        ([1e300, 1e300], 2.0**62 * 1.75, 2.0**63, False),  # clamped
         ([9, 12], 8, 13, False),
-        ([0, 0], 0, 0, False),
-        ([-1, 500], -1, 511, True),
         ([-3, -4], -4, -3, False),
-        ([-500, 0], -512, 0, True),
         ([-1, 0], -1, 0, False),
         ([-500, -3], -512, 0, True),  # as 3 to 500 starts at 0
         (np.array([2**53 + 1, 2**63 - 1]), 0, 2.0**63 - 1, True),
         (np.array([-128, 127], dtype="int8"), -128, 127, True),
-        (np.array([0, 255], dtype="uint8"), 0, 255, True),
         (np.array([2**64 - 1, 1], dtype="uint64"), 0, 2.0**64 - 1, True),
         (pd.array([5, None, 6], dtype="Int16"), 5, 6, False),
         (pd.to_timedelta([90, 100], unit="s"), 80.0, 112.0, False),
+        ([math.nan, math.nan], 0.0, 1.0, False),
     ],
 )
 def test_without_noise_the_range_is_that_of_quarters_of_powers_of_two(
@@ -163,32 +128,10 @@ def test_without_noise_the_range_is_that_of_quarters_of_powers_of_two(
 def test_dates_are_linear_even_around_1970(zone):
     dates = pd.to_datetime(["1961-01-01", "1985-06-01", None]).tz_localize(zone)
     domain = discovered(dates)
-    assert not domain.log
-    assert domain.nullable
+    assert (domain.log, domain.nullable) == (False, True)
     low, high = (pd.Timestamp(end, unit="s") for end in (domain.low, domain.high))
-    assert low <= pd.Timestamp("1961-01-01")
-    assert low >= pd.Timestamp("1958-12-30")
-    assert high >= pd.Timestamp("1985-06-01")
-    assert high <= pd.Timestamp("1987-06-02")
-    late = discovered(pd.DatetimeIndex(np.array(["1492-10-12", "2350-01-01"], "M8[s]")))
-    assert pd.Timestamp(late.low, unit="s").year <= 1900
-    assert pd.Timestamp(late.high, unit="s").year >= 2099
-
-
-@pytest.mark.parametrize(
-    ("values", "within"),
-    [
-        (np.full(50, np.nan), (-8.0, 512.0)),
-        (pd.array([None] * 50, dtype="Int32"), (-64.0, 4095.0)),
-        (pd.array([None] * 50, dtype="UInt8"), (0.0, 255.0)),
-        (pd.DatetimeIndex([None] * 50), (0.0, 2e9)),
-        (pd.TimedeltaIndex([None] * 50), (-8.0, 512.0)),
-    ],
-)
-def test_a_column_without_values_gets_a_small_range(values, within):
-    domain = discovered(values)
-    assert domain.nullable
-    assert within[0] <= domain.low < domain.high <= within[1]
+    assert pd.Timestamp("1958-12-30") <= low <= pd.Timestamp("1961-01-01")
+    assert pd.Timestamp("1985-06-01") <= high <= pd.Timestamp("1987-06-02")
 
 
 def test_missing_values_are_released_above_a_threshold_only():
@@ -217,23 +160,19 @@ def test_many_rows_end_their_range_within_an_octave():
     """
     values = np.random.default_rng(0).integers(17, 91, 20_000)
     with insecure_randomness(0):
-        domains = [discovered(values, epsilon=2.0) for _ in range(30)]
-        signed = [discovered(-values.astype(float), epsilon=2.0) for _ in range(30)]
+        domains = [discovered(values, epsilon=2.0) for _ in range(20)]
+        signed = [discovered(-values.astype(float), epsilon=2.0) for _ in range(20)]
         far = discovered(np.concatenate((values, np.full(100, 1000))), epsilon=2.0)
-        days = pd.Timestamp("2003-02-01") + pd.to_timedelta(values % 30, unit="D")
-        spans = [discovered(days, epsilon=2.0) for _ in range(30)]
-    ends = [(domain.low, domain.high) for domain in domains]
-    assert ends.count((16.0, 95.0)) >= 25
-    assert sum((a.low, a.high) == (-96.0, -16.0) for a in signed) >= 25
+    assert [(own.low, own.high) for own in domains].count((16.0, 95.0)) >= 16
+    assert [(own.low, own.high) for own in signed].count((-96.0, -16.0)) >= 16
     assert far.high == 1023.0
-    assert np.median([a.high - a.low for a in spans]) == 0.5 * _discovery._YEAR
 
 
 def test_a_centred_column_keeps_both_signs():
     """Of 350 rows, where an octave may be unsure: 50 rows are sure, the most hold 65.
 
-    A range of one sign cuts off half of the rows; without the other side's octaves
-    together, 36 % of these ranges would be one. The noise is frozen.
+    Without the other side's octaves together, 36 % of these ranges would have one sign.
+    The noise is frozen.
     """
     values = np.random.default_rng(0).normal(0, 0.048, 350)
     with insecure_randomness(7):
@@ -241,65 +180,6 @@ def test_a_centred_column_keeps_both_signs():
     assert all(domain.low < 0 < domain.high for domain in domains)
     outside = [((values < d.low) | (values > d.high)).mean() for d in domains]
     assert np.mean(outside) < 0.08
-
-
-@pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
-        ([0, 0, 51, 0], [2]),
-        ([0, 49, 0, 0], []),
-        ([0, 36, 36, 0], [1, 2]),  # 72 against 71
-        ([0, 34, 34, 0], []),
-        ([30, 30, 30, 0], [0, 1, 2]),  # 90 against 87
-        ([26, 26, 26, 26], [0, 1, 2, 3]),
-        ([90, 19, 0, 0], [0]),  # its end is probably empty
-        ([90, 21, 0, 0], [0, 1]),
-        ([60], [0]),
-        ([], []),
-    ],
-)
-def test_bins_that_are_not_all_empty(counts, expected):
-    """With noise 10, sums of 1 to 4 bins need 50, 71, 87 and 100, and ends 20."""
-    found = _together(np.array(counts, dtype=np.int64), 10.0, 5.0)
-    assert found.tolist() == expected
-
-
-def test_dates_that_are_above_the_noise_together_are_found():
-    """Of 25 rows in each of 8 years no bin of two years is sure: noise is 14."""
-    dates = pd.to_datetime([f"{year}-06-01" for year in range(1990, 1998)] * 25)
-    with insecure_randomness(0):
-        domains = [discovered(dates, epsilon=0.27) for _ in range(30)]
-    usual = sum(domain.low == 0.0 for domain in domains)
-    assert usual <= 3
-    assert sum(not domain.guessed for domain in domains) >= 15
-
-
-@pytest.mark.parametrize("position", [0, 1])
-def test_rare_values_do_not_set_the_range(position):
-    values = np.full(5000, 3.0)
-    values[0] = (1e9, -1e9)[position]
-    with insecure_randomness(5):
-        domain = discovered(values, epsilon=1.0)
-    assert domain.low >= 0
-    assert domain.high <= 8
-
-
-@pytest.mark.parametrize(
-    ("counts", "grown"),
-    [
-        ([0, 0, 0, 0, 0, 0], 0),
-        ([19, 0, 0, 0, 0, 0], 0),  # 2 standard deviations are no evidence
-        ([21, 0, 0, 0, 0, 0], 1),
-        ([16, 16, 16, 16, 0, 0], 4),  # none of them alone, all together: 64 against 60
-        ([14, 14, 14, 14, 0, 0], 0),
-        ([0, 0, 53, 0, 0, 90], 6),  # two gaps, each with enough behind it
-        ([0, 0, 0, 0, 1000, 0], 0),  # too far to belong to it
-        ([], 0),
-    ],
-)
-def test_a_tail_too_thin_for_its_bins_is_seen_as_a_whole(counts, grown):
-    """With noise 10, sums of 2 to 4 bins need 42, 52 and 60."""
-    assert _growth(np.array(counts, dtype=np.int64), 10.0) == grown
 
 
 def test_a_rare_class_far_from_the_others_is_in_the_range():
@@ -314,32 +194,24 @@ def test_a_rare_class_far_from_the_others_is_in_the_range():
     assert sum(high < 0.25 for high in highs) < 5
 
 
-@pytest.mark.usefixtures("frozen_noise")
-@pytest.mark.parametrize("dtype", ["int8", "float64"])
-@pytest.mark.parametrize(("n_rows", "high"), [(500, 1.0), (50_000, 0.0)])
-def test_zeros_may_hide_ones_where_few_rows_could_not_show_them(n_rows, high, dtype):
-    """The noise of a count is 3.7, five of them 19: 1 % of 1,900 rows."""
-    zeros = np.zeros(n_rows, dtype=dtype)
-    domain = discovered(zeros, epsilon=1.0)
-    assert (domain.low, domain.high) == (0.0, high)
-    assert discovered(zeros).high == 0.0
+def range_counts(frame, n_rows, answer=None):
+    """Give the exact counts of outer bins, and the domains that came of the noisy."""
+    columns, seen = [ColumnLayout.of(name, frame[name]) for name in frame], []
+
+    def watch(release):
+        seen.append(release)
+        return answer
+
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    with insecure_randomness(0), observe_releases(watch):
+        domains = discover_ranges(frame, columns, accountant, mu=0.1, n_rows=n_rows)
+    (release,) = seen
+    return release.exact, domains
 
 
-def test_a_range_that_starts_near_zero_starts_at_zero():
-    assert discovered(np.repeat([0.02, 0.2], 50)).low == 0
-    assert discovered(np.repeat([-0.02, -0.2], 50)).high == 0
-    assert discovered(np.repeat([0.07, 0.2], 50)).low == 0.0625
-
-
-def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
-    seen = []
-
-    def spy(codes, n_bins, reservation):
-        seen.append((np.concatenate([*codes.each()]), list(n_bins)))
-        return _noisy(codes, n_bins, reservation)
-
-    _noisy = _discovery.noisy_histogram
-    monkeypatch.setattr(_discovery, "noisy_histogram", spy)
+@pytest.mark.parametrize("n_rows", [9.0, 1e9])  # of so many, bins in parts
+def test_every_row_is_in_one_bin_of_every_column(n_rows):
+    """And alone there: one row after the other, far outside and missing too."""
     frame = pd.DataFrame(
         {
             "a": [1.0, np.nan, -1e300, 0.0],
@@ -347,19 +219,10 @@ def test_every_row_is_in_one_bin_of_every_column(monkeypatch):
             "c": pd.to_datetime(["1800-01-01", None, "1970-01-01", "2200-01-01"]),
         }
     )
-    columns = [ColumnLayout.of(name, frame[name]) for name in frame]
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    for n_rows in (9.0, 1e9):  # the second in parts
-        seen.clear()
-        discover_ranges(frame, columns, accountant, mu=0.1, n_rows=n_rows)
-        ((codes, n_bins),) = seen
-        assert (max(n_bins) > 256) == (n_rows == 1e9)
-        assert codes.shape == (4, 3)
-        assert (codes < n_bins).all()
-        assert (codes == np.array(n_bins) - 1).sum() == 2  # the missing ones
-    for column in (*columns, layout_of(np.array([1], dtype="uint64"))):
-        for parts in (1, 4):
-            assert (np.diff(_discovery._outer_edges(column, parts)) > 0).all()
+    whole, _ = range_counts(frame, n_rows)
+    rows = [range_counts(frame[at : at + 1], n_rows)[0] for at in range(4)]
+    assert [sorted(row.tolist())[-4:] for row in rows] == [[0, 1, 1, 1]] * 4
+    assert np.array_equal(sum(rows), whole)
 
 
 def test_categories_are_sorted_and_rare_ones_stay_private():
@@ -376,38 +239,6 @@ def test_categories_are_sorted_and_rare_ones_stay_private():
     assert found(maybe) == CategoryDomain((False, True), nullable=True)
 
 
-def test_rows_become_places_and_codes():
-    frame = pd.DataFrame(
-        {
-            "a": [0.0, np.nan, 3.0, -8.0, 1.0],
-            "k": [0, 2, 1, 5, 3],
-            "s": ["u", "w", None, "v", "u"],
-        }
-    )
-    columns = [ColumnLayout.of(name, frame[name]) for name in frame]
-    domains = [
-        NumericDomain(-4.0, 4.0, log=False, integer=False, nullable=True),
-        NumericDomain(0.0, 3.0, log=False, integer=True, nullable=False),
-        CategoryDomain(("u", "v"), nullable=True),
-    ]
-    frame["y"] = ["n", "p", "n", "p", None]
-    label = ColumnLayout.of("y", frame["y"])
-    rows = encode_rows(frame, columns, domains, label, ("n", "p"))
-    assert rows.class_codes.tolist() == [0, 1, 0, 1, -1]
-    assert rows.of_class(-1).class_codes.tolist() == [-1]
-    rows = PrivateRows(rows.uniforms[:4], rows.category_codes[:4], rows.class_codes[:4])
-    assert rows.category_codes[:, 0].tolist() == [ZERO, MISSING, 0, 0]
-    assert rows.category_codes[:, 1].tolist() == [0, 0, 0, 0]
-    assert rows.category_codes[:, 2].tolist() == [0, 2, 3, 1]
-    assert rows.uniforms[[0, 2, 3], 0].tolist() == [0.5, 0.875, 0.0]
-    assert rows.uniforms[:, 1].tolist() == [0.125, 0.625, 0.375, 1.0]
-    assert rows.category_codes.dtype == np.uint8
-    part = rows.of_class(1)
-    assert part.class_codes.tolist() == [1, 1]
-    assert (part.category_codes == rows.category_codes[[1, 3]]).all()
-    assert part.of_class(1) is part
-
-
 def test_a_row_is_encoded_alone_however_long_the_table_is():
     """The whole table, in chunks, against pieces that end in the midst of chunks."""
     rng = np.random.default_rng(0)
@@ -422,48 +253,33 @@ def test_a_row_is_encoded_alone_however_long_the_table_is():
         }
     )
     columns = [ColumnLayout.of(name, frame[name]) for name in frame]
-    accountant = PrivacyAccountant(math.inf, 1e-5)
-    domains = discover_ranges(
-        frame, columns, accountant, mu=math.inf, n_rows=float(n_rows)
-    )
-    edges = [_discovery._outer_edges(column) for column in columns]
-
-    def codes(rows):
-        encoded = encode_rows(rows, columns, domains)
-        yield _discovery._outer_codes(rows, columns, edges)
-        yield _written._resolutions_of_rows(rows, columns, domains, [7, 7, 8])
-        yield encoded.uniforms
-        yield encoded.category_codes
-
+    whole, domains = range_counts(frame, float(n_rows))
     ends = [0, 3, 9_000, 16_384, n_rows]
-    pieces = [codes(frame[a:b]) for a, b in pairwise(ends)]
-    for whole, *parts in zip(codes(frame), *pieces, strict=True):
-        assert len(np.unique(whole)) > 2
-        np.testing.assert_array_equal(whole, np.concatenate(parts))
+    pieces = [frame[a:b] for a, b in pairwise(ends)]
+    assert np.array_equal(whole, sum(range_counts(own, n_rows)[0] for own in pieces))
+    parts = [encode_rows(own, columns, domains) for own in pieces]
+    rows = encode_rows(frame, columns, domains)
+    for name in ("uniforms", "category_codes"):
+        together = np.concatenate([getattr(own, name) for own in parts])
+        np.testing.assert_array_equal(getattr(rows, name), together)
 
 
-def test_many_categories_fit_their_codes():
-    names = [f"n{number:03}" for number in range(300)]
-    frame = pd.DataFrame({"s": [*names, None, "other"]})
-    domain = CategoryDomain(tuple(names), nullable=True)
-    columns = [ColumnLayout.of("s", frame["s"])]
-    rows = encode_rows(frame, columns, [domain])
-    assert rows.category_codes[:, 0].tolist() == [*range(300), 301, 300]
-
-
-@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize("n_rows", [9.0, 1e9])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "Int32"])
-def test_every_outer_bin_of_integers_holds_one(dtype, parts):
+def test_every_outer_bin_of_integers_holds_one(dtype, n_rows):
     """Noise alone can make any bin the range, and then it must be one."""
-    column = ColumnLayout.of("c", pd.Series([1, 2], dtype=dtype))
-    edges = _discovery._outer_edges(column, parts)
-    assert np.isin(_discovery._outer_edges(column), edges).all()
-    assert (np.ceil(edges[1:]) - 1 >= np.ceil(edges[:-1])).all()
+    frame = pd.DataFrame({"c": pd.Series([1, 2], dtype=dtype)})
+    counts, _ = range_counts(frame, n_rows)
+    for place in range(len(counts) - 1):
+        noise = np.where(np.arange(len(counts)) == place, 10**9, 0)
+        (domain,) = range_counts(frame, n_rows, answer=noise)[1]
+        assert domain.low <= domain.high
+        assert domain.low == math.ceil(domain.low)
 
 
-@pytest.mark.parametrize("load", [load_breast_cancer, load_diabetes, load_wine])
+@pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
 def test_ranges_of_small_tables_are_no_orders_of_magnitude_off(load):
-    """Of 178 to 569 rows at epsilon 1: 1,120 ranges, with frozen noise.
+    """Of 569 and 178 rows at epsilon 1, with frozen noise: 8 draws of each.
 
     A range that spans the noise, as all guesses once did, is thousands of times too
     wide for one column in ten or twenty.
@@ -471,7 +287,7 @@ def test_ranges_of_small_tables_are_no_orders_of_magnitude_off(load):
     table = load(as_frame=True).frame
     columns = [ColumnLayout.of(name, table[name]) for name in table]
     n_rows, wide, inside = float(len(table)), [], []
-    for seed in range(20):
+    for seed in range(8):
         with insecure_randomness(seed):
             accountant = PrivacyAccountant(1.0, 1e-5)
             share = ranges_share(len(columns), accountant.mu_cap, n_rows)
@@ -483,4 +299,23 @@ def test_ranges_of_small_tables_are_no_orders_of_magnitude_off(load):
             wide.append(beyond / (high - low))
             inside.append(table[name].between(domain.low, domain.high).mean())
     assert np.mean(inside) > 0.9
-    assert np.mean(np.array(wide) > 32.0) < 0.015
+    assert np.mean(np.array(wide) > 32.0) < 0.03
+
+
+@pytest.mark.usefixtures("frozen_noise")
+@pytest.mark.parametrize(("n_rows", "high"), [(500, 1.0), (50_000, 0.0)])
+def test_zeros_may_hide_ones_where_few_rows_could_not_show_them(n_rows, high):
+    """The noise of a count is 3.7, five of them 19: 1 % of 1,900 rows."""
+    domain = discovered(np.zeros(n_rows, dtype="int8"), epsilon=1.0)
+    assert (domain.low, domain.high) == (0.0, high)
+
+
+def test_many_categories_fit_their_codes():
+    names = [f"n{number:03}" for number in range(300)]
+    frame = pd.DataFrame({"s": [*names, None, "other"]})
+    columns, domain = (
+        [ColumnLayout.of("s", frame["s"])],
+        CategoryDomain((*names,), True),
+    )
+    codes = encode_rows(frame, columns, [domain]).category_codes[:, 0]
+    assert codes.tolist() == [*range(300), 301, 300]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -14,7 +13,7 @@ from skdpsynth.measure import Allocation, Spend, discover, measure
 from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, LocalParts, PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.table._sources import read_table
+from skdpsynth.table import open_table
 
 SCHEMA = TableSchema(
     {
@@ -40,31 +39,21 @@ def make_table(n_rows=600, seed=0):
 TABLE = make_table()
 
 
-def plan(label, marginals=0.0, n_tables=0, **mus):
-    spends = {name: Spend(mu) for name, mu in mus.items()}
-    own = {"n_groups": 3, "n_tables": n_tables} | spends
-    return Allocation(label, 300.0, Spend(marginals, 1.0), 10, **own)
+def plan(label, exact=False, n_tables=0, **mus):
+    own = {name: Spend(math.inf if exact else mu, 1.0) for name, mu in mus.items()}
+    own = {"marginals": Spend()} | own
+    return Allocation(label, 300.0, n_bins=10, n_groups=3, n_tables=n_tables, **own)
 
 
-# Everything of one class; of the other one what cannot go with it in a real plan.
-PLANS = [
-    plan("u", marginals=0.2, pairs=0.3, triples=0.25, n_tables=3),
-    plan("v", marginals=0.2, moments=0.15),
-]
-EXACT = [
-    replace(
-        own,
-        **{
-            name: Spend(math.inf)
-            for name, spend in vars(own).items()
-            if isinstance(spend, Spend) and spend.mu
-        },
-    )
-    for own in PLANS
-]
+def plans(exact=False):
+    """Everything of one class; of the other what cannot go with it in a real plan."""
+    return [
+        plan("u", exact, marginals=0.2, pairs=0.3, triples=0.25, n_tables=3),
+        plan("v", exact, marginals=0.2, moments=0.15),
+    ]
 
 
-def measured(table, plans=PLANS, epsilon=20.0, answer=None):
+def measured(table, own=None, epsilon=20.0, answer=None):
     """Measure a table, and list what was released of it."""
     seen = []
 
@@ -73,12 +62,12 @@ def measured(table, plans=PLANS, epsilon=20.0, answer=None):
         return None if answer is None else answer(release)
 
     frame = pd.concat(table.each()) if isinstance(table, LocalParts) else table
-    _, layout = read_table(frame, schema=SCHEMA)
+    _, layout = open_table(frame, schema=SCHEMA)
     with insecure_randomness(1):
         accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=1e-6)
         metadata, rows = discover(table, layout, SCHEMA, accountant)
         with observe_releases(watch):
-            found = measure(rows, metadata, plans, accountant)
+            found = measure(rows, metadata, own or plans(), accountant)
     return found, seen, rows
 
 
@@ -124,7 +113,7 @@ def test_nothing_is_released_that_is_not_planned(order):
 
 
 def test_without_noise_tables_are_counts_of_the_rows_of_the_class():
-    found, _, rows = measured(TABLE, EXACT, math.inf)
+    found, _, rows = measured(TABLE, plans(exact=True), math.inf)
     own = rows.of_class(0)
     assert len(own) == 400
     codes, starts = found.bins.encode(own).astype(int), found.bins.starts

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
+from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.measure import (
     Allocation,
@@ -20,10 +20,12 @@ from skdpsynth.measure import (
     discover,
     measure,
 )
+
+# Bins are read, not made, by those who use the package.
 from skdpsynth.measure._measurements import Bin
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
-from skdpsynth.table._sources import read_table
+from skdpsynth.table import open_table
 
 N_ROWS = 900
 ZONE = "Europe/Berlin"
@@ -74,7 +76,7 @@ TABLE = make_table()
 
 def measured(table=TABLE, schema=SCHEMA, epsilon=math.inf, **mus):
     """Measure tables of all orders in every class."""
-    _, layout = read_table(table, schema=schema)
+    _, layout = open_table(table, schema=schema)
     accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=1e-6)
     metadata, rows = discover(table, layout, schema, accountant)
     some = math.inf if epsilon == math.inf else accountant.mu_cap / 4
@@ -99,49 +101,40 @@ def noisy():
 
 def numbers_of(series):
     """Give numbers as they are, and times in seconds since 1970."""
-    if series.dtype.kind == "M" or isinstance(series.dtype, pd.DatetimeTZDtype):
-        start = pd.Timestamp(0, tz=getattr(series.dtype, "tz", None))
-        return ((series - start) / pd.Timedelta("1s")).to_numpy()
-    return series.to_numpy(dtype=float)
+    if not pd.api.types.is_datetime64_any_dtype(series):
+        return series.to_numpy(dtype=float)
+    return ((series - pd.Timestamp(0, tz=series.dt.tz)) / pd.Timedelta("1s")).to_numpy()
 
 
 def rows_in(series, own, all_bins):
     """Tell which rows are in a bin, by its label alone."""
     kinds = {kind for one in all_bins for kind in (one.kind, *one.also)}
-    missing = series.isna().to_numpy()
-    found = np.zeros(len(series), dtype=bool)
+    found = series.isin(own.categories).to_numpy(dtype=bool, na_value=False, copy=True)
     if own.ends is not None:
         numbers = numbers_of(series)
-        found |= (numbers >= own.ends[0]) & (numbers < own.ends[1])
-        if "zero" in kinds:
-            found &= numbers != 0
-    if own.categories:
-        found |= series.isin(own.categories).to_numpy(dtype=bool, na_value=False)
-    for kind in (own.kind, *own.also):
-        if kind == "zero":
-            found |= numbers_of(series) == 0
-        if kind == "missing":
-            found |= missing
+        found = (numbers >= own.ends[0]) & (numbers < own.ends[1])
+        found &= (numbers != 0) | ("zero" not in kinds)
+    if "zero" in (own.kind, *own.also):
+        found |= numbers_of(series) == 0
+    if "missing" in (own.kind, *own.also):
+        found |= series.isna().to_numpy()
     return found
 
 
 def test_labels_agree_with_counting_the_table(exact):
     """Without noise: every cell of every table, by the labels of its bins."""
     orders = []
-    for own in exact:
+    for own in [own for own in exact if 0 < own.order < 8]:
         of_class = TABLE[TABLE["y"] == own.class_label].reset_index(drop=True)
-        if own.order == 8:
-            continue
         orders.append(own.order)
         inside = [
-            [rows_in(of_class[name], one, bins) for one in bins]
+            np.array([rows_in(of_class[name], one, bins) for one in bins])
             for name, bins in zip(own.columns, own.bins, strict=True)
         ]
-        for cell in product(*(range(len(bins)) for bins in own.bins)):
-            rows = np.ones(len(of_class), dtype=bool)
-            for masks, place in zip(inside, cell, strict=True):
-                rows &= masks[place]
-            assert own.values[cell] == pytest.approx(rows.sum(), abs=1e-3)
+        letters = "abc"[: len(inside)]
+        named = ",".join(f"{letter}n" for letter in letters)
+        counts = np.einsum(f"{named}->{letters}", *(m.astype(float) for m in inside))
+        np.testing.assert_allclose(own.values, counts, atol=1e-3)
     n_columns = len(TABLE.columns) - 1
     # Of two classes; numbers are counted in two rounds.
     expected = [n_columns + N_NUMBERS, *(math.comb(n_columns, n) for n in (2, 3))]
@@ -150,9 +143,9 @@ def test_labels_agree_with_counting_the_table(exact):
 
 def test_what_is_listed_has_names_noise_and_shapes(noisy):
     names = [name for name in TABLE.columns if name != "y"]
-    assert {own.order for own in noisy} == {0, 1, 2, 3, 8}
+    kinds = {(own.order, own.class_label) for own in noisy}
+    assert kinds == {*product((0, 1, 2, 3, 8), (False, True))}
     for own in noisy:
-        assert own.class_label in (False, True)
         assert own.noise_std > 0
         assert set(own.columns) <= set(names)
         if own.order < 4:
@@ -162,21 +155,9 @@ def test_what_is_listed_has_names_noise_and_shapes(noisy):
             rows = (TABLE["y"] == own.class_label).sum()
             assert own.order == 1 or abs(total - rows) < doubt
         else:
-            assert own.columns == tuple(names)
-            assert own.bins == ()
-            assert np.isnan(np.diag(own.values)).all()
-            above = np.triu_indices(8, 1)
-            np.testing.assert_array_equal(own.values[above], own.values.T[above])
-            assert np.isfinite(own.values[above]).all()
-
-
-def test_bins_of_a_measured_class_count_are_none(noisy):
-    """The numbers of rows, of which a table has one or more."""
-    sizes = [own for own in noisy if own.order == 0]
-    assert {own.class_label for own in sizes} == {False, True}
-    for own in sizes:
-        rows = (TABLE["y"] == own.class_label).sum()
-        assert abs(float(own.values) - rows) < 6.5 * own.noise_std + 1
+            assert (own.columns, own.bins) == (tuple(names), ())
+            assert (np.isnan(own.values) == np.eye(8)).all()
+            np.testing.assert_array_equal(own.values, own.values.T)
 
 
 def test_the_frame_lists_every_value_once(noisy):
@@ -188,15 +169,10 @@ def test_the_frame_lists_every_value_once(noisy):
     places = frame[frame["columns"] == "day, moment"]
     assert not places.duplicated(["class", "bins"]).any()
     assert frame["value"].notna().all()
-    totals = places.groupby("class")["value"].sum()
-    doubt = 6.5 * places["noise_std"].iloc[0] * math.sqrt(len(places) / 2)
-    assert abs(totals - TABLE["y"].value_counts()).max() < doubt
 
 
 def test_a_list_of_them_is_a_sequence(noisy):
-    assert isinstance(noisy[2:5], Measurements)
     assert [*noisy[2:5]] == [noisy[2], noisy[3], noisy[4]]
-    assert len(noisy) == len([*noisy])
     pairs = [own for own in noisy if own.order == 2]
     assert repr(Measurements(pairs[:3])) == "<Measurements: 3 of 2 columns>"
     assert f"{len(pairs)} of 2 columns" in repr(noisy)
@@ -209,9 +185,6 @@ def test_a_list_of_them_is_a_sequence(noisy):
         (Bin("interval", (0.5, 2.0)), "[0.5, 2)"),
         (Bin("interval", (1577836800.0, 1577836801.5)), "[1577836800, 1577836801.5)"),
         (Bin("interval", (0.0, 1.0), (), ("zero", "missing")), "[0, 1), 0, missing"),
-        (Bin("zero"), "0"),
-        (Bin("missing"), "missing"),
-        (Bin("other"), "other"),
         (Bin("categories", None, ("a", 1)), "a, 1"),
         (Bin("categories", None, tuple("abcde")), "a, b, c and 2 more"),
         (Bin("categories", None, ("a",), ("other",)), "a, other"),
@@ -240,40 +213,30 @@ def test_a_file_gives_back_what_was_saved(noisy, exact, tmp_path):
         own.save(path)
         again = Measurements.load(path)
         assert_same(own, again)
-        pd.testing.assert_frame_equal(own.to_frame(), again.to_frame())
         with pytest.raises(FileExistsError, match="overwrite=True"):
             again.save(path)
         again.save(path, overwrite=True)
         assert_same(own, Measurements.load(str(path)))
 
 
-ODD = {
-    "texts": ["a", "", "missing", "0", "ü\n,"],
-    "booleans": [False, True],
-    "integers": [0, 1, -(2**60)],
-    "numbers": [0.0, 1.0, 0.1, 1e300, -5e-324],
-    "times": [*TIMES, pd.Timestamp("2020-01-01T00:00:00.000000001")],
-    "tuples": [(1, "a"), (True, None), ((0.5,),)],
-}
+ODD = [
+    ["a", "", "missing", "0", "ü\n,"],
+    [False, True],
+    [0, 1, -(2**60)],
+    [0.0, 1.0, 0.1, 1e300, -5e-324],
+    [*TIMES, pd.Timestamp("2020-01-01T00:00:00.000000001")],
+    [(1, "a"), (True, None), ((0.5,),)],
+]
 
 
-@pytest.mark.parametrize("kind", ODD)
-def test_categories_and_names_of_odd_types_keep_their_type(kind, tmp_path):
+def test_categories_and_names_of_odd_types_keep_their_type(tmp_path):
     """Also where those of another column are equal: True is 1 and 1.0."""
-    columns = [*ODD.values(), ODD[kind]]
-    own = Measurements(
-        [
-            Measurement(
-                (category,),
-                (tuple(Bin("categories", None, (one,)) for one in categories),),
-                np.arange(len(categories), dtype=float),
-                0.0,
-                ODD[kind][0],
-            )
-            for categories in columns
-            for category in categories[:1]
-        ]
-    )
+    bins = [tuple(Bin("categories", None, (one,)) for one in own) for own in ODD]
+    listed = [
+        Measurement((own[0],), (of_own,), np.arange(len(own), dtype=float), 0.0, own[1])
+        for own, of_own in zip(ODD, bins, strict=True)
+    ]
+    own = Measurements(listed)
     own.save(tmp_path / "odd.json")
     assert_same(own, Measurements.load(tmp_path / "odd.json"))
 
@@ -303,25 +266,17 @@ DAMAGE = {
     "another format": changed("format", to="skdpsynth measurements 0"),
     "no bins": lambda own: {k: own[k] for k in own if k != "bins"},
     "bins of no kind": changed("bins", 0, 0, 0, to="intervall"),
-    "bins with no other kind": changed("bins", 0, 0, 3, to=["intervall"]),
-    "kind of a bin": changed("bins", 0, 0, 0, to=["interval"]),
     "ends": changed("bins", 0, 0, 1, to=[1.0]),
-    "ends of texts": changed("bins", 0, 0, 1, to=["a", "b"]),
     "categories": changed("bins", 0, 0, 2, to=[{"time": 5}]),
     "fewer parts": changed("bins", 0, 0, to=["interval"]),
     "place of bins": changed("measurements", -3, "bins", 0, to=10**6),
-    "place before the first": changed("measurements", -3, "bins", 0, to=-1),
     "a missing count": changed("measurements", -3, "values", 0, to=None),
     "too few bins": changed("measurements", -3, "bins", to=[0]),
     "too few values": changed("measurements", -3, "values", to=[1.0]),
-    "values of texts": changed("measurements", -3, "values", to=["x"]),
     "shape": changed("measurements", -3, "shape", to=[2]),
-    "shape of a text": changed("measurements", -3, "shape", to="ab"),
     "noise": changed("measurements", -3, "noise_std", to=-1.0),
-    "no noise": changed("measurements", -3, "noise_std", to=None),
     "columns": changed("measurements", -3, "columns", to=None),
     "no measurement": changed("measurements", -3, to="text"),
-    "no list": changed("measurements", to=5),
 }
 
 
@@ -335,13 +290,12 @@ def test_a_damaged_file_is_refused_by_its_name(damage, document, tmp_path):
     assert str(tmp_path) not in str(error.value)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 100, -1])
-def test_a_file_that_is_cut_off_is_refused(cut, document, tmp_path):
+@pytest.mark.parametrize(
+    "change", [lambda own: own[:100], lambda own: own[:-1], lambda own: b"\x80" + own]
+)
+def test_a_file_that_is_cut_off_is_refused(change, document, tmp_path):
     path = tmp_path / "cut.json"
-    path.write_text(document[:cut], encoding="utf-8")
-    with pytest.raises(PersistenceError, match=r"cut\.json"):
-        Measurements.load(path)
-    path.write_bytes(b"\x80\xff" + document.encode())
+    path.write_bytes(change(document.encode()))
     with pytest.raises(PersistenceError, match=r"cut\.json"):
         Measurements.load(path)
 
@@ -349,26 +303,18 @@ def test_a_file_that_is_cut_off_is_refused(cut, document, tmp_path):
 # --- Of a fitted synthesizer ------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "synthesizer",
-    [
-        IndependentSynthesizer(50.0, schema=SCHEMA, random_state=0),
-        MarginalSynthesizer(50.0, schema=SCHEMA, order=1, random_state=0),
-    ],
-    ids=["independent", "order 1"],
-)
-def test_a_fit_lists_what_its_report_charges(synthesizer):
+def test_a_fit_lists_what_its_report_charges():
     """Every line of tables is listed, with its noise; other lines are not.
 
     Less the mean of the B counts of a column, sqrt(1 - 1/B) of the noise is left.
     """
-    synthesizer.fit(TABLE)
+    synth = IndependentSynthesizer(50.0, schema=SCHEMA, random_state=0).fit(TABLE)
     listed = {
         round(own.noise_std / math.sqrt(1 - 1 / own.values.size), 9)
-        for own in synthesizer.measurements_
+        for own in synth.measurements_
         if own.order == 1
     }
-    entries = synthesizer.privacy_report().entries
+    entries = synth.privacy_report().entries
     charged = {e.noise_std / 2**20 for e in entries if "marginals" in e.name}
     assert sorted(listed) == pytest.approx(sorted(charged))
-    assert {own.order for own in synthesizer.measurements_} == {0, 1}
+    assert {own.order for own in synth.measurements_} == {0, 1}

@@ -11,7 +11,6 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.datasets import load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
@@ -64,29 +63,18 @@ def test_a_label_that_was_not_found():
     assert "labels of" not in said(independent(), plain_table())
 
 
-def test_declared_classes_are_all_there_however_small_the_table():
-    wine = load_wine(as_frame=True).frame
-    bounds = {name: Continuous(0, 2_000) for name in wine.columns.drop("target")}
-    schema = TableSchema(bounds | {"target": Categorical([0, 1, 2])}, target="target")
-    for seed in range(5):
-        synth = MarginalSynthesizer(epsilon=1.0, schema=schema, random_state=seed)
-        fake = synth.fit(wine).sample(600)
-        assert set(fake["target"]) == {0, 1, 2}
-        values = fake.drop(columns="target")
-        assert values.min().min() >= 0
-        assert values.max().max() <= 2_000
-
-
-@pytest.mark.parametrize("kind", [IndependentSynthesizer, MarginalSynthesizer])
-def test_no_dependence(kind):
-    table = plain_table(100)
-    text = said(kind(target="y", random_state=0), table)
-    # The one that has none by design need not say so.
-    expected = kind is MarginalSynthesizer
+@pytest.mark.parametrize(
+    ("kind", "epsilon", "told"),
+    [
+        (MarginalSynthesizer, 1.0, True),
+        (IndependentSynthesizer, 1.0, False),  # it has none by design
+        (MarginalSynthesizer, math.inf, False),
+    ],
+)
+def test_no_dependence(kind, epsilon, told):
+    text = said(kind(epsilon, target="y", random_state=0), plain_table(100))
     words = "all classes have too few rows to learn how columns depend on each other"
-    assert (words in text) == expected
-    public = said(kind(epsilon=math.inf, target="y", random_state=0), table)
-    assert "depend on each other" not in public
+    assert (words in text) == told
 
 
 def test_a_range_that_is_a_guess():
@@ -102,30 +90,11 @@ def test_a_range_that_is_a_guess():
     # The warning names three, the report all.
     few = text.partition("the range of ")[2].partition(" is a guess")[0]
     assert few.count("'") == 6
-    assert "more" in few
     (notes,) = (n for n in synth.privacy_report().notes if n.startswith("Parts of"))
     every = notes.partition("the range of ")[2].partition(" is a guess")[0]
     guessed = set(every.replace("'", "").split(", "))
-    assert len(guessed) > 3
+    assert 3 < len(guessed) < len(names)
     assert guessed <= set(names)
-    # Who is not in the list was found: few are mostly out of the real range.
-    fake, found = synth.sample(2_000, random_state=0), set(names) - guessed
-    inside = [fake[n].between(table[n].min(), table[n].max()).mean() for n in found]
-    assert np.mean(np.array(inside) > 0.5) > 0.8
-
-
-def test_ranges_that_nothing_is_known_of_follow_what_is_usual():
-    """Most of a small table is then still inside; with -4 to 4 for all, it was not."""
-    table = load_breast_cancer(as_frame=True).frame
-    names = table.columns.drop("target")
-    shares = []
-    for seed in range(3):
-        with insecure_randomness(seed):
-            synth = IndependentSynthesizer(target="target", random_state=seed)
-            fake = synth.fit(table).sample(1_000)
-        inside = [fake[n].between(table[n].min(), table[n].max()).mean() for n in names]
-        shares.append(np.mean(np.array(inside) > 0.5))
-    assert np.mean(shares) > 0.75
 
 
 @pytest.mark.usefixtures("frozen_noise")
@@ -135,22 +104,24 @@ def test_rare_categories_and_their_share():
     common = rng.random(N_ROWS) < 0.6
     rare = rng.integers(0, 4_000, N_ROWS).astype(str)
     table["zip"] = np.where(common, rng.choice(["x", "y"], N_ROWS), rare)
-    synth = independent()
-    text = said(synth, table)
+    text = said(independent(), table)
     words = "rare categories are drawn as the ones that were found, in 'zip' (2, about "
     assert words in text
     share = int(text.partition(words)[2].partition(" %")[0])
     assert 30 <= share <= 41
-    grouped = table.assign(zip=table["zip"].where(common, "other"))
-    assert "rare categories" not in said(independent(), grouped)
+    table["zip"] = [f"canary-{i}" for i in range(N_ROWS)]
+    synth = independent()
+    text = said(synth, table)
+    assert "no category of 'zip'" in text
+    assert "canary" not in text + " ".join(synth.privacy_report().notes)
 
 
 def test_whole_numbers_that_may_number_the_rows():
-    table = plain_table()
     rng = np.random.default_rng(2)
-    numbers = 1 + rng.permutation(N_ROWS)
-    wide = rng.lognormal(11.0, 0.5, N_ROWS).astype(int)  # many values, but not even
-    table = table.assign(customer=numbers, income=wide)
+    table = plain_table().assign(
+        customer=1 + rng.permutation(N_ROWS),
+        income=rng.lognormal(11.0, 0.5, N_ROWS).astype(int),  # many, but not even
+    )
     text = said(independent(), table)
     assert "'customer' may number the rows (describe it as Identifier())" in text
     assert "'income'" not in text
@@ -161,27 +132,13 @@ def test_whole_numbers_that_may_number_the_rows():
     assert "may number the rows" not in said(independent(epsilon=50.0), few)
 
 
-def test_the_report_says_where_a_claim_is_weak():
-    table = load_thyroid()
-    bold = IndependentSynthesizer(25.0, delta=1e-3, target="class").fit(table)
-    notes = " ".join(bold.privacy_report().notes)
-    assert "Delta is above 1 / rows, of which there are about" in notes
-    assert "Epsilon is above 20" in notes
-    assert notes.split("Epsilon is above")[0] in str(bold.privacy_report()).replace(
-        "\n", " "
-    )
-    usual = IndependentSynthesizer(20.0, delta=1e-5, target="class").fit(table)
-    notes = " ".join(usual.privacy_report().notes)
-    assert "Delta is above" not in notes
-    assert "Epsilon is above" not in notes
-
-
-def test_messages_hold_no_value_of_the_table():
-    table = plain_table().assign(zip=[f"canary-{i}" for i in range(N_ROWS)])
-    synth = independent()
-    text = said(synth, table)
-    assert "no category of 'zip'" in text
-    assert "canary" not in text + " ".join(synth.privacy_report().notes)
+@pytest.mark.parametrize(("epsilon", "delta"), [(25.0, 1e-3), (20.0, 1e-5)])
+def test_the_report_says_where_a_claim_is_weak(epsilon, delta):
+    synth = independent(epsilon, delta=delta).fit(plain_table(7_000))
+    notes = " ".join(synth.privacy_report().notes)
+    weak = epsilon > 20
+    assert ("Delta is above 1 / rows, of which there are about" in notes) == weak
+    assert ("Epsilon is above 20" in notes) == weak
 
 
 def test_plan_says_the_same_in_advance_and_which_epsilon_would_do():
@@ -208,10 +165,3 @@ def test_plan_says_the_same_in_advance_and_which_epsilon_would_do():
         text = said(synth, wine)
     assert set(synth.classes_) == set(counts)
     assert "is a guess" not in text
-
-
-def test_no_epsilon_is_enough_for_a_handful_of_rows():
-    synth = independent(target="y")
-    dtypes = plain_table(5).dtypes
-    plan = synth.plan(dtypes=dtypes, class_counts={0: 1, 1: 1})
-    assert plan["epsilon_needed"].isna().all()

@@ -1,20 +1,131 @@
-"""Class shares become counts that add up, with every class where there is room."""
+"""Parts of drawn rows become one table; class shares become counts that add up."""
 
 from __future__ import annotations
 
+import math
+import tracemalloc
+from typing import TYPE_CHECKING
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.sampling._sampler import checked_number, class_counts, in_random_order
-from skdpsynth.table import Classes, largest_remainder
+from skdpsynth import IndependentSynthesizer
 
-CLASSES = Classes(("a", "b", "c"), np.array([900.0, 99.0, 1.0]))
+# Parts of any size: those of `sample` have thousands of rows.
+from skdpsynth.sampling._sampler import DrawnTable
+from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
+from skdpsynth.table import largest_remainder
+
+if TYPE_CHECKING:
+    from skdpsynth.measure import TableModel
+
+WHOLE = np.arange(40)
+COLUMNS = {
+    "float64, big-endian": WHOLE.astype(">f8"),
+    "float32, missing": np.where(WHOLE % 4, WHOLE, np.nan).astype("f4"),
+    "int8": WHOLE.astype("i1"),
+    "bool": WHOLE % 2 == 0,
+    "datetime, missing": pd.date_range("2020", periods=39).insert(39, pd.NaT),
+    "datetime in a zone": pd.date_range("2020", periods=40, tz="Europe/Berlin"),
+    "Int64": pd.array([7, None] * 20, dtype="Int64"),
+    "str": ["a", "b"] * 20,
+    "object of booleans": pd.Series([True, False] * 20, dtype=object),
+    "category, missing": pd.Categorical(["a", "b", "c", None] * 10, ordered=True),
+}
+IDS = {
+    "str": ["a", "b"] * 20,
+    "int64": WHOLE,
+    "Int64": pd.array([7, None] * 20, dtype="Int64"),
+    "datetime": pd.date_range("2020", periods=40),
+    "category of str": pd.Categorical(["a", "b"] * 20),
+    "category of int": pd.Categorical([1, 2] * 20, ordered=True),
+    "category of datetime": pd.Categorical(pd.date_range("2020", periods=40)),
+}
 
 
-def counts_of(n_samples, strategy=None, classes=CLASSES) -> list[int]:
-    return class_counts(checked_number(n_samples), strategy, classes).tolist()
+def model_of(frame: pd.DataFrame, schema: TableSchema | None = None) -> TableModel:
+    target = "t" if "t" in frame else None
+    synthesizer = IndependentSynthesizer(math.inf, schema=schema, target=target)
+    return synthesizer.fit(frame)._model
+
+
+def drawn(model: TableModel, ends: list[int], first: int = 0) -> pd.DataFrame:
+    """Draw 40 rows in parts that end there; the last part comes first."""
+    rng = np.random.default_rng(0)
+    members = rng.integers(0, len(model.marginals), ends[-1])
+    ranks = rng.random((ends[-1], len(model.metadata.columns)))
+    table = DrawnTable(model.metadata, ends[-1], first)
+    for start, end in reversed(list(zip([0, *ends[:-1]], ends, strict=True))):
+        table.put(start, model.columns(ranks[start:end], members[start:end]))
+    return table.frame()
+
+
+@pytest.mark.parametrize("dtype", COLUMNS)
+def test_parts_are_the_table_whatever_their_number_and_order(dtype):
+    frame = pd.DataFrame({"x": COLUMNS[dtype], "t": pd.Categorical([3, 4] * 20)})
+    model = model_of(frame)
+    one = drawn(model, [40])
+    pd.testing.assert_frame_equal(one, drawn(model, [7, 7, 30, 40]))
+    assert one["x"].dtype == frame["x"].dtype
+    assert one["x"].isna().any() == frame["x"].isna().any()
+    assert one.index.equals(pd.RangeIndex(40))
+
+
+@pytest.mark.parametrize("dtype", IDS)
+def test_identifiers_are_fresh_and_distinct_in_every_part(dtype):
+    frame = pd.DataFrame({"id": IDS[dtype], "x": WHOLE.astype(float)})
+    model, own = model_of(frame, TableSchema({"id": Identifier()})), frame["id"].dtype
+    one, later = drawn(model, [25, 40]), drawn(model, [15], first=40)
+    for found in (one["id"], later["id"]):
+        assert found.is_unique
+        if isinstance(own, pd.CategoricalDtype):
+            assert found.cat.ordered == own.ordered
+            assert found.cat.categories.dtype == own.categories.dtype
+        else:
+            assert found.dtype == own
+    assert not set(later["id"]) & set(one["id"])
+
+
+def test_identifiers_of_two_values_repeat():
+    frame = pd.DataFrame({"id": pd.Categorical([True, False] * 20), "x": 1.0})
+    table = drawn(model_of(frame, TableSchema({"id": Identifier()})), [40])
+    assert set(table["id"]) == {True, False}
+
+
+def test_a_table_is_not_in_memory_twice():
+    """While its pieces are joined there is one more column, of twenty."""
+    model = model_of(pd.DataFrame(np.ones((40, 20)) * WHOLE[:, None]).add_prefix("c"))
+    n_rows = 5_000
+    table = DrawnTable(model.metadata, 4 * n_rows)
+    tracemalloc.start()
+    for start in range(0, 4 * n_rows, n_rows):
+        ranks = np.random.default_rng(start).random((n_rows, 20))
+        table.put(start, model.columns(ranks, np.zeros(n_rows, dtype=np.int64)))
+    del ranks
+    tracemalloc.reset_peak()
+    frame = table.frame()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert frame.shape == (4 * n_rows, 20)
+    assert peak < 1.2 * frame.to_numpy().nbytes
+
+
+# --- How many of each class ----------------------------------------------------------
+
+SCHEMA = TableSchema(
+    {"u": Continuous(0, 1, decimals="any"), "y": Categorical(["a", "b", "c"])},
+    target="y",
+    class_counts={"a": 900, "b": 99, "c": 1},
+)
+TABLE = pd.DataFrame({"u": np.linspace(0, 1, 1000), "y": ["a"] * 900 + ["b"] * 100})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return IndependentSynthesizer(math.inf, schema=SCHEMA, random_state=0).fit(TABLE)
 
 
 @given(
@@ -23,7 +134,7 @@ def counts_of(n_samples, strategy=None, classes=CLASSES) -> list[int]:
     ),
     st.integers(1, 10**6),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_largest_remainder(weights, total):
     shares = np.array(weights) / sum(weights)
     counts = largest_remainder(shares, total)
@@ -37,27 +148,23 @@ def test_largest_remainder(weights, total):
         assert (np.abs(counts - shares * total) < 1 + 1e-6).all()
 
 
-def test_the_bought_shares_are_the_default():
-    assert counts_of(1000) == [900, 99, 1]
-    assert counts_of(10) == [8, 1, 1]
-    assert counts_of(2) == [2, 0, 0]
-    assert counts_of(5, classes=Classes((), np.array([77.0]))) == [5]
-
-
 @pytest.mark.parametrize(
-    ("strategy", "expected"),
+    ("n_samples", "strategy", "expected"),
     [
-        ("balanced", [4, 3, 3]),
-        ({"a": 0.5, "b": 0.5}, [5, 5, 0]),
-        ({"a": 0.7, "b": 0.2, "c": 0.1}, [7, 2, 1]),
-        ({"c": 1}, [0, 0, 10]),
-        ({"a": 3, "c": 7}, [3, 0, 7]),
-        ({"a": np.int64(10), "b": 0}, [10, 0, 0]),
-        ({"a": np.float32(0.5), "b": 0.5}, [5, 5, 0]),
+        (1000, None, [900, 99, 1]),  # the bought shares
+        (10, None, [8, 1, 1]),
+        (2, None, [2, 0, 0]),
+        (10, "balanced", [4, 3, 3]),
+        (10, {"a": 0.7, "b": 0.2, "c": 0.1}, [7, 2, 1]),
+        (10, {"c": 1}, [0, 0, 10]),
+        (10, {"a": 3, "c": 7}, [3, 0, 7]),
+        (10, {"a": np.int64(10), "b": 0}, [10, 0, 0]),
+        (10, {"a": np.float32(0.5), "b": 0.5}, [5, 5, 0]),
     ],
 )
-def test_strategies(strategy, expected):
-    assert counts_of(10, strategy) == expected
+def test_strategies(fitted, n_samples, strategy, expected):
+    labels = fitted.sample(n_samples, sampling_strategy=strategy)["y"]
+    assert [(labels == name).sum() for name in "abc"] == expected
 
 
 @pytest.mark.parametrize(
@@ -77,16 +184,13 @@ def test_strategies(strategy, expected):
         (10, {"a": "all"}, ">= 0"),
     ],
 )
-def test_wrong_arguments(n_samples, strategy, message):
+def test_wrong_arguments(fitted, n_samples, strategy, message):
     with pytest.raises(ValueError, match=message):
-        counts_of(n_samples, strategy)
+        fitted.sample(n_samples, sampling_strategy=strategy)
 
 
-def test_rows_are_shuffled_from_the_public_stream():
-    first = in_random_order(np.array([900, 99, 1]), np.random.default_rng(7))
-    again = in_random_order(np.array([900, 99, 1]), np.random.default_rng(7))
-    other = in_random_order(np.array([900, 99, 1]), np.random.default_rng(8))
+def test_rows_are_shuffled_from_the_public_stream(fitted):
+    first, again, other = (fitted.sample(500, random_state=s)["y"] for s in (7, 7, 8))
     assert (first == again).all()
     assert (first != other).any()
-    assert (np.diff(first) < 0).any()
-    assert np.bincount(first).tolist() == [900, 99, 1]
+    assert not first.is_monotonic_increasing

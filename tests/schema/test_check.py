@@ -74,7 +74,6 @@ def test_what_lies_outside_is_counted_for_any_dtype(name):
     [
         (Continuous(0, 9), [-1.5, 0, 9, 10, 11], None, {"below 0": 1, "above 9": 2}),
         (Continuous(0, 9), [1, None, None], None, {"missing, though": 2}),
-        (Continuous(0, 9, nullable=True), [1, None], None, {}),
         (Continuous(0, 9, integer=True), [1, 2.5, 3.25], None, {"not a whole num": 2}),
         (TENTHS, [0.1, 0.1 + 0.1, 0.25], None, {"more than 1": 1}),
         (TENTHS, [0.3, 0.1], "float32", {}),
@@ -82,7 +81,6 @@ def test_what_lies_outside_is_counted_for_any_dtype(name):
         (Continuous(-1e300, 1e300), [1, 2], "float32", {}),
         (Continuous(0, 9, decimals="any"), [1 / 3], None, {}),
         (Continuous(0, 9), [1.0, math.inf], None, {"infinite: fit refuses": 1}),
-        (Continuous(0, 9), [1, 2**62], None, {"above 9": 1}),
         (Continuous(0, 60, decimals=0), SPANS, None, {"above 60": 1, "not a whole": 1}),
         (
             Categorical(["p", "q"]),
@@ -91,10 +89,8 @@ def test_what_lies_outside_is_counted_for_any_dtype(name):
             {"missing": 1, "category not": 2},
         ),
         (Categorical([1, 2]), [1, 2, 3, 3], None, {"category not declared: read": 2}),
-        (Categorical([0.5]), [0.5, math.nan], "Float64", {"missing": 1}),
         (Categorical(["p"]), pd.Categorical(["p"], categories=["p", "x"]), None, {}),
         (Boolean(), [True, None], "boolean", {"missing, though not nullable": 1}),
-        (Boolean(), [True, None], object, {"missing, though not nullable": 1}),
         (times("2020-02", "2020-12"), DAYS, None, {"before": 1, "after": 1}),
         (
             times("2020-01-01", "2021-01-01", unit="D"),
@@ -106,8 +102,6 @@ def test_what_lies_outside_is_counted_for_any_dtype(name):
         (Identifier(), ["u", "u", "u", "v", "w", "w", None], None, {"identifier": 5}),
         (Boolean(), [0, 1], None, {"fit refuses: The schema describes column 'a'": 2}),
         (Boolean(), ["u", "v"], object, {"fit refuses: The schema gives column": 2}),
-        (Categorical(["p"]), [1, 2], None, {"fit refuses: The schema gives": 2}),
-        (Continuous(0, 1), [1j, 2j], None, {"fit refuses: Complex data": 2}),
         (Categorical(["p"]), ["p", 1], object, {"fit refuses: Column 'a' has dt": 2}),
     ],
 )
@@ -121,23 +115,19 @@ def test_findings_and_their_rows(column, values, dtype, expected):
 def test_columns_of_only_one_side():
     table = pd.DataFrame({"u": [1.0, math.inf], "v": [1j, 2j]})
     schema = TableSchema({"w": Boolean()}, target="y")
-    assert findings(schema, table)[:2] == [
-        ("u", "not declared: measured", 2),
-        ("u", "infinite: fit refuses", 1),
-    ]
-    assert findings(schema, table)[2][1].startswith("fit refuses: Complex")
-    absent = "no such column: fit refuses"
-    assert findings(schema, table)[3:] == [("w", absent, 2), ("y", absent, 2)]
+    declared, infinite, complex_, *absent = findings(schema, table)
+    assert declared == ("u", "not declared: measured", 2)
+    assert infinite == ("u", "infinite: fit refuses", 1)
+    assert complex_[1].startswith("fit refuses: Complex")
+    assert absent == [(name, "no such column: fit refuses", 2) for name in "wy"]
 
 
 def test_counts_are_compared():
     table = pd.DataFrame({"y": ["u"] * 3 + ["v"] * 2})
-    column = Categorical(["u", "v"])
-    right = TableSchema({"y": column}, target="y", class_counts={"u": 3, "v": 2})
+    columns = {"y": Categorical(["u", "v"])}
+    right = TableSchema(columns, target="y", class_counts={"u": 3, "v": 2})
     assert findings(right, table) == []
-    wrong = TableSchema(
-        {"y": column}, target="y", n_rows=6, class_counts={"u": 4, "v": 2}
-    )
+    wrong = TableSchema(columns, target="y", n_rows=6, class_counts={"u": 4, "v": 2})
     assert findings(wrong, table) == [
         ("y", "class 'u' is declared with 4 rows", 3),
         (None, "n_rows is declared as 6", 5),

@@ -69,21 +69,12 @@ def test_a_rule_is_written_as_json_and_as_code(name):
     rule = RULES[name]
     schema = schema_of(rule)
     assert schema.rules == (rule,)
-    text = schema.to_json()
-    assert TableSchema.from_json(text) == schema
+    assert TableSchema.from_json(schema.to_json()) == schema != schema_of()
     assert TableSchema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+    assert copy.deepcopy(schema) == pickle.loads(pickle.dumps(schema)) == schema
     assert eval(repr(rule)) == rule
     assert f"        {rule!r},\n" in repr(schema)
-    assert TableSchema.from_json(text) != schema_of()
-    line = next(line for line in text.splitlines() if '{"rule": ' in line)
-    assert rule.tag in line
-
-
-def test_a_schema_without_rules_is_written_as_before():
-    """So that earlier releases read it; with rules they refuse it."""
-    assert "rules" not in schema_of().to_dict()
-    assert "rules" not in repr(schema_of())
-    assert schema_of().rules == ()
+    assert "rules" not in schema_of().to_dict()  # so that earlier releases read it
 
 
 def test_names_and_values_of_other_types_come_back():
@@ -101,11 +92,6 @@ def test_names_and_values_of_other_types_come_back():
     assert TableSchema.from_json(schema.to_json()) == schema
 
 
-def test_a_schema_with_rules_can_be_copied():
-    schema = schema_of(*RULES.values())
-    assert copy.deepcopy(schema) == pickle.loads(pickle.dumps(schema)) == schema
-
-
 def test_what_was_given_cannot_be_changed_afterwards():
     table, names = dict(STATES), ["low", "high"]
     rules = [Determines("zip", "state", table), Ordered(names)]
@@ -120,11 +106,9 @@ def test_what_was_given_cannot_be_changed_afterwards():
     [
         (lambda: Ordered("low"), "must be a list of column names. Got .* type str"),
         (lambda: Ordered(["low"]), r"2 or more names, none of them twice. Got \['low'"),
-        (lambda: Ordered(["low", "low"]), "none of them twice"),
         (lambda: Ordered(["low", {}]), "must be names of columns"),
         (lambda: SumOf("sum", ["low"]), "'parts' of SumOf must be 2 or more"),
         (lambda: SumOf("sum", ["low", "sum"]), "'columns' of SumOf"),
-        (lambda: MissingTogether(3), "Got an object of type int"),
         (lambda: Determines("zip", "state", ["x"]), "must be a mapping.* type list"),
         (lambda: Determines("zip", "zip", {}), "none of them twice"),
     ],
@@ -140,7 +124,6 @@ def test_what_is_no_rule_is_refused(make, message):
         ([Ordered(["low", "top"])], "a column 'top' that the schema does not describe"),
         ([Ordered(["low", "zip"])], "must all be Continuous.* Got Continuous, Cat"),
         ([Ordered(["day", "time"])], r"Datetime of one unit. Got Datetime with units"),
-        ([Ordered(["day", "low"])], "must all be Continuous, or all be Datetime"),
         ([Ordered(["low", "far"])], "'low' of 'low' is above 'high' of 'far'"),
         ([SumOf("high", ["low", "zip"])], "must be Continuous. Got Continuous, Cat"),
         ([SumOf("narrow", ["low", "high"])], "allow, 5 to 30. Got 6 to 30; widen"),
@@ -149,15 +132,12 @@ def test_what_is_no_rule_is_refused(make, message):
         ([SumOf("tenths", ["low", "count"])], "Got none stated for 'low'"),
         ([MissingTogether(["hole", "low"])], "must be nullable. Got .* for 'low'"),
         ([MissingTogether(["hole", "empty"])], "no categories for 'empty'"),
-        ([MissingTogether(["hole", "id"])], "must be nullable.*'id'"),
         ([Determines("low", "state", {})], "must be Categorical or Boolean. Got Cont"),
         ([Determines("zip", "day", STATES)], "Boolean or Continuous. Got Datetime"),
         ([Determines("zip", "state", {"A": "x"})], "Got 1 of them.* such as 'B'"),
         ([Determines("zip", "state", STATES | {"C": "x"})], "such as 'C'"),
         ([Determines("zip", "state", STATES | {"A": "z"})], "Got 'z'; correct"),
-        ([Determines("zip", "state", STATES | {"A": pd.NA})], "Got <NA>; correct"),
         ([Determines("flag", "count", {False: 0.5, True: 1})], "Got 0.5"),
-        ([Determines("flag", "count", {False: 0, True: 10})], "Got 10"),
         ([Determines("flag", "count", {False: 0, True: True})], "Got True"),
         ([Determines("maybe", "state", STATES)], "Set nullable=True for 'state'"),
         ([RULES["text"], Determines("flag", "state", {})], "keys of the table"),
@@ -166,11 +146,6 @@ def test_what_is_no_rule_is_refused(make, message):
             [RULES["ordered"], Ordered(["low", "narrow"])],
             "'low' can be in one rule only",
         ),
-        (
-            [RULES["sum"], Ordered(["low", "sum"])],
-            "'sum' can .* Got SumOf of 'sum', 'l",
-        ),
-        ([RULES["missing"], MissingTogether(["maybe", "x"])], "'x' that the schema"),
         ([RULES["missing"]] * 2, "'hole' can be in one rule only that changes it"),
         (
             [FLAGS, Determines("flag", "zip", {False: "A", True: "B"})],
@@ -178,7 +153,6 @@ def test_what_is_no_rule_is_refused(make, message):
         ),
         ("low", "must be a list of rules. Got an object of type str"),
         (["low"], "Each of the 'rules' .* Got 'low' instead"),
-        (3, "type int"),
     ],
 )
 def test_rules_that_cannot_be_kept_are_refused(rules, message):
@@ -206,9 +180,7 @@ def test_a_target_is_not_computed_and_has_all_its_labels():
     ("entry", "message"),
     [
         ({"rule": "sorted"}, "Entry 1 of 'rules': Expected a 'rule' of 'ordered'"),
-        ({"columns": ["low"]}, "Entry 1 of 'rules': Expected 'rule'. Got 'columns'"),
         ({"rule": "ordered"}, "Expected 'rule', 'columns'. Got 'rule'"),
-        ({"rule": "ordered", "columns": 3}, "must be a list of column names"),
         ({"rule": "ordered", "columns": ["low", "a"]}, "column 'a' that the schema"),
         ({"rule": "ordered", "columns": ["low", "a"], "c": 1}, "Got 'rule', 'col"),
         (
@@ -289,8 +261,3 @@ def test_rows_that_break_a_rule_are_counted(rule, table, expected):
     if "hole" in rule.names and isinstance(rule, Ordered):
         more["hole"] = Continuous(0, 20, nullable=True)
     assert findings(rule, table, **more) == expected
-
-
-def test_of_a_rule_about_a_column_that_fit_refuses_nothing_is_said():
-    assert findings(RULES["ordered"], {"low": [9], "high": ["text"]}) == {}
-    assert findings(RULES["ordered"], {"low": [9]}) == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import json
 import pickle
 from datetime import date, datetime, timedelta, timezone
@@ -13,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 import skdpsynth.schema
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
@@ -46,46 +45,38 @@ def schema_of(column=SEX, *, target="s", **more) -> TableSchema:
         (-60, 60, "log"),
         (1, 99, "log"),  # 0 lies outside by 1 % of the range
         (-99, -1, "log"),
-        (12_285, 1_490_400, "log"),
         (17, 90, "linear"),  # by 23 %
-        (1900, 2030, "linear"),
         (-90, -17, "linear"),
         (0, 50, "linear"),  # not wider than 50
-        (-1, 1, "linear"),
         (0, 0, "linear"),
     ],
 )
 def test_auto_scale_follows_the_bounds_alone(low, high, scale):
     assert Continuous(low, high).resolved_scale() == scale
     assert Continuous(low, high, integer=True, nullable=True).resolved_scale() == scale
-
-
-@pytest.mark.parametrize("scale", ["linear", "log", "quantile"])
-def test_a_named_scale_stays(scale):
-    assert Continuous(0, 1e6, scale=scale).resolved_scale() == scale
+    assert Continuous(low, high, scale="quantile").resolved_scale() == "quantile"
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Continuous(2, 1), "low <= high"),
-        (lambda: Continuous(0, np.inf), "'high' bound of Continuous must be finite"),
         (lambda: Continuous(np.nan, 1), "'low' bound of Continuous must be finite"),
         (lambda: Continuous("0", 1), "must be a number. Got '0'"),
-        (lambda: Continuous(True, 2), "must be a number. Got True"),
         (lambda: Continuous(..., 1), "Fill in this blank"),
         (lambda: Continuous(-1e308, 1e308), "less than 1e308 apart"),
         (lambda: Continuous(0.5, 1, integer=True), "a whole number. Got 0.5"),
         (lambda: Continuous(0, 1, scale="logit"), "linear, log, quantile"),
         (lambda: Continuous(0, 1, integer="yes"), "'integer' flag"),
         (lambda: Continuous(0, 1, decimals=10), "'any', None or an int from 0 to 9"),
+        (lambda: Continuous(0, 1, decimals=True), "'any', None or an int from 0 to 9"),
+        (lambda: Continuous(0, 1, decimals="2"), "'any', None or an int from 0 to 9"),
         (lambda: Continuous(0, 1, integer=True, decimals=1), "'decimals' .* are 0"),
         (lambda: Continuous(0.01, 0.02, decimals=1), "number of so many 'decimals'"),
         (lambda: Continuous(0, 2**53, decimals=0), "what a float holds"),
         (lambda: Datetime("2020", "2021", unit="ms"), "'unit' of Datetime must be one"),
         (lambda: Continuous(0, 1, nullable=...), "Fill in this blank"),
         (lambda: Categorical("abc"), "must be a list of values"),
-        (lambda: Categorical(3), "must be a list of values"),
         (lambda: Categorical([...]), "Fill in this blank"),
         (lambda: Categorical(["a", "a"]), "1 duplicate"),
         (lambda: Categorical([1, 1.0]), "1 duplicate"),
@@ -93,39 +84,29 @@ def test_a_named_scale_stays(scale):
         (lambda: Categorical([True, 1]), "of one type"),
         (lambda: Categorical([]), "nullable=True"),
         (lambda: Categorical(["a", None]), "nullable=True"),
-        (lambda: Categorical([1.0, np.nan]), "nullable=True"),
         (lambda: Categorical([1.0, np.inf]), "finite numbers"),
-        (lambda: Categorical([pd.NaT]), "nullable=True"),
         (lambda: Categorical([["a"]]), "must be str, bool, finite numbers"),
         (lambda: Categorical(["a"], ordered=1), "'ordered' flag"),
         (lambda: Boolean(nullable=None), "'nullable' flag of Boolean"),
         (lambda: Datetime("2021", "2020"), "low <= high"),
         (lambda: Datetime("soon", "2020"), "a point in time. Got 'soon'"),
         (lambda: Datetime(2019, "2020"), "a point in time. Got 2019"),
-        (lambda: Datetime(pd.NaT, "2020"), "a point in time"),
         (lambda: Datetime(..., "2020"), "Fill in this blank"),
         (lambda: Datetime("2019", "2020-01-01T00:00Z"), "both have a time zone"),
         (lambda: TableSchema([SEX]), "must be a mapping"),
         (lambda: TableSchema({frozenset(): SEX}).to_dict(), "cast it to str"),
         (lambda: TableSchema({"sex": Categorical}), "Column 'sex' of TableSchema"),
         (lambda: schema_of(n_rows=0), "positive int or None. Got 0"),
-        (lambda: schema_of(n_rows=9.0), "positive int or None"),
         (lambda: schema_of(n_rows=True), "positive int or None"),
         (lambda: schema_of(target=...), "Fill in this blank"),
         (lambda: schema_of(target="t", class_counts={"f": 1}), "description of .* 't'"),
         (lambda: schema_of(Continuous(0, 1), class_counts={0: 1}), "has no classes"),
         (lambda: schema_of(Datetime("2020", "2021")), "must be Categorical or Boolean"),
-        (lambda: schema_of(Identifier()), "Categorical or"),
         (lambda: schema_of(target=None, class_counts={"F": 1}), "need a target"),
         (lambda: schema_of(class_counts=[1, 2]), "a mapping from class to count"),
         (lambda: schema_of(class_counts={"F": 1}), "be the categories of the target"),
         (lambda: schema_of(class_counts=COUNTS | {"M": -1}), "an int >= 0. Got -1"),
-        (lambda: schema_of(class_counts=COUNTS | {"M": 1.5}), "an int >= 0. Got 1.5"),
         (lambda: schema_of(n_rows=4, class_counts=COUNTS), "add up to 3, .* is 4"),
-        (
-            lambda: schema_of(SICK, n_rows=2, class_counts={True: 1, False: 2}),
-            "add up to 3, but 'n_rows' is 2",
-        ),
     ],
 )
 def test_contradictions_are_refused(make, message):
@@ -136,19 +117,14 @@ def test_contradictions_are_refused(make, message):
 def test_options_are_keywords_and_columns_are_frozen():
     with pytest.raises(TypeError):
         Continuous(0, 1, True)
-    with pytest.raises(TypeError):
-        Boolean(True)
     with pytest.raises(AttributeError):
         Continuous(0, 1).low = 2
-    with pytest.raises(AttributeError):
-        TableSchema({}).target = "a"
-
-
-def test_the_mapping_given_is_copied():
     columns = {"sex": SEX}
     schema = TableSchema(columns)
     columns["age"] = Boolean()
     assert list(schema.columns) == ["sex"]
+    with pytest.raises(AttributeError):
+        schema.target = "a"
 
 
 def test_numpy_and_datetime_scalars_become_plain():
@@ -165,11 +141,6 @@ def test_numpy_and_datetime_scalars_become_plain():
     )
     assert type(schema.n_rows) is int
     assert json.dumps(schema.to_dict())
-
-
-def test_missing_labels_may_be_left_out_of_the_counts():
-    counts = {True: 1, False: 2}
-    assert schema_of(SICK, n_rows=4, class_counts=counts).class_counts == counts
 
 
 SCHEMA = TableSchema(
@@ -201,6 +172,7 @@ def same_exactly(left: object, right: object) -> bool:
 
 
 def test_json_round_trip_is_exact():
+    assert clone(SCHEMA, safe=False) == pickle.loads(pickle.dumps(SCHEMA)) == SCHEMA
     back = TableSchema.from_json(SCHEMA.to_json())
     assert TableSchema.from_dict(SCHEMA.to_dict()) == back
     assert same_exactly(back, SCHEMA)
@@ -245,7 +217,9 @@ def test_any_name_category_and_bound_survives_json(labels, levels, bounds):
 
 def test_repr_is_code():
     assert repr(Continuous(0, 2.5, scale="log")) == "Continuous(0, 2.5, scale='log')"
-    for schema in (schema_of(n_rows=3, class_counts=COUNTS), TableSchema({})):
+    counts = {True: 1, False: 2}  # of 4 rows one has no label
+    nullable = schema_of(SICK, n_rows=4, class_counts=counts)
+    for schema in (schema_of(n_rows=3, class_counts=COUNTS), nullable, TableSchema({})):
         assert eval(repr(schema), dict(NAMES_OF_SCHEMA)) == schema
 
 
@@ -255,16 +229,6 @@ def test_equality_sees_every_field():
     for other in (Continuous(0, 2), Continuous(0, 1, nullable=True), Boolean()):
         assert TableSchema({"a": other}) != TableSchema(base)
     assert TableSchema(base, n_rows=3) != TableSchema(base)
-
-
-def test_copies_are_equal():
-    class Estimator(BaseEstimator):
-        def __init__(self, schema=None):
-            self.schema = schema
-
-    assert clone(Estimator(SCHEMA)).schema == SCHEMA
-    assert copy.deepcopy(SCHEMA) == SCHEMA
-    assert pickle.loads(pickle.dumps(SCHEMA)) == SCHEMA
 
 
 SECRET = "sEcReT"  # appears in the template only if a value was read
@@ -290,6 +254,9 @@ def test_template_is_code_with_blanks_and_no_values():
     code = TableSchema.template(FRAME)
     assert SECRET not in code
     assert "8765" not in code
+    other = FRAME.assign(level=pd.Categorical(["x", "y"], ordered=True))
+    for same in (FRAME.iloc[:0], other):  # dtypes alone
+        assert TableSchema.template(same) == code
     ast.parse(code)
     assert code.splitlines()[2:-3] == [
         "        'whole': Continuous(..., ..., integer=True),",
@@ -305,12 +272,8 @@ def test_template_is_code_with_blanks_and_no_values():
         "        'span': Continuous(..., ..., nullable=...),",
         "        9: Continuous(..., ..., integer=True),",
     ]
-
-
-def test_template_depends_on_dtypes_alone():
-    assert TableSchema.template(FRAME.iloc[:0]) == TableSchema.template(FRAME)
-    other = FRAME.assign(level=pd.Categorical(["x", "y"], ordered=True))
-    assert TableSchema.template(other) == TableSchema.template(FRAME)
+    with pytest.raises(InvalidTableError, match="Complex data not supported"):
+        TableSchema.template(pd.DataFrame({"a": [1j]}))
 
 
 def test_template_works_when_filled_and_not_before():
@@ -348,17 +311,12 @@ def test_from_dataframe_describes_a_public_table():
 
 
 def test_from_dataframe_without_values():
-    empty = FRAME.iloc[:0].drop(columns=["level"])
-    schema = TableSchema.from_dataframe(empty)
+    schema = TableSchema.from_dataframe(FRAME.iloc[:0].drop(columns=["level"]))
     assert schema.columns["real"] == Continuous(0, 0, decimals=0)
     assert schema.columns["text"] == Categorical([], nullable=True)
     assert schema.columns["when"] == Datetime("1970", "1970")
-
-
-def test_from_dataframe_reads_objects():
-    frame = pd.DataFrame({"a": pd.Series([True, None], dtype=object)})
-    assert TableSchema.from_dataframe(frame).columns["a"] == Boolean(nullable=True)
-    assert TableSchema.from_dataframe(frame, target="a").target == "a"
+    truths = pd.DataFrame({"a": pd.Series([True, None], dtype=object)})
+    assert TableSchema.from_dataframe(truths).columns["a"] == Boolean(nullable=True)
 
 
 @pytest.mark.parametrize(
@@ -377,11 +335,6 @@ def test_from_dataframe_refuses(frame, target, message):
         TableSchema.from_dataframe(frame, target=target)
 
 
-def test_template_refuses_unsupported_dtypes():
-    with pytest.raises(InvalidTableError, match="Complex data not supported"):
-        TableSchema.template(pd.DataFrame({"a": [1j]}))
-
-
 PLAIN = TableSchema(
     {
         "age": Continuous(17, 90, integer=True),
@@ -391,16 +344,6 @@ PLAIN = TableSchema(
     },
     target="ill",
     class_counts={False: 3, True: 4},
-)
-TABLE = pd.DataFrame(
-    {
-        "age": [31, 44],
-        "income": [1.5, None],
-        "sex": ["canary", "F"],
-        "level": pd.Categorical(["canary", "x"], ordered=True),
-        "ill": [True, False],
-        "since": pd.to_datetime(["2187-01-01", None]),
-    }
 )
 
 
@@ -413,13 +356,7 @@ def test_a_file_is_laid_out_for_people_and_diffs():
         '"nullable": false, "scale": "auto", "decimals": null}],'
     )
     assert lines[4].startswith('    ["größe", {"kind": "continuous", "low": 0.5, ')
-    assert lines[-5:] == [
-        "  ],",
-        '  "target": "ill",',
-        '  "n_rows": null,',
-        '  "class_counts": [[false, 3], [true, 4]]',
-        "}",
-    ]
+    assert '  "class_counts": [[false, 3], [true, 4]]' in lines
     assert '          "country 7",' in lines
     other = {**PLAIN.columns, "age": Continuous(17, 99, integer=True)}
     changed = TableSchema(other, target="ill", class_counts=PLAIN.class_counts)
@@ -431,6 +368,7 @@ def test_a_file_and_its_text_are_read_alike(tmp_path):
     path = tmp_path / "schema.json"
     text = PLAIN.to_json(path)
     assert path.read_bytes().decode("utf-8") == text
+    assert json.loads(text) == {"schema_version": 1} | PLAIN.to_dict()
     for source in (path, str(path), text, f"\n {text}"):
         assert TableSchema.from_json(source) == PLAIN
     path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())  # Windows
@@ -439,40 +377,27 @@ def test_a_file_and_its_text_are_read_alike(tmp_path):
         TableSchema.from_json(tmp_path / "absent.json")
 
 
-def test_the_encoding_is_that_of_saved_files():
-    data = json.loads(PLAIN.to_json())
-    assert data.pop("schema_version") == 1
-    assert data == PLAIN.to_dict()
-
-
-def test_options_may_be_left_out():
-    assert TableSchema.from_json(COLUMNS % f"[{ILL}]") == TableSchema({"a": Boolean()})
-
-
-def test_a_template_holds_dtypes_alone():
-    text = TableSchema.template(TABLE, form="json")
-    assert text == TableSchema.template(TABLE.iloc[:0], form="json")
-    assert "canary" not in text
-    assert "2187" not in text
+def test_a_template_in_json_holds_dtypes_alone():
+    table = FRAME[["whole", "real", "text", "level", "flag", "when"]]
+    text = TableSchema.template(table, form="json")
+    assert text == TableSchema.template(table.iloc[:0], form="json")
+    assert SECRET not in text
+    assert "8765" not in text
     number = {"kind": "continuous", "low": None, "high": None}
     categories = {"kind": "categorical", "categories": None, "nullable": None}
     assert json.loads(text)["columns"] == [
-        ["age", number | {"integer": True}],
-        ["income", number | {"nullable": None}],
-        ["sex", categories],
+        ["whole", number | {"integer": True}],
+        ["real", number | {"nullable": None}],
+        ["text", categories],
         ["level", categories | {"ordered": True}],
-        ["ill", {"kind": "boolean"}],
-        ["since", number | {"kind": "datetime", "nullable": None}],
+        ["flag", {"kind": "boolean"}],
+        ["when", number | {"kind": "datetime", "nullable": None}],
     ]
-
-
-def test_blanks_are_measured_and_half_filled_ones_refused():
-    text = TableSchema.template(TABLE, form="json")
-    assert TableSchema.from_json(text) == TableSchema({"ill": Boolean()})
+    assert TableSchema.from_json(text) == TableSchema({"flag": Boolean()})
     for blank, filled, message in [
-        ('"low": null', '"low": 0', "'age': The 'high' bound of Continuous"),
-        ('"nullable": null', '"nullable": true', "'income': The 'low' bound"),
-        ('"categories": null', '"categories": []', "'sex': The 'nullable' flag"),
+        ('"low": null', '"low": 0', "'whole': The 'high' bound of Continuous"),
+        ('"nullable": null', '"nullable": true', "'real': The 'low' bound"),
+        ('"categories": null', '"categories": []', "'text': The 'nullable' flag"),
     ]:
         with pytest.raises(InvalidSchemaError, match=f"^The schema: Column {message}"):
             TableSchema.from_json(text.replace(blank, filled, 1))
@@ -497,19 +422,14 @@ ILL = '["a", {"kind": "boolean"}]'
         ('{"schema_version": 1', "In line 1, column 21"),
         ('{"a": 1, "a": 2}', "Expected JSON. Got a key that comes twice; drop it"),
         ('{"a": 1e999}', "Got a number that is not finite"),
-        ('{"a": NaN}', "Got a number that is not finite"),
         ('{"columns": []}', "Expected 'schema_version'. Got 'columns'; cor"),
         ('{"schema_version": 2, "columns": []}', "'schema_version': 1. Got 2; use the"),
-        ('{"schema_version": 1}', "Expected 'columns', optionally 'target'"),
-        (COLUMNS % "3", "'columns': Expected what TableSchema"),
         (COLUMNS % '[], "rows": 3', "Got 'columns', 'rows'; correct"),
         (COLUMNS % '["a"]', "Entry 1 of 'columns': Expected"),
         (COLUMNS % '[], "class_counts": 3', "'class_counts': Expected what"),
         (COLUMNS % '[], "n_rows": -1', "'n_rows' of TableSchema must be a positive"),
         (column('{"kind": "boolean"}', "[1]"), "Entry 1 of 'columns': Expected"),
         (COLUMNS % f"[{ILL}, {ILL}]", "Entry 2 of 'columns': Column 'a' comes twice"),
-        (column("3"), "Column 'a': Expected 'kind'. Got int"),
-        (column("{}"), "Column 'a': Expected 'kind'. Got none; correct"),
         (column('{"kind": "bool"}'), "Column 'a': Expected a 'kind' of 'contin"),
         (column(f"{NUMBER}}}"), "'low', 'high', .*Got 'kind', 'low'; correct"),
         (column('{"kind": "boolean", "nulls": true}'), "'false'. Got .*'nulls'; "),
