@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.evaluation._marginals import (
+from skdpsynth.evaluation._marginals import (  # cells, beside their plots
     Marginal,
     PlainColumn,
     Side,

@@ -114,27 +114,12 @@ def test_the_panel_is_that_of_the_papers():
     assert f"median of all: auroc {median['auroc']:.3f}" in text
 
 
-def test_rows_without_a_label_take_no_part_in_learning():
-    real = REAL.assign(label=REAL["label"].where(RNG.random(1_000) < 0.7))
-    own = quality_report(real, GOOD, target="label").scores["synthetic"]
-    other = quality_report(real.dropna(), GOOD, target="label").scores["synthetic"]
-    assert own["auroc"] == other["auroc"]
-
-
 @pytest.mark.parametrize("n", [1, 9, 25])
 def test_small_tables(n):
     found = quality_report(REAL[:n], GOOD[:n])
     assert found.scores["real"].notna().any() == (n > 20)
     assert "c2st" in found.scores.index or n < 10
     assert str(found)
-
-
-def test_one_column():
-    found = quality_report(REAL[["size"]], GOOD[["size"]])
-    assert list(found.scores.index) == ["columns", "c2st"]
-    assert len(found.pairs) == 0
-    assert str(found)
-    plt.close(found.plot().figure)
 
 
 def test_a_page_and_a_picture(bad, tmp_path):

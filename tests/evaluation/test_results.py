@@ -87,13 +87,6 @@ def test_public_page_does_not_depend_on_the_real_rows(compare, stubs, tables, tm
     assert first["private"] != second["private"]
 
 
-def test_a_page_without_anything_public_says_so(compare, stubs, tmp_path):
-    result = compare({"copy": stubs["Copy"]()}, n_repeats=1)
-    text = written(result, tmp_path, private=False)
-    assert "all 0 fits together" in text
-    assert "copy" not in text
-
-
 @pytest.mark.usefixtures("no_pictures")
 def test_a_page_of_setting_c_has_the_reference_in_setting_c(compare, stubs, tmp_path):
     """Not in A, nor the mean of both; where nothing compares with it, no section."""
@@ -173,39 +166,6 @@ def test_page_shows_the_summary(result, pages, private):
     spent = [row[names.index("epsilon_spent")] for row in rows]
     known = summary["epsilon_spent"]
     assert spent == ["-" if np.isnan(value) else claim(value) for value in known]
-
-
-@pytest.mark.usefixtures("no_pictures")
-def test_names_of_synthesizers_do_not_choose_how_numbers_are_written(
-    compare, stubs, tmp_path
-):
-    """A rank is a whole number, the score of one called "rank me" is not."""
-    result = compare({"rank me": stubs["Blind"]()}, n_repeats=1)
-    text = written(result, tmp_path)
-    value = result.repeats("rank me", 1.0, "B", "auroc").mean()
-    assert f"{value:.3f}" in rows_of(text, "auroc")[-1]
-
-
-@pytest.mark.usefixtures("no_pictures")
-def test_histogram_boosting_is_in_no_mean(compare, stubs, tmp_path):
-    """Nor in the agreement of rankings; it has its rows beside the others."""
-    panel = ["GaussianNB", "LogisticRegression", "DecisionTreeClassifier"]
-    results = [
-        compare({"b": stubs["Blind"]()}, n_repeats=1, classifiers=classifiers)
-        for classifiers in (panel, [*panel, "HistGradientBoosting"])
-    ]
-    more = results[1].scores["classifier"] == "HistGradientBoosting"
-    assert set(results[1].scores["setting"][more]) == {"A", "B", "C"}
-    kept = results[1].scores[~more].reset_index(drop=True)
-    pd.testing.assert_frame_equal(kept, results[0].scores)
-    shown = ["auroc", "auprc", "auroc_C", "sra_auroc", "sra_auprc"]
-    tables = [result.summary()[shown] for result in results]
-    pd.testing.assert_frame_equal(*tables)
-    pages = [written(result, tmp_path) for result in results]
-    for metric in ("auroc", "auprc"):
-        first, second = (rows_of(page, metric)[-1] for page in pages)
-        assert first == second
-        assert first[0] == "mean"
 
 
 def test_page_adds_up_the_claims(result, pages):

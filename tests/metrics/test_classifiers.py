@@ -17,7 +17,6 @@ from skdpsynth.metrics import (
     averaged,
     default_classifiers,
     resolve_classifiers,
-    setting_scores,
     tstr_scores,
 )
 
@@ -82,29 +81,6 @@ def test_a_list_of_classifiers_has_the_names_of_their_classes():
     assert are_own
     for alone in (forest, (forest,)):
         assert resolve_classifiers(alone) == ({"RandomForestClassifier": forest}, True)
-
-
-class Fails(GaussianNB):
-    """Cannot be fitted."""
-
-    def fit(self, X, y):
-        raise ValueError("cannot be fitted")
-
-
-def test_a_list_scores_as_a_dict_does_and_its_errors_are_raised():
-    """Only one of the twelve is excused by a poor synthetic table."""
-    rng = np.random.default_rng(0)
-    tables = [
-        pd.DataFrame({"u": rng.normal(size=60), "y": np.arange(60) % 2})
-        for _ in range(3)
-    ]
-    own = [GaussianNB(), GaussianNB(var_smoothing=0.5)]
-    named = dict(zip(("GaussianNB", "GaussianNB 2"), own, strict=True))
-    for scores, arguments in ((tstr_scores, tables[:2]), (setting_scores, tables)):
-        listed = scores(*arguments, target="y", classifiers=own)
-        assert listed.equals(scores(*arguments, target="y", classifiers=named))
-        with pytest.raises(ValueError, match="cannot be fitted"):
-            scores(*arguments, target="y", classifiers=[Fails()])
 
 
 @pytest.mark.parametrize(

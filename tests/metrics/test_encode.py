@@ -60,11 +60,6 @@ def test_booleans_and_times_are_numbers():
     assert encode_features(lengths, lengths)[0][:, 0].tolist() == [3600, 7200]
 
 
-def test_owner_names_the_feature():
-    table = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [True, False]})
-    assert encode_features(table, table)[2].tolist() == [0, 1, 1, 2]
-
-
 @pytest.mark.parametrize(
     ("train", "other", "message"),
     [
@@ -137,11 +132,6 @@ GOOD = pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]})
 def test_tables_that_cannot_be_compared_are_refused(table, error, message):
     with pytest.raises(error, match=message):
         check_tables("y", first=GOOD, second=table)
-
-
-def test_a_table_has_a_feature():
-    with pytest.raises(InvalidTableError, match="one feature column"):
-        check_tables("y", first=GOOD[["y"]], second=GOOD[["y"]])
 
 
 def test_columns_are_brought_to_the_order_of_the_first_table():

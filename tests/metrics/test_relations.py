@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
+from tables import SOURCES
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.datasets import load_adult
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import broken_relations
 
-DIAMONDS = Path(__file__).parents[3] / "shared" / "data" / "diamonds.parquet"
 COLUMNS = ["first", "second", "real", "independent", "synthetic"]
 CAPITALS = {"Austria": "Vienna", "France": "Paris", "Italy": "Rome", "Spain": "Madrid"}
 
@@ -191,7 +187,7 @@ def test_order_of_rows_and_names_of_categories_do_not_matter():
     pd.testing.assert_frame_equal(found, flipped)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("n_rows", [60, 500, 5_000])
 def test_columns_without_dependence_have_no_relation(n_rows, seed):
     """Rare values, many values, ties and gaps: many combinations are empty by chance.
@@ -216,20 +212,10 @@ def test_columns_without_dependence_have_no_relation(n_rows, seed):
     assert found.attrs["any_relation"] == {"real": 0.0, "synthetic": 0.0}
 
 
-def test_values_that_no_relation_can_be_known_of():
-    """A constant, a column of nothing, names that are all distinct, values unseen."""
-    real = countries().assign(one=1, none=np.nan, name=[f"n{i}" for i in range(400)])
-    found = broken_relations(real, real.assign(country="Malta", name="new"))
-    assert shares(found, "country", "capital")[2] == 0.0
-    assert len(found) == 1
-
-
 def test_real_rows_that_were_held_out_have_the_rate_of_the_others():
-    """Adult in less than 3 seconds; independent columns break most of its relations."""
+    """Of Adult; independent columns break most of its relations."""
     train, test = load_adult(split=True)
-    start = time.process_time()
     found = broken_relations(train, test)
-    assert time.process_time() - start < 3.0
     for pair in (
         ("education", "education-num"),
         ("relationship", "sex"),
@@ -244,32 +230,12 @@ def test_real_rows_that_were_held_out_have_the_rate_of_the_others():
     assert apart.attrs["any_relation"]["synthetic"] > 200 * rates["real"]
 
 
-@pytest.mark.skipif(not DIAMONDS.exists(), reason=f"there is no {DIAMONDS.name}")
-@pytest.mark.parametrize("n_rows", [1_000, 27_000])
-def test_nearly_functional_numbers_of_diamonds(n_rows):
-    """Held-out rows have the rate of the others; independent columns do not."""
-    table = pd.read_parquet(DIAMONDS).sample(frac=1, random_state=0)
-    real, other = table[:n_rows], table[n_rows:]
-    found = broken_relations(real, other)
-    pairs = set(zip(found["first"], found["second"], strict=True))
-    assert {("x", "y"), ("x", "z"), ("carat", "x"), ("carat", "price")} <= pairs
-    limit = 0.001 if n_rows > 10_000 else 0.01
-    assert (found["synthetic"] - found["real"]).abs().max() < limit
-    shuffled = other.assign(y=other["y"].sample(frac=1, random_state=1).to_numpy())
-    own, independent, broken = shares(broken_relations(real, shuffled), "x", "y")
-    assert own < 0.002
-    assert broken == pytest.approx(independent, abs=0.02)
-    assert independent > 0.7
-
-
 def test_tables_of_other_libraries():
     tables = countries(), countries(400, 37)
     expected = broken_relations(*tables)
-    arrow = [pa.Table.from_pandas(table) for table in tables]
-    pd.testing.assert_frame_equal(broken_relations(*arrow), expected)
-    pl = pytest.importorskip("polars")
-    frames = [pl.from_arrow(table) for table in arrow]
-    pd.testing.assert_frame_equal(broken_relations(*frames), expected)
+    for library in ("Table", "polars"):
+        own = [SOURCES[library](table, None) for table in tables]
+        pd.testing.assert_frame_equal(broken_relations(*own), expected)
 
 
 def test_one_column_is_refused():

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
-from sklearn.dummy import DummyClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import (
@@ -27,7 +24,6 @@ from skdpsynth.datasets import load_adult, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.metrics import (
     default_classifiers,
-    feature_ranking_agreement,
     is_measurement,
     setting_scores,
     synthetic_only_scores,
@@ -124,14 +120,11 @@ def test_binary_scores_equal_a_pipeline_by_hand(adult, model):
     assert flipped["auprc"] == pytest.approx(expected, abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    "model", [LogisticRegression(max_iter=500), LinearSVC(random_state=0)]
-)
-def test_multiclass_scores_are_the_mean_over_labels(thyroid, model):
+def test_multiclass_scores_are_the_mean_over_labels(thyroid):
     train, test = thyroid
+    model = LogisticRegression(max_iter=500)
     pipeline, features = by_hand(train, test, "class", model)
-    name = "predict_proba" if hasattr(model, "predict_proba") else "decision_function"
-    output = getattr(pipeline, name)(features)
+    output = pipeline.predict_proba(features)
     areas = [
         [metric(test["class"] == i + 1, output[:, i]) for i in range(3)]
         for metric in (roc_auc_score, average_precision_score)
@@ -171,26 +164,12 @@ def test_scores_do_not_depend_on_workers_and_repeat():
     pd.testing.assert_frame_equal(alone, two)
 
 
-def test_warning_filters_are_left_as_they_were():
-    before = list(warnings.filters)
-    # MLPClassifier does not converge here; warnings are errors in this test suite.
-    tstr_scores(blobs(), blobs(), target="y", classifiers=["MLPClassifier"])
-    assert warnings.filters == before
-
-
 @pytest.mark.parametrize("labels", [("no", "yes"), (False, True), (1, 2), (0.0, 1.0)])
 def test_positive_class_is_the_last_in_sorted_order(labels):
     table, test = blobs(labels=labels), blobs(90, seed=3, labels=labels).iloc[:-4]
     options = {"target": "y", "classifiers": ["GaussianNB"]}
     last = tstr_scores(table, test, **options, pos_label=labels[1])
     pd.testing.assert_frame_equal(tstr_scores(table, test, **options), last)
-
-
-def test_dtypes_of_the_label_need_not_agree():
-    options = {"target": "y", "classifiers": FAST}
-    others = [blobs().astype({"y": dtype}) for dtype in ("category", "int8")]
-    expected = tstr_scores(blobs(), blobs(), **options)
-    pd.testing.assert_frame_equal(tstr_scores(*others, **options), expected)
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -201,13 +180,6 @@ def test_one_class_scores_as_a_guess(label):
     assert [warning.filename for warning in caught] == [__file__]
     assert (scores["auroc"] == 0.5).all()
     np.testing.assert_allclose(scores["auprc"], test["y"].mean())
-
-
-def test_table_without_information_scores_as_a_guess():
-    constant = blobs().assign(u=1.0, v=2.0)
-    with pytest.warns(DegradedResultWarning, match="no feature that varies"):
-        scores = tstr_scores(constant, blobs(), target="y")
-    assert (scores == 0.5).all(axis=None)
 
 
 def test_classifier_of_the_panel_that_cannot_be_fitted_scores_as_a_guess():
@@ -293,17 +265,6 @@ def test_setting_c_holds_out_the_share_of_the_real_test_table():
     assert sorted(np.bincount(kept[:, -1].astype(int))) == [15, 16]
 
 
-def test_setting_c_with_a_rare_label_or_few_rows():
-    tables, rare = (blobs(seed=1), blobs(seed=2)), blobs(20).assign(y=[1] + [0] * 19)
-    options = {"target": "y", "classifiers": {"mine": DummyClassifier()}}
-    with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
-        scores = setting_scores(*tables, rare, **options)
-        assert (scores["C"]["auroc"] == 0.5).all()
-        setting_scores(*tables, rare.head(2), **options)
-    with pytest.raises(InvalidTableError, match="at least two rows"):
-        setting_scores(*tables, rare.head(1), **options)
-
-
 TWO = ["Ridge", "KNeighborsRegressor"]
 
 
@@ -369,15 +330,8 @@ def test_whole_and_nullable_numbers_score_as_floats():
         pd.testing.assert_frame_equal(got, expected)
 
 
-def test_the_ranking_of_features_is_that_of_correlations():
-    """Of u, v and kind the correlations are about 0.8, 0.2 and 0.4."""
-    real, other = prices(2000), prices(2000, seed=1)
-    assert feature_ranking_agreement(real, other, target="price") == 1
-    swapped = other.rename(columns={"u": "v", "v": "u"})
-    assert feature_ranking_agreement(real, swapped, target="price") == 0.0
-
-
 def test_what_cannot_be_learnt_is_the_mean():
+    """Without a feature that varies; or too few rows for five neighbours."""
     test = prices(seed=1)
     constant = prices().assign(u=0.0, v=0.0, kind="p")
     with pytest.warns(DegradedResultWarning, match="no feature that varies") as caught:
@@ -385,18 +339,12 @@ def test_what_cannot_be_learnt_is_the_mean():
     assert [warning.filename for warning in caught] == [__file__]
     guess = np.full(len(test), constant["price"].mean())
     np.testing.assert_allclose(scores["r2"], r2_score(test["price"], guess), atol=1e-9)
-
-
-def test_regressor_that_cannot_be_fitted_guesses():
-    """Five neighbours are not among three rows; one's own is one's own business."""
-    few, test = prices(3), prices(seed=1)
+    few = prices(3)
     with pytest.warns(DegradedResultWarning, match="nothing KNeighborsRegressor can"):
         scores = tstr_scores(few, test, target="price", classifiers=TWO)
     guess = np.full(len(test), few["price"].mean())
     found = scores.loc["KNeighborsRegressor", "r2"]
     assert found == pytest.approx(r2_score(test["price"], guess))
-    with pytest.raises(ValueError, match="n_neighbors"):
-        tstr_scores(few, test, target="price", classifiers=[KNeighborsRegressor()])
 
 
 POOR = InvalidTableError

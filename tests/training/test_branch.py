@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from skdpsynth.training import BranchedDiscriminator, _discriminator
+from skdpsynth.training import BranchedDiscriminator
 
 N_COLUMNS, CLIP = 3, 0.5
+CHUNK = "skdpsynth.training._discriminator._MAX_CHUNK"
 
 
 def make_discriminator(hidden_dims, n_rows=1):
@@ -49,7 +50,7 @@ def sum_by_hand(discriminator, rows):
 @pytest.mark.parametrize("n_rows", [0, 1, 23])
 def test_the_sum_is_that_of_the_clipped_gradients(hidden_dims, n_rows, monkeypatch):
     """Over chunks of 7 rows; both kinds of rows are there, clipped ones and others."""
-    monkeypatch.setattr(_discriminator, "_MAX_CHUNK", 7)
+    monkeypatch.setattr(CHUNK, 7)
     discriminator, rows = make_discriminator(hidden_dims), make_rows(n_rows)
     found = discriminator.clipped_sum(rows, lambda rows: rows)
     expected = sum_by_hand(discriminator, rows)
@@ -61,7 +62,7 @@ def test_the_sum_is_that_of_the_clipped_gradients(hidden_dims, n_rows, monkeypat
 @pytest.mark.parametrize("n_rows", [0, 1, 5, 23])
 def test_private_rows_pass_in_chunks_of_one_shape(n_rows, hidden_dims, monkeypatch):
     """Another may round a row's term otherwise. Generated rows pass as they are."""
-    monkeypatch.setattr(_discriminator, "_MAX_CHUNK", 7)
+    monkeypatch.setattr(CHUNK, 7)
     discriminator, shapes = make_discriminator(hidden_dims, n_rows), []
 
     def features(rows):
