@@ -22,6 +22,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.evaluation._runs import Job, Task, run, table_digest  # what travels
+from skdpsynth.exceptions import DegradedResultWarning
 
 
 @pytest.fixture

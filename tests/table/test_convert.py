@@ -155,18 +155,6 @@ def test_numbers_of_times_are_seconds_since_1970():
     assert numeric_values(spans, ColumnLayout.of("a", spans))[0].tolist() == [86_400, 0]
 
 
-@pytest.mark.parametrize("unit", ["us", "ns"])
-def test_microseconds_survive(unit):
-    """A float64 of seconds is coarser than a nanosecond but finer than half a
-    microsecond until 2100.
-    """
-    ticks = np.arange(2_000) * 997_331 + 10**15 * np.arange(4)[:, None]
-    series = pd.Series(ticks.ravel().astype("M8[us]").astype(f"M8[{unit}]"))
-    column = ColumnLayout.of("a", series)
-    back = to_series(*numeric_values(series, column), column)
-    assert np.array_equal(back.to_numpy(), series.to_numpy())
-
-
 @pytest.mark.parametrize("kind", ["timestamp", "duration"])
 def test_times_of_arrow_need_no_calendar(kind):
     """Seconds beyond what nanoseconds hold, in a zone."""
@@ -178,23 +166,3 @@ def test_times_of_arrow_need_no_calendar(kind):
     values, missing = numeric_values(series, ColumnLayout.of("a", series))
     assert values.tolist() == [253_402_214_400.0, 0.0, -62_000_000_000.0]
     assert missing.tolist() == [False, True, False]
-
-
-@pytest.mark.parametrize(
-    "series",
-    [
-        pd.Series(["b", "a", None, "b"]),
-        pd.Series(["b", "a", None, "b"], dtype=object),
-        pd.Series(pd.Categorical(["b", "a", None, "b"], ["z", "b", "a"])),
-    ],
-)
-def test_keys_are_sorted_whatever_the_order_of_rows(series):
-    codes, keys = factorize(series)
-    assert keys == ["a", "b"]
-    assert codes.tolist() == [1, 0, -1, 1]
-    reverse, same = factorize(series.iloc[::-1])
-    assert same == keys
-    assert reverse.tolist() == codes.tolist()[::-1]
-    codes, keys = factorize(series.iloc[[2, 2]])
-    assert keys == []
-    assert codes.tolist() == [-1, -1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from itertools import chain
 from pathlib import Path
 
@@ -15,10 +14,7 @@ from _counting import length_of_part
 from tables import small_table
 
 from skdpsynth import (
-    DPCGANSynthesizer,
-    GPATESynthesizer,
     IndependentSynthesizer,
-    MarginalSynthesizer,
 )
 from skdpsynth.exceptions import InvalidTableError, SkdpsynthError
 from skdpsynth.privacy._aggregators import exact_counts  # no noise on top
@@ -200,19 +196,6 @@ def test_parts_of_one_number_are_noticed_where_they_are_brought():
         parts.kept()
 
 
-@pytest.mark.usefixtures("short_fits")
-def test_one_partition_and_fifty_give_the_same_synthesizer():
-    """With equal noise, bit for bit: where a row is moves nothing."""
-    sampled = []
-    for n_parts in (1, 2, 50):
-        synth = MarginalSynthesizer(epsilon=40.0, target="y", random_state=0)
-        with insecure_randomness(5):
-            synth.fit(dd.from_pandas(frame(), npartitions=n_parts))
-        sampled.append(synth.sample(200))
-    pd.testing.assert_frame_equal(sampled[0], sampled[1])
-    pd.testing.assert_frame_equal(sampled[0], sampled[2])
-
-
 def test_no_partition_has_noise_of_its_own(monkeypatch):
     """Its counts are exact: noise is drawn where the sum is."""
     drawn = []
@@ -248,43 +231,3 @@ def test_workers_of_a_cluster_count(cluster, tmp_path):
     found = parts.total(kill_once, str(tmp_path), numbered=True)
     assert found == sum(range(6)) * 15
     assert Path(tmp_path, "killed").exists()
-
-
-def kill_now_and_then(client, stop, killed):
-    """End a worker, and the next one when it is back."""
-    while not stop.wait(0.4):
-        pids = client.run(os.getpid, on_error="ignore")
-        if pids and len(killed) < 6:
-            os.kill(next(iter(pids.values())), signal.SIGKILL)
-            killed.append(True)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    "kind",
-    [
-        IndependentSynthesizer,
-        MarginalSynthesizer,
-        GPATESynthesizer,
-        DPCGANSynthesizer,
-    ],
-)
-def test_a_fit_outlives_its_workers(kind, cluster):
-    """The same synthesizer as with all of them; rows kept on one are made again."""
-    table = dd.from_pandas(frame(20_000), npartitions=11)
-    synth = kind(epsilon=40.0, target="y", random_state=0)
-    with insecure_randomness(5):
-        expected = synth.fit(table).sample(100)
-    stop, killed = threading.Event(), []
-    killer = threading.Thread(
-        target=kill_now_and_then, args=(cluster, stop, killed), daemon=True
-    )
-    killer.start()
-    try:
-        with insecure_randomness(5):
-            found = synth.fit(table).sample(100)
-    finally:
-        stop.set()
-        killer.join()
-    assert killed
-    pd.testing.assert_frame_equal(found, expected)

@@ -211,16 +211,6 @@ def test_a_number_is_the_same_unit_in_every_part(dtype, missing):
     assert sum(len(part) for part in kept.each()) == 3
 
 
-@pytest.mark.parametrize("dtype", ["bool[pyarrow]", "int64[pyarrow]", "boolean"])
-def test_no_missing_cell_brings_a_unit_of_dask_into_two_parts(dtype):
-    dask = pytest.importorskip("dask.dataframe")
-    who = pd.Series([True, False] * 40).astype(dtype)
-    who[7] = None
-    table = pd.DataFrame({"who": who, "a": np.arange(80.0)})
-    source = dask.from_pandas(table, npartitions=8)
-    assert len(taking_part(source, schema_of(1, {}))) == 2
-
-
 def test_a_source_is_asked_for_some_columns_after_the_limit_too():
     """What the rows are is not changed by that."""
     table = table_of([1, 2, 3, 4, 5, 6])
