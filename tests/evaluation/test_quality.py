@@ -107,11 +107,10 @@ def test_a_number_as_target():
 
 
 def test_the_panel_is_that_of_the_papers():
-    found = quality_report(REAL[:200], GOOD[:200], target="label", panel=True).tstr
-    assert set(default_classifiers()) < set(found.index)
-    text = str(quality_report(REAL[:200], GOOD[:200], target="label", panel=True))
-    median = found.loc[list(default_classifiers())].median()
-    assert f"median of all: auroc {median['auroc']:.3f}" in text
+    found = quality_report(REAL[:200], GOOD[:200], target="label", panel=True)
+    assert set(default_classifiers()) < set(found.tstr.index)
+    median = found.tstr.loc[list(default_classifiers())].median()
+    assert f"median of all: auroc {median['auroc']:.3f}" in str(found)
 
 
 @pytest.mark.parametrize("n", [1, 9, 25])

@@ -17,7 +17,6 @@ import pandas as pd
 import pytest
 from _comparisons import SCHEMA
 from joblib.externals.loky.process_executor import TerminatedWorkerError
-from joblib.parallel import ThreadingBackend
 from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import IndependentSynthesizer
@@ -204,17 +203,6 @@ def test_digest_of_a_table():
 BASELINE = IndependentSynthesizer(schema=SCHEMA)
 
 
-class Counting(ThreadingBackend):
-    """A backend that somebody registered; counts the tasks it is given."""
-
-    tasks = 0
-    supports_return_generator = False
-
-    def submit(self, func, callback=None):
-        Counting.tasks += 1
-        return super().submit(func, callback)
-
-
 class Nosy(GaussianNB):
     """Notes how many workers joblib would give it."""
 
@@ -248,21 +236,15 @@ def test_threads_leave_the_warnings_of_the_process_alone(compare, stubs):
     assert set().union(*found) == expected
 
 
-@pytest.mark.parametrize("backend", ["threading", "counting"])
-def test_a_run_is_one_task_of_any_backend(compare, stubs, backend):
-    """Also of one that cannot hand over results one by one; the order is kept."""
-    joblib.register_parallel_backend("counting", Counting)
-    Counting.tasks = 0
-    Nosy.workers.clear()
+def test_runs_of_threads_are_those_of_one(compare, stubs):
+    """In the same order; no classifier has workers of its own."""
     alone = compare({"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()})
-    with joblib.parallel_config(backend=backend):
+    with joblib.parallel_config(backend="threading"):
         result = compare(
             {"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()}, n_jobs=2
         )
     assert result.scores.equals(alone.scores)
     assert set(Nosy.workers) == {1}
-    if backend == "counting":
-        assert Counting.tasks == 4  # two repeats of the reference and of the run
 
 
 def test_a_run_travels(tables):

@@ -17,8 +17,6 @@ from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import (
-    CategoryCells,
-    NumberCells,
     broken_relations,
     column_fidelity,
     marginal_fidelity,
@@ -317,19 +315,14 @@ def test_distances_by_a_slow_count(real, synthetic):
 
 
 @settings(max_examples=60, deadline=None)
-@given(ROWS, ROWS, st.randoms(use_true_random=False))
-def test_what_every_distance_has(real, synthetic, shuffled):
-    """0 of itself; in [0, 1]; no order of rows or columns; more columns, not nearer."""
+@given(ROWS, ROWS)
+def test_what_every_distance_has(real, synthetic):
+    """0 of itself; in [0, 1]; more columns are not nearer."""
     tables = table(real), table(synthetic)
     found = [marginal_fidelity(*tables, k=k) for k in (1, 2, 3)]
     for k, distances in enumerate(found, start=1):
         assert (marginal_fidelity(tables[0], tables[0], k=k) == 0).all()
         assert distances.between(0, 1 + 1e-12).all()
-        mixed = [shuffled.sample(rows, len(rows)) for rows in (real, synthetic)]
-        again = marginal_fidelity(
-            table(mixed[0]), table(mixed[1])[["y", "x", "kind"]], k
-        )
-        pd.testing.assert_series_equal(again, distances)
     for pair, distance in found[1].items():
         assert distance >= max(found[0][name] for name in pair) - 1e-12
     assert found[2].iloc[0] >= found[1].max() - 1e-12
@@ -352,37 +345,6 @@ def test_dependence_of_a_known_size():
     tied = free.assign(c=(free["a"] + free["b"]) % m)
     assert marginal_fidelity(free, tied, k=2).tolist() == pytest.approx([0.0] * 3)
     assert marginal_fidelity(free, tied, k=3).tolist() == pytest.approx([1 - 1 / m])
-
-
-def test_bins_of_numbers():
-    """Tenths of the rows; frequent smallest values stay apart; NaN at the end."""
-    cells = NumberCells.of(np.arange(100.0), 10)
-    assert np.bincount(cells.codes(np.arange(100.0))).max() == 11
-    assert np.bincount(cells.codes(np.arange(100.0))).min() == 9
-    assert cells.codes(np.array([-5.0, 1e9, np.nan])).tolist() == [0, 9, 10]
-    for share in (0.05, 0.5, 0.95):  # either of two values, whatever their shares
-        zeros = round(100 * share)
-        values = np.repeat([0.0, 1.0], [zeros, 100 - zeros])
-        codes = NumberCells.of(values, 10).codes(np.array([-1.0, 0.0, 1.0, 2.0]))
-        assert codes.tolist() == [0, 0, 1, 1]
-    gains = np.repeat([0.0, 114.0, 5000.0], [95, 2, 3])
-    assert NumberCells.of(gains, 10).edges.tolist() == [114.0]
-    rng = np.random.default_rng(0)
-    for values in (rng.integers(0, 4, 50), rng.normal(size=50), np.zeros(50)):
-        assert NumberCells.of(values.astype(float), 10).n_cells <= 11
-    for nothing in (np.array([np.nan]), np.zeros(5)):
-        cells = NumberCells.of(nothing, 10)
-        assert cells.codes(np.array([3.0, np.nan])).tolist() == [0, 1]
-
-
-def test_categories_are_the_most_frequent_by_name():
-    values = pd.Series([*"bbbaaaccd", None])
-    assert CategoryCells.of(values, 2).categories == ["a", "b"]
-    codes = CategoryCells.of(values, 2).codes(pd.Series(["b", "d", None, "a", "new"]))
-    assert codes.tolist() == [1, 2, 3, 0, 2]
-    many = pd.DataFrame({"g": [f"level {i:02d}" for i in range(30)]})
-    others = many.assign(g=[*many["g"][:20], *["unseen"] * 10])
-    assert marginal_fidelity(many, others, k=1)["g"] == 0  # ten in the rest, either way
 
 
 @pytest.mark.statistical

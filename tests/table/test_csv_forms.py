@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import encodings
-import gzip
 import json
 import pkgutil
 from contextlib import suppress
@@ -159,17 +158,6 @@ def test_numbers_with_zeros_in_front_are_texts_where_kinds_are_found():
     assert table["zip"].dropna().tolist() == ["01067", "80331"]
     assert table["n"].tolist() == [10, 0, 2]
     assert table["x"].dtype == np.float64
-
-
-def test_a_fit_of_a_path_knows_compressed_files_and_separators():
-    with gzip.open("t.csv.gz", "wt", encoding="utf-8") as file:
-        ROWS.to_csv(file, index=False, sep=";")
-    schema = TableSchema(COLUMNS, target="sick")
-    synth = IndependentSynthesizer(10.0, schema=schema, random_state=0)
-    rows = synth.fit("t.csv.gz").sample(200)
-    assert set(rows["sick"]) == {"ja", "nein"}
-    assert 20 < (rows["sick"] == "ja").sum() < 80
-    assert rows["day"].dt.normalize().equals(rows["day"])
 
 
 # --- Columns that are never read, and two texts for true and false ----------------

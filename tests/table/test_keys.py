@@ -113,7 +113,7 @@ def codes_of(series, levels):
     return rows.category_codes[:, 0].tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     values=st.lists(odd_texts, min_size=1, max_size=8),
     extra=odd_texts,
