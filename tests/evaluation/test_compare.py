@@ -442,18 +442,18 @@ def test_many_fits_without_a_folder_are_a_warning(compare, stubs, tmp_path):
 
 
 BASELINE = IndependentSynthesizer()
-NO_SETTING = "settings must be letters"
-NO_EPSILONS = "list of positive numbers"
-SUM = "their sum is 1"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        *(({"epsilons": e}, NO_EPSILONS) for e in ((), (1.0, -1.0), 2.0, "10")),
+        *(
+            ({"epsilons": e}, "list of positive numbers")
+            for e in ((), (1.0, -1.0), 2.0, "10")
+        ),
         ({"n_repeats": 0}, "n_repeats must be an integer of at least 1"),
         ({"n_samples": 1}, "n_samples must be an integer of at least 2"),
-        *(({"settings": own}, NO_SETTING) for own in ("AD", "")),
+        *(({"settings": own}, "settings must be letters") for own in ("AD", "")),
         ({"random_state": None}, "random_state must be an integer"),
         ({"classifiers": ["Nothing"]}, "'classifiers' parameter"),
         ({"synthesizers": {}}, "at least one synthesizer"),
@@ -463,8 +463,8 @@ SUM = "their sum is 1"
         ({"synthesizers": {"a": "text"}}, "unfitted synthesizers"),
         ({"synthesizers": [IndependentSynthesizer]}, "under the name"),
         ({"sampling_strategy": "even"}, "Got 'even' instead"),
-        ({"sampling_strategy": {"no": 0.5, "yes": 0.4}}, SUM),
-        ({"sampling_strategy": {"no": 1.5, "yes": -0.5}}, SUM),
+        ({"sampling_strategy": {"no": 0.5, "yes": 0.4}}, "their sum is 1"),
+        ({"sampling_strategy": {"no": 1.5, "yes": -0.5}}, "their sum is 1"),
         (
             {"target": "count", "sampling_strategy": "balanced"},
             "must be None for a tar",

@@ -43,21 +43,6 @@ def test_tradeoff_draws_the_summary(result):
     assert places[3] > places[2]
 
 
-def test_the_band_is_one_deviation_on_either_side(result):
-    """At every epsilon; what has no noise has a bar in its place."""
-    ax = result.plot_tradeoff()
-    bands = [c for c in ax.collections if isinstance(c, mpl.collections.PolyCollection)]
-    assert len(bands) == 2  # blind and broken
-    summary = result.summary().set_index("synthesizer")
-    for band, name in zip(bands, ["<b>blind</b> & $x$", "broken"], strict=True):
-        rows = summary.loc[name].dropna(subset="auroc").set_index("epsilon")
-        corners = np.unique(band.get_paths()[0].vertices, axis=0)
-        for epsilon, row in rows.iterrows():
-            at = corners[np.isclose(corners[:, 0], np.log10(epsilon)), 1]
-            ends = [row["auroc"] - row["auroc_sd"], row["auroc"] + row["auroc_sd"]]
-            assert [at.min(), at.max()] == pytest.approx(ends)
-
-
 def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result):
     ax = result.plot_tradeoff(setting="C")
     assert set(line(ax, "real rows in Setting C")) == {result.summary()["auroc_C"][0]}

@@ -14,7 +14,6 @@ from sklearn.preprocessing import StandardScaler
 
 from skdpsynth.exceptions import MissingDependencyError
 from skdpsynth.metrics import (
-    averaged,
     default_classifiers,
     resolve_classifiers,
     tstr_scores,
@@ -127,10 +126,3 @@ def test_histogram_boosting_is_beside_the_twelve_and_not_in_their_mean():
     alone = scores("HistGradientBoosting")
     assert alone.loc["mean"].tolist() == boosted.tolist()
     assert boosted["auroc"] > 0.9 > two.loc["mean", "auroc"]
-
-
-def test_the_thirteenth_is_named_by_no_default():
-    twelve = list(default_classifiers())
-    panel, are_own = resolve_classifiers([*twelve, "HistGradientBoosting"])
-    assert (len(panel), are_own) == (13, False)
-    assert averaged(panel) == twelve

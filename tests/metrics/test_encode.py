@@ -17,15 +17,13 @@ def column(*values: object, dtype: object = None) -> pd.DataFrame:
     return pd.DataFrame({"a": pd.Series(list(values), dtype=dtype)})
 
 
-def test_missing_numbers_become_the_median_of_the_first_table():
+@pytest.mark.parametrize("dtype", ["float64", "Int64", "Float64", "boolean", "object"])
+def test_missing_numbers_become_the_median_of_the_first_table(dtype):
+    """Or 0 where all are missing."""
     tables = column(1.0, 2.0, 9.0, np.nan), column(np.nan, 100.0)
     train, other, _ = encode_features(*tables)
     assert train[:, 0].tolist() == [1, 2, 9, 2]
     assert other[:, 0].tolist() == [2, 100]
-
-
-@pytest.mark.parametrize("dtype", ["float64", "Int64", "Float64", "boolean", "object"])
-def test_missing_numbers_become_zero_where_all_are_missing(dtype):
     tables = column(None, None, dtype=dtype), column(4.0, np.nan)
     train, other, _ = encode_features(*tables)
     assert train[:, 0].tolist() == [0, 0]

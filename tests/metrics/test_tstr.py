@@ -279,6 +279,10 @@ def test_scores_equal_a_pipeline_by_hand(model):
     assert scores.loc["mine", "r2"] == pytest.approx(r2_score(test["price"], output))
     error = root_mean_squared_error(test["price"], output)
     assert scores.loc["mine", "rmse"] == pytest.approx(error)
+    for dtype in ("Float64", "double[pyarrow]"):
+        others = (own.astype({"price": dtype}) for own in (shuffled, test))
+        got = tstr_scores(*others, target="price", classifiers={"mine": model})
+        pd.testing.assert_frame_equal(got, scores)
     assert scores.attrs["contains_private_statistics"] is True
 
 
@@ -319,15 +323,6 @@ def test_fractions_or_many_numbers_are_a_measurement(name):
     if measured:
         with pytest.raises(ValueError, match=r"'pos_label'.* target 'y' holds numbers"):
             is_measurement(column, pos_label=0)
-
-
-def test_whole_and_nullable_numbers_score_as_floats():
-    train, test = (t.round({"price": 0}) for t in (prices(), prices(seed=1)))
-    expected = tstr_scores(train, test, target="price", classifiers=TWO)
-    for dtype in ("int64", "Int64", "double[pyarrow]"):
-        tables = (train.astype({"price": dtype}), test.astype({"price": dtype}))
-        got = tstr_scores(*tables, target="price", classifiers=TWO)
-        pd.testing.assert_frame_equal(got, expected)
 
 
 def test_what_cannot_be_learnt_is_the_mean():

@@ -247,36 +247,3 @@ def test_pure_noise_leaves_all_finite():
     held = trainer.result()
     assert np.isfinite(held.weights).all()
     assert np.isfinite(held.probabilities).all()
-
-
-# --- What it does not touch --------------------------------------------------------
-
-
-def train_a_little(seed):
-    trainer = make_trainer(seed=seed, n_steps=3)
-    for _ in range(3):
-        draws = trainer.draw(20)
-        trainer.ascend(trainer.gradient(draws, lambda rows: rows.sum(dim=1)))
-    return trainer.result()
-
-
-def test_global_generators_are_neither_read_nor_set():
-    results = []
-    for seed in (1, 2):
-        torch.random.default_generator.manual_seed(seed)
-        before = torch.get_rng_state()
-        make_trainer().draw(3)
-        results.append(train_a_little(0))
-        assert torch.equal(torch.get_rng_state(), before)
-    np.testing.assert_array_equal(results[0].weights, results[1].weights)
-    other = train_a_little(5)
-    assert not np.array_equal(results[0].weights, other.weights)
-
-
-def test_what_was_given_is_left_as_it_was():
-    heads, components = components_of(make_mixture())
-    before = [part.copy() for part in components[:3]]
-    trainer = make_trainer(made_of=(heads, components))
-    trainer.ascend(torch.ones(len(trainer._flat())))
-    trainer.present()
-    assert all(map(np.array_equal, components[:3], before))

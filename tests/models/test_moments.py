@@ -67,7 +67,7 @@ def test_noise_alone_has_no_factors(seed):
     assert found(noise, 0.01).shape == (N_NOISE, 0)
 
 
-@pytest.mark.parametrize("strength", [1.5, 2.0, 4.0])
+@pytest.mark.parametrize("strength", [1.5, 4.0])
 def test_a_factor_in_noise_is_shrunk_as_it_is_seen(strength):
     """One of x in noise of size s: what is left of it is ``x - s^2 n / x``.
 

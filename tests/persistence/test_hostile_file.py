@@ -23,16 +23,6 @@ import skdpsynth
 from skdpsynth.exceptions import PersistenceError
 
 
-def test_the_file_is_what_the_tests_take_apart(saved, files):
-    """The helpers make the same bytes from the same parts."""
-    _, data = saved
-    assert files.with_parts(data) == data
-    # The library pads with spaces, and writes other separators.
-    assert files.taken_apart(files.put_together(*files.taken_apart(data))) == (
-        files.taken_apart(data)
-    )
-
-
 def test_equal_synthesizers_give_equal_files(saved, tmp_path):
     synth, data = saved
     synth.save(tmp_path / "again")

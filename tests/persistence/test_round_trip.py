@@ -101,7 +101,7 @@ def test_parameters_come_back_with_their_types(tmp_path):
         assert type(again) is type(expected)
 
 
-def test_saving_before_fit_or_under_a_name_no_file_holds(tmp_path):
+def test_a_name_that_no_file_holds_is_refused(tmp_path):
     frame = table()
     frame.columns = pd.Index([frozenset("u"), "w"], dtype=object)
     synth = IndependentSynthesizer().fit(frame)
@@ -111,27 +111,21 @@ def test_saving_before_fit_or_under_a_name_no_file_holds(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [str, Path])
-def test_an_absent_folder_is_named_with_the_remedy(tmp_path, kind):
+def test_a_place_that_is_none_is_named_with_the_remedy(tmp_path, kind, monkeypatch):
     synth = IndependentSynthesizer().fit(table())
-    path = kind(tmp_path / "absent" / "a.skdp")
-    with pytest.raises(PersistenceError, match="make it first by") as caught:
-        synth.save(path)
-    assert isinstance(caught.value, FileNotFoundError)
-    assert repr(str(path)) in str(caught.value)
-    assert ".partial" not in str(caught.value)
+    absent = kind(tmp_path / "absent" / "a.skdp")
+    for path, error in (
+        (absent, FileNotFoundError),
+        (kind(tmp_path), IsADirectoryError),
+    ):
+        with pytest.raises(error, match=re.escape(str(path))) as caught:
+            synth.save(path)
+        assert ".partial" not in str(caught.value)
+    with pytest.raises(PersistenceError, match="make it first by"):
+        synth.save(absent)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_in_the_place_of_the_file_is_named(tmp_path):
-    synth = IndependentSynthesizer().fit(table())
-    with pytest.raises(IsADirectoryError, match=re.escape(str(tmp_path))) as caught:
-        synth.save(tmp_path)
-    assert ".partial" not in str(caught.value)
-
-
-def test_a_name_without_a_folder_is_in_the_current_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    IndependentSynthesizer().fit(table()).save("a.skdp")
+    synth.save(kind("a.skdp"))  # without a folder it is in the current one
     assert (tmp_path / "a.skdp").exists()
 
 

@@ -189,11 +189,3 @@ def test_labels_that_say_next_to_nothing_leave_beliefs_finite():
     buffer.add(view, generated, labels, pool, 1e-30)
     student.train(buffer, 5)
     assert student.moments.isfinite().all()
-
-
-def test_features_of_a_row_do_not_depend_on_other_rows():
-    trainer = make_trainer(50)
-    view = View.of(trainer)
-    rows = trainer.rows(trainer.draw(9))
-    alone = torch.stack([view.features(row[None])[0] for row in rows])
-    torch.testing.assert_close(view.features(rows), alone)

@@ -220,34 +220,6 @@ def test_assignment_is_uniform_and_independent(global_random_seed):
     assert_uniform(np.bincount(pairs @ [10, 1], minlength=100))
 
 
-def test_assignment_is_made_in_unit_order():
-    for n_teachers in (1, 7, 4096):
-        all_units = assign_teachers(500, n_teachers, np.random.default_rng(1))
-        some = assign_teachers(321, n_teachers, np.random.default_rng(1))
-        assert all_units.dtype == np.int64
-        np.testing.assert_array_equal(all_units[:321], some)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("hidden_dims", [(), (16,)])
-def test_every_teacher_learns(hidden_dims, device, global_random_seed):
-    """Real rows lie 3 standard deviations above generated ones in 3 columns."""
-    rng = np.random.default_rng(global_random_seed)
-    rows = rng.uniform(-1, 1, (600, N_COLUMNS)).astype(np.float32) + 1.7
-    ensemble = make_ensemble(
-        rows, 20, seed=global_random_seed, hidden_dims=hidden_dims, device=device
-    )
-    generated = generated_pool(global_random_seed, n_rows=200)
-    for _ in range(60):
-        ensemble.train_step(generated, identity)
-    of_real = ensemble.logits(generated + 1.7, identity)
-    of_fake = ensemble.logits(generated, identity)
-    auroc = (of_real[:, :, None] > of_fake[:, None, :]).float().mean(dim=(1, 2))
-    assert auroc.min() > 0.95
-    # The way to look more real is up, in every column.
-    assert (gradients_of(ensemble, generated).mean(dim=1) > 0).all()
-
-
 def test_public_generator_is_consumed_by_public_numbers_only():
     for hidden_dims, consumed in (((), False), ((8,), True)):
         states = []
