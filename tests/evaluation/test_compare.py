@@ -146,28 +146,21 @@ def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables):
 
 def test_the_reference_agrees_as_its_own_rows_do(compare, stubs, tables):
     """Its own rows in Setting C, against Setting A of the same repeat."""
-    result = compare({"blind": stubs["Blind"]()}, n_repeats=3)
+    result = compare({"blind": stubs["Blind"]()}, n_repeats=2)
     agreements = []
     for repeat, (_, seed, _) in enumerate(stubs["Blind"].fits):
         drawn = tables[0].sample(120, random_state=seed)
         options = {"target": "label", "classifiers": ["GaussianNB", *REST]}
-        expected = {
-            "A": tstr_scores(drawn, tables[1], **options),
-            "C": synthetic_only_scores(drawn, **options),
-        }
-        for metric in ("auroc", "auprc"):
-            for setting, scores in expected.items():
-                found = values(result, "real data", setting, metric, repeat=repeat)
-                of_all = scores[metric].drop("mean").to_dict()
-                assert found.to_dict() == pytest.approx(of_all)
-            (found,) = values(result, "real data", "AC", f"sra_{metric}", repeat=repeat)
-            assert found == synthetic_ranking_agreement(
-                expected["A"][metric], expected["C"][metric]
-            )
-            agreements.append(found)
+        own = tstr_scores(drawn, tables[1], **options)["auroc"].drop("mean")
+        alone = synthetic_only_scores(drawn, **options)["auroc"].drop("mean")
+        for setting, scores in {"A": own, "C": alone}.items():
+            found = values(result, "real data", setting, "auroc", repeat=repeat)
+            assert found.to_dict() == pytest.approx(scores.to_dict())
+        (found,) = values(result, "real data", "AC", "sra_auroc", repeat=repeat)
+        assert found == synthetic_ranking_agreement(own, alone)
+        agreements.append(found)
     summary = result.summary().set_index("synthesizer")
-    assert summary["sra_auroc"]["real data"] == pytest.approx(np.mean(agreements[::2]))
-    assert summary["sra_auprc"]["real data"] == pytest.approx(np.mean(agreements[1::2]))
+    assert summary["sra_auroc"]["real data"] == pytest.approx(np.mean(agreements))
     assert summary["rank"].isna().tolist() == [True, False]
 
 
@@ -360,9 +353,8 @@ def test_a_synthesizer_that_changes_its_table_changes_no_other_run(
 
     class Careless(stubs["Blind"]):
         def fit(self, X):
-            assert X.columns.tolist() == tables[0].columns.tolist()
-            X["row"] = range(len(X))
-            X["noise"] = 0.0
+            assert X.equals(tables[0])
+            X["row"], X["noise"] = range(len(X)), 0.0
             X.pop("kind")
             return super().fit(X)
 

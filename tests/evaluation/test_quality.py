@@ -94,16 +94,15 @@ def test_what_tells_rows_apart_is_left_out(bad):
         assert set(found.columns.index) == {"size", "label"}
 
 
-def test_without_a_target_nothing_is_learnt():
+def test_without_a_target_nothing_is_learnt_and_a_number_is_a_target():
     found = quality_report(REAL, GOOD)
     assert found.tstr is None
     assert list(found.scores.index) == ["pairs", "columns", "c2st", "broken"]
-
-
-def test_a_number_as_target():
     found = quality_report(REAL, GOOD, target="size")
     assert list(found.scores.index[:2]) == ["r2", "rmse"]
     assert found.scores.loc["r2", "synthetic"] > 0.7
+    with pytest.raises(InvalidTableError, match="'nothing', but it is not there"):
+        quality_report(REAL, GOOD, target="nothing")
 
 
 def test_the_panel_is_that_of_the_papers():
@@ -148,8 +147,3 @@ def test_many_columns_are_drawn_by_the_worst():
     assert len(names) == 30
     assert "c40" in names
     plt.close("all")
-
-
-def test_a_target_that_is_not_there():
-    with pytest.raises(InvalidTableError, match="'nothing', but it is not there"):
-        quality_report(REAL, GOOD, target="nothing")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
@@ -15,6 +14,7 @@ from sklearn.metrics import (
     roc_auc_score,
     root_mean_squared_error,
 )
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -80,9 +80,7 @@ def prices(n_rows: int = 120, seed: int = 0, noise: float = 1.0) -> pd.DataFrame
     return pd.DataFrame({"u": u, "v": v, "kind": kinds, "price": price})
 
 
-def by_hand(
-    train: pd.DataFrame, test: pd.DataFrame, target: str, model: BaseEstimator
-) -> tuple[BaseEstimator, pd.DataFrame]:
+def by_hand(train, test, target, model):
     """Fit the stated encoding, out of scikit-learn's own parts, and a model to it.
 
     The second table is that of the features to predict with.
@@ -244,19 +242,17 @@ def test_setting_c_holds_out_the_share_of_the_real_test_table():
     synthetic = blobs(41, seed=3).assign(u=np.arange(41.0))
     seen: list[np.ndarray] = []
 
-    class Recorder(ClassifierMixin, BaseEstimator):
-        def fit(self, X: np.ndarray, y: np.ndarray) -> Recorder:
+    class Recorder(GaussianNB):
+        def fit(self, X, y):
             seen.append(np.column_stack([X, y]))
-            self.classes_ = np.unique(y)
-            return self
+            return super().fit(X, y)
 
-        def decision_function(self, X: np.ndarray) -> np.ndarray:
+        def predict_proba(self, X):
             seen.append(X)
-            return X[:, 0]
+            return super().predict_proba(X)
 
-    setting_scores(
-        blobs(90), blobs(30), synthetic, target="y", classifiers={"mine": Recorder()}
-    )
+    panel = {"mine": Recorder()}
+    setting_scores(blobs(90), blobs(30), synthetic, target="y", classifiers=panel)
     kept, held_out = seen[-2:]
     assert (len(kept), len(held_out)) == (31, 10)  # a quarter, as 30 of 120
     # Standardised, but in the same order: no row is in both parts.
@@ -393,24 +389,18 @@ def test_rare_categories_are_one():
     """Those beyond the 100 most frequent of the table to train on; ties by name."""
     rng = np.random.default_rng(0)
     codes = np.minimum(rng.geometric(0.01, (2, 3_000)), 400)
-    labels = (codes + rng.normal(0, 40, codes.shape) > 70).astype(int)
-    frequent = pd.Series(codes[0]).value_counts()
-    order = sorted(frequent.index, key=lambda k: (-frequent[k], f"c{k}"))
-    kept = set(order[:100])
+    train, test = (
+        pd.DataFrame({"code": [f"c{k}" for k in own], "y": own + noise > 70})
+        for own, noise in zip(codes, rng.normal(0, 40, codes.shape), strict=True)
+    )
+    frequent = train["code"].value_counts()
+    order = sorted(frequent.index, key=lambda name: (-frequent[name], name))
     assert len(order) > 150
-    scores = []
-    for merged in (False, True):
-        train, test = (
-            pd.DataFrame(
-                {
-                    "code": [
-                        f"c{k}" if k in kept or not merged else "rest" for k in own
-                    ],
-                    "y": labels[i],
-                }
-            )
-            for i, own in enumerate(codes)
-        )
-        scores.append(tstr_scores(train, test, target="y", classifiers=["BernoulliNB"]))
-    pd.testing.assert_frame_equal(*scores)
-    assert scores[0].loc["mean", "auroc"] > 0.7
+    merged = [
+        own.assign(code=own["code"].where(own["code"].isin(order[:100]), "rest"))
+        for own in (train, test)
+    ]
+    options = {"target": "y", "classifiers": ["BernoulliNB"]}
+    scores = tstr_scores(train, test, **options)
+    pd.testing.assert_frame_equal(tstr_scores(*merged, **options), scores)
+    assert scores.loc["mean", "auroc"] > 0.7

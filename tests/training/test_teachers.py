@@ -73,6 +73,12 @@ def neighbours(seed):
     return rows, changed, rows[:-1]
 
 
+def test_the_only_row_of_all_can_leave(global_random_seed):
+    rows = uniform_rows(1, global_random_seed)
+    before, after = (trained(part, global_random_seed) for part in (rows, rows[:0]))
+    assert len(changed_teachers(before, after)) == 1
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("hidden_dims", HIDDEN)
@@ -269,9 +275,3 @@ def test_private_rows_cannot_be_saved_or_copied(make):
     for way in ways:
         with pytest.raises(TypeError, match="holds private rows"):
             way(holder)
-
-
-def test_the_only_row_of_all_can_leave(global_random_seed):
-    rows = uniform_rows(1, global_random_seed)
-    before, after = (trained(part, global_random_seed) for part in (rows, rows[:0]))
-    assert len(changed_teachers(before, after)) == 1
