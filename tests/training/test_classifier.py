@@ -93,26 +93,6 @@ def test_a_row_moves_the_sum_of_its_class_by_the_clipping_norm(scale, monkeypatc
     np.testing.assert_array_equal(sums[1:3], sums[4:])
 
 
-def test_it_learns_without_noise_and_with():
-    rows = make_rows(sizes=(400, 400, 400))
-    tested = make_rows(5, sizes=(300, 300, 300))
-    rows, tested = (
-        [np.hstack([part, np.ones((len(part), 1))]) for part in parts]
-        for parts in (rows, tested)
-    )
-    for epsilon, floor in ((math.inf, 0.7), (4.0, 0.6)):
-        charged = [reserve(count=60, epsilon=epsilon) for _ in rows]
-        classifier = make_classifier(rows, charged=charged, max_grad_norm=3.0)
-        for _ in range(60):
-            classifier.train_step()
-        even = np.ones(3) / 3
-        hits = [
-            pseudo_label_rows(classifier.weights, part, even) == c
-            for c, part in enumerate(tested)
-        ]
-        assert np.concatenate(hits).mean() > floor
-
-
 def test_a_pseudo_label_depends_on_its_row_and_the_prior_alone():
     weights = torch.eye(3, 4, dtype=torch.float64)
     rows = np.random.default_rng(0).normal(size=(9000, 4))
