@@ -33,7 +33,7 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
 )
-from skdpsynth.table._rules import RowRules
+from skdpsynth.table._rules import RowRules  # no file has domains of another kind
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 

@@ -19,9 +19,9 @@ from skdpsynth import (
 from skdpsynth.exceptions import InvalidTableError, SkdpsynthError
 from skdpsynth.privacy._aggregators import exact_counts  # no noise on top
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.table import _dask, _sources, total_keys
+from skdpsynth.table import _dask, _sources, total_keys  # steps of a cluster alone
 from skdpsynth.table._dask import DaskParts  # to lose a part of one
-from skdpsynth.table._sources import lay_out
+from skdpsynth.table._sources import lay_out  # what parts are checked by
 
 dask = pytest.importorskip("dask")
 dd = pytest.importorskip("dask.dataframe")

@@ -24,7 +24,7 @@ from scipy.stats import binom, chi2
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import PrivacyAccountant, secret_generator
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.training import _discriminator
+from skdpsynth.training import _discriminator  # its constants, and smaller chunks
 from skdpsynth.training._clipping import (  # rules alone, beside twins of them
     clipped_layer_sums,
     clipped_sums,

@@ -16,7 +16,7 @@ from _training import (
 )
 from torch.nn import functional
 
-from skdpsynth.training import _teachers
+from skdpsynth.training import _teachers  # smaller chunks
 from skdpsynth.training._teachers import assign_teachers  # as the loop assigns them
 
 HIDDEN = [(), (8,), (8, 5)]
