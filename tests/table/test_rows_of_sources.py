@@ -109,7 +109,8 @@ def by_arrow(make):
 
 OF_ROWS = {name: by_arrow(make) for name, make in SOURCES.items()}
 OF_ROWS |= {"csv": of_texts, "nullable": masked}
-del OF_ROWS["objects"]  # the same as "arrow"
+for _name in ("numpy", "objects"):  # the same as "arrow"
+    del OF_ROWS[_name]
 
 
 def made_of_rows(source, rows, path):
