@@ -156,7 +156,7 @@ def built(rng, n_rows, spread, *, function) -> pd.Series:
 
 
 @cache
-def _supported() -> dict[str, Maker]:
+def supported() -> dict[str, Maker]:
     """Makers of the dtypes that every synthesizer must take."""
     made = {}
 
@@ -309,7 +309,7 @@ def with_holes(series: pd.Series, holes: str, rng) -> pd.Series:
 
 def draw_column(draw, n_rows: int, *, label: str, doubtful: bool):
     """Draw one column, and the kind that a schema may call it."""
-    made = _doubtful() if doubtful else _supported()
+    made = _doubtful() if doubtful else supported()
     name = draw(st.sampled_from(sorted(made)), label=label)
     spread = draw(
         st.sampled_from(["few", "many", "constant", "distinct", "extreme"]),

@@ -73,3 +73,45 @@ def make_ensemble(rows, n_teachers=12, *, seed=0, cls=TeacherEnsemble, **changes
         "device": CPU,
     }
     return cls(rows, n_teachers, **(settings | changes))
+
+
+# --- A network for one row after the other ----------------------------------------
+
+
+def leaves(parameters):
+    return [p.detach().double().requires_grad_() for p in parameters]
+
+
+def scores_by_hand(parameters, rows):
+    """The network written out; biases of all layers but the last."""
+    values, rest = rows / math.sqrt(rows.shape[1]), list(parameters)
+    while len(rest) > 1:
+        values = values @ rest.pop(0).T + rest.pop(0)
+        values = values / (1 + torch.exp(-values))
+    return (values @ rest.pop(0).T)[:, 0]
+
+
+def flat_gradient(value, own):
+    parts = torch.autograd.grad(value, own, materialize_grads=True)
+    return torch.cat([part.flatten() for part in parts]).numpy()
+
+
+def sum_by_hand(parameters, rows, clip, loss="logistic", sign=1.0):
+    """Clip and add gradients row by row, with autograd alone; -1 for generated rows."""
+    own = leaves(parameters)
+    total = np.zeros(sum(p.numel() for p in own))
+    for row in rows.double():
+        score = sign * scores_by_hand(own, row[None])[0]
+        value = torch.log1p(torch.exp(-score)) if loss == "logistic" else -score
+        vector = flat_gradient(value, own)
+        total += vector / max(1.0, np.linalg.norm(vector) / clip)
+    return total
+
+
+def teacher_scores(parameters, rows):
+    """The network of one teacher written out."""
+    values, rest = rows, list(parameters)
+    while rest:
+        values = values @ rest.pop(0) + rest.pop(0)
+        values = torch.nn.functional.leaky_relu(values, 0.2) if rest else values
+    return values.squeeze(1)

@@ -32,7 +32,7 @@ FIRST_SEEN_BY = {
     "clipped_layer_by_layer": "training/test_dp_sgd.py -k loop_over_rows",
     "teachers_of_equal_size": "training/test_teachers.py -k own_teacher_only",
     "mean_over_teachers_with_rows": "synthesizers/test_privacy.py -k results_follow",
-    "saved_in_single_precision": "persistence/test_canaries.py",
+    "saved_in_single_precision": "persistence/test_round_trip.py -k round_trip",
 }
 
 

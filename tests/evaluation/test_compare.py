@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import warnings
 
@@ -13,7 +14,7 @@ from _comparisons import SCHEMA, chosen
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdpsynth import GANSynthesizer, IndependentSynthesizer, PrivacyBudget
-from skdpsynth.evaluation import _runs, compare_synthesizers
+from skdpsynth.evaluation import compare_synthesizers
 from skdpsynth.exceptions import DegradedResultWarning, TiedScoresWarning
 from skdpsynth.metrics import (
     column_fidelity,
@@ -27,9 +28,9 @@ from skdpsynth.metrics import (
     tstr_scores,
     two_sample_scores,
 )
-from skdpsynth.utils._runs import _forget_peak
 
 BOOSTING = HistGradientBoostingClassifier(random_state=0)
+FIDELITY = {"settings": "C", "fidelity": True}
 REST = ["LogisticRegression", "DecisionTreeClassifier"]
 
 
@@ -85,8 +86,7 @@ def test_scores_are_those_of_the_metrics(compare, stubs, tables):
         assert found == pytest.approx(value), metric
 
 
-@pytest.mark.usefixtures("no_pictures")
-def test_rows_that_break_a_relation_of_the_test_table(compare, stubs, tables, tmp_path):
+def test_rows_that_break_a_relation_of_the_test_table(compare, stubs, tables):
     """A tenth of the training rows, which are copied, has the letter of another kind.
 
     Real rows of another table break as many. Without a relation there is no share.
@@ -97,14 +97,10 @@ def test_rows_that_break_a_relation_of_the_test_table(compare, stubs, tables, tm
     result = compare({"copy": stubs["Copy"]()}, train=train, test=test, **options)
     summary = result.summary().set_index("synthesizer")["broken"]
     assert summary.to_dict() == pytest.approx({"real data": 0.1, "copy": 0.1})
-    result.to_html(tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "share of rows that break a relation" in page
     assert "broken" not in result.public_part().summary()
     assert "broken" not in compare({"copy": stubs["Copy"]()}, **options).summary()
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_gradient_boosting_leads_where_it_is_scored(compare, stubs):
     """It is scored by default, and not part of the mean."""
     panel = ["GaussianNB", "HistGradientBoosting"]
@@ -116,10 +112,7 @@ def test_gradient_boosting_leads_where_it_is_scored(compare, stubs):
         own = values(result, "copy", "B", metric)
         assert summary[f"boosting_{metric}"]["copy"] == own["HistGradientBoosting"]
         assert summary[metric]["copy"] == own["GaussianNB"]
-    ax = result.plot_tradeoff()
-    assert ax.get_ylabel() == "AUROC, boosting"
-    (line,) = (own for own in ax.get_lines() if own.get_label() == "copy")
-    assert line.get_ydata()[0] == summary["boosting_auroc"]["copy"]
+    assert result.plot_tradeoff().get_ylabel() == "AUROC, boosting"
     ax = result.plot_tradeoff(classifier="mean")
     assert ax.get_ylabel() == "AUROC, mean of classifiers"
     scored = compare({"copy": stubs["Copy"]()}, classifiers=None, n_repeats=1).scores
@@ -127,17 +120,17 @@ def test_gradient_boosting_leads_where_it_is_scored(compare, stubs):
     assert twelve <= set(scored["classifier"])
 
 
-@pytest.mark.usefixtures("no_pictures")
-def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path):
+def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables):
     """A copy of the rows, once more: `size` follows from the label, and has gaps."""
     train, test = (table.dropna() for table in tables)
-    options = {"n_repeats": 1, "n_samples": len(train), "fidelity": True}
     panel = ["Ridge", "KNeighborsRegressor"]
     result = compare_synthesizers(
         {"copy": stubs["Copy"](), "baseline": IndependentSynthesizer()},
         *(train, test, "size"),
         classifiers=panel,
-        **options,
+        n_repeats=1,
+        n_samples=len(train),
+        fidelity=True,
     )
     assert (result.runs["error"] == "").all()
     expected = tstr_scores(train, test, target="size", classifiers=panel).drop("mean")
@@ -146,64 +139,41 @@ def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables, tmp_path):
         assert found.to_dict() == pytest.approx(expected[metric].to_dict())
     summary = result.summary().set_index("synthesizer")
     assert summary.columns[1:6].tolist() == ["two_way", "c2st", "rank", "r2", "rmse"]
-    assert summary["r2"]["copy"] == pytest.approx(expected["r2"].mean())
     assert {"r2_C", "rmse_C", "sra_r2", "feature_ranking"} <= set(summary)
     assert result.plot_tradeoff().get_ylabel() == "R², mean of regressors"
     assert result.plot_classifiers(metric="rmse").get_xlabel().startswith("RMSE")
-    result.to_html(tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "<h3>rmse</h3>" in page
-    assert "auprc" not in page
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sampling_strategy": "balanced"}, "sampling_strategy must be None for a tar"),
-        ({"classifiers": ["GaussianNB"]}, "must name some of"),
-    ],
-)
-def test_classes_of_a_number_are_refused_before_a_fit(stubs, tables, options, message):
-    train, test = (table.dropna() for table in tables)
-    with pytest.raises(ValueError, match=message):
-        compare_synthesizers([stubs["Blind"]()], train, test, "size", **options)
-    assert stubs["Blind"].fits == []
 
 
 def test_the_reference_agrees_as_its_own_rows_do(compare, stubs, tables):
     """Its own rows in Setting C, against Setting A of the same repeat."""
-    result = compare({"blind": stubs["Blind"]()}, n_repeats=3)
+    result = compare({"blind": stubs["Blind"]()}, n_repeats=2)
     agreements = []
     for repeat, (_, seed, _) in enumerate(stubs["Blind"].fits):
         drawn = tables[0].sample(120, random_state=seed)
         options = {"target": "label", "classifiers": ["GaussianNB", *REST]}
-        expected = {
-            "A": tstr_scores(drawn, tables[1], **options),
-            "C": synthetic_only_scores(drawn, **options),
-        }
-        for metric in ("auroc", "auprc"):
-            for setting, scores in expected.items():
-                found = values(result, "real data", setting, metric, repeat=repeat)
-                of_all = scores[metric].drop("mean").to_dict()
-                assert found.to_dict() == pytest.approx(of_all)
-            (found,) = values(result, "real data", "AC", f"sra_{metric}", repeat=repeat)
-            assert found == synthetic_ranking_agreement(
-                expected["A"][metric], expected["C"][metric]
-            )
-            agreements.append(found)
+        own = tstr_scores(drawn, tables[1], **options)["auroc"].drop("mean")
+        alone = synthetic_only_scores(drawn, **options)["auroc"].drop("mean")
+        for setting, scores in {"A": own, "C": alone}.items():
+            found = values(result, "real data", setting, "auroc", repeat=repeat)
+            assert found.to_dict() == pytest.approx(scores.to_dict())
+        (found,) = values(result, "real data", "AC", "sra_auroc", repeat=repeat)
+        assert found == synthetic_ranking_agreement(own, alone)
+        agreements.append(found)
     summary = result.summary().set_index("synthesizer")
-    assert summary["sra_auroc"]["real data"] == pytest.approx(np.mean(agreements[::2]))
-    assert summary["sra_auprc"]["real data"] == pytest.approx(np.mean(agreements[1::2]))
+    assert summary["sra_auroc"]["real data"] == pytest.approx(np.mean(agreements))
     assert summary["rank"].isna().tolist() == [True, False]
 
 
 @pytest.fixture
 def references(compare, stubs, monkeypatch):
     """Give the rows that Setting A learns from in each repeat, and the seeds."""
-    scored, drawn = _runs.tstr_scores, []
-    monkeypatch.setattr(
-        _runs, "tstr_scores", lambda *a, **k: drawn.append(a[0]) or scored(*a, **k)
-    )
+    drawn = []
+
+    def noted(train, *others, **options):
+        drawn.append(train)
+        return tstr_scores(train, *others, **options)
+
+    monkeypatch.setattr("skdpsynth.evaluation._runs.tstr_scores", noted)
 
     def call(**options):
         drawn.clear()
@@ -295,33 +265,28 @@ def test_summary_is_mean_spread_and_rank(compare, stubs):
 
 
 def test_one_failing_run_is_a_row(compare, stubs):
-    with pytest.warns(DegradedResultWarning, match=r"2 of 10 runs failed \(bad\)"):
-        result = compare(
-            {"bad": stubs["Broken"](), "good": stubs["Blind"]()}, epsilons=(1.0, 2.0)
-        )
-    failed = result.runs[result.runs["error"] != ""]
-    assert failed["error"].unique().tolist() == ["RuntimeError: no rows for <this> one"]
-    assert (failed["synthesizer"] == "bad").all()
-    assert (failed["epsilon"] == 1.0).all()
-    scored = result.scores[result.scores["synthesizer"] == "bad"]
-    assert set(scored["epsilon"]) == {2.0}
-    summary = result.summary().set_index(["synthesizer", "epsilon"])
-    assert summary["n_failed"]["bad"].tolist() == [2, 0]
-    assert math.isnan(summary["auroc"]["bad", 1.0])
+    """A failure after the fit keeps what was spent."""
 
-
-def test_a_failure_after_the_fit_keeps_what_was_spent(compare, stubs):
     class Late(stubs["Blind"]):
         def sample(self, n_samples, **options):
             return super().sample(n_samples, **options).drop(columns="kind")
 
-    with pytest.warns(DegradedResultWarning, match="runs failed"):
-        result = compare({"late": Late()}, n_repeats=1)
-    (run,) = result.runs[result.runs["synthesizer"] == "late"].to_dict("records")
-    assert run["error"].startswith("InvalidTableError: Expected the columns")
-    assert run["epsilon_spent"] == 0.9
-    assert run["fit_s"] >= 0
-    assert "late" not in set(result.scores["synthesizer"])
+    synthesizers = {"bad": stubs["Broken"](), "good": stubs["Blind"](), "late": Late()}
+    with pytest.warns(DegradedResultWarning, match=r"6 of 14 runs failed \(bad, late"):
+        result = compare(synthesizers, epsilons=(1.0, 2.0))
+    failed = result.runs[result.runs["error"] != ""].set_index("synthesizer")
+    errors = failed.loc["bad", "error"].unique().tolist()
+    assert errors == ["RuntimeError: no rows for <this> one"]
+    assert (failed.loc["bad", "epsilon"] == 1.0).all()
+    late = failed.loc["late"]
+    assert late["error"].str.startswith("InvalidTableError: Expected the columns").all()
+    assert late["epsilon_spent"].tolist() == pytest.approx([0.9, 1.8] * 2)
+    scored = result.scores.groupby("synthesizer")["epsilon"].unique()
+    assert scored["bad"].tolist() == [2.0]
+    assert "late" not in scored
+    summary = result.summary().set_index(["synthesizer", "epsilon"])
+    assert summary["n_failed"]["bad"].tolist() == [2, 0]
+    assert math.isnan(summary["auroc"]["bad", 1.0])
 
 
 def test_warnings_of_a_run_are_kept_beside_it(compare, stubs):
@@ -388,9 +353,8 @@ def test_a_synthesizer_that_changes_its_table_changes_no_other_run(
 
     class Careless(stubs["Blind"]):
         def fit(self, X):
-            assert X.columns.tolist() == tables[0].columns.tolist()
-            X["row"] = range(len(X))
-            X["noise"] = 0.0
+            assert X.equals(tables[0])
+            X["row"], X["noise"] = range(len(X)), 0.0
             X.pop("kind")
             return super().fit(X)
 
@@ -405,12 +369,12 @@ def test_shares_of_classes_reach_the_sample(compare, stubs):
 
     class Asked(stubs["Blind"]):
         def sample(self, n_samples, **options):
-            asked.append((n_samples, options["sampling_strategy"]))
+            asked.append(options["sampling_strategy"])
             return super().sample(n_samples, **options)
 
     for strategy in ({"no": 0.3, "yes": 0.7}, {"no": 90, "yes": 30}, "balanced", None):
         compare([Asked()], sampling_strategy=strategy, n_repeats=1, settings="C")
-        assert asked.pop() == (120, strategy)
+        assert asked.pop() == strategy
 
 
 def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch):
@@ -427,13 +391,13 @@ def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch):
             clock[0] += 2.0
             return super().sample(n_samples, **options)
 
-    monkeypatch.setattr(_runs.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     result = compare({"costly": Costly()}, settings="C")
     runs = result.runs[result.runs["synthesizer"] == "costly"]
     assert runs["fit_s"].tolist() == [5.0, 5.0]
     assert runs["sample_s"].tolist() == [2.0, 2.0]
     assert runs["score_s"].tolist() == [0.0, 0.0]
-    if _forget_peak():  # elsewhere the peak is that of the process
+    if os.access("/proc/self/clear_refs", os.W_OK):  # or it is that of the process
         assert runs["peak_mb"].max() > 45
     summary = result.summary().iloc[0]
     assert (summary["fit_s"], summary["sample_s"]) == (5.0, 2.0)
@@ -473,68 +437,46 @@ BASELINE = IndependentSynthesizer()
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"epsilons": ()}, ValueError, "list of positive numbers"),
-        ({"epsilons": (1.0, -1.0)}, ValueError, "list of positive numbers"),
-        ({"epsilons": 2.0}, ValueError, r"list of positive numbers.* Got 2\.0 instead"),
-        ({"epsilons": "10"}, ValueError, "list of positive numbers"),
-        ({"n_repeats": 0}, ValueError, "n_repeats must be an integer of at least 1"),
-        ({"n_samples": 1}, ValueError, "n_samples must be an integer of at least 2"),
-        ({"settings": "AD"}, ValueError, "settings must be letters"),
-        ({"settings": ""}, ValueError, "settings must be letters"),
-        ({"random_state": None}, ValueError, "random_state must be an integer"),
-        ({"classifiers": ["Nothing"]}, ValueError, "'classifiers' parameter"),
-        ({"synthesizers": {}}, ValueError, "at least one synthesizer"),
-        ({"synthesizers": {"real data": 1}}, ValueError, "other than 'real data'"),
-        ({"synthesizers": {1: BASELINE, "1": BASELINE}}, ValueError, "name of its own"),
-        ({"synthesizers": BASELINE}, TypeError, r"into a list\.$"),
-        ({"sampling_strategy": "even"}, ValueError, "Got 'even' instead"),
-        ({"sampling_strategy": {"no": 0.5, "yes": 0.4}}, ValueError, "their sum is 1"),
-        ({"sampling_strategy": {"no": 1.5, "yes": -0.5}}, ValueError, "sum is 1"),
-        ({"synthesizers": {"a": "text"}}, TypeError, "unfitted synthesizers"),
-        ({"synthesizers": [IndependentSynthesizer]}, TypeError, "under the name"),
-    ],
-)
-def test_bad_input_is_refused_before_the_first_fit(tables, changes, error, message):
-    options = {"synthesizers": [IndependentSynthesizer()]} | changes
-    with pytest.raises(error, match=message):
-        compare_synthesizers(train=tables[0], test=tables[1], target="label", **options)
-
-
-@pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"test": lambda t: t.assign(label="no")}, "at least two labels"),
-        ({"test": lambda t: t.assign(noise=np.inf)}, "finite values in the column"),
-        ({"test": lambda t: t.assign(noise="x")}, "column 'noise' to be of one kind"),
-        ({"test": lambda t: t.drop(columns="kind")}, "columns of 'train' in 'test'"),
+        *(
+            ({"epsilons": e}, "list of positive numbers")
+            for e in ((), (1.0, -1.0), 2.0, "10")
+        ),
+        ({"n_repeats": 0}, "n_repeats must be an integer of at least 1"),
+        ({"n_samples": 1}, "n_samples must be an integer of at least 2"),
+        *(({"settings": own}, "settings must be letters") for own in ("AD", "")),
+        ({"random_state": None}, "random_state must be an integer"),
+        ({"classifiers": ["Nothing"]}, "'classifiers' parameter"),
+        ({"synthesizers": {}}, "at least one synthesizer"),
+        ({"synthesizers": {"real data": 1}}, "other than 'real data'"),
+        ({"synthesizers": {1: BASELINE, "1": BASELINE}}, "name of its own"),
+        ({"synthesizers": BASELINE}, r"into a list\.$"),
+        ({"synthesizers": {"a": "text"}}, "unfitted synthesizers"),
+        ({"synthesizers": [IndependentSynthesizer]}, "under the name"),
+        ({"sampling_strategy": "even"}, "Got 'even' instead"),
+        ({"sampling_strategy": {"no": 0.5, "yes": 0.4}}, "their sum is 1"),
+        ({"sampling_strategy": {"no": 1.5, "yes": -0.5}}, "their sum is 1"),
+        (
+            {"target": "count", "sampling_strategy": "balanced"},
+            "must be None for a tar",
+        ),
+        ({"target": "noise", "classifiers": ["GaussianNB"]}, "must name some of"),
+        # Tables that no run could score.
+        ({"test": {"label": "no"}}, "at least two labels"),
+        ({"test": {"noise": np.inf}}, "finite values in the column"),
+        ({"test": {"noise": "x"}}, "column 'noise' to be of one kind"),
+        ({"test": {"more": 1}}, "columns of 'train' in 'test'"),
         ({"pos_label": "maybe"}, "one of the labels in 'test'"),
         # Setting C and fidelity alone need no two labels, but rows to tell apart.
-        ({"settings": "C", "fidelity": True, "n_samples": 9}, "10 rows.* but got 9"),
-        ({"settings": "C", "fidelity": True, "test": lambda t: t[:8]}, "but got 8"),
-        (
-            {
-                "settings": "C",
-                "fidelity": True,
-                "test": lambda t: t.assign(label=np.arange(160) % 2),
-            },
-            "column 'label' to be of one kind",
-        ),
+        (FIDELITY | {"n_samples": 9}, "10 rows.* but got 9"),
+        (FIDELITY | {"test": {"label": range(160)}}, "'label' to be of one kind"),
     ],
 )
-def test_what_no_run_could_score_spends_nothing(
-    compare, stubs, tables, changes, message
-):
+def test_bad_input_is_refused_before_the_first_fit(stubs, tables, changes, message):
     """A budget would be charged for nothing otherwise, once for each run."""
-    if "test" in changes:
-        changes = changes | {"test": changes["test"](tables[1])}
-    with pytest.raises(ValueError, match=message):
-        compare([stubs["Blind"]()], **changes)
+    options = {"synthesizers": [stubs["Blind"]()], "target": "label"} | changes
+    options["test"] = tables[1].assign(**changes.get("test", {}))
+    with pytest.raises((ValueError, TypeError), match=message):
+        compare_synthesizers(train=tables[0], **options)
     assert stubs["Blind"].fits == []
-
-
-def test_first_rows_of_one_label_are_no_reason_to_refuse(compare, stubs, tables):
-    by_label = tables[0].sort_values("label")
-    result = compare([stubs["Blind"]()], train=by_label, n_samples=60, n_repeats=1)
-    assert (result.runs["error"] == "").all()

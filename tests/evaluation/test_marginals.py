@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.evaluation._marginals import (
+from skdpsynth.evaluation._marginals import (  # cells, beside their plots
     Marginal,
     PlainColumn,
     Side,
@@ -136,17 +136,3 @@ def test_cells_and_their_names():
     assert Side.of_pair(texts).labels() == ["a", "b", "(other)", "(missing)"]
     money = PlainColumn("m", "number", [1234.5] * 4 + [2e9] * 4)
     assert Side.of_pair(money).labels() == ["<2e+09", "2e+09", "(missing)"]
-
-
-def test_2_way_marginals_by_a_crosstab(compare, stubs, tables):
-    result = compare({"copy": stubs["Copy"]()}, n_repeats=1)
-    pair = next(p for p in result._real_pairs if p.sides[1].name == "label")
-    first, label = pair.sides
-    test = tables[1]
-    codes = first.codes(next(c for c in plain_columns(test) if c.name == first.name))
-    expected = pd.crosstab(codes, test["label"], normalize=True)
-    categories = list(label.cells.categories)
-    assert pair.shares[np.unique(codes), :2] == pytest.approx(
-        expected[categories].to_numpy()
-    )
-    assert pair.shares_of(plain_columns(test)) == pytest.approx(pair.shares)

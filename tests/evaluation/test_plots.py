@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -12,9 +11,7 @@ import pandas as pd
 import pytest
 from _comparisons import chosen
 
-from skdpsynth.evaluation import compare_synthesizers
-from skdpsynth.evaluation._plots import PRIVATE_FOOTER, PUBLIC_FOOTER
-
+FEW = ["GaussianNB"]
 BLIND = r"<b>blind</b> & \$x\$"
 
 
@@ -46,34 +43,6 @@ def test_tradeoff_draws_the_summary(result):
     assert places[3] > places[2]
 
 
-def test_the_band_is_one_deviation_on_either_side(result):
-    """At every epsilon; what has no noise has a bar in its place."""
-    ax = result.plot_tradeoff()
-    bands = [c for c in ax.collections if isinstance(c, mpl.collections.PolyCollection)]
-    assert len(bands) == 2  # blind and broken
-    summary = result.summary().set_index("synthesizer")
-    for band, name in zip(bands, ["<b>blind</b> & $x$", "broken"], strict=True):
-        rows = summary.loc[name].dropna(subset="auroc").set_index("epsilon")
-        corners = np.unique(band.get_paths()[0].vertices, axis=0)
-        for epsilon, row in rows.iterrows():
-            at = corners[np.isclose(corners[:, 0], np.log10(epsilon)), 1]
-            ends = [row["auroc"] - row["auroc_sd"], row["auroc"] + row["auroc_sd"]]
-            assert [at.min(), at.max()] == pytest.approx(ends)
-
-
-def test_a_baseline_at_one_epsilon_is_a_line_across(compare, stubs):
-    """So that what has no epsilon can be held against it."""
-    baseline = type("IndependentSynthesizer", (stubs["Blind"],), {})
-    result = compare({"marginals": baseline(), "a": stubs["Copy"]()}, n_repeats=1)
-    ax = result.plot_tradeoff()
-    drawn = next(each for each in ax.lines if "baseline" in each.get_label())
-    assert drawn.get_label() == "marginals (baseline)"
-    assert drawn.get_linestyle() == ":"
-    assert list(drawn.get_xdata()) == [0, 1]  # in parts of the width
-    height = result.repeats("marginals", 1.0, "B", "auroc").mean()
-    assert set(drawn.get_ydata()) == {height}
-
-
 def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result):
     ax = result.plot_tradeoff(setting="C")
     assert set(line(ax, "real rows in Setting C")) == {result.summary()["auroc_C"][0]}
@@ -81,23 +50,6 @@ def test_tradeoff_of_setting_c_has_the_real_rows_in_setting_c(result):
     assert ax.get_ylabel() == "AUROC, mean of classifiers"
     public = result.public_part().plot_tradeoff(setting="C")
     assert {*labels(public)} == {BLIND, "baseline", "broken"}
-
-
-@pytest.mark.parametrize("names", [("Blind", "Broken"), ("Copy", "Copy")])
-def test_points_of_one_epsilon_or_none_lie_side_by_side(compare, stubs, names):
-    """Each with a bar of one standard deviation."""
-    pair = {name: stubs[of]() for name, of in zip("ab", names, strict=True)}
-    result = compare(pair, epsilons=(2.0,))
-    ax = result.plot_tradeoff()
-    (a,), (b,) = (
-        next(each.get_xdata() for each in ax.lines if each.get_label() == name)
-        for name in "ab"
-    )
-    assert a != b
-    spread = result.summary()["auroc_sd"].iloc[1]
-    bars = [c for c in ax.collections if isinstance(c, mpl.collections.LineCollection)]
-    lengths = [np.ptp(bar.get_segments()[0][:, 1]) for bar in bars]
-    assert lengths == pytest.approx([2 * spread] * 2)
 
 
 @pytest.mark.parametrize(
@@ -123,14 +75,9 @@ def test_classifiers_are_drawn_by_score(result, setting, reference, epsilon):
     # What has no noise is there at every epsilon.
     of_real = {"B": "real rows", "C": "real rows in Setting C"}[setting]
     assert {*labels(ax)} >= {of_real, BLIND, "baseline", " _copy"}
-
-
-def test_classifiers_of_synthetic_rows_alone(result):
-    public = result.public_part().plot_classifiers(setting="C")
-    assert {*labels(public)} == {BLIND, "baseline", "broken"}
-    # The reference has no epsilon that could be asked for.
-    with pytest.raises(ValueError, match=r"one of \[0\.5, 1\.0, 10\.0, inf\]"):
-        result.plot_classifiers(setting="C", epsilon=math.nan)
+    if setting == "C":
+        public = result.public_part().plot_classifiers(setting="C")
+        assert {*labels(public)} == {BLIND, "baseline", "broken"}
 
 
 def marks_of(ax, number: int) -> dict[str, float]:
@@ -169,87 +116,66 @@ def test_marginals_are_shares(result, tables):
     assert len(public.lines) == 3
 
 
-@pytest.mark.parametrize(
-    "draw", ["plot_tradeoff", "plot_classifiers", "plot_marginals"]
-)
+DRAWN = {"tradeoff": {}, "classifiers": {}, "marginals": {"columns": ["size"]}}
+
+
+@pytest.mark.parametrize("draw", [*DRAWN, "pairs"])
 def test_every_figure_has_its_footer(result, draw):
-    """On a new figure, on the caller's, beside what is written there; once."""
-    own = np.ravel(getattr(result, draw)())[0].figure
-    assert own.get_supxlabel() == PRIVATE_FOOTER
-    own = getattr(result.public_part(), draw)
-    own = np.ravel(own(**({} if draw == "plot_marginals" else {"setting": "C"})))[0]
-    assert own.figure.get_supxlabel() == PUBLIC_FOOTER
-    figure, axes = plt.subplots(2, 5)
-    options = {"columns": ["size"]} if draw == "plot_marginals" else {}
-    for ax in axes[0]:
-        drawn = getattr(result, draw)(ax, **options)
-        assert np.ravel(drawn)[0] is ax
-    assert [text.get_text() for text in figure.texts] == [PRIVATE_FOOTER]
+    """On a new figure, and on the caller's, beside what is written there; once."""
+    private, options = getattr(result, f"plot_{draw}"), DRAWN.get(draw, {})
+    footer = np.ravel(private())[0].figure.get_supxlabel()
+    assert "private" in footer
+    setting = {"setting": "C"} if draw in ("tradeoff", "classifiers") else {}
+    own = getattr(result.public_part(), f"plot_{draw}")(**setting)
+    public = np.ravel(own)[0].figure.get_supxlabel()
+    assert public not in ("", footer)
+    if draw == "pairs":
+        figure, axes = plt.subplots(5, 6)
+        drawn = private(axes, epsilon=10.0)
+        assert drawn.shape == (4, 5)
+        assert drawn[3, 4] is axes[3, 4]
+        for shape in ((3, 6), (5, 4)):
+            with pytest.raises(ValueError, match=r"must have the shape \(4, 5\)\. Got"):
+                private(plt.subplots(*shape)[1], epsilon=10.0)
+    else:
+        figure, axes = plt.subplots(2, 5)
+        for ax in axes[0]:
+            assert np.ravel(private(ax, **options))[0] is ax
+    assert [text.get_text() for text in figure.texts] == [footer]
     figure, ax = plt.subplots()
     figure.supxlabel("of the caller")
-    getattr(result, draw)(ax, **options)
-    assert [text.get_text() for text in figure.texts] == [
-        "of the caller",
-        PRIVATE_FOOTER,
-    ]
+    if draw != "pairs":
+        private(ax, **options)
+        written = [text.get_text() for text in figure.texts]
+        assert written == ["of the caller", footer]
 
 
-def test_synthesizers_are_distinct_without_colour(compare, stubs):
-    """Seven of them: grey values in order, at least 0.05 apart; no mark twice."""
-    result = compare(
-        {f"s{i}": stubs["Blind"]() for i in range(7)},
-        n_repeats=1,
-        settings="C",
-        classifiers=["GaussianNB"],
-    )
-    drawn = result.plot_tradeoff(setting="C").figure.legends[0].get_lines()
-    grey = [
-        np.dot(mpl.colors.to_rgb(each.get_color()), [0.299, 0.587, 0.114])
-        for each in drawn[:7]
-    ]
-    assert (np.diff(grey) > 0.05).all()
-    assert len({each.get_marker() for each in drawn[:7]}) == 7
-    dashes = [each._dash_pattern for each in drawn[:7]]
-    assert all(a != b for a, b in pairwise(dashes))
+def test_synthesizers_are_distinct_without_colour_and_few_are_named(compare, stubs):
+    """Seven are named, grey values in order, at least 0.05 apart; no mark twice.
 
-
-@pytest.mark.parametrize("metric", ["auroc", "rmse"])
-def test_of_more_than_seven_lines_the_best_are_named(stubs, tables, metric):
-    """The others are grey, and one entry of the legend counts them."""
+    The best, which have every epsilon; one entry of the legend counts the rest.
+    """
     candidates = {f"s{i}": stubs["Blind"](epsilon=1 + i / 10) for i in range(8)}
     candidates["copy"] = stubs["Copy"]()
-    target, panel = {"auroc": ("label", "GaussianNB"), "rmse": ("noise", "Ridge")}[
-        metric
-    ]
-    rows = [table.dropna() for table in tables]
-    options = {"n_repeats": 1, "n_samples": 120, "fidelity": False}
-    result = compare_synthesizers(
-        candidates, *rows, target, classifiers=[panel], **options
-    )
-    ax = result.plot_tradeoff(metric=metric)
-    named = set(labels(ax))
-    assert len(named) == 9
-    assert {"others: 2", "real rows"} < named
-    scores = result.summary().set_index("synthesizer")[metric].iloc[1:]
-    left_out = scores.drop(list(named & set(scores.index)))
-    assert len(left_out) == 2
-    kept = scores.drop(left_out.index)
-    if metric == "rmse":
-        assert left_out.min() >= kept.max()
-    else:
-        assert left_out.max() <= kept.min()
-    grey = [each for each in ax.lines if each.get_color() == "0.8"]
-    assert sorted(each.get_ydata()[0] for each in grey) == sorted(left_out)
-
-
-def test_a_line_of_fewer_epsilons_is_behind_the_others(compare, stubs):
-    """A copy of the rows has one place, and the best score."""
-    candidates = {f"s{i}": stubs["Blind"]() for i in range(7)}
-    candidates["copy"] = stubs["Copy"]()
-    options = {"n_repeats": 1, "classifiers": ["GaussianNB"]}
-    result = compare(candidates, epsilons=(1.0, 2.0), **options)
+    result = compare(candidates, n_repeats=1, classifiers=["GaussianNB"])
     ax = result.plot_tradeoff()
-    assert set(labels(ax)) == {*candidates, "others: 1", "real rows"} - {"copy"}
+    lines = {each.get_label(): each for each in ax.lines}
+    named = set(labels(ax)) & set(candidates)
+    assert set(labels(ax)) == named | {"others: 2", "real rows"}
+    scores = result.summary().set_index("synthesizer")["auroc"].iloc[1:]
+    assert scores[[*named]].min() >= scores.drop([*named]).max()
+    own = [lines[name] for name in candidates if name in named]
+    shade = [
+        np.dot(mpl.colors.to_rgb(o.get_color()), [0.299, 0.587, 0.114]) for o in own
+    ]
+    assert (np.diff(shade) > 0.05).all()
+    assert len({each.get_marker() for each in own}) == 7
+    grey = [each.get_ydata()[0] for each in ax.lines if each.get_color() == "0.8"]
+    assert sorted(grey) == sorted(scores.drop([*named]))
+    several = compare(candidates, epsilons=(1.0, 2.0), n_repeats=1, classifiers=FEW)
+    assert "copy" not in labels(
+        several.plot_tradeoff()
+    )  # one place, and the best score
 
 
 def test_panels_hold_the_shares_of_the_rows(result, tables):
@@ -286,19 +212,6 @@ def test_without_real_rows_the_synthetic_ones_choose(result):
     assert public._real_pairs == []
     axes = public.plot_pairs()
     assert [ax.get_title() for ax in axes[0]] == ["baseline", BLIND, "broken"]
-    assert axes[0, 0].figure.get_supxlabel() == PUBLIC_FOOTER
-    assert result.plot_pairs()[0, 0].figure.get_supxlabel() == PRIVATE_FOOTER
-
-
-def test_own_axes_of_pairs_and_their_footer(result):
-    figure, axes = plt.subplots(5, 6)
-    drawn = result.plot_pairs(axes, epsilon=10.0)
-    assert drawn.shape == (4, 5)
-    assert drawn[3, 4] is axes[3, 4]
-    assert PRIVATE_FOOTER in [text.get_text() for text in figure.texts]
-    for shape in ((3, 6), (5, 4)):
-        with pytest.raises(ValueError, match=r"must have the shape \(4, 5\)\. Got"):
-            result.plot_pairs(plt.subplots(*shape)[1], epsilon=10.0)
 
 
 def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs, tables):
@@ -362,10 +275,12 @@ def test_where_there_is_nothing_to_draw_that_is_said(result, compare, stubs):
     with pytest.raises(ValueError, match=r"axes must hold 2 Axes\. Got 1"):
         result.plot_marginals(plt.subplots()[1], columns=["size", "kind"])
     public = result.public_part()
-    for draw in (public.plot_tradeoff, public.plot_classifiers):
-        with pytest.raises(ValueError, match="at least one run with scores 'auroc'"):
-            draw()
     nothing = compare({"copy": stubs["Copy"]()}, n_repeats=1).public_part()
-    for draw in (nothing.plot_marginals, nothing.plot_pairs):
-        with pytest.raises(ValueError, match="at least one run with samples"):
+    for draw, what in (
+        (public.plot_tradeoff, "scores 'auroc'"),
+        (public.plot_classifiers, "scores 'auroc'"),
+        (nothing.plot_marginals, "samples"),
+        (nothing.plot_pairs, "samples"),
+    ):
+        with pytest.raises(ValueError, match=f"at least one run with {what}"):
             draw()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import math
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
@@ -87,13 +86,6 @@ def test_public_page_does_not_depend_on_the_real_rows(compare, stubs, tables, tm
     assert first["private"] != second["private"]
 
 
-def test_a_page_without_anything_public_says_so(compare, stubs, tmp_path):
-    result = compare({"copy": stubs["Copy"]()}, n_repeats=1)
-    text = written(result, tmp_path, private=False)
-    assert "all 0 fits together" in text
-    assert "copy" not in text
-
-
 @pytest.mark.usefixtures("no_pictures")
 def test_a_page_of_setting_c_has_the_reference_in_setting_c(compare, stubs, tmp_path):
     """Not in A, nor the mean of both; where nothing compares with it, no section."""
@@ -114,45 +106,26 @@ def test_a_page_of_setting_c_has_the_reference_in_setting_c(compare, stubs, tmp_
     assert ["<h2>Classifiers</h2>" in text for text in texts] == [True, False]
 
 
-class Page(HTMLParser):
-    """Collects texts, tags and what a page would load."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.loads: list[str] = []
-        self.texts: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes) -> None:
-        self.tags.append(tag)
-        names = ("src", "href", "action", "data", "srcset")
-        self.loads += [v for k, v in attributes if k in names]
-
-    def handle_data(self, data) -> None:
-        self.texts.append(data)
-
-
 @pytest.mark.parametrize("private", [True, False])
 def test_page_needs_nothing_else_and_escapes_names(pages, private):
     text = pages[private]
-    page = Page(text)
-    assert all(load.startswith("data:image/png;base64,") for load in page.loads)
-    assert len(page.loads) == page.tags.count("img") == 2 + 3 + 3 + 3
-    assert {"script", "link", "iframe", "object"} & set(page.tags) == set()
-    assert "://" not in text
-    assert "url(" not in text
-    assert page.tags.count("b") == text.count("<li><b>")  # none of them from the name
-    assert "<b>blind</b> & $x$" in page.texts
+    loads = re.findall(r"(?:src|href|action|data|srcset)=[\"']([^\"']*)", text)
+    assert all(load.startswith("data:image/png;base64,") for load in loads)
+    assert len(loads) == text.count("<img ") == 2 + 3 + 3 + 3
+    for other in ("<script", "<link", "<iframe", "<object", "://", "url("):
+        assert other not in text
+    assert "<b>blind" not in text
+    assert html.escape("<b>blind</b> & $x$") in text
     assert 'name="viewport"' in text
-    shown = " ".join(page.texts)
-    flag = f"contains_private_statistics = {private}"
-    assert flag in shown
+    assert f"contains_private_statistics = {private}" in text
     assert f'<meta name="contains_private_statistics" content="{private}">' in text
-    assert ("Contains private statistics" in shown) is private
-    assert ("no rows for <this> one" in shown) is private
-    assert ("real data" in page.texts) is private
-    assert ("fit_s" in page.texts) is private
+    for words in (
+        "Contains private statistics",
+        "no rows for &lt;this&gt; one",
+        ">real data<",
+        ">fit_s<",
+    ):
+        assert (words in text) is private
 
 
 @pytest.mark.parametrize("private", [True, False])
@@ -173,39 +146,6 @@ def test_page_shows_the_summary(result, pages, private):
     spent = [row[names.index("epsilon_spent")] for row in rows]
     known = summary["epsilon_spent"]
     assert spent == ["-" if np.isnan(value) else claim(value) for value in known]
-
-
-@pytest.mark.usefixtures("no_pictures")
-def test_names_of_synthesizers_do_not_choose_how_numbers_are_written(
-    compare, stubs, tmp_path
-):
-    """A rank is a whole number, the score of one called "rank me" is not."""
-    result = compare({"rank me": stubs["Blind"]()}, n_repeats=1)
-    text = written(result, tmp_path)
-    value = result.repeats("rank me", 1.0, "B", "auroc").mean()
-    assert f"{value:.3f}" in rows_of(text, "auroc")[-1]
-
-
-@pytest.mark.usefixtures("no_pictures")
-def test_histogram_boosting_is_in_no_mean(compare, stubs, tmp_path):
-    """Nor in the agreement of rankings; it has its rows beside the others."""
-    panel = ["GaussianNB", "LogisticRegression", "DecisionTreeClassifier"]
-    results = [
-        compare({"b": stubs["Blind"]()}, n_repeats=1, classifiers=classifiers)
-        for classifiers in (panel, [*panel, "HistGradientBoosting"])
-    ]
-    more = results[1].scores["classifier"] == "HistGradientBoosting"
-    assert set(results[1].scores["setting"][more]) == {"A", "B", "C"}
-    kept = results[1].scores[~more].reset_index(drop=True)
-    pd.testing.assert_frame_equal(kept, results[0].scores)
-    shown = ["auroc", "auprc", "auroc_C", "sra_auroc", "sra_auprc"]
-    tables = [result.summary()[shown] for result in results]
-    pd.testing.assert_frame_equal(*tables)
-    pages = [written(result, tmp_path) for result in results]
-    for metric in ("auroc", "auprc"):
-        first, second = (rows_of(page, metric)[-1] for page in pages)
-        assert first == second
-        assert first[0] == "mean"
 
 
 def test_page_adds_up_the_claims(result, pages):

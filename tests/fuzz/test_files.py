@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,16 +22,11 @@ import skdpsynth
 PROGRAM = Path(__file__).with_name("files_program.py")
 KINDS = ("saved", "schema", "budget")
 # The disk is not under test, and a budget waits for it at every charge.
-IN_MEMORY = Path("/dev/shm")
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 @pytest.fixture
-def folder(tmp_path, tmp_path_factory):
-    if not IN_MEMORY.is_dir():
-        yield tmp_path
-        return
-    import tempfile
-
+def folder():
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as name:
         yield Path(name)
 
@@ -66,14 +62,3 @@ def test_spoilt_files(folder):
 @pytest.mark.parametrize("kind", KINDS)
 def test_ten_thousand_spoilt_files(kind, folder):
     check(outcomes(folder, 0, 10_000, kind)[kind], 10_000)
-
-
-@pytest.mark.slow
-def test_a_reader_that_does_all_of_it_is_caught(folder):
-    """The twin: every kind of harm is in the answer."""
-    found = " ".join(outcomes(folder, 0, 40, "twin")["twin"]["found"])
-    for harm in (
-        *("no path: a message without", "escape: KeyError", "warned: a warning"),
-        *("did: compile", "did: exec", "did: import", "did: open", "bytes"),
-    ):
-        assert harm in found

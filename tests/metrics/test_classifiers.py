@@ -14,10 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 from skdpsynth.exceptions import MissingDependencyError
 from skdpsynth.metrics import (
-    averaged,
     default_classifiers,
     resolve_classifiers,
-    setting_scores,
     tstr_scores,
 )
 
@@ -84,29 +82,6 @@ def test_a_list_of_classifiers_has_the_names_of_their_classes():
         assert resolve_classifiers(alone) == ({"RandomForestClassifier": forest}, True)
 
 
-class Fails(GaussianNB):
-    """Cannot be fitted."""
-
-    def fit(self, X, y):
-        raise ValueError("cannot be fitted")
-
-
-def test_a_list_scores_as_a_dict_does_and_its_errors_are_raised():
-    """Only one of the twelve is excused by a poor synthetic table."""
-    rng = np.random.default_rng(0)
-    tables = [
-        pd.DataFrame({"u": rng.normal(size=60), "y": np.arange(60) % 2})
-        for _ in range(3)
-    ]
-    own = [GaussianNB(), GaussianNB(var_smoothing=0.5)]
-    named = dict(zip(("GaussianNB", "GaussianNB 2"), own, strict=True))
-    for scores, arguments in ((tstr_scores, tables[:2]), (setting_scores, tables)):
-        listed = scores(*arguments, target="y", classifiers=own)
-        assert listed.equals(scores(*arguments, target="y", classifiers=named))
-        with pytest.raises(ValueError, match="cannot be fitted"):
-            scores(*arguments, target="y", classifiers=[Fails()])
-
-
 @pytest.mark.parametrize(
     ("classifiers", "message"),
     [
@@ -151,10 +126,3 @@ def test_histogram_boosting_is_beside_the_twelve_and_not_in_their_mean():
     alone = scores("HistGradientBoosting")
     assert alone.loc["mean"].tolist() == boosted.tolist()
     assert boosted["auroc"] > 0.9 > two.loc["mean", "auroc"]
-
-
-def test_the_thirteenth_is_named_by_no_default():
-    twelve = list(default_classifiers())
-    panel, are_own = resolve_classifiers([*twelve, "HistGradientBoosting"])
-    assert (len(panel), are_own) == (13, False)
-    assert averaged(panel) == twelve

@@ -17,15 +17,13 @@ def column(*values: object, dtype: object = None) -> pd.DataFrame:
     return pd.DataFrame({"a": pd.Series(list(values), dtype=dtype)})
 
 
-def test_missing_numbers_become_the_median_of_the_first_table():
+@pytest.mark.parametrize("dtype", ["float64", "Int64", "Float64", "boolean", "object"])
+def test_missing_numbers_become_the_median_of_the_first_table(dtype):
+    """Or 0 where all are missing."""
     tables = column(1.0, 2.0, 9.0, np.nan), column(np.nan, 100.0)
     train, other, _ = encode_features(*tables)
     assert train[:, 0].tolist() == [1, 2, 9, 2]
     assert other[:, 0].tolist() == [2, 100]
-
-
-@pytest.mark.parametrize("dtype", ["float64", "Int64", "Float64", "boolean", "object"])
-def test_missing_numbers_become_zero_where_all_are_missing(dtype):
     tables = column(None, None, dtype=dtype), column(4.0, np.nan)
     train, other, _ = encode_features(*tables)
     assert train[:, 0].tolist() == [0, 0]
@@ -58,11 +56,6 @@ def test_booleans_and_times_are_numbers():
         assert np.diff(encoded).tolist() == [86_400, 86_400]
     lengths = pd.DataFrame({"a": pd.to_timedelta(["1h", "2h"])})
     assert encode_features(lengths, lengths)[0][:, 0].tolist() == [3600, 7200]
-
-
-def test_owner_names_the_feature():
-    table = pd.DataFrame({"a": [1, 2], "b": ["x", "y"], "c": [True, False]})
-    assert encode_features(table, table)[2].tolist() == [0, 1, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -137,11 +130,6 @@ GOOD = pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]})
 def test_tables_that_cannot_be_compared_are_refused(table, error, message):
     with pytest.raises(error, match=message):
         check_tables("y", first=GOOD, second=table)
-
-
-def test_a_table_has_a_feature():
-    with pytest.raises(InvalidTableError, match="one feature column"):
-        check_tables("y", first=GOOD[["y"]], second=GOOD[["y"]])
 
 
 def test_columns_are_brought_to_the_order_of_the_first_table():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations
 from math import comb
 
@@ -16,15 +17,12 @@ from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import (
-    CategoryCells,
-    NumberCells,
     broken_relations,
     column_fidelity,
     marginal_fidelity,
     pair_fidelity,
     two_sample_scores,
 )
-from skdpsynth.metrics._fidelity import _groups
 
 # Few distinct values, so that ties are common.
 VALUES = st.lists(
@@ -228,30 +226,24 @@ def test_rows_are_limited_and_balanced():
     assert seen == [[40, 40]] * 5
 
 
-@pytest.mark.parametrize(
-    "metric",
-    [
-        broken_relations,
-        column_fidelity,
-        marginal_fidelity,
-        pair_fidelity,
-        two_sample_scores,
-    ],
-)
+METRICS = [
+    *(broken_relations, column_fidelity, marginal_fidelity, pair_fidelity),
+    two_sample_scores,
+]
+
+
+@pytest.mark.parametrize("metric", METRICS)
 def test_tables_that_cannot_be_compared_are_refused(metric):
+    """By the checks of `check_tables`, and those of kinds and values."""
     table = pd.DataFrame({"a": range(20), "b": range(20)})
-    with pytest.raises(TypeError, match="'synthetic' parameter must be a table of"):
-        metric(table, table.to_numpy())
-    with pytest.raises(InvalidTableError, match=r"lacks \['b'\] and adds \['c'\]"):
-        metric(table, table.rename(columns={"b": "c"}))
-    with pytest.raises(InvalidTableError, match="at least one row"):
-        metric(table, table[:0])
-    with pytest.raises(InvalidTableError, match="distinct column names in 'real'"):
-        metric(table[["a", "a"]], table)
-    with pytest.raises(InvalidTableError, match="column 'b'"):
-        metric(table, table.assign(b=np.inf))
-    with pytest.raises(InvalidTableError, match="one kind"):
-        metric(table, table.assign(b="text"))
+    others = {
+        "lacks": table.rename(columns={"b": "c"}),
+        "column 'b'": table.assign(b=np.inf),
+        "one kind": table.assign(b="text"),
+    }
+    for message, other in others.items():
+        with pytest.raises(InvalidTableError, match=message):
+            metric(table, other)
 
 
 NUMBERS = st.one_of(st.none(), st.integers(0, 3), st.floats(-9, 9, width=16))
@@ -305,7 +297,7 @@ def slow_distance(real: list[tuple], synthetic: list[tuple], columns: tuple) -> 
     return sum(abs(shares[0].get(c, 0) - shares[1].get(c, 0)) for c in cells) / 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(ROWS, ROWS)
 def test_distances_by_a_slow_count(real, synthetic):
     for k in (1, 2, 3):
@@ -316,31 +308,18 @@ def test_distances_by_a_slow_count(real, synthetic):
         assert found.tolist() == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
-@given(ROWS, ROWS, st.randoms(use_true_random=False))
-def test_what_every_distance_has(real, synthetic, shuffled):
-    """0 of itself; in [0, 1]; no order of rows or columns; more columns, not nearer."""
+@settings(max_examples=25, deadline=None)
+@given(ROWS, ROWS)
+def test_what_every_distance_has(real, synthetic):
+    """0 of itself; in [0, 1]; more columns are not nearer."""
     tables = table(real), table(synthetic)
     found = [marginal_fidelity(*tables, k=k) for k in (1, 2, 3)]
     for k, distances in enumerate(found, start=1):
         assert (marginal_fidelity(tables[0], tables[0], k=k) == 0).all()
         assert distances.between(0, 1 + 1e-12).all()
-        mixed = [shuffled.sample(rows, len(rows)) for rows in (real, synthetic)]
-        again = marginal_fidelity(
-            table(mixed[0]), table(mixed[1])[["y", "x", "kind"]], k
-        )
-        pd.testing.assert_series_equal(again, distances)
     for pair, distance in found[1].items():
         assert distance >= max(found[0][name] for name in pair) - 1e-12
     assert found[2].iloc[0] >= found[1].max() - 1e-12
-
-
-def test_tables_without_a_common_cell_are_as_far_as_can_be():
-    real = pd.DataFrame({"x": np.arange(50.0), "g": list("ab") * 25, "when": None})
-    real["when"] = pd.to_datetime("2020-01-01") + pd.to_timedelta(real["x"], unit="D")
-    synthetic = pd.DataFrame({"x": np.nan, "g": "c", "when": [pd.NaT] * 7})
-    for k in (1, 2, 3):
-        assert (marginal_fidelity(real, synthetic, k=k) == 1).all()
 
 
 def test_dependence_of_a_known_size():
@@ -362,72 +341,21 @@ def test_dependence_of_a_known_size():
     assert marginal_fidelity(free, tied, k=3).tolist() == pytest.approx([1 - 1 / m])
 
 
-def test_categories_alone_are_those_of_column_fidelity():
-    rng = np.random.default_rng(0)
-    tables = [
-        pd.DataFrame({"g": rng.choice(list("abcdefg"), 200, p=p)})
-        for p in rng.dirichlet(np.ones(7), size=2)
-    ]
-    expected = column_fidelity(*tables)["distance"]
-    pd.testing.assert_series_equal(marginal_fidelity(*tables, k=1), expected)
-
-
-def test_bins_of_numbers():
-    """Tenths of the rows; frequent smallest values stay apart; NaN at the end."""
-    cells = NumberCells.of(np.arange(100.0), 10)
-    assert np.bincount(cells.codes(np.arange(100.0))).max() == 11
-    assert np.bincount(cells.codes(np.arange(100.0))).min() == 9
-    assert cells.codes(np.array([-5.0, 1e9, np.nan])).tolist() == [0, 9, 10]
-    for share in (0.05, 0.5, 0.95):  # either of two values, whatever their shares
-        zeros = round(100 * share)
-        values = np.repeat([0.0, 1.0], [zeros, 100 - zeros])
-        codes = NumberCells.of(values, 10).codes(np.array([-1.0, 0.0, 1.0, 2.0]))
-        assert codes.tolist() == [0, 0, 1, 1]
-    gains = np.repeat([0.0, 114.0, 5000.0], [95, 2, 3])
-    assert NumberCells.of(gains, 10).edges.tolist() == [114.0]
-    rng = np.random.default_rng(0)
-    for values in (rng.integers(0, 4, 50), rng.normal(size=50), np.zeros(50)):
-        assert NumberCells.of(values.astype(float), 10).n_cells <= 11
-    for nothing in (np.array([np.nan]), np.zeros(5)):
-        cells = NumberCells.of(nothing, 10)
-        assert cells.codes(np.array([3.0, np.nan])).tolist() == [0, 1]
-
-
-def test_categories_are_the_most_frequent_by_name():
-    values = pd.Series([*"bbbaaaccd", None])
-    assert CategoryCells.of(values, 2).categories == ["a", "b"]
-    codes = CategoryCells.of(values, 2).codes(pd.Series(["b", "d", None, "a", "new"]))
-    assert codes.tolist() == [1, 2, 3, 0, 2]
-    many = pd.DataFrame({"g": [f"level {i:02d}" for i in range(30)]})
-    others = many.assign(g=[*many["g"][:20], *["unseen"] * 10])
-    assert marginal_fidelity(many, others, k=1)["g"] == 0  # ten in the rest, either way
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 9), st.integers(1, 3), st.integers(1, 60), st.integers(0, 99))
-def test_groups_are_distinct_sorted_and_as_many_as_allowed(n_columns, k, limit, seed):
-    if n_columns < k:
-        return
-    groups = [tuple(group) for group in _groups(n_columns, k, limit, seed).tolist()]
-    every = list(combinations(range(n_columns), k))
-    assert len(groups) == min(len(every), limit)
-    assert groups == sorted(set(groups))
-    assert set(groups) <= set(every)
-    assert groups == [tuple(g) for g in _groups(n_columns, k, limit, seed).tolist()]
-
-
 @pytest.mark.statistical
 def test_every_group_is_as_likely():
-    """3,000 draws of 5 out of 20 triples: each 750 times; sd sqrt(3000 * 3/16) = 23.7.
+    """200 draws of 5 out of 20 triples: each 50 times; sd sqrt(200 * 3/16) = 6.1.
 
-    The largest of 20 deviations is below 6 sd = 142; false alarm 4e-8.
+    The largest of 20 deviations is below 6 sd = 37; false alarm 1e-6 (binomial).
     """
-    drawn = np.zeros((6, 6, 6))
-    for seed in range(3_000):
-        np.add.at(drawn, tuple(_groups(6, 3, 5, seed).T), 1)
-    counts = drawn[drawn > 0]
-    assert len(counts) == 20
-    assert np.abs(counts - 750).max() < 142
+    table, drawn = pd.DataFrame(np.zeros((2, 6)), columns=[*"abcdef"]), Counter()
+    for seed in range(200):
+        options = {"k": 3, "n_marginals": 5, "random_state": seed}
+        found = [*marginal_fidelity(table, table, **options).index]
+        assert found == sorted(set(found))
+        assert all(list(group) == sorted(group) for group in found)
+        drawn.update(found)
+    assert len(drawn) == 20
+    assert all(abs(n - 50) < 37 for n in drawn.values())
 
 
 def test_many_columns_are_drawn_from():

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
-from sklearn.dummy import DummyClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import (
@@ -18,6 +14,7 @@ from sklearn.metrics import (
     roc_auc_score,
     root_mean_squared_error,
 )
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -27,7 +24,6 @@ from skdpsynth.datasets import load_adult, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.metrics import (
     default_classifiers,
-    feature_ranking_agreement,
     is_measurement,
     setting_scores,
     synthetic_only_scores,
@@ -84,9 +80,7 @@ def prices(n_rows: int = 120, seed: int = 0, noise: float = 1.0) -> pd.DataFrame
     return pd.DataFrame({"u": u, "v": v, "kind": kinds, "price": price})
 
 
-def by_hand(
-    train: pd.DataFrame, test: pd.DataFrame, target: str, model: BaseEstimator
-) -> tuple[BaseEstimator, pd.DataFrame]:
+def by_hand(train, test, target, model):
     """Fit the stated encoding, out of scikit-learn's own parts, and a model to it.
 
     The second table is that of the features to predict with.
@@ -124,14 +118,11 @@ def test_binary_scores_equal_a_pipeline_by_hand(adult, model):
     assert flipped["auprc"] == pytest.approx(expected, abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    "model", [LogisticRegression(max_iter=500), LinearSVC(random_state=0)]
-)
-def test_multiclass_scores_are_the_mean_over_labels(thyroid, model):
+def test_multiclass_scores_are_the_mean_over_labels(thyroid):
     train, test = thyroid
+    model = LogisticRegression(max_iter=500)
     pipeline, features = by_hand(train, test, "class", model)
-    name = "predict_proba" if hasattr(model, "predict_proba") else "decision_function"
-    output = getattr(pipeline, name)(features)
+    output = pipeline.predict_proba(features)
     areas = [
         [metric(test["class"] == i + 1, output[:, i]) for i in range(3)]
         for metric in (roc_auc_score, average_precision_score)
@@ -171,26 +162,12 @@ def test_scores_do_not_depend_on_workers_and_repeat():
     pd.testing.assert_frame_equal(alone, two)
 
 
-def test_warning_filters_are_left_as_they_were():
-    before = list(warnings.filters)
-    # MLPClassifier does not converge here; warnings are errors in this test suite.
-    tstr_scores(blobs(), blobs(), target="y", classifiers=["MLPClassifier"])
-    assert warnings.filters == before
-
-
 @pytest.mark.parametrize("labels", [("no", "yes"), (False, True), (1, 2), (0.0, 1.0)])
 def test_positive_class_is_the_last_in_sorted_order(labels):
     table, test = blobs(labels=labels), blobs(90, seed=3, labels=labels).iloc[:-4]
     options = {"target": "y", "classifiers": ["GaussianNB"]}
     last = tstr_scores(table, test, **options, pos_label=labels[1])
     pd.testing.assert_frame_equal(tstr_scores(table, test, **options), last)
-
-
-def test_dtypes_of_the_label_need_not_agree():
-    options = {"target": "y", "classifiers": FAST}
-    others = [blobs().astype({"y": dtype}) for dtype in ("category", "int8")]
-    expected = tstr_scores(blobs(), blobs(), **options)
-    pd.testing.assert_frame_equal(tstr_scores(*others, **options), expected)
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -201,13 +178,6 @@ def test_one_class_scores_as_a_guess(label):
     assert [warning.filename for warning in caught] == [__file__]
     assert (scores["auroc"] == 0.5).all()
     np.testing.assert_allclose(scores["auprc"], test["y"].mean())
-
-
-def test_table_without_information_scores_as_a_guess():
-    constant = blobs().assign(u=1.0, v=2.0)
-    with pytest.warns(DegradedResultWarning, match="no feature that varies"):
-        scores = tstr_scores(constant, blobs(), target="y")
-    assert (scores == 0.5).all(axis=None)
 
 
 def test_classifier_of_the_panel_that_cannot_be_fitted_scores_as_a_guess():
@@ -272,36 +242,23 @@ def test_setting_c_holds_out_the_share_of_the_real_test_table():
     synthetic = blobs(41, seed=3).assign(u=np.arange(41.0))
     seen: list[np.ndarray] = []
 
-    class Recorder(ClassifierMixin, BaseEstimator):
-        def fit(self, X: np.ndarray, y: np.ndarray) -> Recorder:
+    class Recorder(GaussianNB):
+        def fit(self, X, y):
             seen.append(np.column_stack([X, y]))
-            self.classes_ = np.unique(y)
-            return self
+            return super().fit(X, y)
 
-        def decision_function(self, X: np.ndarray) -> np.ndarray:
+        def predict_proba(self, X):
             seen.append(X)
-            return X[:, 0]
+            return super().predict_proba(X)
 
-    setting_scores(
-        blobs(90), blobs(30), synthetic, target="y", classifiers={"mine": Recorder()}
-    )
+    panel = {"mine": Recorder()}
+    setting_scores(blobs(90), blobs(30), synthetic, target="y", classifiers=panel)
     kept, held_out = seen[-2:]
     assert (len(kept), len(held_out)) == (31, 10)  # a quarter, as 30 of 120
     # Standardised, but in the same order: no row is in both parts.
     assert len(np.unique(np.round([*kept[:, 0], *held_out[:, 0]], 6))) == 41
     # 41 rows have 21 and 20 of the labels, so the kept part has 16 and 15.
     assert sorted(np.bincount(kept[:, -1].astype(int))) == [15, 16]
-
-
-def test_setting_c_with_a_rare_label_or_few_rows():
-    tables, rare = (blobs(seed=1), blobs(seed=2)), blobs(20).assign(y=[1] + [0] * 19)
-    options = {"target": "y", "classifiers": {"mine": DummyClassifier()}}
-    with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
-        scores = setting_scores(*tables, rare, **options)
-        assert (scores["C"]["auroc"] == 0.5).all()
-        setting_scores(*tables, rare.head(2), **options)
-    with pytest.raises(InvalidTableError, match="at least two rows"):
-        setting_scores(*tables, rare.head(1), **options)
 
 
 TWO = ["Ridge", "KNeighborsRegressor"]
@@ -318,6 +275,10 @@ def test_scores_equal_a_pipeline_by_hand(model):
     assert scores.loc["mine", "r2"] == pytest.approx(r2_score(test["price"], output))
     error = root_mean_squared_error(test["price"], output)
     assert scores.loc["mine", "rmse"] == pytest.approx(error)
+    for dtype in ("Float64", "double[pyarrow]"):
+        others = (own.astype({"price": dtype}) for own in (shuffled, test))
+        got = tstr_scores(*others, target="price", classifiers={"mine": model})
+        pd.testing.assert_frame_equal(got, scores)
     assert scores.attrs["contains_private_statistics"] is True
 
 
@@ -360,24 +321,8 @@ def test_fractions_or_many_numbers_are_a_measurement(name):
             is_measurement(column, pos_label=0)
 
 
-def test_whole_and_nullable_numbers_score_as_floats():
-    train, test = (t.round({"price": 0}) for t in (prices(), prices(seed=1)))
-    expected = tstr_scores(train, test, target="price", classifiers=TWO)
-    for dtype in ("int64", "Int64", "double[pyarrow]"):
-        tables = (train.astype({"price": dtype}), test.astype({"price": dtype}))
-        got = tstr_scores(*tables, target="price", classifiers=TWO)
-        pd.testing.assert_frame_equal(got, expected)
-
-
-def test_the_ranking_of_features_is_that_of_correlations():
-    """Of u, v and kind the correlations are about 0.8, 0.2 and 0.4."""
-    real, other = prices(2000), prices(2000, seed=1)
-    assert feature_ranking_agreement(real, other, target="price") == 1
-    swapped = other.rename(columns={"u": "v", "v": "u"})
-    assert feature_ranking_agreement(real, swapped, target="price") == 0.0
-
-
 def test_what_cannot_be_learnt_is_the_mean():
+    """Without a feature that varies; or too few rows for five neighbours."""
     test = prices(seed=1)
     constant = prices().assign(u=0.0, v=0.0, kind="p")
     with pytest.warns(DegradedResultWarning, match="no feature that varies") as caught:
@@ -385,18 +330,12 @@ def test_what_cannot_be_learnt_is_the_mean():
     assert [warning.filename for warning in caught] == [__file__]
     guess = np.full(len(test), constant["price"].mean())
     np.testing.assert_allclose(scores["r2"], r2_score(test["price"], guess), atol=1e-9)
-
-
-def test_regressor_that_cannot_be_fitted_guesses():
-    """Five neighbours are not among three rows; one's own is one's own business."""
-    few, test = prices(3), prices(seed=1)
+    few = prices(3)
     with pytest.warns(DegradedResultWarning, match="nothing KNeighborsRegressor can"):
         scores = tstr_scores(few, test, target="price", classifiers=TWO)
     guess = np.full(len(test), few["price"].mean())
     found = scores.loc["KNeighborsRegressor", "r2"]
     assert found == pytest.approx(r2_score(test["price"], guess))
-    with pytest.raises(ValueError, match="n_neighbors"):
-        tstr_scores(few, test, target="price", classifiers=[KNeighborsRegressor()])
 
 
 POOR = InvalidTableError
@@ -450,24 +389,18 @@ def test_rare_categories_are_one():
     """Those beyond the 100 most frequent of the table to train on; ties by name."""
     rng = np.random.default_rng(0)
     codes = np.minimum(rng.geometric(0.01, (2, 3_000)), 400)
-    labels = (codes + rng.normal(0, 40, codes.shape) > 70).astype(int)
-    frequent = pd.Series(codes[0]).value_counts()
-    order = sorted(frequent.index, key=lambda k: (-frequent[k], f"c{k}"))
-    kept = set(order[:100])
+    train, test = (
+        pd.DataFrame({"code": [f"c{k}" for k in own], "y": own + noise > 70})
+        for own, noise in zip(codes, rng.normal(0, 40, codes.shape), strict=True)
+    )
+    frequent = train["code"].value_counts()
+    order = sorted(frequent.index, key=lambda name: (-frequent[name], name))
     assert len(order) > 150
-    scores = []
-    for merged in (False, True):
-        train, test = (
-            pd.DataFrame(
-                {
-                    "code": [
-                        f"c{k}" if k in kept or not merged else "rest" for k in own
-                    ],
-                    "y": labels[i],
-                }
-            )
-            for i, own in enumerate(codes)
-        )
-        scores.append(tstr_scores(train, test, target="y", classifiers=["BernoulliNB"]))
-    pd.testing.assert_frame_equal(*scores)
-    assert scores[0].loc["mean", "auroc"] > 0.7
+    merged = [
+        own.assign(code=own["code"].where(own["code"].isin(order[:100]), "rest"))
+        for own in (train, test)
+    ]
+    options = {"target": "y", "classifiers": ["BernoulliNB"]}
+    scores = tstr_scores(train, test, **options)
+    pd.testing.assert_frame_equal(tstr_scores(*merged, **options), scores)
+    assert scores.loc["mean", "auroc"] > 0.7

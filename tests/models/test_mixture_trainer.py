@@ -80,17 +80,6 @@ def make_trainer(*, seed=0, dtype=torch.float64, n_steps=20, made_of=None, **cha
 # --- Scores of bins --------------------------------------------------------------
 
 
-def test_scores_of_bins_have_mean_0_and_variance_1():
-    mixture = make_mixture()
-    table, (_, shares) = BinScores(mixture, STARTS).table, joint_of(mixture)
-    for j, (a, b) in enumerate(pairwise(STARTS)):
-        own = table[a:b, j]
-        assert np.abs(own).max() < 4.0
-        assert shares[a:b] @ own == pytest.approx(0.0, abs=1e-6)
-        assert shares[a:b] @ own**2 == pytest.approx(1.0, abs=1e-6)
-        assert not np.delete(table[:, j], np.s_[a:b]).any()
-
-
 def test_scores_of_bins_are_those_of_correspondence_analysis():
     """Of a column against all others: the first singular vector, up to the sign."""
     mixture = make_mixture()
@@ -258,44 +247,3 @@ def test_pure_noise_leaves_all_finite():
     held = trainer.result()
     assert np.isfinite(held.weights).all()
     assert np.isfinite(held.probabilities).all()
-
-
-def test_the_twin_that_forgets_the_tables_is_caught(monkeypatch):
-    monkeypatch.setattr(MixtureTrainer, "_hold", lambda *_: None)
-    with pytest.raises(AssertionError):
-        test_an_update_that_is_noise_does_not_lead_away_from_the_tables(
-            torch.float64, "present"
-        )
-
-
-# --- What it does not touch --------------------------------------------------------
-
-
-def train_a_little(seed):
-    trainer = make_trainer(seed=seed, n_steps=3)
-    for _ in range(3):
-        draws = trainer.draw(20)
-        trainer.ascend(trainer.gradient(draws, lambda rows: rows.sum(dim=1)))
-    return trainer.result()
-
-
-def test_global_generators_are_neither_read_nor_set():
-    results = []
-    for seed in (1, 2):
-        torch.random.default_generator.manual_seed(seed)
-        before = torch.get_rng_state()
-        make_trainer().draw(3)
-        results.append(train_a_little(0))
-        assert torch.equal(torch.get_rng_state(), before)
-    np.testing.assert_array_equal(results[0].weights, results[1].weights)
-    other = train_a_little(5)
-    assert not np.array_equal(results[0].weights, other.weights)
-
-
-def test_what_was_given_is_left_as_it_was():
-    heads, components = components_of(make_mixture())
-    before = [part.copy() for part in components[:3]]
-    trainer = make_trainer(made_of=(heads, components))
-    trainer.ascend(torch.ones(len(trainer._flat())))
-    trainer.present()
-    assert all(map(np.array_equal, components[:3], before))

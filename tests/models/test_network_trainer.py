@@ -141,18 +141,6 @@ def test_what_is_kept_is_the_network_at_many_codes():
     assert (mixture.probabilities.std(axis=0) > 1e-3).all()
 
 
-def test_rows_are_generated_once_for_a_step():
-    """The gradient is of the rows that were asked for, and of the present weights."""
-    trainer = make_trainer()
-    draws = trainer.draw(7)
-    rows = trainer.rows(draws)
-    seen = []
-    trainer.gradient(draws, lambda r: seen.append(r.detach()) or r.sum(1))
-    np.testing.assert_array_equal(seen[0], rows)
-    trainer.ascend(any_update(trainer))
-    assert not np.array_equal(trainer.rows(draws), rows)
-
-
 def test_it_learns_what_it_is_led_to():
     """Towards rows that have the last bin of every column."""
     trainer = make_trainer(n_steps=400)

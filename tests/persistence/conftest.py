@@ -30,8 +30,10 @@ SCHEMA = TableSchema(
 )
 
 
-def fitted_and_saved(folder, init):
-    rng = np.random.default_rng(0)
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory):
+    """A fitted synthesizer, and its file."""
+    rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("saved") / "a.skdp"
     table = pd.DataFrame(
         {
             "u": rng.normal(size=600),
@@ -41,22 +43,9 @@ def fitted_and_saved(folder, init):
             "y": ["a", "b"] * 300,
         }
     )
-    settings = {"n_iter": 2, "n_teachers": 4, "epsilon": 4.0, "init": init}
-    synth, path = GPATESynthesizer(schema=SCHEMA, **settings), folder / "fitted.skdp"
+    synth = GPATESynthesizer(4.0, schema=SCHEMA, n_iter=2, n_teachers=4, random_state=4)
     synth.fit(table).save(path)
     return synth, path.read_bytes()
-
-
-@pytest.fixture(scope="session")
-def saved(tmp_path_factory):
-    """A fitted synthesizer, and its file."""
-    return fitted_and_saved(tmp_path_factory.mktemp("saved"), "measured")
-
-
-@pytest.fixture(scope="session")
-def saved_factors(tmp_path_factory):
-    """The same with factors."""
-    return fitted_and_saved(tmp_path_factory.mktemp("factors"), "marginals")
 
 
 @pytest.fixture

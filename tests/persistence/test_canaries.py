@@ -19,8 +19,6 @@ import pytest
 from _instances import INSTANCES
 from sklearn.base import clone
 
-from skdpsynth import IndependentSynthesizer
-
 pytestmark = pytest.mark.usefixtures("short_fits")
 
 N_ROWS = 240
@@ -159,78 +157,50 @@ def test_no_training_value_is_kept(synthesizer, tmp_path, global_random_seed):
     assert n_short_hits(table, *places) <= _MAX_HITS
 
 
-# --- Twins that keep values -------------------------------------------------------
+# --- Values that are kept are found -----------------------------------------------
 
-
-class Keeps(IndependentSynthesizer):
-    """Keeps something of the table: on itself, in the header, or in the arrays."""
-
-    place = "attribute"
-    keep = staticmethod(lambda _: None)
-
-    def fit(self, X, y=None):
-        super().fit(X, y)
-        kept = type(self).keep(X)
-        setattr(self, "kept_" if self.place == "attribute" else "_secret", kept)
-        return self
-
-    def _generator_state(self):
-        kept = getattr(self, "_secret", None)
-        if self.place == "header":
-            return {"kept": kept}, {}
-        return {}, {} if kept is None else {"kept": kept}
-
-    def __getstate__(self):
-        state = super().__getstate__()
-        state.pop("_secret", None)  # the file alone shows it
-        return state
-
-
+# As attributes of a synthesizer, and as facts in the header of a file.
 LEAKS = {
-    "a number": ("attribute", lambda X: X["real"].iloc[7], {"real"}),
-    "a whole number": ("attribute", lambda X: int(X["whole"].iloc[7]), {"whole"}),
-    "big-endian": ("attribute", lambda X: X["real"].to_numpy(">f8")[:1], {"real"}),
-    "whole as float": ("attribute", lambda X: X["whole"].to_numpy(float), {"whole"}),
-    "a text": ("attribute", lambda X: X["text"].iloc[7], {"text"}),
-    "utf-16": ("attribute", lambda X: X["text"].iloc[7].encode("utf-16"), {"text"}),
-    "numpy text": ("attribute", lambda X: X["text"].to_numpy("U")[:1], {"text"}),
-    "a time": ("attribute", lambda X: X["when"].iloc[7], {"when"}),
-    "nanoseconds": ("attribute", lambda X: X["when"].to_numpy("M8[ns]"), {"when"}),
-    "JSON number": ("header", lambda X: float(X["real"].iloc[7]), {"real"}),
-    "JSON integer": ("header", lambda X: int(X["whole"].iloc[7]), {"whole"}),
-    "JSON digits": ("header", lambda X: f"<{X['long'].iloc[7]}>", {"long"}),
-    "a long number": ("attribute", lambda X: int(X["long"].iloc[7]), {"long"}),
-    "JSON text": ("header", lambda X: X["text"].iloc[7], {"text"}),
-    "JSON time": ("header", lambda X: X["when"].iloc[7].isoformat(), {"when"}),
-    "an array": ("arrays", lambda X: X["real"].to_numpy()[7:8], {"real"}),
-    "an int array": ("arrays", lambda X: X["whole"].to_numpy()[7:8], {"whole"}),
+    "number": (lambda X: X["real"].iloc[7], "real"),
+    "whole number": (lambda X: int(X["whole"].iloc[7]), "whole"),
+    "long number": (lambda X: int(X["long"].iloc[7]), "long"),
+    "text": (lambda X: X["text"].iloc[7], "text"),
+    "time": (lambda X: X["when"].iloc[7].isoformat(), "when"),
+    "digits": (lambda X: f"<{X['long'].iloc[7]}>", "long"),
+}
+IN_MEMORY = {
+    "big-endian": (lambda X: X["real"].to_numpy(">f8")[:1], "real"),
+    "whole as float": (lambda X: X["whole"].to_numpy(float), "whole"),
+    "utf-16": (lambda X: X["text"].iloc[7].encode("utf-16"), "text"),
+    "numpy text": (lambda X: X["text"].to_numpy("U")[:1], "text"),
+    "moment": (lambda X: X["when"].iloc[7], "when"),
+    "nanoseconds": (lambda X: X["when"].to_numpy("M8[ns]"), "when"),
 }
 
 
-@pytest.fixture(scope="module")
-def table():
-    return canaries(0)
+def file_of(facts):
+    header = json.dumps({"__metadata__": {"skdpsynth": json.dumps(facts)}}).encode()
+    return struct.pack("<Q", len(header)) + header
 
 
-def twin(place, keep, monkeypatch):
-    monkeypatch.setattr(Keeps, "place", place)
-    monkeypatch.setattr(Keeps, "keep", staticmethod(keep))
-    return Keeps(epsilon=8.0, target="y")
+@pytest.mark.parametrize("leak", LEAKS | IN_MEMORY)
+def test_one_value_that_is_kept_is_found(leak):
+    """In a pickle; in the header of a file, if JSON has it; and among its arrays."""
+    table, nothing = canaries(0), file_of({})
+    keep, name = (LEAKS | IN_MEMORY)[leak]
+    kept = keep(table)
+    assert columns_found(table, nothing, pickle.dumps(None)) == set()
+    assert columns_found(table, nothing, pickle.dumps({"kept": kept})) == {name}
+    if leak in LEAKS:
+        file = file_of({"kept": [kept]})
+        assert columns_found(table, file, pickle.dumps(None)) == {name}
+    if isinstance(kept, np.ndarray):
+        file = nothing + kept.tobytes()
+        assert columns_found(table, file, pickle.dumps(None)) == {name}
 
 
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
-@pytest.mark.parametrize("leak", LEAKS)
-def test_one_value_that_is_kept_is_found(leak, table, tmp_path, monkeypatch):
-    place, keep, columns = LEAKS[leak]
-    synth = twin(place, keep, monkeypatch)
-    assert columns_found(table, *kept_by(synth.fit(table), tmp_path)) == columns
-
-
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize("dtype", [np.float32, ">f4", np.int32, ">i4"])
-def test_a_column_of_short_numbers_is_found(dtype, table, tmp_path, monkeypatch):
-    """Big-endian ones reach the pickle alone; safetensors has none."""
-    place = "attribute" if np.dtype(dtype).byteorder == ">" else "arrays"
+def test_a_column_of_short_numbers_is_found(dtype):
+    table = canaries(0)
     name = "real" if np.dtype(dtype).kind == "f" else "whole"
-    synth = twin(place, lambda X: X[name].to_numpy(dtype), monkeypatch)
-    assert n_short_hits(table, *kept_by(synth.fit(table), tmp_path)) >= N_ROWS
+    assert n_short_hits(table, table[name].to_numpy(dtype).tobytes()) >= N_ROWS

@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _spoilt import at
 from sklearn.base import clone
+from tables import mixed_table
 
 import skdpsynth
 from skdpsynth import (
@@ -27,55 +29,23 @@ from skdpsynth.exceptions import PersistenceError
 from skdpsynth.measure import TableModel
 from skdpsynth.schema import (
     Categorical,
-    Continuous,
-    Datetime,
     Determines,
     Identifier,
     TableSchema,
 )
-from skdpsynth.table._rules import RowRules
+from skdpsynth.table._rules import RowRules  # no file has domains of another kind
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
-SCHEMA = TableSchema(
-    {
-        "u": Continuous(-5, 5),
-        "id": Identifier(),
-        "day": Datetime("2020-01-01", "2021-01-01"),
-        "y": Categorical(["a", "b"]),
-    },
-    target="y",
-    class_counts={"a": 300, "b": 300},
-)
+
+def table():
+    return mixed_table(600)[["number", "whole"]]
 
 
-def table() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "u": rng.normal(size=600),
-            "id": [f"number {row}" for row in range(600)],
-            "w": np.where(rng.random(600) < 0.3, np.nan, rng.exponential(size=600)),
-            "day": pd.Timestamp("2020-02-03") + pd.to_timedelta(range(600), unit="h"),
-            "kind": pd.Categorical(rng.choice(["p", "q"], 600)),
-            "y": ["a", "b"] * 300,
-        }
-    )
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    path = tmp_path_factory.mktemp("saved") / "fitted.skdp"
-    synth = GPATESynthesizer(
-        schema=SCHEMA, n_iter=3, hidden_dims=(5, 3), random_state=4, device="cpu"
-    )
-    synth.fit(table()).save(path)
-    return synth, path
-
-
-def test_round_trip(saved):
-    synth, path = saved
-    again = GPATESynthesizer.load(path)
+def test_round_trip(saved, tmp_path):
+    synth, data = saved
+    (tmp_path / "a").write_bytes(data)
+    again = GPATESynthesizer.load(tmp_path / "a")
     expected = synth.sample(80, random_state=1)
     pd.testing.assert_frame_equal(again.sample(80, random_state=1), expected)
     assert repr(again) == repr(synth)
@@ -84,30 +54,30 @@ def test_round_trip(saved):
     assert (again.epsilon_, again.delta_) == (synth.epsilon_, synth.delta_)
     assert again.schema_ == synth.schema_
     assert again.classes_.tolist() == ["a", "b"]
-    assert again.n_features_in_ == 5
+    assert again.n_features_in_ == 3
     assert again.feature_names_in_.tolist() == synth.feature_names_in_.tolist()
-    assert again.n_iter_ == 3
+    assert again.n_iter_ == 2
     assert again.n_teachers_.tolist() == synth.n_teachers_.tolist()
     pickle.loads(pickle.dumps(again))
-
-
-def test_loaded_stream_is_fresh(saved):
-    _, path = saved
-    first, second = (GPATESynthesizer.load(path).sample(20) for _ in range(2))
+    # Its stream is fresh, and it can be fitted again.
+    first, second = (GPATESynthesizer.load(tmp_path / "a").sample(20) for _ in range(2))
     assert not first.equals(second)
+    other = clone(again).set_params(schema=None, epsilon=2.0)
+    assert other.fit(table()).epsilon_ == pytest.approx(2.0, rel=0.02)
 
 
-def test_loaded_synthesizer_can_be_fitted_again(saved):
-    again = clone(GPATESynthesizer.load(saved[1])).set_params(epsilon=2.0)
-    assert again.fit(table()).epsilon_ == pytest.approx(2.0, rel=0.02)
-    assert again.hidden_dims == (5, 3)
+def test_no_identifier_is_in_the_file(tmp_path):
+    rows = table().assign(id=[f"number {row}" for row in range(600)])
+    schema = TableSchema({"id": Identifier()})
+    IndependentSynthesizer(schema=schema).fit(rows).save(tmp_path / "a")
+    assert b"number 5" not in (tmp_path / "a").read_bytes()
 
 
 def test_parameters_that_no_file_holds(tmp_path):
     """A budget is a right to spend, and the state of a generator is no setting."""
     synth = IndependentSynthesizer(
         epsilon=math.inf, random_state=np.random.RandomState(3)
-    ).fit(table()[["u", "w"]])
+    ).fit(table())
     synth.set_params(budget=PrivacyBudget(1.0, 1e-5))
     synth.save(tmp_path / "a")
     again = IndependentSynthesizer.load(tmp_path / "a")
@@ -122,7 +92,7 @@ PARAMETERS = [(), (3, 2), [1, [2.5]], math.inf, None, True, "auto", ("a", 1), 10
 
 def test_parameters_come_back_with_their_types(tmp_path):
     """But a device of torch as its name, and an array as a list."""
-    synth = IndependentSynthesizer().fit(table()[["u"]])
+    synth = IndependentSynthesizer().fit(table())
     converted = [(torch.device("cpu"), "cpu"), (np.array([4, 2]), [4, 2])]
     for value, expected in [*((value, value) for value in PARAMETERS), *converted]:
         synth.set_params(verbose=value).save(tmp_path / "a", overwrite=True)
@@ -131,8 +101,8 @@ def test_parameters_come_back_with_their_types(tmp_path):
         assert type(again) is type(expected)
 
 
-def test_saving_before_fit_or_under_a_name_no_file_holds(tmp_path):
-    frame = table()[["u", "w"]]
+def test_a_name_that_no_file_holds_is_refused(tmp_path):
+    frame = table()
     frame.columns = pd.Index([frozenset("u"), "w"], dtype=object)
     synth = IndependentSynthesizer().fit(frame)
     with pytest.raises(PersistenceError, match="frozenset"):
@@ -141,33 +111,27 @@ def test_saving_before_fit_or_under_a_name_no_file_holds(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [str, Path])
-def test_an_absent_folder_is_named_with_the_remedy(tmp_path, kind):
-    synth = IndependentSynthesizer().fit(table()[["u"]])
-    path = kind(tmp_path / "absent" / "a.skdp")
-    with pytest.raises(PersistenceError, match="make it first by") as caught:
-        synth.save(path)
-    assert isinstance(caught.value, FileNotFoundError)
-    assert repr(str(path)) in str(caught.value)
-    assert ".partial" not in str(caught.value)
+def test_a_place_that_is_none_is_named_with_the_remedy(tmp_path, kind, monkeypatch):
+    synth = IndependentSynthesizer().fit(table())
+    absent = kind(tmp_path / "absent" / "a.skdp")
+    for path, error in (
+        (absent, FileNotFoundError),
+        (kind(tmp_path), IsADirectoryError),
+    ):
+        with pytest.raises(error, match=re.escape(str(path))) as caught:
+            synth.save(path)
+        assert ".partial" not in str(caught.value)
+    with pytest.raises(PersistenceError, match="make it first by"):
+        synth.save(absent)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_in_the_place_of_the_file_is_named(tmp_path):
-    synth = IndependentSynthesizer().fit(table()[["u"]])
-    with pytest.raises(IsADirectoryError, match=re.escape(str(tmp_path))) as caught:
-        synth.save(tmp_path)
-    assert ".partial" not in str(caught.value)
-
-
-def test_a_name_without_a_folder_is_in_the_current_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    IndependentSynthesizer().fit(table()[["u"]]).save("a.skdp")
+    synth.save(kind("a.skdp"))  # without a folder it is in the current one
     assert (tmp_path / "a.skdp").exists()
 
 
 def test_a_file_is_replaced_whole(tmp_path, monkeypatch):
     """A save that fails leaves the file that was there, and nothing else."""
-    synth = IndependentSynthesizer().fit(table()[["u"]])
+    synth = IndependentSynthesizer().fit(table())
     path = tmp_path / "a"
     synth.save(path, overwrite=True)
     before = path.read_bytes()
@@ -183,7 +147,7 @@ def test_a_file_is_replaced_whole(tmp_path, monkeypatch):
 
 
 def test_a_file_is_replaced_only_where_that_is_asked_for(tmp_path):
-    synth = IndependentSynthesizer().fit(table()[["u"]])
+    synth = IndependentSynthesizer().fit(table())
     path = tmp_path / "a"
     path.write_bytes(b"before")
     with pytest.raises(FileExistsError, match="overwrite=True"):
@@ -197,7 +161,7 @@ def test_load_finds_the_class(tmp_path):
     class Elsewhere(IndependentSynthesizer):
         pass
 
-    frame = table()[["u", "w"]]
+    frame = table()
     for kind in (IndependentSynthesizer, MarginalSynthesizer):
         synth = kind(random_state=0).fit(frame)
         synth.save(tmp_path / "a", overwrite=True)
@@ -214,49 +178,35 @@ def test_load_finds_the_class(tmp_path):
         skdpsynth.load(tmp_path / "b")
 
 
-def test_no_identifier_is_in_the_file(saved):
-    assert "number 5" in set(table()["id"])
-    assert b"number 5" not in saved[1].read_bytes()
-
-
-def test_inspect(saved):
-    synth, path = saved
-    found = skdpsynth.inspect(path)
+def test_inspect_lists_a_file_and_builds_nothing(saved, tmp_path, monkeypatch):
+    """Also the file of a class that does not exist here is listed."""
+    synth, data = saved
+    expected = synth.privacy_report().to_dict(), synth.schema_.to_dict()
+    monkeypatch.setattr(GPATESynthesizer, "__init__", None)
+    monkeypatch.setattr(TableModel, "from_state", None)
+    (tmp_path / "a").write_bytes(data)
+    found = skdpsynth.inspect(tmp_path / "a")
+    assert (found["report"], found["schema_"]) == expected
     assert found["synthesizer"] == "GPATESynthesizer"
     assert found["format_version"] == 2
-    assert found["parameters"]["hidden_dims"] == (5, 3)
+    assert found["parameters"]["n_teachers"] == 4
     assert found["parameters"]["random_state"] == 4
-    assert found["report"] == synth.privacy_report().to_dict()
-    assert found["schema_"] == synth.schema_.to_dict()
-    assert found["schema"] == SCHEMA.to_dict()
+    assert found["schema"]["target"] == "y"
     assert found["versions"]["skdpsynth"] == skdpsynth.__version__
     assert set(found["versions"]) == {"skdpsynth", "numpy", "pandas"}
-    expected = {"shape": (2,), "dtype": "float64", "bytes": 16}
-    assert found["arrays"]["class_counts"] == expected
-    assert found["bytes"] == path.stat().st_size
+    of_array = {"shape": (2,), "dtype": "float64", "bytes": 16}
+    assert found["arrays"]["class_counts"] == of_array
+    assert found["bytes"] == len(data)
     json.dumps(found, allow_nan=False)
 
 
-def test_inspect_builds_nothing(saved, monkeypatch):
-    """Also the file of a class that does not exist here is listed."""
-
-    def fail(*_, **__):
-        raise AssertionError
-
-    monkeypatch.setattr(GPATESynthesizer, "__init__", fail)
-    monkeypatch.setattr(TableModel, "from_state", fail)
-    skdpsynth.inspect(saved[1])
-
-
-def test_another_class(saved):
-    with pytest.raises(PersistenceError, match=r"GPATESynthesizer\.load"):
-        IndependentSynthesizer.load(saved[1])
-
-
-def test_absent_file(tmp_path):
+def test_an_absent_file_and_one_of_another_class_are_refused(saved, tmp_path):
     for read in (GPATESynthesizer.load, skdpsynth.inspect):
         with pytest.raises(FileNotFoundError):
             read(tmp_path / "absent")
+    (tmp_path / "a").write_bytes(saved[1])
+    with pytest.raises(PersistenceError, match=r"GPATESynthesizer\.load"):
+        IndependentSynthesizer.load(tmp_path / "a")
 
 
 @pytest.fixture(scope="module")
@@ -293,31 +243,27 @@ def test_the_rules_come_through_a_file(with_rules, tmp_path):
 def test_a_file_whose_rules_do_not_fit_is_refused(with_rules, tmp_path, files, lie):
     other = {"target": None, "class_counts": None}
     rules = with_rules.schema_.to_dict()["rules"]
-    load_with(with_rules, tmp_path, files, other | {"rules": rules})
+    load_with(with_rules, tmp_path, files, ["schema_"], other | {"rules": rules})
+    changes = other | {"rules": [*rules, lie]}
     with pytest.raises(PersistenceError):
-        load_with(with_rules, tmp_path, files, other | {"rules": [*rules, lie]})
+        load_with(with_rules, tmp_path, files, ["schema_"], changes)
 
 
-def load_with(synth, folder, files, schema) -> None:
-    """Put another schema into a file, and load it."""
+def load_with(synth, folder, files, part, changes) -> None:
+    """Put something else into a part of a file, and load it."""
     synth.save(folder / "a", overwrite=True)
     data = (folder / "a").read_bytes()
     document = files.facts_of(data)
-    document["schema_"] |= json.loads(json.dumps(schema))
+    at(document, part).update(json.loads(json.dumps(changes)))
     (folder / "a").write_bytes(files.with_parts(data, document))
     IndependentSynthesizer.load(folder / "a")
 
 
 def test_a_claim_about_another_unit_is_refused(with_rules, tmp_path, files):
     """What its report protects, and what its schema says, are the same."""
-    with_rules.save(tmp_path / "a", overwrite=True)
-    data = (tmp_path / "a").read_bytes()
-    document = files.facts_of(data)
-    assert document["report"]["unit"].startswith("one row")
-    document["report"]["unit"] = "all rows of one 'who'"
-    (tmp_path / "a").write_bytes(files.with_parts(data, document))
+    unit = {"unit": "all rows of one 'who'"}
     with pytest.raises(PersistenceError):
-        IndependentSynthesizer.load(tmp_path / "a")
+        load_with(with_rules, tmp_path, files, ["report"], unit)
 
 
 @pytest.mark.parametrize(
@@ -339,7 +285,7 @@ def test_a_file_whose_rules_compute_the_label_is_refused(with_rules, tmp_path, f
     rule = Determines("job", "label", {"p": "u", "q": "v"})
     lie = TableSchema(free, rules=[rule]).to_dict()
     with pytest.raises(PersistenceError) as caught:
-        load_with(with_rules, tmp_path, files, lie)
+        load_with(with_rules, tmp_path, files, ["schema_"], lie)
     assert "target 'label' must be modelled" in str(caught.value.__cause__)
 
 
@@ -371,17 +317,12 @@ def test_frequent_values_and_room_come_through_a_file(with_frequent, tmp_path):
     ("name", "lie"),
     [
         ("frequent", [[700.0, 0.1], [700.0, 0.1]]),
-        ("frequent", [[900.0, 0.1], [700.0, 0.1]]),
         ("frequent", [[-1.0, 0.1]]),
-        ("frequent", [[1e9, 0.1]]),
         ("frequent", [[math.nan, 0.1]]),
         ("frequent", [[700.0, math.inf]]),
         ("frequent", [[700.0]]),
         ("frequent", [["a", 0.1]]),
-        ("frequent", 3),
         ("remainders", [1.0] * 99 + [-1.0]),
-        ("remainders", [1.0] * 99 + [0.0]),
-        ("remainders", [1.0] * 99 + [math.nan]),
         ("remainders", [1.0] * 101),
         ("remainders", [[1.0] * 100]),
         ("remainders", ["a"] * 100),
@@ -390,15 +331,7 @@ def test_frequent_values_and_room_come_through_a_file(with_frequent, tmp_path):
 def test_damaged_frequent_values_and_room_are_refused(
     with_frequent, tmp_path, files, name, lie
 ):
-    with_frequent.save(tmp_path / "a")
-    data = (tmp_path / "a").read_bytes()
-    document = files.facts_of(data)
-    own = document["table"]["axes"][0]
-    assert own["frequent"]
-    assert (own["low"], len(own["remainders"])) == (0.0, 100)
-    (tmp_path / "a").write_bytes(files.with_parts(data, document))
-    IndependentSynthesizer.load(tmp_path / "a")
-    own[name] = lie
-    (tmp_path / "a").write_bytes(files.with_parts(data, document))
+    axis = ["table", "axes", 0]
+    load_with(with_frequent, tmp_path, files, axis, {"low": 0.0})  # as it was
     with pytest.raises(PersistenceError):
-        IndependentSynthesizer.load(tmp_path / "a")
+        load_with(with_frequent, tmp_path, files, axis, {name: lie})

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from _chains import carried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ from skdpsynth.privacy import Parts
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 from skdpsynth.table import declared_domain, encode_rows, open_table
-from skdpsynth.table._csv import MISSING_TEXTS, typed_cells
+from skdpsynth.table._csv import MISSING_TEXTS, typed_cells  # thousands of cells
 
 ZONED = Datetime("2020-01-01T00:00Z", "2021-01-01T00:00Z")
 COLUMNS = {
@@ -137,18 +138,17 @@ def test_times_are_read_to_the_microsecond():
     values, dtype = read([*expected], COLUMNS["time"])
     assert dtype == "datetime64[us]"
     assert [value.to_pydatetime() for value in values] == [*expected.values()]
-    for cell in ("2020-01-02T03:04Z", "2020-01-02 03:04:05+01:00"):
+    zoned = {
+        "2020-01-02T03:04Z": "2020-01-02 03:04:00+00:00",
+        "2020-01-02 03:04:05+01:00": "2020-01-02 02:04:05+00:00",
+        "2020-01-02T03:04-0330": "2020-01-02 06:34:00+00:00",
+    }
+    for cell in zoned:
         assert read([cell], COLUMNS["time"]) is ValueError
-    cells = ["2020-01-02", "2020-01-02T03:04Z", "2020-01-02 03:04:05+01:00"]
-    cells.append("2020-01-02T03:04-0330")
-    (values, dtype) = read(cells, ZONED)
+    zoned["2020-01-02"] = "2020-01-02 00:00:00+00:00"
+    values, dtype = read([*zoned], ZONED)
     assert dtype == "datetime64[us, UTC]"
-    assert [str(value) for value in values] == [
-        "2020-01-02 00:00:00+00:00",
-        "2020-01-02 03:04:00+00:00",
-        "2020-01-02 02:04:05+00:00",
-        "2020-01-02 06:34:00+00:00",
-    ]
+    assert [str(value) for value in values] == [*zoned.values()]
 
 
 def test_missing_texts_are_those_of_pandas(tmp_path):
@@ -180,10 +180,7 @@ def test_a_cell_of_another_kind_is_refused_without_it(tmp_path):
         schema = TableSchema({"a": COLUMNS[column], "b": Continuous(0, 9)})
         with pytest.raises(InvalidTableError, match=r"'a' of .* must be") as caught:
             IndependentSynthesizer(schema=schema).fit(path)
-        error = caught.value
-        assert error.__context__ is None
-        assert error.__cause__ is None
-        assert "secret" not in str(error)
+        assert "secret" not in carried(caught.value)
 
 
 def test_one_empty_cell_moves_no_other_row(tmp_path):

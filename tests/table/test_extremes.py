@@ -10,14 +10,18 @@ from __future__ import annotations
 import warnings
 from functools import cache
 
+import dask
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from _chains import carried
+from _columns import SECRET, UNITS, supported
+from _releases import watched
+from dask import dataframe
 
 from skdpsynth import IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import SkdpsynthError
-from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import (
     Continuous,
     Datetime,
@@ -28,8 +32,6 @@ from skdpsynth.schema import (
 )
 
 N = 40
-SECRET = "§"
-UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 ZONES = (None, "UTC", "Asia/Tokyo", "America/New_York", "Europe/Berlin")
 LEAST, MOST = -(2**63) + 1, 2**63 - 1  # of times: the number below is NaT
 DAY, YEAR_1, YEAR_10000 = 86_400, -62_135_596_800, 253_402_300_800
@@ -40,17 +42,13 @@ SECONDS = [
     -9_000_000_000,
 ]
 DAYS = [-(2**31), 2**31 - 1, -719_163, -719_162, 2_932_896, 2_932_897, 106_752]
-TEXTS = ["", "\0", "x" * 70_000, "nan", "NaT", "e\u0301", "\ufffd", "1e999", '\n",']
 
 
 # --- Columns of ordinary cells, and of extreme ones -------------------------------
 
 
 def of_arrow(numbers, kind):
-    numbers = pa.array(numbers)
-    if numbers.type != kind:
-        numbers = numbers.cast(kind)
-    return pd.Series(pd.arrays.ArrowExtensionArray(numbers))
+    return pd.Series(pd.arrays.ArrowExtensionArray(pa.array(numbers).cast(kind)))
 
 
 def of_times(ticks, unit, zone):
@@ -60,47 +58,15 @@ def of_times(ticks, unit, zone):
     )
 
 
-def of_numbers(values, dtype):
-    if isinstance(dtype, pd.ArrowDtype):
-        return of_arrow(values, dtype.pyarrow_dtype)
-    return pd.Series(
-        values.astype(dtype) if isinstance(dtype, np.dtype) else values, dtype=dtype
-    )
-
-
 @cache
 def plain_columns():
     """By name: ordinary cells, extreme cells."""
+    rng, few = np.random.default_rng(0), np.arange(N) % 3
     made = {}
-    few = np.arange(N) % 3
-    for bits in (8, 16, 32, 64):
-        for sign in ("int", "uint"):
-            own = np.dtype(f"{sign}{bits}")
-            ends = np.iinfo(own)
-            odd = np.array([ends.min, ends.max, ends.max - 1, 0, 1], dtype=own)
-            nullable = ("UI" if sign == "uint" else "I") + f"nt{bits}"
-            arrow = pd.ArrowDtype(pa.type_for_alias(own.name))
-            for dtype in (own, own.newbyteorder(">"), nullable, arrow):
-                name = getattr(dtype, "str", str(dtype))
-                made[name] = [of_numbers(v.astype(own), dtype) for v in (few, odd)]
-    arrow_floats = {2: pa.float16(), 4: pa.float32(), 8: pa.float64()}
-    for size, arrow in arrow_floats.items():
-        own = np.dtype(f"f{size}")
-        ends = np.finfo(own)
-        tiny = (ends.smallest_subnormal, ends.tiny, -0.0, np.nan)
-        odd = np.array([ends.min, ends.max, *tiny, 0.3, -1.0], dtype=own)
-        dtypes = [own, own.newbyteorder(">"), pd.ArrowDtype(arrow)]
-        for dtype in [*dtypes, *([f"Float{8 * size}"] if size > 2 else [])]:
-            name = getattr(dtype, "str", str(dtype))
-            made[name] = [of_numbers(v, dtype) for v in ((few / 2).astype(own), odd)]
-    for dtype in ("bool", "boolean", "bool[pyarrow]", "object"):
-        odd = pd.Series([True, False]).astype(dtype)
-        made[f"truth {dtype}"] = [pd.Series(few > 0).astype(dtype), odd]
-    arrow_texts = [pd.ArrowDtype(pa.string()), pd.ArrowDtype(pa.large_string())]
-    for dtype in ("object", "str", "string[python]", "string[pyarrow]", *arrow_texts):
-        odd = [*TEXTS, "\ud800"] if dtype == "object" else TEXTS
-        cells = [[f"w{n}" for n in few], odd]
-        made[f"text {dtype!r}"] = [pd.Series(c, dtype="O").astype(dtype) for c in cells]
+    for name, maker in supported().items():
+        if maker.kind in ("time", "zoned", "span") or name.startswith("category"):
+            continue  # times beyond the calendar, and categories, are below
+        made[name] = [maker.make(rng, N, spread) for spread in ("few", "extreme")]
     for unit, per_second in UNITS.items():
         ends = [second * per_second for second in SECONDS]
         inside = [n for n in (*ends, *(n - 1 for n in ends)) if LEAST <= n <= MOST]
@@ -115,12 +81,9 @@ def plain_columns():
     both = (18_000 + few).astype("int32"), np.array(DAYS, dtype="int32")
     made["date"] = [of_arrow(v, pa.date32()) for v in both]
     # That are refused, whatever they hold.
-    both = few * DAY * 1000, np.array([YEAR_10000 * 1000])
-    made["date64"] = [of_arrow(v, pa.date64()) for v in both]
     made["decimal"] = [of_arrow(v, pa.decimal128(20, 0)) for v in (few, [10**18])]
-    made["clock"] = [
-        of_arrow(v, pa.time64("us")) for v in (few, np.array([DAY * 10**6 - 1]))
-    ]
+    both = few, np.array([DAY * 10**6 - 1])
+    made["clock"] = [of_arrow(v, pa.time64("us")) for v in both]
     return made
 
 
@@ -135,13 +98,7 @@ def as_category(cells):
     """The same cells as a category dtype, or None where pandas knows no such."""
     try:
         return cells.astype("category")
-    except (
-        NotImplementedError,
-        TypeError,
-        ValueError,
-        OverflowError,
-        pa.ArrowException,
-    ):
+    except (TypeError, ValueError, ArithmeticError, NotImplementedError):
         return None
 
 
@@ -163,17 +120,8 @@ def columns():
 # --- What comes of a fit ----------------------------------------------------------
 
 
-def words_of(error):
-    """The words of an error, of what hangs on it, and its notes."""
-    found = []
-    while error is not None:
-        found += [type(error).__name__, str(error), *getattr(error, "__notes__", [])]
-        error = error.__cause__ or error.__context__
-    return found
-
-
 def outcome(table, known=None, **roles):
-    """The words of the error that a fit raises at no cost, or none."""
+    """All that an error of a fit says, which costs nothing; "" if there is none."""
     if "privacy_unit" in roles:
         roles["max_rows_per_unit"] = 2
     schema, budget = TableSchema(known or {}, **roles), PrivacyBudget(100.0, 0.1)
@@ -184,11 +132,11 @@ def outcome(table, known=None, **roles):
             synth.fit(table)
         except SkdpsynthError as error:
             assert len(budget.charges) == 0
-            return words_of(error)
+            return carried(error)
         drawn = synth.sample(20, random_state=0)
         assert drawn.columns.tolist() == table.columns.tolist()
         TableSchema.from_json(synth.schema_.to_json())
-    return []
+    return ""
 
 
 def with_units(column):
@@ -237,24 +185,18 @@ def test_extreme_cells_are_data_as_any_other(unit, declared):
     """A column for each dtype that a table may have; a row for each of its extremes."""
     accepted = of_accepted_dtypes()
     assert len(accepted) > 150
-    assert {*columns()} - {*accepted} == {
-        *("date64", "decimal", "clock"),
-        *(name for name in columns() if name.startswith("category of span")),
-        *(f"category of {name}" for name in ("date64", "decimal", "clock")),
-    } & {*columns()}
+    for name in {*columns()} - {*accepted}:
+        inner = name.removeprefix("category of ")
+        assert inner in ("decimal", "clock") or inner[:4] == "span" != name[:4]
     most = N + max(len(odd) for _, odd in plain_columns().values())
     made = {"who": np.concatenate([np.arange(N) // 3, N + np.arange(most - N) // 3])}
     for name, (_, whole) in accepted.items():
         made[name] = native(whole).take(np.arange(most) % len(whole))
         made[name] = made[name].reset_index(drop=True).astype(whole.dtype)
-    known = {}
-    if declared:
-        known = {
-            name: description(column.dtype) for name, (column, _) in accepted.items()
-        }
-        known = {name: own for name, own in known.items() if own is not None}
+    said = {name: description(own.dtype) for name, (own, _) in accepted.items()}
+    known = {name: own for name, own in said.items() if declared and own is not None}
     roles = {} if unit is None else {"privacy_unit": unit}
-    assert outcome(pd.DataFrame(made), known, **roles) == []
+    assert outcome(pd.DataFrame(made), known, **roles) == ""
 
 
 def mixed():
@@ -263,7 +205,6 @@ def mixed():
 
 LISTED = {
     "infinite": pd.Series([np.inf, 1.0] * 3),
-    "infinite Float64": pd.Series([np.inf, 1.0] * 3, dtype="Float64"),
     "infinite Arrow": pd.Series([np.inf, 1.0] * 3, dtype="float[pyarrow]"),
     "beyond doubles": pd.Series([np.finfo(np.longdouble).max] * 6),
     "mixture": mixed(),
@@ -282,24 +223,21 @@ def test_what_the_page_lists_is_refused_at_no_cost_and_without_a_value(name, rol
     roles = {"data": {}, "unit": {"privacy_unit": "x"}, "target": {"target": "x"}}
     words = outcome(pd.DataFrame({"x": column, "a": range(6)}), **roles[role])
     assert words
-    assert SECRET not in "".join(words)
-    assert len(words) == 2  # nothing hangs on it
+    assert SECRET not in words
 
 
 @pytest.mark.parametrize("days", [2_932_897, -719_163, 2**31 - 1])
 @pytest.mark.parametrize("batches", [False, True], ids=["table", "batches"])
-def test_a_dictionary_of_dates_that_no_calendar_has_is_refused(days, batches):
+def test_a_dictionary_of_dates_that_no_calendar_has_is_refused(
+    days, batches, untouched
+):
     """The one column of times whose cells Python's calendar has to know."""
     numbers = pa.array([18_000, days] * 20, pa.int32()).cast(pa.date32())
     table = pa.table({"x": numbers.dictionary_encode(), "a": [*range(40)]})
-    schema, budget = TableSchema({}), PrivacyBudget(9.0, 0.1)
-    synth = IndependentSynthesizer(1.0, schema=schema, budget=budget)
+    synth = IndependentSynthesizer(budget=untouched)
     with pytest.raises(SkdpsynthError, match="years 1 to 9999") as raised:
         synth.fit(iter(table.to_batches()) if batches else table)
-    assert len(budget.charges) == 0
-    words = words_of(raised.value)
-    assert str(days) not in "".join(words)
-    assert len(words) == 2
+    assert str(days) not in carried(raised.value)
 
 
 # --- What changes nothing ---------------------------------------------------------
@@ -307,15 +245,11 @@ def test_a_dictionary_of_dates_that_no_calendar_has_is_refused(days, batches):
 
 def releases(table, schema):
     """All that a fit releases, with frozen noise, and what is drawn afterwards."""
-    seen = []
-    with warnings.catch_warnings(), insecure_randomness(3):
-        warnings.simplefilter("ignore")
-        with observe_releases(seen.append):
-            synth = IndependentSynthesizer(5.0, schema=schema, random_state=0)
-            synth.fit(table)
-    exact = [np.asarray(release.exact).tolist() for release in seen]
-    noisy = [np.asarray(release.noisy).tolist() for release in seen]
-    return exact, noisy, synth.sample(50, random_state=0)
+    synth = IndependentSynthesizer(5.0, schema=schema, random_state=0)
+    fitted, seen = watched(synth, table, secrets=3)
+    exact = [np.asarray(own.release.exact).tolist() for own in seen]
+    noisy = [np.asarray(own.release.noisy).tolist() for own in seen]
+    return exact, noisy, fitted.sample(50, random_state=0)
 
 
 def same(first, second):
@@ -350,7 +284,6 @@ ODD = {
 @pytest.mark.parametrize("unit", [None, "who"])
 @pytest.mark.parametrize("name", ODD)
 def test_cells_of_identifiers_and_texts_change_nothing(name, unit):
-    """Nor do floats that are infinite."""
     known = {"id": Identifier(), "remark": Text()}
     roles = {} if unit is None else {"privacy_unit": unit, "max_rows_per_unit": 3}
     schema, table = TableSchema(known, **roles), of_units()
@@ -359,41 +292,32 @@ def test_cells_of_identifiers_and_texts_change_nothing(name, unit):
     found = schema.check(other).set_index("column")["finding"]
     assert not found.str.contains("refuses").any()
     same(releases(table, schema), releases(other, schema))
-    numbers = [table.assign(id=value) for value in (1.0, np.inf)]
-    same(*(releases(frame, schema) for frame in numbers))
-    for mixture in ([], [1]):
-        inner = pd.Index(["c", *mixture], dtype=object)
-        own = table.assign(id=pd.Categorical(["c"] * len(table), categories=inner))
-        numbers.append(own)
-    same(*(releases(frame, schema) for frame in numbers[2:]))
 
 
-@pytest.mark.parametrize("column", ["who", "a", "b", "t"])
-@pytest.mark.parametrize("unit", [None, "who"])
-def test_the_order_of_bytes_changes_nothing(column, unit):
-    table = of_units().assign(t=lambda frame: pd.to_datetime(frame["b"], unit="D"))
-    roles = {} if unit is None else {"privacy_unit": unit, "max_rows_per_unit": 3}
-    known = {"id": Identifier(), "remark": Text()}
-    schema = TableSchema(known, **roles)
-    swapped = table[column].to_numpy()
-    swapped = swapped.astype(swapped.dtype.newbyteorder(">"))
-    other = table.assign(**{column: pd.Series(swapped)})
-    first, second = releases(table, schema), releases(other, schema)
-    assert second[2][column].dtype == other[column].dtype
-    drawn = second[2].astype(table.dtypes)
-    same(first, (*second[:2], drawn))
+def test_infinite_identifiers_and_mixed_categories_change_nothing():
+    schema, table = TableSchema({"id": Identifier()}), of_units().drop(columns="remark")
+
+    def with_id(own):
+        return releases(table.assign(id=own), schema)
+
+    same(with_id(1.0), with_id(np.inf))
+    listed = [pd.Index(own, dtype=object) for own in (["c"], ["c", 1])]
+    same(*(with_id(pd.Categorical(["c"] * 300, categories=own)) for own in listed))
 
 
 @pytest.mark.parametrize("unit", [None, "who"])
-def test_the_order_of_bytes_changes_nothing_in_partitions(unit):
-    dask = pytest.importorskip("dask")
-    frame = pytest.importorskip("dask.dataframe")
-    table = of_units()[["who", "a", "b"]]
-    other = table.astype({"who": ">i8", "a": ">f8", "b": ">i8"})
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_the_order_of_bytes_changes_nothing(n_parts, unit):
+    table = of_units().drop(columns=["id", "remark"])
+    table["t"] = pd.to_datetime(table["b"], unit="D")
     roles = {} if unit is None else {"privacy_unit": unit, "max_rows_per_unit": 3}
-    with dask.config.set(scheduler="synchronous"):
-        found = [
-            releases(frame.from_pandas(own, npartitions=3), TableSchema({}, **roles))
-            for own in (table, other)
-        ]
-    same(*found)
+    other = table.apply(lambda c: c.to_numpy().astype(c.dtype.newbyteorder(">")))
+    found = []
+    for frame in (table, pd.DataFrame(other)):
+        parts = dataframe.from_pandas(frame, npartitions=3) if n_parts > 1 else frame
+        with dask.config.set(scheduler="synchronous"):
+            found.append(releases(parts, TableSchema({}, **roles)))
+    first, second = found
+    if n_parts == 1:
+        assert second[2].dtypes.equals(other.dtypes)
+    same(first, (*second[:2], second[2].astype(first[2].dtypes)))

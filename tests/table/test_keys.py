@@ -22,11 +22,10 @@ from skdpsynth.schema import TableSchema, is_missing, plain
 from skdpsynth.table import (
     CategoryDomain,
     ColumnLayout,
-    NumericDomain,
     encode_rows,
     numeric_values,
 )
-from skdpsynth.table._layout import factorize
+from skdpsynth.table._layout import factorize  # keys, before any release
 
 # Parts of texts that hash tables and encodings have taken for one another.
 PARTS = ("a", "\0", "\ud800", "\udcff", "\\ud800", "e\u0301", "\u00e9", "'", " ", "")
@@ -52,16 +51,8 @@ class Text(str):
     __repr__ = __str__
 
 
-class Named(str):
-    pass
-
-
 class Letter(enum.StrEnum):
     A = "a"
-
-
-class Number(enum.IntEnum):
-    ONE = 1
 
 
 class Whole(int):
@@ -74,15 +65,7 @@ class Real(float):
         return 99.0
 
 
-class OfNumPy(np.float64):
-    pass
-
-
 class Moment(datetime.datetime):
-    pass
-
-
-class Stamp(pd.Timestamp):
     pass
 
 
@@ -114,7 +97,7 @@ def codes_of(series, levels):
     return rows.category_codes[:, 0].tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     values=st.lists(odd_texts, min_size=1, max_size=8),
     extra=odd_texts,
@@ -139,20 +122,7 @@ def test_a_further_text_changes_no_other_key(values, extra, place, dtype):
     ]
 
 
-@pytest.mark.parametrize("dtype", [object, "string[python]"])
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [("tea", "tea\0jones"), ("a\ud800", "'a\\ud800'"), ("\u00e9", "e\u0301")],
-)
-def test_one_row_renames_no_category(one, other, dtype):
-    """The two cases in which pandas 2.2.3 and 3.1.1 merge texts, and a third."""
-    for first, second in ((one, other), (other, one)):
-        series = pd.Series([first, *[second] * 10, "coffee"], dtype=dtype)
-        assert keys_of(series) == series.tolist()
-
-
 ODD_LABELS = [
-    ([Named("a"), Named("b")], ["a", "b"]),
     ([np.str_("b"), Letter.A], ["b", "a"]),
     ([np.True_, False], [True, False]),
 ]
@@ -175,15 +145,12 @@ def test_keys_are_exact_built_ins(values, expected, make):
         (Text("q"), "q"),
         (Letter.A, "a"),
         (np.str_("q"), "q"),
-        (Number.ONE, 1),
         (Whole(3), 3),
         (np.int8(3), 3),
         (Real(-2.5), -2.5),
-        (OfNumPy(2.5), 2.5),
         (np.float32(0.5), 0.5),
         (np.bool_(True), True),
         (Moment(2020, 1, 2), pd.Timestamp("2020-01-02")),
-        (Stamp("2020-01-02"), pd.Timestamp("2020-01-02")),
         (np.datetime64("2020-01-02"), pd.Timestamp("2020-01-02")),
     ],
 )
@@ -203,25 +170,16 @@ def test_zeros_have_one_sign():
 # --- Numbers and times --------------------------------------------------------------
 
 
-def unseen_nan(dtype, values=(1.5, np.nan, -2.0)):
-    """A column in which pandas takes a NaN for a number."""
-    if dtype.endswith("[pyarrow]"):
-        array = pa.array(np.array(values), from_pandas=False)
-        if dtype == "float[pyarrow]":
-            array = array.cast(pa.float32())
-        return pd.Series(pd.arrays.ArrowExtensionArray(array))
-    kind = np.float32 if dtype == "Float32" else np.float64
-    mask = np.zeros(len(values), dtype=bool)
-    return pd.Series(pd.arrays.FloatingArray(np.array(values, dtype=kind), mask))
-
-
-UNSEEN = ["Float64", "Float32", "double[pyarrow]", "float[pyarrow]"]
-
-
-@pytest.mark.parametrize("dtype", UNSEEN)
-def test_a_nan_is_missing_in_every_dtype(dtype):
-    series = unseen_nan(dtype)
-    assert series.dtype == dtype
+@pytest.mark.parametrize("make", ["Float64", "double[pyarrow]"])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_nan_is_missing_in_every_dtype(make, kind):
+    """Of NumPy's own, in which pandas takes it for a number."""
+    values = np.array([1.5, np.nan, -2.0], dtype=kind)
+    if make == "Float64":
+        array = pd.arrays.FloatingArray(values, np.zeros(3, dtype=bool))
+    else:
+        array = pd.arrays.ArrowExtensionArray(pa.array(values, from_pandas=False))
+    series = pd.Series(array)
     assert not series.isna().any()  # or the case is gone, and `is_missing` with it
     assert is_missing(series).tolist() == [False, True, False]
     values, missing = numeric_values(series, ColumnLayout.of("a", series))
@@ -230,52 +188,3 @@ def test_a_nan_is_missing_in_every_dtype(dtype):
     assert keys_of(series) == [1.5, None, -2.0]
     described = TableSchema.from_dataframe(series.to_frame("a")).columns["a"]
     assert (described.low, described.high, described.nullable) == (-2.0, 1.5, True)
-
-
-numbers = st.floats(allow_nan=True, allow_infinity=False, width=32)
-NUMERIC = ["float32", "float64", "Float64", "double[pyarrow]", "int64", "Int64"]
-TIMES = ["datetime64[ns]", "datetime64[ns, Europe/Berlin]", "timedelta64[us]"]
-
-
-def column_of(values, dtype):
-    """Make a column of numbers, whole numbers, or seconds since 1970."""
-    if dtype in NUMERIC[:2]:
-        return pd.Series(values, dtype=dtype)
-    if dtype in UNSEEN:
-        return unseen_nan(dtype, values)
-    whole = [0 if np.isnan(v) else int(np.clip(v, -2e9, 2e9)) for v in values]
-    if dtype in NUMERIC:
-        return pd.Series(whole, dtype=dtype)
-    if dtype.startswith("timedelta"):
-        return pd.Series(pd.to_timedelta(whole, unit="s")).astype(dtype)
-    seconds = pd.Series(np.array(whole, dtype="M8[s]").astype("M8[ns]"))
-    return seconds.dt.tz_localize("UTC").astype(dtype) if "," in dtype else seconds
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    values=st.lists(numbers, min_size=1, max_size=40),
-    extra=numbers,
-    place=st.integers(0, 40),
-    dtype=st.sampled_from([*NUMERIC, *TIMES]),
-    log=st.booleans(),
-)
-def test_a_further_number_changes_no_other_unit(values, extra, place, dtype, log):
-    """Values, units and codes, bit for bit; NaNs, zeros of both signs, extremes."""
-    place = min(place, len(values))
-    more = [*values[:place], extra, *values[place:]]
-    domain = NumericDomain(-100.0, 1e6, log=log, integer=False, nullable=True)
-    found = []
-    for numbers_of in (values, more):
-        series = column_of(numbers_of, dtype)
-        column = ColumnLayout.of("c", series)
-        exact, missing = numeric_values(series, column)
-        rows = encode_rows(series.to_frame("c"), [column], [domain])
-        parts = (exact, missing, rows.uniforms[:, 0], rows.category_codes[:, 0])
-        # No schema calls a duration a category.
-        keys = [] if column.kind == "timedelta" else keys_of(series)
-        if numbers_of is more:
-            parts = [np.delete(part, place) for part in parts]
-            del keys[place : place + 1]
-        found.append(([part.tobytes() for part in parts], keys))
-    assert found[0] == found[1]

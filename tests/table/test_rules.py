@@ -20,9 +20,8 @@ from skdpsynth.schema import (
     SumOf,
     TableSchema,
 )
-from skdpsynth.table import MarginalTransform, NumericDomain
-from skdpsynth.table._rules import _sorted, _sum
-from skdpsynth.table._sources import read_table
+from skdpsynth.table import MarginalTransform, NumericDomain, open_table
+from skdpsynth.table._rules import _sorted, _sum  # all grids; fits draw few of them
 
 
 def domain_of(low, high, decimals):
@@ -47,7 +46,7 @@ def drawn_columns(draw):
     return domains, cells
 
 
-@settings(deadline=None, database=None, max_examples=200)
+@settings(deadline=None, database=None, max_examples=100)
 @given(drawn_columns())
 def test_sorted_rows_are_in_order_and_in_their_domains(drawn):
     domains, cells = drawn
@@ -146,18 +145,19 @@ ZONED = Datetime("2019-01-01T00:00Z", "2021-01-01T00:00Z")
 TIMES = Datetime("2019-01-01", "2021-01-01", nullable=True)
 
 
+def up_to(high, total="int", **options):
+    """A total, and parts of it up to 9."""
+    parts = dict.fromkeys(TABLE, Continuous(0, 9, **options))
+    return parts | {total: Continuous(0, high, **options)}
+
+
 @pytest.mark.parametrize(
     ("rule", "columns", "message"),
     [
         (Ordered(["float", "single"]), OPEN, "equally fine.* Got float64, float32"),
-        (Ordered(["int", "single"]), OPEN, "equally fine"),
         (Ordered(["int", "span"]), OPEN, "equally fine"),
         (Ordered(["day", "second"]), TIMES, "equally fine.*datetime64.ns., datetime64"),
-        (
-            Ordered(["day", "zoned"]),
-            {"day": TIMES, "zoned": ZONED},
-            "time zone. Got datetime64.ns., datetime64.ns, Asia/Tokyo",
-        ),
+        (Ordered(["day", "zoned"]), {"day": TIMES, "zoned": ZONED}, "time zone. Got"),
         (Ordered(["int", "small"]), Continuous(0, 300), "bounds of 'small' .* int8"),
         (
             # The first one may turn out to hold whole numbers, so nothing below 1.
@@ -167,28 +167,15 @@ TIMES = Datetime("2019-01-01", "2021-01-01", nullable=True)
         ),
         (
             SumOf("float", ["int", "span"]),
-            {n: Continuous(0, 50 + 50 * (n == "float")) for n in TABLE},
-            r"must be numbers. Got durations in 'span'.*total_seconds\(\)",
+            up_to(99, "float"),
+            r"durations.*total_seconds\(\)",
         ),
-        (
-            SumOf("int", ["float", "small"]),
-            {n: Continuous(0, 50 + 50 * (n == "int")) for n in TABLE},
-            "total 'int' has 0 decimals.* Got none stated for 'float'",
-        ),
+        (SumOf("int", ["float", "small"]), up_to(100), "none stated for 'float'"),
+        (SumOf("int", ["Int", "small"]), up_to(2**60), "must be below 2\\*\\*53"),
         (
             SumOf("int", ["Int", "small"]),
-            {
-                "int": Continuous(0, 99, nullable=True, integer=True),
-                **dict.fromkeys(
-                    ["Int", "small"], Continuous(0, 9, nullable=True, integer=True)
-                ),
-            },
+            up_to(100, nullable=True, integer=True),
             "'int' are missing in some rows, but its dtype int64 has no missing value",
-        ),
-        (
-            SumOf("int", ["Int", "small"]),
-            {n: Continuous(0, 2**60 if n == "int" else 9) for n in TABLE},
-            "must be below 2\\*\\*53",
         ),
         (MissingTogether(["float", "int"]), OPEN, "'int' are missing in some rows"),
         (
@@ -212,7 +199,7 @@ def test_dtypes_that_cannot_keep_a_rule_are_refused(rule, columns, message):
     described = columns if isinstance(columns, dict) else dict.fromkeys(TABLE, columns)
     schema = TableSchema({name: described[name] for name in rule.names}, rules=[rule])
     with pytest.raises(InvalidSchemaError, match=message):
-        read_table(pd.DataFrame(TABLE), schema=schema)
+        open_table(pd.DataFrame(TABLE), schema=schema)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +217,7 @@ def test_dtypes_that_can_keep_a_rule_are_taken(rule, columns):
     if isinstance(rule, SumOf):
         described |= {name: Continuous(0, 9) for name in rule.parts}
     schema = TableSchema(described, rules=[rule])
-    read_table(pd.DataFrame(TABLE), schema=schema)
+    open_table(pd.DataFrame(TABLE), schema=schema)
 
 
 def test_a_target_that_comes_beside_the_schema_is_not_computed():
@@ -239,6 +226,6 @@ def test_a_target_that_comes_beside_the_schema_is_not_computed():
     schema = TableSchema(columns, rules=[rule])
     frame = pd.DataFrame(TABLE)
     with pytest.raises(InvalidSchemaError, match="target 'text' must be modelled"):
-        read_table(frame, target="text", schema=schema)
+        open_table(frame, target="text", schema=schema)
     with pytest.raises(InvalidSchemaError, match="target 'text' must be modelled"):
-        read_table(frame.drop(columns="text"), frame["text"], schema=schema)
+        open_table(frame.drop(columns="text"), frame["text"], schema=schema)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import pairwise
+from functools import cache
 from unittest import mock
 
 import numpy as np
@@ -15,9 +15,10 @@ from _releases import watched
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
+from tables import SOURCES
 
+import skdpsynth.schema as schema_names
 from skdpsynth import (
-    DPCGANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
     MarginalSynthesizer,
@@ -37,6 +38,7 @@ from skdpsynth.table import Limited, limit_rows, open_table
 
 MOST = 3
 COLUMNS = {"a": Continuous(-5, 5), "b": Continuous(0, 9, integer=True)}
+FULL = COLUMNS | {"c": Categorical(["s", "t"]), "y": Categorical(["u", "v"])}
 
 
 def schema_of(most=MOST, columns=COLUMNS, **others):
@@ -75,7 +77,7 @@ def rows_of(frame):
     return Counter(map(tuple, frame.astype(object).itertuples(index=False)))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.integers(1, 9), min_size=2, max_size=30),
     st.integers(1, 5),
@@ -89,7 +91,7 @@ def test_a_unit_has_so_many_rows_at_most_and_not_fewer(counts, most, seed):
     assert rows_of(kept) <= rows_of(table)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**31), st.integers(1, 8), st.data())
 def test_a_unit_that_comes_changes_no_other_wherever_it_is(seed, n_rows, data):
     """The rows of both tables are in another order, too."""
@@ -102,87 +104,48 @@ def test_a_unit_that_comes_changes_no_other_wherever_it_is(seed, n_rows, data):
     assert rows_of(others[others["who"] != "p99"]) == rows_of(kept)
 
 
-def test_every_row_of_a_unit_is_as_likely_as_the_others():
-    """Pearson's test; 1e-6 by chance."""
-    table = table_of([5, 5])
-    n_draws = 2000
-    drawn = Counter()
-    for seed in range(n_draws):
-        drawn.update(taking_part(table, schema_of(1), seed)["a"])
-    expected = n_draws * 2 / len(table)
-    assert len(drawn) == len(table)
-    statistic = sum((n - expected) ** 2 / expected for n in drawn.values())
-    assert statistic < chi2.isf(1e-6, len(table) - 2)
-
-
+@pytest.mark.parametrize("equal", [False, True])
 @pytest.mark.parametrize("most", [1, 3])
-def test_equal_rows_are_as_likely_each_as_one_that_differs(most):
-    """Nine equal rows and another one; the other is kept more or less often by chance.
+def test_every_row_of_a_unit_is_as_likely_as_the_others(most, equal):
+    """Share of the fifth of ten rows, of 20,000 units; the others may be equal rows.
 
     Beyond 5 deviations: 6e-7.
     """
     n_units = 20_000
     other = np.tile(np.arange(10) == 4, n_units)
     frame = pd.DataFrame({"who": np.repeat(np.arange(n_units), 10), "other": other})
+    frame["a"] = 0.5 if equal else np.arange(len(frame))
     share = limit_rows(frame, schema_of(most)).rows["other"].mean()
     # Of `most` rows without replacement from ten.
     variance = 0.1 * 0.9 * (10 - most) / 9 / (most * n_units)
     assert abs(share - 0.1) < 5 * math.sqrt(variance)
 
 
-def sources(frame, folder):
-    frame.to_csv(folder / "t.csv", index=False)
-    frame.to_parquet(folder / "t.parquet")
-    batches = pa.Table.from_pandas(frame).to_batches(max_chunksize=7)
-    yield "csv", str(folder / "t.csv")
-    yield "parquet", folder / "t.parquet"
-    yield "batches", iter(batches)
-    yield "arrow", pa.Table.from_pandas(frame)
-    dask = pytest.importorskip("dask.dataframe")
-    yield "dask", dask.from_pandas(frame, npartitions=4)
-
-
 @pytest.mark.parametrize("block", [16, 2**21])
-def test_every_source_has_the_same_limit(tmp_path, monkeypatch, block):
-    """A unit's rows are in several parts; numbers, texts, missing ones."""
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_has_the_same_limit(source, tmp_path, monkeypatch, block):
+    """A unit's rows are in several parts; numbers, texts, missing ones.
+
+    Sizes of units are counted too: one row is 0; so many as take part, and more, are 2.
+    """
     monkeypatch.setattr("skdpsynth.table._sources._BLOCK_ENTRIES", block)
-    table = table_of([1, 2, 3, 4, 5, 6, 7, 8, 9])
-    table["who"] = table["who"].mask(table.index % 11 == 0)
+    table = table_of([1, 1, 2, 3, 4, 4, 9])
+    table["who"] = table["who"].mask(table["who"] == "p0")
     table["c"] = table["c"].mask(table.index % 7 == 0)
-    known = {"c": Categorical(["s", "t"], nullable=True), "y": Categorical(["u", "v"])}
-    schema = schema_of(columns=COLUMNS | known)
+    schema = schema_of(columns=FULL | {"c": Categorical(["s", "t"], nullable=True)})
+    kept = taking_part(SOURCES[source](table, tmp_path), schema)
     expected = table["who"].value_counts().clip(upper=MOST).to_dict()
-    assert table["who"].isna().sum() == 5
-    for name, source in sources(table, tmp_path):
-        kept = taking_part(source, schema)
-        assert kept["who"].isna().sum() == 0, name
-        assert kept["who"].value_counts().to_dict() == expected, name
-
-
-@pytest.mark.parametrize(
-    "who",
-    [
-        pd.array([1, 2, 2, 2, None, 1], dtype="Int64"),
-        pd.Series([0.0, 2.5, 2.5, 2.5, np.nan, -0.0]),
-        pd.Series(pd.to_datetime(["2020", "2021", "2021", "2021", None, "2020"])),
-        pd.Series([2**63, 7, 7, 7, None, 2**63], dtype="UInt64"),
-        pd.Series(["\ud800", "q", "q", "q", None, "\ud800"], dtype=object),
-        pd.Categorical(["r", "q", "q", "q", None, "r"]),
-        pd.Series(["é" * 300, "q", "q", "q", None, "é" * 300], dtype="string"),
-        pd.array([True, False, False, False, None, True], dtype="boolean"),
-    ],
-    ids=["Int64", "float", "time", "UInt64", "object", "category", "string", "boolean"],
-)
-def test_units_of_every_type(who):
-    table = pd.DataFrame({"who": who, "a": np.arange(6.0) / 2, "b": range(6)})
-    kept = taking_part(table, schema_of(2))
-    assert len(kept) == 4
-    assert sorted(kept["a"])[0] == 0.0
-    assert kept["a"].max() == 2.5  # rows 0 and 5 are one unit's
-    assert kept["a"].isin([0.5, 1.0, 1.5]).sum() == 2
+    assert kept["who"].value_counts(dropna=False).to_dict() == expected
+    opened, _ = open_table(SOURCES[source](table, tmp_path), schema=schema)
+    sizes = np.concatenate([*limit_rows(opened, schema).sizes.each()])
+    assert sorted(sizes.tolist()) == [0, 1, 2, MOST, MOST, MOST]
+    assert limit_rows(table, schema_of(1)).sizes is None  # nothing to be measured
 
 
 ODD = {
+    "datetime64[us]": [pd.Timestamp(7, unit="us"), pd.Timestamp(8, unit="us")],
+    "boolean": [True, False],
+    "UInt64": [2**64 - 1, 2**63, 2**63 + 1],
     "object": [1, True, 1.0, "1", "x\0a", "x\0b", b"x", 2.5, "\ud800"],
     "string": ["x\0a", "x\0b", "x", "é", "e\u0301", ""],
     "category": ["x\0a", "x\0b", "x", "é", "e\u0301", ""],
@@ -197,7 +160,7 @@ DTYPES = {
 }
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.sampled_from([*ODD]), st.data(), st.integers(0, 2**32 - 1))
 def test_equal_looking_cells_of_another_unit_change_no_choice(kind, data, seed):
     """Not even those that are equal to a cell of this one, and come first."""
@@ -223,9 +186,9 @@ def test_equal_looking_cells_of_another_unit_change_no_choice(kind, data, seed):
 @pytest.mark.parametrize("kind", ODD)
 def test_units_are_distinct_where_their_texts_are(kind):
     """1, 1.0 and "1" are one: files write one number in several ways."""
-    frame = pd.DataFrame(
-        {"who": pd.Series(ODD[kind] * 3, dtype=DTYPES.get(kind, kind))}
-    )
+    gap = [] if kind == "float64" else [None]  # of no unit
+    values = [*ODD[kind] * 3, *gap]
+    frame = pd.DataFrame({"who": pd.Series(values, dtype=DTYPES.get(kind, kind))})
     n_same = 2 if kind == "object" else 0
     assert len(limit_rows(frame, schema_of(2)).rows) == 2 * (len(ODD[kind]) - n_same)
 
@@ -245,32 +208,6 @@ def test_a_number_is_the_same_unit_in_every_part(dtype, missing):
     parts = LocalParts(lambda: iter([first, second]))
     kept = limit_rows(parts, schema_of(1)).rows
     assert sum(len(part) for part in kept.each()) == 3
-
-
-@pytest.mark.parametrize("dtype", ["bool[pyarrow]", "int64[pyarrow]", "boolean"])
-def test_no_missing_cell_brings_a_unit_of_dask_into_two_parts(dtype):
-    dask = pytest.importorskip("dask.dataframe")
-    who = pd.Series([True, False] * 40).astype(dtype)
-    who[7] = None
-    table = pd.DataFrame({"who": who, "a": np.arange(80.0)})
-    source = dask.from_pandas(table, npartitions=8)
-    assert len(taking_part(source, schema_of(1, {}))) == 2
-
-
-@pytest.mark.parametrize("block", [16, 2**21])
-def test_every_source_counts_the_rows_of_units(tmp_path, monkeypatch, block):
-    """One row is 0; so many as take part, and more, are the last two."""
-    monkeypatch.setattr("skdpsynth.table._sources._BLOCK_ENTRIES", block)
-    table = table_of([1, 1, 2, 3, 4, 4, 9])
-    table["who"] = table["who"].mask(table["who"] == "p0")
-    schema = schema_of(columns=FULL)
-    for name, source in [("pandas", table), *sources(table, tmp_path)]:
-        opened, _ = open_table(source, schema=schema)
-        sizes = limit_rows(opened, schema).sizes
-        found = sorted(np.concatenate([*sizes.each()]).tolist())
-        assert found == [0, 1, 2, MOST, MOST, MOST], name
-    assert limit_rows(table, schema_of(1)).sizes is None  # nothing to be measured
-    assert limit_rows(table, TableSchema({})).sizes is None
 
 
 def test_a_source_is_asked_for_some_columns_after_the_limit_too():
@@ -322,11 +259,6 @@ def worst(found):
 
 
 UNIT = table_of([6], seed=5, first=999).assign(y=["u", "v"] * 3)
-FULL = {
-    **COLUMNS,
-    "c": Categorical(["s", "t"]),
-    "y": Categorical(["u", "v"]),
-}
 CASES = {
     "declared": schema_of(columns=FULL, target="y"),
     "measured": schema_of(columns={}, target="y"),
@@ -334,56 +266,33 @@ CASES = {
 
 
 @pytest.mark.usefixtures("short_fits")
-@pytest.mark.parametrize("schema", CASES.values(), ids=CASES)
 @pytest.mark.parametrize(
-    "kind",
+    ("kind", "known"),
     [
-        IndependentSynthesizer,
-        MarginalSynthesizer,
-        GPATESynthesizer,
-        PATEGANSynthesizer,
-        DPCGANSynthesizer,
-        PATETripleGANSynthesizer,
+        (IndependentSynthesizer, "measured"),
+        (MarginalSynthesizer, "measured"),
+        (MarginalSynthesizer, "declared"),
+        (GPATESynthesizer, "declared"),
+        (PATETripleGANSynthesizer, "measured"),
     ],
 )
-def test_a_unit_moves_each_release_by_what_its_rows_may(kind, schema):
+def test_a_unit_moves_each_release_by_what_its_rows_may(kind, known):
     """A unit of six rows, three of which take part, of both classes."""
     table = table_of([*range(1, 7)] * 40, seed=1)
     other = pd.concat([UNIT, table], ignore_index=True)
-    found = moved(kind(60.0, schema=schema), table, other)
+    found = moved(kind(60.0, schema=CASES[known]), table, other)
     assert worst(found) <= MOST * (1 + 1e-6)
     assert worst(found) > 1  # it does move something by more than a row may
     assert min(found["coarse marginals of a class"].values()) > 0  # of both classes
 
 
 @pytest.mark.usefixtures("short_fits")
-@pytest.mark.parametrize(
-    "twin",
-    [
-        # All rows take part.
-        lambda table, schema: table,
-        # So many rows of each unit in every tenth of the table.
-        lambda table, schema: pd.concat(
-            part.groupby("who").head(MOST)
-            for part in (
-                table.iloc[begin:end]
-                for begin, end in pairwise(range(0, len(table) + 100, 2))
-            )
-        ).reset_index(drop=True),
-    ],
-    ids=["no limit", "a limit for each part"],
-)
-def test_without_a_limit_for_the_whole_table_a_unit_moves_more(twin):
+def test_without_a_limit_for_the_whole_table_a_unit_moves_more():
     table = table_of([*range(1, 7)] * 40, seed=1)
     other = pd.concat([UNIT, table], ignore_index=True)
-
-    def limited(table, schema):
-        return Limited(twin(table, schema))
-
-    with mock.patch("skdpsynth.base.limit_rows", limited):
-        found = moved(
-            IndependentSynthesizer(60.0, schema=CASES["declared"]), table, other
-        )
+    synth = IndependentSynthesizer(60.0, schema=CASES["declared"])
+    with mock.patch("skdpsynth.base.limit_rows", lambda rows, schema: Limited(rows)):
+        found = moved(synth, table, other)
     assert worst(found) > MOST * (1 + 1e-6)
 
 
@@ -406,10 +315,10 @@ def test_a_row_has_a_part_of_the_mu_of_its_unit(most):
     assert second.sensitivity == most * first.sensitivity
     assert second.mu_total == pytest.approx(first.mu_total)
     assert second.share == pytest.approx(first.share)
-    reports = [own.report() for own in (of_row, of_unit)]
-    assert reports[0].mu == reports[1].mu
-    assert reports[0].get_epsilon(1e-6) == reports[1].get_epsilon(1e-6)
-    assert reports[0].epsilon_replace_one == reports[1].epsilon_replace_one
+    one, several = (own.report() for own in (of_row, of_unit))
+    assert one.mu == several.mu
+    assert one.get_epsilon(1e-6) == several.get_epsilon(1e-6)
+    assert one.epsilon_replace_one == several.epsilon_replace_one
 
 
 def test_votes_and_samples_are_refused_for_several_rows():
@@ -458,21 +367,10 @@ def test_no_way_to_share_out_rows_shows_a_key_more_often(noise_std, most):
         assert n_columns * tail > 0.9 * delta
 
 
-@pytest.mark.parametrize("noise_std", [0.7, 3.0, 40.0])
-@pytest.mark.parametrize("delta", [1e-10, 1e-3])
-def test_the_threshold_of_a_unit_is_that_of_its_worst_share(noise_std, delta):
-    """Of one row, or of all of them: that of every number between is lower."""
-    for most in (2, 3, 7, 60):
-        found = key_threshold(noise_std, delta, 1, 2, most)
-        each = [
-            key_threshold(noise_std, delta * j / most, 1, 2) + j - 1
-            for j in range(1, most + 1)
-        ]
-        assert found == max(each)
-    assert key_threshold(noise_std, delta, 1, 2, 10**9) > 10**9
-
-
 # --- What users meet --------------------------------------------------------------
+
+
+OF_TWO = {"privacy_unit": "who", "max_rows_per_unit": 2}
 
 
 @pytest.mark.parametrize(
@@ -485,7 +383,12 @@ def test_the_threshold_of_a_unit_is_that_of_its_worst_share(noise_std, delta):
         ({"privacy_unit": "who", "max_rows_per_unit": 10**9}, "1 to 100,000"),
         ({"privacy_unit": ..., "max_rows_per_unit": 2}, "[Bb]lank"),
         ({"privacy_unit": "a", "max_rows_per_unit": 2}, "must be an Identifier"),
-        ({"privacy_unit": "who", "max_rows_per_unit": 2, "n_rows": 9}, "not public"),
+        (OF_TWO | {"n_rows": 9}, "not public"),
+        ({"per_unit": ["a"]}, "privacy_unit"),
+        (OF_TWO | {"per_unit": ["who"]}, "privacy_unit"),
+        (OF_TWO | {"per_unit": "a"}, "list of column names"),
+        (OF_TWO | {"per_unit": ["a", "a"]}, "none of them twice"),
+        (OF_TWO | {"per_unit": ["a"], "rules": [Ordered(["a", "b"])]}, "dd the others"),
     ],
 )
 def test_a_schema_that_contradicts_itself_is_refused(given, words):
@@ -494,31 +397,34 @@ def test_a_schema_that_contradicts_itself_is_refused(given, words):
 
 
 def test_a_schema_keeps_its_unit():
-    schema = schema_of(target="y")
+    schema = schema_of(target="y", per_unit=["sex"])
     assert schema.columns["who"] == Identifier()
     assert TableSchema.from_json(schema.to_json()) == schema
-    assert eval(repr(schema), vars(pytest.importorskip("skdpsynth.schema"))) == schema
+    assert eval(repr(schema), vars(schema_names)) == schema
 
 
-def test_a_unit_that_is_no_column_is_refused(untouched):
-    schema = TableSchema({}, privacy_unit="whose", max_rows_per_unit=2)
-    with pytest.raises(InvalidSchemaError, match="'whose'"):
-        MarginalSynthesizer(schema=schema, budget=untouched).fit(table_of([1, 2]))
-
-
-@pytest.mark.parametrize("described", [{}, {"who": Identifier()}])
-def test_a_unit_is_no_target(untouched, described):
-    """Nor is any Identifier; nothing is spent on it."""
-    schema = schema_of(1, {}) if not described else TableSchema(described)
-    synth = MarginalSynthesizer(schema=schema, target="who", budget=untouched)
-    with pytest.raises(InvalidSchemaError, match="'who' is described as Identif"):
+@pytest.mark.parametrize(
+    ("schema", "target", "words"),
+    [
+        (TableSchema({}, privacy_unit="whose", max_rows_per_unit=2), None, "'whose'"),
+        (schema_of(per_unit=["sex"]), None, "'sex'"),
+        (schema_of(1, {}), "who", "'who' is described as Identif"),
+        (TableSchema({"who": Identifier()}), "who", "'who' is described as Identif"),
+    ],
+)
+def test_units_that_a_table_has_not_are_refused(untouched, schema, target, words):
+    synth = MarginalSynthesizer(schema=schema, target=target, budget=untouched)
+    with pytest.raises(InvalidSchemaError, match=words):
         synth.fit(table_of([1, 2, 3]))
 
 
 @pytest.mark.usefixtures("short_fits")
-def test_without_noise_steps_train_on_all_rows_that_take_part():
-    synth = GPATESynthesizer(math.inf, schema=schema_of(2, target="y"), n_iter=2)
+@pytest.mark.parametrize(("epsilon", "most"), [(math.inf, 2), (20.0, 1)])
+def test_steps_train_without_noise_or_on_one_row_of_each_unit(epsilon, most):
+    schema = schema_of(most, target="y")
+    synth = GPATESynthesizer(epsilon, schema=schema, n_iter=2, n_teachers=5)
     assert synth.fit(table_of([1, 2, 3] * 60)).n_iter_ == 2
+    assert "one who" in synth.privacy_report().unit
 
 
 @pytest.mark.parametrize("kind", [GPATESynthesizer, PATEGANSynthesizer])
@@ -529,14 +435,32 @@ def test_adversarial_steps_are_for_units_of_one_row(untouched, kind, given):
         synth.fit(table_of([1, 2, 3] * 20))
 
 
-@pytest.mark.usefixtures("short_fits")
-def test_steps_train_on_one_row_of_each_unit():
-    synth = GPATESynthesizer(
-        20.0, schema=schema_of(1, target="y"), n_iter=2, n_teachers=5
-    )
-    synth.fit(table_of([1, 2, 3] * 60))
-    assert synth.n_iter_ == 2
-    assert "one who" in synth.privacy_report().unit
+def test_the_curator_sees_how_many_rows_take_no_part():
+    table = table_of([1, 2, 3, 9, 9])
+    table["who"] = table["who"].mask(table["who"] == "p1")
+    table.loc[table["who"] == "p3", "c"] = ["s", "t", "t", *"ssssss"]
+    table.loc[table["who"] != "p3", "c"] = "t"
+    found = schema_of(columns=FULL, per_unit=["c"]).check(table)
+    rows = found.set_index("finding")["rows"]
+    assert rows.filter(like="first row of its who").tolist() == [2]
+    assert rows.filter(like="max_rows_per_unit = 3").tolist() == [12]
+    assert rows.filter(like="no unit").tolist() == [2]
+    for odd in (pd.Series([1, "p"] * 12, dtype=object), [math.inf, *range(23)]):
+        found = schema_of(columns=FULL).check(table.assign(who=odd))
+        assert found["finding"].str.contains("fit refuses").any()
+    without = TableSchema({**FULL, "who": Identifier()}).check(table)
+    assert without["finding"].str.contains("privacy_unit").any()
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+@pytest.mark.parametrize("source", ["numpy", "csv", "parquet", "batches", "dask"])
+def test_a_table_without_any_unit_is_fitted_to_nothing(source, tmp_path):
+    """That no row has a unit is not told by an error, whatever the source."""
+    table = table_of([1, 2, 3] * 20).assign(who=pd.Series([None] * 120, dtype="string"))
+    schema = schema_of(columns=FULL, target="y")
+    assert len(taking_part(SOURCES[source](table, tmp_path), schema)) == 0
+    synth = MarginalSynthesizer(schema=schema, random_state=0)
+    assert len(synth.fit(SOURCES[source](table, tmp_path)).sample(10)) == 10
 
 
 @pytest.mark.usefixtures("short_fits")
@@ -553,9 +477,7 @@ def test_what_is_said_is_said_of_units():
     assert "at most 3 are used" in report.unit
     assert "all rows of one who" in report.statement
     assert not any("several rows" in line for line in report.not_covered)
-    again = type(report).from_dict(report.to_dict())
-    assert again.statement == report.statement
-    assert again.not_covered == report.not_covered
+    assert type(report).from_dict(report.to_dict()) == report
     drawn = synth.sample(50)
     assert drawn.columns.tolist() == table.columns.tolist()
     assert not set(drawn["who"]) & set(table["who"])  # fresh identifiers
@@ -566,49 +488,6 @@ def test_what_is_said_is_said_of_units():
     n_found = synth._model.metadata.classes.counts.sum()
     noise = report.entries[0].noise_std * math.sqrt(2)
     assert abs(n_found - n_kept) < 6 * noise < len(table) - n_kept
-    noise_of = {
-        most: MarginalSynthesizer(8.0, schema=schema_of(most, target="y"))
-        .plan(len(table), dtypes=table.dtypes, class_counts={"u": 300, "v": 300})[
-            "noise_std"
-        ]
-        .iloc[0]
-        for most in (1, 4)
-    }
-    assert noise_of[4] > 2 * noise_of[1]
-
-
-def test_the_curator_sees_how_many_rows_take_no_part():
-    table = table_of([1, 2, 3, 9, 9])
-    table["who"] = table["who"].mask(table["who"] == "p1")
-    schema = schema_of(columns=FULL, per_unit=["c"])
-    table.loc[table["who"] == "p3", "c"] = ["s", "t", "t", *"ssssss"]
-    table.loc[table["who"] != "p3", "c"] = "t"
-    found = schema.check(table).set_index("finding")["rows"]
-    assert found.filter(like="first row of its who").tolist() == [2]
-    found = schema_of(columns=FULL).check(table)
-    found = found[found["column"] == "who"].set_index("finding")["rows"]
-    assert found.filter(like="max_rows_per_unit = 3").tolist() == [12]
-    assert found.filter(like="no unit").tolist() == [2]
-    odd = table.assign(who=pd.Series([1, "p"] * 12, dtype=object))
-    words = schema_of(columns=FULL).check(odd).set_index("column").loc["who", "finding"]
-    assert "fit refuses" in words
-    odd = table.assign(who=[math.inf, *range(23)])
-    found = schema_of(columns=FULL).check(odd)
-    assert found.set_index("finding")["rows"].get("infinite: fit refuses") == 1
-    without = TableSchema({**FULL, "who": Identifier()}).check(table)
-    assert without["finding"].str.contains("privacy_unit").any()
-
-
-def test_tables_without_any_unit_are_fitted_to_nothing(tmp_path):
-    """That no row has a unit is not told by an error, whatever the source."""
-    table = table_of([1, 2, 3] * 20).assign(who=pd.Series([None] * 120, dtype="string"))
-    schema = schema_of(columns=FULL, target="y")
-    for _, source in [("pandas", table), *sources(table, tmp_path)]:
-        assert len(taking_part(source, schema)) == 0
-    for _, source in [("pandas", table), *sources(table, tmp_path)]:
-        with pytest.warns(match=""):
-            synth = MarginalSynthesizer(schema=schema, random_state=0).fit(source)
-        assert len(synth.sample(10)) == 10
 
 
 # --- Rows of synthetic units ------------------------------------------------------
@@ -617,7 +496,8 @@ def test_tables_without_any_unit_are_fitted_to_nothing(tmp_path):
 COUNTS = [1] * 500 + [2] * 250 + [3] * 150 + [7] * 100
 
 
-def fitted(epsilon=math.inf, most=MOST, **options):
+@cache
+def fitted(epsilon=math.inf):
     """A fit to units of whom half have one row, with a constant text and number."""
     table = table_of(COUNTS, seed=3)
     of_unit = table["who"].str.removeprefix("p").astype(int)
@@ -626,7 +506,7 @@ def fitted(epsilon=math.inf, most=MOST, **options):
     )
     table["b"] = (of_unit % 3 == 0) * 5 + table["b"] // 2  # which depends on it
     known = FULL | {"sex": Categorical(["f", "m"]), "born": Continuous(1950, 1990)}
-    schema = schema_of(most, known, target="y", per_unit=["sex", "born"], **options)
+    schema = schema_of(MOST, known, target="y", per_unit=["sex", "born"])
     return MarginalSynthesizer(epsilon, schema=schema, random_state=0).fit(table), table
 
 
@@ -658,28 +538,25 @@ def test_what_is_constant_in_a_unit_is_so_and_depends_on_the_rest_as_before():
     # Rows are moved among units, and all but a few values stay.
     assert abs((drawn["sex"] == "f").mean() - (alone["sex"] == "f").mean()) < 0.02
     assert abs(drawn["born"].mean() - alone["born"].mean()) < 0.5
-    assert sorted(drawn["b"].value_counts() - alone["b"].value_counts()) != []
     assert drawn.groupby("who")["a"].nunique().max() > 1  # not constant
 
 
-@pytest.mark.parametrize("dtype", ["object", "int64", "category", "datetime64[us]"])
+@pytest.mark.parametrize("dtype", ["object", "int64", "int8", "bool", "category"])
 def test_units_have_names_of_their_own_of_every_type(dtype):
+    """Also where a dtype has few: one of two names would be that of all rows."""
     table = table_of(COUNTS, seed=3)
-    who = table["who"].str.removeprefix("p").astype(int)
-    if dtype == "datetime64[us]":
-        who = (pd.Timestamp("2020") + pd.to_timedelta(who, unit="D")).astype(dtype)
-    elif dtype != "int64":
-        who = who.astype(str).astype(dtype)
-    table["who"] = who
-    synth = IndependentSynthesizer(8.0, schema=schema_of(columns=FULL)).fit(table)
-    drawn = synth.sample(100, unit=True, random_state=1)
-    if dtype == "category":
-        assert isinstance(drawn["who"].dtype, pd.CategoricalDtype)
-    else:
-        assert drawn["who"].dtype == table["who"].dtype
-    assert 30 < drawn["who"].nunique() < 100
-    assert drawn.equals(synth.sample(100, unit=True, random_state=1))
+    number = table["who"].str.removeprefix("p").astype(int) % 100
+    if dtype == "object":
+        number = number.astype(str)
+    table["who"] = (number % 2 == 0 if dtype == "bool" else number).astype(dtype)
+    schema = schema_of(columns=FULL)
+    synth = IndependentSynthesizer(8.0, schema=schema, random_state=0).fit(table)
+    drawn = synth.sample(1000, unit=True, random_state=1)
+    assert drawn["who"].value_counts().max() <= MOST
+    assert drawn.equals(synth.sample(1000, unit=True, random_state=1))
     assert len(synth.sample(1, unit=True)) == 1
+    if dtype in ("object", "int64"):
+        assert drawn["who"].dtype == table["who"].dtype
 
 
 def test_units_are_drawn_after_a_trip_through_a_file_and_with_conditions(tmp_path):
@@ -707,35 +584,10 @@ def test_the_noise_of_the_numbers_of_units_is_that_of_one_unit():
     (entry,) = (e for e in synth.privacy_report().entries if e.name == "rows per unit")
     units = synth._model.metadata.units
     assert entry.sensitivity == MOST
-    assert units.noise_std == pytest.approx(entry.noise_std / MOST)
     assert entry.share == pytest.approx(1.0)
-    exact = np.array([500, 250, 150, 100])
-    assert (np.abs(units.sizes - exact) < 6 * units.noise_std).all()
-    assert not (units.sizes == exact).all()
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"per_unit": ["a"], "columns": {}}, "privacy_unit"),
-        ({"per_unit": ["who"]}, "privacy_unit"),
-        ({"per_unit": "a"}, "list of column names"),
-        ({"per_unit": ["a", "a"]}, "none of them twice"),
-        ({"per_unit": ["a"], "rules": [Ordered(["a", "b"])]}, "add the others|Add the"),
-    ],
-)
-def test_what_is_constant_in_a_unit_is_checked(given, words):
-    unit = {} if "columns" in given else {"privacy_unit": "who", "max_rows_per_unit": 2}
-    with pytest.raises(InvalidSchemaError, match=words):
-        TableSchema(**({"columns": COLUMNS} | unit | given))
-
-
-def test_columns_per_unit_are_in_the_table_and_in_files(untouched):
-    schema = schema_of(per_unit=["sex"])
-    with pytest.raises(InvalidSchemaError, match="'sex'"):
-        MarginalSynthesizer(schema=schema, budget=untouched).fit(table_of([1, 2, 3]))
-    assert TableSchema.from_dict(schema.to_dict()) == schema
-    assert "per_unit=['sex']" in repr(schema)
+    assert units.noise_std == pytest.approx(entry.noise_std / MOST)
+    error = units.sizes - np.array([500, 250, 150, 100])
+    assert 0 < np.abs(error).max() < 6 * units.noise_std
 
 
 # --- Plans and budgets ------------------------------------------------------------
@@ -776,19 +628,3 @@ def test_a_budget_protects_rows_or_units_and_not_both(first, tmp_path):
         with pytest.raises(BudgetExceededError, match="another budget"):
             fit.fit(table)
     assert len(budget.charges) == 2
-
-
-@pytest.mark.parametrize("dtype", ["int8", "bool", "category"])
-def test_units_have_names_of_their_own_whatever_the_dtype(dtype):
-    """One of 128 names would be that of thousands of rows."""
-    rng = np.random.default_rng(0)
-    ids = pd.Series(rng.integers(0, 100, 400)).astype("int8")
-    ids = ids % 2 == 0 if dtype == "bool" else ids
-    ids = (ids % 2 == 0).astype("category") if dtype == "category" else ids
-    table = pd.DataFrame({"who": ids, "x": rng.random(400)})
-    schema = TableSchema(
-        {"x": Continuous(0, 1)}, privacy_unit="who", max_rows_per_unit=3
-    )
-    synth = IndependentSynthesizer(20.0, schema=schema, random_state=0).fit(table)
-    rows = synth.sample(1_000, unit=True)
-    assert rows["who"].value_counts().max() <= 3

@@ -8,11 +8,12 @@ import _training
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional
+from _training import sum_by_hand
 
-from skdpsynth.training import BranchedDiscriminator, _discriminator
+from skdpsynth.training import BranchedDiscriminator
 
 N_COLUMNS, CLIP = 3, 0.5
+CHUNK = "skdpsynth.training._discriminator._MAX_CHUNK"
 
 
 def make_discriminator(hidden_dims, n_rows=1):
@@ -31,29 +32,15 @@ def make_rows(n_rows):
     return torch.from_numpy(np.random.default_rng(1).uniform(-2, 2, (n_rows, 3)))
 
 
-def sum_by_hand(discriminator, rows):
-    """Differentiate the loss of one row after the other."""
-    leaves = [p.detach().clone().requires_grad_() for p in discriminator._params]
-    total = torch.zeros(discriminator.n_parameters, dtype=torch.float64)
-    for row in rows:
-        value, weights = row * N_COLUMNS**-0.5, list(leaves)
-        while len(weights) > 1:
-            value = functional.silu(weights.pop(0) @ value + weights.pop(0))
-        loss = functional.softplus((weights[0] @ value).squeeze())
-        flat = torch.cat([g.flatten() for g in torch.autograd.grad(loss, leaves)])
-        total += flat * min(1.0, CLIP / float(flat.norm()))
-    return total
-
-
 @pytest.mark.parametrize("hidden_dims", [(), (6,)], ids=str)
 @pytest.mark.parametrize("n_rows", [0, 1, 23])
 def test_the_sum_is_that_of_the_clipped_gradients(hidden_dims, n_rows, monkeypatch):
     """Over chunks of 7 rows; both kinds of rows are there, clipped ones and others."""
-    monkeypatch.setattr(_discriminator, "_MAX_CHUNK", 7)
+    monkeypatch.setattr(CHUNK, 7)
     discriminator, rows = make_discriminator(hidden_dims), make_rows(n_rows)
     found = discriminator.clipped_sum(rows, lambda rows: rows)
-    expected = sum_by_hand(discriminator, rows)
-    torch.testing.assert_close(found, expected, rtol=0.0, atol=2e-6 * CLIP * 23)
+    expected = sum_by_hand(discriminator._params, rows, CLIP, sign=-1.0)
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=2e-6 * CLIP * 23)
     assert found.shape == (discriminator.n_parameters,)
 
 
@@ -61,7 +48,7 @@ def test_the_sum_is_that_of_the_clipped_gradients(hidden_dims, n_rows, monkeypat
 @pytest.mark.parametrize("n_rows", [0, 1, 5, 23])
 def test_private_rows_pass_in_chunks_of_one_shape(n_rows, hidden_dims, monkeypatch):
     """Another may round a row's term otherwise. Generated rows pass as they are."""
-    monkeypatch.setattr(_discriminator, "_MAX_CHUNK", 7)
+    monkeypatch.setattr(CHUNK, 7)
     discriminator, shapes = make_discriminator(hidden_dims, n_rows), []
 
     def features(rows):

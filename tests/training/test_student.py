@@ -19,7 +19,6 @@ from skdpsynth.training import (
     noise_of_moments,
     view_size,
 )
-from skdpsynth.training._student import LabelledRows, _information
 
 
 def make_trainer(n_columns=6, n_factors=2, trained=PAIRS, seed=0, **settings):
@@ -125,37 +124,10 @@ def test_beliefs_and_generator_find_the_dependence():
     assert np.abs(off_diagonal(made) - target).max() < 0.25
 
 
-def test_labels_that_are_coins_teach_little():
-    """Without the penalty the believed correlations of noise are 0.3 in the mean.
-
-    That is the inverse root of the Fisher information: 500 labels at slope 2 for 45
-    pairs. With it, the root mean square over 20 fits is a third of that at most.
-    """
-    trainer = make_trainer(10, 1, seed=4)
-    trainer.parameters["loadings"] = 0.1 * trainer.parameters["loadings"]
-    squares = []
-    for seed in range(20):
-        coins = torch.rand(500, generator=torch.Generator().manual_seed(seed)) < 0.5
-        view = View.of(trainer)
-        generated = trainer.rows(trainer.draw(500))
-        buffer = LabelBuffer()
-        buffer.add(view, generated, coins, trainer.rows(trainer.draw(512)), 2.0)
-        discriminator = StudentDiscriminator(trainer)
-        discriminator.train(buffer, 30)
-        found = off_diagonal(discriminator.moments[1:, 1:].numpy())
-        squares.append(np.mean(found**2))
-    assert math.sqrt(np.mean(squares)) < 0.1
-
-
 @pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.parametrize("n_columns", [20, 60])
 def test_labels_that_are_coins_leave_what_was_measured(n_columns, seed):
-    """Strong factors, nearly parallel; in wide tables features are products with them.
-
-    Beliefs once began as independent columns (an error of 0.25 here), steps in wide
-    tables were too long (0.5), and the noise was taken to be the same in all directions
-    (0.08).
-    """
+    """Strong factors, nearly parallel; wide tables have products as features."""
     trainer = make_trainer(n_columns, 4, seed=4 + seed, n_known=4)
     trainer.parameters["loadings"] = trainer.parameters["loadings"] + 1.0
     known = off_diagonal(trainer.moments()[1:, 1:].numpy())
@@ -169,24 +141,6 @@ def test_labels_that_are_coins_leave_what_was_measured(n_columns, seed):
         student.train(buffer, 30)
     found = off_diagonal(student.moments[1:, 1:].numpy())
     assert np.sqrt(np.mean((found - known) ** 2)) < 0.03
-
-
-def test_a_student_learns_beyond_what_was_measured():
-    """Strong factors are known, but one column depends on all others the other way."""
-    trainer = make_trainer(12, 4, seed=4, n_known=4)
-    trainer.parameters["loadings"] = trainer.parameters["loadings"] + 1.0
-    wanted = trainer.moments()[1:, 1:].clone()
-    wanted[0, 1:] *= -1
-    wanted[1:, 0] *= -1
-    student, buffer = StudentDiscriminator(trainer), LabelBuffer()
-    first = (student.moments[1:, 1:] - wanted).abs()
-    for seed in range(3):
-        view, generated, labels, pool = labelled(trainer, wanted, 5.0, seed)
-        buffer.add(view, generated, labels, pool, 5.0)
-        student.train(buffer, 60)
-    left = (student.moments[1:, 1:] - wanted).abs()
-    assert left[0, 1:].mean() < 0.7 * first[0, 1:].mean()
-    assert left[1:, 1:].mean() < 0.2
 
 
 @pytest.mark.parametrize("n_known", [0, 2])
@@ -227,16 +181,11 @@ def test_a_label_keeps_its_meaning():
     torch.testing.assert_close(buffer.rounds[0].labels, before[1], rtol=0, atol=0)
 
 
-def test_labels_that_say_next_to_nothing_have_little_information():
+def test_labels_that_say_next_to_nothing_leave_beliefs_finite():
     """At epsilon = 1e-9 squares of slopes vanish in float32; NaN would stay."""
-    buffer = LabelBuffer()
-    buffer.rounds.append(LabelledRows(None, torch.full((4, 3), 1e-12), torch.ones(4)))
-    assert _information(buffer) == 1e-12
-
-
-def test_features_of_a_row_do_not_depend_on_other_rows():
-    trainer = make_trainer(50)
-    view = View.of(trainer)
-    rows = trainer.rows(trainer.draw(9))
-    alone = torch.stack([view.features(row[None])[0] for row in rows])
-    torch.testing.assert_close(view.features(rows), alone)
+    trainer = make_trainer()
+    view, generated, labels, pool = labelled(trainer, correlation(0.5), 1e-30, 0)
+    buffer, student = LabelBuffer(), StudentDiscriminator(trainer)
+    buffer.add(view, generated, labels, pool, 1e-30)
+    student.train(buffer, 5)
+    assert student.moments.isfinite().all()

@@ -1,11 +1,6 @@
-"""The batched program equals a loop over single teachers, and is fast and small."""
+"""The batched program equals a loop over single teachers."""
 
 from __future__ import annotations
-
-import subprocess
-import sys
-import time
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,54 +8,36 @@ import torch
 from _training import (
     DEVICES,
     identity,
+    leaves,
     make_ensemble,
+    teacher_scores,
     uniform_rows,
     with_products,
 )
-from torch import nn
+from torch.nn import functional
 
-from skdpsynth.training import _teachers
-from skdpsynth.training._teachers import assign_teachers
+from skdpsynth.training import _teachers  # smaller chunks
+from skdpsynth.training._teachers import assign_teachers  # as the loop assigns them
 
 HIDDEN = [(), (8,), (8, 5)]
-
-
-def chunks_of(ensemble, queries):
-    return list(ensemble.iter_feature_gradients(queries, identity))
-
-
-def reference_network(ensemble, teacher, widths):
-    """Build the teacher as a plain module with the ensemble's initial weights."""
-    layers = []
-    for n_in, n_out in pairwise(widths):
-        layers += [nn.Linear(n_in, n_out, dtype=torch.float64), nn.LeakyReLU(0.2)]
-    network = nn.Sequential(*layers[:-1])
-    with torch.no_grad():
-        values = zip(network.parameters(), ensemble._parameters, strict=True)
-        for parameter, stacked in values:
-            start = stacked[teacher].cpu().double()
-            parameter.copy_(start.T.reshape(parameter.shape))
-    return network
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("hidden_dims", HIDDEN)
 def test_equals_a_loop_over_single_networks(hidden_dims, device, global_random_seed):
-    """The same draws, one float64 module and one torch optimizer per teacher."""
+    """The same draws, and gradient descent in doubles for one teacher at a time."""
     n_steps, n_teachers, batch, rate, decay = 5, 12, 6, 0.3, 0.02
     rows = uniform_rows(40, global_random_seed, 3)
     pool = torch.from_numpy(uniform_rows(10, 1, 3))
     ensemble = make_ensemble(
         rows,
         n_teachers,
-        rng=np.random.default_rng(global_random_seed),
+        seed=global_random_seed,
         n_features=6,
-        batch_size=batch,
         hidden_dims=hidden_dims,
         device=device,
     )
-    widths = (6, *hidden_dims, 1)
-    networks = [reference_network(ensemble, t, widths) for t in range(n_teachers)]
+    starts = [p.cpu().clone() for p in ensemble._parameters]
     for _ in range(n_steps):
         ensemble.train_step(pool, with_products)
     logits = ensemble.logits(pool, with_products).cpu()
@@ -69,133 +46,55 @@ def test_equals_a_loop_over_single_networks(hidden_dims, device, global_random_s
 
     assignment_rng, batch_rng = np.random.default_rng(global_random_seed).spawn(2)
     assignment = assign_teachers(len(rows), n_teachers, assignment_rng)
-    shape = (n_steps, 2, n_teachers, batch)
-    uniform = batch_rng.random(shape)
-    n_compared = 0
-    for teacher, network in enumerate(networks):
+    uniform = batch_rng.random((n_steps, 2, n_teachers, batch))
+    labels = torch.tensor([1.0] * batch + [0.0] * batch, dtype=torch.float64)
+    with_rows = [t for t in range(n_teachers) if (assignment == t).any()]
+    assert len(with_rows) > 6
+    for teacher in with_rows:
         part = torch.from_numpy(rows[assignment == teacher])
-        if len(part) == 0:
-            continue
-        n_compared += 1
-        # torch multiplies the decay by the rate; ours is per step.
-        optimizer = torch.optim.SGD(
-            network.parameters(), lr=rate, weight_decay=decay / rate
-        )
+        own = leaves([start[teacher] for start in starts])
         for real_draws, fake_draws in uniform[:, :, teacher]:
             real = part[(real_draws * len(part)).astype(int)]
             generated = pool[(fake_draws * len(pool)).astype(int)]
             inputs = with_products(torch.cat([real, generated])).double()
-            labels = torch.tensor([1.0] * batch + [0.0] * batch, dtype=torch.float64)
-            optimizer.zero_grad()
-            output = network(inputs).squeeze(1)
-            nn.functional.binary_cross_entropy_with_logits(output, labels).backward()
-            optimizer.step()
+            scores = teacher_scores(own, inputs)
+            loss = functional.binary_cross_entropy_with_logits(scores, labels)
+            slopes = torch.autograd.grad(loss, own)
+            pairs = zip(own, slopes, strict=True)
+            own = leaves([(1 - decay) * p - rate * slope for p, slope in pairs])
         queries = with_products(pool).double().requires_grad_()
-        expected = network(queries).squeeze(1)
-        torch.log(torch.sigmoid(expected)).sum().backward()
-        stacked = zip(network.parameters(), ensemble._parameters, strict=True)
-        for parameter, ours in stacked:
-            ours = ours[teacher].cpu().T.reshape(parameter.shape).double()
-            torch.testing.assert_close(ours, parameter.data, rtol=0, atol=1e-6)
-        for ours, theirs in (
-            (logits[teacher], expected.data),
-            (gradients[teacher], queries.grad),
+        expected = teacher_scores(own, queries)
+        (slopes,) = torch.autograd.grad(functional.logsigmoid(expected).sum(), queries)
+        found = [p[teacher].cpu() for p in ensemble._parameters]
+        for ours, theirs in zip(
+            [*found, logits[teacher], gradients[teacher]],
+            [*own, expected, slopes],
+            strict=True,
         ):
             torch.testing.assert_close(ours.double(), theirs, rtol=1e-6, atol=1e-6)
-    assert n_compared > 6
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("hidden_dims", HIDDEN)
 def test_chunks_change_rounding_at_most(hidden_dims, device, monkeypatch):
+    """They cover all teachers, and depend on public numbers alone."""
     rows, pool = uniform_rows(60, 0, 3), torch.from_numpy(uniform_rows(10, 1, 3))
-    results, n_chunks = [], []
-    for entries in (_teachers._CHUNK_ENTRIES, 600, 1):
+    results, parts = [], []
+    for entries, n_rows in ((2**20, 60), (600, 60), (600, 7), (1, 60)):
         monkeypatch.setattr(_teachers, "_CHUNK_ENTRIES", entries)
-        ensemble = make_ensemble(rows, 30, hidden_dims=hidden_dims, device=device)
+        own = rows[:n_rows]
+        ensemble = make_ensemble(own, 30, hidden_dims=hidden_dims, device=device)
         for _ in range(4):
             ensemble.train_step(pool, identity)
-        chunks = chunks_of(ensemble, pool)
+        chunks = list(ensemble.iter_feature_gradients(pool, identity))
+        parts.append([(part.start, part.stop) for part, _ in chunks])
         gradients = torch.cat([part for _, part in chunks]).flatten(1)
         logits = ensemble.logits(pool, identity)
         weights = [parameter.flatten(1) for parameter in ensemble._parameters]
         results.append(torch.cat([gradients, logits, *weights], dim=1))
-        n_chunks.append(len(chunks))
-    assert n_chunks[0] == 1 < n_chunks[1] < n_chunks[2] == 30
-    for result in results[1:]:
+    assert parts[1] == parts[2]
+    assert len(parts[0]) == 1 < len(parts[1]) < len(parts[3]) == 30
+    for own in parts:
+        assert [i for start, stop in own for i in range(start, stop)] == [*range(30)]
+    for result in (results[1], results[3]):
         torch.testing.assert_close(result, results[0], rtol=0, atol=1e-6)
-
-
-def test_chunks_cover_all_teachers_and_follow_public_numbers(monkeypatch):
-    monkeypatch.setattr(_teachers, "_CHUNK_ENTRIES", 400)
-    pool = torch.from_numpy(uniform_rows(10, 1, 3))
-    found = []
-    for n_rows in (0, 7, 500):
-        chunks = chunks_of(make_ensemble(uniform_rows(n_rows, 0, 3), 50), pool)
-        found.append([(part, gradients.shape) for part, gradients in chunks])
-    assert found[0] == found[1] == found[2]
-    covered = [i for part, _ in found[0] for i in range(part.start, part.stop)]
-    assert covered == list(range(50))
-    assert len(found[0]) > 5
-
-
-def seconds_of(task):
-    """Give the best of three: another process may take the processor."""
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        task()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def test_thousands_of_teachers_are_far_faster_than_a_loop():
-    """4,096 teachers in one step against 128 of them one by one, scaled up.
-
-    Some 40 times faster on one core; 5 times is asked for.
-    """
-    rows, pool = uniform_rows(20_000, 0, 29), torch.from_numpy(uniform_rows(64, 1, 29))
-    ensemble = make_ensemble(rows, 4096, batch_size=16)
-    networks = [nn.Linear(29, 1) for _ in range(128)]
-    real, labels = torch.from_numpy(rows[:16]), torch.arange(32).lt(16).float()
-
-    def loop():
-        for network in networks:
-            output = network(torch.cat([real, pool[:16]])).squeeze(1)
-            nn.functional.binary_cross_entropy_with_logits(output, labels).backward()
-            with torch.no_grad():
-                for parameter in network.parameters():
-                    parameter -= 0.3 * parameter.grad
-            network.zero_grad()
-
-    batched = seconds_of(lambda: ensemble.train_step(pool, identity))
-    assert batched < seconds_of(loop) * 4096 / 128 / 5
-
-
-MEMORY_PROGRAM = """
-import numpy as np, torch
-from skdpsynth.training._teachers import TeacherEnsemble
-from skdpsynth.utils import peak_megabytes as peak
-torch.set_num_threads(1)
-teachers = TeacherEnsemble(np.ones((20_000, 100), dtype=np.float32), 16_384,
-    n_features=100, learning_rate=0.1, weight_decay=0.0, batch_size=16,
-    rng=np.random.default_rng(0), generator=torch.Generator(), device="cpu")
-rows, before = torch.ones(64, 100), peak()
-teachers.train_step(rows, lambda rows: rows)
-n_seen = sum(len(g) for _, g in teachers.iter_feature_gradients(rows, lambda r: r))
-print(n_seen, peak() - before)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_of_a_call_is_bounded():
-    """All gradients at once would be 420 MB; a step and the chunks stay below 300."""
-    done = subprocess.run(
-        [sys.executable, "-c", MEMORY_PROGRAM],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    n_seen, megabytes = done.stdout.split()
-    assert int(n_seen) == 16_384
-    assert float(megabytes) < 300
