@@ -164,8 +164,8 @@ def found_keys(keys, history=None, least=MIN_KEY_COUNT):
 @pytest.mark.parametrize(
     ("first", "second", "least", "words"),
     [
-        ({"a": BIG, "b": 2, "c": BIG}, {"a": BIG, "b": 3, "c": BIG}, MIN_KEY_COUNT, ""),
-        ({"a": BIG, "b": 3}, {"a": BIG, "b": 2}, MIN_KEY_COUNT, ""),
+        ({"a": BIG, "b": 1, "c": BIG}, {"a": BIG, "b": 2, "c": BIG}, MIN_KEY_COUNT, ""),
+        ({"a": BIG, "b": 2}, {"a": BIG, "b": 1}, MIN_KEY_COUNT, ""),
         ({"a": BIG, "b": 6}, {"a": BIG, "b": 7}, 7, ""),
         ({"a": BIG, "b": 7}, {"a": BIG, "b": 6}, 7, ""),
         ({"a": BIG, "b": 2}, {"a": BIG, "b": 3}, 7, ""),  # neither is considered
@@ -284,7 +284,6 @@ VISITS = TableSchema(
         ("Independent", "undeclared", "pandas"),
         *(("Independent", "plain", s) for s in ALL_SOURCES if s != "pandas"),
         ("GPATE", "cells", "batches"),  # teachers' rows in parts
-        ("GPATE, networks", "plain", "pandas"),
         ("DPCGAN, sampled", "plain", "pandas"),
     ],
 )

@@ -194,7 +194,7 @@ def test_an_error_after_the_charge_says_what_it_cost_and_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "scheduler", ["threads", pytest.param("processes", marks=pytest.mark.slow)]
+    "scheduler", ["threads", pytest.param("processes", marks=pytest.mark.nightly)]
 )
 def test_partitions_of_dask(scheduler):
     words = f"cannot use {MARKER}"
