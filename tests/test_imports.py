@@ -327,9 +327,3 @@ def test_a_command_imports_what_it_needs(command, heavy, folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PYTHONPATH", str(ROOT.parent), prepend=os.pathsep)
     run(STARTED.format(words=command.split(), heavy=heavy), "-W", "ignore")
-
-
-def test_names_of_the_package_are_lazy_and_complete():
-    assert set(skdpsynth.__all__) <= set(dir(skdpsynth))
-    with pytest.raises(AttributeError, match="no attribute 'absent'"):
-        skdpsynth.absent  # noqa: B018
