@@ -28,7 +28,6 @@ from skdpsynth.schema import (
     Continuous,
     Datetime,
     Identifier,
-    Ordered,
 )
 from skdpsynth.utils.containers import from_arrow
 
@@ -101,17 +100,17 @@ def test_a_schema_is_made_filled_and_checked(capsys):
     assert main(["schema", "thyroid.csv", "-o", "s.json"]) == 0
     assert Path("s.json").read_text() == text
     assert text == TableSchema.template(pd.read_csv("thyroid.csv"), form="json")
-    data = json.loads(text)
+    data = json.loads(text) | {"target": "class", "n_rows": 7_000}
     data["columns"][0][1] = {"kind": "continuous", "low": 0, "high": 0.9}
     data["columns"][2][1] = {"kind": "categorical", "categories": [1, 2, 3]}
-    Path("s.json").write_text(json.dumps({**data, "target": "class", "n_rows": 7_000}))
+    Path("s.json").write_text(json.dumps(data))
     capsys.readouterr()
     assert main(["check", "thyroid.csv", "--schema", "s.json"]) == 0
     out, err = capsys.readouterr()
-    table = load_thyroid()
+    above = str((load_thyroid()["age"] > 0.9).sum())
     assert "not differentially private: for the curator only; 3 finding(s)" in err
     assert [line.split()[-1] for line in out.splitlines()] == [
-        *("rows", str((table["age"] > 0.9).sum()), "7200", "7200")
+        *("rows", above, "7200", "7200")
     ]
     assert main(["fit", "thyroid.csv", "--schema", "s.json", *FAST, "-o", "m"]) == 0
     assert IndependentSynthesizer.load("m").classes_.tolist() == [1, 2, 3]
@@ -145,9 +144,7 @@ def test_a_budget_is_shared_and_refused(capsys):
     assert "has epsilon = 2 left of 5" in failed(capsys, *SHARED, "-o", "n")
     assert not Path("n").exists()
     assert main(["budget", "b.sqlite"]) == 0
-    out = capsys.readouterr().out
-    assert "total  epsilon = 5, delta = 0.0001" in out
-    assert "left   epsilon = 2, delta = 9e-05" in out
+    assert "left   epsilon = 2, delta = 9e-05" in capsys.readouterr().out
 
 
 def test_nothing_is_spent_where_no_output_can_be_written(capsys):
@@ -190,8 +187,8 @@ def write_cells(n_rows: int = 60, **changed: str) -> None:
     DECLARED.to_json("s.json")
 
 
-def test_dtypes_of_a_csv_file_are_what_the_schema_says():
-    """One other row, and none at all, changes none of them."""
+def test_no_row_chooses_a_dtype(capsys):
+    """One other row, and none at all, changes none of them: the schema states them."""
     expected = ["Int64", "float64", "datetime64[us]", "datetime64[us, Asia/Tokyo]"]
     expected += ["boolean", str(pd.Series(["a"]).dtype)]
     for n_rows, n, y in [(60, "2.5", "1"), (60, "", ""), (0, "3", "0"), (0, "", "")]:
@@ -205,12 +202,8 @@ def test_dtypes_of_a_csv_file_are_what_the_schema_says():
         pq.write_table(pa.table({"k": pa.array([1, 2, last])}), "t.parquet")
         table = __main__._read_table(Path("t.parquet"))
         assert table["k"].dtype == pd.ArrowDtype(pa.int64())
-
-
-def test_no_row_chooses_a_dtype(capsys):
-    for command, remedy in (("fit", "Got none for ['Age'"), ("plan", "--infer-dtypes")):
-        output = ["-o", "m"] if command == "fit" else ["--rows", "9"]
-        assert remedy in failed(capsys, command, "c.csv", *FAST, *output)
+    for command in (["fit", "-o", "m"], ["plan", "--rows", "9"]):
+        assert "--infer-dtypes" in failed(capsys, *command, "c.csv", *FAST)
 
 
 @pytest.mark.parametrize("table", ["t.csv", "T.CSV", "t.parquet"])
@@ -219,10 +212,10 @@ def test_tables_are_read_in_blocks_and_written_in_batches(table, monkeypatch):
     rows = pd.DataFrame({"k": [0, 1, 2, 3] * 250})
     rows.to_parquet(table) if "parquet" in table else rows.to_csv(table, index=False)
     fit, draw = IndependentSynthesizer.fit, IndependentSynthesizer.sample_batches
-    fitted, drawn = [], []
+    drawn = []
 
     def noted_fit(self, given):
-        fitted.append(given)
+        assert not isinstance(given, pd.DataFrame)  # but a file, read in blocks
         return fit(self, given)
 
     def noted_draw(*given, **named):
@@ -233,7 +226,6 @@ def test_tables_are_read_in_blocks_and_written_in_batches(table, monkeypatch):
     monkeypatch.setattr(IndependentSynthesizer, "fit", noted_fit)
     monkeypatch.setattr(IndependentSynthesizer, "sample_batches", noted_draw)
     assert main(["fit", table, "--schema", "s.json", *FAST, "-o", "m"]) == 0
-    assert not isinstance(fitted[0], pd.DataFrame)  # but a file, read in blocks
     assert main(["sample", "m", "-n", "250000", "-o", "b.parquet"]) == 0
     assert drawn == [100_000, 100_000, 50_000]
     assert len(pd.read_parquet("b.parquet")) == 250_000
@@ -303,60 +295,36 @@ def test_an_error_of_another_library_is_withheld_with_what_the_fit_cost(
     assert PrivacyBudget.open("b.sqlite").spent[0] == 3.0
 
 
-def put(text: str | bytes) -> None:
-    Path("odd file").write_bytes(text if isinstance(text, bytes) else text.encode())
+DEEP = b'{"a":' + b"[" * 200_000
+LONG = '{"columns": [["a", {"kind": "continuous", "low": "%s"}]]}' % ("a" * 3_000_000)
+ODD_FILES = [
+    *((data, ["plan", *FAST, "--schema"]) for data in (DEEP, LONG.encode(), b"\xff")),
+    *((data, ["report"]) for data in (b"", len(DEEP).to_bytes(8, "little") + DEEP)),
+    *((None, command) for command in (["report"], ["plan", *FAST, "--schema"])),
+    (None, [*FIT, "-o", "m", "--budget"]),
+]
 
 
-COLUMN = '{"schema_version": 1, "columns": [["a", {"kind": %s}]]}'
-ODD_SCHEMAS = {
-    "deep": "[" * 200_000,
-    "huge": COLUMN % f'"continuous", "low": {10**400}, "high": 1',
-    "long": COLUMN % f'"continuous", "low": "{"a" * 3_000_000}", "high": 1',
-    "blank kind": COLUMN % '[], "low": null',
-    "no text": b"\xff\xfe\x00",
-}
+@pytest.mark.parametrize(("data", "command"), ODD_FILES)
+def test_a_file_that_is_none_is_named_in_one_line(data, command, capsys):
+    """Or a folder, for None. `fuzz/test_files.py` spoils files at random."""
+    if data is None:
+        Path("odd file").mkdir()
+    else:
+        Path("odd file").write_bytes(data)
+    error = failed(capsys, *command, "odd file")
+    assert "'odd file'" in error
+    assert len(error) < 3_000
 
 
-@pytest.mark.parametrize("text", ODD_SCHEMAS.values(), ids=ODD_SCHEMAS)
-def test_a_schema_file_that_is_none_is_named_in_one_line(text, capsys):
-    put(text)
-    for command in (["plan", *FAST], ["fit", "c.csv", *FAST, "-o", "m"]):
-        error = failed(capsys, *command, "--schema", "odd file")
-        assert "'odd file'" in error
-        assert len(error) < 3_000
-
-
-def test_a_saved_file_that_is_none_is_named_in_one_line(capsys):
-    deep = b'{"a":' + b"[" * 200_000
-    for data in (b"", b"\0" * 8, len(deep).to_bytes(8, "little") + deep):
-        put(data)
-        for command in (["report"], ["sample", "-n", "5", "-o", "x.csv"]):
-            assert "'odd file'" in failed(capsys, *command, "odd file")
-    Path("folder").mkdir()
-    assert "folder" in failed(capsys, "report", "folder")
-    assert "folder" in failed(capsys, "plan", *FAST, "--schema", "folder")
-    assert "folder" in failed(capsys, *FIT, "-o", "m", "--budget", "folder")
-
-
-ODD_BUDGETS = {
-    "no totals": "DELETE FROM skdpsynth_budget",
-    "infinite": "UPDATE skdpsynth_budget SET epsilon = 1e999",
-    "less than nothing": (
-        "INSERT INTO skdpsynth_charges VALUES (7, 'now', 'x', -4, 1e-6)"
-    ),
-    "a trigger": (
-        "CREATE TRIGGER t AFTER INSERT ON skdpsynth_charges BEGIN"
-        " DELETE FROM skdpsynth_charges; END"
-    ),
-}
-
-
-@pytest.mark.parametrize("statement", ODD_BUDGETS.values(), ids=ODD_BUDGETS)
-def test_a_budget_file_that_is_none_is_named_in_one_line(statement, capsys):
-    """A charge that is undone, or less than nothing, would allow another fit."""
+def test_a_budget_that_undoes_charges_is_refused(capsys):
+    """It would allow another fit."""
     PrivacyBudget(5.0, 1e-4, path="odd file")
     with contextlib.closing(sqlite3.connect("odd file")) as connection:
-        connection.executescript(statement)
+        connection.executescript(
+            "CREATE TRIGGER t AFTER INSERT ON skdpsynth_charges BEGIN"
+            " DELETE FROM skdpsynth_charges; END"
+        )
     error = failed(capsys, *FIT, "-o", "m", "--budget", "odd file")
     assert str(Path("odd file").absolute()) in error
     assert "The fit did not end" not in error
@@ -435,20 +403,6 @@ def test_help_is_fast_and_the_script_is_declared():
     assert getattr(importlib.import_module(module), name) is main
 
 
-def test_rules_of_a_schema_file_are_kept(capsys):
-    """From CSV to CSV; a rule that the table breaks is counted by `check` alone."""
-    table = pd.DataFrame({"a": range(300), "b": range(299, -1, -1)})
-    table.to_csv("t.csv", index=False)
-    columns = dict.fromkeys(["a", "b"], Continuous(0, 299, integer=True))
-    TableSchema(columns, rules=[Ordered(["a", "b"])]).to_json("s.json")
-    assert main(["check", "t.csv", "--schema", "s.json"]) == 0
-    assert "not in the order 'a', 'b': drawn sorted\t150" in capsys.readouterr().out
-    assert main(["fit", "t.csv", "--schema", "s.json", *FAST, "-o", "m.skdp"]) == 0
-    assert main(["sample", "m.skdp", "-n", "200", "-o", "s.csv"]) == 0
-    rows = pd.read_csv("s.csv")
-    assert (rows["a"] <= rows["b"]).all()
-
-
 def test_a_unit_is_named_on_the_command_line(capsys):
     """Of a CSV file whose other columns have a schema; the report is about persons."""
     visits = load_thyroid()[["age", "class"]].assign(who=lambda t: t.index % 1000)
@@ -525,13 +479,10 @@ def test_a_template_knows_dates_and_two_texts_of_a_csv_file(capsys):
         assert set(rows["sick"].dropna()) <= {"Yes", "no"}
 
 
-def test_a_file_of_one_column_is_said_to_be_one(capsys):
+def test_a_wrong_encoding_and_separator_have_a_remedy(capsys):
     Path("v.csv").write_text("a~b\n1~2\n")
     assert main(["schema", "v.csv"]) == 0
     assert "name the --sep" in capsys.readouterr().err
-
-
-def test_a_wrong_encoding_has_a_remedy(capsys):
     Path("v.csv").write_text("städte,n\nx,1\n", encoding="latin-1")
     Path("w.csv").write_text("city,n\nKöln,1\n", encoding="latin-1")
     for name in ("v.csv", "w.csv"):

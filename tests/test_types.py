@@ -73,26 +73,6 @@ def test_one_dtype_without_noise(drawn, name):
         assert abs(drawn.median() - present.median()) < 10
 
 
-LABELS = {
-    name: series if series.nunique() < 10 else series // 30
-    for name, series in columns().items()
-    if not name.startswith(("span", "arrow span", "float", "Float", "double"))
-    and ("time" not in name or name == "category of time")
-    and "date" not in name
-}
-
-
-@pytest.mark.parametrize("name", LABELS)
-def test_labels_of_any_dtype(name):
-    for labels in (LABELS[name], with_holes(LABELS[name])):
-        real = pd.DataFrame({"y": labels, "u": np.linspace(0, 1, N_ROWS)})
-        fitted = clone(WITHOUT_NOISE).set_params(target="y").fit(real)
-        fake = fitted.sample(50)
-        assert_same_dtypes(fake, real)
-        assert set(fitted.classes_.tolist()) == set(labels.dropna())
-        assert set(fake["y"].dropna()) <= set(labels.dropna())
-
-
 def test_identifiers_of_any_dtype():
     """None of the private identifiers of a string column comes back."""
     truths = ("category of bool", "truth", "bool")  # a boolean identifies nobody
