@@ -65,7 +65,7 @@ DOCUMENTS = st.lists(
 
 
 @given(value=DOCUMENTS, layout=st.sampled_from([{}, {"indent": 1}]))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 def test_the_depth_is_that_of_what_comes_out(value, layout):
     """Of documents whose texts are full of brackets, quotes and escapes."""
     text, more = json.dumps(value, **layout), 64 - deepest(value)
