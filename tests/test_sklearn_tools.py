@@ -214,8 +214,11 @@ def workers(request):
         get_reusable_executor().shutdown(wait=True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", ["threading", "loky"], indirect=True)
+@pytest.mark.parametrize(
+    "workers",
+    ["threading", pytest.param("loky", marks=pytest.mark.nightly)],
+    indirect=True,
+)
 def test_the_budget_holds_in_threads_and_other_processes(workers):
     """Twenty fits, some at a time, on a budget of five."""
     budget = PrivacyBudget(5.0, 1e-3)
