@@ -266,7 +266,7 @@ def _doubtful() -> dict[str, Maker]:
 # --- What a recipe draws of a column ------------------------------------------------
 
 
-def with_holes(series: pd.Series, holes: str, rng) -> pd.Series:
+def with_holes(series: pd.Series, holes: str, rng=None) -> pd.Series:
     """Take values out, where the dtype lets one."""
     n_rows = len(series)
     where = {
@@ -275,7 +275,8 @@ def with_holes(series: pd.Series, holes: str, rng) -> pd.Series:
         "first": np.arange(n_rows) == 0,
         "all but one": np.arange(n_rows) != n_rows // 2,
         "half": np.arange(n_rows) < n_rows // 2,
-        "third": rng.random(n_rows) < 0.33,
+        "every third": np.arange(n_rows) % 3 == 0,
+        "third": None if rng is None else rng.random(n_rows) < 0.33,
     }[holes]
     holed = series.copy()
     try:

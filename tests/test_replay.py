@@ -9,9 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import pkgutil
-import warnings
 from collections import Counter
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -29,7 +27,6 @@ from skdpsynth.audit import replay
 
 # Private: what the replay records and compares, and the draws that it couples.
 from skdpsynth.audit._worlds import (
-    Observed,
     compare,
     compare_releases,
     differences,
@@ -193,14 +190,6 @@ def test_a_key_that_reaches_the_least_count_does_not_pass(first, second, least, 
         assert passed == again == [key for key in first if first[key] == BIG]
         assert findings == []
         assert shifts == [0.0]
-
-
-def test_noise_that_is_missing_is_noticed():
-    """Twenty zeros of a noise of 20 have a probability below 1e-30."""
-    with insecure_randomness(0), recorded() as seen:
-        release_gaussian(np.arange(20), line())
-    assert not seen[0].silent
-    assert Observed.of(replace(seen[0], noisy=seen[0].exact)).silent
 
 
 # --- Equal by what is held ----------------------------------------------------------
@@ -384,16 +373,6 @@ def test_an_error_of_one_world_is_a_finding_and_of_both_is_not():
     assert compare(*both, "the row")[1] == []
     found = replay(ready, infinite, rows=["first"])  # nothing was compared
     assert "the table without the row is refused" in found.findings[0]
-
-
-def test_a_warning_is_compared_and_not_shown():
-    ready = IndependentSynthesizer(50.0, schema=PLAIN.schema)
-    rows = *PLAIN.rows, PLAIN.extra
-    twin = TWINS["a warning of values"].planted()
-    with warnings.catch_warnings(action="error"), twin:
-        world = enter(ready, PLAIN.frame(rows), 0, coupled=True)
-    assert world.error is None
-    assert set(world.warned) == {"UserWarning: large values"}
 
 
 def test_a_row_may_be_refused_if_it_is_so_wherever_it_stands(monkeypatch):

@@ -68,14 +68,6 @@ def test_batches_continue_the_stream(synth):
     assert not first["x"].equals(second["x"])
 
 
-@pytest.mark.parametrize("output", ["arrow", "polars"])
-def test_batches_in_other_containers(synth, output):
-    pytest.importorskip("polars")
-    parts = [*synth.sample_batches(5, 2, random_state=0, output=output)]
-    assert [part.shape for part in parts] == [(2, 5), (2, 5), (1, 5)]
-    assert type(parts[0]) is type(synth.sample(1, output=output))
-
-
 def test_batches_keep_conditions_and_rules(synth):
     where = {"y": "q", "x": (-250, -20)}
     parts = [*synth.sample_batches(50, 20, where=where)]

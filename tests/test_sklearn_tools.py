@@ -191,20 +191,6 @@ def test_what_comes_after_a_fit_costs_nothing(tmp_path):
     assert budget.charges["epsilon"].tolist() == [1.0]
 
 
-def test_by_default_a_refusal_is_a_missing_score():
-    """So that it is easily overlooked; with no fit at all scikit-learn raises."""
-    budget = PrivacyBudget(3.0, 1e-3)
-    with pytest.warns(FitFailedWarning, match="BudgetExceededError"):
-        scores = cross_val_score(pipeline(budget), X, Y)
-    assert np.isnan(scores).tolist() == [False, False, False, True, True]
-    with pytest.raises(ValueError, match="All the 5 fits failed"):
-        cross_val_score(pipeline(budget), X, Y)
-    search = GridSearchCV(pipeline(budget), {SMOOTHING: [1e-9]}, error_score="raise")
-    with pytest.raises(BudgetExceededError):
-        search.fit(X, Y)
-    assert len(budget.charges) == 3
-
-
 @pytest.fixture
 def workers(request):
     """Threads, or two processes of joblib that end with the test."""

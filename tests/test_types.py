@@ -73,21 +73,6 @@ def test_one_dtype_without_noise(drawn, name):
         assert abs(drawn.median() - present.median()) < 10
 
 
-def test_identifiers_of_any_dtype():
-    """None of the private identifiers of a string column comes back."""
-    truths = ("category of bool", "truth", "bool")  # a boolean identifies nobody
-    real = frame(holes=False)
-    names = [name for name in real if not name.startswith(truths)]
-    schema = TableSchema(dict.fromkeys(names, Identifier()))
-    fake = IndependentSynthesizer(schema=schema).fit(real).sample(20)
-    assert (fake[names].nunique() == 20).all()
-    for name in names:
-        if not isinstance(real[name].dtype, pd.CategoricalDtype):
-            assert fake[name].dtype == real[name].dtype
-        if name.startswith("words"):
-            assert not set(fake[name]) & set(WORDS)
-
-
 @pytest.mark.parametrize("name", NAMES, ids=repr)
 def test_columns_of_any_name(name):
     """Also a column named None, which is no target."""
@@ -107,12 +92,12 @@ def test_index_of_the_table_means_nothing():
     assert fake.index.equals(pd.RangeIndex(4))
 
 
-def test_arrays_and_lists():
-    mixed = [["a", 1.5], ["b", 2.5]] * 100
-    fake = IndependentSynthesizer().fit(mixed).sample(3)
-    assert fake.columns.tolist() == ["x0", "x1"]
-    assert fake["x1"].dtype == np.float64
-    numbers = np.arange(200).reshape(100, 2)
-    fake = IndependentSynthesizer().fit(numbers, numbers[:, 0] % 2).sample(3)
-    assert fake.columns.tolist() == ["x0", "x1", "target"]
-    assert fake.dtypes.tolist() == [numbers.dtype] * 3
+def test_identifiers_of_any_dtype():
+    """None of the private identifiers of a string column comes back."""
+    truths = ("category of bool", "truth", "bool")  # a boolean identifies nobody
+    names = [name for name in columns() if not name.startswith(truths)]
+    schema = TableSchema(dict.fromkeys(names, Identifier()))
+    fake = IndependentSynthesizer(schema=schema).fit(frame(holes=False)).sample(20)
+    assert (fake[names].nunique() == 20).all()
+    for name in names:
+        assert not name.startswith("words") or not set(fake[name]) & set(WORDS)
