@@ -30,6 +30,7 @@ from skdpsynth import (
     PrivacyBudget,
 )
 from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.privacy.testing import observe_releases
 
 ROOT = Path(skdpsynth.__file__).parents[1]
 PACKAGE = str(ROOT / "skdpsynth")
@@ -81,26 +82,11 @@ class Interrupts:
                 raise self._error
 
 
-def seen(monkeypatch) -> list[object]:
-    """Note every draw of noise from a reservation."""
-    from skdpsynth.privacy import Ledger
-
-    drawn: list[object] = []
-    draw_down = Ledger._draw_down
-
-    def noted(ledger, reservation, n):
-        drawn.append(n)
-        return draw_down(ledger, reservation, n)
-
-    monkeypatch.setattr(Ledger, "_draw_down", noted)
-    return drawn
-
-
 @pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("name", ["IndependentSynthesizer", "PATETripleGANSynthesizer"])
-def test_an_interrupted_fit_leaves_the_charge_and_says_so(name, monkeypatch):
+def test_an_interrupted_fit_leaves_the_charge_and_says_so(name):
     """Ctrl-C, or no memory, at 9 moments of a fit: the first, and at random."""
-    drawn = seen(monkeypatch)
+    drawn = []
     synth = clone(PLAIN_PRIVATE[name])
     synth.set_params(target="y", budget=PrivacyBudget(1e3, 0.1))
     synth.fit(table())  # imports
@@ -114,7 +100,11 @@ def test_an_interrupted_fit_leaves_the_charge_and_says_so(name, monkeypatch):
         error = (MemoryError, KeyboardInterrupt)[moment % 2]()
         before = len(synth.budget.charges)
         drawn.clear()
-        with Interrupts(moment, error), pytest.raises(type(error)) as caught:
+        with (
+            observe_releases(drawn.append),
+            pytest.raises(type(error)) as caught,
+            Interrupts(moment, error),
+        ):
             synth.fit(table())
         charged = len(synth.budget.charges) - before
         assert charged == 1 if drawn else charged in (0, 1)
