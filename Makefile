@@ -118,7 +118,7 @@ lint: $(INSTALLED_TESTS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(PYTEST) -q -n 2 tests/test_docstrings.py
+	$(PYTEST) -q -n 2 tests/test_reference.py
 
 format: $(INSTALLED_TESTS)
 	$(BIN)/ruff check --fix .

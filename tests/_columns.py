@@ -21,35 +21,15 @@ SECRET = "§"  # every text of a table starts with it, and no message may hold i
 WIDTHS = (8, 16, 32, 64)
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 NAMES = [
-    "a",
-    "",
-    " ",
-    "target",
-    "ä\0",
-    0,
-    -1,
-    2.5,
-    math.nan,
-    None,
-    True,
-    np.int64(7),
-    ("a", 1),
-    (),
-    frozenset({1}),
-    b"raw",
-    pd.Timestamp("2020-01-01", tz="UTC"),
-    pd.NaT,
-    pd.NA,
-    np.datetime64("2020-01-01", "s"),
-    np.True_,
-    pd.Interval(0, 1),
+    *("a", "", " ", "target", "ä\0", 0, -1, 2.5, math.nan, None, True, np.int64(7)),
+    *(("a", 1), (), frozenset({1}), b"raw", pd.Timestamp("2020-01-01", tz="UTC")),
+    *(pd.NaT, pd.NA, np.datetime64("2020-01-01", "s"), np.True_, pd.Interval(0, 1)),
 ]
 
 
 class Maker(NamedTuple):
-    """How to make a column of one dtype.
+    """How to make a column of one dtype: from a generator, a number of rows, a spread.
 
-    `make` takes a generator, a number of rows and a spread, and gives a Series;
     `kind` says which description of a schema fits ("other": none that is drawn here).
     """
 
@@ -226,28 +206,29 @@ def _doubtful() -> dict[str, Maker]:
             [values[n % len(values)] for n in numbers], dtype=object
         )
 
+    def months(numbers):
+        return pd.PeriodIndex.from_ordinals(numbers, freq="M")
+
+    def infinite(numbers):
+        return np.where(np.array(numbers) == 7, np.inf, 0.0)
+
     day = datetime.date(2020, 1, 1)
     functions = {
         "complex": lambda numbers: np.array(numbers) * (1 + 1j),
         "long double": lambda numbers: np.array(numbers, dtype=np.longdouble),
-        "infinite": lambda numbers: np.where(np.array(numbers) == 7, np.inf, 0.0),
-        "period": lambda n: pd.PeriodIndex.from_ordinals(n, freq="M"),
+        "infinite": infinite,
+        "period": months,
         "interval": lambda n: pd.IntervalIndex.from_arrays(n, np.array(n) + 1),
         "sparse": lambda numbers: pd.arrays.SparseArray(np.array(numbers, dtype=float)),
-        "sparse int": lambda numbers: pd.arrays.SparseArray(np.array(numbers)),
         "numpy bytes": lambda numbers: pd.Series(np.array(numbers, dtype="S4")),
         "category of interval": lambda n: pd.cut(np.array(n), [-1, 3, 10, 1000]),
-        "category of period": lambda n: pd.Categorical(
-            pd.PeriodIndex.from_ordinals(n, freq="D")
-        ),
+        "category of period": lambda n: pd.Categorical(months(n)),
         "category of span": lambda n: pd.Categorical(pd.to_timedelta(n, unit="s")),
         "category of mixture": lambda n: pd.Categorical(
             objects(1, SECRET)(n), categories=[1, SECRET]
         ),
         "category without any": lambda n: pd.Categorical([None] * len(n)),
-        "category of infinity": lambda n: pd.Categorical(
-            np.where(np.array(n) == 7, np.inf, 1.0)
-        ),
+        "category of infinity": lambda n: pd.Categorical(infinite(n)),
         "Arrow decimal": arrow(pa.decimal128(9, 2), decimal.Decimal),
         "Arrow date32": arrow(pa.date32()),
         "Arrow date64": arrow(pa.date64(), lambda n: n * 86_400_000),
@@ -262,7 +243,6 @@ def _doubtful() -> dict[str, Maker]:
         ),
         "mixture": objects(1, SECRET, None),
         "numbers as objects": objects(1, 2.5, True),
-        "truths and texts": objects(True, SECRET),
         "lists": objects([SECRET], [2]),
         "dicts": objects({SECRET: 1}, {}),
         "bytes": objects(b"4321", b""),
@@ -286,7 +266,7 @@ def _doubtful() -> dict[str, Maker]:
 # --- What a recipe draws of a column ------------------------------------------------
 
 
-def with_holes(series: pd.Series, holes: str, rng) -> pd.Series:
+def with_holes(series: pd.Series, holes: str, rng=None) -> pd.Series:
     """Take values out, where the dtype lets one."""
     n_rows = len(series)
     where = {
@@ -295,7 +275,8 @@ def with_holes(series: pd.Series, holes: str, rng) -> pd.Series:
         "first": np.arange(n_rows) == 0,
         "all but one": np.arange(n_rows) != n_rows // 2,
         "half": np.arange(n_rows) < n_rows // 2,
-        "third": rng.random(n_rows) < 0.33,
+        "every third": np.arange(n_rows) % 3 == 0,
+        "third": None if rng is None else rng.random(n_rows) < 0.33,
     }[holes]
     holed = series.copy()
     try:
@@ -329,20 +310,18 @@ def describe(draw, kind: str, dtype: Any, *, is_label: bool):
     nullable = draw(st.booleans(), label="nullable")
     scale = draw(st.sampled_from(["auto", "linear", "log", "quantile"]))
     bounds = [(0, 1), (7, 7), (-5, 90), (0, 10**5), (-(10**300), 10**300)]
-    whole = Categorical([0, 1, 7], nullable=nullable)
-    truths = [Boolean(nullable=nullable), Categorical([True], nullable=nullable)]
+    measured = [
+        Continuous(low, high, nullable=nullable, scale=scale) for low, high in bounds
+    ]
     choices: dict[str, list[Any]] = {
-        "whole": [whole],
-        "truth": truths,
+        "whole": [Categorical([0, 1, 7], nullable=nullable)],
+        "truth": [Boolean(nullable=nullable), Categorical([True], nullable=nullable)],
         "text": [
             Categorical([f"{SECRET}{n}" for n in (3, 1, 99)], nullable=nullable),
             Categorical([], nullable=True),
         ],
+        "float": measured,
     }
-    measured = [
-        Continuous(low, high, nullable=nullable, scale=scale) for low, high in bounds
-    ]
-    choices["float"] = measured
     if not is_label:
         day = {"nullable": nullable, "unit": draw(st.sampled_from([None, "D", "s"]))}
         choices["whole"] += [
@@ -353,10 +332,8 @@ def describe(draw, kind: str, dtype: Any, *, is_label: bool):
         choices["float"] = [*measured, Categorical([0.0, 0.5])]
         choices["span"] = measured
         choices["time"] = [Datetime("2001-02-03 04:05:06.7", "2031-01-01", **day)]
-        choices["zoned"] = [
-            *choices["time"],
-            Datetime("2001-01-01T00:00+02:00", "2031-01-01T00:00+02:00", **day),
-        ]
+        zoned = Datetime("2001-01-01T00:00+02:00", "2031-01-01T00:00+02:00", **day)
+        choices["zoned"] = [*choices["time"], zoned]
         for listed in choices.values():
             listed.append(Identifier())
     return draw(st.sampled_from([None, *choices.get(kind, [])]), label="described")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
+import _columns
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 N_ROWS = 90
 
@@ -30,10 +30,9 @@ def columns() -> dict[str, pd.Series]:
         made[f"truth {dtype}"] = TRUTH.astype(dtype)
     for dtype in ("object", "str", "string", "string[pyarrow]", "category"):
         made[f"words {dtype}"] = WORDS.astype(dtype)
-    made["arrow string"] = WORDS.astype(arrow_string())
-    made["words ordered"] = WORDS.astype(
-        pd.CategoricalDtype(["c", "b", "unused", "a"], ordered=True)
-    )
+    made["arrow string"] = WORDS.astype(pd.ArrowDtype(pa.string()))
+    ordered = pd.CategoricalDtype(["c", "b", "unused", "a"], ordered=True)
+    made["words ordered"] = WORDS.astype(ordered)
     made["category of int"] = (WHOLE // 30).astype("category")
     made["category of float"] = (WHOLE // 30 / 2).astype("category")
     made["category of bool"] = TRUTH.astype("category")
@@ -41,30 +40,16 @@ def columns() -> dict[str, pd.Series]:
     for unit in ("s", "ms", "us", "ns"):
         made[f"time {unit}"] = TIMES.astype(f"datetime64[{unit}]")
         made[f"span {unit}"] = SPANS.astype(f"timedelta64[{unit}]")
-    made["time zone"] = TIMES.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin")
+    zoned = TIMES.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin")
+    made["time zone"] = zoned
     made["arrow time"] = TIMES.astype("timestamp[us][pyarrow]")
-    made["arrow time zone"] = made["time zone"].astype(
-        "timestamp[ns, tz=America/New_York][pyarrow]"
-    )
+    new_york = "timestamp[ns, tz=America/New_York][pyarrow]"
+    made["arrow time zone"] = zoned.astype(new_york)
     made["arrow date"] = TIMES.astype("date32[day][pyarrow]")
     made["arrow span"] = SPANS.astype("duration[s][pyarrow]")
     return made
 
 
-def arrow_string() -> pd.ArrowDtype:
-    """Give the dtype that has no name of its own."""
-    import pyarrow as pa
-
-    return pd.ArrowDtype(pa.string())
-
-
 def with_holes(series: pd.Series) -> pd.Series:
     """Take out every third value, where the dtype lets one."""
-    holed = series.copy()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # pandas warns where the dtype changes
-            holed[::3] = None
-    except (TypeError, ValueError, FutureWarning):
-        return series
-    return holed if holed.dtype == series.dtype else series
+    return _columns.with_holes(series, "every third")

@@ -18,6 +18,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy.stats import chi2
 from sklearn.base import clone
 
+# Private: it reads again what the replay of the audit records.
 from skdpsynth.audit._worlds import Observed, SequenceError, recorded, replayed
 from skdpsynth.privacy.testing import coupled_rows, insecure_randomness
 

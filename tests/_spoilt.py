@@ -20,38 +20,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOSTILE: tuple[Any, ...] = (
-    *(None, True, False, 0, -1, 1, 2, 3, 2**31, 2**63, 2**70, -(2**63), 10**300),
-    *(10**400, 0.5, -0.0, 1e308, -1.7e308, 5e-324, -1e-320, 1e17, "", "inf", "-inf"),
-    *("nan", "\ud800", "\0", "\x1b[2J", "\n", "a" * 70_000, "é" * 99, [], {}, [[]]),
-    *([None], [[], []], {"a": 1}, {"tuple": [1]}, {"tuple": []}, {"tuple": 3}),
-    *({"time": "2020"}, {"time": "now", "unit": "s", "zone": None}, {"float": "nan"}),
+    *(None, True, False, 0, -1, 1, 2, 2**31, 2**63, -(2**63), 10**300, 10**400),
+    *(0.5, -0.0, 1e308, 5e-324, 1e17, "", "inf", "nan", "\ud800", "\0", "\x1b[2J"),
+    *("a" * 70_000, "é" * 99, [], {}, [[]], [None], {"tuple": []}, {"tuple": 3}),
     {"time": "2020-01-01T00:00:00", "unit": "ns", "zone": "Europe/Paris"},
     {"time": "9999-12-31T23:59:59", "unit": "ns", "zone": "../../etc/passwd"},
-    {"time": "0001-01-01T00:00:00", "unit": "s", "zone": "dateutil//etc/localtime"},
     {"time": 10**30, "unit": "s", "zone": None},
     {"time": "1" * 50_000, "unit": "s", "zone": None},
     *({"float": [1]}, {"float": "inf"}, {"value": [1]}, {"numpy": "M8[7s]"}),
     *({"numpy": "V1000000000"}, {"numpy": "O"}, {"pandas": "os.system"}),
     *({"arrow": "list<item: int64>"}, {"arrow": "dictionary<values=string>"}),
-    *({"pandas": "Sparse[int]"}, {"pandas": "period[D]"}, {"category": {"numpy": "O"}}),
+    *({"pandas": "Sparse[int]"}, {"category": {"numpy": "O"}}),
     *("__import__('os')", "2020-02-30", "1e999", "continuous", "boolean", "log"),
 )
 # As texts, which no value of Python writes.
 TEXTS = (
-    *("NaN", "Infinity", "-Infinity", "1e999", "-1E+400", "9" * 5_000, "1" * 500),
-    *("0." + "3" * 5_000, "1e-999999999999", "[" * 200_000, '{"a":' * 50_000, "-"),
-    *("[" * 70 + "]" * 70, '"\\ud800"', '"\\u0000"', '"', "\\", "\ufeff", "0x10"),
-    *(
-        "01",
-        "+1",
-        "nul",
-        "//",
-        "{}",
-        "[]",
-        "\x00",
-        '{"a":1,"a":2}',
-        "[" * 60 + "]" * 60,
-    ),
+    *("NaN", "-Infinity", "1e999", "9" * 5_000, "0." + "3" * 5_000, "1e-999999999999"),
+    *("[" * 200_000, '{"a":' * 50_000, "[" * 70 + "]" * 70, "[" * 60 + "]" * 60),
+    *('"\\ud800"', '"\\u0000"', '"', "\\", "\ufeff", "0x10", "01", "+1", "-", "nul"),
+    *("//", "{}", "[]", "\x00", '{"a":1,"a":2}'),
 )
 
 
@@ -59,27 +46,18 @@ TEXTS = (
 
 
 def spoilt_bytes(data: bytes, rng: random.Random) -> bytes:
-    """Flip, cut, remove, repeat, overwrite or insert bytes."""
-    if not data:
-        return rng.randbytes(rng.randrange(64))
-    start = rng.randrange(len(data))
+    """Overwrite, cut, remove, repeat or insert bytes."""
+    start = rng.randrange(len(data) + 1)
     end = min(len(data), start + rng.choice([1, 4, 16, 200]))
-    there = rng.randrange(len(data))
-    flipped = bytes([data[start] ^ rng.randrange(1, 256)])
-    return rng.choice(
+    there = rng.randrange(len(data) + 1)
+    put = rng.choice(
         (
-            data[:start] + flipped + data[start + 1 :],
-            data[:start],
-            data[:start] + data[end:],
-            data[:end] + data[start:],
-            data[:start] + rng.randbytes(end - start) + data[end:],
-            data[:there] + data[start:end] + data[there:],
-            data[:start] + b"\xff" * (end - start) + data[end:],
-            data[:start] + bytes(end - start) + data[end:],
-            data + rng.randbytes(8),
-            b"",
+            *(b"", b"\xff" * (end - start), bytes(end - start)),
+            *(rng.randbytes(end - start), data[start:end] * 2),
         )
     )
+    spoilt = data[:start] + put + data[end:]
+    return rng.choice((spoilt, spoilt, data[:start], data[:there] + data[start:]))
 
 
 # --- JSON -------------------------------------------------------------------------
@@ -144,13 +122,12 @@ def _nearby(value: Any, rng: random.Random) -> Any:
         return rng.choice([not value, int(value), str(value)])
     if isinstance(value, int | float):
         scaled = value * rng.choice([10, 1e9, -1, 0, 0.5, 1e300])
-        changed = [scaled, value + 1, -value, str(value), [value], 10**18 * int(value)]
-        found = rng.choice(changed)
+        found = rng.choice([scaled, value + 1, -value, str(value), [value]])
         return found if found == found and abs(len(str(found))) < 4000 else 0
     if isinstance(value, str):
         cut = rng.randrange(len(value) + 1)
-        longer = [value * 2, value[:cut], value + "\0", value + "\ud800", value.upper()]
-        return rng.choice([*longer, value[:cut] + "\u202e" + value[cut:], [value], 1])
+        changed = [value * 2, value[:cut], value + "\0", value.upper(), [value], 1]
+        return rng.choice([*changed, value[:cut] + "\ud800\u202e" + value[cut:]])
     if isinstance(value, list):
         shuffled = rng.sample(value, len(value))
         return rng.choice([shuffled, value[:-1], value * 2, value * 50, {}, None])
@@ -173,10 +150,11 @@ NUMBERS = (np.nan, np.inf, -np.inf, 1e308, -1e308, -1.0, 2.0, 1e-320, 0.0, 1e17,
 
 
 def spoilt_arrays(arrays: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Take one away, add or swap two, or change dtype, shape or numbers of one."""
     arrays = dict(arrays)
     name, other = rng.choice([*arrays]), rng.choice([*arrays])
     array = arrays[name].copy()
-    kind = rng.randrange(12)
+    kind = rng.randrange(9)
     if kind == 0:
         del arrays[name]
         return arrays
@@ -190,21 +168,17 @@ def spoilt_arrays(arrays: dict[str, Any], rng: random.Random) -> dict[str, Any]:
         if kind == 3:
             array = array.astype(rng.choice(DTYPES))
         elif kind == 4:
-            array = array[: rng.randrange(len(array) + 1)] if array.ndim else array
-        elif kind == 5:
-            array = np.concatenate([array, array]) if array.ndim else array[None]
-        elif kind == 6:
-            array = rng.choice([array.ravel(), array[None], array.T, array[..., None]])
-        elif kind <= 9 and array.size:
+            cut = array[: rng.randrange(len(array) + 1)] if array.ndim else array
+            twice = np.concatenate([array, array]) if array.ndim else array
+            flipped = array[::-1] if array.ndim else array
+            array = rng.choice([cut, twice, flipped, array.ravel(), array[None]])
+        elif kind <= 7 and array.size:
             changed = array.reshape(-1)
             n = rng.choice([1, 1, 3, changed.size])
-            wanted = np.full(n, rng.choice(NUMBERS))
             where = [rng.randrange(changed.size) for _ in range(n)]
-            changed[where] = wanted.astype(array.dtype)
-        elif kind == 10:
-            array = rng.choice([-array if array.dtype != bool else ~array, array[::-1]])
+            changed[where] = np.full(n, rng.choice(NUMBERS)).astype(array.dtype)
         else:
-            array = (array * rng.choice([0, 2, 1e3, 1e300])).astype(array.dtype)
+            array = (array * rng.choice([-1, 0, 2, 1e300])).astype(array.dtype)
     arrays[name] = np.ascontiguousarray(array)
     return arrays
 
@@ -224,14 +198,9 @@ def spoilt_saved(
     if kind < 0.3:
         if rng.random() < 0.3:
             header["__metadata__"]["skdpsynth"] = spoilt_text(text, rng)
-            written = json.dumps(header)
         elif rng.random() < 0.5:
-            written = json.dumps(spoilt_document(header, rng))
-        else:
-            written = spoilt_text(json.dumps(header), rng)
-        coded = written.encode(
-            rng.choice(["utf-8"] * 9 + ["utf-16"]), "backslashreplace"
-        )
+            header = spoilt_document(header, rng)
+        coded = json.dumps(header).encode()
         length = rng.choice([len(coded)] * 9 + [rng.randrange(2**64)])
         return struct.pack("<Q", length) + coded + numbers
     facts, arrays = json.loads(text), load(data)
@@ -266,20 +235,16 @@ def spoilt_schema(text: str, rng: random.Random) -> bytes:
 # --- Budgets ----------------------------------------------------------------------
 
 VALUES = (
-    *("NULL", "0", "-1", "1e999", "-1e999", "1e308", "'abc'", "''", "x'00ff'", "0.5"),
-    *("9223372036854775807", "1e-320", "zeroblob(3000000)", "CAST(x'ff' AS TEXT)"),
-    *("'inf'", "2", "1e17", "printf('%*c', 100000, 'x')", "-0.5"),
+    *("NULL", "-1", "1e999", "-1e999", "'abc'", "''", "x'00ff'", "0.5", "1e-320"),
+    *("9223372036854775807", "zeroblob(3000000)", "CAST(x'ff' AS TEXT)", "'inf'"),
 )
 STATEMENTS = (
     "UPDATE skdpsynth_budget SET {column} = {value}",
     "UPDATE skdpsynth_charges SET {column} = {value} WHERE id % 2 = 1",
     "UPDATE skdpsynth_charges SET {text} = {value}",
-    "INSERT INTO skdpsynth_charges VALUES ({number}, 'now', 'x', {value}, {value})",
     "INSERT INTO skdpsynth_charges VALUES ({number}, {value}, {value}, 0.1, 1e-6)",
-    "DELETE FROM skdpsynth_budget",
-    "DELETE FROM skdpsynth_charges",
+    "DELETE FROM skdpsynth_{table}",
     "DROP TABLE skdpsynth_{table}",
-    "ALTER TABLE skdpsynth_{table} RENAME TO other",
     "ALTER TABLE skdpsynth_{table} RENAME COLUMN {column} TO other",
     "ALTER TABLE skdpsynth_{table} ADD COLUMN more",
     "CREATE TABLE other (a)",
@@ -292,17 +257,12 @@ STATEMENTS = (
         "CREATE TRIGGER t AFTER INSERT ON skdpsynth_charges BEGIN"
         " UPDATE skdpsynth_budget SET epsilon = epsilon * 2; END"
     ),
-    "CREATE VIEW skdpsynth_more AS SELECT * FROM skdpsynth_budget",
-    # As a view in the place of a table, which never ends or takes all memory.
+    # A view in the place of a table, which never ends or takes all memory.
     (
         "DROP TABLE skdpsynth_charges; CREATE VIEW skdpsynth_charges AS WITH RECURSIVE"
         " c(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM c LIMIT 1000000) SELECT id,"
         " 'a' AS charged_at, zeroblob(100) AS label, 1e-9 AS epsilon, 1e-9 AS delta"
         " FROM c"
-    ),
-    (
-        "DROP TABLE skdpsynth_budget; CREATE VIEW skdpsynth_budget AS"
-        " SELECT 1 AS id, 1.0 AS epsilon, 1e-4 AS delta"
     ),
     (
         "DROP TABLE skdpsynth_{table}; CREATE TABLE skdpsynth_{table} (id, charged_at,"
@@ -313,7 +273,6 @@ STATEMENTS = (
     "PRAGMA writable_schema = ON; UPDATE sqlite_master SET rootpage = {number}",
     "PRAGMA user_version = {number}",
     "PRAGMA journal_mode = WAL",
-    "PRAGMA page_size = 512; VACUUM",
     "PRAGMA encoding = 'UTF-16'; VACUUM",
 )
 
@@ -321,17 +280,13 @@ STATEMENTS = (
 def spoil_budget(path: Path, rng: random.Random) -> None:
     """Spoil a budget file in place."""
     if rng.random() < 0.45:
-        data = path.read_bytes()
-        for _ in range(rng.choice([1, 1, 2, 5])):
-            data = spoilt_bytes(data, rng)
-        path.write_bytes(data)
+        path.write_bytes(spoilt_bytes(path.read_bytes(), rng))
         return
     # Some statements contradict what an earlier one did.
     with closing(sqlite3.connect(path)) as connection, suppress(sqlite3.Error):
         connection.execute("PRAGMA ignore_check_constraints = ON")
         for _ in range(rng.choice([1, 1, 2])):
-            statement = rng.choice(STATEMENTS)
-            words = statement.format(
+            words = rng.choice(STATEMENTS).format(
                 column=rng.choice(["epsilon", "delta"]),
                 text=rng.choice(["charged_at", "label"]),
                 table=rng.choice(["budget", "charges"]),
@@ -340,5 +295,3 @@ def spoil_budget(path: Path, rng: random.Random) -> None:
             )
             connection.executescript(words)
         connection.commit()
-    if rng.random() < 0.1:
-        path.write_bytes(spoilt_bytes(path.read_bytes(), rng))

@@ -10,6 +10,8 @@ import pytest
 from sklearn.base import clone
 
 from skdpsynth.audit import audit_ledger
+
+# Private: twins replace what is inside of the package.
 from skdpsynth.privacy import _mechanisms
 from skdpsynth.synthesizers._initial import (
     InitialFactors,

@@ -55,7 +55,7 @@ def proven_sensitivities(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict]:
     Not the package's numbers: a row moves the counts of B cells less their mean by
     ``sqrt(1 - 1/B)``, and the number of rows by its weight, in units of 2^-20 rows.
     """
-    from skdpsynth.measure import _marginals
+    from skdpsynth.measure import _marginals  # private: its calls are noted
 
     real, found = _marginals.centred_histogram, {}
 
@@ -72,7 +72,7 @@ def proven_sensitivities(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict]:
 @pytest.fixture
 def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make fits to pair tables short, for what holds however good they are."""
-    from skdpsynth.generators import _fit
+    from skdpsynth.generators import _fit  # private: constants of a fit
     from skdpsynth.models import _mixture_trainer
 
     monkeypatch.setattr(_fit, "_STEPS", (20, 20))

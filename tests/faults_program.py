@@ -102,7 +102,7 @@ def killed_fits(folder, rng):
         budget.charge(1e-6, 1e-9)  # the file is still a budget
 
 
-def killed_saves(folder, rng, *, in_place):
+def killed_saves(folder, rng):
     """Kill a process that saves two synthesizers in turn under one name."""
     path = folder / "saved"
     both = [GPATESynthesizer(n_iter=2).fit(table(200)) for _ in range(2)]
@@ -111,17 +111,7 @@ def killed_saves(folder, rng, *, in_place):
         synth.save(path, overwrite=True)
         known.append(rows_of(path))
 
-    def slow_copy(source, target):
-        data = Path(source).read_bytes()
-        with Path(target).open("wb") as file:
-            for half in (data[: len(data) // 2], data[len(data) // 2 :]):
-                file.write(half)
-                file.flush()
-                time.sleep(0.02)
-
     def save_forever(_):
-        if in_place:  # a broken twin, which the kills must catch
-            os.replace = slow_copy
         while True:
             for synth in both:
                 synth.save(path, overwrite=True)
@@ -158,14 +148,13 @@ def starved(folder):
     for what, amount in cases:
         saved.unlink(missing_ok=True)
         before = len(shared_budget(folder).charges)
-        said, end, _ = in_child(lambda say, w=what, a=amount: work(w, a, say))
+        said, _, _ = in_child(lambda say, w=what, a=amount: work(w, a, say))
         budget = shared_budget(folder)
         yield {
             "what": what,
             "said": said,
             "files": sorted(file.name for file in folder.iterdir()),
             "charges": len(budget.charges) - before,
-            "end": end,
         }
         budget.charge(1e-6, 1e-9)
 
@@ -176,8 +165,7 @@ def main():
     found = {}
     for name, run in {
         "fits": lambda own: killed_fits(own, rng),
-        "saves": lambda own: killed_saves(own, rng, in_place=False),
-        "saves in place": lambda own: killed_saves(own, rng, in_place=True),
+        "saves": lambda own: killed_saves(own, rng),
         "starved": starved,
     }.items():
         own = folder / name

@@ -113,6 +113,7 @@ def number_of_rows_for_free(real, n_cells, size_weight=0.0):
 @mutation("skdpsynth.privacy._tables", "noisy_pair_tables")
 def empty_cells_without_noise(real, codes, n_bins, pairs, reservation, scale=1):
     """Add noise only to cells that some row is in: the others stay 0."""
+    # Private: counts without noise are no interface.
     from skdpsynth.privacy._tables import exact_pair_counts
 
     released = real(codes, n_bins, pairs, reservation, scale)

@@ -11,31 +11,17 @@ from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [*DOCS, *ROOT.glob("*.md")]
 # No example for doctest in them; that of the start page is run beside the README's.
-WITHOUT_EXAMPLES = {
-    "algorithms",
-    "changelog",
-    "everyday",
-    "glossary",
-    "index",
-    "install",
-    "measured",
-    "peers",
-    "reproduction",
-    "security",
-}
+WITHOUT_EXAMPLES = {"algorithms", "changelog", "everyday", "glossary", "index"}
+WITHOUT_EXAMPLES |= {"install", "measured", "peers", "reproduction", "security"}
 # What the page of upgrades names is no longer there.
 GONE = {"PrivacyLeakWarning", "epsilon_labelled_", "epsilon_of", "epsilon_unlabelled_"}
-PAGES = [*DOCS, *ROOT.glob("*.md")]
 OPTIONS = (
     doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 )
-
-
 # Their examples train or compare; 5 to 15 seconds each.
 NIGHTLY = {"evaluation", "gan", "images", "training"}
-
-
 # The noise would change their examples once in 300 to 100,000 runs.
 FROZEN = {"independent", "numbers", "schema", "sklearn"}
 
@@ -65,6 +51,28 @@ def test_examples_of_a_page_run(page, tmp_path, monkeypatch, request):
     assert (result.attempted == 0) == (page.stem in WITHOUT_EXAMPLES)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page", ["README.md", pytest.param("docs/index.md", marks=pytest.mark.nightly)]
+)
+def test_the_first_example_runs(page, tmp_path, monkeypatch, capsys):
+    """It saves a file, so it runs in a folder of its own."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    example = re.search(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)[1]
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(compile(example, page, "exec"), names)
+    train, fake = names["train"], names["fake"]
+    assert len(fake) == 10_000
+    assert (fake.dtypes == train.dtypes).all()
+    assert 0.98 <= names["synth"].epsilon_ <= 1.0
+    same = type(names["synth"]).load(tmp_path / "adult.skdp")
+    assert same.epsilon_ == names["synth"].epsilon_
+    printed = capsys.readouterr().out
+    assert "add or remove one row" in printed
+    assert "auroc" in printed
+
+
 def test_links_to_files_exist():
     for page in PAGES:
         links = re.findall(r"\]\(([^)#:]+)[)#]", page.read_text(encoding="utf-8"))
@@ -73,10 +81,8 @@ def test_links_to_files_exist():
 
 def test_code_names_on_a_page_exist():
     """What is set as code and looks like a function or class is in the package."""
-    source = "\n".join(
-        path.read_text(encoding="utf-8") for path in (ROOT / "skdpsynth").rglob("*.py")
-    )
-    words = set(re.findall(r"[A-Za-z_]+", source))
+    sources = [path.read_text("utf-8") for path in (ROOT / "skdpsynth").rglob("*.py")]
+    words = {word for text in sources for word in re.findall(r"[A-Za-z_]+", text)}
     assert words & GONE == set()
     for page in DOCS:
         text = page.read_text(encoding="utf-8")

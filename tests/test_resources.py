@@ -27,14 +27,11 @@ warnings.simplefilter("ignore", DegradedResultWarning)
 
 
 def cost(synthesizer, table):
-    before, wall, own = peak_megabytes(), time.perf_counter(), time.process_time()
+    before, start = peak_megabytes(), (time.perf_counter(), time.process_time())
     synthesizer.fit(table)
-    return {
-        "wall": time.perf_counter() - wall,
-        "own": time.process_time() - own,
-        "peak": peak_megabytes(),
-        "more": peak_megabytes() - before,
-    }
+    peak, end = peak_megabytes(), (time.perf_counter(), time.process_time())
+    wall, own = (last - first for first, last in zip(start, end))
+    return {"wall": wall, "own": own, "peak": peak, "more": peak - before}
 """
 
 PROXY = """
@@ -45,10 +42,8 @@ table["y"] = label
 few = table.iloc[:1000]
 for synthesizer in (IndependentSynthesizer, GPATESynthesizer):
     synthesizer(target="y").fit(few)  # imports, and the calibration
-floor = min(
-    (cost(IndependentSynthesizer(target="y"), table) for _ in range(3)),
-    key=lambda found: found["own"],
-)
+floors = [cost(IndependentSynthesizer(target="y"), table) for _ in range(3)]
+floor = min(floors, key=lambda found: found["own"])
 print(json.dumps([floor, cost(GPATESynthesizer(target="y", n_iter=3), table)]))
 """
 
@@ -62,14 +57,9 @@ print(json.dumps([cost(synthesizer, table), {"rows": len(table)}]))
 
 
 def measured(program: str, *arguments: str) -> list[dict[str, float]]:
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE + program, *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=400,
-    )
+    command = [sys.executable, "-c", MEASURE + program, *arguments]
+    settings = {"capture_output": True, "text": True, "timeout": 400}
+    done = subprocess.run(command, cwd=ROOT, check=False, **settings)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

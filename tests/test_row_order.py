@@ -65,16 +65,14 @@ def ordered_rows(n_rows: int, seed: int) -> pd.DataFrame:
 def reordered(table: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Put rows and columns in another order, under an index of repeated fractions."""
     table = table.sample(frac=1, random_state=seed)
-    table = table[
-        table.columns[np.random.default_rng(seed).permutation(table.shape[1])]
-    ]
-    return table.set_axis(0.5 - np.arange(len(table)) // 2)
+    places = np.random.default_rng(seed).permutation(table.shape[1])
+    return table.iloc[:, places].set_axis(0.5 - np.arange(len(table)) // 2)
 
 
 WAYS = {
-    "pandas": reordered,
-    "polars": lambda table, seed: table_like(reordered(table, seed), pl.DataFrame()),
-    "arrow": lambda table, seed: table_like(reordered(table, seed), None),
+    "pandas": lambda table: table,
+    "polars": lambda table: table_like(table, pl.DataFrame()),
+    "arrow": lambda table: table_like(table, None),
 }
 
 
@@ -91,20 +89,11 @@ class Fixed(BaseEstimator):
         return self.rows
 
 
-LABELS = {"target": "label"}
-PANEL = ["RandomForestClassifier", "MLPClassifier"]
-
-
 def compared(real, synthetic, other):
     """Compare rows by all metrics; the reference has all real rows."""
+    settings = {"n_repeats": 1, "classifiers": ["HistGradientBoosting", *PANEL]}
     found = compare_synthesizers(
-        [Fixed(from_arrow(synthetic))],
-        other,
-        real,
-        "label",
-        n_repeats=1,
-        classifiers=["HistGradientBoosting", *PANEL],
-        verbose=0,
+        [Fixed(from_arrow(synthetic))], other, real, "label", **settings, verbose=0
     )
     names = ["synthesizer", "setting", "classifier", "metric"]
     summary = found.summary().set_index("synthesizer")
@@ -143,9 +132,8 @@ def cells_of(column):
     if column.name in ("code", "group", "level"):
         return CategoryCells.of(column, 20).categories
     if column.name in ("x", "price", "lot"):
-        return (
-            NumberCells.of(column.to_numpy(float, na_value=np.nan), 8).edges + 0.0
-        )  # no -0
+        numbers = column.to_numpy(float, na_value=np.nan)
+        return NumberCells.of(numbers, 8).edges + 0.0  # no -0
     return None
 
 
@@ -154,51 +142,50 @@ def cramer(real, synthetic, other):
     return cramers_v(pd.crosstab(*codes).to_numpy())
 
 
-# By the names of the packages; what follows a colon tells apart several calls of one.
+def neighbours(real, synthetic, other):
+    tables = (from_arrow(t)[["lot", "price"]] for t in (synthetic, real))
+    return tstr_scores(*tables, target="price")
+
+
+PANEL = ["RandomForestClassifier", "MLPClassifier"]
+LABEL, PRICE = {"target": "label"}, {"target": "price"}
+FEW = LABEL | {"classifiers": PANEL}
+ALL = LABEL | {"classifiers": list(CLASSIFIERS)}
+# Of real, synthetic and other rows, by the names of the packages; what follows a colon
+# tells apart several calls of one.
 SCORES = {
     "CategoryCells, NumberCells": columns_of(cells_of),
     "broken_relations": relations,
     "column_fidelity": lambda r, s, o: column_fidelity(r, s),
     "cramers_v": cramer,
     "feature_ranking_agreement": lambda r, s, o: feature_ranking_agreement(
-        r, s, **LABELS
+        r, s, **LABEL
     ),
     "feature_ranking_agreement: number": lambda r, s, o: feature_ranking_agreement(
-        r, s, target="price"
+        r, s, **PRICE
     ),
     "is_measurement": columns_of(is_measurement),
     "marginal_fidelity: alone": lambda r, s, o: marginal_fidelity(r, s, k=1),
     "marginal_fidelity: pairs": lambda r, s, o: marginal_fidelity(r, s),
     "marginal_fidelity: triples": lambda r, s, o: marginal_fidelity(r, s, k=3),
     "pair_fidelity": lambda r, s, o: of_pairs(pair_fidelity(r, s)),
-    "setting_scores": lambda r, s, o: setting_scores(
-        o, r, s, classifiers=PANEL, **LABELS
-    ),
-    "synthetic_only_scores": lambda r, s, o: synthetic_only_scores(
-        s, classifiers=PANEL, **LABELS
-    ),
+    "setting_scores": lambda r, s, o: setting_scores(o, r, s, **FEW),
+    "synthetic_only_scores": lambda r, s, o: synthetic_only_scores(s, **FEW),
     "synthetic_ranking_agreement": agreement,
-    "tstr_scores": lambda r, s, o: tstr_scores(
-        s, r, classifiers=list(CLASSIFIERS), **LABELS
-    ),
-    "tstr_scores: number": lambda r, s, o: tstr_scores(s, r, target="price"),
-    "tstr_scores: neighbours": lambda r, s, o: tstr_scores(
-        *(from_arrow(t)[["lot", "price"]] for t in (s, r)), target="price"
-    ),
+    "tstr_scores": lambda r, s, o: tstr_scores(s, r, **ALL),
+    "tstr_scores: number": lambda r, s, o: tstr_scores(s, r, **PRICE),
+    "tstr_scores: neighbours": neighbours,
     "two_sample_scores": lambda r, s, o: two_sample_scores(r, s, max_rows=150),
     "QualityReport, quality_report": lambda r, s, o: tables_of(
-        quality_report(r, s, **LABELS)
+        quality_report(r, s, **LABEL)
     ),
-    "quality_report: number": lambda r, s, o: tables_of(
-        quality_report(r, s, target="price")
-    ),
+    "quality_report: number": lambda r, s, o: tables_of(quality_report(r, s, **PRICE)),
     "ComparisonResult, compare_synthesizers": compared,
 }
 # What says nothing of rows, or gives them as they came.
 NO_SCORES = {"CLASSIFIERS", "REGRESSORS", "Classifiers", "averaged", "has_methods"}
 NO_SCORES |= {"named_by_class", "resolve_classifiers", "default_classifiers"}
 NO_SCORES |= {"check_tables", "without_identifiers", "shuffled"}
-
 SORTED = ordered_rows(300, 0), ordered_rows(280, 1), ordered_rows(260, 2)
 
 
@@ -212,10 +199,8 @@ def values(found) -> dict:
     if not isinstance(found, pd.Series):
         return {(): found}
     keys = [key if isinstance(key, tuple) else (key,) for key in found.index]
-    return {
-        tuple(sorted(map(str, key))): value
-        for key, value in zip(keys, found, strict=True)
-    }
+    names = [tuple(sorted(map(str, key))) for key in keys]
+    return dict(zip(names, found, strict=True))
 
 
 def differ(one, other) -> bool:
@@ -236,9 +221,9 @@ def test_every_public_name_is_a_score_or_none():
 def test_no_score_depends_on_an_order(name):
     """Equal but for rounding, for sorted rows and three other orders of each table."""
     expected = values(SCORES[name](*SORTED))
-    for seed, (way, change) in enumerate(WAYS.items()):
-        tables = [change(table, 10 * seed + i) for i, table in enumerate(SORTED)]
-        found = values(SCORES[name](*tables))
+    for seed, (way, container) in enumerate(WAYS.items()):
+        tables = [reordered(table, 10 * seed + i) for i, table in enumerate(SORTED)]
+        found = values(SCORES[name](*map(container, tables)))
         assert found.keys() == expected.keys(), way
         moved = {k: (v, found[k]) for k, v in expected.items() if differ(v, found[k])}
         assert not moved, way

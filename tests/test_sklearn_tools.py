@@ -18,7 +18,6 @@ from sklearn.model_selection import (
     KFold,
     PredefinedSplit,
     ShuffleSplit,
-    StratifiedKFold,
     cross_val_score,
     cross_validate,
 )
@@ -26,7 +25,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Continuous, TableSchema
 
 pytestmark = pytest.mark.usefixtures("short_fits")
@@ -43,11 +42,10 @@ def rows(n_rows: int = N, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
 
 
 X, Y = rows()
-
-
 # Complete: by noise alone one column in 10^6 has missing values, which are refused.
 WIDE = Continuous(-5, 8, nullable=False)
 SCHEMA = TableSchema({"u": WIDE, "v": WIDE})
+SMOOTHING, EPSILON = "gaussiannb__var_smoothing", "independentsynthesizer__epsilon"
 
 
 def pipeline(budget: PrivacyBudget | None = None, **options):
@@ -69,6 +67,9 @@ class Keeper(ClassifierMixin, BaseEstimator):
         return np.repeat(self.classes_[0], len(X))
 
 
+# --- Scores -------------------------------------------------------------------------
+
+
 def test_a_score_is_train_on_synthetic_test_on_real():
     """With frozen noise, every fold scores as a computation by hand without sklearn."""
     synthesizer = GPATESynthesizer(epsilon=5.0, n_iter=2, random_state=0)
@@ -84,8 +85,7 @@ def test_a_score_is_train_on_synthetic_test_on_real():
             kept = folds != fold
             fitted = clone(synthesizer).set_params(target="y").fit(X[kept].assign(y=Y))
             # As many rows as the noisy counts say, which are public in the schema.
-            n_rows = sum(fitted.schema_.class_counts.values())
-            fake = fitted.sample(n_rows)
+            fake = fitted.sample(sum(fitted.schema_.class_counts.values()))
             judge = LogisticRegression().fit(fake[["u", "v"]], fake["y"])
             output = judge.decision_function(X[~kept])
             expected.append(roc_auc_score(Y[~kept], output))
@@ -96,8 +96,7 @@ def test_a_score_is_train_on_synthetic_test_on_real():
 def test_the_classifier_is_trained_on_no_real_row_and_tested_on_nothing_else():
     done = cross_validate(
         make_pipeline(IndependentSynthesizer(epsilon=20.0), Keeper()),
-        X,
-        Y,
+        *(X, Y),
         cv=KFold(3),
         return_estimator=True,
         return_indices=True,
@@ -106,9 +105,8 @@ def test_the_classifier_is_trained_on_no_real_row_and_tested_on_nothing_else():
     tested = done["indices"]["test"]
     for fitted, held_out in zip(done["estimator"], tested, strict=True):
         assert not real & set(fitted[-1].trained_.to_numpy().ravel())
-        asked = fitted[-1].asked_
-        assert len(asked) == 1
-        pd.testing.assert_frame_equal(asked[0], X.iloc[held_out])
+        (asked,) = fitted[-1].asked_
+        pd.testing.assert_frame_equal(asked, X.iloc[held_out])
 
 
 @pytest.mark.parametrize("synthesizer", PLAIN.values(), ids=PLAIN)
@@ -128,6 +126,9 @@ def test_every_synthesizer_stands_before_a_classifier(synthesizer):
     assert budget.charges["epsilon"].tolist() == [8.0] * private
 
 
+# --- Budgets ------------------------------------------------------------------------
+
+
 def test_five_folds_are_five_charges():
     """They cover what the five fitted synthesizers claim."""
     budget = PrivacyBudget(10.0, 1e-3)
@@ -136,47 +137,32 @@ def test_five_folds_are_five_charges():
     )
     assert budget.charges["epsilon"].tolist() == [1.0] * 5
     assert budget.charges["delta"].tolist() == [1e-5] * 5
-    fitted = [model[0] for model in done["estimator"]]
-    claims = [synthesizer.epsilon_ for synthesizer in fitted]
+    claims = [model[0].epsilon_ for model in done["estimator"]]
     assert 4.9 < sum(claims) <= budget.spent[0]
-    assert all(synthesizer.budget is budget for synthesizer in fitted)
+    assert all(model[0].budget is budget for model in done["estimator"])
 
 
-def test_a_fit_is_charged_before_its_noise_and_refused_before_it_starts(monkeypatch):
-    """Three of five folds are paid for; the fourth draws nothing and reads no row."""
-    from skdpsynth.privacy import _aggregators
-
+def test_a_fit_is_charged_before_its_noise_and_refused_before_it_starts():
+    """Three of five folds are paid for; the fourth draws nothing."""
     budget = PrivacyBudget(3.5, 1e-3)
-    spent_at_draws, starts = [], []
-    draw, start = _aggregators.release_gaussian, IndependentSynthesizer._fit
-
-    def drawing(*arguments):
-        spent_at_draws.append(budget.spent[0])
-        return draw(*arguments)
-
-    def starting(*arguments):
-        starts.append(budget.spent[0])
-        return start(*arguments)
-
-    monkeypatch.setattr(_aggregators, "release_gaussian", drawing)
-    monkeypatch.setattr(IndependentSynthesizer, "_fit", starting)
-    with pytest.raises(BudgetExceededError, match=r"epsilon = 0\.5 left of 3\.5"):
-        cross_val_score(pipeline(budget), X, Y, error_score="raise")
-    assert starts == [1.0, 2.0, 3.0]
-    assert spent_at_draws == sorted(spent_at_draws)
-    assert set(spent_at_draws) == {1.0, 2.0, 3.0}
-    drawn = len(spent_at_draws)
-    with pytest.raises(BudgetExceededError):
-        pipeline(budget).fit(X, Y)
-    assert len(spent_at_draws) == drawn
+    spent = []  # when noise is drawn
+    with observe_releases(lambda _: spent.append(budget.spent[0])):
+        with pytest.raises(BudgetExceededError, match=r"epsilon = 0\.5 left of 3\.5"):
+            cross_val_score(pipeline(budget), X, Y, error_score="raise")
+        drawn = len(spent)
+        with pytest.raises(BudgetExceededError):
+            pipeline(budget).fit(X, Y)
+    assert len(spent) == drawn
+    assert spent == sorted(spent)
+    assert set(spent) == {1.0, 2.0, 3.0}
     assert budget.spent == (3.0, pytest.approx(3e-5))
 
 
 def test_a_search_pays_for_every_candidate_in_every_fold_and_for_the_refit():
     budget = PrivacyBudget(100.0, 1e-3)
-    grid = {"independentsynthesizer__epsilon": [4.0, 16.0]}
+    grid = {EPSILON: [4.0, 16.0]}
     search = GridSearchCV(pipeline(budget), grid, cv=3, error_score="raise").fit(X, Y)
-    best = search.best_params_["independentsynthesizer__epsilon"]
+    best = search.best_params_[EPSILON]
     assert budget.charges["epsilon"].tolist() == [4.0] * 3 + [16.0] * 3 + [best]
     assert search.best_estimator_[0].budget is budget
 
@@ -184,13 +170,9 @@ def test_a_search_pays_for_every_candidate_in_every_fold_and_for_the_refit():
 def test_candidates_that_share_a_table_pay_for_it_once(tmp_path):
     """imblearn's cache: one release for each fold, however many classifiers see it."""
     budget = PrivacyBudget(2.0, 1e-3)
-    search = GridSearchCV(
-        pipeline(budget, memory=str(tmp_path)),
-        {"gaussiannb__var_smoothing": [1e-9, 1e-3, 0.1]},
-        cv=KFold(2),
-        refit=False,
-        error_score="raise",
-    ).fit(X, Y)
+    model = pipeline(budget, memory=str(tmp_path))
+    grid, settings = {SMOOTHING: [1e-9, 1e-3, 0.1]}, {"error_score": "raise"}
+    search = GridSearchCV(model, grid, cv=KFold(2), refit=False, **settings).fit(X, Y)
     assert len(search.cv_results_["params"]) == 3
     assert len(budget.charges) == 2
     # What docs/sklearn.md warns of: the cache holds real rows.
@@ -198,115 +180,39 @@ def test_candidates_that_share_a_table_pay_for_it_once(tmp_path):
     assert any(f"{X['u'].iloc[-1]:.6f}" in text for text in texts)
 
 
-def test_the_budget_holds_in_threads():
-    """Forty fits, four at a time, on a budget of ten."""
-    budget = PrivacyBudget(10.0, 1e-3)
-    folds = ShuffleSplit(40, random_state=0)
-    with (
-        joblib.parallel_config(backend="threading"),
-        pytest.warns(FitFailedWarning, match="30 fits failed out of a total of 40"),
-    ):
-        scores = cross_val_score(pipeline(budget), X, Y, cv=folds, n_jobs=4)
-    assert np.isfinite(scores).sum() == 10
-    assert len(budget.charges) == 10
-
-
-def moved(parts: list[set[int]], parts_without: list[set[int]], gone: int) -> int:
-    """Count the other rows that a training part gains or loses, at most."""
-    pairs = zip(parts, parts_without, strict=True)
-    return max(len((first ^ second) - {gone}) for first, second in pairs)
-
-
-def training_parts(folds, kept: np.ndarray) -> list[set[int]]:
-    """Give the rows that each fold trains on, out of the rows that are there."""
-    return [set(kept[train]) for train, _ in folds.split(kept, Y[kept])]
-
-
-@pytest.mark.parametrize(
-    ("folds", "expected"),
-    [
-        (KFold(5), 2),
-        (KFold(5, shuffle=True, random_state=0), 20),
-        (StratifiedKFold(5, shuffle=True, random_state=0), 20),
-        (ShuffleSplit(5, random_state=0), 20),
-    ],
-    ids=["in order", "shuffled", "by class", "drawn"],
-)
-def test_folds_by_position_move_other_rows_too(folds, expected):
-    """Without one row the parts that are trained on differ by more than this row.
-
-    So what a fold claims for its neighbours says nothing about those of the whole
-    table. Where every row has a draw of its own, only the row itself is missing.
-    """
-    drawn = np.random.default_rng(0).integers(5, size=N)
-    everybody = np.arange(N)
-    for gone in (0, 100):
-        others = np.delete(everybody, gone)
-        parts = (training_parts(folds, kept) for kept in (everybody, others))
-        assert moved(*parts, gone) >= expected
-        parts = (
-            training_parts(PredefinedSplit(drawn[kept]), kept)
-            for kept in (everybody, others)
-        )
-        assert moved(*parts, gone) == 0
-
-
 def test_what_comes_after_a_fit_costs_nothing(tmp_path):
     budget = PrivacyBudget(1.0, 1e-3)
     model = pipeline(budget).fit(X, Y)
-    spent = budget.spent
-    model.predict(X)
-    model.predict_proba(X)
-    model.score(X, Y)
+    for use in (model.predict, model.predict_proba):
+        use(X)
     model[0].sample(10)
     model[0].save(tmp_path / "table.skdp")
     model[0].privacy_report()
-    assert budget.spent == spent
-    assert len(budget.charges) == 1
-
-
-def test_by_default_a_refusal_is_a_missing_score():
-    """So that it is easily overlooked; with no fit at all scikit-learn raises."""
-    budget = PrivacyBudget(3.0, 1e-3)
-    with pytest.warns(FitFailedWarning, match="BudgetExceededError"):
-        scores = cross_val_score(pipeline(budget), X, Y)
-    assert np.isnan(scores).tolist() == [False, False, False, True, True]
-    assert len(budget.charges) == 3
-    with pytest.raises(ValueError, match="All the 5 fits failed"):
-        cross_val_score(pipeline(budget), X, Y)
-    search = GridSearchCV(pipeline(budget), {"gaussiannb__var_smoothing": [1e-9]})
-    with pytest.raises(BudgetExceededError):
-        search.set_params(error_score="raise").fit(X, Y)
-    assert len(budget.charges) == 3
+    assert budget.charges["epsilon"].tolist() == [1.0]
 
 
 @pytest.fixture
-def two_processes():
-    """Two workers of joblib, which end with the test."""
-    yield
-    get_reusable_executor().shutdown(wait=True)
+def workers(request):
+    """Threads, or two processes of joblib that end with the test."""
+    with joblib.parallel_config(backend=request.param):
+        yield
+    if request.param == "loky":
+        get_reusable_executor().shutdown(wait=True)
 
 
-@pytest.mark.slow
-def test_the_budget_holds_in_other_processes(two_processes):
-    """Forty fits at a time on a budget of ten; then a search that passes its own."""
-    budget = PrivacyBudget(10.0, 1e-3)
-    folds = ShuffleSplit(40, random_state=0)
-    with pytest.warns(FitFailedWarning, match="30 fits failed out of a total of 40"):
+@pytest.mark.parametrize(
+    "workers",
+    ["threading", pytest.param("loky", marks=pytest.mark.nightly)],
+    indirect=True,
+)
+def test_the_budget_holds_in_threads_and_other_processes(workers):
+    """Twenty fits, some at a time, on a budget of five."""
+    budget = PrivacyBudget(5.0, 1e-3)
+    folds = ShuffleSplit(20, random_state=0)
+    with pytest.warns(FitFailedWarning, match="15 fits failed out of a total of 20"):
         scores = cross_val_score(pipeline(budget), X, Y, cv=folds, n_jobs=2)
-    assert np.isfinite(scores).sum() == 10
-    assert budget.spent == (10.0, pytest.approx(1e-4))
-    with pytest.raises(BudgetExceededError, match="epsilon = 0 left of 10"):
+    assert np.isfinite(scores).sum() == 5
+    assert len(budget.charges) == 5
+    with pytest.raises(BudgetExceededError, match="epsilon = 0 left of 5"):
         cross_val_score(pipeline(budget), X, Y, n_jobs=2, error_score="raise")
-    assert len(budget.charges) == 10
-
-    budget = PrivacyBudget(64.0, 1e-3)  # large: with 0.5 a fit may warn by chance
-    grid = {"independentsynthesizer__epsilon": [4.0, 16.0]}
-    search = GridSearchCV(
-        pipeline(budget), grid, cv=3, n_jobs=2, refit=False, error_score="raise"
-    )
-    search.fit(X, Y)
-    assert sorted(budget.charges["epsilon"]) == [4.0] * 3 + [16.0] * 3
-    with pytest.raises(BudgetExceededError):
-        search.fit(X, Y)
-    assert budget.spent[0] == 64.0
+    assert budget.spent == (5.0, pytest.approx(5e-5))

@@ -1,4 +1,7 @@
-"""Tables as people have them: every dtype and every name comes back."""
+"""Tables as people have them: every dtype and every name comes back.
+
+`fuzz/test_fuzz.py` draws tables of more dtypes, for every way of training.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from _dtypes import (
-    N_ROWS,
-    TIMES,
-    TRUTH,
-    WHOLE,
-    WORDS,
-    arrow_string,
-    columns,
-    with_holes,
-)
-from _instances import PLAIN
+from _columns import NAMES, check_dtype
+from _dtypes import N_ROWS, TRUTH, WHOLE, WORDS, columns, with_holes
 from sklearn.base import clone
 
-from skdpsynth import IndependentSynthesizer
+from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.schema import Identifier, TableSchema
 
 pytestmark = pytest.mark.usefixtures("short_fits")
@@ -38,40 +32,32 @@ def frame(*, holes: bool) -> pd.DataFrame:
 def assert_same_dtypes(fake: pd.DataFrame, real: pd.DataFrame) -> None:
     assert fake.columns.tolist() == real.columns.tolist()
     for name in real.columns:
-        got, expected = fake[name].dtype, real[name].dtype
-        if isinstance(expected, pd.CategoricalDtype):
-            assert isinstance(got, pd.CategoricalDtype), name
-            assert got.ordered == expected.ordered, name
-            assert got.categories.dtype == expected.categories.dtype, name
-            assert set(got.categories) <= set(expected.categories), name
-        else:
-            assert got == expected, name
+        check_dtype(fake[name], real[name].dtype)
 
 
-@pytest.mark.parametrize("holes", [False, True], ids=["complete", "holes"])
-@pytest.mark.parametrize("name", PLAIN)
-def test_all_dtypes_at_once(name, holes):
-    real = frame(holes=holes)
-    assert_same_dtypes(clone(PLAIN[name]).fit(real).sample(40), real)
+def test_all_dtypes_at_once():
+    real = frame(holes=True)
+    assert_same_dtypes(
+        MarginalSynthesizer(target="words str").fit(real).sample(9), real
+    )
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["complete", "holes"])
 def drawn(request):
     """All dtypes in a table, and what a fit without noise draws."""
     real = frame(holes=request.param)
-    fitted = clone(WITHOUT_NOISE).fit(real)
-    assert_same_dtypes(fitted.sample(1), real)
-    return real, fitted.sample(20_000)
+    fake = clone(WITHOUT_NOISE).fit(real).sample(20_000)
+    assert_same_dtypes(fake, real)
+    return real, fake
 
 
 @pytest.mark.parametrize("name", columns())
 def test_one_dtype_without_noise(drawn, name):
     """At infinite epsilon the values of a column come out about as they went in."""
-    assert_same_dtypes(*drawn[::-1])
     real, fake = (table[name] for table in drawn)
-    present, drawn = real.dropna(), fake.dropna()
     # The share of holes within six standard deviations.
     assert abs(fake.isna().mean() - real.isna().mean()) < 6 * math.sqrt(0.25 / 20_000)
+    present, drawn = real.dropna(), fake.dropna()
     if name.startswith(("words", "category", "truth", "bool", "arrow string")):
         assert set(drawn) == set(present)
     elif "date" in name:
@@ -87,82 +73,31 @@ def test_one_dtype_without_noise(drawn, name):
         assert abs(drawn.median() - present.median()) < 10
 
 
-LABELS = {
-    "int8": WHOLE.astype("int8") % 2,
-    "uint64": WHOLE.astype("uint64") % 3,
-    "bool": TRUTH,
-    "boolean": TRUTH.astype("boolean"),
-    "Int64": (WHOLE % 2).astype("Int64"),
-    "int64[pyarrow]": (WHOLE % 2).astype("int64[pyarrow]"),
-    "bool[pyarrow]": TRUTH.astype("bool[pyarrow]"),
-    "object": WORDS.astype(object),
-    "str": WORDS.astype("str"),
-    "string": WORDS.astype("string"),
-    "arrow string": WORDS.astype(arrow_string()),
-    "category": WORDS.astype("category"),
-    "ordered": WORDS.astype(pd.CategoricalDtype(["c", "b", "a"], ordered=True)),
-    "category of int": (WHOLE % 3).astype("category"),
-    "time": TIMES.dt.floor("2D"),
-}
-
-
-@pytest.mark.parametrize("name", LABELS)
-def test_labels_of_any_dtype(name):
-    for labels in (LABELS[name], with_holes(LABELS[name])):
-        real = pd.DataFrame({"y": labels, "u": np.linspace(0, 1, N_ROWS)})
-        fitted = clone(WITHOUT_NOISE).set_params(target="y").fit(real)
-        fake = fitted.sample(50)
-        assert_same_dtypes(fake, real)
-        assert set(fake["y"].dropna()) <= set(labels.dropna()) | {0, 1}
-        assert set(fake["y"].dropna()) <= set(fitted.classes_.tolist())
-
-
-def test_identifiers_of_any_dtype():
-    """None of the private identifiers of a string column comes back."""
-    truths = ("category of bool", "truth", "bool")  # a boolean identifies nobody
-    real = frame(holes=False)
-    names = [name for name in real if not name.startswith(truths)]
-    schema = TableSchema(dict.fromkeys(names, Identifier()))
-    fake = IndependentSynthesizer(schema=schema).fit(real).sample(20)
-    assert (fake[names].nunique() == 20).all()
-    for name in names:
-        if not isinstance(real[name].dtype, pd.CategoricalDtype):
-            assert fake[name].dtype == real[name].dtype
-        if name.startswith("words"):
-            assert not set(fake[name]) & set(WORDS)
-
-
-NAMES = ["", "a b", "ä", 0, -1, 2.5, True, None, np.nan, np.int64(7), ("a", 1), ()]
-NAMES += [frozenset({1}), b"raw", pd.Timestamp("2020-01-01")]
-
-
 @pytest.mark.parametrize("name", NAMES, ids=repr)
 def test_columns_of_any_name(name):
     """Also a column named None, which is no target."""
     real = pd.DataFrame({"u": np.linspace(0, 1, N_ROWS), "w": WORDS, "v": WHOLE})
     real.columns = pd.Index(["u", name, "v"], dtype=object, tupleize_cols=False)
     fake = clone(WITHOUT_NOISE).fit(real).sample(40)
-    assert fake.columns[1] == name or (fake.columns[1] != fake.columns[1])
+    assert fake.columns[1] is name or fake.columns[1] == name
     assert fake.iloc[:, 1].notna().all()
     labelled = clone(WITHOUT_NOISE).set_params(target="v").fit(real).sample(5)
-    pd.testing.assert_series_equal(
-        labelled.dtypes.reset_index(drop=True), real.dtypes.reset_index(drop=True)
-    )
+    assert labelled.dtypes.tolist() == real.dtypes.tolist()
 
 
 def test_index_of_the_table_means_nothing():
-    real = pd.DataFrame({"u": np.linspace(0, 1, N_ROWS), "y": WORDS})
+    real = pd.DataFrame({"u": np.linspace(0, 1, N_ROWS), "y": TRUTH})
     real.index = pd.Index([f"person {row % 7}" for row in range(N_ROWS)], name="who")
     fake = clone(WITHOUT_NOISE).set_params(target="y").fit(real).sample(4)
     assert fake.index.equals(pd.RangeIndex(4))
 
 
-def test_arrays_and_lists():
-    mixed = [["a", 1.5], ["b", 2.5]] * 100
-    fake = IndependentSynthesizer().fit(mixed).sample(3)
-    assert fake.columns.tolist() == ["x0", "x1"]
-    assert fake["x1"].dtype == np.float64
-    numbers = np.arange(200).reshape(100, 2)
-    fake = IndependentSynthesizer().fit(numbers, numbers[:, 0] % 2).sample(3)
-    assert fake.columns.tolist() == ["x0", "x1", "target"]
-    assert fake.dtypes.tolist() == [numbers.dtype] * 3
+def test_identifiers_of_any_dtype():
+    """None of the private identifiers of a string column comes back."""
+    truths = ("category of bool", "truth", "bool")  # a boolean identifies nobody
+    names = [name for name in columns() if not name.startswith(truths)]
+    schema = TableSchema(dict.fromkeys(names, Identifier()))
+    fake = IndependentSynthesizer(schema=schema).fit(frame(holes=False)).sample(20)
+    assert (fake[names].nunique() == 20).all()
+    for name in names:
+        assert not name.startswith("words") or not set(fake[name]) & set(WORDS)

@@ -43,16 +43,6 @@ def test_it_holds_the_package_and_its_data_alone(wheel):
     assert "skdpsynth/py.typed" in held
 
 
-def test_its_data_come_with_their_licences(wheel):
-    folder = "skdpsynth/datasets/data/"
-    text = wheel.read(folder + "README.md").decode()
-    tables = [name for name in wheel.namelist() if name.endswith(".parquet")]
-    assert len(tables) == 3
-    for table in tables:
-        row = next(line for line in text.splitlines() if table[len(folder) :] in line)
-        assert "CC BY 4.0" in row
-
-
 def test_what_it_says_about_itself(wheel):
     info = {name.split("/", 1)[1]: name for name in wheel.namelist() if "info/" in name}
     about = email.message_from_bytes(wheel.read(info["METADATA"]))

@@ -15,6 +15,8 @@ from unittest.mock import patch
 import numpy as np
 
 from skdpsynth import base
+
+# Private: twins replace what is inside of the package.
 from skdpsynth.measure import _discovery
 from skdpsynth.privacy import _aggregators, _mechanisms
 from skdpsynth.synthesizers import IndependentSynthesizer

@@ -1,4 +1,4 @@
-"""x"""
+"""The memory of a block of code."""
 
 from __future__ import annotations
 
