@@ -10,11 +10,8 @@ import pytest
 import torch
 from _reserve import noisy
 
-from skdpsynth.privacy import (
-    insecure_randomness_active,
-    noisy_counts,
-    secret_generator,
-)
+from skdpsynth.privacy import noisy_counts, secret_generator
+from skdpsynth.privacy._random import insecure_randomness_active  # not shown to users
 from skdpsynth.privacy.testing import insecure_randomness
 
 

@@ -29,6 +29,7 @@ from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 # The players, whose parts the twins are.
 from skdpsynth.synthesizers import _pate_triplegan as players
+from skdpsynth.synthesizers import _pategan
 from skdpsynth.table import Classes
 from skdpsynth.training import TeacherEnsemble, _unlabelled
 
@@ -272,7 +273,7 @@ def shuffled(n_rows, rate, rng):
 )
 def test_sums_of_unlabelled_rows_that_move_too_far_are_caught(name, twin, monkeypatch):
     """By default only classes of more than 2^18 rows are sampled."""
-    monkeypatch.setattr(players, "_SAMPLE_ROWS", 400.0)
+    monkeypatch.setattr(players, "SAMPLE_ROWS", 400.0)
     until = f"{BRANCH}.* moves by"
     assert findings_of(TABLE, until) == []
     monkeypatch.setattr(_unlabelled, name, twin)
@@ -298,7 +299,7 @@ real_votes = _aggregators.noisy_votes
     ("where", "name", "twin"),
     [
         (players.VotePlayer, "clipped_sum", leaks_size),
-        (players, "noisy_votes", only_sure_labels),
+        (_pategan, "noisy_votes", only_sure_labels),
     ],
 )
 def test_flow_round_the_mechanism_is_caught(where, name, twin, monkeypatch):
