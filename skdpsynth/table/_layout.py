@@ -495,8 +495,8 @@ def labels_like(labels: pd.Series, y: Any) -> Any:  # noqa: ANN401 - any contain
     if np.ndim(y) == 2:  # a table of one column
         return features_like(labels.to_frame(), y)
     if isinstance(y, pd.Index):
-        listed = isinstance(dtype, pd.CategoricalDtype)  # has categories of its own
-        dtype = labels.dtype if listed else dtype
+        if isinstance(dtype, pd.CategoricalDtype):  # has categories of its own
+            dtype = labels.dtype
         return pd.Index(labels, dtype=dtype).rename(y.name)
     if type(y) is pd.arrays.NumpyExtensionArray:  # a string array is a subclass
         return pd.arrays.NumpyExtensionArray(_array(labels, y.dtype.numpy_dtype))

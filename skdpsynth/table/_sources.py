@@ -473,13 +473,12 @@ def _widened(batch: Any) -> Any:  # noqa: ANN401 - no stubs
         return batch
     columns = []
     for column, field in zip(batch.columns, schema, strict=True):
-        wide = column
         if column.type != field.type:
             codes, ordered = column.indices.cast(pa.int32()), field.type.ordered
-            wide = pa.DictionaryArray.from_arrays(
+            column = pa.DictionaryArray.from_arrays(
                 codes, column.dictionary, ordered=ordered
             )
-        columns.append(wide)
+        columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
