@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    Counts = int | NDArray[np.int64]
 
 MOST_EPSILON = math.log(sys.float_info.max)  # beyond, e^epsilon is no number
 _LOG_S = -10.0, 25.0  # where the best s may be: sqrt(6 / n) at least
@@ -35,7 +35,7 @@ _SIGMAS = 9  # beyond which less than 1e-18 of a normal law is
 POWER = 0.8
 
 
-def rate_upper_bound(n_errors: int | Ints, n_trials: int, alpha: float) -> Floats:
+def rate_upper_bound(n_errors: Counts, n_trials: int, alpha: float) -> Floats:
     """Bound error rates from above, but for probability `alpha` (Clopper-Pearson)."""
     errors = np.asarray(n_errors)
     # With n_trials errors the second parameter is 0, where beta.ppf is not defined.
@@ -53,7 +53,7 @@ def _rates(n_runs: int, alpha: float) -> Floats:
 
 
 def epsilon_bounds(
-    false_alarms: Ints, misses: Ints, n_runs: int, delta: float, alpha: float
+    false_alarms: Counts, misses: Counts, n_runs: int, delta: float, alpha: float
 ) -> Floats:
     """Bound epsilon for many pairs of error counts, which broadcast."""
     rates = _rates(n_runs, alpha)
@@ -66,7 +66,9 @@ def epsilon_bounds(
     return best
 
 
-def mu_bounds(false_alarms: Ints, misses: Ints, n_runs: int, alpha: float) -> Floats:
+def mu_bounds(
+    false_alarms: Counts, misses: Counts, n_runs: int, alpha: float
+) -> Floats:
     """Bound mu for many pairs of error counts; at most 0 where they are a guess's."""
     quantiles = ndtri(_rates(n_runs, alpha))  # inf where the rate is 1
     return np.asarray(-(quantiles[false_alarms] + quantiles[misses]))
@@ -115,8 +117,7 @@ def epsilon_lower_bound(
     """
     _check_counts(false_alarms, misses, n_runs, alpha)
     check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
-    errors = (np.asarray(false_alarms), np.asarray(misses))
-    return float(epsilon_bounds(*errors, n_runs, delta, alpha))
+    return float(epsilon_bounds(false_alarms, misses, n_runs, delta, alpha))
 
 
 def mu_lower_bound(
@@ -152,8 +153,7 @@ def mu_lower_bound(
     1.86
     """
     _check_counts(false_alarms, misses, n_runs, alpha)
-    errors = (np.asarray(false_alarms), np.asarray(misses))
-    return max(0.0, float(mu_bounds(*errors, n_runs, alpha)))
+    return max(0.0, float(mu_bounds(false_alarms, misses, n_runs, alpha)))
 
 
 def guessing_lower_bound(n_wrong: int, n_guesses: int, *, alpha: float = 0.05) -> float:

@@ -120,16 +120,24 @@ class CentredCounts:
 
 
 def centred_sensitivity(n_cells: Sequence[int], size_weight: float = 0.0) -> int:
-    """Return the L2 sensitivity of `centred_numbers`: rounded up, and at least 1."""
-    # A row adds whole numbers: see `centred_histogram`.
+    """Return the L2 sensitivity of `centred_numbers`: rounded up, and at least 1.
+
+    A row in a cell of column j moves its numbers by a vector of squared norm
+    `_squared_norm`, a row in none by one that is no longer, and every row moves the
+    last number by `_size_entry`. All are whole numbers. Divided by GRID the result is
+    ``sqrt(sum(1 - 1 / B_j) + size_weight^2)``, up to rounding.
+    """
     squared = sum(map(_squared_norm, n_cells)) + _size_entry(size_weight) ** 2
     return math.isqrt(max(squared - 1, 0)) + 1
 
 
 def centred_numbers(counts: Sequence[Ints], n_rows: int, size_weight: float) -> Ints:
-    """Compute what `centred_histogram` adds noise to: private."""
-    # Of each column the cells, then the rows in none; last all rows, if weighted. K of
-    # a count, at most `MOST_ROWS`, is at most 2**60, and so is floor(K / B) of B.
+    """Compute what `centred_histogram` adds noise to: private.
+
+    Of each column the cells, then the rows in none; last all rows, if weighted. Counts
+    are at most `MOST_ROWS`, so K of one is at most 2**60, and so is ``floor(K / B)`` of
+    B. The number of all rows is clamped to what its product has room for.
+    """
     parts = []
     for column in counts:
         cells, n_cells = column[:-1], len(column) - 1
@@ -264,15 +272,18 @@ def noisy_histogram(
 
 
 def noisy_counts(codes: Codes, n_bins: int, reservation: Reservation) -> Ints:
-    """Count the codes of one column, as `noisy_histogram` does."""
+    """Count the codes of one column: a row is in one bin, so sensitivity is 1."""
     column = Parts.of(codes).map(np.reshape, (-1, 1))
     return noisy_histogram(column, [n_bins], reservation)[0]
 
 
 def noisy_unit_counts(codes: Codes, n_bins: int, reservation: Reservation) -> Floats:
-    """Count units of privacy by their codes, with a reservation for a row."""
-    # A unit of up to k rows adds k to one bin, as k rows of sensitivity 1 may; the
-    # noisy counts are divided by k again.
+    """Count units of privacy by their codes, one of each, whatever rows they have.
+
+    With a reservation of sensitivity at least 1 for a row. A unit of up to k rows is in
+    one bin and adds k to it, which is what k rows of sensitivity 1 may add. The noisy
+    counts, which may be negative, are divided by k again.
+    """
     require_sensitivity(reservation, 1.0)
     weight = reservation.rows_per_unit
     (counts,) = exact_counts(Parts.of(codes).map(np.reshape, (-1, 1)), [n_bins])

@@ -254,6 +254,7 @@ def steps_mu(
     """Bound the mu of a block of Gaussian steps on Poisson samples, beside a tail."""
     from dp_accounting.pld import privacy_loss_distribution
 
+    # Without a tail it is charged as if every row were in every step.
     alone = math.sqrt(count) / noise_multiplier
     if sampling_rate == 1.0 or tail < _LEAST_TAIL:
         return alone

@@ -75,7 +75,7 @@ def clamped_counts(counts: Iterable[int] | Ints) -> Ints:
 
 
 def halves(sums: Any) -> list[Any]:  # noqa: ANN401 - of NumPy or torch
-    """Split int64 sums into upper and lower halves, of which 2**31 may be added up."""
+    """Split int64 sums in two halves; 2**31 of them add up, and totals below 2**94."""
     return [sums >> _HALF, sums & (2**_HALF - 1)]
 
 

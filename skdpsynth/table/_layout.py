@@ -100,7 +100,7 @@ class ColumnLayout:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
-        name, dtype = encode_value(self.name), _encode_dtype(self.dtype)
+        name, dtype = encode_value(self.name), encode_dtype(self.dtype)
         return {**vars(self), "name": name, "dtype": dtype}
 
     @classmethod
@@ -176,11 +176,12 @@ class TableLayout:
         return cls(columns, target, **forms, container=container)
 
 
-def _encode_dtype(dtype: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs
+def encode_dtype(dtype: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs
+    """Return a JSON-safe form of a dtype, without categories."""
     if isinstance(dtype, np.dtype):
         return {"numpy": dtype.str}
     if isinstance(dtype, pd.CategoricalDtype):
-        inner = _encode_dtype(dtype.categories.dtype)
+        inner = encode_dtype(dtype.categories.dtype)
         return {"category": inner, "ordered": bool(dtype.ordered)}
     if isinstance(dtype, pd.StringDtype):
         # Two string dtypes share each storage: one with NaN and one with pd.NA.
@@ -191,7 +192,7 @@ def _encode_dtype(dtype: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs
 
 
 def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
-    """Undo `_encode_dtype`; the names in a file may be a stranger's."""
+    """Undo `encode_dtype`; the names in a file may be a stranger's."""
     for library in {"numpy", "string", "arrow", "pandas"} & set(data):
         known = _PLAIN_DTYPE.fullmatch(data[library])
         if not known or "dateutil" in data[library]:  # a zone in a file on this disk
@@ -495,8 +496,8 @@ def labels_like(labels: pd.Series, y: Any) -> Any:  # noqa: ANN401 - any contain
     if np.ndim(y) == 2:  # a table of one column
         return features_like(labels.to_frame(), y)
     if isinstance(y, pd.Index):
-        listed = isinstance(dtype, pd.CategoricalDtype)  # has categories of its own
-        dtype = labels.dtype if listed else dtype
+        if isinstance(dtype, pd.CategoricalDtype):  # has categories of its own
+            dtype = labels.dtype
         return pd.Index(labels, dtype=dtype).rename(y.name)
     if type(y) is pd.arrays.NumpyExtensionArray:  # a string array is a subclass
         return pd.arrays.NumpyExtensionArray(_array(labels, y.dtype.numpy_dtype))

@@ -32,7 +32,7 @@ from skdpsynth.schema import (
     same_name,
 )
 from skdpsynth.table._csv import CsvFile
-from skdpsynth.table._layout import ColumnLayout, TableLayout, is_read
+from skdpsynth.table._layout import ColumnLayout, TableLayout, encode_dtype, is_read
 from skdpsynth.table._rules import check_rules
 from skdpsynth.utils import is_csv, withheld
 from skdpsynth.utils.containers import (
@@ -473,13 +473,12 @@ def _widened(batch: Any) -> Any:  # noqa: ANN401 - no stubs
         return batch
     columns = []
     for column, field in zip(batch.columns, schema, strict=True):
-        wide = column
         if column.type != field.type:
             codes, ordered = column.indices.cast(pa.int32()), field.type.ordered
-            wide = pa.DictionaryArray.from_arrays(
+            column = pa.DictionaryArray.from_arrays(
                 codes, column.dictionary, ordered=ordered
             )
-        columns.append(wide)
+        columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -525,7 +524,7 @@ def _checked(
         own = ColumnLayout.of(column.name, series, schema)
         texts = isinstance(own.dtype, pd.StringDtype)  # Dask names another of these
         texts = texts and isinstance(column.dtype, pd.StringDtype)
-        if not texts and own.to_dict()["dtype"] != column.to_dict()["dtype"]:
+        if not texts and encode_dtype(own.dtype) != encode_dtype(column.dtype):
             raise InvalidTableError(
                 "Expected the same dtypes in all parts of the table. Got another than"
                 f" {column.dtype} for column {column.name!r}; cast it, also the"
