@@ -147,7 +147,7 @@ def test_a_private_fit_is_within_its_budget_and_survives_a_file(cls, tmp_path):
 
 
 def without_place(source):
-    """List the values of `paper` whose comment names no place in the paper.
+    """List the values of a dict whose comment names no place in the paper.
 
     The comment is on a line of the value, or directly above the group that the value
     is in. A value with a comment of its own ends a group.
@@ -155,11 +155,8 @@ def without_place(source):
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     comments = {t.start[0]: t.string for t in tokens if t.type == tokenize.COMMENT}
     alone = {row for row in comments if source.splitlines()[row - 1].lstrip()[0] == "#"}
-    (paper,) = (
-        node.value
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "paper"
-    )
+    tree = ast.parse(source)
+    (paper,) = (node for node in ast.walk(tree) if isinstance(node, ast.Dict))
     missing, above, end = [], "", paper.lineno
     for key, value in zip(paper.keys, paper.values, strict=True):
         lines = range(key.lineno, value.end_lineno + 1)
@@ -175,7 +172,7 @@ def without_place(source):
 
 @CLASSES
 def test_every_value_has_its_place_in_the_paper_beside_it(cls):
-    assert without_place(textwrap.dedent(inspect.getsource(cls.as_published))) == []
+    assert without_place(textwrap.dedent(inspect.getsource(cls._paper))) == []
 
 
 def test_a_value_without_a_place_is_found():
