@@ -17,15 +17,7 @@ from tqdm.auto import tqdm
 
 from skdpsynth.evaluation._marginals import Marginal, plain_columns, strongest_pairs
 from skdpsynth.evaluation._results import RUN, ComparisonResult
-from skdpsynth.evaluation._runs import (
-    ALL,
-    REAL,
-    Job,
-    KeptRuns,
-    RunRecord,
-    Task,
-    run,
-)
+from skdpsynth.evaluation._runs import ALL, REAL, Job, KeptRuns, RunRecord, Task, run
 from skdpsynth.exceptions import (
     DegradedResultWarning,
     InvalidTableError,

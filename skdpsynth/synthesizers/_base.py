@@ -11,14 +11,7 @@ import math
 from abc import abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    Self,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
 

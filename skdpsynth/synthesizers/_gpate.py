@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -34,8 +33,8 @@ from skdpsynth.synthesizers._base import (
 from skdpsynth.training import (
     N_GENERATED,
     TeacherEnsemble,
+    ballots_of,
     decode_answers,
-    projected_ballots,
     projected_votes,
     random_projections,
     teacher_gradients,
@@ -427,9 +426,10 @@ class GPATESynthesizer(ClassGAN):
         projections = random_projections(len(generated), n_projected, generator)
         # Gradients and answers are in units of the generator's scale of a column.
         scales = generator.scales
-        asked = teachers, generated, features, projections * scales, self.max_grad_norm
-        votes = projected_votes(*asked, self.n_bins)
-        with telling(by_teacher=partial(projected_ballots, *asked, self.n_bins)):
+        clip, n_bins = self.max_grad_norm, self.n_bins
+        asked = teachers, generated, features, projections * scales, clip, n_bins
+        votes = projected_votes(*asked)
+        with telling(by_teacher=lambda: torch.cat([*ballots_of(*asked)]).cpu().numpy()):
             answers = confident_gnmax(
                 votes,
                 self.threshold * training.n_teachers,

@@ -19,11 +19,7 @@ from skdpsynth.measure import (
     and_unlabelled,
 )
 from skdpsynth.models import Adam, resolve_device
-from skdpsynth.privacy import (
-    UNLABELLED,
-    noisy_counts,
-    secret_generator,
-)
+from skdpsynth.privacy import UNLABELLED, noisy_counts, secret_generator
 from skdpsynth.synthesizers import _dpcgan, _pategan
 from skdpsynth.synthesizers._base import (
     AUTO_FACTORS,
