@@ -105,8 +105,7 @@ class GPATESynthesizer(ClassGAN):
         With ``init="random"``: widths of the hidden layers of the paper's generator, a
         network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
         and ``aggregator="confident_gnmax"``.
-    hidden_dims : tuple of int, default=()
-        Widths of the teachers' hidden layers. Without any they are logistic.
+    hidden_dims : shared
     learning_rate : float, default=0.3
         Step of the generator, positive. With ``init="measured"`` and "gaussian_sum",
         steps that are planned with more noise than signal are shorter.
@@ -120,19 +119,11 @@ class GPATESynthesizer(ClassGAN):
         "confident_gnmax": bins per coordinate, at least 2.
     threshold : float, default=0.5
         "confident_gnmax": share of the teachers that must agree, in [0, 1].
-    device : shared
-    random_state : int, RandomState instance or None, default=None
-        Seeds initial weights, latent draws and `sample`, never noise, the teachers'
-        parts or their minibatches: two fits differ.
-    verbose : shared
+    device, random_state, verbose : shared
 
     Attributes
     ----------
-    epsilon_, delta_, schema_, classes_, measurements_ : shared
-    generator_ : MixtureGenerator or FactorGenerator
-        The student; public.
-    n_teachers_ : ndarray of shape (n_classes,), int
-        Teachers of each class, 0 where it did not train.
+    epsilon_, delta_, schema_, classes_, measurements_, generator_, n_teachers_ : shared
     n_iter_ : int
         Steps of the generator: those of the class with most; 0 where none were run.
     n_features_in_, feature_names_in_ : shared
