@@ -153,29 +153,14 @@ def _how_well(plan: pd.DataFrame) -> Iterator[Block]:
         "The noise of a count of rows. A group of fewer rows than twice its standard"
         " deviation may as well be empty."
     )
-    rows = [
-        (
-            "all" if label is None else str(label),
-            f"{n:,}",
-            f"{one:.3g}",
-            f"{two:.3g}"
-            if n_tables
-            else "second moments"
-            if moment
-            else "not measured",
-            dependence or "-",
-        )
-        for label, n, one, two, n_tables, moment, dependence in zip(
-            *(
-                plan[name]
-                for name in (
-                    *("class", "rows", "noise_std", "table_noise_std", "tables"),
-                    *("moment_noise_std", "dependence"),
-                )
-            ),
-            strict=True,
-        )
-    ]
+    names = "class", "rows", "noise_std", "table_noise_std", "tables", "dependence"
+    columns = (plan[name] for name in (*names, "moment_noise_std"))
+    rows = []
+    for label, n, one, two, tables, dependence, moment in zip(*columns, strict=True):
+        otherwise = "second moments" if moment else "not measured"
+        pair = f"{two:.3g}" if tables else otherwise
+        whose = "all" if label is None else str(label)
+        rows.append((whose, f"{n:,}", f"{one:.3g}", pair, dependence or "-"))
     headings = "class", "rows", "noise, one column", "noise, two columns", "dependence"
     yield Grid(headings, rows)
 

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth.exceptions import (
-    InvalidSchemaError,
-    PersistenceError,
-)
+from skdpsynth.exceptions import InvalidSchemaError, PersistenceError
 from skdpsynth.measure import TableModel
 from skdpsynth.privacy import PrivacyReport, unit_words
 from skdpsynth.saved import (

@@ -9,24 +9,33 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from tqdm.auto import tqdm
 
-from skdpsynth.evaluation._results import assemble
-from skdpsynth.evaluation._runs import REAL, Job, KeptRuns, RunRecord, Task, run
-from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError, check_range
+from skdpsynth.evaluation._marginals import Marginal, plain_columns, strongest_pairs
+from skdpsynth.evaluation._results import RUN, ComparisonResult
+from skdpsynth.evaluation._runs import ALL, REAL, Job, KeptRuns, RunRecord, Task, run
+from skdpsynth.exceptions import (
+    DegradedResultWarning,
+    InvalidTableError,
+    TiedScoresWarning,
+    check_range,
+)
 from skdpsynth.metrics import (
     CLASSIFIERS,
     LEAST_ROWS,
     REGRESSORS,
+    averaged,
     check_tables,
     column_fidelity,
     has_methods,
     is_measurement,
     named_by_class,
     resolve_classifiers,
+    synthetic_ranking_agreement,
     tstr_scores,
 )
 from skdpsynth.utils.containers import from_arrow
@@ -35,10 +44,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Hashable
 
-    import pandas as pd
     from sklearn.base import BaseEstimator
 
-    from skdpsynth.evaluation._results import ComparisonResult
     from skdpsynth.metrics import Classifiers
 
 _MANY_FITS = 30  # that nobody wants to lose
@@ -228,7 +235,7 @@ def compare_synthesizers(
             DegradedResultWarning,
             stacklevel=2,
         )
-    return assemble(whole, test=test, task=task)
+    return _assembled(whole, test=test, task=task)
 
 
 def _check_numbers(
@@ -375,3 +382,46 @@ def _parallel(n_jobs: int | None) -> Parallel:
 def _numbered(number: int, *what: Any) -> tuple[int, RunRecord]:  # noqa: ANN401
     """Run, and say which run it was: they do not come back in order."""
     return number, run(*what)
+
+
+def _assembled(
+    records: Sequence[RunRecord], *, test: pd.DataFrame, task: Task
+) -> ComparisonResult:
+    """Put the records of all runs together, with the ranking agreements of A and C."""
+    columns = [*RUN, "setting", "classifier", "metric", "value"]
+    rows = [
+        [*(record.row[name] for name in RUN), *score]
+        for record in records
+        for score in record.scores
+    ]
+    rows += _agreements(pd.DataFrame(rows, columns=columns))
+    scores = pd.DataFrame(rows, columns=columns)
+    runs = pd.DataFrame([record.row for record in records])
+    sampled = [record for record in records if record.sample]
+    samples = {(r.row["synthesizer"], r.row["epsilon"]): r.sample for r in sampled}
+    plain = plain_columns(test)
+    real = [Marginal.of(column) for column in plain]
+    pairs = strongest_pairs(plain, task.target)
+    return ComparisonResult(scores, runs, samples, real, task.target, real_pairs=pairs)
+
+
+def _agreements(scores: pd.DataFrame) -> list[list[Any]]:
+    """Compare Setting C of each run with Setting A of the same repeat."""
+    rows = []
+    scores = scores[scores["setting"].isin(["A", "C"])]
+    scores = scores[scores["classifier"].isin(averaged(scores["classifier"]))]
+    for (metric, repeat), group in scores.groupby(["metric", "repeat"], sort=False):
+        series = group.set_index("classifier")["value"]
+        real = series[(group["setting"] == "A").to_numpy()]
+        if len(real) < 2:
+            continue
+        in_c = group[group["setting"] == "C"]
+        # The reference, whose epsilon is NaN, is compared with itself.
+        parts = in_c.groupby(["synthesizer", "epsilon"], dropna=False)
+        for (name, epsilon), part in parts:
+            with warnings.catch_warnings(action="ignore", category=TiedScoresWarning):
+                # A tied pair agrees with nothing; the guide says so.
+                own = part.set_index("classifier")["value"]
+                value = synthetic_ranking_agreement(real, own)
+            rows.append([name, epsilon, repeat, "AC", ALL, f"sra_{metric}", value])
+    return rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib as mpl
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.evaluation import _plots
-from skdpsynth.evaluation._marginals import Marginal, plain_columns, strongest_pairs
+from skdpsynth.evaluation._marginals import strongest_pairs
 from skdpsynth.evaluation._runs import (
     ALL,
     LEADING,
@@ -20,8 +19,8 @@ from skdpsynth.evaluation._runs import (
     REFERENCE,
     package_version,
 )
-from skdpsynth.exceptions import TiedScoresWarning, check_range
-from skdpsynth.metrics import averaged, synthetic_ranking_agreement
+from skdpsynth.exceptions import check_range
+from skdpsynth.metrics import averaged
 from skdpsynth.privacy import claim
 from skdpsynth.utils import Document, Grid, Heading, Items
 
@@ -32,12 +31,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from skdpsynth.evaluation._marginals import PlainColumn
-    from skdpsynth.evaluation._runs import Metric, RunRecord, Task
+    from skdpsynth.evaluation._marginals import Marginal, PlainColumn
+    from skdpsynth.evaluation._runs import Metric
     from skdpsynth.utils import Block
 
-_RUN = ["synthesizer", "epsilon", "repeat"]  # identifies a run
-_SCORES = [*_RUN, "setting", "classifier", "metric", "value"]
+RUN = ["synthesizer", "epsilon", "repeat"]  # identifies a run
 # What the curator may see of a run and others may not: time and memory follow the
 # number of rows (of sampling too: it is measured in the process that holds them), and
 # errors and warnings their values.
@@ -497,8 +495,8 @@ class ComparisonResult:
         if "error" in runs:
             kept &= runs["error"] == ""
         runs = runs[kept].drop(columns=_CURATOR_ONLY, errors="ignore")
-        keys = set(runs[_RUN].itertuples(index=False, name=None))
-        of_kept = pd.MultiIndex.from_frame(self.scores[_RUN]).isin(sorted(keys))
+        keys = set(runs[RUN].itertuples(index=False, name=None))
+        of_kept = pd.MultiIndex.from_frame(self.scores[RUN]).isin(sorted(keys))
         within = of_kept & (self.scores["setting"] == "C")
         samples = {of: s for of, s in self._samples.items() if (*of, 0) in keys}
         return ComparisonResult(
@@ -611,48 +609,6 @@ def _nothing(what: str) -> str:
         "else, or compare again so that there is; the column 'error' of `runs` says "
         "what failed."
     )
-
-
-def assemble(
-    records: Sequence[RunRecord], *, test: pd.DataFrame, task: Task
-) -> ComparisonResult:
-    """Put the records of all runs together, with the ranking agreements of A and C."""
-    rows = [
-        [*(record.row[name] for name in _RUN), *score]
-        for record in records
-        for score in record.scores
-    ]
-    rows += _agreements(pd.DataFrame(rows, columns=_SCORES))
-    scores = pd.DataFrame(rows, columns=_SCORES)
-    runs = pd.DataFrame([record.row for record in records])
-    sampled = [record for record in records if record.sample]
-    samples = {(r.row["synthesizer"], r.row["epsilon"]): r.sample for r in sampled}
-    columns = plain_columns(test)
-    real = [Marginal.of(column) for column in columns]
-    pairs = strongest_pairs(columns, task.target)
-    return ComparisonResult(scores, runs, samples, real, task.target, real_pairs=pairs)
-
-
-def _agreements(scores: pd.DataFrame) -> list[list[Any]]:
-    """Compare Setting C of each run with Setting A of the same repeat."""
-    rows = []
-    scores = scores[scores["setting"].isin(["A", "C"])]
-    scores = scores[scores["classifier"].isin(averaged(scores["classifier"]))]
-    for (metric, repeat), group in scores.groupby(["metric", "repeat"], sort=False):
-        series = group.set_index("classifier")["value"]
-        real = series[(group["setting"] == "A").to_numpy()]
-        if len(real) < 2:
-            continue
-        in_c = group[group["setting"] == "C"]
-        # The reference, whose epsilon is NaN, is compared with itself.
-        parts = in_c.groupby(["synthesizer", "epsilon"], dropna=False)
-        for (name, epsilon), part in parts:
-            with warnings.catch_warnings(action="ignore", category=TiedScoresWarning):
-                # A tied pair agrees with nothing; the guide says so.
-                own = part.set_index("classifier")["value"]
-                value = synthetic_ranking_agreement(real, own)
-            rows.append([name, epsilon, repeat, "AC", ALL, f"sra_{metric}", value])
-    return rows
 
 
 _MEANING = {

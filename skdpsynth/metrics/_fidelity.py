@@ -95,7 +95,9 @@ def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame
         if pair[0].empty or pair[1].empty:
             distance = float(pair[0].empty != pair[1].empty)
         elif kind == "category":
-            distance = _total_variation(*pair)
+            of = [c.astype(object).value_counts(normalize=True) for c in pair]
+            # Half the L1 distance of the shares of all categories.
+            distance = float(of[0].sub(of[1], fill_value=0.0).abs().sum() / 2)
         else:
             values = [finite_numbers(column, kind) for column in pair]
             # Only the p-value, which is not used, divides by zero: for a single row.
@@ -263,12 +265,6 @@ def two_sample_scores(
     result = pd.Series(scores, name="auroc", dtype=float).rename_axis("classifier")
     result.attrs["contains_private_statistics"] = True
     return result
-
-
-def _total_variation(first: pd.Series, second: pd.Series) -> float:
-    """Compute half the L1 distance of the shares of two columns' categories."""
-    shares = [c.astype(object).value_counts(normalize=True) for c in (first, second)]
-    return float(shares[0].sub(shares[1], fill_value=0.0).abs().sum() / 2)
 
 
 def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> tuple[Values, ...]:

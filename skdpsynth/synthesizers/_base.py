@@ -11,14 +11,7 @@ import math
 from abc import abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    Self,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
 
@@ -114,6 +107,22 @@ class ClassGAN(GeneratedSynthesizer):
     A subclass fills in `_training_share` and `_plan_training`, and trains in `_fit`.
     """
 
+    _shared_docs = """\
+n_generator_steps : int, default=50
+    Steps of the generator per round, at least 1.
+generator_hidden_dims : tuple of int, default=()
+    With ``init="random"``: widths of the hidden layers of the paper's generator, a
+    network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule.
+hidden_dims : tuple of int, default=()
+    Widths of the teachers' hidden layers. Without any they are logistic.
+random_state : int, RandomState instance or None, default=None
+    Seeds initial weights, latent draws and `sample`, never noise, the teachers'
+    parts or the rows of a step: two fits differ.
+generator_ : MixtureGenerator or FactorGenerator
+    The generators of all classes; public.
+n_teachers_ : ndarray of shape (n_classes,), int
+    Teachers of each class, 0 where it did not train.
+"""
     # Of all parameters that more than one of them may have.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSynthesizer._parameter_constraints,

@@ -190,8 +190,6 @@ discriminator_learning_rate : float, default=1.0
 random_state : int, RandomState instance or None, default=None
     Seeds initial weights, latent draws and `sample`, never noise or the
     samples of real rows: two fits differ.
-generator_ : MixtureGenerator or FactorGenerator
-    The generators of all classes; public.
 """
 
     _most_training_share = DPSGD_SHARES[1]

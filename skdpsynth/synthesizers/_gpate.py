@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -34,8 +33,8 @@ from skdpsynth.synthesizers._base import (
 from skdpsynth.training import (
     N_GENERATED,
     TeacherEnsemble,
+    ballots_of,
     decode_answers,
-    projected_ballots,
     projected_votes,
     random_projections,
     teacher_gradients,
@@ -106,8 +105,7 @@ class GPATESynthesizer(ClassGAN):
         With ``init="random"``: widths of the hidden layers of the paper's generator, a
         network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule,
         and ``aggregator="confident_gnmax"``.
-    hidden_dims : tuple of int, default=()
-        Widths of the teachers' hidden layers. Without any they are logistic.
+    hidden_dims : shared
     learning_rate : float, default=0.3
         Step of the generator, positive. With ``init="measured"`` and "gaussian_sum",
         steps that are planned with more noise than signal are shorter.
@@ -121,19 +119,11 @@ class GPATESynthesizer(ClassGAN):
         "confident_gnmax": bins per coordinate, at least 2.
     threshold : float, default=0.5
         "confident_gnmax": share of the teachers that must agree, in [0, 1].
-    device : shared
-    random_state : int, RandomState instance or None, default=None
-        Seeds initial weights, latent draws and `sample`, never noise, the teachers'
-        parts or their minibatches: two fits differ.
-    verbose : shared
+    device, random_state, verbose : shared
 
     Attributes
     ----------
-    epsilon_, delta_, schema_, classes_, measurements_ : shared
-    generator_ : MixtureGenerator or FactorGenerator
-        The student; public.
-    n_teachers_ : ndarray of shape (n_classes,), int
-        Teachers of each class, 0 where it did not train.
+    epsilon_, delta_, schema_, classes_, measurements_, generator_, n_teachers_ : shared
     n_iter_ : int
         Steps of the generator: those of the class with most; 0 where none were run.
     n_features_in_, feature_names_in_ : shared
@@ -427,9 +417,10 @@ class GPATESynthesizer(ClassGAN):
         projections = random_projections(len(generated), n_projected, generator)
         # Gradients and answers are in units of the generator's scale of a column.
         scales = generator.scales
-        asked = teachers, generated, features, projections * scales, self.max_grad_norm
-        votes = projected_votes(*asked, self.n_bins)
-        with telling(by_teacher=partial(projected_ballots, *asked, self.n_bins)):
+        clip, n_bins = self.max_grad_norm, self.n_bins
+        asked = teachers, generated, features, projections * scales, clip, n_bins
+        votes = projected_votes(*asked)
+        with telling(by_teacher=lambda: torch.cat([*ballots_of(*asked)]).cpu().numpy()):
             answers = confident_gnmax(
                 votes,
                 self.threshold * training.n_teachers,

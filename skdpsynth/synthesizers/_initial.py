@@ -46,11 +46,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.generators import Components
     from skdpsynth.measure import Allocation, Measured
-    from skdpsynth.models import (
-        FactorTrainer,
-        MixtureTrainer,
-        NetworkTrainer,
-    )
+    from skdpsynth.models import FactorTrainer, MixtureTrainer, NetworkTrainer
     from skdpsynth.table import Metadata, PrivateRows
 
     Floats = NDArray[np.float64]

@@ -18,11 +18,7 @@ from skdpsynth.measure import (
     and_unlabelled,
 )
 from skdpsynth.models import Adam, resolve_device
-from skdpsynth.privacy import (
-    UNLABELLED,
-    noisy_counts,
-    secret_generator,
-)
+from skdpsynth.privacy import UNLABELLED, noisy_counts, secret_generator
 from skdpsynth.synthesizers import _dpcgan, _pategan
 from skdpsynth.synthesizers._base import (
     AUTO_FACTORS,
@@ -243,9 +239,7 @@ class PATETripleGANSynthesizer(ClassGAN):
         discriminators, at least 1; of a generator of factors also their number. "auto":
         4 for "hybrid", and as many as the budget of a class allows, up to 8, for
         "dpsgd".
-    generator_hidden_dims : tuple of int, default=()
-        With ``init="random"``: widths of the hidden layers of the paper's generator, a
-        network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule.
+    generator_hidden_dims : shared
     hidden_dims : tuple of int, default=()
         Widths of the hidden layers of teachers ("hybrid") or discriminators ("dpsgd").
     learning_rate : float, default=0.05
@@ -255,28 +249,19 @@ class PATETripleGANSynthesizer(ClassGAN):
     n_student_steps : int, default=30
         "hybrid": steps of the discriminator per round on all labels so far (of a
         network: on those of the last eight rounds), at least 1.
-    n_generator_steps : int, default=50
-        Steps of the generator per round, at least 1.
+    n_generator_steps : shared
     teacher_learning_rate : float, default=0.05
         "hybrid": step of the teachers, positive.
     discriminator_learning_rate : float, default=1.0
         Step of the discriminator, positive; at most 1 for "hybrid".
-    device : shared
-    random_state : int, RandomState instance or None, default=None
-        Seeds initial weights, latent draws and `sample`, never noise, the teachers'
-        parts or samples of private rows: two fits differ.
-    verbose : shared
+    device, random_state, verbose : shared
 
     Attributes
     ----------
     epsilon_ : float
         Certified epsilon, at most `epsilon`, of rows with and without a label.
-    delta_, schema_, classes_, measurements_ : shared
-    generator_ : MixtureGenerator or FactorGenerator
-        The generators of all classes; public.
-    n_teachers_ : ndarray of shape (n_classes,), int
-        Teachers of each class, 0 where none voted.
-    n_iter_, n_features_in_, feature_names_in_ : shared
+    delta_, schema_, classes_, measurements_, generator_, n_teachers_, n_iter_ : shared
+    n_features_in_, feature_names_in_ : shared
 
     See Also
     --------

@@ -285,16 +285,11 @@ class PATEGANSynthesizer(ClassGAN):
         Steps of the teachers per round, at least 1.
     n_student_steps : int, default=30
         Steps of the student discriminator per round, at least 1.
-    n_generator_steps : int, default=50
-        Steps of the generator per round, at least 1.
+    n_generator_steps : shared
     latent_dim : int, default=4
         Directions in a row whose products with its scores are the features of
         discriminators, at least 1; of a generator of factors also their number.
-    generator_hidden_dims : tuple of int, default=()
-        With ``init="random"``: widths of the hidden layers of the paper's generator, a
-        network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule.
-    hidden_dims : tuple of int, default=()
-        Widths of the teachers' hidden layers. Without any they are logistic.
+    generator_hidden_dims, hidden_dims : shared
     learning_rate : float, default=0.05
         Step of the generator, positive.
     student_learning_rate : float, default=1.0
@@ -302,19 +297,11 @@ class PATEGANSynthesizer(ClassGAN):
         network, of a step of Adam of 0.004.
     teacher_learning_rate : float, default=0.05
         Step of the teachers, positive.
-    device : shared
-    random_state : int, RandomState instance or None, default=None
-        Seeds initial weights, latent draws and `sample`, never noise, the teachers'
-        parts or their minibatches: two fits differ.
-    verbose : shared
+    device, random_state, verbose : shared
 
     Attributes
     ----------
-    epsilon_, delta_, schema_, classes_, measurements_ : shared
-    generator_ : MixtureGenerator or FactorGenerator
-        The generator; public.
-    n_teachers_ : ndarray of shape (n_classes,), int
-        Teachers of each class, 0 where it did not train.
+    epsilon_, delta_, schema_, classes_, measurements_, generator_, n_teachers_ : shared
     n_iter_, n_features_in_, feature_names_in_ : shared
 
     See Also

@@ -28,8 +28,8 @@ from skdpsynth.training._student_network import (
 )
 from skdpsynth.training._teachers import (
     TeacherEnsemble,
+    ballots_of,
     decode_answers,
-    projected_ballots,
     projected_votes,
     random_projections,
     teacher_gradients,
@@ -60,10 +60,10 @@ __all__ = [
     "TeacherEnsemble",
     "UnlabelledBranch",
     "View",
+    "ballots_of",
     "decode_answers",
     "label_slope",
     "noise_of_moments",
-    "projected_ballots",
     "projected_votes",
     "pseudo_label_rows",
     "random_projections",

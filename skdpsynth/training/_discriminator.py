@@ -15,11 +15,7 @@ from torch.nn.utils import skip_init
 
 from skdpsynth.models import Adam, Products
 from skdpsynth.privacy import HoldsPrivateRows, of_rows
-from skdpsynth.training._clipping import (
-    clipped_layer_sums,
-    padded,
-    poisson_sample,
-)
+from skdpsynth.training._clipping import clipped_layer_sums, padded, poisson_sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

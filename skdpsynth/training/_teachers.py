@@ -260,25 +260,13 @@ def projected_votes(
     """
     n_queries = projections.shape[0] * projections.shape[1]
     votes = torch.zeros(n_queries, n_bins, dtype=torch.int64, device=generated.device)
-    for ballots in _ballots(teachers, generated, features, projections, clip, n_bins):
+    asked = teachers, generated, features, projections, clip, n_bins
+    for ballots in ballots_of(*asked):
         votes += ballots.sum(dim=0)
     return votes.cpu().numpy()
 
 
-def projected_ballots(
-    teachers: TeacherEnsemble,
-    generated: Tensor,
-    features: Features,
-    projections: Tensor,
-    clip: float,
-    n_bins: int,
-) -> Ints:
-    """Return what `projected_votes` adds up, teacher by teacher: for tests."""
-    asked = teachers, generated, features, projections, clip, n_bins
-    return torch.cat([*_ballots(*asked)]).cpu().numpy()
-
-
-def _ballots(
+def ballots_of(
     teachers: TeacherEnsemble,
     generated: Tensor,
     features: Features,

@@ -7,14 +7,7 @@ their own, because they do.
 """
 
 from skdpsynth.utils._deprecation import deprecated, warn_deprecated
-from skdpsynth.utils._document import (
-    Block,
-    Document,
-    Grid,
-    Heading,
-    Items,
-    Picture,
-)
+from skdpsynth.utils._document import Block, Document, Grid, Heading, Items, Picture
 from skdpsynth.utils._json import (
     DAMAGED,
     MAX_BYTES,

@@ -164,7 +164,7 @@ def real_rows_in_buffer(self, scores, generator, *arguments):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_pategan.LabelBuffer, "add", cheat)
-        train(self, scores, generator, *arguments)
+        return train(self, scores, generator, *arguments)
 
 
 train = PATEGANSynthesizer._train

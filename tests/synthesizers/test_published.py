@@ -117,12 +117,9 @@ def test_every_value_has_its_place_in_the_paper_beside_it(cls):
 
     A value with a comment of its own ends a group.
     """
-    source = textwrap.dedent(inspect.getsource(cls.as_published))
-    (paper,) = (
-        node.value
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "paper"
-    )
+    source = textwrap.dedent(inspect.getsource(cls._paper))
+    nodes = ast.walk(ast.parse(source))
+    (paper,) = (node for node in nodes if isinstance(node, ast.Dict))
     lines, above, end = source.splitlines(), "", paper.lineno
     for key, value in zip(paper.keys, paper.values, strict=True):
         if key.lineno > end + 1:
