@@ -436,7 +436,6 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
             classes.planned,
             metadata.domains,
             accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9),
-            count_std=classes.noise_std,
             measured=metadata.layout.measured,
         )
         for plan in plans:

@@ -41,8 +41,9 @@ def test_the_plan_is_what_a_fit_does():
     paid = [entry for entry in entries if entry.name == "marginals"]
     assert len(paid) == len(plan) == 2
     for entry, noise_std in zip(paid, plan["noise_std"], strict=True):
-        # In rows. A column may turn out to have a few bins less than planned.
-        assert 0.98 * noise_std < entry.noise_std / GRID <= noise_std * (1 + 1e-9)
+        # In rows. A column may turn out to have a few bins less than planned; to check
+        # declared numbers of rows adds 1 %.
+        assert 0.98 * noise_std < entry.noise_std / GRID <= 1.01 * noise_std
     assert plan["rows"].tolist() == [4000, 1000]
     assert (plan["note"] == "").all()
 
@@ -61,29 +62,23 @@ def test_the_noise_of_a_plan_is_the_noise_of_the_mechanism(n_numeric, n_levels):
     )
 
 
-@pytest.mark.parametrize("count_std", [0.0, 90.0])
-def test_cells_make_a_plan_sharper(count_std):
+def test_cells_make_a_plan_sharper():
     """By the formula: binary levels half the squared sensitivity, others little."""
     number = NumericDomain(0.5, 9.0, log=False, integer=False, nullable=False)
     binary = CategoryDomain(("a", "b"), nullable=False)
     rough = allocate_measurements("x", 1000.0, 1, 5, 0.25)
     domains = [number, *[binary] * 4, None]  # of the last one nothing is known yet
     settings = (["x"], np.array([1000.0]), domains, 0.25)
-    (plan,) = allocate(lambda *_: [rough], *settings, count_std=count_std)
+    (plan,) = allocate(lambda *_: [rough], *settings)
     mu = 0.25 * math.sqrt(1 - 0.4 / 6)
     spread = (1 - 1 / plan.n_bins) + 4 / 2 + 1
-    # The number of rows is released too: a declared one with 2 % of the other weights,
-    # a measured one with the best weight if the last column is binary.
-    small, cells = spread - 0.5, (plan.n_bins - 1) + 4 + 1
-    known = 1 / (count_std * mu) ** 2 if count_std else math.inf
-    best = (1 / math.sqrt(2 * cells) - known) / (1 + known) if count_std else 0.02
-    wanted = math.sqrt(spread + small * best) / mu
+    wanted = math.sqrt(spread) / mu
     assert plan.marginals.noise_std == pytest.approx(wanted, rel=1e-5)
     assert plan.n_bins >= rough.n_bins
     assert plan.marginals.noise_std < 0.85 * rough.marginals.noise_std
     assert plan.most_categories == 2
     empty = Allocation("x", 9.0, Spend(), 1)
-    (nothing,) = allocate(lambda *_: [empty], *settings, count_std=count_std)
+    (nothing,) = allocate(lambda *_: [empty], *settings)
     assert (nothing.marginals.noise_std, nothing.n_bins) == (0.0, 1)
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import minimize_scalar
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.measure import _marginals, flat_marginals
@@ -18,7 +17,6 @@ from skdpsynth.measure._marginals import (
     coarse_share,
     estimate,
     measure_marginals,
-    size_weight,
 )
 from skdpsynth.privacy import CentredCounts, PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
@@ -115,8 +113,7 @@ def test_both_rounds_are_charged_and_nothing_else(monkeypatch):
     for entry, (_, n_cells, _, weight) in zip(report.entries, calls, strict=True):
         spread = sum(1 - 1 / n for n in n_cells)
         assert len(n_cells) == (2 if entry.name == "coarse marginals" else 3)
-        # Of declared counts; bins may fall together after they were planned.
-        assert weight == pytest.approx(math.sqrt(0.02 * spread), rel=0.02)
+        assert weight == pytest.approx(math.sqrt(0.02 * spread))  # of declared counts
         squared = spread + weight**2
         assert entry.sensitivity == pytest.approx(2**20 * math.sqrt(squared), rel=1e-5)
         assert (entry.used, entry.releases) == (1, 1)
@@ -409,46 +406,19 @@ def released_size(size, std):
     return _marginals.Round([], {}, counts)
 
 
-def test_sizes_are_averaged_by_precision():
-    """Against least squares; a declared one stays until the others surely differ."""
-    measured = Classes(("u", "v", "w"), np.array([100.0, 50.0, 70.0]), noise_std=10.0)
-    rounds = [
-        [released_size(130.0, 20.0), released_size(90.0, 5.0)],
-        [released_size(0.0, math.inf)],
-        [released_size(-400.0, 1.0)],
-    ]
-    weights = np.array([1 / 100, 1 / 400, 1 / 25])
-    mean = np.average([100.0, 130.0, 90.0], weights=weights)
-    assert _marginals.known_sizes(measured, rounds) == pytest.approx([mean, 50.0, 1.0])
+def test_a_declared_size_stays_until_others_surely_differ():
+    """By three deviations of their mean; the rest of a difference is believed."""
+    measured = Classes(("u", "v"), np.array([100.0, 0.2]), noise_std=10.0)
+    unknown = [released_size(0.0, math.inf)]
+    assert _marginals.known_sizes(measured, [unknown] * 2).tolist() == [100.0, 1.0]
     declared = Classes(("u", "v"), np.array([100.0, 100.0]))
     near, far = [released_size(129.9, 10.0)], [released_size(400.0, 10.0)]
     assert _marginals.known_sizes(declared, [near, far]) == pytest.approx([100, 397])
+    twice = [released_size(380.0, 20.0), released_size(405.0, 10.0)]  # 400, of 80
+    found = _marginals.known_sizes(declared, [near, twice])
+    assert found == pytest.approx([100, 400 - 9 * 80 / 300])
     exact = [[released_size(130.0, 0.0)], [released_size(100.0, 0.0)]]
     assert _marginals.known_sizes(declared, exact) == pytest.approx([130, 100])
-
-
-@pytest.mark.parametrize("n_cells", [[2] * 30, [2], [4], [66] * 6 + [2] * 9, [1, 3]])
-@pytest.mark.parametrize("count_std", [19.0, 94.0, 1e9])
-def test_the_weight_of_the_size_is_the_best(n_cells, count_std):
-    """Against a search, for columns half way between even and constant."""
-    mu, cells = 0.2, np.array(n_cells, dtype=float)
-
-    def squared_errors(weight):
-        squared = (1 - 1 / cells).sum() + weight**2
-        known = 1 / (1 / count_std**2 + weight**2 / squared * mu**2)
-        from_cells = ((cells - 1) * squared / mu**2).sum()
-        return from_cells + known * (1 - 1 / cells).sum() / 2
-
-    found = size_weight(n_cells, count_std, mu)
-    best = minimize_scalar(squared_errors, bounds=(0, 10), method="bounded")
-    assert squared_errors(found) <= best.fun * (1 + 1e-6)
-
-
-def test_sizes_that_are_declared_or_that_nothing_needs_cost_little():
-    assert size_weight([2, 2, 7], 0.0, 0.2) ** 2 == pytest.approx(0.02 * (1 + 6 / 7))
-    assert size_weight([1, 1, 0], 5.0, 0.2) == size_weight([1], 0.0, 0.2) == 0.0
-    assert size_weight([2] * 30, 1.0, 0.2) == 0.0  # the released one is better
-    assert 0 < size_weight([2] * 30, 0.0, math.inf) < 1
 
 
 def test_a_class_that_differs_keeps_its_numbers():
