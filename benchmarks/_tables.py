@@ -164,12 +164,25 @@ _CPS = partial(_packaged, kind="AER", item="CPS1988")
 _RAND_HIE = partial(_packaged, kind="sampleSelection", item="RandHIE")
 _STORMS = partial(_packaged, kind="dplyr", item="storms")
 _DIAMONDS = partial(_parquet, name="diamonds")
+
+
+def _nist(data: Path) -> pd.DataFrame:
+    """Read persons of a census; numbers have an N where they do not apply.
+
+    Without industries: boosting cannot split so many, and INDP_CAT has them in groups.
+    """
+    table = _parquet(data, name="nist_national2019").drop(columns="INDP")
+    numbers = [*_bounds("nist")]
+    return table.assign(**table[numbers].apply(pd.to_numeric, errors="coerce"))
+
+
 DECLARED = {
     "adult": Table(_adult, "income", _bounds("adult")),
     "diamonds": _declared("diamonds", _DIAMONDS, "cut", "Ideal", needs=""),
     "cps 1988": _declared("cps 1988", _CPS, "parttime", "yes"),
     "rand hie": _declared("rand hie", _RAND_HIE, "female"),
     "storms": _declared("storms", _STORMS, "status", "hurricane"),
+    "nist": _declared("nist", _nist, "OWN_RENT", needs=""),
 }
 
 # --- As users have them: nothing is declared but the target -----------------------

@@ -500,7 +500,6 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             classes.planned,
             metadata.domains,
             accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9),
-            count_std=classes.noise_std,
             measured=metadata.layout.measured,
         )
         for plan in plans:

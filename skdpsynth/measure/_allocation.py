@@ -370,7 +370,6 @@ def allocate(
     domains: Sequence[ColumnDomain | None],
     mu: float,
     *,
-    count_std: float = 0.0,
     measured: bool = False,
 ) -> list[Allocation]:
     """Allocate the budget of all classes: a pure function that `fit` and `plan` share.
@@ -387,8 +386,6 @@ def allocate(
         None for categories that are not known yet.
     mu : float
         Gaussian-DP parameter of what each class may spend.
-    count_std : float, default=0.0
-        Noise of the counts, in rows.
     measured : bool, default=False
         Whether the target is a number.
 
@@ -408,7 +405,7 @@ def allocate(
     bins_of_tables = table_bins(plans, len(domains), measured=measured)
     found = []
     for plan in plans:
-        plan = _with_marginals(plan, domains, largest, count_std)
+        plan = _with_marginals(plan, domains, largest)
         plan = replace(plan, most_categories=most)
         found.append(_with_tables(plan, domains, bins_of_tables))
     known = [bool(plan.pairs.mu or plan.moments.mu or plan.training) for plan in found]
@@ -417,10 +414,7 @@ def allocate(
 
 
 def _with_marginals(
-    plan: Allocation,
-    domains: Sequence[ColumnDomain | None],
-    largest: float,
-    count_std: float,
+    plan: Allocation, domains: Sequence[ColumnDomain | None], largest: float
 ) -> Allocation:
     """Plan the bins and the noise of the marginals; of two rounds, of the second."""
     marginals = plan.marginals
@@ -430,7 +424,7 @@ def _with_marginals(
     n_discrete = len(domains) - n_continuous
     share = coarse_share(largest, n_continuous, n_discrete, marginals.mu)
     fine = marginals.mu * math.sqrt(1.0 - share)
-    n_bins, _, noise_std = fine_plan(domains, plan.n_rows, fine, count_std)
+    n_bins, noise_std = fine_plan(domains, plan.n_rows, fine)
     return replace(
         plan, n_bins=n_bins, marginals=replace(marginals, noise_std=noise_std)
     )
@@ -531,7 +525,6 @@ def and_unlabelled(
         classes.planned[-1:],
         metadata.domains,
         mu,
-        count_std=noise_std,
     )
     if not plan.pairs.mu:
         return metadata, list(plans)
@@ -548,8 +541,7 @@ def and_unlabelled(
     plan = _with_tables(plan, metadata.domains, bins)
     largest = float(classes.planned.max())
     all_plans = [
-        _with_marginals(own, metadata.domains, largest, std)
-        for own, std in zip([*plans, plan], classes.noise_stds, strict=True)
+        _with_marginals(own, metadata.domains, largest) for own in [*plans, plan]
     ]
     return replace(metadata, classes=classes), all_plans
 

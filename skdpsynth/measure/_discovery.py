@@ -429,16 +429,6 @@ def class_share(column: ColumnLayout | None, schema: TableSchema | None) -> floa
     return 1.0 if column.kind == "integer" else 0.5
 
 
-def count_noise_std(
-    column: ColumnLayout | None, schema: TableSchema | None, mu: float
-) -> float:
-    """Give the noise of the class counts of `measure_classes`; 0 if declared."""
-    if class_share(column, schema) == 0:
-        return 0.0
-    found = column is not None and public_labels(column, schema) is None
-    return grid_noise_std(mu / math.sqrt(2) if found else mu, 1.0)
-
-
 def label_thresholds(
     labels: Sequence[Hashable],
     kind: str,

@@ -130,10 +130,10 @@ def flat_marginals(
 
 
 def known_sizes(classes: Classes, rounds: list[list[Round]]) -> Floats:
-    """Give the number of rows of each class, at least 1, as well as it is known by now.
+    """Return the number of rows of each class, at least 1, as well as it is known.
 
-    Released counts are averaged by precision with those of the rounds, which counted
-    the rows again. Declared ones stay, unless the others surely differ.
+    Where it is declared, the rounds counted the rows too. It stays, unless these
+    numbers, averaged by precision, surely differ.
     """
     sizes = classes.counts.copy()
     for c, own in enumerate(rounds):
@@ -142,13 +142,8 @@ def known_sizes(classes: Classes, rounds: list[list[Round]]) -> Floats:
             continue
         weights = [max(part.size_std, TINY) ** -2 for part in parts]
         again = float(np.average([part.size for part in parts], weights=weights))
-        change, variance = again - sizes[c], 1.0 / sum(weights)
-        if (noise_std := classes.noise_stds[c]) > 0:
-            kept = noise_std**2 / (noise_std**2 + variance)
-        else:
-            doubt = LIKELY**2 * variance
-            kept = 1.0 - doubt / max(change**2, doubt)
-        sizes[c] += kept * change
+        change, doubt = again - sizes[c], LIKELY**2 / sum(weights)
+        sizes[c] += change * (1.0 - doubt / max(change**2, doubt))
     return np.maximum(sizes, 1.0)
 
 
@@ -426,53 +421,26 @@ def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
     return int(np.clip(count / rows_per_bin, low, high))
 
 
-def size_weight(n_cells: Sequence[int], count_std: float, mu: float) -> float:
-    """Choose the weight with which a round counts the rows of a class once more.
-
-    A count of a cell has weight 1. `count_std` is the noise of the known count; where
-    it is declared (0) the weight is small: enough to notice that it is wrong.
-
-    With squared weight x and ``D = sum(1 - 1/B)`` for columns of B cells, a release
-    that costs `mu` has noise of variance ``(D + x) / mu^2`` per cell. The number of
-    rows is then known up to a variance of ``v / mu^2`` with ``1/v = 1 / (count_std
-    mu)^2 + x / (D + x)``. The squared errors of all cells add up to ``C (D + x) + E v``
-    in units of ``1 / mu^2``, with ``C = sum(B - 1)`` and E from 0, where all columns
-    are even, to D, where they are constant. The weight is best for ``E = D / 2``.
-    """
-    cells = np.maximum(np.asarray(n_cells, dtype=np.float64), 1.0)
-    spread, free = float((1.0 - 1.0 / cells).sum()), float((cells - 1.0).sum())
-    if count_std == 0:  # a schema that is wrong about it must not spoil the marginals
-        return math.sqrt(SMALL_SHARE * spread)
-    if free == 0:
-        return 0.0
-    known = (count_std * mu) ** -2
-    return math.sqrt(spread * max((2.0 * free) ** -0.5 - known, 0.0) / (1.0 + known))
-
-
 def fine_plan(
-    domains: Sequence[ColumnDomain | None], n_rows: float, mu: float, count_std: float
-) -> tuple[int, float, float]:
+    domains: Sequence[ColumnDomain | None], n_rows: float, mu: float
+) -> tuple[int, float]:
     """Plan round 2 of one class; a domain is None for categories not known yet.
 
     The result is the number of bins of each numeric column (empty ones beyond what
-    round 1 found are left out later), the weight of the number of rows, and the noise
-    of a count at most.
+    round 1 found are left out later), and the noise of a count at most. To check
+    declared numbers of rows adds 1 % to it.
     """
 
-    def planned(n_bins: int) -> tuple[float, float]:
-        cells = [_most_cells(domain, n_bins) for domain in domains]
-        # Unknown categories are two for the weight and many for the noise.
-        likely = [2 if a is None else n for a, n in zip(domains, cells, strict=True)]
-        weight = size_weight(likely, count_std, mu)
-        return weight, _count_noise(cells, mu, weight)
+    def planned(n_bins: int) -> float:
+        return _count_noise([_most_cells(domain, n_bins) for domain in domains], mu)
 
-    n_bins = bins_for(n_rows, planned(N_CELLS)[1], coarse=False)
-    return n_bins, *planned(n_bins)
+    n_bins = bins_for(n_rows, planned(N_CELLS), coarse=False)
+    return n_bins, planned(n_bins)
 
 
-def _count_noise(n_cells: Sequence[int], mu: float, weight: float = 0.0) -> float:
+def _count_noise(n_cells: Sequence[int], mu: float) -> float:
     """Noise of a count before the mean is taken off, in rows."""
-    return grid_noise_std(mu, centred_sensitivity(n_cells, weight)) / GRID
+    return grid_noise_std(mu, centred_sensitivity(n_cells)) / GRID
 
 
 def _most_cells(domain: ColumnDomain | None, n_bins: int) -> int:
@@ -523,13 +491,13 @@ def measure_marginals(
         columns: list[int],
         edges: dict[int, Floats],
         mu: float,
-        weight: float | None = None,
     ) -> None:
         n_cells = [_n_cells(domains[j], len(edges.get(j, [0])) - 1) for j in columns]
         own = rows.parts_of_class(classes.codes[c])
         codes = own.map(_cell_codes, domains, edges, columns, n_cells)
-        if weight is None:
-            weight = size_weight(n_cells, classes.noise_stds[c], mu)
+        spread = sum(1.0 - 1.0 / max(n, 1) for n in n_cells)
+        declared = classes.noise_stds[c] == 0
+        weight = math.sqrt(SMALL_SHARE * spread) if declared else 0.0
         norm, scope = centred_sensitivity(n_cells, weight), classes.scopes[c]
         line = accountant.reserve_gaussian(name, mu=mu, sensitivity=norm, scope=scope)
         released = centred_histogram(codes, n_cells, line, weight)
@@ -564,11 +532,10 @@ def measure_marginals(
             own[j] = _cdf_at(cells[j], own[j], domain, _present_share(counted))
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
-        count, std = classes.planned[c], classes.noise_stds[c]
-        n_bins, weight, _ = fine_plan(domains, count, mu, std)
+        n_bins, _ = fine_plan(domains, classes.planned[c], mu)
         edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in continuous}
         edges |= {j: cells[j] for j in numbers if j not in continuous}  # a number each
-        measure("marginals", c, list(range(len(domains))), edges, mu, weight)
+        measure("marginals", c, list(range(len(domains))), edges, mu)
     return rounds, cells
 
 

@@ -22,7 +22,6 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure._allocation import NO_DEPENDENCE, Allocation, allocate
 from skdpsynth.measure._discovery import (
     RANGES_FROM,
-    count_noise_std,
     discovery_mu_share,
     frequent_from,
     label_thresholds,
@@ -404,7 +403,6 @@ def _allocated(
         rounded(guess.counts),
         likely,
         mu,
-        count_std=count_noise_std(target, schema, mu_labels),
         measured=layout.measured,
     )
     key_delta = threshold_delta(layout, schema, accountant.delta)

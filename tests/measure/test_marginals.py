@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import minimize_scalar
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.measure import flat_marginals
@@ -17,7 +16,6 @@ from skdpsynth.measure import flat_marginals
 from skdpsynth.measure._marginals import (
     estimate,
     measure_marginals,
-    size_weight,
 )
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
@@ -280,24 +278,6 @@ def test_a_wrong_number_of_rows_does_not_spoil_the_shares(declared, global_rando
     with insecure_randomness(global_random_seed):
         marginals, _ = measure(rows, 1.0, domains, Classes((), np.array([declared])))
     assert np.abs(shares_of(marginals) - 0.8).max() < 0.03
-
-
-@pytest.mark.parametrize("n_cells", [[2] * 30, [66] * 6 + [2] * 9])
-@pytest.mark.parametrize("count_std", [19.0, 1e9])
-def test_the_weight_of_the_size_is_the_best(n_cells, count_std):
-    """Against a search, for columns half way between even and constant."""
-    mu, cells = 0.2, np.array(n_cells, dtype=float)
-
-    def squared_errors(weight):
-        squared = (1 - 1 / cells).sum() + weight**2
-        known = 1 / (1 / count_std**2 + weight**2 / squared * mu**2)
-        from_cells = ((cells - 1) * squared / mu**2).sum()
-        return from_cells + known * (1 - 1 / cells).sum() / 2
-
-    found = size_weight(n_cells, count_std, mu)
-    best = minimize_scalar(squared_errors, bounds=(0, 10), method="bounded")
-    assert squared_errors(found) <= best.fun * (1 + 1e-6)
-    assert size_weight([1, 1, 0], 5.0, mu) == 0.0  # nothing needs it
 
 
 def test_columns_with_two_modes_keep_both():
