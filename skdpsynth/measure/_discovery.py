@@ -270,9 +270,7 @@ def _found_bins(
     if len(core) == 0:
         core = _together(counts, noise_std, SURE)
     if len(core) == 0:
-        if counts.max() <= LIKELY * noise_std:
-            return None
-        core = np.array([counts.argmax()])
+        return None
     first, last = int(core[0]), int(core[-1])
     # Growth alone does not cross 0: most columns have one sign.
     zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
