@@ -11,7 +11,7 @@ import numpy as np
 
 from skdpsynth.generators._mixture import Mixture
 from skdpsynth.generators._threads import one_thread
-from skdpsynth.measure import LEAST_NOISE, TINY, strongest_tree
+from skdpsynth.measure import LEAST_NOISE, strongest_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -150,6 +150,7 @@ _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its o
 # Noise variances that dependence of one nat costs all classes. With 50 to 1500 no part
 # of Adult and Diamonds (2,000 to 5,000 rows) was better at epsilon 1 and 3.
 _ENTROPY = 500.0
+_LEAST_SHARE = 1e-6  # of a bin, so that logarithms are finite; with 1e-12 worse
 _LEAST_WEIGHT = 1e-5  # of a component that a class keeps: a row of 100,000
 _WIDTHS = (-4.0, 2.0)  # logarithms, of a component in normal scores: a spike, and even
 _FAR = 60.0  # of a logit, which float32 can exponentiate
@@ -242,7 +243,7 @@ class Heads:
         members = np.eye(bins.shape[1])[self._column]
         # What intervals have together, with the columns of categories as they are.
         together, at_home = (
-            np.maximum(part @ (members * smooth[:, None]), TINY)
+            np.maximum(part @ (members * smooth[:, None]), _LEAST_SHARE)
             for part in (mixed, shares)
         )
         beside = np.log(mixed / shares) - np.log(together / at_home) @ members.T
@@ -463,7 +464,7 @@ class Fit:
         ends = np.cumsum((1.0 - _SPREAD) * prior / prior.sum() + _SPREAD / n_classes)
         homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
         own = np.minimum(homes, n_classes - 1)
-        home = np.log(np.maximum([one.tables[0] for one in released], TINY))
+        home = np.log(np.maximum([one.tables[0] for one in released], _LEAST_SHARE))
         bins = [
             draw_from_tree(
                 *(one if one.chosen else every[-1]).tables,

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from skdpsynth.measure._shares import (
-    CLEAR_FROM,
+    CATEGORIES_SHARE,
     DISCOVERY_SHARE,
     FEW_RANGES_SHARE,
     FOUND_SHARE,
@@ -118,7 +118,9 @@ _LEAST_DENSITY = 0.1
 # a column without values was 10 times as wide.
 _PRIOR_DENSITY = 0.3
 _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
-_PARTS = 4  # of an outer bin, where rows are many; together they have twice the noise
+# Rows, in noise deviations, from which an outer bin is counted in parts, which together
+# have twice the noise: from 200 on, ranges of storms were cut off at epsilon 10.
+_PARTS_FROM, _PARTS = 4000.0, 4
 
 
 def range_noise_std(n_columns: int, mu: float) -> float:
@@ -149,7 +151,7 @@ def discover_ranges(
     rows are. The scale is that of `Continuous`. Of many rows the bins are counted in
     parts, and the range ends with the last that has some.
     """
-    many = n_rows >= CLEAR_FROM * range_noise_std(len(columns), mu)
+    many = n_rows >= _PARTS_FROM * range_noise_std(len(columns), mu)
     edges = [_outer_edges(column, _PARTS if many else 1) for column in columns]
     codes = Parts.of(table).map(_outer_codes, columns, edges)
     norm = math.sqrt(len(columns))
@@ -270,9 +272,7 @@ def _found_bins(
     if len(core) == 0:
         core = _together(counts, noise_std, SURE)
     if len(core) == 0:
-        if counts.max() <= LIKELY * noise_std:
-            return None
-        core = np.array([counts.argmax()])
+        return None
     first, last = int(core[0]), int(core[-1])
     # Growth alone does not cross 0: most columns have one sign.
     zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
@@ -663,7 +663,7 @@ def _released_domains(
     domains = {column: declared_domain(column, schema) for column in columns}
     keyed, numeric = undeclared_columns(layout, schema)
     if keyed:
-        own, mu = _reading(parts, keyed), cap * math.sqrt(FOUND_SHARE)
+        own, mu = _reading(parts, keyed), cap * math.sqrt(CATEGORIES_SHARE)
         categories = discover_categories(
             own, keyed, accountant, mu=mu, threshold_delta=delta, n_rows=n_rows
         )
@@ -812,7 +812,7 @@ def discovery_mu_share(
     cap = accountant.mu_cap
     mu = cap * math.sqrt(SMALL_SHARE)
     coarse, _ = _of_unknown_resolution(layout, schema, n_rows, mu)
-    share += FOUND_SHARE * bool(keyed)
+    share += CATEGORIES_SHARE * bool(keyed)
     share += ranges_share(len(numeric), cap, n_rows) * bool(numeric)
     n_cyclic, _ = _n_as_written(layout, schema)
     mu = cap * math.sqrt(SMALL_SHARE)

@@ -32,6 +32,7 @@ from skdpsynth.measure._discovery import (
     undeclared_columns,
 )
 from skdpsynth.measure._shares import (
+    CATEGORIES_SHARE,
     FOUND_SHARE,
     RARE,
     SHOWN,
@@ -408,7 +409,9 @@ def _allocated(
     key_delta = threshold_delta(layout, schema, accountant.delta)
     categories_from = 0
     if keyed:
-        noise_std = grid_noise_std(cap * math.sqrt(FOUND_SHARE), math.sqrt(len(keyed)))
+        noise_std = grid_noise_std(
+            cap * math.sqrt(CATEGORIES_SHARE), math.sqrt(len(keyed))
+        )
         categories_from = key_threshold(
             noise_std, key_delta, len(keyed), rows_per_unit=accountant.rows_per_unit
         )

@@ -203,7 +203,7 @@ def _in_units(
 
 
 # Periods of steps: of units of time, and of numbers, whose last two digits these are.
-_PERIODS, _DIGITS = {86_400.0: 7, 3600.0: 24, 60.0: 60, 1.0: 60}, 100
+_PERIODS = {None: 100, 86_400.0: 7, 3600.0: 24, 60.0: 60, 1.0: 60}
 _CYCLES = 10  # that the range of a column must have
 
 
@@ -213,7 +213,7 @@ def period_of(domain: ColumnDomain | None) -> int:
         return 0
     if max(-domain.low, domain.high) >= EXACT:  # floats have lost their last digits
         return 0
-    period = _DIGITS if domain.step is None else _PERIODS.get(domain.step, 0)
+    period = _PERIODS.get(domain.step, 0)
     return period if domain.n_numbers >= _CYCLES * period else 0
 
 
@@ -281,7 +281,7 @@ def _room(counts: Ints, noise_std: float) -> tuple[float, ...]:
         return ()
     std = max(noise_std, LEAST_NOISE)
     expected = np.full(period, n_rows / period)
-    if period == _DIGITS:
+    if period == _PERIODS[None]:
         even, digits = np.full(10, n_rows / 10), counts.reshape(2, 10, 10)
         tens = _estimated(digits.sum(axis=2), even, std * math.sqrt(10))
         units = _estimated(digits.sum(axis=1), even, std * math.sqrt(10))
