@@ -112,7 +112,6 @@ def test_what_is_declared_is_taken(spec, values, domain):
         (np.array([2**64 - 1, 1], dtype="uint64"), 0, 2.0**64 - 1, True),
         (pd.array([5, None, 6], dtype="Int16"), 5, 6, False),
         (pd.to_timedelta([90, 100], unit="s"), 80.0, 112.0, False),
-        ([math.nan, math.nan], 0.0, 1.0, False),
     ],
 )
 def test_without_noise_the_range_is_that_of_quarters_of_powers_of_two(

@@ -47,10 +47,9 @@ def table(rng: np.random.Generator, n_rows: int = 10_000) -> PrivateRows:
     normal[kind == ZERO] = 0.0
     count = rng.integers(0, np.where(class_codes, 5, 10)).astype(float)
     category = rng.choice([0, 1, 3, 4], n_rows, p=[0.5, 0.25, 0.05, 0.2])
-    units = np.column_stack(
-        [NUMBER.to_unit(normal), COUNT.to_unit(count), np.zeros(n_rows)]
-    )
-    codes = np.column_stack([kind, np.zeros(n_rows), category])
+    nothing = np.zeros(n_rows)
+    units = np.column_stack([NUMBER.to_unit(normal), COUNT.to_unit(count), nothing])
+    codes = np.column_stack([kind, nothing, category])
     return PrivateRows(units.astype(np.float32), codes.astype(np.uint8), class_codes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -52,9 +53,7 @@ SCHEMA = TableSchema(
     },
     target="sick",
 )
-WHO = TableSchema(
-    SCHEMA.columns, target="sick", privacy_unit="who", max_rows_per_unit=2
-)
+WHO = replace(SCHEMA, privacy_unit="who", max_rows_per_unit=2)
 TABLE = table_of(6_000)
 
 
@@ -75,17 +74,13 @@ def known():
     return fitted().measurements_
 
 
+WIDE = pd.DataFrame(np.random.default_rng(0).normal(size=(2_000, 130)).round(3))
 CASES = {
     "two classes": (TABLE, SCHEMA),
     "nothing declared": (TABLE, None),
     "a number to predict": (TABLE.drop(columns="sick"), None),
     "persons": (TABLE.assign(who=np.arange(len(TABLE)) // 3), WHO),
-    "many columns": (
-        pd.DataFrame(np.random.default_rng(0).normal(size=(2_000, 130)))
-        .round(3)
-        .add_prefix("c"),
-        None,
-    ),
+    "many columns": (WIDE.add_prefix("c"), None),
 }
 
 
