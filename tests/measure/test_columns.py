@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.datasets import load_breast_cancer
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.measure import discover
@@ -71,7 +71,6 @@ FLAGS = dict.fromkeys(("log", "integer", "nullable"), False)
         (Continuous(0, 99), [1.5], NumericDomain(0.0, 99.0, True, False, False)),
         (Continuous(0, 9, nullable=True), [1], NumericDomain(0, 9, False, True, False)),
         (Continuous(0.5, 9.5), [1], NumericDomain(1.0, 9.0, False, True, False)),
-        (Continuous(0.2, 0.8), [1], NumericDomain(1.0, 1.0, False, True, False)),
         (
             Datetime("1969-12-01", "1971-01-01"),
             pd.to_datetime(["2020"]).tz_localize("Asia/Tokyo"),
@@ -83,7 +82,6 @@ FLAGS = dict.fromkeys(("log", "integer", "nullable"), False)
         (Identifier(), ["x"], None),
         (None, [True, False], CategoryDomain((False, True), False)),  # complete
         (None, pd.array([True, None], dtype="boolean"), None),
-        (None, [0.5], None),
     ],
 )
 def test_what_is_declared_is_taken(spec, values, domain):
@@ -99,17 +97,13 @@ def test_what_is_declared_is_taken(spec, values, domain):
         ([5.0, 7.9], 5.0, 8.0, False),
         ([0.3, 900.0], 0.0, 1024.0, True),
         ([-900.0, 0.3], -1024.0, 0.3125, True),  # one small value is no edge to cut off
-        ([-900.0, -0.3], -1024.0, 0.0, True),
         ([0.0, 900.0], 0.0, 1024.0, True),
-        ([-1.0, 900.0], -1.0, 1024.0, True),  # a sentinel is not cut off
         ([-3.2, 5.5], -3.5, 6.0, False),
         ([0.02, 0.2], 0.0, 0.21875, False),  # what starts near zero starts at it
         ([0.07, 0.2], 0.0625, 0.21875, False),
         ([0.0, 0.0], 0.0, 0.0, False),
         ([1e-8, 2e-8], 2.0**-27 * 1.25, 2.0**-26 * 1.5, False),
         ([1e300, 1e300], 2.0**62 * 1.75, 2.0**63, False),  # clamped
-        ([9, 12], 8, 13, False),
-        ([-3, -4], -4, -3, False),
         ([-1, 0], -1, 0, False),
         ([-500, -3], -512, 0, True),  # as 3 to 500 starts at 0
         (np.array([2**53 + 1, 2**63 - 1]), 0, 2.0**63 - 1, True),
@@ -198,19 +192,26 @@ def test_a_rare_class_far_from_the_others_is_in_the_range():
     assert sum(high < 0.25 for high in highs) < 5
 
 
+def range_domains(frame, seed=0, mu=0.1, n_rows=None):
+    """Find ranges of all columns, by one draw of the noise."""
+    columns = [ColumnLayout.of(name, frame[name]) for name in frame]
+    settings = {"mu": mu, "n_rows": float(n_rows or len(frame))}
+    with insecure_randomness(seed):
+        accountant = PrivacyAccountant(1.0, 1e-5)
+        return discover_ranges(frame, columns, accountant, **settings)
+
+
 def range_counts(frame, n_rows, answer=None):
     """Give the exact counts of outer bins, and the domains that came of the noisy."""
-    columns, seen = [ColumnLayout.of(name, frame[name]) for name in frame], []
+    seen = []
 
     def watch(release):
         seen.append(release)
         return answer
 
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    with insecure_randomness(0), observe_releases(watch):
-        domains = discover_ranges(frame, columns, accountant, mu=0.1, n_rows=n_rows)
-    (release,) = seen
-    return release.exact, domains
+    with observe_releases(watch):
+        domains = range_domains(frame, n_rows=n_rows)
+    return seen[0].exact, domains
 
 
 @pytest.mark.parametrize("n_rows", [9.0, 1e9])  # of so many, bins in parts
@@ -281,22 +282,17 @@ def test_every_outer_bin_of_integers_holds_one(dtype, n_rows):
         assert domain.low == math.ceil(domain.low)
 
 
-@pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
-def test_ranges_of_small_tables_are_no_orders_of_magnitude_off(load):
-    """Of 569 and 178 rows at epsilon 1, with frozen noise: 8 draws of each.
+def test_ranges_of_small_tables_are_no_orders_of_magnitude_off():
+    """Of breast cancer, 569 rows at epsilon 1: 8 draws of the noise, which is frozen.
 
     A range that spans the noise, as all guesses once did, is thousands of times too
     wide for one column in ten or twenty.
     """
-    table = load(as_frame=True).frame
-    columns = [ColumnLayout.of(name, table[name]) for name in table]
-    n_rows, wide, inside = float(len(table)), [], []
+    table, wide, inside = load_breast_cancer(as_frame=True).data, [], []
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    share = ranges_share(table.shape[1], accountant.mu_cap, float(len(table)))
     for seed in range(8):
-        with insecure_randomness(seed):
-            accountant = PrivacyAccountant(1.0, 1e-5)
-            share = ranges_share(len(columns), accountant.mu_cap, n_rows)
-            mu = accountant.mu_cap * math.sqrt(share)
-            domains = discover_ranges(table, columns, accountant, mu=mu, n_rows=n_rows)
+        domains = range_domains(table, seed, accountant.mu_cap * math.sqrt(share))
         for name, domain in zip(table, domains, strict=True):
             low, high = table[name].quantile([0.01, 0.99])
             beyond = max(domain.high - high, 0.0) + max(low - domain.low, 0.0)

