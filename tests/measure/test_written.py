@@ -239,9 +239,6 @@ def test_columns_in_rules_are_not_put_on_tens(dtype):
         assert [domain.decimals for domain in found] == [decimals] * 2
 
 
-# --- Plans ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("n_rows", "epsilon"), [(300, 1.0), (3000, 0.5), (3000, 3.0), (40_000, 1.0)]
 )
@@ -282,12 +279,6 @@ def test_a_plan_knows_what_is_spent_on_how_numbers_are_written(n_rows, epsilon):
 
 
 # --- Frequent values ----------------------------------------------------------------
-
-
-def distance(first, second):
-    """Total variation distance of two columns."""
-    shares = [own.value_counts(normalize=True) for own in (first, second)]
-    return shares[0].sub(shares[1], fill_value=0.0).abs().sum() / 2
 
 
 def many_kinds():
@@ -394,33 +385,6 @@ def test_frequent_values_keep_their_share_beside_zeros():
     exact = np.isin(drawn, np.arange(100, 200) * 100.0)
     expected = np.isin(prices, np.arange(100, 200) * 100.0).mean()
     assert exact.mean() == pytest.approx(expected, abs=0.015)  # 5 deviations
-
-
-def round_amounts(seed=0):
-    """A price of 81 round values, and the length of one of 210 routes."""
-    rng = np.random.default_rng(seed)
-    prices = 1000 * rng.choice(np.arange(10, 1001), 81, replace=False)
-    routes = np.rint(np.geomspace(17, 5000, 260)).astype(int)
-    routes = np.unique(routes)[:210]
-    shares = [rng.dirichlet(np.full(n, 0.5)) for n in (81, len(routes))]
-    return pd.DataFrame(
-        {
-            "price": rng.choice(prices, N, p=shares[0]),
-            "route": rng.choice(routes, N, p=shares[1]),
-        }
-    )
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "price", "route"), [(1.0, 0.06, 0.2), (math.inf, 0.015, 0.02)]
-)
-def test_columns_of_few_values_among_many(epsilon, price, route):
-    """100,000 drawn rows: their own distance is below .01. Bins alone give .3."""
-    frame = round_amounts()
-    _, drawn = fitted(frame, epsilon=epsilon, n=100_000)
-    ours = [distance(frame[name], drawn[name]) for name in frame]
-    assert ours[0] < price
-    assert ours[1] < route
 
 
 def test_at_most_512_values_and_those_of_most_rows():
