@@ -18,21 +18,19 @@ UNIT = Continuous(0, 50)
 COUNTS = {"m": 4000, "n": 2000}
 
 
-def make_table(label="text") -> pd.DataFrame:
+def make_table(label="text"):
     """Make a table whose label is "text", "integer" or "boolean"."""
     number = np.arange(N_ROWS)
     first = number < 4000
     labels = {"text": np.where(first, "m", "n"), "integer": 1 - first, "boolean": first}
-    return pd.DataFrame(
-        {
-            "a": 50 * number / N_ROWS,
-            "b": np.pi * (number % 7),
-            "s": np.where(number % 2, "odd", "even"),
-            "t": np.where(number % 3, "x", "y"),
-            "id": number.astype(str),
-            "y": labels[label],
-        }
-    )
+    columns = {
+        "a": 50 * number / N_ROWS,
+        "b": np.pi * (number % 7),
+        "s": np.where(number % 2, "odd", "even"),
+        "t": np.where(number % 3, "x", "y"),
+        "id": number.astype(str),
+    }
+    return pd.DataFrame(columns | {"y": labels[label]})
 
 
 LEVELS = {"s": Categorical(["odd", "even"]), "t": Categorical(["x", "y"])}
