@@ -266,6 +266,16 @@ def test_values_that_no_category_names_are_not_spread_evenly(
     assert np.abs(shares_of(marginals) - 0.75).max() < 0.1
 
 
+def test_missing_numbers_that_a_domain_does_not_model_are_in_no_bin():
+    """Two rows in five, without noise; in a bin they would count as its numbers."""
+    domain = NumericDomain(1.0, 2.0, log=False, integer=False, nullable=False)
+    codes = np.where(np.arange(5000) % 5 < 2, MISSING, 0)[:, None].astype(np.uint8)
+    units = np.random.default_rng(0).uniform(0, 0.5, (5000, 1)).astype(np.float32)
+    rows = PrivateRows(units, codes, np.zeros(5000, dtype=np.int64))
+    [[marginal]], _ = measure(rows, math.inf, [domain], Classes((), np.array([5e3])))
+    assert (marginal.decode(RANKS)[0] > 1.6).mean() < 0.01
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("declared", [2400.0, 3600.0])
 def test_a_wrong_number_of_rows_does_not_spoil_the_shares(declared, global_random_seed):
