@@ -15,7 +15,6 @@ from skdpsynth.measure import (
     Allocation,
     Spend,
     TableBins,
-    _tables,
     allocate,
     allocate_measurements,
     borrowers,
@@ -27,6 +26,7 @@ from skdpsynth.measure._allocation import table_bins
 from skdpsynth.measure._tables import (
     ColumnBins,
     PairTables,
+    _worth,
     bins_of_pairs,
     choose_pairs,
     every_pair,
@@ -166,7 +166,7 @@ def test_the_choice_gains_most_of_all_choices(distances, sizes, mu, measured):
         of_noise = noise[chosen] * math.sqrt(len(chosen))
         return float((np.array(distances)[chosen] - of_noise).sum())
 
-    found = _tables._worth(np.array(distances, dtype=float), noise, first)
+    found = _worth(np.array(distances, dtype=float), noise, first)
     assert found.tolist() == sorted(set(found.tolist()))
     best = max(
         gain([*chosen])
