@@ -25,10 +25,10 @@ def drawn(generator, seed=0):
     """Give the table of bins of many rows, and their ranks."""
     codes = np.zeros(N_ROWS, dtype=np.int64)
     ranks = generator.draw(codes, np.random.default_rng(seed))
-    low = generator.mixtures[0].ranks[0]
+    first, second = np.split(generator.mixtures[0].ranks[0], [3])
     bins = [
-        np.searchsorted(low[start:end], ranks[:, j], "right") - 1
-        for j, (start, end) in enumerate([(0, 3), (3, 7)])
+        np.searchsorted(low, own, "right") - 1
+        for low, own in zip((first, second), ranks.T, strict=True)
     ]
     table = np.zeros((3, 4))
     np.add.at(table, tuple(bins), 1.0 / N_ROWS)

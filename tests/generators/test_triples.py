@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.generators import NUMPY, Fit, Heads, ReleasedClass, TripleLoss
+from skdpsynth.generators import NUMPY, TripleLoss
 from skdpsynth.models import on_device
 
 TENSORS = on_device(torch.device("cpu"))
@@ -94,28 +94,3 @@ def test_slopes_of_the_distance_are_those_of_differentiation(arrays):
             arrays.give(mine), expected.numpy(), rtol=1e-4, atol=1e-3
         )
         assert expected.abs().max() > 10.0
-
-
-@pytest.mark.parametrize("measured", [False, True])
-def test_a_fit_learns_the_parity_of_three_columns(measured):
-    """The share of rows of the wrong parity: none where it was measured, else half."""
-    starts, groups = np.array([0, 2, 4, 6]), np.tile([0, 1], 3)
-    half = np.full(6, 0.5)
-    pairs = np.full((6, 6), 0.25, dtype=np.float32) * 20_000
-    above = np.kron(np.triu(np.ones((3, 3)), 1), np.ones((2, 2))).astype(bool)
-    parity = np.indices((2, 2, 2)).sum(axis=0) % 2
-    triples = None
-    if measured:
-        own = np.array([[0, 1, 2]]), 5000.0 * parity[None], 2.0
-        triples = TripleLoss(starts, groups, *own, n_rows=20_000.0, arrays=NUMPY)
-    tables = half, 1.0, pairs * above, above, 1.0, triples
-    released = ReleasedClass(20_000.0, *tables)
-    heads = Heads(starts, np.full(6, np.nan))
-    fit = Fit([released], np.ones(1), heads, seed=0)
-    (components,) = fit.components()
-    made = components.mixture(heads, np.zeros((2, 6)))
-    wrong = sum(
-        made.weights @ made.probabilities[:, [a, 2 + b, 4 + c]].prod(axis=1)
-        for a, b, c in np.argwhere(parity == 0)
-    )
-    assert wrong < 0.02 if measured else 0.4 < wrong < 0.6

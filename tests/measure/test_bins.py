@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
@@ -131,30 +130,6 @@ def test_the_bins_of_a_class_partition_its_ranks(column, n_bins):
             starts = np.append(low[own][order], 1.0)
             ends = np.insert(high[own][order], 0, 0.0)
             np.testing.assert_allclose(starts, ends, atol=1e-12)
-
-
-@MANY
-@given(COLUMN, st.integers(1, 30))
-def test_shares_are_those_of_the_marginal(column, n_bins):
-    """Against 20,000 even ranks that are decoded, encoded and counted.
-
-    A bin's count is off by one at each of its two ends, and 'other' is never drawn. A
-    whole number may be rounded to 0 without being the exact one.
-    """
-    domain, bins, marginals = chosen(column, n_bins)
-    ranks = (np.arange(20_000) + 0.5) / 20_000
-    rounded = isinstance(domain, NumericDomain) and domain.integer
-    for marginal in marginals:
-        shares = TableBins([bins]).shares(bins.ranks(marginal))
-        assert shares.min() >= 0
-        assert shares.sum() == pytest.approx(1)
-        if isinstance(domain, CategoryDomain) and not domain.categories:
-            continue
-        if rounded and domain.zero is not None:
-            continue
-        found = bins.encode(*drawn_codes(domain, marginal, ranks))
-        counts = np.bincount(found, minlength=bins.n_bins) / 20_000
-        assert np.abs(counts - shares).max() < 3 / 20_000
 
 
 @MANY

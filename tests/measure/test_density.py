@@ -31,16 +31,14 @@ SAMPLES = {
 }
 
 
-def histograms(
-    values: np.ndarray, noise_std: float, rng: np.random.Generator
-) -> list[Histogram]:
+def histograms(values: np.ndarray, noise_std: float, rng: np.random.Generator):
+    """Count values in 6 and in 12 bins, with noise."""
     found = []
     for n_bins in (6, 12):
         edges = np.linspace(0, 1, n_bins + 1)
-        noise = np.rint(rng.normal(0, noise_std, n_bins)) if noise_std else 0.0
-        found.append(
-            Histogram(edges, np.histogram(values, edges)[0] + noise, noise_std)
-        )
+        noise = np.rint(rng.normal(0, noise_std, n_bins))
+        counts = np.histogram(values, edges)[0] + noise
+        found.append(Histogram(edges, counts, noise_std))
     return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skdpsynth import IndependentSynthesizer
 from skdpsynth.measure import Allocation, Spend, discover, measure
 from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, LocalParts, PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
@@ -200,3 +201,19 @@ def test_a_class_without_rows_is_measured_like_any():
     assert not seen[4].exact.any()
     assert not seen[5].exact.any()
     assert found.pairs[0].n_rows >= 1
+
+
+def test_scores_of_rows_follow_their_class():
+    """1.5 is usual in one class and 6 in the other; there the other is far off."""
+    frame = pd.DataFrame(
+        {"a": np.repeat([1.5, 6.0], 50), "t": np.repeat(["p", "q"], 50)}
+    )
+    model = IndependentSynthesizer(math.inf, target="t").fit(frame)._model
+    units = model.metadata.domains[0].to_unit(np.array([[1.5], [6.0]]))
+    codes = np.zeros((2, 1), dtype=np.uint8)
+    own, other = (
+        model.score_rows(units.astype(np.float32), codes, c)[:, 0] for c in (0, 1)
+    )
+    assert max(abs(own[0]), abs(other[1])) < 1
+    assert own[1] > 2
+    assert other[0] < -2

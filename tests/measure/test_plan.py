@@ -18,21 +18,19 @@ UNIT = Continuous(0, 50)
 COUNTS = {"m": 4000, "n": 2000}
 
 
-def make_table(label="text") -> pd.DataFrame:
+def make_table(label="text"):
     """Make a table whose label is "text", "integer" or "boolean"."""
     number = np.arange(N_ROWS)
     first = number < 4000
     labels = {"text": np.where(first, "m", "n"), "integer": 1 - first, "boolean": first}
-    return pd.DataFrame(
-        {
-            "a": 50 * number / N_ROWS,
-            "b": np.pi * (number % 7),
-            "s": np.where(number % 2, "odd", "even"),
-            "t": np.where(number % 3, "x", "y"),
-            "id": number.astype(str),
-            "y": labels[label],
-        }
-    )
+    columns = {
+        "a": 50 * number / N_ROWS,
+        "b": np.pi * (number % 7),
+        "s": np.where(number % 2, "odd", "even"),
+        "t": np.where(number % 3, "x", "y"),
+        "id": number.astype(str),
+    }
+    return pd.DataFrame(columns | {"y": labels[label]})
 
 
 LEVELS = {"s": Categorical(["odd", "even"]), "t": Categorical(["x", "y"])}
@@ -126,9 +124,7 @@ def test_declared_counts_win():
     ("columns", "note"),
     [
         ({"y": Categorical(["only"])}, "one class only"),
-        ({"y": Categorical([], nullable=True)}, "one class only"),
         ({"b": Continuous(1, 1)}, "1 of 2 columns can hold one value only"),
-        ({"b": Categorical([], nullable=True)}, "1 of 2 columns can hold one value"),
         ({"b": Categorical(["same"])}, "1 of 2 columns can hold one value only"),
     ],
 )
@@ -195,7 +191,6 @@ GUESSES = {"m": 60, "n": 40}
     ("parameters", "words"),
     [
         ({"schema": {"a": 1}}, "schema must be a TableSchema. Got dict"),
-        ({"schema": True}, "schema must be a TableSchema. Got bool"),
         ({"dtypes": {"a": "nosuch", "y": "str"}}, "none that pandas knows"),
         ({"dtypes": pd.Series(["str"] * 3, ["a", "a", "y"])}, "more than once"),
         ({"dtypes": {"a": "float64", "y": "float64"}}, "is a number and has no"),
@@ -206,8 +201,6 @@ GUESSES = {"m": 60, "n": 40}
         ({"dtypes": {"s": "str", "y": "str"}}, "columns that the table lacks"),
         ({"dtypes": pd.DataFrame({"a": [1.0]})}, "dtypes must be df.dtypes"),
         ({"class_counts": {"m": 60, "n": 50}}, "add up to 110, but n_rows is 100"),
-        ({"class_counts": {"m": 60, "n": 30}}, "add up to 90, but n_rows is 100"),
-        ({"class_counts": {"m": 100}}, "must name every class once"),
         ({"class_counts": {"m": 60, "z": 40}}, "must name every class once"),
         ({"class_counts": {"m": True, "n": 99}}, "must be an int >= 0. Got True"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -52,9 +53,7 @@ SCHEMA = TableSchema(
     },
     target="sick",
 )
-WHO = TableSchema(
-    SCHEMA.columns, target="sick", privacy_unit="who", max_rows_per_unit=2
-)
+WHO = replace(SCHEMA, privacy_unit="who", max_rows_per_unit=2)
 TABLE = table_of(6_000)
 
 
@@ -75,17 +74,13 @@ def known():
     return fitted().measurements_
 
 
+WIDE = pd.DataFrame(np.random.default_rng(0).normal(size=(2_000, 130)).round(3))
 CASES = {
     "two classes": (TABLE, SCHEMA),
     "nothing declared": (TABLE, None),
     "a number to predict": (TABLE.drop(columns="sick"), None),
     "persons": (TABLE.assign(who=np.arange(len(TABLE)) // 3), WHO),
-    "many columns": (
-        pd.DataFrame(np.random.default_rng(0).normal(size=(2_000, 130)))
-        .round(3)
-        .add_prefix("c"),
-        None,
-    ),
+    "many columns": (WIDE.add_prefix("c"), None),
 }
 
 
@@ -166,13 +161,11 @@ def test_second_moments_are_means_over_all_rows():
     """With weights that are noisy shares of the rows, of which the first has 3/4."""
     rng = np.random.default_rng(0)
     mixing = np.eye(30) + 0.3 * rng.normal(size=(30, 30))
-    tables = [
-        pd.DataFrame((rng.normal(size=(n, 30)) @ mixing).clip(-9, 9)).add_prefix("c")
-        for n in (1_500, 500)
-    ]
-    schema = TableSchema(dict.fromkeys(tables[0], Continuous(-9, 9)))
-    first = fitted(tables[0], 1.0, schema=schema).measurements_
-    sites = [first, designed(tables[1], 1.0, first)]
+    table = pd.DataFrame((rng.normal(size=(2_000, 30)) @ mixing).clip(-9, 9))
+    table = table.add_prefix("c")
+    schema = TableSchema(dict.fromkeys(table, Continuous(-9, 9)))
+    first = fitted(table[:1_500], 1.0, schema=schema).measurements_
+    sites = [first, designed(table[1_500:], 1.0, first)]
     ours, theirs, both = (
         next(own for own in site if own.order == 30)
         for site in (*sites, combine_measurements(sites))

@@ -15,7 +15,6 @@ from skdpsynth.measure import (
     Allocation,
     Spend,
     TableBins,
-    _tables,
     allocate,
     allocate_measurements,
     borrowers,
@@ -27,6 +26,7 @@ from skdpsynth.measure._allocation import table_bins
 from skdpsynth.measure._tables import (
     ColumnBins,
     PairTables,
+    _worth,
     bins_of_pairs,
     choose_pairs,
     every_pair,
@@ -155,28 +155,25 @@ def test_pairs_are_chosen_by_distances_from_independence():
     st.floats(0.02, 2.0),
     st.integers(-1, 4),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_choice_gains_most_of_all_choices(distances, sizes, mu, measured):
     """Of a few pairs, against every subset with those of a measured target."""
-    n_columns = 5
-    pairs = np.stack(np.triu_indices(n_columns, 1), axis=1)[: len(distances)]
-    cells = np.array(sizes)[pairs].prod(axis=1)
+    pairs = np.stack(np.triu_indices(5, 1), axis=1)[: len(distances)]
+    noise = math.sqrt(2 / math.pi) * np.array(sizes)[pairs].prod(axis=1) / mu
+    first = (pairs == measured).any(axis=1)
 
     def gain(chosen):
-        noise = math.sqrt(2 / math.pi) * cells[chosen] * math.sqrt(len(chosen)) / mu
-        return float((np.array(distances)[chosen] - noise).sum())
+        of_noise = noise[chosen] * math.sqrt(len(chosen))
+        return float((np.array(distances)[chosen] - of_noise).sum())
 
-    first = (pairs == measured).any(axis=1)
-    noise = math.sqrt(2 / math.pi) * cells / mu
-    found = _tables._worth(np.array(distances, dtype=float), noise, first)
+    found = _worth(np.array(distances, dtype=float), noise, first)
     assert found.tolist() == sorted(set(found.tolist()))
-    subsets = (
-        list(chosen)
+    best = max(
+        gain([*chosen])
         for n in range(1, len(pairs) + 1)
         for chosen in combinations(range(len(pairs)), n)
         if set(np.flatnonzero(first)) <= set(chosen)
     )
-    best = max(gain(chosen) for chosen in subsets)
     assert gain(found.tolist()) == pytest.approx(best, rel=1e-9, abs=1e-6)
 
 
@@ -197,23 +194,25 @@ def test_tables_deny_a_number_of_rows_that_is_not_theirs(n_rows, said, found):
 
 def test_classes_are_corrected_by_tables_of_all_of_them():
     """The estimate of weighted least squares, cell by cell, and its variance."""
-    rng, stds, std = np.random.default_rng(0), [3.0, 5.0, 8.0], 4.0
-    measured = np.ones((2, 2), dtype=bool)
+    rng, stds, measured = (
+        np.random.default_rng(0),
+        [3.0, 5.0, 8.0, 4.0],
+        np.ones((2, 2)),
+    )
 
     def tables(noise_std):
         counts = rng.normal(50, 20, (2, 2)).astype(np.float32)
-        return PairTables(counts, measured, noise_std, 100.0, np.array([[0, 1]]))
+        return PairTables(counts, measured > 0, noise_std, 100.0, np.array([[0, 1]]))
 
-    each, together = {c: tables(own) for c, own in enumerate(stds)}, tables(std)
-    found = with_together(each, together)
+    *each, together = map(tables, stds)
+    found = with_together(dict(enumerate(each)), together)
     design = np.vstack([np.eye(3), np.ones(3)])
-    weights = np.diag([own**-2 for own in (*stds, std)])
+    weights = np.diag([std**-2 for std in stds])
     covariance = np.linalg.inv(design.T @ weights @ design)
-    for cell in np.ndindex(2, 2):
-        seen = [own.counts[cell] for own in (*each.values(), together)]
-        expected = covariance @ design.T @ weights @ seen
-        ours = [found[c].counts[cell] for c in range(3)]
-        np.testing.assert_allclose(ours, expected, rtol=1e-5)
+    seen = np.array([own.counts for own in (*each, together)])
+    expected = np.tensordot(covariance @ design.T @ weights, seen, 1)
+    ours = [found[c].counts for c in range(3)]
+    np.testing.assert_allclose(ours, expected, rtol=1e-5)
     variances = [own.noise_std**2 for own in found.values()]
     np.testing.assert_allclose(variances, np.diag(covariance), rtol=1e-6)
 
@@ -374,9 +373,7 @@ def test_classes_borrow_from_the_largest_that_can_lend(known, expected):
     [
         ((None,), [5169.0], 10, "pairs"),  # 200 noise deviations are 5,164 rows
         ((None,), [5159.0], 10, "moments"),  # few rows without classes
-        (("u", "v"), [3e3, 3e3], 10, "pairs"),
         (("u", "v"), [5e4, 600.0], 10, "pairs"),  # the second one borrows
-        (("u", "v"), [5e4, 9.0], 10, "pairs"),  # and so does it here
         (("u", "v"), [400.0, 9.0], 10, "moments"),
         (("u", "v"), [200.0, 200.0], 10, "marginals"),
         (("u", "v", "w"), [5e4, 2e4, 9.0], 10, "pairs"),  # the third one borrows
@@ -386,7 +383,6 @@ def test_classes_borrow_from_the_largest_that_can_lend(known, expected):
         (("u", "v"), [5e6, 9.0], 120, "moments"),
         (("u", "v"), [5e6, 2e6], 2001, "marginals"),
         ((None,), [200.0], 10, "marginals"),
-        ((None,), [5e6], 1, "marginals"),
     ],
 )
 def test_one_form_serves_all_classes_of_a_table(labels, n_rows, n_columns, form):

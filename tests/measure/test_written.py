@@ -1,4 +1,4 @@
-"""Tens, last digits and frequent values: released, kept by domains, and drawn."""
+"""How numbers are written: decimals, tens, last digits, values that are frequent."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ import pytest
 from _written import N, fitted, layouts_of, without_noise
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from skdpsynth import IndependentSynthesizer
 
 # One kind of release at a time: `discover` makes them all.
 from skdpsynth.measure._written import (
+    _coarsest,
     _room,
     discover_remainders,
     discover_resolutions,
     discover_values,
     period_of,
 )
-from skdpsynth.privacy import GRID, LocalParts
-from skdpsynth.privacy.testing import observe_releases
+from skdpsynth.privacy import GRID, LocalParts, PrivacyAccountant
+from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Continuous, Datetime, Ordered, TableSchema
 from skdpsynth.table import NumericDomain
 
@@ -62,21 +64,19 @@ def test_every_number_has_its_room_and_the_order_stays(room, timed):
 
 
 @pytest.mark.parametrize(
-    ("domain", "period"),
+    ("high", "step", "period"),
     [
-        (WHOLE, 100),
-        (NumericDomain(0, 998, False, True, False), 0),  # fewer than ten cycles
-        (NumericDomain(0, 999, False, True, False), 100),
-        (NumericDomain(0, 9e5, False, False, False), 0),
-        (NumericDomain(0, 69, False, True, False, step=86_400.0), 7),
-        (NumericDomain(0, 68, False, True, False, step=86_400.0), 0),
-        (NumericDomain(0, 239, False, True, False, step=3600.0), 24),
-        (NumericDomain(0, 999, False, True, False, step=7.0), 0),
-        (None, 0),
+        (998, None, 0),  # fewer than ten cycles
+        (999, None, 100),
+        (69, 86_400.0, 7),
+        (68, 86_400.0, 0),
+        (239, 3600.0, 24),
+        (999, 7.0, 0),
     ],
 )
-def test_what_repeats(domain, period):
-    assert period_of(domain) == period
+def test_what_repeats(high, step, period):
+    assert period_of(NumericDomain(0, high, False, True, False, step=step)) == period
+    assert period_of(NumericDomain(0, high, False, False, False)) == 0
 
 
 @pytest.mark.parametrize("row", [[1, 150, 399], [7, 0, -1], [1e9, -5, 399]])
@@ -187,17 +187,12 @@ def test_dates_that_are_never_on_a_sunday():
 # --- Tens -------------------------------------------------------------------------
 
 
-def resolved(values, n_rows=None, mu=math.inf, domain=WHOLE, most_tens=6):
+def resolved(values, domain=WHOLE, most_tens=6):
+    """Put one column on its tens, without noise."""
     frame = pd.DataFrame({"a": values})
-    return discover_resolutions(
-        frame,
-        layouts_of(frame),
-        [domain],
-        without_noise(),
-        mu=mu,
-        n_rows=n_rows or len(frame),
-        most_tens=[most_tens],
-    )[0]
+    settings = {"mu": math.inf, "n_rows": len(frame), "most_tens": [most_tens]}
+    columns, accountant = layouts_of(frame), without_noise()
+    return discover_resolutions(frame, columns, [domain], accountant, **settings)[0]
 
 
 @pytest.mark.parametrize(
@@ -244,9 +239,6 @@ def test_columns_in_rules_are_not_put_on_tens(dtype):
         assert [domain.decimals for domain in found] == [decimals] * 2
 
 
-# --- Plans ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("n_rows", "epsilon"), [(300, 1.0), (3000, 0.5), (3000, 3.0), (40_000, 1.0)]
 )
@@ -287,12 +279,6 @@ def test_a_plan_knows_what_is_spent_on_how_numbers_are_written(n_rows, epsilon):
 
 
 # --- Frequent values ----------------------------------------------------------------
-
-
-def distance(first, second):
-    """Total variation distance of two columns."""
-    shares = [own.value_counts(normalize=True) for own in (first, second)]
-    return shares[0].sub(shares[1], fill_value=0.0).abs().sum() / 2
 
 
 def many_kinds():
@@ -401,35 +387,245 @@ def test_frequent_values_keep_their_share_beside_zeros():
     assert exact.mean() == pytest.approx(expected, abs=0.015)  # 5 deviations
 
 
-def round_amounts(seed=0):
-    """A price of 81 round values, and the length of one of 210 routes."""
-    rng = np.random.default_rng(seed)
-    prices = 1000 * rng.choice(np.arange(10, 1001), 81, replace=False)
-    routes = np.rint(np.geomspace(17, 5000, 260)).astype(int)
-    routes = np.unique(routes)[:210]
-    shares = [rng.dirichlet(np.full(n, 0.5)) for n in (81, len(routes))]
-    return pd.DataFrame(
-        {
-            "price": rng.choice(prices, N, p=shares[0]),
-            "route": rng.choice(routes, N, p=shares[1]),
-        }
-    )
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "price", "route"), [(1.0, 0.06, 0.2), (math.inf, 0.015, 0.02)]
-)
-def test_columns_of_few_values_among_many(epsilon, price, route):
-    """100,000 drawn rows: their own distance is below .01. Bins alone give .3."""
-    frame = round_amounts()
-    _, drawn = fitted(frame, epsilon=epsilon, n=100_000)
-    ours = [distance(frame[name], drawn[name]) for name in frame]
-    assert ours[0] < price
-    assert ours[1] < route
-
-
 def test_at_most_512_values_and_those_of_most_rows():
     ranks = np.arange(1, 801)
     frame = pd.DataFrame({"a": np.repeat(ranks * 7, 3 + ranks)})
     (found,) = found_values(frame, layouts_of(frame), [WHOLE], n_rows=1000.0)
     assert [value for value, _ in found.frequent] == (7 * ranks[-512:]).tolist()
+
+
+# --- Decimals and units of time -----------------------------------------------------
+
+SOME = 6000
+WIDE = NumericDomain(0.0, 300.0, log=False, integer=False, nullable=False)
+NONE = 5  # the cell of values that are finer than four decimals
+SILENT = 6
+
+
+def written(decimals, n=SOME, seed=0):
+    """Make numbers of so many decimals, as a file would be read."""
+    numbers = np.random.default_rng(seed).uniform(0.1, 250, n)
+    return pd.Series([float(f"{number:.{decimals}f}") for number in numbers])
+
+
+def codes_of(values, dtype="float64"):
+    """Give the cell that each value is counted in, as the only one of a column."""
+    series, seen = pd.Series(values).astype(dtype), []
+    frame = pd.DataFrame({str(at): series[at : at + 1] for at in range(len(series))})
+    own = {name: frame[name].dropna().reset_index(drop=True) for name in frame}
+    with observe_releases(seen.append):
+        discovered(pd.DataFrame(own))
+    return seen[0].exact.reshape(len(series), -1).argmax(axis=1).tolist()
+
+
+# --- The cell of a value ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "cells"),
+    [
+        ([3.0, -17.0, 0.5, 0.29, 1.005, 0.0001], "float64", [0, 0, 1, 2, 3, 4]),
+        ([math.pi, 1e15 + 0.5, -1e308, 5e-324], "float64", [NONE, 1, 0, NONE]),
+        # What a float rounds away is no sign of a whole number.
+        ([130.125], "float16", [3]),
+        ([2e6 + 0.5, 0.1, 123.4], "float32", [1, 1, 1]),
+        ([np.nan, 0.0, -0.0], "float64", [SILENT] * 3),
+        ([None, 0.0, 2.5], "Float64", [SILENT, SILENT, 1]),
+    ],
+)
+def test_a_value_is_in_the_cell_of_its_decimals(values, dtype, cells):
+    assert codes_of(values, dtype) == cells
+
+
+@pytest.mark.parametrize("decimals", range(5))
+@pytest.mark.parametrize("dtype", ["float64", "float32", "double[pyarrow]"])
+def test_decimals_are_those_of_the_text(decimals, dtype):
+    """Rounding of a binary float is not a fifth decimal; float32 holds seven digits."""
+    series = written(decimals, n=100)
+    if dtype == "float32":
+        series = series / 100 if decimals == 4 else series
+        series = series.round(decimals)
+    assert set(codes_of(series[series != 0], dtype)) <= set(range(decimals + 1))
+
+
+# --- What is read off the counts --------------------------------------------------
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("cell", "expected"), [(NONE, None), (2, 2)])
+def test_noise_is_not_taken_for_a_resolution(cell, expected, global_random_seed):
+    """4,000 fine floats, or numbers of two decimals: n = 20,000 draws of noise of 90.
+
+    A resolution needs as many rows as the finer ones and more: for another one, noise
+    of 18 deviations would be needed, or of 3.5, which the bound 1e-6 allows for.
+    """
+    rng, n = np.random.default_rng(global_random_seed), 20_000
+    noise = rng.normal(0, 90.0, (n, 6))
+    noise[:, cell] += 4000
+    wrong = sum(_coarsest(counts, 90.0) != expected for counts in noise)
+    needed = 18 if expected is None else 3.5
+    assert wrong <= stats.binom.isf(1e-6, n, stats.norm.sf(needed))
+
+
+@pytest.mark.parametrize(
+    ("share", "decimals", "std", "expected"),
+    [
+        (0.05, 0, 40.0, 0),  # a flag that 200 of 4,000 rows have
+        (0.05, 2, 80.0, 0),  # as many fractions are a deviation of five counts
+        (0.05, 2, 4.0, 2),
+        (0.5, 2, 40.0, 2),
+        (0.5, 2, 500.0, None),  # 2,000 rows may be fractions, and nothing is seen
+    ],
+)
+def test_numbers_that_are_nearly_all_zero_are_whole_unless_finer_ones_are_seen(
+    share, decimals, std, expected
+):
+    values = np.zeros(4000)
+    values[: int(share * 4000)] = written(decimals, int(share * 4000))
+    with insecure_randomness(0):
+        (domain,) = discovered(pd.DataFrame({"a": values}), 1.0 / std)
+    assert (domain.decimals if domain.integer else None) == expected
+
+
+# --- Bought -----------------------------------------------------------------------
+
+
+def discovered(frame, mu=2.0, domain=WIDE):
+    accountant = PrivacyAccountant(math.inf if mu == math.inf else 50.0, 1e-5)
+    columns, settings = layouts_of(frame), {"mu": mu, "n_rows": len(frame)}
+    domains = [domain] * len(columns)
+    return discover_resolutions(frame, columns, domains, accountant, **settings)
+
+
+@pytest.mark.parametrize(
+    ("first", "new"),
+    [
+        # One value more than 1 in 100 is finer than a resolution.
+        ([*range(1, 5941), *[7.12345678] * 60], 7.12345678),
+        ([math.nan] * 3000 + [0.0] * 3000, 7.0),
+    ],
+)
+def test_what_was_released_decides_the_resolution(first, new):
+    """At an edge, where one row more would decide otherwise: by frozen releases."""
+    seen = []
+
+    def watch(release):
+        seen.append(release)
+        return seen[0].noisy
+
+    with insecure_randomness(3), observe_releases(watch):
+        one, other = (
+            discovered(pd.DataFrame({"a": [*first, *more]}), mu=2.0)
+            for more in ([], [new])
+        )
+    assert one == other
+    assert not np.array_equal(seen[0].exact, seen[1].exact)
+
+
+@pytest.mark.parametrize("decimals", range(5))
+def test_decimals_are_found(decimals):
+    """Noise of 0.7 rows against thousands: a wrong answer is beyond 1e-9."""
+    series = written(decimals)
+    series[::7] = np.nan
+    (domain,) = discovered(pd.DataFrame({"a": series}))
+    assert (domain.decimals, domain.integer) == (decimals, True)
+    assert (domain.low, domain.high) == (0.0, 300.0 * 10**decimals)
+
+
+@pytest.mark.parametrize(
+    ("freq", "step"), [("D", 86_400.0), ("h", 3600.0), ("73min", 60.0), ("7s", 1.0)]
+)
+@pytest.mark.parametrize("zone", [None, "America/New_York"])
+def test_units_of_time_are_found(freq, step, zone):
+    times = pd.date_range("2019-01-01", periods=SOME, freq=freq, tz=zone)
+    frame = pd.DataFrame({"t": times})
+    domain = NumericDomain(0.0, 4e9, log=False, integer=False, nullable=False)
+    (found,) = discovered(frame, domain=domain)
+    assert found.step == step
+    assert found.integer
+
+
+@pytest.mark.parametrize("zone", [None, "America/New_York"])
+def test_times_at_the_end_of_the_calendar_are_clamped(zone):
+    """9999-12-31 stands for "never": it says nothing, and comes back as the bound."""
+    days = pd.Series(pd.date_range("2019-01-01", periods=SOME, tz=zone, unit="s"))
+    ends = ["9999-12-31T17:30:01", "0001-01-02T03:04:05"]
+    some = pd.Series(np.array(ends, dtype="M8[s]"))
+    if zone is not None:
+        some = some.dt.tz_localize("UTC").dt.tz_convert(zone)
+    frame = pd.DataFrame({"t": pd.concat([days, *[some] * 100], ignore_index=True)})
+    synth = IndependentSynthesizer(epsilon=50.0, random_state=0).fit(frame)
+    assert synth.schema_.columns["t"].unit == "D"
+    drawn = synth.sample(500)["t"]
+    assert (drawn == drawn.dt.normalize()).all()
+    assert drawn.dt.year.between(1899, 2102).all()
+
+
+# --- Domains and schemas ----------------------------------------------------------
+
+
+def test_bounds_that_are_no_multiples_lie_inside():
+    domain = NumericDomain(0.204, 5.017, False, False, False).with_decimals(2)
+    assert (domain.low, domain.high) == (21.0, 501.0)
+    exact = NumericDomain(0.29, 0.57, False, False, False).with_decimals(2)
+    assert (exact.low, exact.high) == (29.0, 57.0)
+
+
+@pytest.mark.parametrize(("huge", "decimals"), [(1e308, None), (-1e308, 2)])
+def test_a_value_far_outside_says_nothing(huge, decimals):
+    """Warnings are errors here: an overflow would depend on one row."""
+    series = written(2)
+    series[0] = huge
+    columns = {} if decimals is None else {"a": Continuous(0, 300, decimals=decimals)}
+    synth = IndependentSynthesizer(epsilon=50.0, schema=TableSchema(columns))
+    synth.fit(pd.DataFrame({"a": series}))
+    assert synth.schema_.columns["a"].decimals == 2
+
+
+def test_no_zero_is_negative():
+    series = pd.Series(np.rint(np.random.default_rng(0).normal(0, 3, SOME)))
+    drawn = IndependentSynthesizer(epsilon=50.0).fit(pd.DataFrame({"a": series}))
+    zeros = drawn.sample(3000)["a"].pipe(lambda a: a[a == 0])
+    assert len(zeros) > 100
+    assert not np.signbit(zeros).any()
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds"),
+    [
+        (np.arange(3000), (0, 2.0**60)),  # int64, not said to be whole
+        (np.full(3000, 7.0), (0.5, 0.75)),  # no whole number is inside
+        (np.arange(3000) * 2.0**45, (0, 2.0**58)),  # floats hold no other
+    ],
+)
+def test_bounds_that_hold_no_resolution_stay(values, bounds):
+    schema = TableSchema({"a": Continuous(*bounds)})
+    synth = IndependentSynthesizer(epsilon=50.0, schema=schema)
+    synth.fit(pd.DataFrame({"a": values}))
+    spec = synth.schema_.columns["a"]
+    assert (spec.low, spec.high) == bounds
+    assert spec.decimals == (None if values.dtype.kind == "i" else "any")
+    assert synth.sample(500)["a"].between(*bounds).all()
+
+
+@pytest.mark.parametrize("decimals", [0, 2, "any", None])
+def test_declared_decimals_stay(decimals):
+    """All that may be asked of them is whether the numbers are coarser."""
+    frame = pd.DataFrame({"a": written(2)})
+    schema = TableSchema({"a": Continuous(0, 300, decimals=decimals)})
+    synth = IndependentSynthesizer(epsilon=50.0, schema=schema).fit(frame)
+    names = {entry.name for entry in synth.privacy_report().entries}
+    assert ("decimals" in names) == (decimals != "any")
+    drawn = synth.sample(500)["a"]
+    kept = 2 if decimals is None else decimals
+    assert synth.schema_.columns["a"].decimals == kept
+    cents = np.array_equal(drawn.round(0 if kept == 0 else 2), drawn)
+    assert cents == (kept != "any")
+
+
+def test_a_declared_time_is_as_fine_as_its_dtype():
+    """And nothing is released."""
+    days = pd.DataFrame({"t": pd.date_range("2020-01-01", periods=SOME, freq="D")})
+    schema = TableSchema({"t": Datetime("2020-01-01", "2040-01-01")})
+    synth = IndependentSynthesizer(epsilon=50.0, schema=schema).fit(days)
+    assert "decimals" not in {entry.name for entry in synth.privacy_report().entries}

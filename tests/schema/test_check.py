@@ -73,13 +73,9 @@ def test_what_lies_outside_is_counted_for_any_dtype(name):
     ("column", "values", "dtype", "expected"),
     [
         (Continuous(0, 9), [-1.5, 0, 9, 10, 11], None, {"below 0": 1, "above 9": 2}),
-        (Continuous(0, 9), [1, None, None], None, {"missing, though": 2}),
         (Continuous(0, 9, integer=True), [1, 2.5, 3.25], None, {"not a whole num": 2}),
         (TENTHS, [0.1, 0.1 + 0.1, 0.25], None, {"more than 1": 1}),
-        (TENTHS, [0.3, 0.1], "float32", {}),
         (Continuous(0, 0.3), [0.3, 0.1], "float16", {}),
-        (Continuous(-1e300, 1e300), [1, 2], "float32", {}),
-        (Continuous(0, 9, decimals="any"), [1 / 3], None, {}),
         (Continuous(0, 9), [1.0, math.inf], None, {"infinite: fit refuses": 1}),
         (Continuous(0, 60, decimals=0), SPANS, None, {"above 60": 1, "not a whole": 1}),
         (
@@ -147,20 +143,14 @@ def test_no_value_of_the_table_is_told():
             "y": [1, CANARY],
         }
     )
-    schema = TableSchema(
-        {
-            "n": Continuous(0, 9, integer=True),
-            "s": Categorical(["p"]),
-            "mixed": Categorical(["p"]),
-            "id": Identifier(),
-            "t": Datetime("2020", "2021", unit="D"),
-            "c": Continuous(0, 1),
-            "y": Categorical([1]),
-        },
-        target="y",
-        class_counts={1: 5},
-    )
-    found = schema.check(table)
+    columns = {
+        "n": Continuous(0, 9, integer=True),
+        "id": Identifier(),
+        "t": Datetime("2020", "2021", unit="D"),
+        "c": Continuous(0, 1),
+        "y": Categorical([1]),
+    } | dict.fromkeys(["s", "mixed"], Categorical(["p"]))
+    found = TableSchema(columns, target="y", class_counts={1: 5}).check(table)
     assert set(table.columns) <= set(found["column"])
     assert found.attrs["contains_private_statistics"] is True
     told = found["finding"].str.cat()
@@ -169,13 +159,13 @@ def test_no_value_of_the_table_is_told():
 
 
 def test_fit_refuses_what_is_said_to_be_refused_and_no_other():
-    good = {"n": np.arange(50.0), "s": ["p", "x"] * 25, "id": ["u"] * 50}
-    described = {
+    columns = {
         "n": Continuous(0, 9, decimals=0),
         "s": Categorical(["p"]),
         "id": Identifier(),
     }
-    table, schema = pd.DataFrame(good), TableSchema(described, n_rows=49)
+    schema = TableSchema(columns, n_rows=49)
+    table = pd.DataFrame({"n": np.arange(50.0), "s": ["p", "x"] * 25, "id": "u"})
     table.loc[3, "n"] = 2.5
     assert len(schema.check(table)) == 5
     assert not schema.check(table)["finding"].str.contains("refuse").any()

@@ -38,6 +38,7 @@ COLUMNS = {
     "day": Datetime("2020-01-01", "2021-01-01", unit="D"),
     "day 2": Datetime("2020-01-01", "2022-01-01", unit="D"),
     "time": Datetime("2020-01-01", "2021-01-01"),
+    "zoned": Datetime("2019-01-01T00:00Z", "2019-06-01T00:00Z", unit="D"),
     "zip": Categorical(["A", "B"]),
     "maybe": Categorical(["A", "B"], nullable=True),
     "empty": Categorical([], nullable=True),
@@ -92,15 +93,6 @@ def test_names_and_values_of_other_types_come_back():
     assert TableSchema.from_json(schema.to_json()) == schema
 
 
-def test_what_was_given_cannot_be_changed_afterwards():
-    table, names = dict(STATES), ["low", "high"]
-    rules = [Determines("zip", "state", table), Ordered(names)]
-    schema = schema_of(*rules)
-    table["A"], names[0] = "y", "far"
-    rules.clear()
-    assert schema == schema_of(Determines("zip", "state", STATES), RULES["ordered"])
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -125,20 +117,17 @@ def test_what_is_no_rule_is_refused(make, message):
         ([Ordered(["low", "zip"])], "must all be Continuous.* Got Continuous, Cat"),
         ([Ordered(["day", "time"])], r"Datetime of one unit. Got Datetime with units"),
         ([Ordered(["low", "far"])], "'low' of 'low' is above 'high' of 'far'"),
-        ([SumOf("high", ["low", "zip"])], "must be Continuous. Got Continuous, Cat"),
+        ([Ordered(["day", "zoned"])], "'low' of 'day' is above 'high'"),
         ([SumOf("narrow", ["low", "high"])], "allow, 5 to 30. Got 6 to 30; widen"),
         ([SumOf("sum", ["hole", "low"])], "Set nullable=True for the total"),
         ([SumOf("tenths", ["cents", "count"])], "Got 2 for 'cents'; state it by"),
-        ([SumOf("tenths", ["low", "count"])], "Got none stated for 'low'"),
         ([MissingTogether(["hole", "low"])], "must be nullable. Got .* for 'low'"),
         ([MissingTogether(["hole", "empty"])], "no categories for 'empty'"),
         ([Determines("low", "state", {})], "must be Categorical or Boolean. Got Cont"),
         ([Determines("zip", "day", STATES)], "Boolean or Continuous. Got Datetime"),
         ([Determines("zip", "state", {"A": "x"})], "Got 1 of them.* such as 'B'"),
-        ([Determines("zip", "state", STATES | {"C": "x"})], "such as 'C'"),
         ([Determines("zip", "state", STATES | {"A": "z"})], "Got 'z'; correct"),
         ([Determines("flag", "count", {False: 0.5, True: 1})], "Got 0.5"),
-        ([Determines("flag", "count", {False: 0, True: True})], "Got True"),
         ([Determines("maybe", "state", STATES)], "Set nullable=True for 'state'"),
         ([RULES["text"], Determines("flag", "state", {})], "keys of the table"),
         ([FLAGS] * 2, "'flag' can be computed by one rule only"),
@@ -146,13 +135,11 @@ def test_what_is_no_rule_is_refused(make, message):
             [RULES["ordered"], Ordered(["low", "narrow"])],
             "'low' can be in one rule only",
         ),
-        ([RULES["missing"]] * 2, "'hole' can be in one rule only that changes it"),
         (
             [FLAGS, Determines("flag", "zip", {False: "A", True: "B"})],
             "in a circle: 'flag', 'zip'. Drop one of Determines of 'zip', 'flag'; D",
         ),
         ("low", "must be a list of rules. Got an object of type str"),
-        (["low"], "Each of the 'rules' .* Got 'low' instead"),
     ],
 )
 def test_rules_that_cannot_be_kept_are_refused(rules, message):
@@ -160,18 +147,13 @@ def test_rules_that_cannot_be_kept_are_refused(rules, message):
         TableSchema({**COLUMNS, "count 2": COLUMNS["count"]}, rules=rules)
 
 
-def test_times_are_compared_whether_or_not_they_have_a_zone():
-    zoned = Datetime("2019-01-01T00:00Z", "2019-06-01T00:00Z", unit="D")
-    with pytest.raises(InvalidSchemaError, match="'low' of 'day' is above 'high'"):
-        schema_of(Ordered(["day", "zoned"]), zoned=zoned)
-    assert schema_of(Ordered(["zoned", "day"]), zoned=zoned).rules
-
-
 def test_a_target_is_not_computed_and_has_all_its_labels():
-    with pytest.raises(InvalidSchemaError, match="The target 'state' must be modelled"):
-        schema_of(RULES["text"], target="state")
-    with pytest.raises(InvalidSchemaError, match="labels never come out missing"):
-        schema_of(RULES["missing"], target="maybe")
+    for rule, target, message in (
+        ("text", "state", "The target 'state' must be modelled"),
+        ("missing", "maybe", "labels never come out missing"),
+    ):
+        with pytest.raises(InvalidSchemaError, match=message):
+            schema_of(RULES[rule], target=target)
     assert schema_of(RULES["text"], target="zip").target == "zip"
     assert schema_of(RULES["missing"], target="hole").target == "hole"
 
