@@ -458,7 +458,7 @@ BASELINE = IndependentSynthesizer()
         ({"sampling_strategy": {"no": 0.5, "yes": 0.4}}, "their sum is 1"),
         ({"sampling_strategy": {"no": 1.5, "yes": -0.5}}, "their sum is 1"),
         (
-            {"target": "count", "sampling_strategy": "balanced"},
+            {"target": "noise", "sampling_strategy": "balanced"},
             "must be None for a tar",
         ),
         ({"target": "noise", "classifiers": ["GaussianNB"]}, "must name some of"),

@@ -84,8 +84,9 @@ def measured(tmp_path_factory):
         synth = MarginalSynthesizer(
             300.0, target="y", schema=schema, order=order, random_state=0
         )
-        synth.fit(own).measurements_.save(folder / "a")
-        found.append((own, json.loads((folder / "a").read_text())))
+        path = folder / str(len(found))
+        synth.fit(own).measurements_.save(path)
+        found.append((own, json.loads(path.read_text())))
     return found
 
 
