@@ -59,10 +59,10 @@ class Repeated(Parts):
         super().__init__(steps, {} if n_rows is None else n_rows)
         self._rows, self._times, self._more = rows, times, more
 
-    def each(self):
+    def kept(self):
         raise NotImplementedError
 
-    kept = each
+    _counts = kept
 
     def _with(self, steps):
         return Repeated(self._rows, self._times, self._more, steps, self.n_rows)
