@@ -127,7 +127,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _plan(args: argparse.Namespace) -> None:
-    """Say what a budget allows, from dtypes or a schema and guessed counts."""
+    """Print what a budget allows, from dtypes or a schema and guessed counts."""
     schema = _read_schema(args)
     synthesizer = _synthesizer(args, schema)
     dtypes = None
@@ -219,7 +219,7 @@ def _budget(args: argparse.Namespace) -> None:
 
 
 def _report(args: argparse.Namespace) -> None:
-    """Say what the fit of a saved synthesizer spent, as text, Markdown or HTML."""
+    """Write what the fit of a saved synthesizer spent, as text, Markdown or HTML."""
     from skdpsynth.privacy import PrivacyReport
 
     report = PrivacyReport.from_dict(skdpsynth.inspect(args.model)["report"])
@@ -315,7 +315,7 @@ def _without(schema: TableSchema, dropped: Collection[str]) -> TableSchema:
 
 
 def _described(args: argparse.Namespace) -> dict[Hashable, Any]:
-    """Give what a schema file states of each column, also where blanks are left."""
+    """Return what a schema file states of each column, also where blanks are left."""
     schema = _read_schema(args)
     stated: dict[Hashable, Any] = {} if schema is None else schema.kinds
     for name, column in stated.items():
@@ -327,7 +327,7 @@ def _described(args: argparse.Namespace) -> dict[Hashable, Any]:
 
 
 def _reading(args: argparse.Namespace) -> dict[str, Any]:
-    """Give how files are to be read."""
+    """Return how files are to be read."""
     from skdpsynth.table import CsvForm
 
     return {"form": CsvForm(args.sep, args.encoding), "dropped": args.drop}
@@ -409,7 +409,7 @@ def _check_output(args: argparse.Namespace, path: Path) -> None:
 def _show_warning(
     message: Warning | str, category: type[Warning], *_: object, **__: object
 ) -> None:
-    """Say warnings of the package only: others may hold a value."""
+    """Print warnings of the package only: others may hold a value."""
     if category.__module__ == SkdpsynthError.__module__:
         _say(f"warning: {message}")
 

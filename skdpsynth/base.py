@@ -358,7 +358,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         )
 
     def get_epsilon(self, delta: float) -> float:
-        """Give the epsilon that the fit guarantees at another delta.
+        """Return the epsilon that the fit guarantees at another delta.
 
         Parameters
         ----------
@@ -381,7 +381,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         schema: TableSchema | None = None,
         class_counts: Mapping[Hashable, int] | None = None,
     ) -> pd.DataFrame:
-        """Say what the budget allows, before any data is touched.
+        """Return what the budget allows, before any data is touched.
 
         Parameters
         ----------

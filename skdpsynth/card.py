@@ -101,7 +101,7 @@ def model_card(
 
 
 def _described(column: Column) -> tuple[str, str]:
-    """Give the kind of a column, and what values it may have."""
+    """Return the kind of a column, and what values it may have."""
     missing = ", or missing" if getattr(column, "nullable", False) else ""
     if isinstance(column, Continuous):
         kind = "whole number" if column.integer else "number"
@@ -119,7 +119,7 @@ def _described(column: Column) -> tuple[str, str]:
 
 
 def _rows(classes: Classes) -> Iterator[Block]:
-    """Say how many rows the real table has, as far as it was released."""
+    """Write how many rows the real table has, as far as it was released."""
     total = f"{classes.counts.sum():,.0f}"
     if not classes.labels:
         yield f"The real table has about {total} rows."
@@ -166,7 +166,7 @@ def _how_well(plan: pd.DataFrame) -> Iterator[Block]:
 
 
 def _uses(plan: pd.DataFrame | None) -> tuple[list[str], list[str]]:
-    """Say what the tables are good and bad for, by what was measured."""
+    """Return what the tables are good and bad for, by what was measured."""
     good = [
         (
             "Writing and testing code that will run on the real table: names, types and"

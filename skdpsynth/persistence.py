@@ -150,7 +150,7 @@ class Savable(BaseEstimator):
         return self
 
     def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Give what `save` keeps of the generator."""
+        """Return what `save` keeps of the generator."""
         return {}, {}
 
     def _restore_generator(self, document: Mapping[str, Any], arrays: Arrays) -> None:

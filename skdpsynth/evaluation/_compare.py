@@ -309,7 +309,7 @@ def _rehearse(
 def _named(
     synthesizers: Mapping[str, BaseEstimator] | Sequence[BaseEstimator], target: str
 ) -> dict[str, BaseEstimator]:
-    """Give every synthesizer a name of its own, and the target."""
+    """Return the synthesizers by name, each with the target."""
     if isinstance(synthesizers, Mapping):
         named = {str(name): value for name, value in synthesizers.items()}
         alike = len(named) < len(synthesizers)

@@ -33,7 +33,7 @@ class PlainColumn:
     items: list[Any]
 
     def values(self) -> Any:  # noqa: ANN401 - what its kind of cells takes
-        """Give the values as an array of numbers (NaN: missing), or as a Series."""
+        """Return the values as an array of numbers (NaN: missing), or as a Series."""
         if self.kind == "category":
             return pd.Series(self.items, dtype=object)
         return np.array(self.items, dtype=float)
@@ -93,7 +93,7 @@ class Side:
         return cls(column.name, column.kind, NumberCells(edges[1:-1]), ends)
 
     def codes(self, column: PlainColumn) -> NDArray[np.int16]:
-        """Say in which cell each value of a column of the same kind is."""
+        """Return in which cell each value of a column of the same kind is."""
         return self.cells.codes(column.values())
 
     def labels(self) -> list[str]:

@@ -49,7 +49,7 @@ _MOST_LINES = 7  # more greys and dashes are hard to distinguish
 
 
 def styles_of(names: Sequence[str]) -> Styles:
-    """Give every synthesizer a colour, a line and a mark, in all plots the same."""
+    """Return a colour, a line and a mark of every synthesizer, alike in all plots."""
     colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.88, max(len(names), 2)))
     return {
         name: {

@@ -553,7 +553,7 @@ class ComparisonResult:
     def _curve(
         self, name: str, setting: str, metric: str, classifier: str | None
     ) -> dict[float, tuple[float, float]]:
-        """Give mean and standard deviation of the repeats at each epsilon, in order."""
+        """Return mean and deviation of the repeats at each epsilon, in order."""
         epsilons = self.runs.loc[self.runs["synthesizer"] == name, "epsilon"]
         found = {
             e: self.repeats(name, e, setting, metric, classifier)
@@ -566,7 +566,7 @@ class ComparisonResult:
         }
 
     def _samples_at(self, epsilon: float | None) -> dict[str, Sequence[PlainColumn]]:
-        """Give the samples at one epsilon, and those without noise; at least one."""
+        """Return the samples at one epsilon, and those without noise; at least one."""
         if not self._samples:
             raise ValueError(_nothing("samples"))
         chosen = _epsilon({e for _, e in self._samples}, epsilon)
@@ -736,7 +736,7 @@ def _page(result: ComparisonResult) -> Iterator[Block]:
 
 
 def _claims(runs: pd.DataFrame) -> Iterator[Block]:
-    """Say what was spent, by each synthesizer and together."""
+    """Write what was spent, by each synthesizer and together."""
     finite = runs[np.isfinite(runs["epsilon_spent"])]
     total = finite[["epsilon_spent", "delta"]].sum()
     epsilon, delta = (claim(float(total[name])) for name in total.index)

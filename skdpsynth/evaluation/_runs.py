@@ -133,7 +133,7 @@ def run(job: Job, task: Task, train: pd.DataFrame, test: pd.DataFrame) -> RunRec
 def _table(
     job: Job, task: Task, train: pd.DataFrame, row: dict[str, Any]
 ) -> pd.DataFrame:
-    """Give the rows to score: synthetic ones, or as many real ones."""
+    """Return the rows to score: synthetic ones, or as many real ones."""
     if job.synthesizer is None:
         return _real_rows(job, task, train)
     synthesizer = clone(job.synthesizer)
@@ -205,7 +205,7 @@ def _score(
 
 
 def _has_labels(table: pd.DataFrame, task: Task) -> bool:
-    """Say whether Setting C has two labels to learn, and warn if not."""
+    """Return whether Setting C has two labels to learn, and warn if not."""
     labels = set(table[task.target].dropna().unique())
     if len(labels) > 1 and (task.pos_label is None or task.pos_label in labels):
         return True
@@ -385,5 +385,5 @@ def table_digest(table: pd.DataFrame) -> str:
 
 
 def package_version() -> str:
-    """Give the version of this package, also where it is not installed."""
+    """Return the version of this package, also where it is not installed."""
     return str(sys.modules[__name__.partition(".")[0]].__version__)

@@ -268,7 +268,7 @@ def two_sample_scores(
 
 
 def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> tuple[Values, ...]:
-    """Give both columns as floats (NaN where missing), or as codes (-1 there)."""
+    """Return both columns as floats (NaN where missing), or as codes (-1 there)."""
     kind = common_kind(real, synthetic, name)
     if kind != "category":
         return finite_numbers(real, kind), finite_numbers(synthetic, kind)
@@ -376,7 +376,7 @@ class NumberCells:
         return len(self.edges) + 2
 
     def codes(self, values: Numbers) -> Codes:
-        """Say in which cell each value is; the last one has the missing ones (NaN)."""
+        """Return in which cell each value is; missing ones (NaN) are in the last."""
         codes = np.searchsorted(self.edges, values, side="right")
         codes[np.isnan(values)] = self.n_cells - 1
         return codes.astype(np.int16)
@@ -401,7 +401,7 @@ class CategoryCells:
         return len(self.categories) + 2
 
     def codes(self, values: pd.Series) -> Codes:
-        """Say in which cell each value is; the last two: others, and missing."""
+        """Return in which cell each value is; the last two: others, and missing."""
         values = values.astype(object)
         codes = pd.Index(self.categories, dtype=object).get_indexer(values)
         codes[codes == -1] = len(self.categories)
@@ -509,7 +509,7 @@ def marginal_fidelity(
 def _cells_of(
     real: pd.Series, synthetic: pd.Series, name: object
 ) -> tuple[Codes, Codes, int]:
-    """Give the cells of both columns' values, and how many cells there are."""
+    """Return the cells of both columns' values, and how many cells there are."""
     kind = common_kind(real, synthetic, name)
     if kind == "category":
         cells = CategoryCells.of(real, _N_CATEGORIES)

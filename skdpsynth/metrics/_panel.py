@@ -186,7 +186,7 @@ def averaged(names: Iterable[str]) -> list[str]:
 
 
 def has_methods(entry: object, *names: str) -> bool:
-    """Say whether it is an object, and no class, with all of these methods."""
+    """Return whether it is an object, and no class, with all of these methods."""
     return not isinstance(entry, type) and all(hasattr(entry, name) for name in names)
 
 

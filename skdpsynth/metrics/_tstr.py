@@ -259,7 +259,7 @@ def _scorer(
     *,
     of: str = "test",
 ) -> Scorer:
-    """Say how tables are scored: by what their target is in one of them."""
+    """Return how tables are scored: by what their target is in one of them."""
     shared: dict[str, Any] = {
         "target": column.name,
         "classifiers": classifiers,
@@ -281,7 +281,7 @@ def _check_values(column: pd.Series, n_values: int, of: str) -> None:
 
 
 def _labels_to_score(column: pd.Series, pos_label: object, of: str) -> list[Any]:
-    """Say which labels are scored against the rest."""
+    """Return which labels are scored against the rest."""
     labels = None
     with suppress(TypeError):  # its words may hold a label
         labels = sorted(column.astype(object).unique())

@@ -95,11 +95,11 @@ class FactorTrainer(Trainer):
         return Products(self.directions, self.location, self.scales)
 
     def moments(self) -> Tensor:
-        """Give the exact mean of ``r r^T`` over rows r = (1, scores)."""
+        """Return the exact mean of ``r r^T`` over rows r = (1, scores)."""
         return self._moments(self.parameters["loadings"])
 
     def known_moments(self) -> Tensor:
-        """Give the moments of the factors that were measured, at the first step."""
+        """Return the moments of the factors that were measured, at the first step."""
         loadings = self.parameters["loadings"].clone()
         loadings[:, self._n_known :] = 0.0
         return self._moments(loadings)
@@ -124,7 +124,7 @@ class FactorTrainer(Trainer):
         return self.units * self._of_trained(torch.func.grad(mean)(self._moving()))
 
     def pull(self, draws: Draws, features: Features) -> Pull:
-        """Give the map from wanted changes of features to changes of parameters."""
+        """Return the map from wanted changes of features to changes of parameters."""
 
         def of_rows(moving: Parameters) -> Tensor:
             return features(self.rows(draws, moving))
@@ -139,7 +139,7 @@ class FactorTrainer(Trainer):
         return pull
 
     def push(self, draws: Draws, features: Features, pulled: Tensor) -> Tensor:
-        """Give what teachers send: it is an update."""
+        """Return what teachers send: it is an update."""
         del draws, features
         return pulled
 
@@ -160,7 +160,7 @@ class FactorTrainer(Trainer):
             self.parameters[name] = moved.clamp(-bound, bound)
 
     def present(self) -> dict[str, Floats]:
-        """Give the parameters as they are."""
+        """Return the parameters as they are."""
         return {
             name: value.cpu().double().numpy()
             for name, value in self.parameters.items()

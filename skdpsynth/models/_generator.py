@@ -29,7 +29,7 @@ Pull = Callable[[Tensor], Tensor]
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
-    """Give the device to train on; a ValueError where PyTorch cannot use it here."""
+    """Return the device to train on; a ValueError where PyTorch cannot use it here."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -45,7 +45,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
 
 
 def on_device(device: torch.device) -> Arrays:
-    """Give the tensors of a device, as the forms of a mixture use them."""
+    """Return the tensors of a device, as the forms of a mixture use them."""
     take = partial(torch.tensor, dtype=torch.float32, device=device)
     return Arrays(torch, take, lambda values: values.cpu().numpy())
 
@@ -67,7 +67,7 @@ class Adam:
 
     @torch.no_grad()
     def __call__(self, gradient: Tensor) -> Tensor:
-        """Give the direction of the next step, of the shape of `gradient`."""
+        """Return the direction of the next step, of the shape of `gradient`."""
         if self._place is None:
             self._place = torch.zeros_like(gradient)
             self._step = AdamSteps([self._place], betas=self._betas, floor=self._floor)
@@ -100,7 +100,7 @@ class Products:
         return torch.cat([values, values**2 - 1.0, pairs], dim=-1)
 
     def scores(self, rows: Tensor, weights: Tensor) -> Tensor:
-        """Give ``features @ weights``, one per row of scores."""
+        """Return ``features @ weights``, one per row of scores."""
         values = self._standardised(rows)
         squares = values**2
         n_pairs = self.directions.numel()
@@ -113,7 +113,7 @@ class Products:
         return total
 
     def norms(self, rows: Tensor) -> Tensor:
-        """Give the L2 norm of every row's features, of shape (n_rows,)."""
+        """Return the L2 norm of every row's features, of shape (n_rows,)."""
         values = self._standardised(rows)
         squares, along = values**2, values @ self.directions
         # sum_jk x_j^2 (s_k - x_j D_jk)^2, multiplied out
@@ -125,7 +125,7 @@ class Products:
         return total.clamp_min(0.0).sqrt()
 
     def weighted_sum(self, rows: Tensor, weights: Tensor) -> Tensor:
-        """Give ``weights @ features``, with one weight per row of scores."""
+        """Return ``weights @ features``, with one weight per row of scores."""
         values = self._standardised(rows)
         weighted = weights.unsqueeze(1) * values
         second = (weighted * values).sum(dim=0)
@@ -188,14 +188,14 @@ class Trainer(ABC):
 
     @abstractmethod
     def features(self) -> Features:
-        """Give the features that discriminators see now; public, row by row."""
+        """Return the features that discriminators see now; public, row by row."""
 
     def moments(self) -> Tensor:
         """Return the mean of ``r r^T``, rows r = (1, scores); a network has none."""
         raise NotImplementedError
 
     def known_moments(self) -> Tensor:
-        """Give the `moments` that are known before training: without random parts."""
+        """Return the `moments` that are known before training: without random parts."""
         return self.moments()
 
     @abstractmethod
@@ -228,20 +228,20 @@ class Trainer(ABC):
             self._sum = self._sum + self._flat()
 
     def result(self) -> Any:  # noqa: ANN401
-        """Give the generator of the mean parameters over the second half."""
+        """Return the generator of the mean parameters over the second half."""
         self._set(self._sum / (self._step - self._n_steps // 2))
         return self.present()
 
     @abstractmethod
     def present(self) -> Any:  # noqa: ANN401
-        """Give the generator as it is."""
+        """Return the generator as it is."""
 
     @abstractmethod
     def _move(self, update: Tensor, rate: float) -> None:
         """Move the parameters along an update."""
 
     def _flat(self) -> Tensor:
-        """Give all parameters as one vector."""
+        """Return all parameters as one vector."""
         return torch.cat([value.flatten() for value in self.parameters.values()])
 
     def _set(self, flat: Tensor) -> None:

@@ -63,7 +63,7 @@ class BinScores:
         self.starts = starts
 
     def encode(self, bins: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Give the scores of rows of bins; private if the rows are."""
+        """Return the scores of rows of bins; private if the rows are."""
         columns = np.arange(bins.shape[1])
         return self.table[bins + self.starts[:-1], columns].astype(np.float32)
 
@@ -143,11 +143,11 @@ class MixtureTrainer(Trainer):
         return self._table[bins, self._columns]
 
     def features(self) -> Products:
-        """Give the features of a row: products of scores with directions."""
+        """Return the features of a row: products of scores with directions."""
         return Products(self.directions)
 
     def moments(self) -> Tensor:
-        """Give the exact mean of ``r r^T`` over rows r = (1, scores)."""
+        """Return the exact mean of ``r r^T`` over rows r = (1, scores)."""
         weights = self.parameters["log_weights"].softmax(0).to(self._dtype)
         probabilities = self._bins()[2].detach().to(self._dtype)
         means = probabilities @ self._table
@@ -188,7 +188,7 @@ class MixtureTrainer(Trainer):
             self._hold()
 
     def present(self) -> Mixture:
-        """Give the mixture as it is, fitted to the released tables again."""
+        """Return the mixture as it is, fitted to the released tables again."""
         for step in range(_HELD_LAST):
             self._hold(1.0 - step / _HELD_LAST)
         give, home = self._heads.arrays.give, self._home
@@ -205,7 +205,7 @@ class MixtureTrainer(Trainer):
         self._set(self._flat() + share * _HELD_RATE * step)
 
     def _bins(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Give what is trained, and the probabilities of bins, until it changes."""
+        """Return what is trained, and the probabilities of bins, until it changes."""
         if self._made is None:
             log_weights, parameters = (
                 value.detach().requires_grad_() for value in self.parameters.values()

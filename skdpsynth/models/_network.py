@@ -54,7 +54,7 @@ class Run(NamedTuple):
         return self.each(bins, lambda part: part @ self.groups.to(part))
 
     def spread(self, of_groups: Tensor) -> Tensor:
-        """Give every bin the values of its groups, added up."""
+        """Return the sum of the values of its groups, for every bin."""
         return self.each(of_groups, lambda part: part @ self.groups.T)
 
 
@@ -142,7 +142,7 @@ class NetworkTrainer(Trainer):
         return _joined([run.each(part, function) for run, part in parts])
 
     def features(self) -> Features:
-        """Give the bins and their groups as features, of rows of equal length."""
+        """Return the bins and their groups as features, of rows of equal length."""
         length, runs, of_bins = self._length, self._runs, self._of_bins
         if self.n_features == self.n_columns:
             return lambda rows: length * rows
@@ -177,21 +177,21 @@ class NetworkTrainer(Trainer):
         self._set(self._flat() + _UPDATE * rate * moved)
 
     def present(self) -> Mixture:
-        """Give the generator as it is, for codes of which each is as likely."""
+        """Return the generator as it is, for codes of which each is as likely."""
         n_codes = max(_ENTRIES // self.n_columns, 1)
         n_codes = min(n_codes, _MOST_CODES)
         found = self._probabilities(n_codes).cpu().numpy()
         return Mixture(np.full(n_codes, 1.0 / n_codes), found, self._ranks)
 
     def _probabilities(self, n_codes: int) -> Tensor:
-        """Give the probability of every bin given each of some codes."""
+        """Return the probability of every bin given each of some codes."""
         codes = self.latent(n_codes, self._n_factors).float()
         with torch.no_grad():
             logits = self._logits(codes, [*self.parameters.values()])
             return self._by_column(logits, _softmax)
 
     def _logits(self, codes: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-        """Give the logits of the bins of all columns, given the code."""
+        """Return the logits of the bins of all columns, given the code."""
         values = codes
         for layer in range(0, len(parameters), 2):
             if layer:
@@ -221,11 +221,11 @@ def _softmax(values: Tensor) -> Tensor:
 
 
 def _sums(values: Tensor) -> Tensor:
-    """Give every entry the sum of the last dimension."""
+    """Return the sum of the last dimension, for every entry."""
     return values.sum(-1, keepdim=True).expand_as(values)
 
 
 def _largest(values: Tensor) -> Tensor:
-    """Give 1 at the largest of the last dimension, and 0 elsewhere."""
+    """Return 1 at the largest of the last dimension, and 0 elsewhere."""
     places = values.argmax(-1, keepdim=True)
     return torch.zeros_like(values).scatter_(-1, places, 1.0)

@@ -96,7 +96,7 @@ class WholeTable(NamedTuple):
         )
 
     def serves(self, plan: Allocation) -> bool:
-        """Tell whether a class has what the others have, or has to borrow."""
+        """Return whether a class has what the others have, or has to borrow."""
         of_form = {"pairs": plan.pairs.mu, "moments": plan.moments.mu}
         return of_form.get(self.form, 1.0) > 0
 
@@ -221,7 +221,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
     def _training_share(
         self, form: Form, n_rows: float, n_columns: int, mu: float
     ) -> float:
-        """Give the share of its squared mu that a class trains with."""
+        """Return the share of its squared mu that a class trains with."""
 
     @abstractmethod
     def _plan_training(
@@ -277,7 +277,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
     def _mu_classifier(
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
     ) -> float:
-        """Give what a classifier takes of `mu` beside the discriminator: 0 without."""
+        """Return what a classifier takes of `mu` beside the discriminator, or 0."""
         del label, n_rows, mu, whole
         return 0.0
 

@@ -56,7 +56,7 @@ class StepSettings(NamedTuple):
 def n_factors(
     n_rows: float, n_columns: int, mu: float, latent_dim: int | Literal["auto"]
 ) -> int:
-    """Give the number of factors that the budget of a class allows, at least 1."""
+    """Return the number of factors that the budget of a class allows, at least 1."""
     if latent_dim != "auto":
         return latent_dim
     most = max(1, min(_MAX_FACTORS, n_columns // 2))
@@ -131,7 +131,7 @@ def plan_training(
 
 
 def _rounds(n_rows: float, n_columns: int, mu: float) -> float:
-    """Give the steps whose signal is above their noise, for one factor."""
+    """Return the steps whose signal is above their noise, for one factor."""
     return (_COHERENCE * mu * n_rows) ** 2 / n_columns
 
 

@@ -101,7 +101,7 @@ class Evidence:
         uniforms: NDArray[np.floating],
         category_codes: NDArray[np.integer],
     ) -> NDArray[np.int64]:
-        """Give the cell of every row in one column."""
+        """Return the cell of every row in one column."""
         if not isinstance(self._model.metadata.domains[j], NumericDomain):
             return category_codes[:, j].astype(np.int64)
         cells = np.minimum((uniforms[:, j] * _CELLS).astype(np.int64), _CELLS - 1)

@@ -103,7 +103,7 @@ class InitialFactors:
         return factors_above_noise(*moments, stds, slopes)
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
-        """Give the normal scores of the rows of a class."""
+        """Return the normal scores of the rows of a class."""
         return self.model.score_rows(rows.uniforms, rows.category_codes, position)
 
     def trainer(self, position: int, n_factors: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
@@ -280,7 +280,7 @@ class InitialMixture:
                 self._scores[c] = BinScores(mixtures[c], bins.starts)
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
-        """Give the scores of the bins of the rows of a class."""
+        """Return the scores of the bins of the rows of a class."""
         return self._scores[position].encode(self._bins.encode(rows))
 
     def trainer(self, position: int, n_factors: int, **training: Any) -> MixtureTrainer:  # noqa: ANN401
@@ -314,7 +314,7 @@ class InitialMixture:
 
 
 def _followers(measured: Measured, model: TableModel) -> Followers | None:
-    """Give the columns that another one nearly determines, if any were measured."""
+    """Return the columns that another one nearly determines, if any were measured."""
     relations = measured.relations
     if relations is None:
         return None
@@ -336,7 +336,7 @@ def _as_one(
     stds: Floats,
     arrays: Arrays,
 ) -> ReleasedClass:
-    """Give the marginals of several classes to the fit as those of one."""
+    """Return the marginals of several classes to the fit as those of one."""
     counts = np.maximum(counts, 1.0)
     n_rows = float(counts.sum())
     released = ReleasedClass(
@@ -359,7 +359,7 @@ def released_class(
     arrays: Arrays,
     doubt: float = 1.0,
 ) -> ReleasedClass:
-    """Give what was measured of a class to the fit, its noise times `doubt`."""
+    """Return what was measured of a class to the fit, its noise times `doubt`."""
     bins = measured.bins
     nothing = PairTables.nothing(int(bins.starts[-1]), n_rows)
     pairs, triples = measured.pairs.get(c, nothing), None
@@ -403,7 +403,7 @@ class InitialNetwork:
         self.generator = MixtureGenerator([even] * len(plans), self._bins.starts)
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
-        """Give the bins of the rows, as many zeros and ones."""
+        """Return the bins of the rows, as many zeros and ones."""
         del position
         bins = self._bins.encode(rows) + self._bins.starts[:-1]
         encoded = np.zeros((len(bins), int(self._bins.starts[-1])), dtype=np.float32)

@@ -287,7 +287,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         ]
 
     def _device(self) -> torch.device | None:
-        """Give the device of torch to fit on, or None: the CPU needs no torch."""
+        """Return the device of torch to fit on, or None: the CPU needs no torch."""
         if self.device == "cpu":
             return None
         from skdpsynth.models import resolve_device

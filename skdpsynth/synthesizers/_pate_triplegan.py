@@ -59,7 +59,7 @@ _CLEAR = 3.0  # the share of training is the least whose signal is so far above 
 
 
 def sampling_rate(n_rows: float) -> float:
-    """Give the probability of a row to be in a step, from a planned or noisy count."""
+    """Return the probability of a row to be in a step, by a planned or noisy count."""
     return min(1.0, SAMPLE_ROWS / max(n_rows, 1.0))
 
 
@@ -76,7 +76,7 @@ def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
 
 
 def _one_place(rows: PrivateRows) -> NDArray[np.int64]:
-    """Give rows one code, to be counted by it."""
+    """Return rows one code, to be counted by it."""
     return np.zeros(len(rows), dtype=np.int64)
 
 
@@ -189,7 +189,7 @@ class StepPlayer:
         )
 
     def result(self) -> Any:  # noqa: ANN401 - each form has its own
-        """Give the trained generator."""
+        """Return the trained generator."""
         return self._generator.result()
 
 

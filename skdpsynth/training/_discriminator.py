@@ -226,7 +226,7 @@ class Discriminator(HoldsPrivateRows):
         return forward(self._layers, values)[-1][1].squeeze(-1)
 
     def objective(self, rows: Tensor, features: Features) -> Tensor:
-        """Give what the generator wants to raise: log D of each row, or its score."""
+        """Return what the generator wants to raise: log D of each row, or its score."""
         scores = self.logits(rows, features)
         return functional.logsigmoid(scores) if self._loss == "logistic" else scores
 
@@ -256,7 +256,7 @@ class Discriminator(HoldsPrivateRows):
 
 
 def forward(layers: Sequence[nn.Linear], values: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Give what goes into each layer, and what comes out of it."""
+    """Return what goes into each layer, and what comes out of it."""
     found: list[tuple[Tensor, Tensor]] = []
     for layer in layers:
         if found:

@@ -30,7 +30,7 @@ BATCH = 256  # labels of a step of a student, and rows of one of the generator
 
 
 def view_size(n_columns: int, n_factors: int, *, only_pairs: bool) -> int:
-    """Give the number of features of a `View`."""
+    """Return the number of features of a `View`."""
     if n_columns > _MOST_COLUMNS:
         return n_columns * (n_factors + (0 if only_pairs else 2))
     pairs = n_columns * (n_columns - 1) // 2
@@ -38,7 +38,7 @@ def view_size(n_columns: int, n_factors: int, *, only_pairs: bool) -> int:
 
 
 def label_slope(n_teachers: int, noise_scale: float, noise: str) -> float:
-    """Give the log odds of "real" per standard deviation of a teacher's opinion.
+    """Return the log odds of "real" per standard deviation of a teacher's opinion.
 
     Near a tie n teachers give ``n / sqrt(2 pi)`` votes more for it, and the number of
     votes varies with the noise, with n coins and with what the teachers have in common.
@@ -104,7 +104,7 @@ class View:
         return replace(view, centre=view.expected(trainer.moments()))
 
     def double(self) -> View:
-        """Give the same in double precision."""
+        """Return the same in double precision."""
         names = ("frame", "directions", "centre")
         return replace(self, **{name: getattr(self, name).double() for name in names})
 
@@ -114,7 +114,7 @@ class View:
         return len(self.first)
 
     def features(self, rows: Tensor) -> Tensor:
-        """Give the features of rows (..., n_columns), row by row."""
+        """Return the features of rows (..., n_columns), row by row."""
         rows = torch.cat([torch.ones_like(rows[..., :1]), rows], dim=-1)
         rows = rows @ self.frame.T
         left = rows[..., self.first]
@@ -124,7 +124,7 @@ class View:
         return left * (sides[..., self.second] - left * self._own) - self.centre
 
     def expected(self, moments: Tensor) -> Tensor:
-        """Give the mean features of rows whose mean of ``r r^T`` is `moments`."""
+        """Return the mean features of rows whose mean of ``r r^T`` is `moments`."""
         moments = self.frame @ moments @ self.frame.T
         sides = torch.cat([moments, moments @ self.directions], dim=1)
         own = moments[self.first, self.first] * self._own
@@ -246,7 +246,7 @@ class StudentDiscriminator:
         return by_moments
 
     def _scores(self, buffer: LabelBuffer, moments: Tensor) -> Tensor:
-        """Give the logits of all labels, without the constant."""
+        """Return the logits of all labels, without the constant."""
         raw = self._inverse @ moments @ self._inverse.T
         return torch.cat([own.slopes @ own.view.expected(raw) for own in buffer.rounds])
 
@@ -285,7 +285,7 @@ class StudentDiscriminator:
 
 
 def _information(buffer: LabelBuffer) -> float:
-    """Give the Fisher information of a mean feature, on average."""
+    """Return the Fisher information of a mean feature, on average."""
     slopes = [own.slopes for own in buffer.rounds]
     total = sum(float((part**2).sum()) for part in slopes)
     return max(total / (4 * slopes[0].shape[1]), 1e-12)

@@ -41,7 +41,7 @@ class RowFeatures(NamedTuple):
 
     @classmethod
     def of(cls, trainer: Trainer) -> RowFeatures:
-        """Give the features that a generator has."""
+        """Return the features that a generator has."""
         return cls(trainer.features(), trainer.n_features)
 
 
@@ -70,7 +70,7 @@ class RecentLabels:
         self._count += 1
 
     def kept(self) -> tuple[Tensor, Tensor]:
-        """Give what is seen of the rows (n_labels, n_features), and their labels."""
+        """Return what is seen of the rows (n_labels, n_features), and their labels."""
         n_rounds = min(self._count, _ROUNDS)
         return self._inputs[:n_rounds].flatten(0, 1), self._labels[:n_rounds].flatten()
 
@@ -126,7 +126,7 @@ class StudentNetwork:
         return forward(self._layers, inputs * self._scale)[-1][1].squeeze(-1)
 
     def objective(self, rows: Tensor, features: Features) -> Tensor:
-        """Give what the generator wants to raise: log S of each row."""
+        """Return what the generator wants to raise: log S of each row."""
         return functional.logsigmoid(self._logits(features(rows)))
 
 

@@ -30,7 +30,7 @@ _LEAKY_SLOPE = 0.2  # of leaky ReLU, as in DCGAN (Radford et al. 2016)
 
 
 def assign_teachers(n_units: int, n_teachers: int, rng: np.random.Generator) -> Ints:
-    """Give every unit, a row, a teacher by an independent uniform draw.
+    """Draw a teacher for every unit, a row, by an independent uniform draw.
 
     `rng` must be secret, from `secret_generator`. The draws are made in unit order, so
     a unit that joins at the end moves nobody. Slices, shuffled equal parts and
@@ -208,7 +208,7 @@ class TeacherEnsemble(HoldsPrivateRows):
 
 
 def _repeat(queries: Tensor, n_teachers: int) -> Tensor:
-    """Give every teacher its own copy, in memory that torch aligned."""
+    """Return a copy for every teacher, in memory that torch aligned."""
     shape = (n_teachers, *queries.shape)
     return queries.expand(shape).clone(memory_format=torch.contiguous_format)
 
@@ -234,7 +234,7 @@ def _product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _leaky_slopes(values: Tensor) -> Tensor:
-    """Give the slopes of the leaky ReLU that gave these values; at 0 their mean."""
+    """Return the slopes of the leaky ReLU that gave these values; at 0 their mean."""
     middle, half = (1 + _LEAKY_SLOPE) / 2, (1 - _LEAKY_SLOPE) / 2
     return values.sign().mul_(half).add_(middle)
 

@@ -123,7 +123,7 @@ class Classifier(HoldsPrivateRows):
 def pseudo_label_rows(
     weights: Tensor, features: Floats, prior: Floats
 ) -> NDArray[np.int64]:
-    """Give the likeliest class of every row, row by row, in chunks of fixed shape."""
+    """Return the likeliest class of every row, row by row, in chunks of fixed shape."""
     labels = np.empty(len(features), dtype=np.int64)
     shift = torch.from_numpy(np.log(prior))
     for start in range(0, len(features), _AT_ONCE):
@@ -324,7 +324,7 @@ class BranchedStudentNetwork(StudentNetwork):
 
 
 def _moments_of(view: View, means: Tensor) -> Tensor:
-    """Give the matrix M for which ``r^T M r`` is the features of r times `means`."""
+    """Return the matrix M for which ``r^T M r`` is the features of r times `means`."""
     eye = torch.eye(len(view.frame)).to(view.frame)
     plain = replace(view, frame=eye, centre=torch.zeros_like(view.centre))
     nothing = torch.zeros_like(eye).requires_grad_()

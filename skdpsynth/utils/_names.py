@@ -13,12 +13,12 @@ _CSV = (".csv", ".tsv")
 
 
 def compression_of(path: Path) -> str | None:
-    """Give how a file is compressed, or None."""
+    """Return how a file is compressed, or None."""
     return _COMPRESSIONS.get(path.suffix.lower())
 
 
 def is_csv(path: Path) -> bool:
-    """Tell whether a file is a CSV file, maybe a compressed one."""
+    """Return whether a file is a CSV file, maybe a compressed one."""
     name = path.with_suffix("") if compression_of(path) else path
     return name.suffix.lower() in _CSV
 

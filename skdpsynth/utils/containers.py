@@ -293,7 +293,7 @@ def _write_parquet(path: Path, batches: Iterable[pd.DataFrame]) -> None:
 
 
 def _settled(schema: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Give types that every batch can have, as well as the first one."""
+    """Return types that every batch can have, as well as the first one."""
     import pyarrow as pa
 
     for place, field in enumerate(schema):

@@ -161,7 +161,7 @@ _READ: WeakKeyDictionary[BaseSynthesizer, BaseSynthesizer] = WeakKeyDictionary()
 
 
 def _read(synthesizer: BaseSynthesizer) -> BaseSynthesizer:
-    """Give the fit that all checks share which do not fit it anew."""
+    """Return the fit that all checks share which do not fit it anew."""
     if synthesizer not in _READ:
         _READ[synthesizer] = _fitted(synthesizer)
     return _READ[synthesizer]
