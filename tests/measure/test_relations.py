@@ -124,7 +124,8 @@ def test_a_function_is_strong_and_its_contradictions_are_impossible(std):
     """10,000 rows, six values: a cell with rows has 1,667, over a hundred deviations.
 
     The impossible cells, 30 with noise alone, have fewer rows together than 0.3 of
-    what independent columns would have. Beside it a column that follows with probability 1/3, which is not strong, and a free one.
+    what independent columns would have. Beside it a column that follows with
+    probability 1/3, which is not strong, and a free one.
     """
     rng = np.random.default_rng(1)
     first = rng.integers(0, 6, 10_000)
