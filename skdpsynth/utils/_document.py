@@ -90,12 +90,13 @@ class Document:
         What a page of HTML says of itself to programs.
     """
 
-    _meta: Mapping[str, object] = MappingProxyType({})
+    # Without an annotation: a dataclass that is a document has no such field.
+    _meta = MappingProxyType({})
 
     def __init__(
         self, blocks: Iterable[Block], meta: Mapping[str, object] | None = None
     ) -> None:
-        self._listed, self._meta = tuple(blocks), meta or {}
+        self._listed, self._meta = tuple(blocks), MappingProxyType(dict(meta or {}))
 
     def _blocks(self, *, drawn: bool) -> Iterable[Block]:
         """Return the blocks, with those that must be drawn first or without them."""

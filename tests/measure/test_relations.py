@@ -122,9 +122,9 @@ def relations_of(codes, sizes, std):
 def test_a_function_is_strong_and_its_contradictions_are_impossible(std):
     """10,000 rows, six values: a cell with rows has 1,667, over a hundred deviations.
 
-    Of the impossible cells, 30 with noise alone, each is kept where its noise exceeds
-    0.3 of 278 rows less two deviations: 3.6 deviations, or 1 in 5,000 tables. Beside
-    it a column that follows with probability 1/3, which is not strong, and a free one.
+    The impossible cells, 30 with noise alone, have fewer rows together than 0.3 of
+    what independent columns would have. Beside it a column that follows with
+    probability 1/3, which is not strong, and a free one.
     """
     rng = np.random.default_rng(1)
     first = rng.integers(0, 6, 10_000)
