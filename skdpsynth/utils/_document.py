@@ -91,7 +91,7 @@ class Document:
     """
 
     # Without an annotation: a dataclass that is a document has no such field.
-    _meta = MappingProxyType({})
+    _meta = MappingProxyType[str, object]({})
 
     def __init__(
         self, blocks: Iterable[Block], meta: Mapping[str, object] | None = None

@@ -411,29 +411,22 @@ PLANNED = TableSchema(
 )
 
 
-@pytest.mark.parametrize("count_std", [0.0, 90.0])
-def test_cells_make_a_plan_sharper(count_std):
+def test_cells_make_a_plan_sharper():
     """By the formula: binary levels half the squared sensitivity, others little."""
     number = NumericDomain(0.5, 9.0, log=False, integer=False, nullable=False)
     binary = CategoryDomain(("a", "b"), nullable=False)
     rough = allocate_measurements("x", 1000.0, 1, 5, 0.25)
     domains = [number, *[binary] * 4, None]  # of the last one nothing is known yet
     settings = (["x"], np.array([1000.0]), domains, 0.25)
-    (plan,) = allocate(lambda *_: [rough], *settings, count_std=count_std)
-    mu = 0.25 * math.sqrt(1 - 0.4 / 6)
+    (plan,) = allocate(lambda *_: [rough], *settings)
     spread = (1 - 1 / plan.n_bins) + 4 / 2 + 1
-    # The number of rows is released too: a declared one with 1 % of the other weights,
-    # a measured one with the best weight if the last column is binary.
-    small, cells = spread - 0.5, (plan.n_bins - 1) + 4 + 1
-    known = 1 / (count_std * mu) ** 2 if count_std else math.inf
-    best = (1 / math.sqrt(2 * cells) - known) / (1 + known) if count_std else 0.01
-    wanted = math.sqrt(spread + small * best) / mu
+    wanted = math.sqrt(spread) / (0.25 * math.sqrt(1 - 0.4 / 6))
     assert plan.marginals.noise_std == pytest.approx(wanted, rel=1e-5)
     assert plan.n_bins >= rough.n_bins
     assert plan.marginals.noise_std < 0.85 * rough.marginals.noise_std
     assert plan.most_categories == 2
     empty = Allocation("x", 9.0, Spend(), 1)
-    (nothing,) = allocate(lambda *_: [empty], *settings, count_std=count_std)
+    (nothing,) = allocate(lambda *_: [empty], *settings)
     assert (nothing.marginals.noise_std, nothing.n_bins) == (0.0, 1)
 
 
