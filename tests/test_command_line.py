@@ -311,7 +311,7 @@ def test_a_file_that_is_none_is_named_in_one_line(data, command, capsys):
     else:
         Path("odd file").write_bytes(data)
     error = failed(capsys, *command, "odd file")
-    assert "'odd file'" in error
+    assert "odd file'" in error
     assert len(error) < 3_000
 
 
