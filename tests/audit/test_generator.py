@@ -167,7 +167,7 @@ def test_scores_of_a_table_by_hand():
 
 
 def test_scores_of_every_dtype_are_finite():
-    table = mixed_table(12).convert_dtypes()
+    table = mixed_table(12).drop(columns="day").convert_dtypes()
     for position in range(12):
         row = table.iloc[[position]].reset_index(drop=True)
         scores = CanaryScores(table, canary_rows(table, row))

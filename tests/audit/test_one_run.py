@@ -118,10 +118,10 @@ def no_clipping(monkeypatch):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("twin", [a_twentieth_of_the_noise, no_clipping])
 def test_broken_steps_are_caught(twin, case, monkeypatch):
-    """A row counts 20 times as much, or 220 times: 3.5 deviations of noise, or more.
+    """A row counts 20 times as much, or 220 times: 3.2 deviations of noise, or more.
 
-    Of 1,000 rows that are in, 100 lie 4.7 away from 0, where a guess is wrong once in
-    20,000. A tenth of 200 guesses may be wrong: false alarms have a rate below 1e-9.
+    Of 1,000 rows that are in, 100 lie 4.5 away from 0, where a guess is wrong once in
+    10,000. A tenth of 200 guesses may be wrong: false alarms have a rate below 1e-9.
     """
     assert proved_by(0.9 * 2 * N_SIDE) > 1.0
     twin(monkeypatch)
