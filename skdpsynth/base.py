@@ -26,7 +26,7 @@ from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import (
     COMBINED,
     OF_DESIGN,
-    TAIL_SHARE,
+    SMALL_SHARE,
     Allocation,
     Measurements,
     allocate,
@@ -480,7 +480,7 @@ class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta)
     @property
     def _tail_delta(self) -> float:
         """Delta of a class's block beside the Gaussian curve; public."""
-        return self.delta * TAIL_SHARE if self._block else 0.0
+        return self.delta * SMALL_SHARE if self._block else 0.0
 
     def _check_parameters(self) -> None:
         """Raise for parameters that contradict each other."""

@@ -24,8 +24,8 @@ from skdpsynth.generators._fit import (
     TripleLoss,
     slopes_of_loss,
 )
-from skdpsynth.generators._generator import Generator
-from skdpsynth.generators._mixture import Mixture, MixtureGenerator
+from skdpsynth.generators._generator import Generator, MixtureGenerator
+from skdpsynth.generators._mixture import Mixture
 from skdpsynth.generators._relations import Followers
 
 __all__ = [

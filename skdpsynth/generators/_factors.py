@@ -74,8 +74,6 @@ def factors_above_noise(
 
 # What noise can do at most: beyond, rows would overflow.
 BOUNDS = {"loadings": 100.0, "location": 3.0, "log_scale": 5.0}
-# Of a file, far beyond these, and yet so that no sum or product of them overflows.
-_SCORES, _MAX_LOG_SCALE = (-1e6, 1e6), 100.0
 
 
 class FactorGenerator:
@@ -147,11 +145,13 @@ class FactorGenerator:
             {name: arrays[f"generator.{c}.{name}"] for name in BOUNDS}
             for c in range(n_classes)
         ]
+        # Of a file: no sum or product of them overflows.
+        limits = -BOUNDS["loadings"], BOUNDS["loadings"]
         for own in parameters:
             n_factors = parameters[0]["loadings"].shape[-1]
-            check_array(own["loadings"], "f", (n_columns, n_factors), *_SCORES)
-            check_array(own["location"], "f", (n_columns,), *_SCORES)
-            check_array(own["log_scale"], "f", (n_columns,), _SCORES[0], _MAX_LOG_SCALE)
+            check_array(own["loadings"], "f", (n_columns, n_factors), *limits)
+            check_array(own["location"], "f", (n_columns,), *limits)
+            check_array(own["log_scale"], "f", (n_columns,), *limits)
         return cls(parameters)
 
     def scores(self, class_codes: Ints, rng: np.random.Generator) -> Floats:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.measure import Relation, raked
-from skdpsynth.utils import check_array, check_groups, require
+from skdpsynth.generators._mixture import check_ranks
+from skdpsynth.measure import LIKELY, TINY, Relation, raked
+from skdpsynth.utils import check_groups, require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
     Facts = Mapping[str, Any]
     Arrays = Mapping[str, NDArray[Any]]
 
-_TINY = 1e-12  # keeps divisions finite
-_ROUNDED = 1e-9  # of a rank, in double precision
-# Noise deviations from which a pair of bins is drawn too often, or too seldom, in a
-# relation that is not strong; with 2 the marginals of Adult lost more than pairs won.
-_SURE = 3.0
 # Nats that a second column says of a child beyond what mixtures draw of both, at least.
 # Without noise C2ST of RandHIE is .62 so, and .69 if what mixtures draw is replaced in
 # any case; Diamonds (.12 and .24) has .64, and .66 if it is not.
@@ -40,7 +36,7 @@ class Drawn:
     """
 
     def __init__(self, weights: Floats) -> None:
-        ends = np.cumsum(np.maximum(weights, _TINY), axis=1)
+        ends = np.cumsum(np.maximum(weights, TINY), axis=1)
         ends /= ends[:, -1:]
         self._below = np.pad(ends, ((0, 0), (1, 0)))
         ends += np.arange(len(ends))[:, None]
@@ -77,8 +73,8 @@ class Change:
     @classmethod
     def to(cls, wanted: Floats, given: Floats) -> Change:
         """Bring what is given, distributions over bins, to what is wanted."""
-        wanted = wanted / np.maximum(wanted.sum(axis=1, keepdims=True), _TINY)
-        stays = np.minimum(wanted / np.maximum(given, _TINY), 1.0)
+        wanted = wanted / np.maximum(wanted.sum(axis=1, keepdims=True), TINY)
+        stays = np.minimum(wanted / np.maximum(given, TINY), 1.0)
         instead = np.maximum(wanted - given, 0.0)
         some = instead.any(axis=1, keepdims=True)
         return cls(stays, Drawn(np.where(some, instead, wanted)))
@@ -179,13 +175,14 @@ class Followers:
                 drawn += share * of_parent.T @ one.probabilities[:, b]
             wanted = own.shares
             if not own.strong:
-                off = _SURE * self.std
+                # With 2 deviations the marginals of Adult lost more than pairs won.
+                off = LIKELY * self.std
                 close = np.clip(drawn, np.maximum(wanted - off, 0.0), wanted + off)
                 wanted = np.where(wanted > 0, close, 0.0)
             # Every row must have a bin to go to.
-            wanted = np.maximum(wanted, _TINY * own.shares)
+            wanted = np.maximum(wanted, TINY * own.shares)
             wanted = raked(wanted, drawn.sum(axis=1), drawn.sum(axis=0))
-            given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), _TINY)
+            given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
             step = Step(own.parent, own.child, Change.to(wanted, given))
             if own.cells is not None:
                 cells = self._cells(own, mixtures, prior, starts, drawn)
@@ -203,7 +200,7 @@ class Followers:
         """Compute what finer cells add; `drawn` are the pairs of bins of mixtures."""
         assert own.cells is not None
         cuts, of_bin = self._ends[own.child][:-1], self.within[own.parent]
-        whole = np.maximum(own.shares.sum(axis=1), _TINY)
+        whole = np.maximum(own.shares.sum(axis=1), TINY)
         before = np.add.reduceat(own.cells, cuts, axis=1)
         rows = before.sum(axis=1) * (drawn.sum(axis=1) / whole)[of_bin]
         halves = raked(before, rows, drawn.sum(axis=0))
@@ -211,16 +208,16 @@ class Followers:
         if own.lift is not None:
             joint = self._joint(own, mixtures, prior, starts)
         if joint is None or self._left(own, joint) < _LEAST_LEFT:
-            given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), _TINY)
+            given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
             change = Change.to(halves, given[of_bin])
             return CellStep(Drawn(halves.T), change, Drawn(own.cells), None, 1)
         assert own.lift is not None
         n_bins, n_seconds = drawn.shape[1], own.lift.shape[1]
-        joint += _TINY * drawn[:, None]
-        given = joint / np.maximum(joint.sum(axis=2, keepdims=True), _TINY**2)
+        joint += TINY * drawn[:, None]
+        given = joint / np.maximum(joint.sum(axis=2, keepdims=True), TINY**2)
         cells = own.cells[:, None] * own.lift.T[:, own.groups].transpose(1, 0, 2)
         cells = cells.reshape(-1, cells.shape[2])
-        changed = np.repeat(halves / np.maximum(before, _TINY), n_seconds, axis=0)
+        changed = np.repeat(halves / np.maximum(before, TINY), n_seconds, axis=0)
         wanted = np.add.reduceat(cells, cuts, axis=1) * changed
         change = Change.to(wanted, given[of_bin].reshape(-1, n_bins))
         first = Drawn(halves.sum(axis=1)[None])
@@ -257,11 +254,11 @@ class Followers:
             own.cells.ravel(),
             n_parents * n_bins * n_groups,
         ).reshape(n_parents, n_bins, n_groups)
-        of_pair = counted / np.maximum(counted.sum(axis=2, keepdims=True), _TINY)
-        drawn = np.einsum("psc,pcg->gs", joint, of_pair) + _TINY
+        of_pair = counted / np.maximum(counted.sum(axis=2, keepdims=True), TINY)
+        drawn = np.einsum("psc,pcg->gs", joint, of_pair) + TINY
         drawn /= drawn.sum()
         wanted = own.lift * np.outer(drawn.sum(axis=1), drawn.sum(axis=0))
-        wanted = wanted / wanted.sum() + _TINY
+        wanted = wanted / wanted.sum() + TINY
         return float((wanted * np.log(wanted / drawn)).sum())
 
     def __call__(
@@ -358,9 +355,3 @@ class Followers:
         for relation in relations:
             relation.check(n_bins, n_cells)
         return cls(relations, std, within, ranks)
-
-
-def check_ranks(ranks: Floats, n_bins: int) -> None:
-    """Raise a ValueError unless bins begin and end among ranks, in this order."""
-    check_array(ranks, "float64", (2, n_bins), 0, 1 + _ROUNDED)
-    require((ranks[0] <= ranks[1] + _ROUNDED).all(), "ranks")

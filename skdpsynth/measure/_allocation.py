@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Literal
 
 from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
 from skdpsynth.measure._shares import (
-    CHOICE_SHARE,
+    BESIDE_SHARE,
+    CLEAR_FROM,
     MOMENTS_SHARES,
     PAIRS_SHARE,
-    RELATIONS_SHARE,
-    SECOND_SHARE,
     TOGETHER_SHARES,
     TRIPLES_SHARE,
 )
 from skdpsynth.measure._tables import (
-    CHOSEN_BELOW,
     all_pairs,
     bins_of_pairs,
     borrowers,
@@ -59,9 +57,6 @@ if TYPE_CHECKING:
 # What is measured of a table beside its marginals: tables of pairs (and of triples,
 # where they are affordable), second moments, nothing; or not even the marginals.
 Form = Literal["pairs", "moments", "marginals", "random"]
-
-# Rows of a bin of a marginal over its noise, below which it is called mostly noise.
-_SIGNAL_FROM = 1.0
 
 NO_DEPENDENCE = "too few rows to learn how columns depend on each other"
 NO_STEPS = (
@@ -216,7 +211,7 @@ class Allocation:
         learn it; "borrowed" from a larger class; else "lost".
         """
         if self.pairs.mu:
-            clear = self.n_rows >= CHOSEN_BELOW * self.pairs.noise_std
+            clear = self.n_rows >= CLEAR_FROM * self.pairs.noise_std
             return "kept" if clear and not self.few_rows else "weak"
         if self.moments.mu or self.training:
             return "weak"
@@ -232,10 +227,10 @@ class Allocation:
             sampled = self.n_rows * self.training.sampling_rate
             signal = max(self.n_teachers, sampled)
             return mostly_noise if self.training.noise_std > signal else ""
-        if self.signal_to_noise < _SIGNAL_FROM:
+        if self.signal_to_noise < 1.0:
             return mostly_noise
         rare_noise = self.most_categories * self.marginals.noise_std
-        if rare_noise > self.n_rows / _SIGNAL_FROM:
+        if rare_noise > self.n_rows:
             return "too many categories for the budget: rare ones are mostly noise"
         return ""
 
@@ -330,8 +325,8 @@ def allocate_measurements(
             of_pairs = mu * math.sqrt(PAIRS_SHARE)
             return pairs_affordable(n_rows, n_columns, of_pairs, few=few)
 
-        of_relations = left * math.sqrt(RELATIONS_SHARE)
-        beside = left * math.sqrt(1.0 - RELATIONS_SHARE)
+        of_relations = left * math.sqrt(BESIDE_SHARE)
+        beside = left * math.sqrt(1.0 - BESIDE_SHARE)
         if affordable(beside):
             relations, left = of_relations, beside
         of_pairs = left * math.sqrt(PAIRS_SHARE)
@@ -364,7 +359,7 @@ def relation_spend(mu: float, n_columns: int) -> Spend:
 
 def mus_of_relations(mu: float, n_columns: int) -> tuple[float, float]:
     """Divide the `mu` of relations: for finer cells, and what third columns say."""
-    third = SECOND_SHARE if n_columns > 2 else 0.0
+    third = TRIPLES_SHARE if n_columns > 2 else 0.0
     return mu * math.sqrt(1.0 - third), mu * math.sqrt(third)
 
 
@@ -456,7 +451,7 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
     few = any(plan.few_rows for plan in having)
     choice = together = 0.0
     if pairs_chosen(n_columns, few=few):
-        choice = pairs * math.sqrt(CHOICE_SHARE)
+        choice = pairs * math.sqrt(BESIDE_SHARE)
     if len(having) > 1 and pairs < math.inf:
         largest = max(plan.n_rows for plan in having)
         clear, scarce = TOGETHER_SHARES

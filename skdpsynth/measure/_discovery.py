@@ -16,14 +16,15 @@ from scipy.special import log_ndtr, ndtr
 
 from skdpsynth.measure._shares import (
     CATEGORIES_SHARE,
-    CLASS_SHARE,
     DISCOVERY_SHARE,
     FEW_RANGES_SHARE,
+    FOUND_SHARE,
+    LIKELY,
     RANGES_SHARE,
-    REMAINDERS_SHARE,
-    RESOLUTIONS_SHARE,
-    UNITS_SHARE,
-    VALUES_SHARE,
+    RARE,
+    SMALL_SHARE,
+    SURE,
+    TINY,
 )
 from skdpsynth.measure._written import (
     MOST_TENS,
@@ -56,6 +57,7 @@ from skdpsynth.schema import (
     is_finite,
 )
 from skdpsynth.table import (
+    FEW_NUMBERS,
     CategoryDomain,
     Classes,
     Metadata,
@@ -86,26 +88,25 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Codes = NDArray[np.int64]
 
-# A complete column shows missing values with probability below 1e-6.
-_MISSING_FROM = 4.76
-# Noise standard deviations of a bin that is surely not empty, and of the fullest one of
-# a range that is more than a guess; of the fullest one of dates where none is sure; and
-# of the next one, two, three and four bins of a tail together.
-_CORE_FROM, _RANGE_SURE_FROM, _GUESS_FROM = 5.0, 4.0, 3.5
+# Noise deviations of the next one, two, three and four bins of a tail together. With
+# one bin alone the 2-way distance of storms was .45, not .41 (epsilon 1).
 _TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
 # The same of bins on the other side of 0, whose values are at most so much smaller.
+# With 5 columns of two modes lost a sign.
 _ACROSS_FROM, _ALIKE = 4.0, 64.0
-# The same of a table whose ranges are found: rows of a column fill a few bins.
-RANGES_FROM = 15.0
-_RARE = 0.01  # share of the rows that the noise may hide
+# Rows of a table, in noise deviations, from which bins that are surely not empty say
+# more of a range than shapes: of 900 rows of Kaggle Credit (22) shapes keep 96 % of the
+# values, and such bins 90 %; of 1,000 rows of Adult (35) 92 % and 96 %.
+RANGES_FROM = 25.0
 _NEAR_ZERO = 8.0  # a range that starts below this part of its end starts at 0
 _YEAR = 31_556_952.0  # seconds
 _DEFAULT_DATES = (0.0, 60 * _YEAR)  # of a column with no bin above the noise
 # Prior of a column: its largest number is near 8, and a factor of 2 away takes 0.25 off
-# the log probability, one sign the other way 1. Away from 0 it fills so many bins
-# evenly, or a few with such shares.
-_USUAL, _PER_DOUBLING, _NEGATIVE, _WIDTHS = 8.0, 0.25, 1.0, (1, 2, 4)
+# the log probability, a negative one 1. Away from 0 it fills a few bins with such
+# shares.
+_USUAL, _PER_DOUBLING = 8.0, 0.25
 _BUMPS = (
+    *((1.0,), (0.5, 0.5), (0.25, 0.25, 0.25, 0.25)),
     *((0.25, 0.5, 0.25), (0.15, 0.35, 0.35, 0.15), (0.05, 0.15, 0.3, 0.3, 0.15, 0.05)),
     *((0.35, 0.65), (0.65, 0.35), (0.1, 0.3, 0.6), (0.6, 0.3, 0.1)),
 )
@@ -114,16 +115,13 @@ _BUMPS = (
 # its values within (89 % by quantiles of the mean of the shapes, as it was before), and
 # 0.3 % of the ranges are 32 times too wide or more (0.8 %); diabetes 95 % (82 %).
 _LEAST_DENSITY = 0.1
-# The same where so few noise deviations of rows say nothing, and the prior decides.
-_PRIOR_BELOW, _PRIOR_DENSITY = 1.0, 0.3
-# Rows, in noise deviations, from which bins that are surely not empty say more than
-# shapes: of 900 rows of Kaggle Credit (22) shapes keep 96 % of the values, and such
-# bins 90 %; of 1,000 rows of Adult (35) 92 % and 96 %.
-_SHAPES_BELOW = 25.0
+# The same where rows are less than noise, and the prior decides: with 0.1 the range of
+# a column without values was 10 times as wide.
+_PRIOR_DENSITY = 0.3
 _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
 # Rows, in noise deviations, from which an outer bin is counted in parts, which together
-# have twice the noise; and those of a part at an end that is not empty.
-_PARTS_FROM, _PARTS, _END_FROM = 4000.0, 4, 3.0
+# have twice the noise: from 200 on, ranges of storms were cut off at epsilon 10.
+_PARTS_FROM, _PARTS = 4000.0, 4
 
 
 def range_noise_std(n_columns: int, mu: float) -> float:
@@ -163,7 +161,7 @@ def discover_ranges(
     domains, noise_std = [], reservation.noise_std
     for column, bins, counts in zip(columns, edges, released, strict=True):
         n_missing = float(counts[-1])
-        nullable = column.can_be_missing and n_missing > _MISSING_FROM * noise_std
+        nullable = column.can_be_missing and n_missing > SURE * noise_std
         present = max(n_rows - n_missing * nullable, 1.0)
         own = column, bins, counts[:-1], noise_std, present
         low, high, found = _released_range(*own)
@@ -233,9 +231,9 @@ def _released_range(
         return *_DEFAULT_DATES, False
     first, last = outer
     within = sums[first : last + 1]
-    found = within.sum() >= 0.5 * n_rows and within.max() > _RANGE_SURE_FROM * std
+    found = within.sum() >= 0.5 * n_rows and within.max() > LIKELY * std
     start, end = begins[first], begins[last + 1]
-    filled = start + np.flatnonzero(counts[start:end] > _END_FROM * noise_std)
+    filled = start + np.flatnonzero(counts[start:end] > LIKELY * noise_std)
     if len(filled):  # parts of the outer whole bins may be empty
         start = min(filled[0], begins[first + 1] - 1)
         end = max(filled[-1] + 1, begins[last] + 1)
@@ -251,7 +249,7 @@ def _released_range(
         high = middle if whole else 0.0
     if -middle <= low and high <= middle:
         # Zeros alone; or zeros and ones, where the noise hides one in a hundred.
-        rare = _CORE_FROM * noise_std > _RARE * n_rows
+        rare = SURE * noise_std > RARE * n_rows
         return 0.0, float(rare + whole), bool(found)
     return low, high, bool(found)
 
@@ -267,17 +265,15 @@ def _found_bins(
     """Find the first and the last outer bin that holds rows; None of some dates."""
     # Rows without a label are in these counts, but not yet in the number of rows.
     total = float(counts.sum())
-    if total - n_rows > _CORE_FROM * noise_std * math.sqrt(len(counts)):
+    if total - n_rows > SURE * noise_std * math.sqrt(len(counts)):
         n_rows = total
-    core = np.flatnonzero(counts > _CORE_FROM * noise_std)
-    if not dated and (len(core) == 0 or n_rows < _SHAPES_BELOW * noise_std):
+    core = np.flatnonzero(counts > SURE * noise_std)
+    if not dated and (len(core) == 0 or n_rows < RANGES_FROM * noise_std):
         return _likely_bins(counts, edges, noise_std, n_rows)
     if len(core) == 0:
-        core = _together(counts, noise_std, _CORE_FROM)
+        core = _together(counts, noise_std, SURE)
     if len(core) == 0:
-        if counts.max() <= _GUESS_FROM * noise_std:
-            return None
-        core = np.array([counts.argmax()])
+        return None
     first, last = int(core[0]), int(core[-1])
     # Growth alone does not cross 0: most columns have one sign.
     zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
@@ -300,10 +296,10 @@ def _likely_bins(
     taken, so that another guess, thousands of times larger, does not count.
     """
     shapes, log_prior = _shapes(tuple(edges.tolist()))
-    known = counts.any() and n_rows > _PRIOR_BELOW * noise_std
+    known = counts.any() and n_rows > noise_std
     least, log_weights = _PRIOR_DENSITY, log_prior
     if known:
-        noise_std = max(noise_std, 1e-9)
+        noise_std = max(noise_std, TINY)
         fit = n_rows * (shapes @ counts) - 0.5 * n_rows**2 * (shapes**2).sum(axis=1)
         least, log_weights = _LEAST_DENSITY, log_prior + fit / noise_std**2
     weights = np.exp(log_weights - log_weights.max())
@@ -333,8 +329,7 @@ def _shapes(edges: tuple[float, ...]) -> tuple[Floats, Floats]:
     bins = np.arange(len(ends) - 1)
     shares: list[Floats] = []
     far: list[float] = []
-    bumps = [*(np.full(width, 1.0 / width) for width in _WIDTHS)]
-    for bump in [*bumps, *map(np.array, _BUMPS)]:
+    for bump in _BUMPS:
         width = len(bump)
         for first in range(len(bins) - width + 1):
             low, high = ends[first], ends[first + width]
@@ -351,7 +346,7 @@ def _shapes(edges: tuple[float, ...]) -> tuple[Floats, Floats]:
     stacked, limits = np.array(shares), np.array(far)
     stacked /= stacked.sum(axis=1, keepdims=True)
     doublings = np.abs(np.log2(np.abs(limits) / _USUAL))
-    return stacked, -_PER_DOUBLING * doublings - _NEGATIVE * (limits < 0)
+    return stacked, -_PER_DOUBLING * doublings - (limits < 0)
 
 
 def _together(
@@ -413,10 +408,6 @@ def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
 
 # The usual coding of a binary label: known to everybody, so it needs no threshold.
 _USUAL_LABELS = (0, 1)
-# Noise standard deviations it must exceed to be kept beside other labels, which show
-# that the label is not binary. Without others both are kept: a rare class must not get
-# lost, and one that is empty gets few rows.
-_KEPT_BESIDE_OTHERS = 3.5
 
 
 def public_labels(
@@ -462,7 +453,7 @@ def label_thresholds(
     if kind != "integer":
         return np.full(len(labels), found)
     others = any(label not in _USUAL_LABELS for label in labels)
-    sure = noise_std * _KEPT_BESIDE_OTHERS if others else 0.0
+    sure = noise_std * SURE if others else 0.0
     return np.array([sure if label in _USUAL_LABELS else found for label in labels])
 
 
@@ -550,8 +541,10 @@ def _found_classes(
     passed = zip((keys[position] for position in kept), noisy, strict=True)
     # An infinite label is no class.
     found = {label: float(count) for label, count in passed if is_finite(label)}
+    # Other labels show that the label is not binary. Without others both are kept: a
+    # rare class must not get lost, and one that is empty gets few rows.
     alone = not found and noise_std > 0
-    sure = -math.inf if alone else _KEPT_BESIDE_OTHERS * noise_std
+    sure = -math.inf if alone else SURE * noise_std
     found |= {
         category: float(likely_counts(np.array(count), noise_std))
         for category, count in counted.items()
@@ -580,9 +573,6 @@ def likely_counts(noisy: Floats, noise_std: float) -> Floats:
     ratio = noisy / noise_std
     log_density = -0.5 * ratio**2 - 0.5 * math.log(2 * math.pi)
     return np.maximum(noisy + noise_std * np.exp(log_density - log_ndtr(ratio)), 1.0)
-
-
-_SURE_FROM = 3.0  # noise deviations of counts by which "other" is taken to be rarer
 
 
 def discover_categories(
@@ -616,7 +606,7 @@ def discover_categories(
         listed = (keys[position] for position in kept)
         found = tuple(key for key in listed if key is not None and is_finite(key))
         ordered = bool(getattr(column.dtype, "ordered", False))
-        unsure = _SURE_FROM * reservation.noise_std * math.sqrt(max(len(kept), 1))
+        unsure = LIKELY * reservation.noise_std * math.sqrt(max(len(kept), 1))
         known = (float(np.sum(noisy)) + unsure) / n_rows
         public = public_categories(column)
         other = 0.0 if public else max(1.0 - known, 0.0)
@@ -624,9 +614,6 @@ def discover_categories(
     return domains
 
 
-# Numbers of a range from which it is asked how finely they are written, and which of
-# them are frequent: of fewer each has a cell of its own.
-_MANY_NUMBERS = 32
 _WITH_CATEGORIES = ("categorical", "boolean")  # kinds of columns
 
 
@@ -653,7 +640,7 @@ def discover(
     delta = threshold_delta(layout, schema, accountant.delta)
     labels = [] if target is None else [target]
     own = _reading(parts, labels) if labels else parts
-    mu = cap * math.sqrt(CLASS_SHARE)
+    mu = cap * math.sqrt(FOUND_SHARE)
     classes = measure_classes(
         own, target, schema, accountant, mu=mu, threshold_delta=delta
     )
@@ -664,7 +651,7 @@ def discover(
         domains = _released_domains(parts, layout, schema, accountant, n_rows)
     metadata = Metadata.of(layout, columns, domains, classes, schema)
     if sizes is not None:
-        mu = cap * math.sqrt(UNITS_SHARE)
+        mu = cap * math.sqrt(SMALL_SHARE)
         metadata = measure_units(sizes, metadata, accountant, mu=mu)
     rows = _reading(parts, [*columns, *labels]).map(
         encode_rows, list(columns), list(domains), target, classes.labels
@@ -697,7 +684,7 @@ def _released_domains(
         own, mu = _reading(parts, numeric), cap * math.sqrt(share)
         ranges = discover_ranges(own, numeric, accountant, mu=mu, n_rows=n_rows)
         domains.update(zip(numeric, ranges, strict=True))
-    mu = cap * math.sqrt(RESOLUTIONS_SHARE)
+    mu = cap * math.sqrt(SMALL_SHARE)
     coarse, most_tens = _of_unknown_resolution(layout, schema, n_rows, mu)
     if coarse:
         own = _reading(parts, coarse)
@@ -713,7 +700,7 @@ def _released_domains(
         )
         domains.update(zip(coarse, resolved, strict=True))
     cyclic = [column for column in columns if period_of(domains[column])]
-    mu = cap * math.sqrt(REMAINDERS_SHARE)
+    mu = cap * math.sqrt(SMALL_SHARE)
     n_cyclic, n_many = _n_as_written(layout, schema)  # as the plan asked
     if cyclic and affords_remainders(n_cyclic, mu, n_rows):
         own, numbers = _reading(parts, cyclic), [domains[column] for column in cyclic]
@@ -722,7 +709,7 @@ def _released_domains(
         )
         domains.update(zip(cyclic, repeated, strict=True))
     many = [column for column in columns if _has_many_numbers(domains[column])]
-    mu = cap * math.sqrt(VALUES_SHARE)
+    mu = cap * math.sqrt(FOUND_SHARE)
     sought = values_threshold(n_many, mu, delta, n_rows, accountant.rows_per_unit)
     if many and sought < math.inf:
         own, numbers = _reading(parts, many), [domains[column] for column in many]
@@ -774,7 +761,7 @@ def undeclared_columns(
 
 
 def _has_many_numbers(domain: ColumnDomain | None) -> bool:
-    return isinstance(domain, NumericDomain) and domain.n_numbers > _MANY_NUMBERS
+    return isinstance(domain, NumericDomain) and domain.n_numbers > FEW_NUMBERS
 
 
 def _of_unknown_resolution(
@@ -828,21 +815,21 @@ def discovery_mu_share(
 
     `known` tells whether the domains of the columns are those of another table.
     """
-    share = CLASS_SHARE * class_share(layout.label_column, schema)
-    share += UNITS_SHARE * (accountant.rows_per_unit > 1)
+    share = FOUND_SHARE * class_share(layout.label_column, schema)
+    share += SMALL_SHARE * (accountant.rows_per_unit > 1)
     if known:
         return share
     keyed, numeric = undeclared_columns(layout, schema)
     cap = accountant.mu_cap
-    mu = cap * math.sqrt(RESOLUTIONS_SHARE)
+    mu = cap * math.sqrt(SMALL_SHARE)
     coarse, _ = _of_unknown_resolution(layout, schema, n_rows, mu)
     share += CATEGORIES_SHARE * bool(keyed)
     share += ranges_share(len(numeric), cap, n_rows) * bool(numeric)
     n_cyclic, _ = _n_as_written(layout, schema)
-    mu = cap * math.sqrt(REMAINDERS_SHARE)
-    share += REMAINDERS_SHARE * affords_remainders(n_cyclic, mu, n_rows)
+    mu = cap * math.sqrt(SMALL_SHARE)
+    share += SMALL_SHARE * affords_remainders(n_cyclic, mu, n_rows)
     values = frequent_from(layout, schema, accountant, n_rows) < math.inf
-    return share + RESOLUTIONS_SHARE * bool(coarse) + VALUES_SHARE * values
+    return share + SMALL_SHARE * bool(coarse) + FOUND_SHARE * values
 
 
 def frequent_from(
@@ -853,7 +840,7 @@ def frequent_from(
 ) -> float:
     """Give the noisy rows from which a value is found; infinite if none is sought."""
     _, n_many = _n_as_written(layout, schema)
-    mu = accountant.mu_cap * math.sqrt(VALUES_SHARE)
+    mu = accountant.mu_cap * math.sqrt(FOUND_SHARE)
     delta = threshold_delta(layout, schema, accountant.delta)
     return values_threshold(n_many, mu, delta, n_rows, accountant.rows_per_unit)
 

@@ -21,7 +21,17 @@ from skdpsynth.measure._density import (
     fit_spiked,
     shrunk_distributions,
 )
-from skdpsynth.measure._shares import COARSE_SHARE
+from skdpsynth.measure._shares import (
+    COARSE_SHARE,
+    LEAST_NOISE,
+    LIKELY,
+    RARE,
+    ROWS_FROM,
+    SMALL_SHARE,
+    SURE,
+    TINY,
+    WIDE,
+)
 from skdpsynth.privacy import (
     GRID,
     centred_histogram,
@@ -29,6 +39,7 @@ from skdpsynth.privacy import (
     grid_noise_std,
 )
 from skdpsynth.table import (
+    FEW_NUMBERS,
     MISSING,
     ZERO,
     CategoryDomain,
@@ -48,25 +59,6 @@ if TYPE_CHECKING:
     from skdpsynth.table import Classes, PrivateRows, TableRows
 
     Floats = NDArray[np.float64]
-
-_BEYOND = 16  # cells between the rows of one table and an end of the range
-_BETWEEN_CLASSES = 0.3  # how much the share of zeros or missing values may differ
-# Rows, in noise deviations of a count, from which a class's shares of a few numbers are
-# drawn to those of all. With fewer rows no difference could be above the noise, and the
-# noise of other columns would decide instead.
-_POOLED_FROM = 5.0
-# Numbers of a released range so short that its ends are cut off where they may be
-# noise: codes. Of more, such as ages, the ends are a thin tail that would be lost.
-_CODES = 32
-# Share of the rows that must be above the noise of one number where ends are cut off:
-# with more noise, numbers that many rows have would be lost.
-_ENDS_SHARE = 0.02
-# Numeric columns, from which on densities are smooth: spikes of noise, which differ by
-# class in every column, cost a classifier more than real ones help it.
-_WIDE = 120
-# Noise deviations from which an exact zero is real, and a declared count is not; and
-# from which numbers at an end of a released range are.
-_ZERO_FROM, _DECLARED_UNTIL, _END_FROM = 3.0, 3.0, 2.5
 
 
 @dataclass(frozen=True)
@@ -148,13 +140,13 @@ def known_sizes(classes: Classes, rounds: list[list[Round]]) -> Floats:
         parts = [part.released for part in own if part.released.size_std < math.inf]
         if not parts:
             continue
-        weights = [max(part.size_std, 1e-9) ** -2 for part in parts]
+        weights = [max(part.size_std, TINY) ** -2 for part in parts]
         again = float(np.average([part.size for part in parts], weights=weights))
         change, variance = again - sizes[c], 1.0 / sum(weights)
         if (noise_std := classes.noise_stds[c]) > 0:
             kept = noise_std**2 / (noise_std**2 + variance)
         else:
-            doubt = _DECLARED_UNTIL**2 * variance
+            doubt = LIKELY**2 * variance
             kept = 1.0 - doubt / max(change**2, doubt)
         sizes[c] += kept * change
     return np.maximum(sizes, 1.0)
@@ -190,7 +182,9 @@ def estimate(
         own = _with_frequent(domains[j], parts[j], own, cells[j], present, sizes.sum())
         for of_class, mass in zip(masses, own, strict=True):
             of_class[j] = mass
-    sure = np.flatnonzero(sizes >= _POOLED_FROM * stds).tolist()
+    # Of fewer rows no difference of a class could be above the noise, and the noise of
+    # other columns would decide instead.
+    sure = np.flatnonzero(sizes >= SURE * stds).tolist()
     columns = []
     for j, domain in enumerate(domains):
         if isinstance(domain, CategoryDomain):
@@ -203,7 +197,9 @@ def estimate(
             few = _shrunk(np.array([part.counts for part in finest]), stds)
             for c in sure:
                 of_column[c] = few[c]
-        if domain.released and domain.n_numbers <= _CODES:
+        # Codes: of more numbers, such as ages, the ends are a thin tail that would be
+        # lost.
+        if domain.released and domain.n_numbers <= FEW_NUMBERS:
             ends = _ends(finest, cells[j])
             for c, part in enumerate(finest):
                 own_ends = _own_ends(part, cells[j], *ends)
@@ -227,7 +223,9 @@ def _masses(
     cells: dict[int, Floats],
 ) -> list[dict[int, Floats]]:
     """Fit the densities of the numeric columns of each class."""
-    fit = fit_spiked if len(cells) < _WIDE else fit_smooth
+    # Of a wide table spikes of noise, which differ by class in every column, cost a
+    # classifier more than real ones help it.
+    fit = fit_spiked if len(cells) < WIDE else fit_smooth
     fitted = []
     for c in range(max(map(len, parts.values()), default=0)):
         own = [parts[j][c] for j in cells]
@@ -307,10 +305,11 @@ def _ends(parts: list[Histogram], cells: Floats) -> tuple[int, int]:
         return 0, n_cells
     counts = np.sum([part.counts for part in full], axis=0)
     noise_std = math.sqrt(sum(part.noise_std**2 for part in full))
-    if _END_FROM * noise_std > _ENDS_SHARE * counts.sum():
+    # With more noise numbers that many rows have would be lost.
+    if LIKELY * noise_std > RARE * counts.sum():
         return 0, n_cells
-    first = _noise_at_end(counts, noise_std, _END_FROM)
-    end = n_cells - _noise_at_end(counts[::-1], noise_std, _END_FROM)
+    first = _noise_at_end(counts, noise_std, LIKELY)
+    end = n_cells - _noise_at_end(counts[::-1], noise_std, LIKELY)
     return (first, end) if first < end else (0, n_cells)
 
 
@@ -318,9 +317,9 @@ def _own_ends(part: Histogram, cells: Floats, first: int, end: int) -> tuple[int
     """Add what one class has beyond the ends: a rare one may be where no other is."""
     below = part.counts[part.edges[1:] <= cells[first]]
     above = part.counts[part.edges[:-1] >= cells[end]][::-1]
-    if (n_noise := _noise_at_end(below, part.noise_std, _END_FROM)) < len(below):
+    if (n_noise := _noise_at_end(below, part.noise_std, LIKELY)) < len(below):
         first = int(np.searchsorted(cells, part.edges[n_noise]))
-    if (n_noise := _noise_at_end(above, part.noise_std, _END_FROM)) < len(above):
+    if (n_noise := _noise_at_end(above, part.noise_std, LIKELY)) < len(above):
         end = int(np.searchsorted(cells, part.edges[-1 - n_noise]))
     return first, end
 
@@ -356,19 +355,17 @@ def _atoms(domain: ColumnDomain, rounds: list[list[Counted]]) -> Floats:
     noisy, variances = np.empty((len(rounds), 2)), np.empty(len(rounds))
     counts = np.array([parts[-1].total for parts in rounds])
     for c, parts in enumerate(rounds):
-        weights = [1.0 / max(part.histogram.noise_std, 0.5) ** 2 for part in parts]
+        weights = [
+            1.0 / max(part.histogram.noise_std, LEAST_NOISE) ** 2 for part in parts
+        ]
         atoms = [(part.zero, part.missing) for part in parts]
         noisy[c] = np.average(atoms, axis=0, weights=weights)
         variances[c] = 1.0 / sum(weights)
-    pooled = np.maximum(noisy.sum(axis=0), 0.0) / counts.sum()
-    pooled /= max(float(pooled.sum()), 1.0)
-    precision = counts**2 / variances
-    kept = (precision / (precision + 1.0 / _BETWEEN_CLASSES**2))[:, None]
-    shares = np.maximum(kept * noisy / counts[:, None] + (1.0 - kept) * pooled, 0.0)
-    real = noisy[:, 0].sum() > _ZERO_FROM * math.sqrt(float(variances.sum()))
-    shares[:, 0] *= real and getattr(domain, "zero", None) is not None
-    shares[:, 1] *= domain.nullable
-    return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
+    real = noisy[:, 0].sum() > LIKELY * math.sqrt(float(variances.sum()))
+    noisy[:, 0] *= real and getattr(domain, "zero", None) is not None
+    noisy[:, 1] *= domain.nullable
+    every = np.column_stack((noisy, counts - noisy.sum(axis=1)))
+    return shrunk_distributions(every, np.sqrt(variances))[:, :2]
 
 
 def _category_marginals(
@@ -394,28 +391,20 @@ def _category_order(shares: Floats, *, ordered: bool) -> NDArray[np.int64]:
     n_classes, n_categories = shares.shape
     if ordered or n_classes < 2 or n_categories < 3:
         return np.arange(n_categories)
-    profile = shares / np.maximum(shares.sum(axis=0, keepdims=True), 1e-12)
+    profile = shares / np.maximum(shares.sum(axis=0, keepdims=True), TINY)
     centred = profile - profile.mean(axis=1, keepdims=True)
     direction = np.linalg.svd(centred, full_matrices=False)[2][0]
     return np.argsort(direction, kind="stable")
 
 
-_TWO_ROUNDS_FROM = 20.0  # bins that the largest class must be able to fill
-# Cells of the final density of a numeric column; and at least and at most, the bins of
-# the two rounds. With 4 a density has a place and a width.
-N_CELLS, _COARSE_BINS, _FINE_BINS = 256, (4, 16), (4, 256)
+# Cells of the final density of a numeric column, and bins of round 2 at most; and of
+# round 1 at least and at most. With 4 a density has a place and a width.
+N_CELLS, _COARSE_BINS = 256, (4, 16)
 _GRID = np.linspace(0.0, 1.0, 65)  # where the distributions of round 1 are known
 # Weights of what is even, where round 1 may be wrong: in the edges of cells, of those
-# for scale="quantile", and of bins of round 2.
+# for scale="quantile", and of bins of round 2. With .3 or .5 for both the 3-way
+# distance of Diamonds rose by .003 (epsilon 1).
 _WARP, _QUANTILE_WARP, _SPREAD = 0.5, 0.1, 0.3
-# Squared weight of a declared count, against that of all columns. A schema that is
-# wrong about it, as one of a larger table may be, must not spoil the marginals.
-_CHECK_SHARE = 0.02
-# Noise deviations from which the bins at an end, taken together, hold rows; and from
-# which the bin next to them does. Where one bin alone had to exceed 5, half of the rows
-# of columns with two modes were cut off: on Epileptic seizure at epsilon 0.5 the error
-# of tables of two columns was 0.44, now 0.21.
-_CORE_FROM, _GROWTH_FROM = 3.5, 2.0
 
 
 def coarse_share(
@@ -426,14 +415,14 @@ def coarse_share(
     0 where even the largest class of the table could fill only a few bins.
     """
     n_columns = max(n_continuous + n_discrete, 1)
-    if largest * mu < _TWO_ROUNDS_FROM * 2.0 * math.sqrt(n_columns):
+    if largest * mu < ROWS_FROM * math.sqrt(n_columns):
         return 0.0
     return COARSE_SHARE * n_continuous / n_columns
 
 
 def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
     """Choose the bins per numeric column that so many rows can fill against noise."""
-    low, high = _COARSE_BINS if coarse else _FINE_BINS
+    low, high = _COARSE_BINS if coarse else (_COARSE_BINS[0], N_CELLS)
     rows_per_bin = max((1.0 if coarse else 2.0) * noise_std, 1.0)
     return int(np.clip(count / rows_per_bin, low, high))
 
@@ -453,8 +442,8 @@ def size_weight(n_cells: Sequence[int], count_std: float, mu: float) -> float:
     """
     cells = np.maximum(np.asarray(n_cells, dtype=np.float64), 1.0)
     spread, free = float((1.0 - 1.0 / cells).sum()), float((cells - 1.0).sum())
-    if count_std == 0:
-        return math.sqrt(_CHECK_SHARE * spread)
+    if count_std == 0:  # a schema that is wrong about it must not spoil the marginals
+        return math.sqrt(SMALL_SHARE * spread)
     if free == 0:
         return 0.0
     known = (count_std * mu) ** -2
@@ -478,7 +467,7 @@ def fine_plan(
         weight = size_weight(likely, count_std, mu)
         return weight, _count_noise(cells, mu, weight)
 
-    n_bins = bins_for(n_rows, planned(_FINE_BINS[1])[1], coarse=False)
+    n_bins = bins_for(n_rows, planned(N_CELLS)[1], coarse=False)
     return n_bins, *planned(n_bins)
 
 
@@ -587,8 +576,8 @@ def measure_marginals(
 def opened(domain: ColumnDomain, cells: Floats) -> Floats:
     """Add cells up to the ends of a range: another table may have rows there."""
     assert isinstance(domain, NumericDomain)
-    low = np.linspace(0.0, cells[0], _BEYOND + 1)
-    high = np.linspace(cells[-1], 1.0, _BEYOND + 1)
+    low = np.linspace(0.0, cells[0], _COARSE_BINS[1] + 1)
+    high = np.linspace(cells[-1], 1.0, _COARSE_BINS[1] + 1)
     return domain.snap(np.unique(np.concatenate([low, cells, high])))
 
 
@@ -640,17 +629,20 @@ def _cell_codes(
 def _support(parts: list[Histogram]) -> tuple[float, float]:
     """Find where round 1 found rows of any class: beyond, a density would fit noise."""
     low, high = [], []
+    # Where one bin alone had to be above the noise, half of the rows of columns with
+    # two modes were cut off: on Epileptic seizure at epsilon 0.5 the error of tables of
+    # two columns was 0.44, so 0.21.
     for part in parts:
         n_bins = len(part.counts)
-        first = _noise_at_end(part.counts, part.noise_std, _CORE_FROM)
+        first = _noise_at_end(part.counts, part.noise_std, LIKELY)
         if first == n_bins:
             continue
-        last = n_bins - 1 - _noise_at_end(part.counts[::-1], part.noise_std, _CORE_FROM)
+        last = n_bins - 1 - _noise_at_end(part.counts[::-1], part.noise_std, LIKELY)
         if first > last:  # rows may be anywhere
             first, last = 0, n_bins - 1
         # With the next bin of noise: half of a small class may be beyond the rows of
         # the large one.
-        noise = np.flatnonzero(part.counts <= _GROWTH_FROM * part.noise_std)
+        noise = np.flatnonzero(part.counts <= LIKELY * part.noise_std)
         low.append(float(part.edges[max(noise[noise < first], default=0)]))
         last = min(noise[noise > last], default=n_bins - 1)
         high.append(float(part.edges[last + 1]))
@@ -667,7 +659,7 @@ def _warped_cells(
         low, high = min(low, begins[0]), max(high, ends[-1])
     grid = np.linspace(low, high, 2 * N_CELLS + 1)
     pooled = np.interp(grid, _GRID, np.mean(cdfs, axis=0))
-    pooled = (pooled - pooled[0]) / max(pooled[-1] - pooled[0], 1e-12)
+    pooled = (pooled - pooled[0]) / max(pooled[-1] - pooled[0], TINY)
     weight = _QUANTILE_WARP if domain.quantile else _WARP
     warped = (1 - weight) * pooled + weight * np.linspace(0.0, 1.0, len(grid))
     cells = domain.snap(np.interp(np.linspace(0.0, 1.0, N_CELLS + 1), warped, grid))
@@ -684,7 +676,7 @@ def _present_share(counted: list[Counted]) -> float:
     """Give the share of rows that are neither zero nor missing, by round 1."""
     present = sum(float(own.histogram.counts.sum()) for own in counted)
     share = present / max(sum(own.total for own in counted), 1.0)
-    return min(max(share, 0.01), 1.0) if counted else 1.0
+    return min(max(share, RARE), 1.0) if counted else 1.0
 
 
 def _cdf_at(
@@ -700,7 +692,7 @@ def _cdf_at(
         return below
     on_values = _on_values(domain, cells) / present
     rest = np.where(on_values > 0, 0.0, np.diff(below))
-    rest *= max(1.0 - on_values.sum(), 0.0) / max(rest.sum(), 1e-12)
+    rest *= max(1.0 - on_values.sum(), 0.0) / max(rest.sum(), TINY)
     return np.concatenate(([0.0], np.cumsum(rest + on_values)))
 
 
@@ -711,7 +703,7 @@ def _quantile_edges(cdf: Floats, cells: Floats, n_bins: int) -> Floats:
     """
     if n_bins >= len(cells) - 1:
         return cells
-    share = (cdf - cdf[0]) / max(cdf[-1] - cdf[0], 1e-12)
+    share = (cdf - cdf[0]) / max(cdf[-1] - cdf[0], TINY)
     mixed = (1 - _SPREAD) * share + _SPREAD * np.linspace(0.0, 1.0, len(cells))
     inner = np.searchsorted(mixed, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
     last = len(cells) - 1

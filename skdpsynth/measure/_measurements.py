@@ -42,6 +42,7 @@ from skdpsynth.measure._relations import (
     with_cells,
     with_groups,
 )
+from skdpsynth.measure._shares import SHOWN
 from skdpsynth.measure._tables import (
     PairTables,
     SecondMoments,
@@ -83,8 +84,6 @@ if TYPE_CHECKING:
 Kind = Literal["interval", "categories", "zero", "missing", "other", "rank"]
 
 _FORMAT = "skdpsynth measurements 1"
-_LEAST_COLUMNS = 3  # of a table that has a second column for a relation
-_SHOWN = 3  # categories of a bin, in a text
 
 
 class Bin(NamedTuple):
@@ -106,7 +105,7 @@ class Bin(NamedTuple):
 
     def __str__(self) -> str:
         """Write it as one would in a table."""
-        first, more = self.categories[:_SHOWN], len(self.categories) - _SHOWN
+        first, more = self.categories[:SHOWN], len(self.categories) - SHOWN
         text = ", ".join(map(str, first)) + (f" and {more} more" if more > 0 else "")
         if self.ends is not None:  # of times all digits count
             given, text = text, "[{:.12g}, {:.12g})".format(*self.ends)
@@ -909,7 +908,7 @@ def _related(
     of_classes = [finer.bins.shares(finer.bins.ranks(own)) for own in marginals]
     shares = pooled(of_classes, classes.prior, having)
     relations = with_cells(relations, finer, cells, shares)
-    if n_columns < _LEAST_COLUMNS:
+    if n_columns == 2:  # there is no third column
         return replace(known, relations=relations, cells=cells)
     groups = measure_groups(
         parts, relations, bins, accountant, mu=of_groups, scope=scope

@@ -34,7 +34,10 @@ from skdpsynth.measure._discovery import (
 )
 from skdpsynth.measure._shares import (
     CATEGORIES_SHARE,
-    CLASS_SHARE,
+    FOUND_SHARE,
+    RARE,
+    SHOWN,
+    TINY,
 )
 from skdpsynth.privacy import grid_noise_std, key_threshold
 from skdpsynth.schema import (
@@ -45,6 +48,7 @@ from skdpsynth.schema import (
     known_kind,
 )
 from skdpsynth.table import (
+    FEW_NUMBERS,
     CategoryDomain,
     ColumnLayout,
     NumericDomain,
@@ -300,8 +304,6 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
 RARE_FROM = 0.1  # share of the rows in merged categories that matters
 
 
-# Stands for a range that must be found: a numeric column of as many cells as any.
-_ANY_RANGE = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
 
 
@@ -394,8 +396,9 @@ def _allocated(
     keyed, numeric = undeclared_columns(layout, schema)
     pairs = zip(columns, domains, strict=True)
     # A range that must be found may turn out to be narrow; that is not known yet.
-    likely = [_ANY_RANGE if column in numeric else domain for column, domain in pairs]
-    target, mu_labels = layout.label_column, cap * math.sqrt(CLASS_SHARE)
+    any_range = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
+    likely = [any_range if column in numeric else domain for column, domain in pairs]
+    target, mu_labels = layout.label_column, cap * math.sqrt(FOUND_SHARE)
     plans = allocate(
         plan_classes,
         guess.labels,
@@ -456,16 +459,9 @@ def _is_fixed(domain: ColumnDomain) -> bool:
     return len(domain.categories) + domain.nullable <= 1
 
 
-# Share of the rows that matters: of a label that is not found.
-_LABEL_FROM = 0.02
-# Whole numbers: of what looks like the classes of a float column, at most; of what
-# numbers the rows, at least, as a share of the rows, and in how many (ages may number
-# fewer); and how even its gaps are.
-_FEW_NUMBERS = 16
-_IDENTIFIER_FROM, _IDENTIFIER_ROWS = 0.45, 1000.0
+# Of what numbers the rows: how many (ages may number fewer), and how even its gaps are.
+_IDENTIFIER_ROWS = 1000.0
 _EVEN_GAPS = (0.6, 1.6)
-_LARGE_EPSILON = 20.0
-_FEW_NAMES = 3  # of columns, in a warning
 
 
 def remarks(
@@ -483,7 +479,7 @@ def remarks(
     parts = [*_of_classes(model, plans, private=report.private, dependent=dependent)]
     warning, details = (
         " ".join(_sentences(model, declared, parts, most_names))
-        for most_names in (_FEW_NAMES, sys.maxsize)
+        for most_names in (SHOWN, sys.maxsize)
     )
     return warning, [*_doubts(model, report), *filter(None, [details])]
 
@@ -496,9 +492,9 @@ def _doubts(model: TableModel, report: PrivacyReport) -> Iterator[str]:
             f"Delta is above 1 / rows, of which there are about {n_rows:.0f}: it would "
             "allow to publish some of them as they are. Take one well below."
         )
-    if report.private and report.epsilon > _LARGE_EPSILON:
+    if report.private and report.epsilon > _EPSILONS[-1]:
         yield (
-            f"Epsilon is above {_LARGE_EPSILON:g}: against somebody who knows all "
+            f"Epsilon is above {_EPSILONS[-1]:g}: against somebody who knows all "
             "other rows it promises next to nothing."
         )
 
@@ -545,7 +541,7 @@ def _of_classes(
     classes = metadata.classes
     if metadata.layout.label_column is not None:
         n_rows = classes.counts.sum()
-        if classes.found_from > max(_LABEL_FROM * n_rows, 1.0):
+        if classes.found_from > max(RARE * n_rows, 1.0):
             yield (
                 f"labels of up to {classes.found_from:.0f} rows are not found, so that "
                 f"classes may be absent (declare all of {metadata.layout.target!r} by "
@@ -632,9 +628,9 @@ def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashab
             continue
         values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
         gaps = np.diff(values)
-        even = gaps / max(gaps.mean(), 1e-9)
+        even = gaps / max(gaps.mean(), TINY)
         low, high = _EVEN_GAPS
-        many = values[-1] - values[0] > _IDENTIFIER_FROM * n_rows
+        many = 2 * (values[-1] - values[0]) > n_rows
         if many and low < even.min() and even.max() < high:
             found.append(column.name)
     return found
@@ -649,7 +645,7 @@ def _few_numbers(model: TableModel, declared: TableSchema | None) -> bool:
     domain = metadata.domains[metadata.measured]
     assert isinstance(domain, NumericDomain)
     whole = domain.integer and domain.decimals <= 0
-    return whole and domain.high - domain.low < _FEW_NUMBERS
+    return whole and domain.high - domain.low < FEW_NUMBERS
 
 
 def _named(names: Iterable[Hashable], most: int) -> str:

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
+from skdpsynth.measure._marginals import N_CELLS
+from skdpsynth.measure._shares import LEAST_NOISE, LIKELY, RAKINGS, TINY
 from skdpsynth.measure._tables import (
+    MOST_TABLES,
     ColumnBins,
     TableBins,
     bins_of_numbers,
@@ -36,9 +39,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-_LEAST_CELL = 1e-9  # share of a cell, so that logarithms are finite
-_LEAST_INFORMATION = 1e-6  # nats: less is rounding
-
 
 def beyond_noise(noisy: Floats, independent: Floats, std: float) -> Floats:
     """Keep the cells of a table above the noise; the rest is as if independent.
@@ -50,8 +50,8 @@ def beyond_noise(noisy: Floats, independent: Floats, std: float) -> Floats:
     kept = np.abs(noisy - independent) > threshold
     found = np.where(kept, np.maximum(noisy, 0.0), 0.0)
     rest = np.where(kept, 0.0, independent)
-    rest *= max(1.0 - found.sum(), 0.0) / max(rest.sum(), _LEAST_CELL)
-    table = np.maximum(found + rest, _LEAST_CELL)
+    rest *= max(1.0 - found.sum(), 0.0) / max(rest.sum(), TINY)
+    table = np.maximum(found + rest, TINY)
     return np.asarray(table / table.sum())
 
 
@@ -103,9 +103,9 @@ def strongest_tree(
             tables[a, b], tables[b, a] = table, table.T
             sides = np.outer(table.sum(axis=1), table.sum(axis=0))
             information[a, b] = (table * np.log(table / sides)).sum()
-    information[information < _LEAST_INFORMATION] = 0.0
+    information[information < TINY] = 0.0
     forest = minimum_spanning_tree(-information)
-    entropies = np.array([max(_entropy(shares[own]), 1e-9) for own in columns])
+    entropies = np.array([max(_entropy(shares[own]), TINY) for own in columns])
     told = (information + information.T) / entropies  # of the second by the first
     tree: Tree = []
     done: set[int] = set()
@@ -129,22 +129,18 @@ def strongest_tree(
 # determines the other: with .35, too, price and carat of Diamonds, whose other
 # dependence was lost (C2ST .86, not .85).
 _STRONG = 0.55
-# A pair of bins is impossible where its share, with so many noise deviations, is below
-# this part of that of independent columns.
-_RARE, _SURE = 0.3, 2.0
-# So are all pairs that are not above the noise, where they have fewer rows together.
-_REST = 0.1
+# A pair of bins is impossible where its share is surely below this part of that of
+# independent columns. So are all pairs that are not above the noise, if they have fewer
+# rows together: without that distances of Diamonds were .106 and .208, not .100 and
+# .189 (2- and 3-way, epsilon 1).
+_RARE = 0.3
 # Groups of a child given its parent: with 8, C2ST of Diamonds at epsilon 1 was .845,
 # with 3 and 4 .83. And nats that a third column says of them at least, a tenth of what
 # it could say of two groups.
 N_GROUPS, _LEAST_GAIN = 3, 0.07
-_LEAST_LIFT = 1e-300  # its logarithm is finite
-_MOST_TABLES = 300  # of groups: bounds time and noise
-_RAKINGS = 30  # rounds until sums are right to 1e-3
-_MOST_CATEGORIES = 256  # with a cell of their own: bounds time
-# Cells of a bin at most; and noise deviations of the mean cell that has rows, of which
-# a column that is determined has about three for each cell of the other.
-_MOST_CELLS, _CELL_FROM, _WIDTH = 8, 6.0, 3.0
+# Cells of a bin at most; and rows of each, in noise deviations: six of a mean cell that
+# has rows, of which a column that is determined has about three.
+_MOST_CELLS, _CELL_FROM = 8, 18.0
 
 
 @dataclass(frozen=True)
@@ -228,9 +224,8 @@ class Relation:
                 require(abs(float(shares.sum()) - 1.0) < ROUNDING, "shares")
         if self.second is not None:
             require(self.cells is not None, "relations")
-            check_array(
-                self.lift, "float64", (N_GROUPS, n_bins[self.second]), _LEAST_LIFT
-            )
+            check_array(self.lift, "float64", (N_GROUPS, n_bins[self.second]), 0)
+            require((np.asarray(self.lift) > 0).all(), "relations")  # for logarithms
 
     @property
     def groups(self) -> Ints:
@@ -317,7 +312,7 @@ def find_relations(
         table = noisy[a, b] if parent < child else noisy[b, a].T
         least = min(_entropy(whole.sum(axis=1)), _entropy(whole.sum(axis=0)))
         said = information[min(parent, child), max(parent, child)]
-        strong = bool(said > _STRONG * max(least, _LEAST_INFORMATION))
+        strong = bool(said > _STRONG * max(least, TINY))
         independent = np.outer(pooled[a], pooled[b])
         own = np.where(_possible(table, independent, std, strong=strong), whole, 0.0)
         if own.any():
@@ -327,7 +322,7 @@ def find_relations(
 
 def raked(table: Floats, rows: Floats, columns: Floats) -> Floats:
     """Bring a table to given sums, as far as its zeros allow (Deming, Stephan 1940)."""
-    for _ in range(_RAKINGS):
+    for _ in range(RAKINGS):
         table = table * (rows / np.maximum(table.sum(axis=1), 1e-300))[:, None]
         table = table * (columns / np.maximum(table.sum(axis=0), 1e-300))
     return table / table.sum()
@@ -343,10 +338,10 @@ def _possible(
 ) -> NDArray[np.bool_]:
     """Tell which pairs of bins may have rows."""
     kept = noisy > std * math.sqrt(2.0 * math.log(noisy.size + 1))
-    rare = noisy + _SURE * std < _RARE * independent
-    rest = 1.0 - noisy[kept].sum() + _SURE * std * math.sqrt(max(kept.sum(), 1))
+    rare = noisy + LIKELY * std < _RARE * independent
+    rest = 1.0 - noisy[kept].sum() + LIKELY * std * math.sqrt(max(kept.sum(), 1))
     apart = independent[~kept].sum()
-    if strong and rest < min(_REST, _RARE * apart):
+    if strong and rest < _RARE * apart:
         return np.asarray(kept)
     return np.asarray(kept | ~rare)
 
@@ -390,7 +385,7 @@ def _each_category(
     """Give the categories of a column a cell each, in the order of its bins."""
     pooled = prior @ np.array([own.level_shares() for own in marginals])
     order = np.lexsort((-pooled, coarse.of_code[:-2]))
-    n_cells = min(len(order), _MOST_CATEGORIES)
+    n_cells = min(len(order), N_CELLS)
     of_code = np.full(domain.n_codes, n_cells)
     of_code[order[:n_cells]] = np.arange(n_cells)
     of_code[-1] = n_cells + domain.nullable
@@ -399,7 +394,7 @@ def _each_category(
 
 def parts_of_bins(n_rows: float, n_bins: int, noise_std: float) -> int:
     """Choose into how many parts the bins of related columns are cut."""
-    clear = n_rows / (_WIDTH * _CELL_FROM * max(noise_std, 0.5) * n_bins)
+    clear = n_rows / (_CELL_FROM * max(noise_std, LEAST_NOISE) * n_bins)
     return int(np.clip(clear, 1, _MOST_CELLS))
 
 
@@ -483,7 +478,7 @@ def others(relations: Relations, n_columns: int) -> list[tuple[int, int]]:
 
     In a wide table only the columns that share most information with the child.
     """
-    most = max(_MOST_TABLES // max(len(relations.measured), 1), 1)
+    most = max(MOST_TABLES // max(len(relations.measured), 1), 1)
     found = []
     for k, own in enumerate(relations.measured):
         order = np.argsort(-relations.information[own.child], kind="stable")
@@ -617,7 +612,7 @@ def _refined(
 
     in_bins = np.ix_(*(finer.within[j] for j in pair))
     apart = np.outer(*(shares[slice(*starts[j : j + 2])] for j in pair))
-    even = np.where(summed(apart)[in_bins] > 0, apart, _LEAST_CELL)
+    even = np.where(summed(apart)[in_bins] > 0, apart, TINY)
     expected = even / summed(even)[in_bins]
     rows = (max(noisy.sum(), 0.0) * relation.shares)[in_bins]
     beside = noisy - rows * expected

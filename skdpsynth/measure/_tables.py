@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsynth.measure._shares import CHOICE_SHARE, MOMENTS_SHARES, PAIRS_SHARE
+from skdpsynth.measure._shares import (
+    BESIDE_SHARE,
+    CLEAR_FROM,
+    MOMENTS_SHARES,
+    PAIRS_SHARE,
+    ROWS_FROM,
+    SURE,
+    TINY,
+    WIDE,
+)
 from skdpsynth.privacy import (
     GRID,
     LENGTH,
@@ -48,10 +57,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-_SMOOTH_FROM = 4  # intervals of a number: with fewer, each is by itself
-_FAR = 1e-6  # rank of what counts as the end of a column, whose normal score is finite
-_LEAST_INTERVALS = 3  # beside an exact zero, so that low and high values differ
-_LEAST_SHARE = 1e-9  # of a category: what pairs find in a class can be drawn there
+_LEAST_BINS = 4  # of a column: with fewer, a table says little more than a covariance
 
 
 @dataclass(frozen=True)
@@ -182,7 +188,7 @@ class TableBins:
                 shares[start + column.rest] = 0.0
         totals = np.repeat(np.add.reduceat(shares, starts[:-1]), self.sizes)
         even = 1.0 / np.repeat(self.sizes, self.sizes)  # of a column without categories
-        return np.where(totals > 0, shares / np.maximum(totals, 1e-12), even)
+        return np.where(totals > 0, shares / np.maximum(totals, TINY), even)
 
     def groups(self, shares: Floats, n_groups: int) -> Ints:
         """Put the bins of every column into a few groups, of shape (D,).
@@ -198,7 +204,7 @@ class TableBins:
             if n_intervals:
                 present = own[:n_intervals] if beside else own
                 n_inside = max(n_groups - 1, 1) if beside else n_groups
-                total = max(present.sum(), 1e-12)  # a class may have no value here
+                total = max(present.sum(), TINY)  # a class may have no value here
                 middles = (np.cumsum(present) - 0.5 * present) / total
                 of_bin = np.minimum((n_inside * middles).astype(np.int64), n_inside - 1)
                 found[start : start + len(present)] = of_bin
@@ -236,9 +242,9 @@ class TableBins:
         for start, column in zip(self.starts, self.columns, strict=False):
             own = slice(start, start + max(len(column.edges) - 1, 0))
             ends = np.concatenate(([0.0], np.cumsum(shares[own])))
-            if len(ends) > _SMOOTH_FROM:
-                middles = 0.5 * (ends[:-1] + ends[1:]) / max(ends[-1], 1e-12)
-                found[own] = ndtri(np.clip(middles, _FAR, 1.0 - _FAR))
+            if len(ends) > _LEAST_BINS:  # with fewer intervals, each is by itself
+                middles = 0.5 * (ends[:-1] + ends[1:]) / max(ends[-1], TINY)
+                found[own] = ndtri(np.clip(middles, TINY, 1.0 - TINY))
         return found
 
 
@@ -304,7 +310,7 @@ def bins_of_numbers(
     limits = [own.cdf(points) for own in marginals]
     masses = prior @ np.array([low[1:] - up[:-1] for low, up in limits])
     below, present = np.concatenate(([0.0], np.cumsum(masses))), masses.sum()
-    n_bins = max(round(n_bins * math.sqrt(present)), _LEAST_INTERVALS)
+    n_bins = max(round(n_bins * math.sqrt(present)), _LEAST_BINS)
     heavy = np.flatnonzero(masses > present / n_bins)
     if len(points) <= n_bins + 1:
         inner = np.arange(len(points))
@@ -342,9 +348,10 @@ def _bins_of_categories(
     of_code[-1] = len(frequent) + domain.nullable
     bins = ColumnBins(np.empty(0), of_code, len(frequent) + 1 + domain.nullable)
     order = np.lexsort((-pooled, of_code[:-2]))
+    # What pairs find in a class can be drawn there.
     return bins, [
         MarginalTransform.of_categories(
-            domain, np.maximum(row, _LEAST_SHARE), missing=own.missing, order=order
+            domain, np.maximum(row, TINY), missing=own.missing, order=order
         )
         for row, own in zip(shares, marginals, strict=True)
     ]
@@ -355,42 +362,33 @@ def _bins_of_categories(
 # and a table is worth it if the dependence is above half of its noise, since a fit is
 # smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to .65, .97 to .88; where
 # only some classes have few rows, classifiers learnt less by it.
-_CHOSEN_FROM, CHOSEN_BELOW, _FEW_TABLES, _FEW_NOISE = 300, 200.0, 15, 0.5
-_LEAST_BINS = 4  # of a column: with fewer, a table says little more than a covariance
+MOST_TABLES, _FEW_TABLES, _FEW_NOISE = 300, 15, 0.5
 # Of all columns together, by their number. What a fit costs grows with the square; a
 # wide table is learnt better by more components of fewer bins.
 _MOST_BINS = (15, 20), (500, 330)
 # Mean count of a cell over its noise; what regressors learn of a measured target
 # comes from the means of many cells, which few bins know better.
 _CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
-# Rows of a class, in noise deviations: a mean cell of 4 x 4 bins is 2.5 of them.
-_ROWS_FROM = 40.0
-# With so many columns, a few coarse cells of each pair say less than factors do.
-_MOST_COLUMNS = 120
-# Few rows for all pairs of so many numbers: second moments say more than tables of some
-# pairs (docs/marginal.md). In 22 pairs of fits, not stored, to 20 to 103 columns of
-# Epileptic seizure and ISOLET at epsilon 1 and 3 AUPRC rose in 20, and distances of
+# Few rows for all pairs of 20 numbers or more: second moments say more than tables of
+# some pairs (docs/marginal.md). In 22 pairs of fits, not stored, to 20 to 103 columns
+# of Epileptic seizure and ISOLET at epsilon 1 and 3 AUPRC rose in 20, and distances of
 # triples fell in 17; C2ST of 89 of Epileptic seizure at 3 rose, .97 to .99. With 10 and
 # 13 columns only AUPRC rose; of 7 columns of Diamonds C2ST did too, .77 to .98. At most
 # a twentieth may be something else: with an eighth (categories in no order) C2ST rose
 # from .82 to .90.
-_NUMBERS_FROM, _FEW_OTHERS = 20, 0.05
-_DENIED = 4.0  # noise deviations from which a number of rows is not that of the tables
+_FEW_OTHERS = 0.05
 
 TRIPLE_COLUMNS = range(3, 20)  # of tables whose triples are measured: 969 at most
-# Groups of a column in tables of three, and of all columns together: bounds time.
-_MOST_GROUPS, _ALL_GROUPS = 6, 84
-# Rows of a mean cell, in noise deviations: with 3 groups, to measure any triple at all;
-# and with more groups.
-_TRIPLES_FROM, _PER_CELL = 12.0, 8.0
+_ALL_GROUPS = 84  # of all columns together in tables of three: bounds time
+_PER_CELL = 12.0  # rows of a mean cell of three columns, in noise deviations
 
 MOMENT_COLUMNS = range(2, 2001)  # of tables whose moments are measured: bounds memory
-_STRONGEST = 0.12  # nominal share of the variance that the strongest factor has
-# Of the nominal factor over the noise: from which moments are measured, and enough.
-# Real ones are stronger: with 0.5 instead of 1 the errors of tables of three columns
-# fell on Epileptic seizure (178 columns; epsilon 1: 0.39 to 0.37) and breast cancer
-# (30; epsilon 3: 0.86 to 0.84); with 0.2 those of breast cancer rose at epsilon 1.
-_ABOVE_NOISE, _CLEAR = 0.5, 20.0
+# Rows over the noise, from which moments are measured, and are enough: 0.5 and 20 times
+# what a factor with 0.12 of the variance needs. Real ones are stronger: with 0.5
+# instead of 1 the errors of tables of three columns fell on Epileptic seizure (178
+# columns; epsilon 1: 0.39 to 0.37) and breast cancer (30; epsilon 3: 0.86 to 0.84);
+# with 0.2 those of breast cancer rose at epsilon 1.
+_ABOVE_NOISE, _CLEAR = 0.5 / 0.12, 20.0 / 0.12
 _CLIP = 2.0  # squared length at which rows are shortened, over the mean one
 
 
@@ -437,23 +435,23 @@ def all_pairs(n_columns: int) -> int:
 
 def most_tables(n_columns: int) -> int:
     """Give the number of tables of pairs that are measured at most."""
-    return min(all_pairs(n_columns), _CHOSEN_FROM)
+    return min(all_pairs(n_columns), MOST_TABLES)
 
 
 def is_scarce(largest: float, n_columns: int, mu: float) -> bool:
     """Tell whether the rows of the largest class are not clear of the noise."""
-    return largest * mu < CHOSEN_BELOW * math.sqrt(all_pairs(n_columns))
+    return largest * mu < CLEAR_FROM * math.sqrt(all_pairs(n_columns))
 
 
 def few_rows(largest: float, n_columns: int, mu: float) -> bool:
     """Tell whether all pairs are too many for the rows of the largest class."""
-    choosable = _FEW_TABLES < all_pairs(n_columns) <= _CHOSEN_FROM
+    choosable = _FEW_TABLES < all_pairs(n_columns) <= MOST_TABLES
     return choosable and is_scarce(largest, n_columns, mu)
 
 
 def planned_tables(n_columns: int, *, few: bool = False) -> int:
     """Give the tables of pairs that a plan counts on; `few` says `few_rows`."""
-    return min(all_pairs(n_columns), _FEW_TABLES if few else _CHOSEN_FROM)
+    return min(all_pairs(n_columns), _FEW_TABLES if few else MOST_TABLES)
 
 
 def pairs_chosen(n_columns: int, *, few: bool) -> bool:
@@ -482,10 +480,10 @@ def pairs_affordable(
     n_rows: float, n_columns: int, mu: float, *, few: bool = False
 ) -> bool:
     """Tell whether the planned rows of a class are well above the noise of a count."""
-    if not 2 <= n_columns < _MOST_COLUMNS:
+    if not 2 <= n_columns < WIDE:
         return False
     n_tables = planned_tables(n_columns, few=few)
-    return n_rows * mu >= _ROWS_FROM * math.sqrt(n_tables)
+    return n_rows * mu >= ROWS_FROM * math.sqrt(n_tables)
 
 
 def moments_best(
@@ -496,9 +494,9 @@ def moments_best(
     Of few rows in a table without classes (`alone`), or of many numbers.
     """
     n_columns = n_continuous + n_discrete
-    numbers = n_columns >= _NUMBERS_FROM and n_discrete <= _FEW_OTHERS * n_columns
+    numbers = n_columns >= TRIPLE_COLUMNS.stop and n_discrete <= _FEW_OTHERS * n_columns
     n_tables = most_tables(n_columns) if alone else all_pairs(n_columns)
-    scarce = largest * mu * math.sqrt(PAIRS_SHARE) < CHOSEN_BELOW * math.sqrt(n_tables)
+    scarce = largest * mu * math.sqrt(PAIRS_SHARE) < CLEAR_FROM * math.sqrt(n_tables)
     return scarce and (alone or numbers)
 
 
@@ -538,9 +536,8 @@ def triple_groups(n_rows: float, n_columns: int, mu: float) -> int:
         return 0
     noise_std = max(triple_noise_std(n_columns, mu), 1.0)
     clear = int((n_rows / (_PER_CELL * noise_std)) ** (1 / 3))
-    found = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
-    affordable = found >= 3 and n_rows >= 3**3 * _TRIPLES_FROM * noise_std
-    return found if affordable else 0
+    found = min(clear, _ALL_GROUPS // n_columns)
+    return found if found >= 3 else 0
 
 
 def triple_noise_std(n_columns: int, mu: float) -> float:
@@ -558,9 +555,9 @@ def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
     if n_columns not in MOMENT_COLUMNS:
         return 0.0
     noise = 2.0 * math.sqrt(n_columns) * _CLIP / math.sqrt(2.0)
-    clear = _STRONGEST * n_rows * mu / noise
+    clear = n_rows * mu / noise
     least, most = MOMENTS_SHARES
-    share = min(max((_CLEAR / max(clear, 1e-9)) ** 2, least), most)
+    share = min(max((_CLEAR / max(clear, TINY)) ** 2, least), most)
     return share if clear * math.sqrt(share) >= _ABOVE_NOISE else 0.0
 
 
@@ -608,7 +605,7 @@ def choose_pairs(
     expected = np.rint(apart).astype(np.int64)
     distances = noisy_pair_distances(codes, sizes, expected, reservation)
     # Of a count, in the L1 distance of a table.
-    of_tables = mu * math.sqrt(1.0 / CHOICE_SHARE - 1.0)
+    of_tables = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
     noise_std = math.sqrt(2.0 / math.pi) / of_tables
     beyond = distances.astype(np.float64)
     if few:
@@ -648,7 +645,7 @@ def measure_pairs(
     # table, such as the whole of which this is a fold, must not spoil the fit.
     counted = counts.sum() / max(len(pairs), 1)
     std = noise_std * math.sqrt(measured.sum()) / max(len(pairs), 1)
-    if abs(counted - n_rows) > _DENIED * std + 1.0:
+    if abs(counted - n_rows) > SURE * std + 1.0:
         n_rows = float(max(counted, 1.0))
     return PairTables(counts.astype(np.float32), measured, noise_std, n_rows, pairs)
 
@@ -723,7 +720,7 @@ def measure_moments(
 
     `means` and `stds` (n_columns,) are those of the scores by released marginals.
     """
-    unit = math.sqrt(max(_CLIP * float((stds**2).sum()), 1e-12)) / LENGTH
+    unit = math.sqrt(max(_CLIP * float((stds**2).sum()), TINY)) / LENGTH
     name, norm = f"second moments of {len(means)} columns", MOMENTS_SENSITIVITY
     reservation = accountant.reserve_gaussian(
         name, mu=mu, sensitivity=norm, scope=scope
@@ -749,7 +746,7 @@ def _worth(distances: Floats, noise: Floats, first: NDArray[np.bool_]) -> Ints:
     """
     found, best = np.empty(0, dtype=np.int64), -math.inf
     least = max(int(first.sum()), 1)
-    most = max(min(len(distances), _CHOSEN_FROM), least)
+    most = max(min(len(distances), MOST_TABLES), least)
     for n_tables in np.unique(np.geomspace(least, most, 60).astype(np.int64)):
         gains = distances - noise * math.sqrt(n_tables)
         chosen = np.lexsort((-gains, ~first))[:n_tables]

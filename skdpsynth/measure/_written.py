@@ -16,6 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdpsynth.measure._shares import (
+    LEAST_NOISE,
+    LIKELY,
+    RARE,
+    ROWS_FROM,
+    SURE,
+)
 from skdpsynth.privacy import (
     MIN_KEY_COUNT,
     Parts,
@@ -41,25 +48,15 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-# Share of the rows that may be rounded.
-_RARE = 0.01
-# Noise deviations below which no finer values than a resolution are seen: noise alone
-# gives one column in 4,000 more decimals than it has; with 2.5 it was one in 160.
-_NONE_BELOW = 3.5
-# Noise deviations by which a resolution must have more values than all finer ones.
-_MORE_FROM = 2.5
 # If fewer than this share of the rows have a number other than 0, and no fractions are
 # seen, the column is taken for whole numbers: a flag or a count, as files have them.
 _FEW = 0.25
 MOST_TENS = 6  # zeros that all numbers of a column may end with
-# Noise deviations of a count that the table must have rows, for tens to be looked for;
-# and by how many those on tens must be more than the others.
-_TENS_FROM, _MORE_ON_TENS = 25.0, 4.0
 
 
 def affords_tens(n_columns: int, mu: float, n_rows: float) -> bool:
     """Tell whether enough rows are there to ask so many columns for tens."""
-    return n_rows >= _TENS_FROM * grid_noise_std(mu, math.sqrt(max(n_columns, 1)))
+    return n_rows >= ROWS_FROM * grid_noise_std(mu, math.sqrt(max(n_columns, 1)))
 
 
 def discover_resolutions(
@@ -102,7 +99,7 @@ def discover_resolutions(
             resolution = None  # no column has as many rows as a resolution needs
         if resolution is None and column.kind != "datetime" and domain.high >= 1:
             few = n_rows - float(counts[-1]) + std < _FEW * n_rows
-            few = few and _MORE_FROM * std < _FEW * n_rows  # else noise would decide
+            few = few and LIKELY * std < _FEW * n_rows  # else noise would decide
             whole = _none_finer(counts[:-1], std)[tens]
             resolution = tens if few and whole else None
         if resolution is None:
@@ -158,7 +155,7 @@ def _none_finer(counts: NDArray[np.int64], noise_std: float) -> NDArray[np.bool_
     """Tell of which resolutions no finer values are seen in noisy counts."""
     finer = counts.sum() - np.cumsum(counts)
     n_finer = np.arange(len(counts) - 1, -1, -1)
-    most = np.maximum(_NONE_BELOW * noise_std * np.sqrt(n_finer), _RARE * counts.sum())
+    most = np.maximum(LIKELY * noise_std * np.sqrt(n_finer), RARE * counts.sum())
     return np.asarray(finer <= most)
 
 
@@ -168,7 +165,7 @@ def _coarsest(
     """Read the resolution off noisy counts; the last of them is of finer values."""
     resolution = int(_none_finer(counts, noise_std).argmax())
     beside = 2 * np.cumsum(counts) - counts.sum()
-    tens = _MORE_ON_TENS * noise_std * math.sqrt(len(counts))
+    tens = SURE * noise_std * math.sqrt(len(counts))
     while resolution < most_tens and beside[resolution] <= tens:
         resolution += 1
     if resolution == len(counts) - 1:
@@ -179,7 +176,7 @@ def _coarsest(
 
 def _more_than_noise(n_counts: int, noise_std: float) -> float:
     """Give by how many rows a resolution must exceed the finer ones."""
-    return _MORE_FROM * noise_std * math.sqrt(n_counts)
+    return LIKELY * noise_std * math.sqrt(n_counts)
 
 
 def _in_decimals(domain: NumericDomain, decimals: int) -> NumericDomain:
@@ -205,18 +202,9 @@ def _in_units(
     return domain.with_step(step, *map(float, np.floor(ends)))
 
 
-# Noise deviations of a count that a table must have rows, for remainders to be counted:
-# then ten of a hundred together show a difference of a fifth or so.
-_REMAINDERS_FROM = 60.0
 # Periods of steps: of units of time, and of numbers, whose last two digits these are.
-_PERIODS, _DIGITS = {86_400.0: 7, 3600.0: 24, 60.0: 60, 1.0: 60}, 100
+_PERIODS = {None: 100, 86_400.0: 7, 3600.0: 24, 60.0: 60, 1.0: 60}
 _CYCLES = 10  # that the range of a column must have
-# Noise deviations by which a remainder surely differs, in even and in odd cycles; and
-# by which what they have in common is more than chance.
-_SURE_FROM, _ALIKE_FROM = 3.0, 2.0
-# Room that a number always has: none must vanish for noise, of which a few per cent are
-# left; the marginals say how many rows there are.
-_LEAST_ROOM = 0.01
 
 
 def period_of(domain: ColumnDomain | None) -> int:
@@ -225,7 +213,7 @@ def period_of(domain: ColumnDomain | None) -> int:
         return 0
     if max(-domain.low, domain.high) >= EXACT:  # floats have lost their last digits
         return 0
-    period = _DIGITS if domain.step is None else _PERIODS.get(domain.step, 0)
+    period = _PERIODS.get(domain.step, 0)
     return period if domain.n_numbers >= _CYCLES * period else 0
 
 
@@ -233,7 +221,7 @@ def affords_remainders(n_columns: int, mu: float, n_rows: float) -> bool:
     """Tell whether `discover_remainders` would show anything of so many columns."""
     if n_columns == 0 or mu <= 0:
         return False
-    return n_rows >= _REMAINDERS_FROM * grid_noise_std(mu, math.sqrt(n_columns))
+    return n_rows >= ROWS_FROM * grid_noise_std(mu, math.sqrt(n_columns))
 
 
 def discover_remainders(
@@ -291,9 +279,9 @@ def _room(counts: Ints, noise_std: float) -> tuple[float, ...]:
     n_rows, (_, period) = float(counts.sum()), counts.shape
     if n_rows <= 0:
         return ()
-    std = max(noise_std, 0.5)
+    std = max(noise_std, LEAST_NOISE)
     expected = np.full(period, n_rows / period)
-    if period == _DIGITS:
+    if period == _PERIODS[None]:
         even, digits = np.full(10, n_rows / 10), counts.reshape(2, 10, 10)
         tens = _estimated(digits.sum(axis=2), even, std * math.sqrt(10))
         units = _estimated(digits.sum(axis=1), even, std * math.sqrt(10))
@@ -301,7 +289,8 @@ def _room(counts: Ints, noise_std: float) -> tuple[float, ...]:
     room = _estimated(counts, expected, std) * (period / n_rows)
     if np.allclose(room, 1.0):
         return ()
-    room = np.maximum(room, _LEAST_ROOM)
+    # None must vanish for noise; the marginals say how many rows there are.
+    room = np.maximum(room, RARE)
     return tuple((room / room.mean()).tolist())
 
 
@@ -317,8 +306,8 @@ def _estimated(counts: Ints, expected: Floats, std: float) -> Floats:
     common = float(beside.prod(axis=0).mean())
     chance = std**2 / math.sqrt(counts.shape[1])
     energy = float((beside.mean(axis=0) ** 2).mean())
-    kept = min(common / energy, 1.0) if common > _ALIKE_FROM * chance else 0.0
-    sure = (np.abs(beside) > _SURE_FROM * std).all(axis=0) & (beside.prod(axis=0) > 0)
+    kept = min(common / energy, 1.0) if common > LIKELY * chance else 0.0
+    sure = (np.abs(beside) > LIKELY * std).all(axis=0) & (beside.prod(axis=0) > 0)
     found = expected + np.where(sure, 1.0, kept) * beside.sum(axis=0)
     found = np.maximum(found, 0.0)
     return np.asarray(found * (expected.sum() / max(float(found.sum()), 1e-300)))

@@ -12,9 +12,8 @@ from tqdm.auto import tqdm
 
 from skdpsynth.measure import (
     CLASSIFIER_SHARE,
-    PSEUDO_LABELS_SHARE,
+    SMALL_SHARE,
     TRIPLE_SHARES,
-    UNLABELLED_SHARE,
     Training,
     and_unlabelled,
 )
@@ -640,7 +639,7 @@ class PATETripleGANSynthesizer(ClassGAN):
             left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
             of_size = accountant.reserve_gaussian(
                 "rows without a label",
-                mu=left * math.sqrt(UNLABELLED_SHARE),
+                mu=left * math.sqrt(SMALL_SHARE),
                 sensitivity=1.0,
                 scope=UNLABELLED,
             )
@@ -667,7 +666,7 @@ class PATETripleGANSynthesizer(ClassGAN):
             left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
             of_counts = accountant.reserve_gaussian(
                 "unlabelled rows of each class",
-                mu=left * math.sqrt(PSEUDO_LABELS_SHARE),
+                mu=left * math.sqrt(CLASSIFIER_SHARE),
                 sensitivity=1.0,
                 scope=UNLABELLED,
             )

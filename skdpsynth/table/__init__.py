@@ -8,6 +8,7 @@ are laid out, a `MarginalTransform` how they are distributed in a class.
 
 from skdpsynth.table._csv import CsvFile, CsvForm, read_csv
 from skdpsynth.table._domains import (
+    FEW_NUMBERS,
     MISSING,
     ZERO,
     CategoryDomain,
@@ -55,6 +56,7 @@ from skdpsynth.table._sources import agreed_target, check_schema, is_source, ope
 from skdpsynth.table._units import Limited, limit_rows
 
 __all__ = [
+    "FEW_NUMBERS",
     "MISSING",
     "ZERO",
     "CategoryDomain",

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
 
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
-_FEW_NUMBERS = 32  # whole numbers that can have a cell each
+FEW_NUMBERS = 32  # whole numbers that can have a cell each
 _FEWER_NUMBERS = 4  # so few that the range says all
 _PERIODS = (0, 7, 24, 60, 100)  # of remainders; 0 of none
 _LEAST_ROOM = 1e-3  # of a remainder; a fit leaves more
@@ -284,7 +284,7 @@ def _ends_of_remainders(remainders: tuple[float, ...]) -> Floats:
 
 @lru_cache(maxsize=2048)  # a table of many columns asks for it very often
 def _zero_of(domain: NumericDomain) -> float | None:
-    few = domain.integer and domain.high - domain.low < _FEW_NUMBERS
+    few = domain.integer and domain.high - domain.low < FEW_NUMBERS
     if few or not domain.low <= 0 <= domain.high:
         return None
     return float(domain.to_unit(np.zeros(1))[0])

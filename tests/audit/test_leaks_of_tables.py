@@ -597,7 +597,7 @@ _real_encode, _real_integers = TableBins.encode, _mechanisms._noisy_integers
 def choosing(request, monkeypatch):
     """Three columns: all of their pairs, or those of them that a choice finds."""
     if request.param == "chosen pairs":
-        monkeypatch.setattr(_tables, "_CHOSEN_FROM", 2)
+        monkeypatch.setattr(_tables, "MOST_TABLES", 2)
     return request.param == "chosen pairs"
 
 
@@ -782,7 +782,7 @@ def to_true_marginals(codes, n_bins, expected, reservation):
 @pytest.fixture
 def chosen(monkeypatch):
     """A choice between two pairs."""
-    monkeypatch.setattr(_tables, "_CHOSEN_FROM", 2)
+    monkeypatch.setattr(_tables, "MOST_TABLES", 2)
 
 
 def test_choices_by_exact_distances_are_caught(chosen, case, monkeypatch):

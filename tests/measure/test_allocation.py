@@ -72,11 +72,11 @@ def test_cells_make_a_plan_sharper(count_std):
     (plan,) = allocate(lambda *_: [rough], *settings, count_std=count_std)
     mu = 0.25 * math.sqrt(1 - 0.4 / 6)
     spread = (1 - 1 / plan.n_bins) + 4 / 2 + 1
-    # The number of rows is released too: a declared one with 2 % of the other weights,
+    # The number of rows is released too: a declared one with 1 % of the other weights,
     # a measured one with the best weight if the last column is binary.
     small, cells = spread - 0.5, (plan.n_bins - 1) + 4 + 1
     known = 1 / (count_std * mu) ** 2 if count_std else math.inf
-    best = (1 / math.sqrt(2 * cells) - known) / (1 + known) if count_std else 0.02
+    best = (1 / math.sqrt(2 * cells) - known) / (1 + known) if count_std else 0.01
     wanted = math.sqrt(spread + small * best) / mu
     assert plan.marginals.noise_std == pytest.approx(wanted, rel=1e-5)
     assert plan.n_bins >= rough.n_bins

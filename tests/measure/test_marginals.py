@@ -116,7 +116,7 @@ def test_both_rounds_are_charged_and_nothing_else(monkeypatch):
         spread = sum(1 - 1 / n for n in n_cells)
         assert len(n_cells) == (2 if entry.name == "coarse marginals" else 3)
         # Of declared counts; bins may fall together after they were planned.
-        assert weight == pytest.approx(math.sqrt(0.02 * spread), rel=0.02)
+        assert weight == pytest.approx(math.sqrt(0.01 * spread), rel=0.02)
         squared = spread + weight**2
         assert entry.sensitivity == pytest.approx(2**20 * math.sqrt(squared), rel=1e-5)
         assert (entry.used, entry.releases) == (1, 1)
@@ -239,10 +239,10 @@ def histogram_of(counts, noise_std=1.0) -> Histogram:
 @pytest.mark.parametrize(
     ("counts", "ends"),
     [
-        ([2.4, 70.0, 0.0, 70.0, -3.0], (1, 4)),
-        ([2.6, 70.0, 70.0, 2.0, 2.0], (0, 4)),  # 2.0, not 2.5
-        ([-1.0, 2.0, 140.0, 2.0, 1.0], (2, 3)),
-        ([2.4, 60.0, 0.0, 60.0, -3.0], (0, 5)),  # noise that hides 2 % of the rows
+        ([2.9, 170.0, 0.0, 170.0, -3.0], (1, 4)),
+        ([3.1, 170.0, 170.0, 2.4, 2.4], (0, 4)),  # 2.4, not 3
+        ([-1.0, 2.0, 340.0, 2.0, 1.0], (2, 3)),
+        ([2.4, 60.0, 0.0, 60.0, -3.0], (0, 5)),  # noise that hides 1 % of the rows
         ([1.0, 0.0, 1.0, 0.0], (0, 4)),  # nothing is known
         ([9.0, -9.0, -9.0, 0.0], (0, 4)),  # or it contradicts itself
     ],
@@ -445,7 +445,7 @@ def test_the_weight_of_the_size_is_the_best(n_cells, count_std):
 
 
 def test_sizes_that_are_declared_or_that_nothing_needs_cost_little():
-    assert size_weight([2, 2, 7], 0.0, 0.2) ** 2 == pytest.approx(0.02 * (1 + 6 / 7))
+    assert size_weight([2, 2, 7], 0.0, 0.2) ** 2 == pytest.approx(0.01 * (1 + 6 / 7))
     assert size_weight([1, 1, 0], 5.0, 0.2) == size_weight([1], 0.0, 0.2) == 0.0
     assert size_weight([2] * 30, 1.0, 0.2) == 0.0  # the released one is better
     assert 0 < size_weight([2] * 30, 0.0, math.inf) < 1

@@ -118,12 +118,12 @@ def test_noise_is_not_taken_for_a_resolution(global_random_seed):
 
 
 def test_noise_is_not_taken_for_more_decimals(global_random_seed):
-    """Of 4,000 numbers of two decimals: noise of 3.5 deviations would be needed."""
+    """Of 4,000 numbers of two decimals: noise of 3 deviations would be needed."""
     rng, n = np.random.default_rng(global_random_seed), 20_000
     noise = rng.normal(0, 90.0, (n, 6))
     noise[:, 2] += 4000
     wrong = sum(_coarsest(counts, 90.0) != 2 for counts in noise)
-    assert wrong <= stats.binom.isf(1e-6, n, stats.norm.sf(3.5))
+    assert wrong <= stats.binom.isf(1e-6, n, stats.norm.sf(3.0))
 
 
 @pytest.mark.parametrize(

@@ -400,7 +400,7 @@ def test_the_budget_of_a_class_is_shared_out():
     marginals = 0.25 * 0.9 * left
     expected = marginals, pairs, triples, 0, relations
     assert squares(plan) == pytest.approx(expected)
-    assert plan.n_groups == triple_groups(1e6, 12, 0.2) == 6
+    assert plan.n_groups == triple_groups(1e6, 12, 0.2) == 7
     for order, n_rows in ((2, 1e6), (3, 8000.0)):  # not asked for; not affordable
         plan = allocate_measurements("u", n_rows, 6, 6, 0.4, form="pairs", order=order)
         rest = 0.9 * mu2, 0.1 * mu2
@@ -429,20 +429,20 @@ def test_the_budget_of_a_class_is_shared_out():
 @pytest.mark.parametrize("n_columns", [3, 6, 12, 19])
 @pytest.mark.parametrize("mu", [0.1, 0.5, math.inf])
 def test_groups_of_triples_leave_cells_above_the_noise(n_columns, mu):
-    """12 deviations of a mean cell with 3 groups, 8 with more; 6 groups at most."""
+    """12 deviations of a mean cell; 84 groups of all columns at most."""
     std = max(math.sqrt(math.comb(n_columns, 3)) / mu, 1.0)
     least = 27 * 12 * std
     assert triple_groups(least * 0.999, n_columns, mu) == 0
     assert triple_groups(least * 1.001, n_columns, mu) == 3
-    most = min(6, 84 // n_columns)
+    most = 84 // n_columns
     for groups in range(4, most + 1):
-        assert triple_groups(groups**3 * 8 * std * 0.999, n_columns, mu) == groups - 1
-        assert triple_groups(groups**3 * 8 * std * 1.001, n_columns, mu) == groups
+        assert triple_groups(groups**3 * 12 * std * 0.999, n_columns, mu) == groups - 1
+        assert triple_groups(groups**3 * 12 * std * 1.001, n_columns, mu) == groups
     assert triple_groups(1e15, n_columns, mu) == most
     assert triple_groups(1e15, n_columns, 0.0) == 0
 
 
-@pytest.mark.parametrize(("n_columns", "groups"), [(2, 0), (3, 6), (19, 4), (20, 0)])
+@pytest.mark.parametrize(("n_columns", "groups"), [(2, 0), (3, 28), (19, 4), (20, 0)])
 def test_triples_are_measured_of_three_to_nineteen_columns(n_columns, groups):
     assert triple_groups(1e12, n_columns, 1.0) == groups
 

@@ -225,7 +225,7 @@ def test_the_plan_is_what_the_fit_does(epsilon):
 @pytest.mark.usefixtures("short_fits")
 def test_wide_tables_choose_and_pay_for_it(monkeypatch):
     """`noisy_pair_distances` is charged, and says which columns depend."""
-    monkeypatch.setattr(_tables, "_CHOSEN_FROM", 3)
+    monkeypatch.setattr(_tables, "MOST_TABLES", 3)
     synth = MarginalSynthesizer(8.0, schema=SCHEMA)
     seen = releases(synth, planted(N_ROWS))
     choices = [r for r in seen if r.reservation.name == "choice of pairs"]
