@@ -88,7 +88,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Codes = NDArray[np.int64]
 
-# Noise deviations of the next one, two, three and four bins of a tail together.
+# Noise deviations of the next one, two, three and four bins of a tail together. With
+# one bin alone the 2-way distance of storms was .45, not .41 (epsilon 1).
 _TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
 # The same of bins on the other side of 0, whose values are at most so much smaller.
 # With 5 columns of two modes lost a sign.
