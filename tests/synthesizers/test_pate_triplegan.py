@@ -273,7 +273,7 @@ def shuffled(n_rows, rate, rng):
 )
 def test_sums_of_unlabelled_rows_that_move_too_far_are_caught(name, twin, monkeypatch):
     """By default only classes of more than 2^18 rows are sampled."""
-    monkeypatch.setattr(players, "SAMPLE_ROWS", 400.0)
+    monkeypatch.setattr(players, "SAMPLE_ROWS", 100.0)
     until = f"{BRANCH}.* moves by"
     assert findings_of(TABLE, until) == []
     monkeypatch.setattr(_unlabelled, name, twin)
