@@ -311,10 +311,10 @@ def test_dates_that_are_never_on_a_sunday():
 
 
 def test_too_few_rows_release_no_remainders():
-    """60 deviations of a count: ``60 sqrt(K) / mu`` rows, and rounded up noise."""
+    """40 deviations of a count: ``40 sqrt(K) / mu`` rows, and rounded up noise."""
     for n_columns, mu in [(1, 0.1), (4, 0.02), (9, 1.0)]:
-        needed = 60.0 * grid_noise_std(mu, math.sqrt(n_columns))
-        assert needed >= 60.0 * math.sqrt(n_columns) / mu
+        needed = 40.0 * grid_noise_std(mu, math.sqrt(n_columns))
+        assert needed >= 40.0 * math.sqrt(n_columns) / mu
         assert affords_remainders(n_columns, mu, needed)
         assert not affords_remainders(n_columns, mu, needed - 1)
     assert not affords_remainders(0, 1.0, 1e9)
@@ -373,7 +373,7 @@ def test_multiples_of_a_thousand_come_back_as_such():
 
 def test_too_few_rows_are_not_asked_for_tens():
     for n_columns, mu in [(1, 0.1), (4, 0.02)]:
-        needed = 25.0 * grid_noise_std(mu, math.sqrt(n_columns))
+        needed = 40.0 * grid_noise_std(mu, math.sqrt(n_columns))
         assert affords_tens(n_columns, mu, needed)
         assert not affords_tens(n_columns, mu, needed - 1)
 
