@@ -94,10 +94,9 @@ _TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
 # The same of bins on the other side of 0, whose values are at most so much smaller.
 # With 5 columns of two modes lost a sign.
 _ACROSS_FROM, _ALIKE = 4.0, 64.0
-# Rows of a table, in noise deviations, from which bins that are surely not empty say
-# more of a range than shapes: of 900 rows of Kaggle Credit (22) shapes keep 96 % of the
-# values, and such bins 90 %; of 1,000 rows of Adult (35) 92 % and 96 %.
-RANGES_FROM = 25.0
+# Rows of a table, in noise deviations, whose ranges are found. With 25 columns of two
+# modes lost a sign.
+RANGES_FROM = 15.0
 _NEAR_ZERO = 8.0  # a range that starts below this part of its end starts at 0
 _YEAR = 31_556_952.0  # seconds
 _DEFAULT_DATES = (0.0, 60 * _YEAR)  # of a column with no bin above the noise
@@ -118,6 +117,10 @@ _LEAST_DENSITY = 0.1
 # The same where rows are less than noise, and the prior decides: with 0.1 the range of
 # a column without values was 10 times as wide.
 _PRIOR_DENSITY = 0.3
+# Rows, in noise deviations, from which bins that are surely not empty say more than
+# shapes: of 900 rows of Kaggle Credit (22) shapes keep 96 % of the values, and such
+# bins 90 %; of 1,000 rows of Adult (35) 92 % and 96 %.
+_SHAPES_BELOW = 25.0
 _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
 # Rows, in noise deviations, from which an outer bin is counted in parts, which together
 # have twice the noise: from 200 on, ranges of storms were cut off at epsilon 10.
@@ -268,7 +271,7 @@ def _found_bins(
     if total - n_rows > SURE * noise_std * math.sqrt(len(counts)):
         n_rows = total
     core = np.flatnonzero(counts > SURE * noise_std)
-    if not dated and (len(core) == 0 or n_rows < RANGES_FROM * noise_std):
+    if not dated and (len(core) == 0 or n_rows < _SHAPES_BELOW * noise_std):
         return _likely_bins(counts, edges, noise_std, n_rows)
     if len(core) == 0:
         core = _together(counts, noise_std, SURE)
