@@ -109,7 +109,7 @@ def test_a_unit_that_comes_changes_no_other_wherever_it_is(seed, n_rows, data):
 def test_every_row_of_a_unit_is_as_likely_as_the_others(most, equal):
     """Share of the fifth of ten rows, of 20,000 units; the others may be equal rows.
 
-    Beyond 5 deviations: 6e-7.
+    Beyond 5.5 deviations: 4e-8 each, 1.6e-7 in all.
     """
     n_units = 20_000
     other = np.tile(np.arange(10) == 4, n_units)
@@ -118,7 +118,7 @@ def test_every_row_of_a_unit_is_as_likely_as_the_others(most, equal):
     share = limit_rows(frame, schema_of(most)).rows["other"].mean()
     # Of `most` rows without replacement from ten.
     variance = 0.1 * 0.9 * (10 - most) / 9 / (most * n_units)
-    assert abs(share - 0.1) < 5 * math.sqrt(variance)
+    assert abs(share - 0.1) < 5.5 * math.sqrt(variance)
 
 
 @pytest.mark.parametrize("block", [16, 2**21])
