@@ -1,14 +1,13 @@
 """How much of the claimed mu an attack on the releases themselves shows.
 
-Run ``python benchmarks/tight_bounds.py``; what is in
-benchmarks/results/tight_bounds.csv is skipped. Then it writes the table in
-docs/audit.md.
+What is in results/tight_bounds.csv is skipped. docs/audit.md has the shares it prints.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import math
 import time
 import warnings
@@ -40,11 +39,7 @@ ALPHA = 0.05
 N_DRAWS, N_FITS = 200_000, 4_000
 REPETITIONS = 3
 _PARTS = 100  # of the draws, which are all in memory otherwise
-_HERE = Path(__file__).parent
-_RESULTS = _HERE / "results" / "tight_bounds.csv"
-_PAGE = _HERE.parent / "docs" / "audit.md"
-_BEGIN = "<!-- benchmarks/tight_bounds.py writes from here -->"
-_END = "<!-- tight bounds to here -->"
+_RESULTS = Path(__file__).parent / "results" / "tight_bounds.csv"
 
 _X, _Y = {"x": Boolean()}, {"y": Categorical(["u", "v"])}
 _DECLARED = TableSchema(_X | _Y, target="y", class_counts={"u": 2, "v": 2})
@@ -75,9 +70,7 @@ class Case:
     def make(self) -> BaseSynthesizer:
         """Make the unfitted synthesizer."""
         fixed = {"epsilon": self.epsilon, "delta": self.delta, "schema": self.schema}
-        cls = getattr(skdpsynth, self.synthesizer)
-        made: BaseSynthesizer = cls(**fixed, **self.settings)
-        return made
+        return getattr(skdpsynth, self.synthesizer)(**fixed, **self.settings)
 
     def worlds(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Give the table without the canary and with it."""
@@ -149,7 +142,7 @@ def attack_release(case: Case, coins: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _middle(absent: Release, present: Release) -> NDArray[np.float64]:
-    return np.asarray((absent.exact + present.exact) / 2)
+    return (absent.exact + present.exact) / 2
 
 
 def attack_fit(case: Case, coins: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -199,42 +192,15 @@ def row_of(name: str, repetition: int) -> dict[str, object]:
     }
 
 
-def page_table(done: pd.DataFrame) -> str:
-    """Write the table of the page."""
-    heads = ["what", "epsilon", "delta", "mu claimed", "of it by one point"]
-    heads += ["by the curve", "runs", "repetitions", "minutes each"]
-    rows = []
-    for name, own in done.groupby("what", sort=False):
-        first = own.iloc[0]
-        cells = [str(name), f"{first['epsilon']:g}", f"{first['delta']:g}"]
-        cells += [f"{first['mu']:.3f}"]
-        for way in ("by_one_point", "by_the_curve"):
-            shares = own[way] / own["mu"]
-            spread = f"{shares.min():.3f} to {shares.max():.3f}"
-            cells += [f"{shares.median():.3f} ({spread})"]
-        cells += [f"{first['runs']:,}", f"{len(own)}"]
-        rows.append([*cells, f"{own['seconds'].mean() / 60:.1f}"])
-    lines = [
-        "| " + " | ".join(cells) + " |"
-        for cells in (heads, ["---"] * len(heads), *rows)
-    ]
-    dates = sorted(set(done["date"]))
-    return "\n".join(
-        [*lines, "", f"Runs of {' to '.join(dates[:1] + dates[1:][-1:])}."]
-    )
-
-
-def write_page(done: pd.DataFrame) -> None:
-    """Replace the table in docs/audit.md."""
-    text = _PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(_BEGIN)
-    after = rest.split(_END)[1]
-    text = f"{before}{_BEGIN}\n\n{page_table(done)}\n\n{_END}{after}"
-    _PAGE.write_text(text, encoding="utf-8")
+def summary(done: pd.DataFrame) -> pd.DataFrame:
+    """Return the shares of the claimed mu that are shown: median and range."""
+    ways = ["by_one_point", "by_the_curve"]
+    shares = done[["what"]].join(done[ways].div(done["mu"], axis=0))
+    return shares.groupby("what", sort=False).agg(["median", "min", "max"]).round(3)
 
 
 def main() -> None:
-    """Run what is not in the file of results yet, and write the page."""
+    """Run what is not in the file of results yet, and print the shares."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fresh", action="store_true", help="start anew")
     parser.add_argument("--only", nargs="*", choices=list(CASES), default=list(CASES))
@@ -244,16 +210,13 @@ def main() -> None:
     use_one_thread()
     done = pd.read_csv(_RESULTS) if _RESULTS.exists() else pd.DataFrame()
     known = set(zip(done.get("what", []), done.get("repetition", []), strict=True))
-    for name in options.only:
-        for repetition in range(REPETITIONS):
-            if (name, repetition) in known:
-                continue
+    for name, repetition in itertools.product(options.only, range(REPETITIONS)):
+        if (name, repetition) not in known:
             line = row_of(name, repetition)
             print(line, flush=True)
             header = not _RESULTS.exists()
             pd.DataFrame([line]).to_csv(_RESULTS, mode="a", header=header, index=False)
-    done = pd.read_csv(_RESULTS)
-    write_page(pd.concat([done[done["what"] == name] for name in CASES]))
+    print(summary(pd.read_csv(_RESULTS)).to_string())
 
 
 if __name__ == "__main__":
