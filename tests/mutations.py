@@ -264,15 +264,15 @@ def deviation_of_a_mean(real, sites):
 def categories_as_they_appear(real, table, columns, accountant, **kwargs):
     """List found categories in the order of the rows, which is private."""
     from skdpsynth.privacy import Parts
-    from skdpsynth.table._layout import factorize
+    from skdpsynth.schema import plain
 
     domains = real(table, columns, accountant, **kwargs)
     frame = pd.concat([*Parts.of(table).each()])
     for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
-        places = dict.fromkeys(domain.categories, -1)
-        places |= {key: n for n, key in enumerate(factorize(frame[column.name])[1])}
-        ordered = tuple(sorted(domain.categories, key=places.__getitem__))
-        domains[position] = replace(domain, categories=ordered)
+        seen = dict.fromkeys(map(plain, frame[column.name].dropna()))
+        first = tuple(key for key in seen if key in domain.categories)
+        rest = tuple(key for key in domain.categories if key not in seen)
+        domains[position] = replace(domain, categories=first + rest)
     return domains
 
 
