@@ -10,6 +10,7 @@ They were written without a look at the tests.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import math
@@ -133,6 +134,41 @@ def confident_before_noise(real, votes, threshold, for_maximum, for_answer):
     return np.where(votes.max(axis=1) >= threshold, answers, -1)
 
 
+@mutation("skdpsynth.privacy._mechanisms", "_laplace_measurement")
+def scale_taken_for_deviation(real, scale):
+    """Take the scale of Laplace noise for its standard deviation."""
+    return real(scale / math.sqrt(2))
+
+
+@mutation("skdpsynth.privacy._mechanisms", "release_float_gaussian")
+def noise_without_the_norm(real, total, clip, reservation):
+    """Draw the noise of sums of gradients as if they were clipped to a norm of 1."""
+    return real(total, 1.0, reservation)
+
+
+@mutation("skdpsynth.privacy._random", "secret_generator")
+def one_secret_for_all(real, kept=[]):  # noqa: B006
+    """Draw one secret per process: all noise of floats is the same, and all samples."""
+    from skdpsynth.privacy._random import insecure_randomness_active
+
+    if insecure_randomness_active():
+        return real()
+    kept[:] = kept or [real()]
+    return copy.deepcopy(kept[0])
+
+
+@mutation("skdpsynth.privacy._aggregators", "centred_sensitivity")
+def sensitivity_rounded_down(real, n_cells, size_weight=0.0):
+    """Round the root of a squared sensitivity down, by a millionth."""
+    return max(real(n_cells, size_weight) - 1, 1)
+
+
+@mutation("skdpsynth.privacy._aggregators", "key_threshold")
+def least_count_left_out(real, noise_std, delta, n_columns, least=2, rows_per_unit=1):
+    """Place the threshold of keys of many rows as if those of two were considered."""
+    return real(noise_std, delta, n_columns, rows_per_unit=rows_per_unit)
+
+
 # --- Accounting, budget, report -----------------------------------------------------
 
 
@@ -160,6 +196,26 @@ def delta_set_aside_forgotten(real, self, delta):
 
     stated = real(self, delta)
     return gdp_epsilon(self.mu, float(delta)) if self.private else stated
+
+
+@mutation("skdpsynth.privacy:PrivacyBudget", "charge")
+def refit_not_charged(real, self, epsilon, delta, **words):
+    """Take a charge of the same size as an earlier one for that one, made again."""
+    earlier = self.charges
+    if not ((earlier["epsilon"] == epsilon) & (earlier["delta"] == delta)).any():
+        real(self, epsilon, delta, **words)
+
+
+@mutation("skdpsynth.privacy._accountant", "_charged")
+def all_rows_after_classes(real, sums, scope):
+    """Let a release of all rows spend what those of classes have spent already."""
+    return sums.get(None, 0.0) if scope is None else real(sums, scope)
+
+
+@mutation("skdpsynth.privacy._report", "claim")
+def claim_to_the_nearest(real, value):
+    """Round a printed bound to four digits, down as well as up."""
+    return f"{value:.4g}"
 
 
 # --- Measurements -------------------------------------------------------------------
@@ -204,6 +260,34 @@ def deviation_of_a_mean(real, sites):
     return replace(found, pairs=pairs)
 
 
+@mutation("skdpsynth.measure._discovery", "discover_categories")
+def categories_as_they_appear(real, table, columns, accountant, **kwargs):
+    """List found categories in the order of the rows, which is private."""
+    from skdpsynth.privacy import Parts
+    from skdpsynth.schema import plain
+
+    domains = real(table, columns, accountant, **kwargs)
+    frame = pd.concat([*Parts.of(table).each()])
+    for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
+        seen = dict.fromkeys(map(plain, frame[column.name].dropna()))
+        first = tuple(key for key in seen if key in domain.categories)
+        rest = tuple(key for key in domain.categories if key not in seen)
+        domains[position] = replace(domain, categories=first + rest)
+    return domains
+
+
+@mutation("skdpsynth.measure._sites", "_report_of_all")
+def claim_of_the_first_site(real, reports):
+    """Claim for all sites what the first one claims, though others may spend more."""
+    names = "epsilon", "delta", "mu", "epsilon_replace_one"
+    return replace(real(reports), **{name: vars(reports[0])[name] for name in names})
+
+
+@mutation("skdpsynth.measure._checks", "check_measured")
+def design_unchecked(real, own):
+    """Take the measurements of a stranger's file as they come."""
+
+
 # --- Tables -------------------------------------------------------------------------
 
 
@@ -244,6 +328,66 @@ def last_chunk_overlaps(real, n_rows, *step):
     if len(chunks) > 1:
         chunks[-1] = slice(n_rows - chunks[0].stop, n_rows)
     return iter(chunks)
+
+
+@mutation("skdpsynth.table._csv:CsvFile", "typed_column")
+def cell_behind_an_error(real, self, cells, name, **how):
+    """Raise the error about a cell while another is handled, whose words have it."""
+    from skdpsynth.table._csv import typed_cells
+
+    try:
+        return typed_cells(cells, self.columns[name], **how)
+    except ValueError:
+        return real(self, cells, name, **how)
+
+
+@mutation("skdpsynth.table._sources", "_blocks")
+def row_in_two_blocks(real, source, names):
+    """Begin each block of a source with the last row of the one before."""
+    import pyarrow as pa
+
+    last = []
+    for block in real(source, names):
+        yield pa.concat_tables([*last, block])
+        last = [block[-1:]]
+
+
+@mutation("skdpsynth.schema._columns", "is_missing")
+def nan_that_is_not_missing(real, series):
+    """Take a NaN for a number where a dtype has another value for missing ones."""
+    return series.isna().to_numpy(dtype=bool, copy=True)
+
+
+@mutation("skdpsynth.table._layout", "from_wall")
+def summer_time_forgotten(real, seconds, column):
+    """Turn clocks of a zone to UTC by its offset at the start of 1970, always."""
+    from skdpsynth.table import to_wall
+
+    return seconds - to_wall(np.zeros(1), column)
+
+
+@mutation("skdpsynth.table._layout", "encode_dtype")
+def order_lost_in_a_file(real, dtype):
+    """Forget in a saved file that categories have an order."""
+    found = real(dtype)
+    return found | {"ordered": False} if "ordered" in found else found
+
+
+@mutation("skdpsynth.table._rules:RowRules", "keep")
+def totals_before_order(real, self, cells):
+    """Compute totals first, and sort their parts afterwards."""
+    from skdpsynth.schema import Ordered
+
+    late = sorted(self.rules, key=lambda rule: isinstance(rule, Ordered))
+    real(replace(self, rules=tuple(late)), cells)
+
+
+@mutation("skdpsynth.sampling._where:Condition", "holds")
+def where_without_rules(real, self, model, *drawn):
+    """Leave out, of what is asked of rows, columns that a rule changes."""
+    changed = model.metadata.rules.changed
+    left = {name: own for name, own in self.columns.items() if name not in changed}
+    return real(replace(self, columns=left), model, *drawn)
 
 
 # --- Training -----------------------------------------------------------------------
@@ -295,3 +439,19 @@ def saved_in_single_precision(real, path, document, arrays):
             for name, own in arrays.items()
         }
     return real(path, document, kept)
+
+
+# --- Audits and metrics -------------------------------------------------------------
+
+
+@mutation("skdpsynth.audit._bounds", "_rates")
+def whole_alpha_for_each_rate(real, n_runs, alpha):
+    """Give each of two error rates the probability that both have together."""
+    return real(n_runs, min(2 * alpha, 1.0))
+
+
+@mutation("skdpsynth.metrics._encode", "standardize")
+def scaled_by_test_rows(real, train, other):
+    """Standardise features by the rows that are tested on as well."""
+    both, others = real(np.vstack([train, other]), other)
+    return both[: len(train)], others

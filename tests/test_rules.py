@@ -33,6 +33,7 @@ from skdpsynth.schema import (
     Datetime,
     Determines,
     Ordered,
+    SumOf,
 )
 
 
@@ -92,6 +93,17 @@ def test_rows_that_satisfy_a_condition_keep_the_rules_too(fitted, name, where, h
     assert len(rows) == 100
     assert holds(rows).all()
     assert keeps_all(rows)
+
+
+def test_a_total_is_that_of_parts_in_order():
+    names = ["a", "b", "c"]
+    columns = dict.fromkeys(names, Continuous(0, 9)) | {"total": Continuous(0, 18)}
+    rules = [SumOf("total", ["a", "c"]), Ordered(["a", "b"])]
+    table = pd.DataFrame({name: np.arange(10) for name in columns})
+    synth = IndependentSynthesizer(schema=TableSchema(columns, rules=rules)).fit(table)
+    rows = synth.sample(100)
+    assert (rows["a"] <= rows["b"]).all()
+    assert (rows["a"] + rows["c"] == rows["total"]).all()
 
 
 @pytest.mark.statistical

@@ -66,6 +66,13 @@ def test_round_trip(saved, tmp_path):
     assert other.fit(table()).epsilon_ == pytest.approx(2.0, rel=0.02)
 
 
+def test_categories_keep_their_order(tmp_path):
+    rows = table().assign(level=pd.Categorical(["u", "v"] * 300, ordered=True))
+    IndependentSynthesizer().fit(rows).save(tmp_path / "a")
+    rows = IndependentSynthesizer.load(tmp_path / "a").sample(9)
+    assert rows["level"].dtype == pd.CategoricalDtype(["u", "v"], ordered=True)
+
+
 def test_no_identifier_is_in_the_file(tmp_path):
     rows = table().assign(id=[f"number {row}" for row in range(600)])
     schema = TableSchema({"id": Identifier()})
