@@ -309,20 +309,3 @@ def test_a_class_with_one_round_keeps_its_range():
     drawn = fitted.sample(2000)
     means = drawn[drawn["y"] == "a"].drop(columns="y").mean()
     assert (means - 0.2).abs().max() < 0.1
-
-
-def test_many_rows_without_a_label_show_where_small_classes_are():
-    """Bins of the whole range, 50 times as wide as the rows, say nothing of them."""
-    n_columns, codes = 9, np.repeat([0, 1, -1], [300, 150, 6000])
-    rng, wide = np.random.default_rng(0), NumericDomain(0.0, 100.0, *[False] * 3)
-    high = np.where(codes < 0, rng.random(len(codes)) < 1 / 3, codes)
-    values = rng.random((len(codes), n_columns)) + high[:, None]
-    classes = Classes(("n", "p"), np.array([300.0, 150.0])).and_unlabelled(6000.0, 0.0)
-    with insecure_randomness(0):
-        found, _ = measure(
-            numbers(wide, values, codes), 1.0, [wide] * n_columns, classes
-        )
-    below = [
-        np.mean([own.decode(RANKS)[0] < 1.0 for own in of_class]) for of_class in found
-    ]
-    assert below == pytest.approx([1.0, 0.0, 2 / 3], abs=0.25)
