@@ -18,15 +18,12 @@ from __future__ import annotations
 import inspect
 import math
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import opendp.measurements
-import pandas as pd
 import pytest
-from _dtypes import columns, with_holes
 from _instances import PLAIN_PRIVATE, PRIVATE
 from _releases import watched
 from _rules import SCHEMA as RULED
@@ -44,7 +41,6 @@ from skdpsynth import (
 
 # A replay of one pair of tables, draws as OpenDP makes them, and sums of a budget's
 # file: no interface has these.
-from skdpsynth.audit._worlds import compare, enter
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import (
     PrivacyAccountant,
@@ -53,7 +49,6 @@ from skdpsynth.privacy import (
     confident_gnmax,
     noisy_votes,
 )
-from skdpsynth.table._layout import ColumnLayout
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
@@ -106,39 +101,6 @@ def test_a_noisy_choice_loses_what_it_is_charged(choice, planted):
     assert p > q
     renyi = math.log(p * p / q + (1 - p) ** 2 / (1 - q))
     assert (renyi <= mu * mu) != planted
-
-
-@pytest.mark.parametrize(
-    ("holes", "planted"), [(True, False), (False, False), (False, True)]
-)
-def test_whether_a_value_is_missing_is_in_the_ledger(holes, planted, monkeypatch):
-    """opendp#2935, #2936, #2938, #2939: a coercion makes a null whose count is free.
-
-    A row of missing values in columns of all dtypes at once, some of which cannot hold
-    one. Planted is a column that is nullable where it has a missing value.
-    """
-    table = pd.DataFrame(columns())
-    row = table.iloc[-1:].apply(with_holes)
-    if holes:
-        table = table.apply(with_holes)
-    larger = pd.concat([row, table], ignore_index=True)
-    assert (larger.dtypes == table.dtypes).all()
-    assert row.isna().sum(axis=1).item() > 30
-    real = ColumnLayout.of
-
-    def by_values(name, series, *args):
-        own = real(name, series, *args)
-        return replace(own, can_be_missing=bool(series.isna().any()))
-
-    if planted:
-        monkeypatch.setattr(ColumnLayout, "of", by_values)
-    synthesizer = IndependentSynthesizer(epsilon=50.0, random_state=0)
-    first = enter(synthesizer, table, 3, coupled=True)
-    assert first.refusal is None
-    second = enter(synthesizer, larger, 3, first.releases, coupled=True)
-    shifts, findings = compare(first, second, "a row")
-    assert planted or max(shifts) > 0.5
-    assert (findings == []) != planted
 
 
 # --- Noise that is issued -----------------------------------------------------------
@@ -251,25 +213,17 @@ OPTIONS += [
 ]
 
 
-def kept_by(synthesizer, table):
-    """Return the squared mu of issued noise at epsilon 0.01 over that at 10."""
-    found = {}
-    for epsilon in (0.01, 10.0):
-        ready = clone(synthesizer).set_params(epsilon=epsilon, random_state=0)
-        _, issued = issued_by(ready, table)
-        found[epsilon] = squared_mu(issued)
-    return found[0.01] / found[10.0]
-
-
 def test_no_option_takes_the_noise_away():
     """dataxid-python#19: `privacy_enabled=True` did nothing.
 
-    For all options that touch privacy, by the noise that is issued: sigma at epsilon
-    0.01 is at least 50 times that at 10, over all releases together.
+    For all options that touch privacy the noise that is issued is worth the claim.
     """
     assert len(OPTIONS) >= 20
     for synthesizer, table in OPTIONS:
-        assert kept_by(synthesizer, table) < 50**-2, synthesizer
+        ready = clone(synthesizer).set_params(epsilon=0.5, random_state=0)
+        fitted, issued = issued_by(ready, table)
+        most = fitted.privacy_report().mu ** 2 * (1 + 1e-6)
+        assert squared_mu(issued) <= most, synthesizer
 
 
 # --- Numbers of rows, and budgets -----------------------------------------------------

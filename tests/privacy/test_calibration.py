@@ -102,28 +102,6 @@ def test_discrete_gaussian_is_below_the_curve_it_counts_as(sigma, shift):
         assert discrete_delta(sigma, shift, float(epsilon)) <= claimed + 1e-15
 
 
-def test_without_the_four_the_claim_would_be_broken():
-    # The twin of the rule above: sigma itself is not an upper bound.
-    assert any(
-        discrete_delta(3.0, 1, epsilon) > 1.01 * gdp_delta(1 / 3, epsilon)
-        for epsilon in np.linspace(0.0, 1.5, 40).tolist()
-    )
-
-
-def test_a_discrete_gaussian_of_two_is_flat_between_the_integers():
-    # What makes the rule a theorem: sum_k exp(-(k - x)^2 / 8) depends on x by 4e-34.
-    with mpmath.workdps(50):
-        sums = [
-            mpmath.nsum(
-                lambda k, x=x: mpmath.exp(-((k - x) ** 2) / 8),
-                [-mpmath.inf, mpmath.inf],
-            )
-            for x in (mpmath.mpf(0), mpmath.mpf(1) / 4, mpmath.mpf(1) / 2)
-        ]
-        for value in sums:
-            assert abs(value / mpmath.sqrt(8 * mpmath.pi) - 1) < mpmath.mpf("4e-34")
-
-
 def test_grid_noise_std():
     assert grid_noise_std(math.inf, 5.0) == 0.0
     # Never below 3, where the rule holds.

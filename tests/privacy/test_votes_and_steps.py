@@ -151,22 +151,12 @@ def test_discrete_noise_of_a_sample_is_charged_enough(std, moved, rate):
 
 @pytest.mark.parametrize("mu", [0.0, -0.1, math.nan, 1e-200])
 @pytest.mark.parametrize("kind", RESERVE)
-def test_a_charge_out_of_range_is_refused_before_noise_is_computed(
-    kind, mu, monkeypatch
-):
+def test_a_charge_out_of_range_is_refused(kind, mu):
     """The search for the noise of a negative charge would have no end."""
-
-    def computed(*args):
-        raise AssertionError(args)
-
-    for name in ("grid_noise_std", "sampled_noise_multiplier", "vote_noise_std"):
-        monkeypatch.setattr(f"skdpsynth.privacy._accountant.{name}", computed)
     ledger = accountant()
     with pytest.raises(ValueError, match="mu must be a number > 0"):
         reserved(kind, ledger, mu)
     assert ledger.report().entries == ()
-    with pytest.raises(AssertionError):  # a valid one gets as far
-        reserved(kind, ledger, MU)
 
 
 # --- Votes -------------------------------------------------------------------------
