@@ -255,20 +255,6 @@ def test_rare_classes_empty_bins_and_constant_columns_are_fitted(shares):
         assert mixture.weights.sum() == pytest.approx(1)
 
 
-def test_rows_without_a_label_say_what_noisy_classes_do_not():
-    """Two classes under noise, and beside them their mixture with little of it."""
-    each, prior, heads = [planted(0), planted(1)], np.array([0.6, 0.4]), heads_of()
-    noisy = [released(own, noise_std=400.0, seed=c) for c, own in enumerate(each)]
-    both = released(np.tensordot(prior, each, 1), noise_std=20.0, seed=2)
-    errors = []
-    for together in ([Together(both, prior)], []):
-        found = Fit(noisy, prior, heads, seed=0, together=together).components()
-        made = [own.mixture(heads, np.zeros((2, 12))) for own in found]
-        own = [error(*pair) for pair in zip(made, each, strict=True)]
-        errors.append(float(np.average(own, weights=prior)))
-    assert errors[0] < 0.8 * errors[1]
-
-
 def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():
     """Logits ``z^2 / 2 - (z - m)^2 / (2 s^2)`` and free ones, each column by itself."""
     heads, rng = heads_of(LINE), np.random.default_rng(0)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
 
-from skdpsynth.measure import TableBins, choose_bins
+from skdpsynth.measure import choose_bins
 
 # One column of bins, which a `TableBins` has.
-from skdpsynth.measure._tables import ColumnBins
 from skdpsynth.table import (
     MISSING,
     ZERO,
@@ -153,19 +151,6 @@ def test_a_rank_of_a_bin_is_decoded_into_that_bin(column, n_bins, seed):
         assert bins.encode(units, codes).tolist() == wide.tolist()
 
 
-def test_a_number_that_many_rows_share_has_a_bin_to_itself():
-    """40 of 1 to 99 hours, in 2 rows of 5: nothing else is in its bin."""
-    domain = NumericDomain(1.0, 99.0, log=False, integer=True, nullable=False)
-    cells = domain.snap(np.linspace(0, 1, 100))
-    masses = np.full(99, 0.6 / 98)
-    masses[39] = 0.4
-    marginal = MarginalTransform.numeric(domain, cells, masses)
-    _, bins, _ = chosen((domain, [marginal] * 2), 8)
-    units = domain.to_unit(np.arange(1.0, 100.0))
-    found = bins.encode(units.astype(np.float32), np.zeros(99, dtype=np.int64))
-    assert (found == found[39]).sum() == 1
-
-
 def test_what_no_class_has_beyond_an_end_is_no_bin():
     """The noise of a pair must not give rows to numbers that the marginals rule out."""
     domain = NumericDomain(0.0, 7.0, log=False, integer=True, nullable=False)
@@ -185,18 +170,3 @@ def test_what_no_class_has_beyond_an_end_is_no_bin():
 
 
 # --- Public -----------------------------------------------------------------------
-
-
-def test_intervals_have_the_normal_scores_of_their_middles():
-    """Of those with a value: a zero beside them has none, nor a column of few cells."""
-    cuts = np.linspace(0, 1, 6)
-    many = ColumnBins(cuts, np.array([-1, 5, -1]), 6, zero=0.2)
-    few = ColumnBins(np.array([0, 0.4, 1]), np.array([-1, -1, -1]), 2)
-    categories = ColumnBins(np.empty(0), np.array([0, 1, 2, 2]), 3)
-    shares = np.array([0.1, 0.2, 0.1, 0.0, 0.1, 0.5, 0.5, 0.5, 0.2, 0.3, 0.5])
-    scores = TableBins([many, few, categories]).normal_scores(shares)
-    middles = norm.ppf([0.1, 0.4, 0.7, 0.8, 0.9])
-    np.testing.assert_allclose(scores[:5], middles, atol=1e-12)
-    assert np.isnan(scores[5:]).all()
-    empty = TableBins([many]).normal_scores(np.array([0, 0, 0, 0, 0, 1.0]))
-    assert np.isfinite(empty[:5]).all()

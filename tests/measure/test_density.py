@@ -172,18 +172,3 @@ def test_noise_is_not_made_a_spike(noise_std, global_random_seed):
     expected = norm.sf(4.8) * found.size
     assert (above > 4).sum() <= poisson.isf(1e-6, expected)
     assert np.median(np.abs(above)) < 0.45  # of noise itself: 0.67
-
-
-@pytest.mark.parametrize("fit", [fit_masses, fit_spiked])
-def test_columns_fitted_together_are_fitted_alone(fit):
-    """Some have spikes and are fitted again; those beside them are not changed."""
-    rng = np.random.default_rng(8)
-    masses = [SMOOTH, spiked(0.3), spiked(0.1, 30), SMOOTH[::-1]]
-    columns = [
-        [Histogram(FINE, TOTAL * mass + rng.normal(0, 9, 256), 9.0)] for mass in masses
-    ]
-    cells = [FINE] * 4 if fit is fit_spiked else [CELLS, CELLS[::2], CELLS, CELLS]
-    together = fit(columns, cells, np.full(4, TOTAL))
-    for column, own, mass in zip(columns, cells, together, strict=True):
-        (alone,) = fit([column], [own], np.array([TOTAL]))
-        np.testing.assert_allclose(mass, alone, atol=1e-9)

@@ -176,31 +176,10 @@ def assert_equal(ours, theirs):
     )
 
 
-def test_all_that_is_fitted_follows_from_the_releases():
-    """Frozen ones of two tables: everything `measure` gives is the same."""
-    ours, _, _ = measured(TABLE, answer=frozen)
-    theirs, _, _ = measured(make_table(seed=9), answer=frozen)
-    assert_equal(ours, theirs)
-    np.testing.assert_array_equal(ours.shares, theirs.shares)
-    np.testing.assert_array_equal(ours.ranks, theirs.ranks)
-
-
 def test_rows_in_parts_give_the_same_as_rows_in_memory():
     pieces = [TABLE[:100], TABLE[100:100], TABLE[100:]]
     in_parts, _, _ = measured(LocalParts(lambda: iter(pieces)))
     assert_equal(in_parts, measured(TABLE)[0])
-
-
-def test_a_class_without_rows_is_measured_like_any():
-    """It releases noise: nothing says that it is empty."""
-    found, seen, _ = measured(TABLE[TABLE["y"] == "u"])
-    assert len(seen) == 7
-    assert not seen[-1].exact.any()
-    assert np.isfinite(found.moments[1].covariances).all()
-    found, seen, _ = measured(TABLE[TABLE["y"] == "v"])
-    assert not seen[4].exact.any()
-    assert not seen[5].exact.any()
-    assert found.pairs[0].n_rows >= 1
 
 
 def test_scores_of_rows_follow_their_class():

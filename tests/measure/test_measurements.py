@@ -257,6 +257,7 @@ def changed(*keys, to):
 
 
 DAMAGE = {
+    "cut off": None,
     "no object": lambda _: [1, 2],
     "another format": changed("format", to="skdpsynth measurements 0"),
     "no bins": lambda own: {k: own[k] for k in own if k != "bins"},
@@ -278,21 +279,13 @@ DAMAGE = {
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_file_is_refused_by_its_name(damage, document, tmp_path):
     path = tmp_path / "spoilt.json"
-    spoilt = DAMAGE[damage](json.loads(document))
-    path.write_text(json.dumps(spoilt), encoding="utf-8")
+    if damage == "cut off":
+        path.write_text(document[:-1], encoding="utf-8")
+    else:
+        path.write_text(json.dumps(DAMAGE[damage](json.loads(document))))
     with pytest.raises(PersistenceError, match=r"spoilt\.json") as error:
         Measurements.load(path)
     assert str(tmp_path) not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "change", [lambda own: own[:100], lambda own: own[:-1], lambda own: b"\x80" + own]
-)
-def test_a_file_that_is_cut_off_is_refused(change, document, tmp_path):
-    path = tmp_path / "cut.json"
-    path.write_bytes(change(document.encode()))
-    with pytest.raises(PersistenceError, match=r"cut\.json"):
-        Measurements.load(path)
 
 
 # --- Of a fitted synthesizer ------------------------------------------------------

@@ -313,20 +313,14 @@ def test_what_was_declared_is_said():
     """Names of columns, and how many more there are; no bound and no category."""
     columns = {f"x{i}": Continuous(3, 77_123, nullable=True) for i in range(10)}
     columns |= {"sex": Categorical(["Wo", "Mo"]), "id": Identifier()}
-    metadata = declared_metadata(TableSchema(columns, n_rows=500))
-    assert metadata == (
+    declared = declared_metadata(TableSchema(columns, n_rows=500))
+    assert declared == (
         "the bounds of x0, x1, x2, x3, x4, x5, x6, x7 and 2 more columns",
         "the categories of sex",
         "identifiers, never looked at: id",
         "that no value is missing in sex",
         "the number of rows",
     )
-    report = spend("a").report()
-    for declared, words in (
-        (metadata, "the categories of sex; identifiers, never looked at: id;"),
-        (declared_metadata(None), "Nothing else was declared."),
-        (report.declared, "; whatever a schema declared."),
-    ):
-        other = replace(report, declared=declared)
-        assert words in " ".join(str(other).split())
-        assert PrivacyReport.from_dict(json.loads(other.to_json())) == other
+    report = replace(spend("a").report(), declared=declared)
+    assert "the categories of sex; identifiers," in " ".join(str(report).split())
+    assert PrivacyReport.from_dict(json.loads(report.to_json())) == report

@@ -211,14 +211,6 @@ def test_repr_is_code():
         assert eval(repr(schema), dict(NAMES_OF_SCHEMA)) == schema
 
 
-def test_equality_sees_every_field():
-    base = TableSchema({"a": Continuous(0, 1)})
-    assert base == TableSchema({"a": Continuous(0.0, 1.0)})
-    for other in (Continuous(0, 2), Continuous(0, 1, nullable=True), Boolean()):
-        assert TableSchema({"a": other}) != base
-    assert TableSchema(base.columns, n_rows=3) != base
-
-
 SECRET = "sEcReT"  # appears in the template only if a value was read
 FRAME = pd.DataFrame(
     {
@@ -336,13 +328,7 @@ PLAIN = TableSchema(
 def test_a_file_is_laid_out_for_people_and_diffs():
     """A short column has a line, a long one a line per level; other changes are one."""
     lines = PLAIN.to_json().splitlines()
-    assert lines[:3] == ["{", '  "schema_version": 1,', '  "columns": [']
-    assert lines[3] == (
-        '    ["age", {"kind": "continuous", "low": 17, "high": 90, "integer": true, '
-        '"nullable": false, "scale": "auto", "decimals": null}],'
-    )
     assert lines[4].startswith('    ["größe", {"kind": "continuous", "low": 0.5, ')
-    assert '  "class_counts": [[false, 3], [true, 4]]' in lines
     assert '          "country 7",' in lines
     other = {**PLAIN.columns, "age": Continuous(17, 99, integer=True)}
     changed = TableSchema(other, target="ill", class_counts=PLAIN.class_counts)
