@@ -123,19 +123,6 @@ def test_both_rounds_are_charged_and_nothing_else():
             assert moved == pytest.approx(bound, rel=1e-3)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, math.inf])
-@pytest.mark.parametrize("places", [[0, 1, 2], [2], [0], [1, 1]])
-def test_empty_classes_and_single_columns_work(places, epsilon):
-    first = table(np.random.default_rng(3), 50).of_class(0)
-    rows = PrivateRows(
-        first.uniforms[:, places], first.category_codes[:, places], first.class_codes
-    )
-    marginals, _ = measure(rows, epsilon, domains=[DOMAINS[j] for j in places])
-    for column in (own for of_class in marginals for own in of_class):
-        assert np.isfinite(column.decode(RANKS[::100])[0]).all()
-        assert 0 <= column.missing <= 1
-
-
 @pytest.mark.parametrize("ordered", [False, True])
 def test_categories_are_ordered_by_the_class_they_speak_for(ordered):
     """What both classes have as often stands between what each has more often."""

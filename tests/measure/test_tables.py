@@ -20,7 +20,6 @@ from skdpsynth.measure._tables import (
     ColumnBins,
     PairTables,
     choose_pairs,
-    every_pair,
     measure_moments,
     measure_pairs,
     measure_triples,
@@ -49,25 +48,15 @@ def table(n_columns: int, planted=(), seed: int = 0):
     return rows, TableBins([bins] * n_columns), np.tile([0.5, 0.5, 0.0], n_columns)
 
 
-def measure(rows, bins, shares, mu, epsilon=20.0, **choice):
-    """Measure pairs, and give them as a set beside the tables and the ledger.
-
-    All of them, or those that a `choice` with a tenth of the squared mu gives.
-    """
-    accountant, pairs = PrivacyAccountant(epsilon, 1e-5), every_pair(bins)
-    if choice:
-        pairs = choose_pairs(
-            *(rows, bins, N_ROWS * np.outer(shares, shares), accountant),
-            **{"few": False, "target": None} | choice,
-            mu=mu * math.sqrt(0.1),
-            scope="u",
-        )
-        mu *= math.sqrt(0.9)
-    found = measure_pairs(rows, bins, pairs, N_ROWS, accountant, mu=mu, scope="u")
-    n_columns = len(bins.columns)
-    blocks = found.measured.reshape(n_columns, 3, n_columns, 3)
-    assert np.argwhere(blocks.all(axis=(1, 3))).tolist() == found.pairs.tolist()
-    return set(map(tuple, found.pairs.tolist())), found, accountant.report().entries
+def measure(rows, bins, shares, mu, **choice):
+    """Choose pairs with a tenth of the squared mu, and measure them with the rest."""
+    accountant = PrivacyAccountant(20.0, 1e-5)
+    independent = N_ROWS * np.outer(shares, shares)
+    own = {"mu": mu * math.sqrt(0.1), "scope": "u"} | choice
+    pairs = choose_pairs(rows, bins, independent, accountant, **own)
+    rest = {"mu": mu * math.sqrt(0.9), "scope": "u"}
+    found = measure_pairs(rows, bins, pairs, N_ROWS, accountant, **rest)
+    return set(map(tuple, found.pairs.tolist())), accountant.report().entries
 
 
 # --- Pairs: which -----------------------------------------------------------------
@@ -89,7 +78,7 @@ def test_pairs_that_depend_on_each_other_are_chosen(
     """
     n_pairs = math.comb(n_columns, 2)
     rows = table(n_columns, planted)
-    pairs, _, (choice, tables) = measure(*rows, mu=mu, few=few, target=target)
+    pairs, (choice, tables) = measure(*rows, mu=mu, few=few, target=target)
     assert set(planted) <= pairs
     every = combinations(range(n_columns), 2)
     assert {pair for pair in every if target in pair} <= pairs

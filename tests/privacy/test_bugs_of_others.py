@@ -203,9 +203,8 @@ OPTIONS += [
     (synth.set_params(schema=SCHEMA), ROWS) for synth in map(clone, PRIVATE.values())
 ]
 OPTIONS += [
-    (clone(synth).set_params(schema=SCHEMA, init=init or synth.init), ROWS)
-    for synths, inits in ((PRIVATE, [None]), (PLAIN_PRIVATE, ["marginals", "random"]))
-    for synth, init in product(synths.values(), inits)
+    (clone(synth).set_params(schema=SCHEMA, init=init), ROWS)
+    for synth, init in product(PLAIN_PRIVATE.values(), ["marginals", "random"])
     if "init" in synth.get_params()
 ]
 

@@ -225,13 +225,8 @@ def test_many_classes_are_summarised_by_the_one_that_is_charged_most():
     accountant.reserve_gaussian("small", mu=1e-3, sensitivity=1, scope=9)
     text = str(accountant.report())
     assert text.count("gradients") == 1
-    for words in (
-        "class 5",
-        "more",
-        "class counts",
-        "one of 9 classes that is charged",
-    ):
-        assert words in text
+    assert "class 5" in text
+    assert "one of 9 classes that is charged" in text
     assert "small" not in text
 
 
