@@ -14,7 +14,6 @@ Each test names the thread that it is about. Others of these bugs are elsewhere:
 
 from __future__ import annotations
 
-import inspect
 import math
 from contextlib import contextmanager
 from itertools import product
@@ -32,7 +31,6 @@ from sklearn.base import clone
 from tables import COLUMNS, small_table
 
 from skdpsynth import (
-    IndependentSynthesizer,
     MarginalSynthesizer,
     PrivacyBudget,
     TableSchema,
@@ -222,19 +220,7 @@ def test_no_option_takes_the_noise_away():
         assert squared_mu(issued) <= most, synthesizer
 
 
-# --- Numbers of rows, and budgets -----------------------------------------------------
-
-
-def test_delta_does_not_follow_from_the_number_of_rows():
-    """NeMo Safe-Synthesizer: delta was 1 / n^1.2 of the private n.
-
-    The default is a constant of all constructors, and of fits of 10 and of 10^5 rows.
-    """
-    for synth in PLAIN_PRIVATE.values():
-        assert inspect.signature(type(synth)).parameters["delta"].default == 1e-5
-    for n_rows in (10, 10**5):
-        fitted = IndependentSynthesizer(schema=SCHEMA).fit(small_table(n_rows))
-        assert fitted.delta_ == fitted.privacy_report().delta == 1e-5
+# --- Budgets --------------------------------------------------------------------------
 
 
 def test_spends_below_the_tolerance_add_up():
