@@ -102,6 +102,14 @@ def test_discrete_gaussian_is_below_the_curve_it_counts_as(sigma, shift):
         assert discrete_delta(sigma, shift, float(epsilon)) <= claimed + 1e-15
 
 
+def test_without_the_four_the_claim_would_be_broken():
+    # The twin of the rule above: sigma itself is not an upper bound.
+    assert any(
+        discrete_delta(3.0, 1, epsilon) > 1.01 * gdp_delta(1 / 3, epsilon)
+        for epsilon in np.linspace(0.0, 1.5, 40).tolist()
+    )
+
+
 def test_grid_noise_std():
     assert grid_noise_std(math.inf, 5.0) == 0.0
     # Never below 3, where the rule holds.
