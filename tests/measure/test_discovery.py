@@ -15,7 +15,7 @@ from sklearn.base import clone
 from tables import mixed_table
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.measure import discover
+from skdpsynth.measure import discover, discovery_share
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Identifier, TableSchema
@@ -188,8 +188,18 @@ def test_what_is_declared_is_not_charged():
     assert {entry.name for entry in again.privacy_report().entries} == kept
     assert again._model.metadata.domains == measured._model.metadata.domains
     assert again.schema_.columns == schema.columns
-    delta = measured.privacy_report().discovery_delta
-    assert (delta, again.privacy_report().discovery_delta) == (0.1 * 1e-5, 0.0)
+
+
+def test_delta_is_set_aside_for_keys_only():
+    levels = TableSchema({"s": Categorical(["u", "v"])})
+    for column, schema, share in (
+        ([True, False], None, 0.0),
+        ([1.5, 2.5], None, 0.1),
+        (["u", "v"], None, 0.1),
+        (["u", "v"], levels, 0.0),
+    ):
+        _, layout = open_table(pd.DataFrame({"s": column}))
+        assert discovery_share(layout, schema) == share
 
 
 def test_identifiers_are_never_looked_at():
