@@ -18,7 +18,7 @@ from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesi
 from skdpsynth.measure import discover, discovery_share
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
-from skdpsynth.schema import Identifier, TableSchema
+from skdpsynth.schema import Categorical, Identifier, TableSchema
 from skdpsynth.table import modelled_columns, open_table
 
 pytestmark = pytest.mark.usefixtures("short_fits")
