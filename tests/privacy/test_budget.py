@@ -7,6 +7,7 @@ import gc
 import math
 import os
 import pickle
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ import skdpsynth
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError
 
-# Its last step, which no interface shows.
+# Its lock, its sums and its last step, which no interface shows.
 from skdpsynth.privacy import PrivacyBudget, _budget
 
 # Charges 0.1 up to 30 times, from a pickle on standard input; prints the successes.
@@ -206,3 +207,18 @@ def test_two_processes_never_overspend():
     assert sum(outputs) == 20
     assert budget.spent[0] == pytest.approx(2.0)
     assert len(budget.charges) == 20
+
+
+def test_the_lock_is_taken_before_reading(monkeypatch):
+    budget = PrivacyBudget(1.0, 1e-4)
+    reads = []
+    monkeypatch.setattr(_budget, "_LOCK_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(_budget, "_sums", lambda c: reads.append(c) or (0.0, 0.0))
+    with sqlite3.connect(budget.path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(PersistenceError, match="locked"):
+            budget.charge(0.1, 1e-5)
+        other.execute("ROLLBACK")
+    other.close()
+    assert reads == []
+    assert budget.charges.empty

@@ -21,6 +21,7 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     centred_histogram,
     centred_sensitivity,
+    clamped_counts,
     count_part,
     gaussian_sum,
     noisy_counts,
@@ -87,6 +88,14 @@ def test_order_and_parts_of_a_sum_make_no_difference(values, random):
     random.shuffle(values)
     assert total_of(values) == expected
     assert 0 <= expected - total_of([0, *values[1:]]) <= values[0]
+
+
+def test_counts_stop_at_most_rows():
+    """Python's, which are of any size, and those of arrays."""
+    for given_as in (iter, np.array):
+        found = clamped_counts(given_as([0, 3, MOST_ROWS + 1]))
+        assert found.tolist() == [0, 3, MOST_ROWS]
+    assert clamped_counts([2**70]).tolist() == [MOST_ROWS]
 
 
 # --- Every statistic, where it would pass 2**63 ---------------------------------------
