@@ -11,7 +11,6 @@ import torch
 
 from skdpsynth.generators import (
     NUMPY,
-    AdamSteps,
     Fit,
     Heads,
     ReleasedClass,
@@ -190,41 +189,6 @@ def test_several_classes_together_are_their_mixture_in_the_loss(arrays):
     assert_slopes(found, expected, arrays)
 
 
-@LIBRARIES
-def test_the_halves_of_the_tables_make_the_whole(arrays):
-    """Each counts its pairs twice, so their mean is what all pairs say."""
-    start = in_arrays(arrays, *start_of(LINE))
-    whole, first, second = (
-        map(arrays.give, slopes_of_loss(*start, n_classes=3, half=half))
-        for half in (None, 0, 1)
-    )
-    for all_of_it, one, other in zip(whole, first, second, strict=True):
-        assert not np.allclose(one, other, rtol=0.1)
-        scale = 1e-5 * float(np.abs(all_of_it).max())
-        np.testing.assert_allclose((one + other) / 2, all_of_it, rtol=1e-4, atol=scale)
-
-
-@LIBRARIES
-@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.0, 0.99)])
-def test_steps_are_those_of_adam(arrays, betas):
-    """Beside torch's: two arrays, a rate that falls, a size that counts as nothing."""
-    rng = np.random.default_rng(0)
-    theirs = [torch.tensor(rng.standard_normal(n), requires_grad=True) for n in (3, 5)]
-    ours = [own.detach().clone() for own in theirs]
-    if arrays is NUMPY:
-        ours = [own.numpy() for own in ours]
-    steps = AdamSteps(ours, betas=betas, floor=1e-3)
-    expected = torch.optim.Adam(theirs, betas=betas, eps=1e-3)
-    for step in range(50):
-        expected.param_groups[0]["lr"] = rate = 0.1 / (step + 1)
-        for own in theirs:
-            own.grad = 4.0 * (own.detach() - 1.0) ** 3
-        steps([4.0 * (own - 1.0) ** 3 for own in ours], rate)
-        expected.step()
-    for own, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(own, other.detach(), rtol=1e-10)
-
-
 # --- What is found ----------------------------------------------------------------
 
 
@@ -289,20 +253,6 @@ def test_rare_classes_empty_bins_and_constant_columns_are_fitted(shares):
     for mixture in mixtures:
         assert np.isfinite(mixture.probabilities).all()
         assert mixture.weights.sum() == pytest.approx(1)
-
-
-def test_rows_without_a_label_say_what_noisy_classes_do_not():
-    """Two classes under noise, and beside them their mixture with little of it."""
-    each, prior, heads = [planted(0), planted(1)], np.array([0.6, 0.4]), heads_of()
-    noisy = [released(own, noise_std=400.0, seed=c) for c, own in enumerate(each)]
-    both = released(np.tensordot(prior, each, 1), noise_std=20.0, seed=2)
-    errors = []
-    for together in ([Together(both, prior)], []):
-        found = Fit(noisy, prior, heads, seed=0, together=together).components()
-        made = [own.mixture(heads, np.zeros((2, 12))) for own in found]
-        own = [error(*pair) for pair in zip(made, each, strict=True)]
-        errors.append(float(np.average(own, weights=prior)))
-    assert errors[0] < 0.8 * errors[1]
 
 
 def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():

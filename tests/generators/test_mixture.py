@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from itertools import pairwise
 
@@ -150,14 +149,6 @@ def test_a_borrower_keeps_exactly_its_marginals(seed):
     assert (borrower.probabilities == lender.probabilities).all()
 
 
-def test_bins_without_ranks_are_lent_in_a_fixed_order():
-    """Of bins that begin at one place the empty one comes first."""
-    ranks = np.array([[0.4, 0.0, 0.4], [1.0, 0.4, 0.4]])
-    mixture = Mixture(np.ones(1), np.array([[0.5, 0.3, 0.2]], np.float32), ranks)
-    lent = mixture.lent(mixture, np.array([0, 3]), [False])
-    np.testing.assert_allclose(lent.ranks, [[0.5, 0.0, 0.3], [1.0, 0.3, 0.5]])
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_categories_are_lent_by_their_odds(seed):
     """Odds ratios are the lender's, shares the borrower's: no order matters."""
@@ -183,12 +174,3 @@ def test_a_category_that_the_lender_never_has_can_be_lent():
 
 
 # --- State ------------------------------------------------------------------------
-
-
-def test_a_generator_survives_its_state():
-    generator = MixtureGenerator([random_mixture(0), random_mixture(1)], STARTS)
-    document, arrays = generator.to_state()
-    again = MixtureGenerator.from_state(json.loads(json.dumps(document)), arrays, 2, 3)
-    codes = np.arange(500) % 2
-    ours, theirs = (g.draw(codes, np.random.default_rng(3)) for g in (generator, again))
-    assert (ours == theirs).all()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from skdpsynth.generators import Followers, Mixture, MixtureGenerator
-from skdpsynth.measure import N_GROUPS, Relation
+from skdpsynth.measure import Relation
 
 STARTS = np.array([0, 3, 7])
 N_ROWS = 200_000
@@ -35,8 +33,8 @@ def drawn(generator, seed=0):
     return table, ranks
 
 
-def followers(relation, std=0.0, mixtures=None, within=(), ranks=()):
-    found = Followers([relation], std, within, ranks)
+def followers(relation, std=0.0, mixtures=None):
+    found = Followers([relation], std, (), ())
     mixtures = [independent()] if mixtures is None else mixtures
     found.compare(mixtures, np.ones(len(mixtures)), STARTS)
     return MixtureGenerator(mixtures, STARTS, found)
@@ -97,100 +95,3 @@ def test_every_class_keeps_what_distinguishes_it():
     ranks = generator.draw(codes, np.random.default_rng(0))
     share = (ranks[codes == 1, 0] < 0.6).mean()
     assert share == pytest.approx(0.6, abs=0.01)
-
-
-def test_finer_cells_are_drawn_inside_the_bins():
-    """Each bin has two cells, and the cells of the child are those of the parent."""
-    wanted = joint()
-    cells = np.kron(wanted, np.eye(2) / 2)
-    within = [np.repeat(np.arange(3), 2), np.repeat(np.arange(4), 2)]
-    mixture = independent()
-    low, high = mixture.ranks
-    middle = (low + high) / 2
-    ranks = np.array([np.ravel([low, middle], "F"), np.ravel([middle, high], "F")])
-    relation = Relation(0, 1, wanted, strong=True, cells=cells)
-    table, rows = drawn(followers(relation, within=within, ranks=[ranks]))
-    assert np.abs(table - wanted).max() < 0.0056
-    upper = []
-    for j, (start, end) in enumerate([(0, 6), (6, 14)]):
-        first = ranks[0, start:end] - 1e-9  # sums of floats are off
-        upper.append((np.searchsorted(first, rows[:, j], "right") - 1) % 2)
-    assert (upper[0] == upper[1]).all()
-    assert upper[0].mean() == pytest.approx(0.5, abs=0.006)
-
-
-def test_a_second_column_says_which_cells_follow():
-    """The child has three cells in each bin; the third column says which.
-
-    A mixture of three columns; the lift is that of a function of the third.
-    """
-    starts = np.array([0, 2, 4, 7])
-    shares = np.array([0.5, 0.5, 0.5, 0.5, 0.2, 0.3, 0.5])
-    ends = np.concatenate([[0.5, 1.0], [0.5, 1.0], np.cumsum(shares[4:])])
-    mixture = Mixture.independent(shares, np.array([ends - shares, ends]))
-    # The child is in the bin of the parent, and in each of three cells as often as the
-    # third column has its values.
-    cells = np.kron(np.eye(2) / 2, shares[None, 4:])
-    within = [np.arange(2), np.repeat(np.arange(2), 3), np.arange(3)]
-    of_child = np.tile(shares[4:] / 2, 2)
-    tops = np.cumsum(of_child)
-    ranks = np.concatenate(
-        [mixture.ranks[:, :2], [tops - of_child, tops], mixture.ranks[:, 4:]], axis=1
-    )
-    relation = Relation(0, 1, np.eye(2) / 2, strong=True, cells=cells, second=2)
-    groups = relation.groups[0, :3]
-    lift = np.full((N_GROUPS, 3), 1e-9)
-    lift[groups, np.arange(3)] = 1.0
-    relation = replace(relation, lift=lift)
-    own = Followers([relation], 0.0, within, [ranks])
-    own.compare([mixture], np.ones(1), starts)
-    generator = MixtureGenerator([mixture], starts, own)
-    rows = generator.draw(np.zeros(N_ROWS, dtype=np.int64), np.random.default_rng(0))
-    parent = np.searchsorted(mixture.ranks[0, :2], rows[:, 0], "right") - 1
-    child = np.searchsorted(ranks[0, 2:8] - 1e-9, rows[:, 1], "right") - 1
-    third = np.searchsorted(mixture.ranks[0, 4:] - 1e-9, rows[:, 2], "right") - 1
-    assert (child // 3 == parent).all()
-    assert (groups[child % 3] == groups[third]).mean() > 0.999
-    assert np.bincount(third) / N_ROWS == pytest.approx(shares[4:], abs=0.006)
-
-
-def share_alike(known, *, n_bins=N_GROUPS, wanted=0.6):
-    """How often a child is drawn like a third column.
-
-    A mixture draws it so with probability `known`; measured is, by the groups of the
-    child, that it should be so with probability `wanted`.
-    """
-    starts = np.cumsum([0, 2, n_bins, n_bins])
-    places = [(a, b, c) for a in range(2) for b in range(n_bins) for c in range(n_bins)]
-    other = (1 - known) / (n_bins - 1)
-    weights = np.array([known if b == c else other for _, b, c in places])
-    probabilities = np.zeros((len(places), starts[-1]), dtype=np.float32)
-    for row, (a, b, c) in zip(probabilities, places, strict=True):
-        row[[a, 2 + b, 2 + n_bins + c]] = 1.0
-    shares = np.r_[np.full(2, 0.5), np.full(2 * n_bins, 1 / n_bins)]
-    ends = np.r_[0.5, 1, np.tile(np.arange(1, n_bins + 1) / n_bins, 2)]
-    ranks = np.array([ends - shares, ends])
-    mixture = Mixture(weights / weights.sum(), probabilities, ranks)
-    even = np.full((2, n_bins), 0.5 / n_bins)
-    of_bins = np.full((n_bins, n_bins), (1 - wanted) / (n_bins - 1))
-    np.fill_diagonal(of_bins, wanted)
-    lift = N_GROUPS * of_bins.reshape(N_GROUPS, -1, n_bins).sum(axis=1)
-    relation = Relation(0, 1, even, strong=True, cells=even, second=2, lift=lift)
-    within = [np.arange(2), np.arange(n_bins), np.arange(n_bins)]
-    own = Followers([relation], 0.0, within, [ranks])
-    own.compare([mixture], np.ones(1), starts)
-    generator = MixtureGenerator([mixture], starts, own)
-    rows = generator.draw(np.zeros(N_ROWS, dtype=np.int64), np.random.default_rng(0))
-    child, third = (rows[:, 1:] * n_bins).astype(int).T
-    return (child == third).mean()
-
-
-@pytest.mark.parametrize("known", [0.35, 0.6])
-def test_what_the_mixture_knows_of_the_second_column_counts_once(known):
-    """Whether it says nearly nothing or is right already: P(child = second) = 0.6."""
-    assert share_alike(known) == pytest.approx(0.6, abs=0.0056)
-
-
-def test_what_a_mixture_says_right_by_groups_it_draws_as_it_is():
-    """Groups of two bins would halve how often the child is in the right one."""
-    assert share_alike(0.6, n_bins=6) == pytest.approx(0.6, abs=0.0056)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from threading import Event
 
 import numpy as np
 import pytest
@@ -78,30 +77,3 @@ def test_threads_are_given_back(failing):
     assert set(blas_threads()) == {2}
     with threadpool_limits(1, user_api="blas"):
         assert set(blas_threads()) == {1}  # the user's own limits still count
-
-
-@pytest.mark.parametrize("first_out", [0, 1])
-def test_of_several_fits_at_once_the_last_gives_the_threads_back(first_out):
-    """Each is in a thread of its own, which lives on."""
-    inside, leave, left = ([Event(), Event()] for _ in range(3))
-
-    def hold(place: int) -> None:
-        with one_thread():
-            inside[place].set()
-            assert leave[place].wait(60)
-        left[place].set()
-        assert leave[1 - first_out].wait(60)
-
-    with ThreadPoolExecutor(2) as pool:
-        held = []
-        for place in range(2):
-            held.append(pool.submit(hold, place))
-            assert inside[place].wait(60)
-        leave[first_out].set()
-        assert left[first_out].wait(60)
-        assert set(blas_threads()) == {1}
-        leave[1 - first_out].set()
-        assert left[1 - first_out].wait(60)
-        assert set(blas_threads()) == {2}
-        for one in held:
-            one.result()

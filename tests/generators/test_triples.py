@@ -42,16 +42,6 @@ def shares_of(weights, probabilities, triples=TRIPLES):
     return found
 
 
-@pytest.mark.parametrize("triples", [TRIPLES, TRIPLES[[2, 0]]])
-def test_the_distance_is_that_of_shares_by_loops(triples):
-    """In noise variances; triples that were not measured add nothing."""
-    exact = shares_of(*mixture(), triples)
-    off = np.random.default_rng(1).normal(0, 10.0, exact.shape)
-    off -= off.mean()  # so that the tables have as many rows as they say
-    found = float(loss_of(N_ROWS * exact + off, triples=triples)(*mixture())[0])
-    assert found == pytest.approx(np.square(off / 20.0).sum(), rel=1e-3)
-
-
 @pytest.mark.parametrize(("noise_std", "least"), [(2.0, 2.0), (0.1, 0.5), (0.0, 0.5)])
 def test_noise_below_half_a_row_counts_as_that(noise_std, least):
     """Counts without noise are whole numbers."""

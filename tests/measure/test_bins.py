@@ -5,19 +5,16 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
 
-from skdpsynth.measure import TableBins, choose_bins
+from skdpsynth.measure import choose_bins
 
 # One column of bins, which a `TableBins` has.
-from skdpsynth.measure._tables import ColumnBins, most_bins
 from skdpsynth.table import (
     MISSING,
     ZERO,
     CategoryDomain,
     MarginalTransform,
     NumericDomain,
-    PrivateRows,
 )
 
 MANY = settings(max_examples=60, deadline=None)
@@ -154,19 +151,6 @@ def test_a_rank_of_a_bin_is_decoded_into_that_bin(column, n_bins, seed):
         assert bins.encode(units, codes).tolist() == wide.tolist()
 
 
-def test_a_number_that_many_rows_share_has_a_bin_to_itself():
-    """40 of 1 to 99 hours, in 2 rows of 5: nothing else is in its bin."""
-    domain = NumericDomain(1.0, 99.0, log=False, integer=True, nullable=False)
-    cells = domain.snap(np.linspace(0, 1, 100))
-    masses = np.full(99, 0.6 / 98)
-    masses[39] = 0.4
-    marginal = MarginalTransform.numeric(domain, cells, masses)
-    _, bins, _ = chosen((domain, [marginal] * 2), 8)
-    units = domain.to_unit(np.arange(1.0, 100.0))
-    found = bins.encode(units.astype(np.float32), np.zeros(99, dtype=np.int64))
-    assert (found == found[39]).sum() == 1
-
-
 def test_what_no_class_has_beyond_an_end_is_no_bin():
     """The noise of a pair must not give rows to numbers that the marginals rule out."""
     domain = NumericDomain(0.0, 7.0, log=False, integer=True, nullable=False)
@@ -182,78 +166,7 @@ def test_what_no_class_has_beyond_an_end_is_no_bin():
     assert one.decode(np.linspace(*last, 11)[1:-1])[0].tolist() == [4.0] * 9
 
 
-def test_the_bins_of_a_table_stand_one_after_the_other():
-    number = NumericDomain(0.0, 9.0, log=False, integer=False, nullable=True)
-    category = CategoryDomain(("a", "b"), nullable=False)
-    plain = MarginalTransform.numeric(number, np.linspace(0, 1, 5), np.full(4, 0.25))
-    own = [plain, MarginalTransform.of_categories(category, np.array([1.0, 3.0]))]
-    bins, marginals = choose_bins([number, category], [own, own], PRIOR, 4)
-    assert bins.starts.tolist() == [0, 5, 8]
-    units = np.array([[0.1, 0.0], [0.9, 0.0], [0.5, 0.0]], dtype=np.float32)
-    codes = np.array([[0, 0], [0, 1], [MISSING, 2]], dtype=np.uint8)
-    rows = PrivateRows(units, codes, np.zeros(3, dtype=np.int64))
-    assert bins.encode(rows).tolist() == [[0, 0], [3, 1], [4, 2]]
-    shares = bins.shares(bins.ranks(marginals[0]))
-    np.testing.assert_allclose(shares, [0.25] * 4 + [0, 0.25, 0.75, 0], atol=1e-9)
-
-
 # --- Planned ----------------------------------------------------------------------
 
 
-@MANY
-@given(COLUMN, st.integers(3, 30))
-def test_the_plan_counts_on_no_fewer_bins_where_no_number_is_frequent(column, n_bins):
-    """A frequent number has one more beside it, and an exact zero splits one."""
-    domain, bins, _ = chosen(column, n_bins)
-    standing_out = n_bins if isinstance(domain, NumericDomain) else 0
-    assert bins.n_bins <= most_bins(domain, n_bins) + standing_out
-    if isinstance(domain, CategoryDomain):
-        assert bins.n_bins == most_bins(domain, n_bins)
-        assert bins.n_bins <= most_bins(None, n_bins) + domain.nullable
-
-
 # --- Public -----------------------------------------------------------------------
-
-
-def test_intervals_have_the_normal_scores_of_their_middles():
-    """Of those with a value: a zero beside them has none, nor a column of few cells."""
-    cuts = np.linspace(0, 1, 6)
-    many = ColumnBins(cuts, np.array([-1, 5, -1]), 6, zero=0.2)
-    few = ColumnBins(np.array([0, 0.4, 1]), np.array([-1, -1, -1]), 2)
-    categories = ColumnBins(np.empty(0), np.array([0, 1, 2, 2]), 3)
-    shares = np.array([0.1, 0.2, 0.1, 0.0, 0.1, 0.5, 0.5, 0.5, 0.2, 0.3, 0.5])
-    scores = TableBins([many, few, categories]).normal_scores(shares)
-    middles = norm.ppf([0.1, 0.4, 0.7, 0.8, 0.9])
-    np.testing.assert_allclose(scores[:5], middles, atol=1e-12)
-    assert np.isnan(scores[5:]).all()
-    empty = TableBins([many]).normal_scores(np.array([0, 0, 0, 0, 0, 1.0]))
-    assert np.isfinite(empty[:5]).all()
-
-
-def test_groups_are_quantiles_the_most_frequent_categories_and_what_is_missing():
-    """Twelve intervals; with 40 % missing beside them; none at all; five categories."""
-    edges, plain = np.linspace(0, 1, 13), np.array([-1, -1, -1])
-    numbers = ColumnBins(edges, plain, 12)
-    nullable = ColumnBins(edges, np.array([-1, -1, 12]), 13)
-    categories = ColumnBins(np.empty(0), np.array([0, 1, 2, 3, 4, 4]), 5)
-    bins = TableBins([numbers, nullable, nullable, categories])
-    even, none = np.full(12, 1 / 12), np.append(np.zeros(12), 1.0)
-    shares = [even, np.append(0.6 * even, 0.4), none, [0.1, 0.4, 0.05, 0.25, 0.2]]
-    found = bins.groups(np.concatenate(shares), 4)
-    quarters, thirds, sole, ranked = np.split(found, np.cumsum([12, 13, 13]))
-    assert quarters.tolist() == np.repeat([0, 1, 2, 3], 3).tolist()
-    assert thirds.tolist() == [*np.repeat([0, 1, 2], 4).tolist(), 3]
-    assert sole[-1] == 3
-    assert ((found >= 0) & (found < 4)).all()
-    assert ranked.tolist() == [3, 0, 3, 1, 2]
-
-
-def test_coarser_groups_are_of_neighbouring_intervals():
-    """Of 4 and of 16, where there are two of a size; what is missing is alone."""
-    many = ColumnBins(np.linspace(0, 1, 35), np.array([-1, -1, 34]), 35)
-    categories = ColumnBins(np.empty(0), np.array([0, 1, 2, 3, 4, 4]), 5)
-    found, none = TableBins([many, categories]).coarser()
-    assert none.shape == (5, 0)
-    expected = [range(at, min(at + 4, 34)) for at in range(0, 34, 4)] + [[34]]
-    expected += [range(16), range(16, 32), range(32, 34), [34]]
-    assert [np.flatnonzero(own).tolist() for own in found.T] == [*map(list, expected)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,6 @@ from skdpsynth.measure import discover
 from skdpsynth.measure._discovery import (
     discover_categories,
     discover_ranges,
-    likely_counts,
     ranges_share,
 )
 from skdpsynth.privacy import PrivacyAccountant
@@ -150,22 +148,6 @@ def test_noise_alone_does_not_give_a_column_the_other_sign():
     assert set(lows) == {0.0}
 
 
-def test_many_rows_end_their_range_within_an_octave():
-    """In quarters: 17 to 90 is within 16 and 95, and not 16 and 127.
-
-    Of 100 rows far away as much is seen as in whole octaves. The noise is frozen:
-    it adds an octave to one of twenty ranges, or rather its nearest quarter.
-    """
-    values = np.random.default_rng(0).integers(17, 91, 20_000)
-    with insecure_randomness(0):
-        domains = [discovered(values, epsilon=2.0) for _ in range(20)]
-        signed = [discovered(-values.astype(float), epsilon=2.0) for _ in range(20)]
-        far = discovered(np.concatenate((values, np.full(100, 1000))), epsilon=2.0)
-    assert [(own.low, own.high) for own in domains].count((16.0, 95.0)) >= 16
-    assert [(own.low, own.high) for own in signed].count((-96.0, -16.0)) >= 16
-    assert far.high == 1023.0
-
-
 def test_a_centred_column_keeps_both_signs():
     """Of 350 rows, where an octave may be unsure: 50 rows are sure, the most hold 65.
 
@@ -244,31 +226,6 @@ def test_categories_are_sorted_and_rare_ones_stay_private():
     assert found(maybe) == CategoryDomain((False, True), nullable=True)
 
 
-def test_a_row_is_encoded_alone_however_long_the_table_is():
-    """The whole table, in chunks, against pieces that end in the midst of chunks."""
-    rng = np.random.default_rng(0)
-    n_rows = 2 * 2**13 + 5
-    floats = np.where(rng.random(n_rows) < 0.1, np.nan, rng.normal(size=n_rows))
-    days = pd.to_timedelta(rng.integers(0, 9_000, n_rows), unit="D")
-    frame = pd.DataFrame(
-        {
-            "a": floats.round(3),
-            "n": rng.poisson(3, n_rows),
-            "t": pd.Timestamp("2000-01-01") + days,
-        }
-    )
-    columns = [ColumnLayout.of(name, frame[name]) for name in frame]
-    whole, domains = range_counts(frame, float(n_rows))
-    ends = [0, 3, 9_000, 16_384, n_rows]
-    pieces = [frame[a:b] for a, b in pairwise(ends)]
-    assert np.array_equal(whole, sum(range_counts(own, n_rows)[0] for own in pieces))
-    parts = [encode_rows(own, columns, domains) for own in pieces]
-    rows = encode_rows(frame, columns, domains)
-    for name in ("uniforms", "category_codes"):
-        together = np.concatenate([getattr(own, name) for own in parts])
-        np.testing.assert_array_equal(getattr(rows, name), together)
-
-
 @pytest.mark.parametrize("n_rows", [9.0, 1e9])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "Int32"])
 def test_every_outer_bin_of_integers_holds_one(dtype, n_rows):
@@ -300,14 +257,6 @@ def test_ranges_of_small_tables_are_no_orders_of_magnitude_off():
             inside.append(table[name].between(domain.low, domain.high).mean())
     assert np.mean(inside) > 0.9
     assert np.mean(np.array(wide) > 32.0) < 0.03
-
-
-@pytest.mark.usefixtures("frozen_noise")
-@pytest.mark.parametrize(("n_rows", "high"), [(500, 1.0), (50_000, 0.0)])
-def test_zeros_may_hide_ones_where_few_rows_could_not_show_them(n_rows, high):
-    """The noise of a count is 3.7, five of them 19: 1 % of 1,900 rows."""
-    domain = discovered(np.zeros(n_rows, dtype="int8"), epsilon=1.0)
-    assert (domain.low, domain.high) == (0.0, high)
 
 
 def test_many_categories_fit_their_codes():
@@ -383,16 +332,6 @@ def test_without_noise_the_counts_are_exact(
     assert classes.scopes == (categories or (None,))
 
 
-def test_a_usual_label_that_does_not_occur_is_not_invented():
-    """Noise lets one of 0 and 1 pass in 10 % of the fits, not in most of them.
-
-    More than 15 of 40 have probability below 1e-6.
-    """
-    labels = np.repeat([2, 3], 3000)
-    invented = sum(len(classes_of(labels, epsilon=1.0)[0]) > 2 for _ in range(40))
-    assert invented <= 15
-
-
 @pytest.mark.parametrize(
     ("values", "releases"),
     [
@@ -410,31 +349,6 @@ def test_what_is_released_stays_within_its_share(values, releases):
     assert {entry.name: entry.sensitivity for entry in entries} == releases
     cap = PrivacyAccountant(1.0, 1e-5, discovery_delta=DELTA).mu_cap
     assert sum(entry.mu_total**2 for entry in entries) <= 0.1 * cap**2
-
-
-@pytest.mark.statistical
-def test_noisy_counts_are_off_by_the_noise_paid_for():
-    """n = 10 counts: six standard deviations are passed at a rate below 1e-7.
-
-    The noise of a count is 0 with probability below 0.1, that of all below 1e-10.
-    """
-    classes, _, (entry,) = classes_of(list("abcdefghij") * 4000, epsilon=1.0)
-    error = np.abs(classes.counts - 4000)
-    assert (error < 6 * entry.noise_std).all()
-    assert (error > 0).any()
-
-
-def test_likely_counts_are_the_mean_of_what_can_be():
-    """Independently: sample counts of at least 0 given the released one."""
-    rng = np.random.default_rng(0)
-    for released in (-60.0, 0.0, 30.0, 500.0):
-        prior = rng.uniform(0, 900, 2_000_000)
-        weight = np.exp(-0.5 * ((prior - released) / 25.0) ** 2)
-        expected = float((prior * weight).sum() / weight.sum())
-        got = float(likely_counts(np.array(released), 25.0))
-        assert got == pytest.approx(expected, rel=0.02)
-    assert likely_counts(np.array([-1e9, 0.0, 7.0]), 0.0).tolist() == [1.0, 1.0, 7.0]
-    assert (likely_counts(np.array([-1e9, 1e9]), 3.0) >= 1.0).all()
 
 
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")

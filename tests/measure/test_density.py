@@ -17,7 +17,6 @@ from skdpsynth.measure._density import (
     fit_smooth,
     fit_spiked,
     nearest_distribution,
-    shrunk_distributions,
 )
 
 CELLS = np.linspace(0, 1, 25)
@@ -122,15 +121,6 @@ def test_the_nearest_distribution_is_nearest(counts):
     assert gradient @ (total * shares) >= total * gradient.max() - 1e-6 * max(total, 1)
 
 
-def test_shrinkage_keeps_what_exceeds_the_noise():
-    counts = np.array([[9000.0, 1000.0, 0.0], [10.0, 10.0, 80.0]])
-    exact = shrunk_distributions(counts, np.array([0.0, 0.0]))
-    np.testing.assert_allclose(exact, counts / counts.sum(axis=1, keepdims=True))
-    pooled = counts.sum(axis=0) / counts.sum()
-    drowned = shrunk_distributions(counts, np.array([1e6, 1e6]))
-    np.testing.assert_allclose(drowned, [pooled, pooled])
-
-
 # --- What is above the noise ------------------------------------------------------
 
 FINE = np.linspace(0, 1, 257)  # a whole number in each cell
@@ -167,15 +157,6 @@ def test_a_number_that_many_rows_share_is_kept(share, global_random_seed):
     assert beside.max() * TOTAL < TOTAL * true[112] + 7 * 20
 
 
-def test_a_spike_does_not_bend_the_rest():
-    """Without noise from draws: the other numbers are those of a column without it."""
-    (with_it,), (without,) = (fit_of(spiked(s), 1e-9, 0) for s in (0.4, 0.0))
-    others = np.arange(256) != 110
-    rest = with_it[others] / with_it[others].sum()
-    plain = without[others] / without[others].sum()
-    assert np.abs(rest - plain).sum() < 3e-3
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("noise_std", [5.0, 100.0])
 def test_noise_is_not_made_a_spike(noise_std, global_random_seed):
@@ -191,44 +172,3 @@ def test_noise_is_not_made_a_spike(noise_std, global_random_seed):
     expected = norm.sf(4.8) * found.size
     assert (above > 4).sum() <= poisson.isf(1e-6, expected)
     assert np.median(np.abs(above)) < 0.45  # of noise itself: 0.67
-
-
-@pytest.mark.statistical
-def test_a_core_that_is_not_smooth_raises_no_tail(global_random_seed):
-    """n = 50 columns of 256 bins, of which 200 around an uneven core are empty.
-
-    The positive half of their noise would be 0.4 * 20 * 200 = 1,600 rows of 30,000, or
-    5 %; with one share for all bins 1.3 % are left, and 0.6 % come from the density.
-    The mean over 9,600 such bins varies by less than 2 % of itself.
-    """
-    true = np.where(np.arange(256) % 2, 2.7, 3.3)
-    true[:100], true[156:] = 0.0, 0.0
-    found = fit_of(true / true.sum(), 20.0, global_random_seed, n_columns=50)
-    tails = np.r_[0:96, 160:256]
-    assert found[:, tails].sum(axis=1).mean() < 0.009
-
-
-def test_a_smooth_fit_follows_no_spike():
-    """One number has 30 % of the rows: what a wide table is not to follow."""
-    part = Histogram(FINE, TOTAL * spiked(0.3), 20.0)
-    (smooth,), (kept,) = (
-        fit([[part]], [FINE], np.array([TOTAL])) for fit in (fit_smooth, fit_spiked)
-    )
-    assert smooth.sum() == pytest.approx(1.0)
-    assert kept.max() > 0.25
-    assert smooth.max() < 0.15
-
-
-@pytest.mark.parametrize("fit", [fit_masses, fit_spiked])
-def test_columns_fitted_together_are_fitted_alone(fit):
-    """Some have spikes and are fitted again; those beside them are not changed."""
-    rng = np.random.default_rng(8)
-    masses = [SMOOTH, spiked(0.3), spiked(0.1, 30), SMOOTH[::-1]]
-    columns = [
-        [Histogram(FINE, TOTAL * mass + rng.normal(0, 9, 256), 9.0)] for mass in masses
-    ]
-    cells = [FINE] * 4 if fit is fit_spiked else [CELLS, CELLS[::2], CELLS, CELLS]
-    together = fit(columns, cells, np.full(4, TOTAL))
-    for column, own, mass in zip(columns, cells, together, strict=True):
-        (alone,) = fit([column], [own], np.array([TOTAL]))
-        np.testing.assert_allclose(mass, alone, atol=1e-9)

@@ -6,11 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
-
-from skdpsynth import MarginalSynthesizer
-from skdpsynth.measure import flat_marginals
 
 # Rows whose domains are known: `discover` would find others.
 from skdpsynth.measure._marginals import (
@@ -19,7 +15,6 @@ from skdpsynth.measure._marginals import (
 )
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
-from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.table import (
     MISSING,
     ZERO,
@@ -128,29 +123,6 @@ def test_both_rounds_are_charged_and_nothing_else():
             assert moved == pytest.approx(bound, rel=1e-3)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, math.inf])
-@pytest.mark.parametrize("places", [[0, 1, 2], [2], [0], [1, 1]])
-def test_empty_classes_and_single_columns_work(places, epsilon):
-    first = table(np.random.default_rng(3), 50).of_class(0)
-    rows = PrivateRows(
-        first.uniforms[:, places], first.category_codes[:, places], first.class_codes
-    )
-    marginals, _ = measure(rows, epsilon, domains=[DOMAINS[j] for j in places])
-    for column in (own for of_class in marginals for own in of_class):
-        assert np.isfinite(column.decode(RANKS[::100])[0]).all()
-        assert 0 <= column.missing <= 1
-
-
-def test_a_column_that_says_nothing_is_uniform():
-    for of_class in flat_marginals([*DOMAINS, CategoryDomain((), nullable=True)], 2):
-        number, count, category, nothing = of_class
-        values, _ = number.decode(RANKS)
-        assert np.abs(np.sort(values) - np.linspace(-4, 4, 20_000)).max() < 0.001
-        for own in (count, category):
-            assert np.ptp(np.bincount(own.decode(RANKS)[0].astype(int))) <= 2
-        assert nothing.decode(RANKS)[1].all()
-
-
 @pytest.mark.parametrize("ordered", [False, True])
 def test_categories_are_ordered_by_the_class_they_speak_for(ordered):
     """What both classes have as often stands between what each has more often."""
@@ -212,24 +184,6 @@ def test_codes_end_where_the_rows_do_if_their_range_was_released(seed):
     assert seen[False] > seen[True]
 
 
-def test_shares_of_a_few_numbers_are_drawn_towards_those_of_all_classes():
-    """Noise makes 8 classes of an unrelated column differ; most of that is undone.
-
-    Otherwise the 320 squared deviations had mean 7/8 in units of the noise, and a mean
-    below 0.5 had probability below 1e-6 (chi-square, 280 degrees of freedom).
-    """
-    domain = NumericDomain(0.0, 1.0, log=False, integer=True, nullable=False)
-    classes, places = Classes(tuple("abcdefgh"), np.full(8, 400.0)), np.arange(3200)
-    ones = np.repeat((places // 8 % 2)[:, None], 40, axis=1)
-    rows = numbers(domain, ones, places % 8)
-    marginals, accountant = measure(rows, 1.0, [domain] * 40, classes)
-    shares = np.array([[s.decode(RANKS)[0].mean() for s in own] for own in marginals])
-    noise_std = accountant.report().entries[0].noise_std / 2**20
-    # Half the difference of two noisy counts: it has half the variance of one.
-    deviations = (shares - shares.mean(axis=0)) * 400 * math.sqrt(2) / noise_std
-    assert (deviations**2).mean() < 0.5
-
-
 # --- Sizes, and rows in no cell ---------------------------------------------------
 
 
@@ -287,42 +241,3 @@ def test_a_wrong_number_of_rows_does_not_spoil_the_shares(declared, global_rando
     with insecure_randomness(global_random_seed):
         marginals, _ = measure(rows, 1.0, domains, Classes((), np.array([declared])))
     assert np.abs(shares_of(marginals) - 0.8).max() < 0.03
-
-
-def test_a_class_with_one_round_keeps_its_range():
-    """The large class spends on dependence, and only the small one has two rounds.
-
-    Class "a" lay in the range of class "b": its means were off by 0.4.
-    """
-    n_rows, rng = (1000, 600), np.random.default_rng(0)
-    centres = np.repeat([0.2, 0.8], n_rows)[:, None]
-    table = pd.DataFrame(centres + 0.05 * rng.standard_normal((1600, 19)))
-    table = table.rename(columns=str).assign(y=np.repeat(["a", "b"], n_rows))
-    columns = dict.fromkeys(table.columns.drop("y"), Continuous(0, 1))
-    schema = TableSchema(columns | {"y": Categorical(["a", "b"])}, target="y")
-    with insecure_randomness(0):
-        synth = MarginalSynthesizer(epsilon=1.0, schema=schema, random_state=0)
-        fitted = synth.fit(table)
-    entries = fitted.privacy_report().entries
-    scopes = {entry.scope for entry in entries if entry.name == "coarse marginals"}
-    assert scopes == {"class b"}
-    drawn = fitted.sample(2000)
-    means = drawn[drawn["y"] == "a"].drop(columns="y").mean()
-    assert (means - 0.2).abs().max() < 0.1
-
-
-def test_many_rows_without_a_label_show_where_small_classes_are():
-    """Bins of the whole range, 50 times as wide as the rows, say nothing of them."""
-    n_columns, codes = 9, np.repeat([0, 1, -1], [300, 150, 6000])
-    rng, wide = np.random.default_rng(0), NumericDomain(0.0, 100.0, *[False] * 3)
-    high = np.where(codes < 0, rng.random(len(codes)) < 1 / 3, codes)
-    values = rng.random((len(codes), n_columns)) + high[:, None]
-    classes = Classes(("n", "p"), np.array([300.0, 150.0])).and_unlabelled(6000.0, 0.0)
-    with insecure_randomness(0):
-        found, _ = measure(
-            numbers(wide, values, codes), 1.0, [wide] * n_columns, classes
-        )
-    below = [
-        np.mean([own.decode(RANKS)[0] < 1.0 for own in of_class]) for of_class in found
-    ]
-    assert below == pytest.approx([1.0, 0.0, 2 / 3], abs=0.25)

@@ -164,43 +164,14 @@ def test_a_row_moves_every_release_by_its_sensitivity_at_most(row):
             assert moved == pytest.approx(bound, rel=1e-3)
 
 
-def assert_equal(ours, theirs):
-    for kind in ("pairs", "triples", "moments"):
-        mine, other = getattr(ours, kind), getattr(theirs, kind)
-        assert mine.keys() == other.keys()
-        for c in mine:
-            for a, b in zip(mine[c], other[c], strict=True):
-                np.testing.assert_array_equal(a, b)
-    pd.testing.assert_frame_equal(
-        ours.measurements.to_frame(), theirs.measurements.to_frame()
-    )
-
-
-def test_all_that_is_fitted_follows_from_the_releases():
-    """Frozen ones of two tables: everything `measure` gives is the same."""
-    ours, _, _ = measured(TABLE, answer=frozen)
-    theirs, _, _ = measured(make_table(seed=9), answer=frozen)
-    assert_equal(ours, theirs)
-    np.testing.assert_array_equal(ours.shares, theirs.shares)
-    np.testing.assert_array_equal(ours.ranks, theirs.ranks)
-
-
 def test_rows_in_parts_give_the_same_as_rows_in_memory():
+    """Marginals, tables and moments, of frozen noise."""
     pieces = [TABLE[:100], TABLE[100:100], TABLE[100:]]
-    in_parts, _, _ = measured(LocalParts(lambda: iter(pieces)))
-    assert_equal(in_parts, measured(TABLE)[0])
-
-
-def test_a_class_without_rows_is_measured_like_any():
-    """It releases noise: nothing says that it is empty."""
-    found, seen, _ = measured(TABLE[TABLE["y"] == "u"])
-    assert len(seen) == 7
-    assert not seen[-1].exact.any()
-    assert np.isfinite(found.moments[1].covariances).all()
-    found, seen, _ = measured(TABLE[TABLE["y"] == "v"])
-    assert not seen[4].exact.any()
-    assert not seen[5].exact.any()
-    assert found.pairs[0].n_rows >= 1
+    frames = [
+        measured(rows)[0].measurements.to_frame()
+        for rows in (LocalParts(lambda: iter(pieces)), TABLE)
+    ]
+    pd.testing.assert_frame_equal(*frames)
 
 
 def test_scores_of_rows_follow_their_class():

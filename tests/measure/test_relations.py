@@ -13,14 +13,7 @@ from _releases import watched
 
 from skdpsynth import MarginalSynthesizer
 from skdpsynth.datasets import load_adult
-from skdpsynth.measure import PairTables, raked
-
-# What is found in tables that are known, which no fit gives.
-from skdpsynth.measure._relations import find_relations
-from skdpsynth.privacy import measured_cells
-from skdpsynth.privacy.testing import (
-    insecure_randomness,
-)
+from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 # Relations are followed however short the fit of the mixture is.
@@ -98,94 +91,6 @@ def without_relations(synth):
     twin.generator_ = copy(synth.generator_)
     twin.generator_.followers = None
     return twin
-
-
-def pair_tables(counts, sizes, std, n_rows):
-    """Stand for what was released of one class: tables of all pairs, with noise."""
-    pairs = np.stack(np.triu_indices(len(sizes), 1), axis=1)
-    noise = std * np.random.default_rng(0).normal(size=counts.shape)
-    measured = measured_cells(sizes, pairs)
-    noisy = np.where(measured, counts + noise, 0).astype(np.float32)
-    return PairTables(noisy, measured, std, float(n_rows), pairs)
-
-
-def relations_of(codes, sizes, std):
-    starts = np.concatenate(([0], np.cumsum(sizes)))
-    one_hot = np.concatenate(
-        [np.eye(n)[codes[:, j]] for j, n in enumerate(sizes)], axis=1
-    )
-    tables = {0: pair_tables(one_hot.T @ one_hot, sizes, std, len(codes))}
-    return find_relations(tables, [one_hot.mean(axis=0)], starts)
-
-
-@pytest.mark.parametrize("std", [0.0, 15.0])
-def test_a_function_is_strong_and_its_contradictions_are_impossible(std):
-    """10,000 rows, six values: a cell with rows has 1,667, over a hundred deviations.
-
-    The impossible cells, 30 with noise alone, have fewer rows together than 0.3 of
-    what independent columns would have. Beside it a column that follows with
-    probability 1/3, which is not strong, and a free one.
-    """
-    rng = np.random.default_rng(1)
-    first = rng.integers(0, 6, 10_000)
-    loose = np.where(rng.random(10_000) < 1 / 3, first, rng.integers(0, 6, 10_000))
-    codes = np.stack([first, 5 - first, loose, rng.integers(0, 4, 10_000)], axis=1)
-    relations = relations_of(codes, [6, 6, 6, 4], std)
-    found = {(own.parent, own.child): own for own in relations.each}
-    (pair,) = (pair for pair, own in found.items() if own.strong)
-    assert sorted(pair) == [0, 1]
-    shares = found.pop(pair).shares
-    assert ((shares > 0) == np.eye(6)[::-1]).all()
-    assert shares.sum() == pytest.approx(1.0)
-    assert all((own.shares > 0).all() for own in found.values())
-
-
-def test_tables_of_all_classes_together_are_a_second_count():
-    """The mean of both counts, by their variances: 2 classes of 40 and 30 have 50.
-
-    With as much noise together the variance is half of it; without any, nothing is
-    left of the noise of classes.
-    """
-    first = np.random.default_rng(0).integers(0, 6, 2_000)
-    one_hot = np.hstack([np.eye(6)[first]] * 2)
-    shares, starts = one_hot.mean(axis=0), np.array([0, 6, 12])
-    counts = one_hot.T @ one_hot
-    pairs = {
-        0: pair_tables(counts, [6, 6], 40.0, 2_000),
-        1: pair_tables(counts, [6, 6], 30.0, 2_000),
-    }
-    for std, expected in ((None, 50.0), (50.0, 50.0 / math.sqrt(2)), (0.0, 0.0)):
-        known = None
-        if std is not None:
-            known = pair_tables(2 * counts, [6, 6], std, 4_000)
-        found = find_relations(pairs, [shares, shares], starts, known)
-        assert found.std == pytest.approx(expected / 4_000)
-    (own,) = found.each
-    np.testing.assert_allclose(own.shares, counts[:6, 6:] / 2_000, atol=1e-6)
-
-
-def test_the_root_is_the_column_that_tells_most():
-    """One of 12 values says which of 3 groups it is in; a group says less of it.
-
-    Whatever their order in the table.
-    """
-    first = np.random.default_rng(0).integers(0, 12, 10_000)
-    for order in ([0, 1], [1, 0]):
-        codes = np.stack([first, first // 4], axis=1)[:, order]
-        sizes = np.array([12, 3])[order].tolist()
-        (own,) = relations_of(codes, sizes, 0.0).each
-        assert [sizes[own.parent], sizes[own.child]] == [12, 3]
-
-
-def test_sums_are_brought_to_given_ones_and_zeros_stay():
-    rng = np.random.default_rng(0)
-    table = rng.random((5, 4)) * (rng.random((5, 4)) < 0.8)
-    rows, columns = table.sum(axis=1), table.sum(axis=0)
-    changed = table * np.outer(rng.uniform(0.5, 2, 5), rng.uniform(0.5, 2, 4))
-    found = raked(changed, rows / rows.sum(), columns / rows.sum())
-    assert found.sum(axis=0) == pytest.approx(columns / rows.sum(), abs=1e-9)
-    assert found.sum(axis=1) == pytest.approx(rows / rows.sum(), abs=2e-3)
-    assert ((found > 0) == (table > 0)).all()
 
 
 def test_cells_are_counted_where_pairs_are_possible():

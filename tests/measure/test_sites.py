@@ -335,11 +335,3 @@ def test_columns_of_other_dtypes_are_not_combined(dtypes):
         combine_measurements([first, other])
     with pytest.raises(InvalidSchemaError, match="has the dtype"):
         designed(tables[1], 20.0, first)
-
-
-@pytest.mark.usefixtures("short_fits")
-def test_a_card_of_a_design_is_that_of_its_file(known, tmp_path):
-    synth = MarginalSynthesizer(9.0, schema=known.schema, design=known).fit(TABLE)
-    synth.save(tmp_path / "a")
-    loaded = MarginalSynthesizer.load(tmp_path / "a")
-    assert str(loaded.model_card()) == str(synth.model_card())

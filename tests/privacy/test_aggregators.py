@@ -17,7 +17,6 @@ from skdpsynth.privacy import (
     _aggregators,
     confident_gnmax,
     gaussian_sum,
-    noisy_counts,
     noisy_histogram,
 )
 from skdpsynth.privacy._aggregators import _on_grid  # one teacher's share of a sum
@@ -52,26 +51,6 @@ def test_a_row_moves_the_histogram_by_the_root_of_the_columns(codes, data):
     assert a.dtype == np.int64
     assert a.tolist() == [(own == code).sum() for own in codes.T for code in range(4)]
     assert ((a - b) ** 2).sum() == n_columns
-
-
-@pytest.mark.parametrize(
-    ("codes", "n_bins", "expected"),
-    [
-        (
-            np.array([[0, 2], [1, 0], [1, 2]], np.uint8),
-            [2, 5],
-            [[1, 2], [1, 0, 2, 0, 0]],
-        ),
-        (np.array([[1], [0]], np.uint64), [2], [[1, 1]]),
-        (np.array([[2], [0], [2]]), [4], [[1, 0, 2, 0]]),
-        (np.zeros((0, 1), int), [3], [[0, 0, 0]]),
-    ],
-)
-def test_histograms_of_other_codes(codes, n_bins, expected):
-    released = noisy_histogram(codes, n_bins, exact(ROOT2))
-    assert [own.tolist() for own in released] == expected
-    if len(n_bins) == 1:
-        assert noisy_counts(codes[:, 0], *n_bins, exact(1.0)).tolist() == expected[0]
 
 
 def test_too_small_a_sensitivity_is_refused():

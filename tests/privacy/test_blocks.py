@@ -8,8 +8,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import norm
 
 from skdpsynth.privacy import (
@@ -176,21 +174,6 @@ def test_rarely_sampled_rows_are_charged_less():
 
 
 # --- Both ---------------------------------------------------------------------------
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    mu=st.floats(1e-6, 100.0),
-    count=st.integers(1, 300),
-    rate=st.floats(1e-4, 1.0),
-    noise=st.sampled_from(["gaussian", "laplace"]),
-    tail=st.sampled_from([0.0, 1e-20, 1e-12, 1e-4]),
-)
-def test_a_block_never_costs_more_than_its_releases_alone(mu, count, rate, noise, tail):
-    alone = vote_noise_std(mu, count, noise, 0.0)
-    assert 0 < vote_noise_std(mu, count, noise, tail) <= alone
-    alone = sampled_noise_multiplier(mu, rate, count, 0.0)
-    assert 0 < sampled_noise_multiplier(mu, rate, count, tail) <= alone
 
 
 def test_the_ends_and_arguments_out_of_range():

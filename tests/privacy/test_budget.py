@@ -222,21 +222,3 @@ def test_the_lock_is_taken_before_reading(monkeypatch):
     other.close()
     assert reads == []
     assert budget.charges.empty
-
-
-def test_a_full_disk_is_named_and_charges_nothing(monkeypatch):
-    """SQLite rolls back by itself then; a second rollback would hide the reason."""
-    budget = PrivacyBudget(1.0, 1e-4)
-    connect = sqlite3.connect
-
-    def connect_to_small(*args, **kwargs):
-        connection = connect(*args, **kwargs)
-        connection.execute("PRAGMA max_page_count = 4")
-        return connection
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sqlite3, "connect", connect_to_small)
-        with pytest.raises(PersistenceError, match="full"):
-            budget.charge(0.1, 1e-5, label="x" * 10**6)
-    assert budget.spent == (0.0, 0.0)
-    budget.charge(0.1, 1e-5)

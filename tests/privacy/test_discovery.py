@@ -43,34 +43,6 @@ def test_threshold_without_noise_and_out_of_range():
     assert (keys.tolist(), counts.tolist()) == ([1, 2], [2, 3])
 
 
-def test_frequent_keys_are_found_and_single_ones_are_never_considered():
-    columns = [np.array([10**6, 1, 10**6, 0]), np.array([1, 1]), np.array([10**6])]
-    reservation = noisy(math.sqrt(3), delta=1e-6)
-    released = thresholded_counts(columns, reservation, 1e-6)
-    kept = [keys.tolist() for keys, _ in released]
-    assert kept == [[0, 2], [], [0]]
-    for _, counts in released:
-        assert counts.dtype == np.int64
-        assert np.all(np.abs(counts - 10**6) < 1000)
-    assert reservation.used == 1
-
-
-@pytest.mark.statistical
-def test_keys_seen_twice_are_not_released():
-    """Fails by chance at a rate below 1e-6.
-
-    100 columns share a delta of 1e-8; in each, 100 keys have a count of 2. The
-    expected number of keys released is below 100 * 1e-8. The twin: keys whose count
-    lies above the threshold by two sigma and more are released, noise or not.
-    """
-    columns = [np.full(100, 2)] * 100
-    released = thresholded_counts(columns, noisy(10.0, delta=1e-8), 1e-8)
-    assert sum(len(keys) for keys, _ in released) == 0
-    frequent = [np.full(100, 500)] * 100
-    found = thresholded_counts(frequent, noisy(10.0, delta=1e-8), 1e-8)
-    assert sum(len(keys) for keys, _ in found) > 9000
-
-
 def test_columns_share_the_delta():
     """Of 2,000 keys at the threshold some pass by 1, and none by less.
 

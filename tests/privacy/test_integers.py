@@ -35,21 +35,10 @@ from skdpsynth.privacy import (
 
 # Sums that every mechanism uses and none exports.
 from skdpsynth.privacy._mechanisms import release_gaussian
-from skdpsynth.privacy._parts import (
-    LARGEST,
-    MOST_ROWS,
-    _sum,
-    clamped_total,
-    saturating_sum,
-)
+from skdpsynth.privacy._parts import LARGEST, MOST_ROWS, _sum
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
 SMALLEST = -(2**63)
-int64s = st.integers(SMALLEST, LARGEST) | st.sampled_from([SMALLEST, -1, 0, LARGEST])
-
-
-def clamp(value):
-    return min(max(value, SMALLEST), LARGEST)
 
 
 class Repeated(Parts):
@@ -82,13 +71,6 @@ class Repeated(Parts):
 # --- Sums, clamps and halves ----------------------------------------------------------
 
 
-@given(st.lists(st.tuples(int64s, int64s), min_size=1))
-def test_a_sum_stops_at_the_ends_of_int64(pairs):
-    first, second = np.array(pairs, dtype=np.int64).T
-    expected = [clamp(a + b) for a, b in pairs]
-    assert saturating_sum(first, second).tolist() == expected
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, LARGEST), min_size=1, max_size=8), st.randoms())
 def test_order_and_parts_of_a_sum_make_no_difference(values, random):
@@ -101,43 +83,18 @@ def test_order_and_parts_of_a_sum_make_no_difference(values, random):
         arrays = [np.array([value]) for value in values]
         return int(LocalParts(lambda: iter(arrays)).total(np.copy)[0])
 
-    expected = clamp(sum(values))
+    expected = min(sum(values), LARGEST)
     assert total_of(values) == expected
     random.shuffle(values)
     assert total_of(values) == expected
     assert 0 <= expected - total_of([0, *values[1:]]) <= values[0]
 
 
-vectors = st.lists(
-    st.lists(st.integers(-(2**62), 2**62), min_size=3, max_size=3), max_size=30
-)
-
-
-@given(
-    st.lists(st.integers(-(2**80), 2**80), min_size=3, max_size=3),
-    st.lists(st.integers(-(2**36), 2**36), min_size=3, max_size=3),
-)
-def test_a_row_moves_a_clamped_total_by_what_it_adds_at_most(total, row):
-    def released(values):
-        upper, lower = zip(*(divmod(value, 2**32) for value in values), strict=True)
-        return clamped_total(np.array([upper, lower])).tolist()
-
-    after = released([a + b for a, b in zip(total, row, strict=True)])
-    for a, b, x in zip(after, released(total), row, strict=True):
-        assert abs(a - b) <= abs(x)
-        assert (a - b) * x >= 0
-
-
 def test_counts_stop_at_most_rows():
-    """Python's, which are of any size, and those of arrays.
-
-    2**40 rows or more, of up to 2**20 each, with room for noise and for weights.
-    """
-    assert 2**40 <= MOST_ROWS <= 2**60 // GRID
+    """Python's, which are of any size, and those of arrays."""
     for given_as in (iter, np.array):
-        assert clamped_counts(given_as([0, 3, MOST_ROWS + 1])).tolist() == [
-            *(0, 3, MOST_ROWS)
-        ]
+        found = clamped_counts(given_as([0, 3, MOST_ROWS + 1]))
+        assert found.tolist() == [0, 3, MOST_ROWS]
     assert clamped_counts([2**70]).tolist() == [MOST_ROWS]
 
 

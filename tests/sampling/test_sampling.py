@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tracemalloc
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,24 +92,6 @@ def test_identifiers_of_two_values_repeat():
     frame = pd.DataFrame({"id": pd.Categorical([True, False] * 20), "x": 1.0})
     table = drawn(model_of(frame, TableSchema({"id": Identifier()})), [40])
     assert set(table["id"]) == {True, False}
-
-
-def test_a_table_is_not_in_memory_twice():
-    """While its pieces are joined there is one more column, of twenty."""
-    model = model_of(pd.DataFrame(np.ones((40, 20)) * WHOLE[:, None]).add_prefix("c"))
-    n_rows = 5_000
-    table = DrawnTable(model.metadata, 4 * n_rows)
-    tracemalloc.start()
-    for start in range(0, 4 * n_rows, n_rows):
-        ranks = np.random.default_rng(start).random((n_rows, 20))
-        table.put(start, model.columns(ranks, np.zeros(n_rows, dtype=np.int64)))
-    del ranks
-    tracemalloc.reset_peak()
-    frame = table.frame()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert frame.shape == (4 * n_rows, 20)
-    assert peak < 1.2 * frame.to_numpy().nbytes
 
 
 # --- How many of each class ----------------------------------------------------------

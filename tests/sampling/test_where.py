@@ -11,7 +11,6 @@ from scipy.stats import chi2_contingency
 from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.generators import Mixture
 from skdpsynth.schema import Categorical, Continuous, Datetime, Identifier, TableSchema
 
 ZONE = "Europe/Berlin"
@@ -134,32 +133,6 @@ def test_they_come_from_the_distribution_given_the_condition(
     counts = pd.concat([part.value_counts() for part in cells], axis=1).fillna(0)
     counts = counts[counts.sum(axis=1) >= 10]
     assert chi2_contingency(counts).pvalue > 1e-6
-
-
-def test_a_restricted_mixture_is_the_conditional_distribution():
-    """By the sum over all components and bins of three columns."""
-    rng = np.random.default_rng(1)
-    starts = np.array([0, 4, 7, 12])
-    parts = [rng.dirichlet(np.ones(size), 6) for size in np.diff(starts)]
-    ends = [np.linspace(0, 1, size + 1) for size in np.diff(starts)]
-    ranks = np.concatenate([np.stack([e[:-1], e[1:]]) for e in ends], axis=1)
-    whole = Mixture(rng.dirichlet(np.ones(6)), np.hstack(parts), ranks)
-    # Of column 0 the second half of bin 1 and all of bin 2; of column 2 two bins.
-    spans = {0: np.array([[0.375, 0.75]]), 2: np.array([[0.0, 0.2], [0.8, 1.0]])}
-    kept = [np.array([0, 0.5, 1, 0]), np.ones(3), np.array([1, 0, 0, 0, 1])]
-    found, share = whole.within(spans, starts)
-
-    def joint(weights, probabilities):
-        own = np.split(probabilities, starts[1:-1], axis=1)
-        return np.einsum("k,ka,kb,kc->abc", weights, *own)
-
-    expected = joint(whole.weights, whole.probabilities)
-    expected *= kept[0][:, None, None] * kept[2]
-    np.testing.assert_allclose(share, expected.sum())
-    np.testing.assert_allclose(
-        joint(found.weights, found.probabilities), expected / share, atol=1e-7
-    )
-    np.testing.assert_allclose(found.ranks[:, 1], [0.375, 0.5])
 
 
 HOURS = pd.date_range("2020-10-20", "2020-11-05", freq="15min", tz="America/New_York")

