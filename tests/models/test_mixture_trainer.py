@@ -16,7 +16,7 @@ from skdpsynth.generators import Components, Heads, Mixture, ReleasedClass
 from skdpsynth.models import BinScores, MixtureTrainer, on_device
 
 STARTS = np.array([0, 3, 5, 9])
-N_COLUMNS, D, N_COMPONENTS, N_ROWS = 3, 9, 6, 5000.0
+D, N_COMPONENTS, N_ROWS = 9, 6, 5000.0
 CPU = torch.device("cpu")
 TENSORS = on_device(CPU)
 

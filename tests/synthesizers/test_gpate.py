@@ -27,7 +27,6 @@ from skdpsynth.training import _teachers
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 FACTORS = {"init": "marginals"}
-SUMS = "sums of teachers' gradients"
 ANSWERS, TESTS = "answers by vote", "threshold tests"
 
 # --- Plans -----------------------------------------------------------------------

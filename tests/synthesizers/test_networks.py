@@ -9,7 +9,6 @@ from tables import LINKED_SCHEMA, distance, linked_table
 
 from skdpsynth import (
     DPCGANSynthesizer,
-    DPGANSynthesizer,
     GANSynthesizer,
     GPATESynthesizer,
     PATEGANSynthesizer,
@@ -86,7 +85,6 @@ def test_numbers_survive_the_bins_of_a_network(low, high, monkeypatch):
     ("cls", "given", "missing"),
     [
         (DPCGANSynthesizer, {"n_iter": 5, "hidden_dims": (4,)}, "init='random'"),
-        (DPGANSynthesizer, {"init": "random", "hidden_dims": (4,)}, "n_iter"),
         (GANSynthesizer, {"init": "random", "n_iter": 5}, "hidden_dims"),
         (GPATESynthesizer, {"init": "random", "n_iter": 5}, "confident_gnmax"),
         (PATEGANSynthesizer, {"init": "random"}, "n_iter"),
