@@ -8,8 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
-from scipy.stats import binom, binomtest, multinomial, norm, rankdata
+from scipy.stats import binom, binomtest, multinomial, norm
 
 from skdpsynth.audit import (
     curve_lower_bound,
@@ -126,8 +125,6 @@ def too_often(draw, mu, *, n_runs, n_audits=150, alpha=0.05):
     ("draw", "mu", "n_runs"),
     [
         (normal(0.0), 0.0, 40),
-        (normal(0.5), 0.5, 40),
-        (normal(1.0), 1.0, 200),
         (normal(3.0), 3.0, 40),
         (laplace(1.0), 1.0, 100),
         (normal(1.0, np.round), 1.0, 100),
@@ -160,26 +157,6 @@ def test_randomized_response_is_exceeded_with_alpha_at_most(alpha):
     assert 0 < max(bounds) < guessing_lower_bound(0, n_runs, alpha=alpha)
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.3])
-def test_at_the_bound_the_best_test_has_the_power_alpha(alpha):
-    """By drawing: 400,000 likelihood ratios; 6 sigma is 0.0044 at most."""
-    n_runs, rng = 40, np.random.default_rng(0)
-    coins = rng.integers(2, size=n_runs)
-    scores = 1.5 * coins + rng.normal(size=n_runs)
-    bound = curve_lower_bound(*by_world(scores, coins), alpha=alpha)
-    sums = np.where(coins, 1, -1) * norm.ppf((rankdata(scores) - 0.5) / n_runs)
-
-    def log_p(s):
-        return np.log(np.cosh(s * sums)).sum() - s * sums.sum()
-
-    p = math.exp(minimize_scalar(log_p, bounds=(0, 50), method="bounded").fun)
-    odds = rng.normal(bound**2 / 2, bound, (400_000, n_runs))
-    ratios = np.sort((math.log(2) - np.log1p(np.exp(-odds))).sum(1))[::-1]
-    levels = np.exp(-ratios).cumsum() / len(ratios)  # of coins, by weights
-    power = np.searchsorted(levels, p) / len(ratios)
-    assert alpha - 0.015 < power < alpha + 0.0044
-
-
 def test_scores_count_by_their_order_and_the_confidence():
     """The quantiles of both worlds in place of draws."""
     without = norm.ppf((np.arange(300) + 0.5) / 300)
@@ -194,21 +171,6 @@ def test_scores_that_say_nothing():
     for alike in ([1] * 50, [1] * 50), ([], [0.0, 1.0]), ([2.0], []), ([0], [1]):
         assert curve_lower_bound(*alike) == 0
     assert curve_lower_bound([1e9], [-math.inf]) == 0
-
-
-@pytest.mark.parametrize(
-    ("sides", "alpha", "match"),
-    [
-        (([], []), 0.05, "and a run"),
-        (([0.0, math.nan], [1.0]), 0.05, "1 nan"),
-        (([[0.0]], [1.0]), 0.05, "one number"),
-        ((0.0, [1.0]), 0.05, "one number"),
-        *((([0.0], [1.0]), alpha, "alpha must be in") for alpha in (0.0, math.nan)),
-    ],
-)
-def test_scores_out_of_range(sides, alpha, match):
-    with pytest.raises(ValueError, match=match):
-        curve_lower_bound(*sides, alpha=alpha)
 
 
 @pytest.mark.parametrize("n_runs", [30, 100])
@@ -258,26 +220,24 @@ def test_the_delta_term_against_the_formula():
 
 
 RATES = partial(epsilon_lower_bound, delta=DELTA)
-BAD_NUMBERS = [
-    *((RATES, bad, "false_alarms and misses") for bad in ((-1, 0, 5), (0, 6, 5))),
-    (mu_lower_bound, (0, 0, 0), "false_alarms and misses"),
-    *((guessing_lower_bound, bad, "n_wrong in") for bad in ((-1, 5), (0, 0), (6, 5))),
+OUT_OF_RANGE = [
+    (curve_lower_bound, ([], []), "and a run"),
+    (curve_lower_bound, ([0.0, math.nan], [1.0]), "1 nan"),
+    (curve_lower_bound, ([[0.0]], [1.0]), "one number"),
+    (partial(curve_lower_bound, alpha=0.0), ([0.0], [1.0]), "alpha must be in"),
+    (RATES, (-1, 0, 5), "false_alarms and misses"),
+    (mu_lower_bound, (0, 6, 5), "false_alarms and misses"),
+    (guessing_lower_bound, (6, 5), "n_wrong in"),
     (one_run_lower_bound, (3, 2), "n_correct <= n_guesses"),
     (partial(one_run_lower_bound, n_canaries=1), (1, 2), "n_canaries"),
-]
-BAD_LEVELS = [
-    (epsilon_lower_bound, (0, 0, 5), "delta", 1.0),
-    (mu_lower_bound, (0, 0, 5), "alpha", 0.0),
-    (guessing_lower_bound, (0, 5), "alpha", 1.0),
-    (one_run_lower_bound, (1, 2), "delta", 1.0),
-    (one_run_lower_bound, (1, 2), "alpha", 0.0),
+    (partial(epsilon_lower_bound, delta=1.0), (0, 0, 5), "delta must be in"),
+    (partial(mu_lower_bound, alpha=0.0), (0, 0, 5), "alpha must be in"),
+    (partial(guessing_lower_bound, alpha=1.0), (0, 5), "alpha must be in"),
+    (partial(one_run_lower_bound, delta=1.0), (1, 2), "delta must be in"),
 ]
 
 
-def test_numbers_out_of_range():
-    for bound, numbers, words in BAD_NUMBERS:
-        with pytest.raises(ValueError, match=words):
-            bound(*numbers)
-    for bound, numbers, name, level in BAD_LEVELS:
-        with pytest.raises(ValueError, match=f"{name} must be in"):
-            bound(*numbers, **{name: level})
+@pytest.mark.parametrize(("bound", "numbers", "words"), OUT_OF_RANGE)
+def test_numbers_out_of_range(bound, numbers, words):
+    with pytest.raises(ValueError, match=words):
+        bound(*numbers)

@@ -81,14 +81,11 @@ def test_nothing_declared_agrees_too(audited, small_table, canary):
 
 
 def test_what_a_count_shows(case):
-    """It moves by all of its sensitivity. Words, a table and a plot."""
+    """It moves by all of its sensitivity. A table and a plot."""
     found = audit_of(IndependentSynthesizer(), *case)
     shifts = {own.scope: own.shift for own in found.lines}
     assert shifts == {"class u": pytest.approx(1.0), "class v": 0.0}
-    text = str(found)
-    assert "found no violation" in text
-    assert "no proof" in text
-    assert not any(word in text.lower() for word in ("guarantee", "is private"))
+    assert "found no violation" in str(found)
     frame = found.to_frame()
     assert list(frame["name"]) == ["marginals", "marginals"]
     assert {"noise_ratio", "p_value", "shift"} <= set(frame)
@@ -148,20 +145,6 @@ def test_an_observer_answers_where_nothing_is_private_only():
 # --- Broken code ------------------------------------------------------------------
 
 _real_measurement = _mechanisms._measurement
-_real_secrets = _mechanisms.secret_generator
-
-
-class Weaker:
-    """A generator with half of the noise."""
-
-    def __init__(self):
-        self._rng = _real_secrets()
-
-    def __getattr__(self, name):
-        return getattr(self._rng, name)
-
-    def normal(self, mean, std, shape):
-        return self._rng.normal(mean, 0.5 * std, shape)
 
 
 def half_noise(std):
@@ -186,12 +169,8 @@ def in_a_thread(values, own, *more):
         return pool.submit(release_gaussian, values, own, *more).result()
 
 
-# 540 released numbers in each class: 83% of the noise would be caught too; of the
-# 1,320 of gradients 89%.
+# 540 released numbers in each class: 83% of the noise would be caught too.
 NUMBERS = GPATESynthesizer(init="random", n_teachers=6, n_iter=30)
-GRADIENTS = DPCGANSynthesizer(
-    n_iter=30, n_generator_steps=1, hidden_dims=(4,), init="random"
-)
 VOTES = PATEGANSynthesizer(n_iter=4, batch_size=64, n_generator_steps=1)
 # Sums of whole numbers have discrete noise, those of these gradients have not.
 FEW_GRADIENTS = DPCGANSynthesizer(50.0, hidden_dims=(4,), **SHORT, **FACTORS)
@@ -199,7 +178,6 @@ LESS = "the noise is"
 FEW = "'labels by vote' (class u): the noise is"
 TWINS = [
     (_mechanisms, "_measurement", half_noise, NUMBERS, LESS),
-    (_mechanisms, "secret_generator", Weaker, GRADIENTS, LESS),
     (_mechanisms, "_measurement", inverse_noise, VOTES, FEW),
     (_dp_sgd, "release_float_gaussian", own_gaussian, FEW_GRADIENTS, PAST),
     (

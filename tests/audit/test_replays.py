@@ -32,18 +32,6 @@ def test_every_twin_is_seen(name):
     assert is_seen(name, findings), findings
 
 
-@pytest.mark.parametrize("name", ["slices", "round-robin", "a shared scaler"])
-@pytest.mark.parametrize(
-    "synthesizer",
-    ["GPATE, hidden layers", "PATEGAN, networks", "PATETripleGAN, networks"],
-)
-def test_broken_teachers_are_seen_in_sums_and_in_votes(name, synthesizer):
-    """Of sums that are clipped, and of votes of the papers' networks."""
-    expected = "one row has one" if "GPATE" in synthesizer else "the row"
-    findings = findings_of_twin(name, synthesizer)
-    assert any(expected in words for words in findings), findings
-
-
 def outcomes_and_shifts(name, table, source="pandas", place="middle"):
     group = Group(name, SYNTHESIZERS[name], odd_tables()[table], source)
     pairs = [*pairs_of(group, [place])]

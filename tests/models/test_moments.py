@@ -87,12 +87,6 @@ def test_a_factor_in_noise_is_shrunk_as_it_is_seen(strength):
     assert np.mean(sizes) == pytest.approx(strength - 1.0 / strength, abs=0.25)
 
 
-def test_there_are_64_factors_at_most():
-    """Of noise that is not said."""
-    noise = noise_matrix(np.random.default_rng(0), 200, 0.05)
-    assert found(noise, 1e-6).shape == (200, 64)
-
-
 # --- Columns that fill intervals, are nearly constant, or the same --------------------
 
 
@@ -134,17 +128,6 @@ def test_latent_correlations_come_back_through_slopes():
     assert farthest(plain, exact) > 0.1
 
 
-def test_nearly_constant_columns_say_little():
-    """Of a share of 1e-9 and of exactly 1: others keep what they had."""
-    marginals = [binary(share)[0] for share in (1e-9, 1.0, 0.5, 0.5, 0.5)]
-    stds, slopes = moments_of(marginals)
-    assert stds[:2].max() < 1e-3
-    covariance = 0.1 * np.outer([0.0, 0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0, 1.0])
-    implied = correlations(found(covariance + 1e-6, stds=stds, slopes=slopes))
-    assert np.abs(implied[:2, 2:]).max() < 0.05
-    assert implied[2, 3] == pytest.approx(0.1 / (slopes[2] * slopes[3]), abs=0.02)
-
-
 @pytest.mark.parametrize("value", [1.0, 0.0, math.nan, math.inf])
 @pytest.mark.parametrize("std", [1e7, 1.0, 0.0])
 def test_factors_of_whatever_columns_are_finite(value, std):
@@ -154,11 +137,3 @@ def test_factors_of_whatever_columns_are_finite(value, std):
     for own in (stds, np.full(8, value)):
         shared = np.square(found(noise, std, stds=own)).sum(axis=1)
         assert (shared / (1.0 + shared) <= 0.97 + 1e-9).all()
-
-
-def test_equal_columns_keep_something_of_their_own():
-    """Correlations of 1 come back as 0.97: loadings of it are finite."""
-    loadings = found(np.ones((6, 6)))
-    assert loadings.shape[1] == 1
-    implied = correlations(loadings)
-    np.testing.assert_allclose(implied[~np.eye(6, dtype=bool)], 0.97, atol=1e-6)

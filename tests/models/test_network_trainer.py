@@ -139,14 +139,3 @@ def test_what_is_kept_is_the_network_at_many_codes():
     # Both stand for the normal distribution of codes: 10,000 and 256 draws.
     np.testing.assert_allclose(shares, location, atol=0.15)
     assert (mixture.probabilities.std(axis=0) > 1e-3).all()
-
-
-def test_it_learns_what_it_is_led_to():
-    """Towards rows that have the last bin of every column."""
-    trainer = make_trainer(n_steps=400)
-    weights = torch.zeros(N_BINS, dtype=torch.float64)
-    weights[STARTS[1:] - 1] = 1.0
-    for _ in range(400):
-        draws = trainer.draw(64)
-        trainer.ascend(trainer.gradient(draws, lambda rows: rows @ weights))
-    assert (trainer.location[STARTS[1:] - 1] > 0.9).all()

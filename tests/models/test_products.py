@@ -10,7 +10,6 @@ import torch
 from _training import ALL, PAIRS, factor_trainer, make_discriminator, reserve
 
 from skdpsynth.generators import FactorGenerator
-from skdpsynth.models import Products
 
 N_COLUMNS, N_FACTORS = 7, 3
 
@@ -74,21 +73,3 @@ def test_a_step_is_that_of_opacus(trained, loss, clip):
     # `clipped_sums` clips a millionth below C.
     torch.testing.assert_close(weight, by_opacus, rtol=0.0, atol=2e-6 * clip)
     torch.testing.assert_close(gradient, its_gradient, rtol=1e-4, atol=1e-7)
-
-
-def test_steps_on_fakes_never_form_the_features(monkeypatch):
-    """784 columns and 8 factors are 6272 numbers for each row, 100 times a round."""
-
-    def formed(self, rows):
-        raise AssertionError(rows.shape)
-
-    trainer = make_trainer(PAIRS)
-    discriminator = without_noise(trainer, "logistic", 0.5)
-    features = trainer.features()
-    discriminator.release(features)
-    monkeypatch.setattr(Products, "__call__", formed)
-    discriminator.follow(trainer.rows(trainer.draw(9)), features)
-    objective = partial(discriminator.objective, features=features)
-    trainer.gradient(trainer.draw(9), objective)
-    with pytest.raises(AssertionError):  # a private row goes by its own gradient
-        discriminator.release(features)

@@ -11,8 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _releases import differences, shown, watched
-from _ways import WAYS, table_of
 from tables import LABELS, correlated_schema, correlated_table, dependence
 
 from skdpsynth import (
@@ -42,10 +40,9 @@ FEW_TEACHERS = {"latent_dim": 2, "n_teachers": 100}
 # --- They learn ---------------------------------------------------------------------
 
 # Rows, steps by default, and a floor more than five standard deviations below what
-# several states of the secrets gave. What is not here learns with noise, below.
+# several states of the secrets gave.
 LEARNERS = [
     (GPATESynthesizer, RANDOM, 1500, 40, 0.45),
-    (GPATESynthesizer, FACTORS | {"hidden_dims": (16,)}, 1500, 40, 0.6),
     (GPATESynthesizer, FACTORS | VOTES, 1500, 40, 0.3),
     (PATEGANSynthesizer, RANDOM | {"n_iter": 8}, 750, 8, 0.6),
     (DPCGANSynthesizer, FACTORS | {"batch_size": 200}, 1500, 12, 0.6),
@@ -76,38 +73,6 @@ def test_dependence_within_each_class_is_learnt(cls, mode, n_rows, n_iter, floor
         # Where nothing is known the first model has 4.0 and 3.5.
         assert 0.4 < part["a"].std() < 1.8
         assert 0.4 < part["b"].std() < 1.8
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(
-    ("cls", "mode", "floor"),
-    [
-        (GPATESynthesizer, {"n_teachers": 400}, 0.25),
-        (PATEGANSynthesizer, {}, 0.25),
-        (DPCGANSynthesizer, {}, 0.5),
-        (PATETripleGANSynthesizer, {"n_teachers": 400}, 0.2),
-        (PATETripleGANSynthesizer, DPSGD, 0.2),
-    ],
-    ids=lambda value: getattr(value, "__name__", str(value)),
-)
-def test_the_loop_beats_independent_columns(cls, mode, floor):
-    """Secure noise, epsilon 1, or 2 with unlabelled rows.
-
-    Independent columns have 0 +- 0.023 in 2,000 rows of a class: 0.2 is more than eight
-    of these standard deviations away. Eight fits of G-PATE had 0.55 +- 0.05, of
-    PATE-GAN 0.77 to 0.92: the floors are six standard deviations below.
-    """
-    more = cls is PATETripleGANSynthesizer
-    table = correlated_table(20_000 + 10_000 * more, seed=1, unlabelled=0.2 * more)
-    settings = {"schema": correlated_schema(), "random_state": 0, **FACTORS, **mode}
-    ours = cls(1.0 + more, **settings).fit(table)
-    assert ours.n_iter_ > 0
-    assert ours.epsilon_ <= 1 + more
-    assert min(dependence(ours)) > floor
-    # Training brings dependence; the marginal of a column stays what it was.
-    levels = np.linspace(0.05, 0.95, 7)
-    drawn = ours.sample(8000, random_state=1)[["a", "b"]].quantile(levels)
-    np.testing.assert_allclose(drawn, table[["a", "b"]].quantile(levels), atol=0.3)
 
 
 @pytest.mark.usefixtures("short_fits")
@@ -186,18 +151,6 @@ def test_where_a_class_has_little_signal_it_only_measures(cls):
 
 
 @pytest.mark.parametrize("cls", FIVE)
-def test_a_class_without_tables_borrows_and_does_not_train(cls):
-    """Where the others have pairs: independent columns would be a mark of the class."""
-    columns = {f"c{j}": Categorical(["u", "v"]) for j in range(10)}
-    schema = TableSchema(columns | {"t": Categorical(["many", "few"])}, target="t")
-    for few in (300, 700, 1500, 4000):
-        counts = {"many": 20_000, "few": few}
-        plan = cls(epsilon=1.0, schema=schema).plan(class_counts=counts)
-        assert plan.set_index("class")["tables"]["many"] > 0
-        assert list(plan["n_iter"]) == [0, 0]
-
-
-@pytest.mark.parametrize("cls", FIVE)
 def test_one_column_has_no_dependence_to_learn(cls):
     """Steps that are asked for are not run, and the report says why."""
     table = correlated_table(500)[["a", "y"]]
@@ -223,18 +176,6 @@ QUICK = {
 def quick(cls, **parameters):
     settings = {"epsilon": 8.0, "n_iter": 3, "random_state": 0}
     return cls(**(settings | QUICK[cls] | parameters))
-
-
-@pytest.mark.usefixtures("hardly_any_fit")
-@pytest.mark.parametrize("way", WAYS)
-def test_a_saved_fit_is_the_same(way, tmp_path):
-    fitted, _ = watched(WAYS[way], table_of(way))
-    fitted.save(tmp_path / "file")
-    loaded = type(fitted).load(tmp_path / "file")
-    own = {"the object", "names", "the stream"}  # a loaded one begins anew
-    assert set(differences(shown(fitted), shown(loaded))) <= own
-    for name in ("epsilon_", "n_iter_", "n_teachers_"):
-        assert np.array_equal(getattr(fitted, name, 0), getattr(loaded, name, 0))
 
 
 @pytest.mark.usefixtures("hardly_any_fit")
@@ -315,18 +256,10 @@ def test_a_plan_says_what_becomes_of_dependence(
 
 @pytest.mark.usefixtures("hardly_any_fit")
 @pytest.mark.parametrize("kind", FIVE)
-def test_that_no_steps_run_is_said_in_words(kind, caplog):
-    """By the plan, the log and the report; and nothing of it where steps run."""
-    table, schema = correlated_table(400), correlated_schema()
-    synthesizer = kind(4.0, schema=schema)
-    with caplog.at_level("INFO", logger="skdpsynth"):
-        notes = synthesizer.fit(table).privacy_report().notes
-    words = "No adversarial steps were run"
-    assert any(words in note and "n_iter" in note for note in notes)
-    assert words in caplog.text
-    training = synthesizer.plan(class_counts=dict(table["y"].value_counts()))
-    assert training["training"].str.contains("no adversarial steps").all()
-    asked = quick(kind, epsilon=4.0, schema=schema)
-    assert not any(words in note for note in asked.fit(table).privacy_report().notes)
-    training = asked.plan(class_counts=dict(table["y"].value_counts()))
-    assert training["training"].tolist() == ["3 adversarial steps"] * len(training)
+def test_that_no_steps_run_is_said_by_the_report_alone(kind):
+    """And nothing of it where steps run."""
+    words, schema = "No adversarial steps were run", correlated_schema()
+    for synthesizer in (kind(4.0, schema=schema), quick(kind, schema=schema)):
+        fitted = synthesizer.fit(correlated_table(400))
+        said = [words in note for note in fitted.privacy_report().notes]
+        assert any(said) == (fitted.n_iter_ == 0)

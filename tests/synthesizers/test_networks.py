@@ -9,7 +9,6 @@ from tables import LINKED_SCHEMA, distance, linked_table
 
 from skdpsynth import (
     DPCGANSynthesizer,
-    DPGANSynthesizer,
     GANSynthesizer,
     GPATESynthesizer,
     PATEGANSynthesizer,
@@ -27,17 +26,6 @@ STEPS = {
     "max_grad_norm": 100.0,
     "learning_rate": 0.1,
 }
-VOTES = {
-    "aggregator": "confident_gnmax",
-    "hidden_dims": (16,),
-    "n_teachers": 5,
-    "n_iter": 1000,
-    "batch_size": 64,
-    "max_grad_norm": 0.1,
-    "threshold": 0.0,
-    "learning_rate": 0.1,
-    "teacher_learning_rate": 0.1,
-}
 LABELS = {
     "hidden_dims": (16,),
     "n_teachers": 5,
@@ -53,20 +41,11 @@ LABELS = {
 
 CASES = {
     "DP-CGAN": (DPCGANSynthesizer, STEPS),
-    "G-PATE": (GPATESynthesizer, VOTES),
     "PATE-GAN": (PATEGANSynthesizer, LABELS),
-    "PATE-TripleGAN": (PATETripleGANSynthesizer, LABELS),
 }
 
 
-# The loops of these two are G-PATE's and PATE-GAN's, on networks.
-NIGHTLY = ("G-PATE", "PATE-TripleGAN")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.nightly] * (n in NIGHTLY)) for n in CASES],
-)
+@pytest.mark.parametrize("name", CASES)
 def test_a_network_learns_a_table_without_noise(name):
     """Right marginals alone would be at 0.6; five seeds are at 0.22 to 0.45."""
     cls, settings = CASES[name]
@@ -75,8 +54,6 @@ def test_a_network_learns_a_table_without_noise(name):
     )
     table = linked_table()
     fake = synthesizer.fit(table).sample(3000)
-    shuffled = table.apply(lambda column: column.sample(frac=1).to_numpy())
-    assert distance(table, shuffled) > 0.55
     assert distance(table, fake) < 0.5
     assert fake["c"].isna().mean() == pytest.approx(0.1, abs=0.2)
 
@@ -108,7 +85,6 @@ def test_numbers_survive_the_bins_of_a_network(low, high, monkeypatch):
     ("cls", "given", "missing"),
     [
         (DPCGANSynthesizer, {"n_iter": 5, "hidden_dims": (4,)}, "init='random'"),
-        (DPGANSynthesizer, {"init": "random", "hidden_dims": (4,)}, "n_iter"),
         (GANSynthesizer, {"init": "random", "n_iter": 5}, "hidden_dims"),
         (GPATESynthesizer, {"init": "random", "n_iter": 5}, "confident_gnmax"),
         (PATEGANSynthesizer, {"init": "random"}, "n_iter"),

@@ -12,7 +12,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from _releases import flow, influence, moved_by_a_row, neighbours, watched
 from _ways import DECLARED, TABLE, WAYS, table_of, without_schema
 from _ways import make_table as small_table
@@ -22,21 +21,19 @@ from tables import correlated_schema, correlated_table, dependence
 from skdpsynth import PATETripleGANSynthesizer
 from skdpsynth.datasets import load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.measure import Measurements
 from skdpsynth.privacy import _aggregators
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.schema import Categorical, TableSchema
 
 # The players, whose parts the twins are.
 from skdpsynth.synthesizers import _pate_triplegan as players
 from skdpsynth.synthesizers import _pategan
 from skdpsynth.table import Classes
-from skdpsynth.training import TeacherEnsemble, _unlabelled
+from skdpsynth.training import _unlabelled
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 FACTORS = {"init": "marginals"}
-MODES = [{}, {"desensitization": "dpsgd"}]
 PSEUDO, BRANCH = "unlabelled rows of each class", "unlabelled rows' gradients"
 UNLABELLED = "rows without a label"
 OF_LABELLED = f"{UNLABELLED} moves with a row of"
@@ -138,18 +135,17 @@ def test_a_table_of_which_no_label_is_released_is_fitted(epsilon):
     assert len(fitted.sample(5)) == 5
 
 
-def test_measurements_of_rows_without_a_label_are_listed_and_saved(tmp_path):
+def test_measurements_of_rows_without_a_label_are_listed():
     """Every row is charged for tables of all classes, so every row is counted."""
     table = small_table(4000)
     table["y"] = table["y"].where(table.index % 4 == 0)
     fitted = clone(MEASURED).set_params(schema=None, target="y").fit(table)
-    fitted.measurements_.save(tmp_path / "all.json")
-    loaded = Measurements.load(tmp_path / "all.json")
-    orders = {own.order for own in loaded if own.class_label == UNLABELLED}
+    listed = fitted.measurements_
+    orders = {own.order for own in listed if own.class_label == UNLABELLED}
     assert {1, 2} <= orders
     assert list(fitted.classes_) == ["u", "v"]
     assert len(fitted.generator_.mixtures) == 2
-    shared = [own for own in loaded if own.order == 2 and own.class_label is None]
+    shared = [own for own in listed if own.order == 2 and own.class_label is None]
     assert len(shared) == 3
     for own in shared:
         values = np.ravel(own.values)
@@ -218,45 +214,14 @@ def mostly_unlabelled():
     return table
 
 
-def test_parts_after_sorting_by_value_are_caught(monkeypatch):
-    init = TeacherEnsemble.__init__
-
-    def after_sorting(self, rows, n_teachers, **named):
-        ranked = rows[np.argsort(rows[:, 0], kind="stable")]
-        init(self, ranked, n_teachers, **named)
-        place = np.arange(len(rows)) * n_teachers // max(len(rows), 1)
-        self._counts[:] = np.bincount(place, minlength=n_teachers)
-        self._starts[1:] = self._starts[0] + np.cumsum(self._counts)[:-1]
-        self._rows[self._starts[0] :] = torch.from_numpy(ranked)[-len(rows) :]
-
-    monkeypatch.setattr(TeacherEnsemble, "__init__", after_sorting)
-    settings = {"batch_size": 256, "n_teachers": 2}
-    assert findings_of(TABLE.iloc[:400], "teachers change", **settings)
-
-
-@pytest.mark.parametrize("mode", MODES, ids=str)
-def test_the_classifier_without_noise_is_caught(mode, monkeypatch):
+def test_the_classifier_without_noise_is_caught(monkeypatch):
     """The published C: a labelled row moves the labels of unlabelled ones."""
     monkeypatch.setattr(
         _unlabelled,
         "release_float_gaussian",
         lambda total, clip, reservation: 40 * total,  # of a twentieth of the rows
     )
-    assert findings_of(mostly_unlabelled(), OF_LABELLED, schema=DECLARED, **mode)
-
-
-def test_majority_votes_on_unlabelled_rows_are_caught(monkeypatch):
-    """The published r_c: the target is what the teachers say, without noise."""
-    real = players.VotePlayer.clipped_sum
-
-    def published(player, rows):
-        opinions = player._teachers.logits(rows, player._view.features)
-        fake = (opinions > 0).sum(dim=0) * 2 <= player._training.n_teachers
-        return real(player, rows[fake]) - real(player, rows[~fake])
-
-    monkeypatch.setattr(players.VotePlayer, "clipped_sum", published)
-    settings = {"n_teachers": 3, "n_iter": 5, **FACTORS}
-    assert findings_of(mostly_unlabelled(), OF_LABELLED, **settings)
+    assert findings_of(mostly_unlabelled(), OF_LABELLED, schema=DECLARED)
 
 
 def centred(gradients, clip):
@@ -280,12 +245,6 @@ def test_sums_of_unlabelled_rows_that_move_too_far_are_caught(name, twin, monkey
     assert findings_of(TABLE, until)
 
 
-def leaks_size(self, rows):
-    """A twin: the generator's stream moves with the number of unlabelled rows."""
-    torch.randn(len(rows), generator=self._generator._generator)
-    return self._discriminator.clipped_sum(rows, self._view)
-
-
 def only_sure_labels(votes, n_teachers, reservation):
     """A twin: labels pass if the exact majority is clear; the test is not charged."""
     labels = real_votes(votes, n_teachers, reservation)
@@ -295,16 +254,9 @@ def only_sure_labels(votes, n_teachers, reservation):
 real_votes = _aggregators.noisy_votes
 
 
-@pytest.mark.parametrize(
-    ("where", "name", "twin"),
-    [
-        (players.VotePlayer, "clipped_sum", leaks_size),
-        (_pategan, "noisy_votes", only_sure_labels),
-    ],
-)
-def test_flow_round_the_mechanism_is_caught(where, name, twin, monkeypatch):
+def test_flow_round_the_mechanism_is_caught(monkeypatch):
     """With little noise: what is learnt is never shrunk to nothing."""
-    monkeypatch.setattr(where, name, twin)
+    monkeypatch.setattr(_pategan, "noisy_votes", only_sure_labels)
     loud = {"epsilon": 100.0, "batch_size": 256, "n_teachers": 12}
     synthesizer = without_schema(WAYS["triplegan"]).set_params(**loud)
     other = table_of("triplegan", seed=2, n_rows=1500)
@@ -356,33 +308,3 @@ def test_ranges_are_those_of_rows_without_a_label_too():
         )
         drawn = synth.fit(table).sample(2000)
     assert 0.1 < (drawn["TSH"] > 0.003).mean() < 0.3
-
-
-def test_rows_without_a_label_of_small_classes_are_not_given_to_the_large_one():
-    """A third of them are of five classes, each too small to be drawn as fitted.
-
-    Where these were left out of the fit, the mean of x in the large class was -1.5 and
-    the share of "q" 0.18, instead of -2 and 0.1.
-    """
-    names = ["large", *(f"small {i}" for i in range(5))]
-    labels = np.repeat(names, [700, *[68] * 5])
-    rng = np.random.default_rng(0)
-    unknown = rng.choice(labels, 20_000)
-    small = np.concatenate([labels, unknown]) != "large"
-    x = rng.normal(np.where(small, 3.0, -2.0)).clip(-9.0, 9.0)
-    y = (x + rng.normal(0.0, 0.5, len(x))).clip(-9.0, 9.0)
-    z = np.where(rng.random(len(x)) < np.where(small, 0.9, 0.1), "q", "p")
-    table = pd.DataFrame({"x": x, "y": y, "z": z})
-    table["label"] = pd.Series(labels).reindex(table.index)
-    numbers = {name: Continuous(-10, 10) for name in "xy"}
-    schema = TableSchema(
-        {**numbers, "z": Categorical(["p", "q"]), "label": Categorical(names)},
-        target="label",
-    )
-    synth = PATETripleGANSynthesizer(epsilon=0.5, schema=schema, random_state=0)
-    with insecure_randomness(0):
-        drawn = synth.fit(table).sample(10_000)
-    large = drawn["label"] == "large"
-    assert drawn.loc[large, "x"].mean() == pytest.approx(-2.0, abs=0.25)
-    assert (drawn.loc[large, "z"] == "q").mean() == pytest.approx(0.1, abs=0.05)
-    assert (drawn.loc[~large, "z"] == "q").mean() > 0.6  # their own marginals

@@ -15,7 +15,7 @@ from _ways import TABLE, WAYS, table_of, without_schema
 from sklearn.base import clone
 from tables import correlated_schema
 
-from skdpsynth import MarginalSynthesizer, PATEGANSynthesizer
+from skdpsynth import PATEGANSynthesizer
 
 # The teachers and the buffer of the student, which the twins break.
 from skdpsynth.synthesizers import _pategan
@@ -40,19 +40,6 @@ def test_teachers_follow_the_counts_and_labels_do_not():
     assert list(plan["n_iter"]) == [8, 8]
     many = {"u": 5 * 10**6, "v": 5 * 10**6}
     assert list(plan_of(many, init="random")["n_iter"]) == [24, 24]
-
-
-def test_where_tables_are_measured_labels_are_asked_for_on_demand():
-    """Votes are about products of two columns, and the tables know more of these."""
-    counts = {"u": 500_000, "v": 500_000}
-    alone = MarginalSynthesizer(schema=correlated_schema()).plan(class_counts=counts)
-    plan = plan_of(counts)
-    assert (plan["n_iter"] == 0).all()
-    # A thousandth: labels would have a tail of delta of their own.
-    np.testing.assert_allclose(
-        plan["table_noise_std"], alone["table_noise_std"], rtol=1e-3
-    )
-    assert (plan_of(counts, n_iter=3)["n_iter"] == 3).all()
 
 
 # --- Labels ------------------------------------------------------------------------
@@ -128,27 +115,24 @@ TWINS = [
     (_pategan, "TeacherEnsemble", DrawnAnew),
     (_teachers, "assign_teachers", slices),
 ]
-CASES = [(*twin, init) for twin in TWINS for init in ("measured", "random")]
+CASES = [(*twin, "pategan") for twin in TWINS]
 CASES += [
-    (*after_encoding(standardised_together)[init], init)
-    for init in ("measured", "marginals")
+    (_teachers, "assign_teachers", slices, "pategan network"),
+    (*after_encoding(standardised_together)["measured"], "pategan"),
 ]
-WAY_OF = {"measured": "pategan", "marginals": "pategan", "random": "pategan network"}
 
 
-@pytest.mark.parametrize(("where", "name", "twin", "init"), CASES)
+@pytest.mark.parametrize(("where", "name", "twin", "way"), CASES)
 def test_one_row_that_moves_several_teachers_is_caught(
-    where, name, twin, init, monkeypatch
+    where, name, twin, way, monkeypatch
 ):
     """By their votes on 256 rows; a teacher in a tie does not show.
 
-    `OnePart` shows only rows of the first part, so several tables are tried. Networks
-    that nobody has trained are among them, whose teachers have hidden layers.
+    `OnePart` shows only rows of the first part, so several tables are tried.
     """
     monkeypatch.setattr(where, name, twin)
-    settings = {"init": init, "batch_size": 256, "n_teachers": 2}
-    synthesizer, sizes = clone(WAYS[WAY_OF[init]]), (400, 500, 600, 700)
-    synthesizer.set_params(**settings)
+    synthesizer, sizes = clone(WAYS[way]), (400, 500, 600, 700)
+    synthesizer.set_params(batch_size=256, n_teachers=2)
     found = (influence(synthesizer, TABLE[:n], until="teachers change") for n in sizes)
     assert any(findings for _, findings in found)
 
@@ -170,10 +154,10 @@ def real_rows_in_buffer(self, scores, generator, *arguments):
 train = PATEGANSynthesizer._train
 
 
-@pytest.mark.parametrize("way", ["pategan", "pategan factors"])
-def test_flow_round_the_mechanism_is_caught(way, monkeypatch):
+def test_flow_round_the_mechanism_is_caught(monkeypatch):
     monkeypatch.setattr(PATEGANSynthesizer, "_train", real_rows_in_buffer)
     # So many labels that some of them differ, whatever the teachers.
-    synthesizer = without_schema(WAYS[way]).set_params(batch_size=256, n_teachers=20)
-    other = table_of(way, seed=2, n_rows=1500)
-    assert "the generator" in flow(synthesizer, table_of(way), other)
+    synthesizer = without_schema(WAYS["pategan"])
+    synthesizer.set_params(batch_size=256, n_teachers=20)
+    other = table_of("pategan", seed=2, n_rows=1500)
+    assert "the generator" in flow(synthesizer, TABLE, other)

@@ -1,11 +1,6 @@
 """The algorithms with the values of their papers: `as_published`."""
 
-import ast
-import inspect
 import math
-import re
-import textwrap
-from pathlib import Path
 
 import pytest
 from sklearn.base import clone
@@ -21,8 +16,7 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
 )
 
-DOCS = Path(__file__).parents[2] / "docs"
-# What the papers state and the class has a parameter for; and the page of each.
+# What the papers state and the class has a parameter for.
 STATED = {
     GPATESynthesizer: {"aggregator": "confident_gnmax", "projection_dim": 5},
     PATEGANSynthesizer: {"noise": "laplace", "n_teacher_steps": 5},
@@ -31,11 +25,6 @@ STATED = {
     DPGANSynthesizer: {"n_discriminator_steps": 5, "weight_clip": 0.01},
     GANSynthesizer: {"latent_dim": 100, "batch_size": 100},
 }
-PAGES = {PATETripleGANSynthesizer: "pate_triplegan"}
-# What names a place in a paper, or says that there is none.
-PLACE = re.compile(
-    r"section \d|appendix|\bA\.\d|(algorithm|equation|figure|table) \d|not stated", re.I
-)
 VOTING = GPATESynthesizer, PATEGANSynthesizer, PATETripleGANSynthesizer
 CLASSES = pytest.mark.parametrize("cls", STATED, ids=lambda cls: cls.__name__)
 SMALL = {"n_iter": 3, "generator_hidden_dims": (8,), "hidden_dims": (4,)}
@@ -109,34 +98,6 @@ def test_a_private_fit_is_within_its_budget_and_survives_a_file(cls, tmp_path):
     again = cls.load(path)
     assert again.get_params()["generator_hidden_dims"] == (8,)
     assert list(again.sample(20).columns) == ["a", "b", "c"]
-
-
-@CLASSES
-def test_every_value_has_its_place_in_the_paper_beside_it(cls):
-    """A comment on a line of the value, or above the group that it is in.
-
-    A value with a comment of its own ends a group.
-    """
-    source = textwrap.dedent(inspect.getsource(cls._paper))
-    nodes = ast.walk(ast.parse(source))
-    (paper,) = (node for node in nodes if isinstance(node, ast.Dict))
-    lines, above, end = source.splitlines(), "", paper.lineno
-    for key, value in zip(paper.keys, paper.values, strict=True):
-        if key.lineno > end + 1:
-            above = " ".join(lines[end : key.lineno - 1])
-        own = " ".join(lines[key.lineno - 1 : value.end_lineno])
-        assert PLACE.search(own if "#" in own else above), key.value
-        above, end = "" if "#" in own else above, value.end_lineno
-
-
-@CLASSES
-def test_its_page_has_the_algorithm_and_what_soundness_changed(cls):
-    name = PAGES.get(cls, cls.__name__.removesuffix("Synthesizer").lower())
-    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
-    assert re.search(r"^\| (line \| )?paper.*\| here", page, flags=re.MULTILINE)
-    assert f"{cls.__name__}.as_published(" in page
-    if cls is not GANSynthesizer:
-        assert "| as published | here | what it costs |" in page
 
 
 def test_they_are_all_that_train():

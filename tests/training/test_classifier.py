@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -190,13 +188,6 @@ def test_an_unlabelled_row_moves_a_students_sum_by_the_clipping_norm(scale):
     more = torch.cat([rows, torch.full((1, 4), scale)])
     change = student.clipped_sum(more, view) - student.clipped_sum(rows, view)
     assert float(change.norm()) <= 0.5
-
-
-def test_what_holds_rows_cannot_be_copied():
-    for holder in (make_classifier(make_rows()), make_branch([scores(5), scores(5)])):
-        for take in (copy.copy, copy.deepcopy, pickle.dumps):
-            with pytest.raises(TypeError, match="private rows"):
-                take(holder)
 
 
 def test_the_branch_draws_one_release_per_round(monkeypatch):

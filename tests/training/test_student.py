@@ -16,7 +16,6 @@ from skdpsynth.training import (
     StudentDiscriminator,
     View,
     label_slope,
-    noise_of_moments,
     view_size,
 )
 
@@ -103,27 +102,6 @@ def off_diagonal(matrix):
     return matrix[~np.eye(len(matrix), dtype=bool)]
 
 
-def test_beliefs_and_generator_find_the_dependence():
-    """Three rounds of labels; old ones are replayed while the generator moves."""
-    wanted = correlation(0.6)
-    trainer = make_trainer(n_factors=1, n_steps=300, seed=3)
-    discriminator, buffer = StudentDiscriminator(trainer), LabelBuffer()
-    ascent = GeneratorAscent(trainer)
-    for seed in range(3):
-        slope = 20.0
-        view, generated, labels, pool = labelled(trainer, wanted, slope, seed)
-        buffer.add(view, generated, labels, pool, slope)
-        discriminator.train(buffer, 60)
-        for _ in range(100):
-            ascent.step(discriminator)
-    assert [len(own.labels) for own in buffer.rounds] == [600] * 3
-    believed = off_diagonal(discriminator.moments[1:, 1:].numpy())
-    target = off_diagonal(wanted.numpy())
-    assert np.abs(believed - target).max() < 0.25
-    made = trainer.moments()[1:, 1:].numpy()
-    assert np.abs(off_diagonal(made) - target).max() < 0.25
-
-
 @pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.parametrize("n_columns", [20, 60])
 def test_labels_that_are_coins_leave_what_was_measured(n_columns, seed):
@@ -152,19 +130,6 @@ def test_random_loadings_are_not_taken_as_measured(n_known):
     trainer.parameters["loadings"] = loadings
     found = StudentDiscriminator(trainer).moments
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_the_noise_of_beliefs_is_bounded_as_planned():
-    """Least squares with noise of the planned size has a norm below the bound."""
-    n_columns, slope, n_labels = 30, 3.0, 4000
-    n_features = n_columns * (n_columns - 1) // 2
-    bound = noise_of_moments(n_labels, n_features, n_columns, slope)
-    rng = np.random.default_rng(0)
-    noise = rng.normal(size=(n_columns, n_columns)) * math.sqrt(
-        4 * n_features / (n_labels * slope**2)
-    )
-    symmetric = np.triu(noise, 1) + np.triu(noise, 1).T
-    assert np.linalg.norm(symmetric, 2) == pytest.approx(bound, rel=0.15)
 
 
 def test_a_label_keeps_its_meaning():
