@@ -6,8 +6,6 @@ import json
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import time
 import warnings
 
@@ -70,24 +68,6 @@ def test_an_interrupted_comparison_goes_on(resume, stubs, tmp_path):
     assert list((tmp_path / "runs").glob("*.tmp")) == []
 
 
-@pytest.mark.nightly
-def test_another_process_has_the_same_keys():
-    """Whatever the seed of its hashes."""
-    program = (
-        "import pandas as pd\n"
-        "from skdpsynth.evaluation._runs import table_digest\n"
-        "table = pd.DataFrame({'u': [*'abca'], 'k': pd.Categorical([*'pqpq'])})\n"
-        "print(table_digest(table))"
-    )
-    printed = [
-        subprocess.check_output(
-            [sys.executable, "-c", program], env=os.environ | {"PYTHONHASHSEED": seed}
-        )
-        for seed in ("1", "2")
-    ]
-    assert printed[0] == printed[1]
-
-
 @pytest.mark.parametrize("damage", ["cut", "empty", "other", "key", "fields"])
 def test_a_torn_file_is_redone(resume, tmp_path, damage):
     resume()
@@ -132,16 +112,6 @@ def test_what_determines_a_run_is_in_its_key(resume, stubs, tables, monkeypatch)
     assert resume()[0] == 2
 
 
-def test_references_of_an_older_format_are_made_again(resume, monkeypatch, tmp_path):
-    """Theirs alone: no fit spends budget again for their sake."""
-    with monkeypatch.context() as before:
-        before.setattr("skdpsynth.evaluation._runs._REFERENCE_FORMAT", 1)
-        resume()
-    assert len(list((tmp_path / "runs").glob("*.json"))) == 4
-    assert resume()[0] == 0
-    assert len(list((tmp_path / "runs").glob("*.json"))) == 6
-
-
 def test_a_failed_run_is_tried_again(resume, stubs):
     for _ in range(2):
         with pytest.warns(DegradedResultWarning, match="runs failed"):
@@ -153,14 +123,10 @@ def test_digest_of_a_table():
     kinds = pd.Categorical(["u", "v"])
     table = pd.DataFrame({"a": [1.0, np.nan], "b": ["x", None], "c": kinds})
     twin = table.copy(deep=True).set_index(pd.Index([7, 7]))
-    twin["b"] = ["xx"[:1], None]
-    assert table_digest(twin) == table_digest(table)
+    assert table_digest(twin.assign(b=["xx"[:1], None])) == table_digest(table)
     others = [
-        table[::-1],
         table[["b", "a", "c"]],
         table.rename(columns={"a": "A"}),
-        table.assign(a=[1.0, 2.0]),
-        table.assign(b=["x", "y"]),
         table.astype({"c": object}),
         table.assign(c=kinds.as_ordered()),
         table.assign(c=kinds.reorder_categories(["v", "u"])),
@@ -253,22 +219,3 @@ def test_a_killed_worker_ends_the_comparison_and_keeps_what_was_done(compare, tm
     with pytest.raises(TerminatedWorkerError):
         compare({"baseline": BASELINE, "killed": Killed()}, **options)
     assert len(list(tmp_path.glob("IndependentSynthesizer-*.json"))) == 1
-
-
-@pytest.mark.nightly
-# Starting a cluster warns about ports and unclosed sockets of its own.
-@pytest.mark.filterwarnings("default")
-def test_a_dask_cluster_takes_the_runs(compare, tmp_path):
-    """Two worker processes; every run comes back, and to the folder."""
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-        joblib.parallel_config(backend="dask", wait_for_workers_timeout=60),
-    ):
-        result = compare([BASELINE], fidelity=True, epsilons=(1, 10), folder=tmp_path)
-        assert len(client.ncores()) == 2
-    assert (result.runs["error"] == "").all()
-    assert len(list(tmp_path.glob("*.json"))) == len(result.runs) == 6
