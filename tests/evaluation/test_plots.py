@@ -116,10 +116,8 @@ def test_every_figure_has_its_footer(result, draw):
     shape = {"marginals": (1, 5), "pairs": (5, 6)}.get(draw, (1, 1))
     figure, axes = plt.subplots(*shape)
     figure.supxlabel("of the caller")
-    assert (
-        np.ravel(private(axes, epsilon=10.0) if draw == "pairs" else private(axes))[0]
-        is np.ravel(axes)[0]
-    )
+    options = {"epsilon": 10.0} if draw == "pairs" else {}
+    assert np.ravel(private(axes, **options))[0] is np.ravel(axes)[0]
     written = [text.get_text() for text in figure.texts]
     assert written == ["of the caller", footer]
 
@@ -143,12 +141,15 @@ def test_panels_hold_the_shares_of_the_rows(result, tables):
     axes = result.plot_pairs(epsilon=10.0)
     titles = [ax.get_title() for ax in axes[0]]
     assert titles == ["real rows", "baseline", BLIND, " _copy", "broken"]
-    (row,) = (own for own in axes if own[0].get_ylabel() == "label")[:1] or [axes[0]]
+    sides = [(row[0].get_ylabel(), row[0].get_xlabel()) for row in axes]
+    place = next(at for at, own in enumerate(sides) if "label" in own)
+    row, axis = axes[place], sides[place].index("label")
     for ax, table in ((row[0], tables[1]), (row[3], tables[0][:120])):
         part = np.asarray(ax.images[0].get_array())
-        cells = [text.get_text() for text in row[0].yaxis.get_ticklabels()]
+        side = (row[0].yaxis, row[0].xaxis)[axis]
+        cells = [text.get_text() for text in side.get_ticklabels()]
         expected = table["label"].value_counts(normalize=True)
-        drawn = dict(zip(cells, part.sum(axis=1), strict=True))
+        drawn = dict(zip(cells, part.sum(axis=1 - axis), strict=True))
         assert drawn == pytest.approx(expected.to_dict())
 
 

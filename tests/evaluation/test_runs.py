@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pickle
-import signal
 import time
 import warnings
 
@@ -14,11 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from _comparisons import SCHEMA
-from joblib.externals.loky.process_executor import TerminatedWorkerError
 from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.evaluation._runs import Job, Task, run, table_digest  # what travels
+from skdpsynth.evaluation._runs import table_digest  # what travels
 from skdpsynth.exceptions import DegradedResultWarning
 
 
@@ -182,16 +178,6 @@ def test_runs_of_threads_are_those_of_one(compare, stubs):
     assert set(Nosy.workers) == {1}
 
 
-def test_a_run_travels(tables):
-    """What is sent to a worker can be pickled, and what comes back is small."""
-    job = Job("baseline", BASELINE, 1.0, 0, 0)
-    task = Task("label", 120, "BC", ["GaussianNB"], None, None, fidelity=False)
-    function, *arguments = pickle.loads(pickle.dumps((run, job, task, *tables)))
-    record = function(*arguments)
-    assert record.row["error"] == ""
-    assert len(pickle.dumps(record)) < 20_000
-
-
 @pytest.mark.nightly
 def test_processes_give_the_same_rows(compare):
     """Real rows come to them as read-only files; noise differs, the rest does not."""
@@ -201,21 +187,3 @@ def test_processes_give_the_same_rows(compare):
     assert (result.runs["error"] == "").all()
     keys = ["synthesizer", "repeat", "setting", "classifier", "metric"]
     assert result.scores[keys].equals(compare([BASELINE], **options).scores[keys])
-
-
-@pytest.mark.nightly
-def test_a_killed_worker_ends_the_comparison_and_keeps_what_was_done(compare, tmp_path):
-    """As the system kills one that takes too much memory."""
-
-    class Killed(IndependentSynthesizer):
-        def fit(self, X, y=None):
-            for _ in range(600):  # until the other run is done
-                if list(tmp_path.glob("IndependentSynthesizer-*.json")):
-                    break
-                time.sleep(0.1)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    options = {"folder": tmp_path, "n_repeats": 1, "settings": "B", "n_jobs": 2}
-    with pytest.raises(TerminatedWorkerError):
-        compare({"baseline": BASELINE, "killed": Killed()}, **options)
-    assert len(list(tmp_path.glob("IndependentSynthesizer-*.json"))) == 1

@@ -99,8 +99,6 @@ def test_the_worst_pair_is_first_and_a_row_counts_once():
 LEVELS = {
     "whole": pd.array([1, 2, None, 4], dtype="Int64"),
     "number": pd.Series([0.5, 1.5, np.nan, 2.5]),
-    "truth": pd.array([True, False, None, None], dtype="boolean"),
-    "text": pd.array(["a", "b", "c", None], dtype="string"),
     "kind": pd.Categorical(["a", None, "c", "d"]),
     "time": pd.to_datetime(["2020-01-01", None, "2020-01-02", "2020-01-03"]),
 }

@@ -282,9 +282,7 @@ COLUMNS = {
     "more floats": (np.arange(21.0), True),
     "labels": (np.arange(20), False),
     "whole numbers": (np.arange(21), True),
-    "nullable": (pd.array(range(21), dtype="Int64"), True),
     "booleans": ([False, True], False),
-    "texts": (np.arange(30).astype(str), False),
     "categories": (pd.Categorical(np.arange(30)), False),
 }
 
