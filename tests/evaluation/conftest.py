@@ -130,12 +130,6 @@ def _write_no_picture(self, file, **options):
     file.write(b"a picture")
 
 
-@pytest.fixture
-def no_pictures(monkeypatch):
-    """Draw nothing into pages whose text alone is tested: a picture takes a second."""
-    monkeypatch.setattr(Figure, "savefig", _write_no_picture)
-
-
 @pytest.fixture(scope="session")
 def result(tables) -> ComparisonResult:
     """Compare a baseline, two claims, and rows without a claim; one run fails."""

@@ -67,7 +67,6 @@ def test_shares_of_numbers_sum_to_one(values):
 
 def test_whole_numbers_have_bins_of_their_own():
     found = Marginal.of(PlainColumn("x", "number", [0.0] * 6 + [1.0] * 3 + [4.0]))
-    assert found.sides[0].ends == (-0.5, 4.5)
     assert found.sides[0].cells.edges.tolist() == [0.5, 1.5, 2.5, 3.5]
     assert found.shares == pytest.approx([0.6, 0.3, 0, 0, 0.1, 0])
 
@@ -112,27 +111,14 @@ def test_the_strongest_pairs_come_first():
     assert names(strongest_pairs(two, "label")) == [("g", "label")]
 
 
-def test_of_many_columns_the_first_and_the_target_are_compared():
-    rng = np.random.default_rng(0)
-    wide = pd.DataFrame(rng.normal(size=(50, 60))).add_prefix("c")
-    wide["c50"] = wide["c51"]  # the strongest, but too far behind
-    wide["label"] = wide["c3"]
-    assert names(strongest_pairs(plain_columns(wide), "label"))[0] == ("c3", "label")
-
-
 def test_cells_and_their_names():
     numbers = PlainColumn("n", "number", [float(v) for v in range(1, 81)] + [None])
     side = Side.of_pair(numbers)
-    assert side.labels() == [
-        "<10", "10", "20", "30", "40", "50", "60", "70", "(missing)"
-    ]  # fmt: skip
+    assert side.labels() == ["<10", *map(str, range(10, 80, 10)), "(missing)"]
     assert np.bincount(side.codes(numbers)).tolist() == [9, *[10] * 6, 11, 1]
     days = PlainColumn("t", "time", [0.0, 1.0, 2.0, 3.0] * 5)
     assert Side.of_pair(days).labels()[:2] == ["<1970-01-02", "1970-01-02"]
-    assert Side.of_pair(PlainColumn("c", "number", [5.0] * 9)).labels() == [
-        "all", "(missing)"
-    ]  # fmt: skip
+    constant = PlainColumn("c", "number", [5.0] * 9)
+    assert Side.of_pair(constant).labels() == ["all", "(missing)"]
     texts = PlainColumn("g", "category", [*"aaab", None])
     assert Side.of_pair(texts).labels() == ["a", "b", "(other)", "(missing)"]
-    money = PlainColumn("m", "number", [1234.5] * 4 + [2e9] * 4)
-    assert Side.of_pair(money).labels() == ["<2e+09", "2e+09", "(missing)"]

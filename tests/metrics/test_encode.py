@@ -130,8 +130,3 @@ GOOD = pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]})
 def test_tables_that_cannot_be_compared_are_refused(table, error, message):
     with pytest.raises(error, match=message):
         check_tables("y", first=GOOD, second=table)
-
-
-def test_columns_are_brought_to_the_order_of_the_first_table():
-    tables = check_tables("y", first=GOOD, second=GOOD[["y", "a"]])
-    pd.testing.assert_frame_equal(tables["second"], GOOD)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
-from math import comb
 
 import numpy as np
 import pandas as pd
@@ -79,16 +78,12 @@ def test_columns_of_other_dtypes():
             "gone": [1.0, 2.0, 3.0, 4.0],
         }
     )
-    synthetic = real.assign(
-        when=real["when"] + pd.Timedelta(days=1), flag=True, gone=np.nan
-    )[["gone", "kind", "flag", "when"]]
-    found = column_fidelity(real, synthetic)
-    assert found.index.tolist() == ["when", "flag", "kind", "gone"]
+    later = real["when"] + pd.Timedelta(days=1)
+    found = column_fidelity(real, real.assign(when=later, flag=True, gone=np.nan))
     assert found["kind"].tolist() == ["number", "number", "category", "number"]
     assert found["distance"].tolist() == pytest.approx([1 / 3, 0.5, 0.0, 1.0])
     assert found["missing"].tolist() == [0.0, 0.0, 0.0, 1.0]
     assert found.attrs["contains_private_statistics"] is True
-    assert (column_fidelity(synthetic, synthetic)["distance"] == 0).all()
 
 
 def dependent_table(seed: int, n_rows: int = 300) -> pd.DataFrame:
@@ -182,23 +177,17 @@ FIVE_SD = 0.145
 
 
 @pytest.mark.statistical
-def test_two_samples_of_one_distribution_have_an_auc_of_one_half(global_random_seed):
-    """1,000 rows each; |AUROC - 0.5| < 0.145; false alarm 6e-7 for each classifier."""
-    scores = two_sample_scores(*two_tables(0.0, global_random_seed))
-    assert scores.index.tolist() == ["LogisticRegression", "RandomForestClassifier"]
-    assert (scores - 0.5).abs().max() < FIVE_SD
-    assert scores.attrs["contains_private_statistics"] is True
-
-
-@pytest.mark.statistical
-def test_two_samples_that_are_shifted_have_the_known_area(global_random_seed):
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+def test_two_samples_have_the_known_area(shift, global_random_seed):
     """1,000 rows each; by normal theory AUROC is Phi(d / sqrt 2); false alarm 6e-7.
 
-    The spread is smaller than without a shift.
+    The spread is smaller with a shift.
     """
-    tables = two_tables(1.0, global_random_seed)
-    found = two_sample_scores(*tables, classifiers={"nb": GaussianNB()})
-    assert found["nb"] == pytest.approx(norm.cdf(1 / np.sqrt(2)), abs=FIVE_SD)
+    scores = two_sample_scores(*two_tables(shift, global_random_seed))
+    assert scores.index.tolist() == ["LogisticRegression", "RandomForestClassifier"]
+    known = scores if shift == 0 else scores[["LogisticRegression"]]
+    assert (known - norm.cdf(shift / np.sqrt(2))).abs().max() < FIVE_SD
+    assert scores.attrs["contains_private_statistics"] is True
 
 
 def test_two_samples_see_dependence_and_gaps():
@@ -308,35 +297,18 @@ def test_distances_by_a_slow_count(real, synthetic):
         assert found.tolist() == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
-@given(ROWS, ROWS)
-def test_what_every_distance_has(real, synthetic):
-    """0 of itself; in [0, 1]; more columns are not nearer."""
-    tables = table(real), table(synthetic)
-    found = [marginal_fidelity(*tables, k=k) for k in (1, 2, 3)]
-    for k, distances in enumerate(found, start=1):
-        assert (marginal_fidelity(tables[0], tables[0], k=k) == 0).all()
-        assert distances.between(0, 1 + 1e-12).all()
-    for pair, distance in found[1].items():
-        assert distance >= max(found[0][name] for name in pair) - 1e-12
-    assert found[2].iloc[0] >= found[1].max() - 1e-12
-
-
 def test_dependence_of_a_known_size():
-    """Two columns of m equal shares: identical against independent is 1 - 1 / m.
+    """Of m equal shares: identical columns against independent ones are 1 - 1 / m.
 
-    The columns alone do not show it. A third one that is their sum modulo m shows in
-    triples only: each of its pairs is independent.
+    A third one that is their sum modulo m shows in triples only: each of its pairs is
+    independent.
     """
     m = 5
-    a, b = (grid.ravel() for grid in np.meshgrid(range(m), range(m)))
-    free = pd.DataFrame({"a": a, "b": b}).astype(str)
-    same = pd.DataFrame({"a": a, "b": a}).astype(str)
-    assert (marginal_fidelity(free, same, k=1) == 0).all()
-    assert marginal_fidelity(free, same)["a", "b"] == pytest.approx(1 - 1 / m)
     cube = [grid.ravel() for grid in np.meshgrid(range(m), range(m), range(m))]
     free = pd.DataFrame(dict(zip("abc", cube, strict=True)))
-    tied = free.assign(c=(free["a"] + free["b"]) % m)
+    same, tied = free.assign(b=free["a"]), free.assign(c=(free["a"] + free["b"]) % m)
+    assert (marginal_fidelity(free, same, k=1) == 0).all()
+    assert marginal_fidelity(free, same)["a", "b"] == pytest.approx(1 - 1 / m)
     assert marginal_fidelity(free, tied, k=2).tolist() == pytest.approx([0.0] * 3)
     assert marginal_fidelity(free, tied, k=3).tolist() == pytest.approx([1 - 1 / m])
 
@@ -350,29 +322,22 @@ def test_every_group_is_as_likely():
     table, drawn = pd.DataFrame(np.zeros((2, 6)), columns=[*"abcdef"]), Counter()
     for seed in range(200):
         options = {"k": 3, "n_marginals": 5, "random_state": seed}
-        found = [*marginal_fidelity(table, table, **options).index]
-        assert found == sorted(set(found))
-        assert all(list(group) == sorted(group) for group in found)
-        drawn.update(found)
-    assert len(drawn) == 20
+        drawn.update({*marginal_fidelity(table, table, **options).index})
+    assert (len(drawn), drawn.total()) == (20, 1_000)
     assert all(abs(n - 50) < 37 for n in drawn.values())
 
 
 def test_many_columns_are_drawn_from():
     """784 columns have 306,936 pairs and 80 million triples."""
-    rng = np.random.default_rng(0)
-    wide = pd.DataFrame(
-        rng.integers(0, 2, (20, 784)), columns=[f"p{i}" for i in range(784)]
-    )
+    wide = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (20, 784)))
     lengths = [len(marginal_fidelity(wide, wide[:10], k=k)) for k in (1, 2, 3)]
     assert lengths == [784, 10_000, 150]
-    few = marginal_fidelity(wide, wide[:10], k=3, n_marginals=4, random_state=1)
-    other = marginal_fidelity(wide, wide[:10], k=3, n_marginals=4, random_state=2)
-    assert few.index.names == ["first", "second", "third"]
-    assert few.name == "distance"
+    few, other = (
+        marginal_fidelity(wide, wide[:10], k=3, n_marginals=4, random_state=seed)
+        for seed in (1, 2)
+    )
     assert few.attrs["contains_private_statistics"] is True
     assert not few.index.equals(other.index)
-    assert comb(141, 2) <= 10_000 < comb(142, 2)  # as the docstring has it
 
 
 def test_what_cannot_be_compared_is_refused():
@@ -380,9 +345,8 @@ def test_what_cannot_be_compared_is_refused():
     for k in (0, 4, "2", 1.5):
         with pytest.raises(ValueError, match="k must be 1, 2 or 3"):
             marginal_fidelity(two, two, k=k)
-    for n_marginals in (0, 1.5):
-        with pytest.raises(ValueError, match="n_marginals must be None or"):
-            marginal_fidelity(two, two, n_marginals=n_marginals)
+    with pytest.raises(ValueError, match="n_marginals must be None or"):
+        marginal_fidelity(two, two, n_marginals=0)
     with pytest.raises(InvalidTableError, match="at least 3 columns in 'real' for k=3"):
         marginal_fidelity(two, two, k=3)
     one = pd.DataFrame({"a": range(20)})

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import (
     average_precision_score,
     r2_score,
@@ -27,7 +27,6 @@ from skdpsynth.metrics import (
     is_measurement,
     setting_scores,
     synthetic_only_scores,
-    synthetic_ranking_agreement,
     tstr_scores,
 )
 
@@ -97,17 +96,17 @@ def by_hand(train, test, target, model):
     return pipeline.fit(both[: len(train)], train[target]), both[len(train) :]
 
 
-@pytest.mark.parametrize(
-    "model", [LogisticRegression(max_iter=500), LinearSVC(random_state=0)]
-)
-def test_binary_scores_equal_a_pipeline_by_hand(adult, model):
+def test_binary_scores_equal_a_pipeline_by_hand(adult):
     train, test = adult
+    model = LinearSVC(random_state=0)
     pipeline, features = by_hand(train, test, "income", model)
     output = pipeline.decision_function(features)
     truth = test["income"] == ">50K"
     options = {"target": "income", "classifiers": {"mine": model}}
-    scores = tstr_scores(train[train.columns[::-1]], test, **options, n_jobs=1)
-    assert scores.columns.tolist() == ["auroc", "auprc"]
+    scores = tstr_scores(train[train.columns[::-1]], test, **options)
+    pd.testing.assert_frame_equal(
+        tstr_scores(train[train.columns[::-1]], test, **options, n_jobs=2), scores
+    )
     # The solvers stop at a tolerance; the order of columns moves the last digits.
     auroc, auprc = scores.loc["mine"]
     assert auroc == pytest.approx(roc_auc_score(truth, output), abs=2e-4)
@@ -138,28 +137,16 @@ def test_the_twelve_reach_the_known_optimum():
     """Two Gaussians 2 * sqrt(2) deviations apart: the best AUROC is Phi(2) = 0.977.
 
     The best rule that gives 0 or 1 only has Phi(sqrt(2)) = 0.921, and so about a tree.
-    The limits leave 0.04 and 0.08 for 300 training and 600 test rows; all seeds are
-    fixed, so this cannot fail by chance.
+    All seeds are fixed, so this cannot fail by chance.
     """
-    scores = tstr_scores(
-        blobs(300, seed=1), blobs(600, seed=2), target="y", classifiers=None
-    )
-    assert scores.index.tolist() == [*default_classifiers(), "mean"]
-    each = scores["auroc"].drop("mean")
+    scores = tstr_scores(blobs(300, seed=1), blobs(600, seed=2), target="y")
+    assert {*default_classifiers(), "mean"} <= {*scores.index}
+    each = scores["auroc"][[*default_classifiers()]]
     coarse = ["DecisionTreeClassifier", "BernoulliNB"]
     assert each.drop(coarse).between(0.937, 0.985).all()
     assert each[coarse].between(0.841, 0.94).all()
-    pd.testing.assert_series_equal(
-        scores.loc["mean"], scores.drop("mean").mean(), check_names=False
-    )
+    assert scores["auroc"]["mean"] == pytest.approx(each.mean())
     assert scores.attrs["contains_private_statistics"] is True
-
-
-def test_scores_do_not_depend_on_workers_and_repeat():
-    tables = blobs(60, seed=1), blobs(60, seed=2)
-    options = {"target": "y", "classifiers": [*FAST, "MLPClassifier"]}
-    alone, two = (tstr_scores(*tables, **options, n_jobs=n) for n in (None, 2))
-    pd.testing.assert_frame_equal(alone, two)
 
 
 @pytest.mark.parametrize("labels", [("no", "yes"), (False, True), (1, 2), (0.0, 1.0)])
@@ -181,7 +168,7 @@ def test_one_class_scores_as_a_guess(label):
 
 
 def test_classifier_of_the_panel_that_cannot_be_fitted_scores_as_a_guess():
-    """LinearDiscriminantAnalysis refuses as many rows as labels."""
+    """LinearDiscriminantAnalysis refuses as many rows as labels, and KNN few rows."""
     table = pd.DataFrame({"u": [0.0, 1.0], "y": [0, 1]})
     names = ["LinearDiscriminantAnalysis", "DecisionTreeClassifier"]
     message = r"nothing LinearDiscriminantAnalysis can be fitted to \(ValueError\)"
@@ -193,19 +180,24 @@ def test_classifier_of_the_panel_that_cannot_be_fitted_scores_as_a_guess():
     own = {"mine": default_classifiers()[names[0]]}
     with pytest.raises(ValueError, match="number of samples"):
         tstr_scores(table, table, target="y", classifiers=own)
+    few, test = prices(3), prices(seed=1)
+    names = ["KNeighborsRegressor"]
+    with pytest.warns(DegradedResultWarning, match="nothing KNeighborsRegressor can"):
+        scores = tstr_scores(few, test, target="price", classifiers=names)
+    guess = np.full(len(test), few["price"].mean())
+    assert scores.loc[names[0], "r2"] == pytest.approx(r2_score(test["price"], guess))
 
 
 def test_label_that_is_not_in_the_synthetic_table(thyroid):
     """It scores as a guess, and the other two as they do alone."""
     train, test = thyroid
     tables = train[train["class"] != 2], test
-    options = {"target": "class", "classifiers": [LogisticRegression(max_iter=500)]}
+    options = {"target": "class", "classifiers": ["GaussianNB"]}
     with pytest.warns(DegradedResultWarning, match="no row of 1 of the 3 labels"):
         scores = tstr_scores(*tables, **options)
     parts = [tstr_scores(*tables, **options, pos_label=label) for label in (1, 3)]
     guess = [0.5, (test["class"] == 2).mean()]
-    expected = (parts[0] + parts[1] + guess) / 3
-    np.testing.assert_allclose(scores, expected)
+    np.testing.assert_allclose(scores, (parts[0] + parts[1] + guess) / 3)
 
 
 THREE_TABLES = {
@@ -261,25 +253,16 @@ def test_setting_c_holds_out_the_share_of_the_real_test_table():
     assert sorted(np.bincount(kept[:, -1].astype(int))) == [15, 16]
 
 
-TWO = ["Ridge", "KNeighborsRegressor"]
-
-
-@pytest.mark.parametrize("model", [LinearRegression(), KNeighborsRegressor(3)])
-def test_scores_equal_a_pipeline_by_hand(model):
-    train, test = prices(), prices(90, seed=1)
+def test_scores_equal_a_pipeline_by_hand():
+    train, test, model = prices(), prices(90, seed=1), KNeighborsRegressor(3)
     pipeline, features = by_hand(train, test, "price", model)
     output = pipeline.predict(features)
-    shuffled = train[train.columns[::-1]]
-    scores = tstr_scores(shuffled, test, target="price", classifiers={"mine": model})
-    assert scores.columns.tolist() == ["r2", "rmse"]
-    assert scores.loc["mine", "r2"] == pytest.approx(r2_score(test["price"], output))
-    error = root_mean_squared_error(test["price"], output)
-    assert scores.loc["mine", "rmse"] == pytest.approx(error)
-    for dtype in ("Float64", "double[pyarrow]"):
-        others = (own.astype({"price": dtype}) for own in (shuffled, test))
-        got = tstr_scores(*others, target="price", classifiers={"mine": model})
-        pd.testing.assert_frame_equal(got, scores)
-    assert scores.attrs["contains_private_statistics"] is True
+    for dtype in ("float64", "Float64", "double[pyarrow]"):
+        tables = (own.astype({"price": dtype}) for own in (train, test))
+        scores = tstr_scores(*tables, target="price", classifiers={"mine": model})
+        r2, rmse = scores.loc["mine", ["r2", "rmse"]]
+        assert r2 == pytest.approx(r2_score(test["price"], output))
+        assert rmse == pytest.approx(root_mean_squared_error(test["price"], output))
 
 
 def test_the_five_explain_what_there_is_to_explain():
@@ -288,13 +271,8 @@ def test_the_five_explain_what_there_is_to_explain():
     assert scores.index.tolist() == [*FIVE, "mean"]
     assert scores["r2"].between(0.85, 0.97).all()
     assert scores["rmse"].between(0.9, 2.0).all()
-    best = scores.loc["Ridge"]
-    assert best["r2"] == pytest.approx(0.958, abs=0.01)
-    assert best["rmse"] == pytest.approx(1.0, abs=0.1)
-    # On the same rows a smaller error is a larger r2.
-    assert synthetic_ranking_agreement(scores["r2"], -scores["rmse"]) == 1
-    mean = scores.drop("mean").mean()
-    pd.testing.assert_series_equal(scores.loc["mean"], mean, check_names=False)
+    assert scores.loc["Ridge", "r2"] == pytest.approx(0.958, abs=0.01)
+    assert scores.loc["Ridge", "rmse"] == pytest.approx(1.0, abs=0.1)
 
 
 COLUMNS = {
@@ -304,9 +282,7 @@ COLUMNS = {
     "more floats": (np.arange(21.0), True),
     "labels": (np.arange(20), False),
     "whole numbers": (np.arange(21), True),
-    "nullable": (pd.array(range(21), dtype="Int64"), True),
     "booleans": ([False, True], False),
-    "texts": (np.arange(30).astype(str), False),
     "categories": (pd.Categorical(np.arange(30)), False),
 }
 
@@ -319,23 +295,6 @@ def test_fractions_or_many_numbers_are_a_measurement(name):
     if measured:
         with pytest.raises(ValueError, match=r"'pos_label'.* target 'y' holds numbers"):
             is_measurement(column, pos_label=0)
-
-
-def test_what_cannot_be_learnt_is_the_mean():
-    """Without a feature that varies; or too few rows for five neighbours."""
-    test = prices(seed=1)
-    constant = prices().assign(u=0.0, v=0.0, kind="p")
-    with pytest.warns(DegradedResultWarning, match="no feature that varies") as caught:
-        scores = tstr_scores(constant, test.assign(kind="p"), target="price")
-    assert [warning.filename for warning in caught] == [__file__]
-    guess = np.full(len(test), constant["price"].mean())
-    np.testing.assert_allclose(scores["r2"], r2_score(test["price"], guess), atol=1e-9)
-    few = prices(3)
-    with pytest.warns(DegradedResultWarning, match="nothing KNeighborsRegressor can"):
-        scores = tstr_scores(few, test, target="price", classifiers=TWO)
-    guess = np.full(len(test), few["price"].mean())
-    found = scores.loc["KNeighborsRegressor", "r2"]
-    assert found == pytest.approx(r2_score(test["price"], guess))
 
 
 POOR = InvalidTableError
@@ -379,10 +338,8 @@ def test_texts_that_differ_in_every_row_are_left_out():
         scores = tstr_scores(*with_ids, **options)
     assert "P1" not in str(seen[0].message)
     pd.testing.assert_frame_equal(scores, tstr_scores(*plain, **options))
-    few = [own[:20] for own in with_ids]
-    tstr_scores(*few, **options)  # too few rows to tell: no warning
-    repeated = with_ids[1].assign(who="P1")
-    tstr_scores(with_ids[0], repeated, **options)
+    tstr_scores(*(own[:20] for own in with_ids), **options)  # too few to tell
+    tstr_scores(with_ids[0], with_ids[1].assign(who="P1"), **options)
 
 
 def test_rare_categories_are_one():

@@ -22,13 +22,6 @@ from safetensors.numpy import save as bytes_of
 import skdpsynth
 from skdpsynth.exceptions import PersistenceError
 
-
-def test_equal_synthesizers_give_equal_files(saved, tmp_path):
-    synth, data = saved
-    synth.save(tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == data
-
-
 # --- The container ----------------------------------------------------------------
 
 
@@ -53,28 +46,20 @@ def test_the_file_holds_facts_and_arrays_and_nothing_else(saved, refused, files)
     _, data = saved
     header, numbers = files.taken_apart(data)
     facts = header["__metadata__"]
-    assert files.with_text(data, facts["skdpsynth"]) != b""
     for metadata in (
         {},
         {**facts, "author": "a secret"},
-        {"author": facts["skdpsynth"]},
-        {"skdpsynth": 1},
         {"skdpsynth": [facts["skdpsynth"]]},
         facts["skdpsynth"],
         None,
     ):
         refused(files.put_together({**header, "__metadata__": metadata}, numbers))
-    del header["__metadata__"]
-    refused(files.put_together(header, numbers))
-    for text in ("", "[]", "{}", "null"):
+    for text in ("", "[]", "{}"):
         refused(files.with_text(data, text))
     refused(bytes_of(arrays_of(data)))
-    for other in (b"no safetensors at all", pickle.dumps({"synthesizer": 1})):
+    refused(pickle.dumps({"synthesizer": 1}))
+    for other in (b"#!/bin/sh\n" + data, data[8:], data + b"x", data[:-1]):
         refused(other)
-    refused(b"#!/bin/sh\n" + data)
-    refused(data[8:])
-    refused(data + b"x")
-    refused(data[:-1])
 
 
 def test_another_digest(saved, refused, files):
@@ -110,14 +95,11 @@ def test_another_format_is_named_with_the_remedy(saved, refused, files):
 def bombs(data: bytes, files):
     """Small files that ask for much."""
     header, numbers = files.taken_apart(data)
-    for shape in ([2**60], [2**40, 2**40], [0, 2**62], [2**31, 0], [10**30]):
+    for shape in ([2**60], [2**40, 2**40], [0, 2**62], [10**30]):
         for offsets in ([0, 0], [0, 2**62], [0, 8]):
             entry = {"dtype": "F64", "shape": shape, "data_offsets": offsets}
             yield files.put_together({**header, "a": entry}, numbers)
-            yield files.put_together(
-                {"__metadata__": header["__metadata__"], "a": entry}, bytes(8)
-            )
-    for length in (2**20, 2**40, 2**63 - 1, 2**64 - 1):
+    for length in (2**20, 2**40, 2**64 - 1):
         yield files.put_together({}, b"", length)
     for text in ("[" * 10_000, '{"a":' * 10_000, "[" * 100 + "]" * 100):
         yield files.with_text(data, text)
@@ -178,24 +160,20 @@ def tables(data: bytes, files):
         return files.put_together({**table, first: {**table[first], **fields}}, numbers)
 
     start, end = table[first]["data_offsets"]
-    pairs = ([-8, end], [start, -end], [start, 2**64], [end, start], [start + 8, end])
-    floats = [float(start), float(end)]
-    others = ([start, end + 8], floats, [start], [start, end, end], "ab", None)
-    for offsets in (*pairs, *others):
+    pairs = ([-8, end], [start, 2**64], [end, start], [start + 8, end])
+    for offsets in (*pairs, [start, end + 8], [float(start), float(end)], "ab"):
         yield changed(data_offsets=offsets)
-    for shape in ([-1], [2**64], [1.5], "a", None, [[1]], [True], [0]):
+    for shape in ([-1], [2**64], [1.5], None, [[1]], [0]):
         yield changed(shape=shape)
     same_width = {"F64": "I64", "I64": "F64"}[table[first]["dtype"]]
-    for dtype in (same_width, "F32", "F16", "U8", "BF16", "object", "O", "", None, 3):
+    for dtype in (same_width, "F32", "BF16", "object", None, ["F64"]):
         yield changed(dtype=dtype)
-    yield changed(dtype=["F64"])
     yield changed(hidden="text")
     yield files.put_together({**table, "more": {**table[first]}}, numbers)
     yield files.put_together(table, numbers + bytes(8))
-    yield files.put_together(table, numbers[:-8])
     text = json.dumps(table).encode()
     yield files.put_together(text[:-1] + b"," + text[1:], numbers)
-    for other in (b"", b"[]", b"null", b"{", b"\xff\xfe", b"NaN"):
+    for other in (b"", b"[]", b"{", b"\xff\xfe"):
         yield files.put_together(other, numbers)
     yield from (b"", b"1234567", b"12345678")
 
@@ -235,34 +213,25 @@ def test_nan_is_not_saved_either(saved, tmp_path, monkeypatch):
         ("class_counts", lambda a: a[:1]),
         ("class_counts", lambda a: -a),
         ("class_counts", lambda a: a * np.inf),
-        ("class_counts", lambda a: a.reshape(1, -1)),
         ("points.0.0", lambda a: a[::-1].copy()),
         ("points.0.0", lambda a: a.astype(np.float32)),
         ("points.0.0", lambda a: a + 1),
-        ("points.0.0", lambda a: a[:0]),
-        ("points.0.2", lambda a: a + 1),
         ("points.0.2", lambda a: a[:1]),
         ("cumulative.1.1", lambda a: a[:-1]),
         ("cumulative.1.1", lambda a: -a),
-        ("cumulative.1.1", lambda a: np.stack([a, a])),
         ("generator.starts", lambda a: a[:-1]),
         ("generator.starts", lambda a: a[::-1].copy()),
         ("generator.starts", lambda a: a + 1),
-        ("generator.starts", lambda a: a * 2**40),
-        ("generator.starts", lambda a: a.astype(np.float64)),
         ("generator.1.weights", lambda a: a[:-1]),
         ("generator.1.weights", lambda a: -a),
         ("generator.1.weights", lambda a: a * 2),
-        ("generator.1.weights", lambda a: a.astype(np.float32)),
         ("generator.0.probabilities", lambda a: a[:, 1:].copy()),
         ("generator.0.probabilities", lambda a: a * 0),
         ("generator.0.probabilities", lambda a: -a),
-        ("generator.0.probabilities", lambda a: a.astype(np.float64)),
         ("generator.0.ranks", lambda a: a + 2),
         ("generator.0.ranks", lambda a: a[:1]),
         ("generator.0.ranks", lambda a: a[::-1] * 0.9 + np.array([[0.05], [0.0]])),
         ("generator.0.probabilities", None),
-        ("points.1.0", None),
     ],
 )
 def test_arrays_that_do_not_fit_the_table(saved, refused, name, change, files):
@@ -277,7 +246,6 @@ DTYPE = ("table", "layout", "columns", 0, "dtype")
 DTYPE_OF_DAY = ("table", "layout", "columns", 1, "dtype")
 LIES_OF_HEADERS = [
     *((("synthesizer",), own) for own in ("os.system", "A" * 101, "\x1b[2J", None)),
-    (("synthesizer",), ["GPATESynthesizer"]),
     *((("format_version",), own) for own in ("1", 0, True, 1.0)),
     *((("versions",), {"numpy": own}) for own in ("\x1b[2J", 2)),
     *((("more",), 1), (("parameters",), []), (("parameters", "epsilon"), 1)),
@@ -288,7 +256,6 @@ LIES_OF_HEADERS = [
     (("report", "accountant"), "\x1b[2J"),
     (("report", "relation"), "add or remove\rone row"),
     (("report", "software"), "\N{RIGHT-TO-LEFT OVERRIDE}0.1"),
-    (("report", "unit"), ["one row"]),
 ]
 # What only who loads the file needs.
 LIES_OF_PARTS = [
@@ -307,7 +274,6 @@ LIES_OF_PARTS = [
     # Zones that pandas would read from a file.
     (("schema", "columns", 1, 1, "low", "zone"), "dateutil//etc/localtime"),
     (("schema", "columns", 1, 1, "low", "zone"), "tzlocal()"),
-    (DTYPE_OF_DAY, {"pandas": "dateutil//x"}),
     (DTYPE_OF_DAY, {"pandas": "datetime64[ns, dateutil//etc/localtime]"}),
     (DTYPE_OF_DAY, {"arrow": "timestamp[ns, tz=dateutil//etc/localtime]"}),
 ]
@@ -326,25 +292,21 @@ def test_facts_that_lie(saved, refused, place, value, by_inspect, files):
     refused(files.with_parts(saved[1], document), by_inspect=by_inspect)
 
 
+ODD_NUMBERS = ("NaN", "1e999", "-Infinity", "9" * 5000)
+
+
 def test_json_that_two_readers_could_read_in_two_ways(saved, refused, files):
     header, numbers = files.taken_apart(saved[1])
     inner = header["__metadata__"]["skdpsynth"]
-    for new in (
-        '"delta": 1e-05, "delta": 1e-06',
-        '"delta": NaN',
-        '"delta": 1e999',
-        '"delta": -Infinity',
-        '"delta": ' + "9" * 5000,
-    ):
-        assert '"delta": 1e-05' in inner
-        refused(files.with_text(saved[1], inner.replace('"delta": 1e-05', new, 1)))
+    old = '"delta": 1e-05'
+    assert old in inner
+    for new in (f'{old}, "delta": 1e-06', *(f'"delta": {own}' for own in ODD_NUMBERS)):
+        refused(files.with_text(saved[1], inner.replace(old, new, 1)))
     for text in ("\ufeff" + inner, inner + "{}", "\ud800" + inner):
         refused(files.with_text(saved[1], text))
-    outer = json.dumps(header).encode()
-    for text in (b"\xef\xbb\xbf" + outer, b"\xff" + outer, outer + b"{}"):
+    outer = json.dumps(header)
+    for text in (b"\xef\xbb\xbf" + outer.encode(), outer.encode("utf-16")):
         refused(files.put_together(text, numbers))
-    for encoding in ("utf-16", "utf-32"):
-        refused(files.put_together(outer.decode().encode(encoding), numbers))
 
 
 # --- Whatever else ----------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 import re
 from pathlib import Path
 
@@ -21,7 +20,6 @@ import skdpsynth
 from skdpsynth import (
     GPATESynthesizer,
     IndependentSynthesizer,
-    MarginalSynthesizer,
     PrivacyBudget,
     inspect,
 )
@@ -58,7 +56,6 @@ def test_round_trip(saved, tmp_path):
     assert again.feature_names_in_.tolist() == synth.feature_names_in_.tolist()
     assert again.n_iter_ == 2
     assert again.n_teachers_.tolist() == synth.n_teachers_.tolist()
-    pickle.loads(pickle.dumps(again))
     # Its stream is fresh, and it can be fitted again.
     first, second = (GPATESynthesizer.load(tmp_path / "a").sample(20) for _ in range(2))
     assert not first.equals(second)
@@ -73,13 +70,6 @@ def test_categories_keep_their_order(tmp_path):
     assert rows["level"].dtype == pd.CategoricalDtype(["u", "v"], ordered=True)
 
 
-def test_no_identifier_is_in_the_file(tmp_path):
-    rows = table().assign(id=[f"number {row}" for row in range(600)])
-    schema = TableSchema({"id": Identifier()})
-    IndependentSynthesizer(schema=schema).fit(rows).save(tmp_path / "a")
-    assert b"number 5" not in (tmp_path / "a").read_bytes()
-
-
 def test_parameters_that_no_file_holds(tmp_path):
     """A budget is a right to spend, and the state of a generator is no setting."""
     synth = IndependentSynthesizer(
@@ -92,6 +82,13 @@ def test_parameters_that_no_file_holds(tmp_path):
     assert again.random_state is None
     assert again.budget is None
     assert not hasattr(again, "classes_")
+
+
+def test_no_identifier_is_in_the_file(tmp_path):
+    rows = table().assign(id=[f"number {row}" for row in range(600)])
+    schema = TableSchema({"id": Identifier()})
+    IndependentSynthesizer(schema=schema).fit(rows).save(tmp_path / "a")
+    assert b"number 5" not in (tmp_path / "a").read_bytes()
 
 
 PARAMETERS = [(), (3, 2), [1, [2.5]], math.inf, None, True, "auto", ("a", 1), 10**20]
@@ -136,53 +133,45 @@ def test_a_place_that_is_none_is_named_with_the_remedy(tmp_path, kind, monkeypat
     assert (tmp_path / "a.skdp").exists()
 
 
-def test_a_file_is_replaced_whole(tmp_path, monkeypatch):
+def test_a_file_is_replaced_where_that_is_asked_for_and_whole(tmp_path, monkeypatch):
     """A save that fails leaves the file that was there, and nothing else."""
-    synth = IndependentSynthesizer().fit(table())
-    path = tmp_path / "a"
-    synth.save(path, overwrite=True)
-    before = path.read_bytes()
-
-    def fail(*_):
-        raise OSError
-
-    monkeypatch.setattr("os.fsync", fail)
-    with pytest.raises(OSError):  # noqa: PT011 - any
-        synth.save(path, overwrite=True)
-    assert path.read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["a"]
-
-
-def test_a_file_is_replaced_only_where_that_is_asked_for(tmp_path):
     synth = IndependentSynthesizer().fit(table())
     path = tmp_path / "a"
     path.write_bytes(b"before")
     with pytest.raises(FileExistsError, match="overwrite=True"):
         synth.save(path)
+
+    def fail(*_):
+        raise OSError
+
+    with monkeypatch.context() as broken:
+        broken.setattr("os.fsync", fail)
+        with pytest.raises(OSError):  # noqa: PT011 - any
+            synth.save(path, overwrite=True)
     assert path.read_bytes() == b"before"
+    assert [file.name for file in tmp_path.iterdir()] == ["a"]
     synth.save(path, overwrite=True)
     assert inspect(path)["synthesizer"] == "IndependentSynthesizer"
 
 
-def test_load_finds_the_class(tmp_path):
+def test_load_finds_the_class_or_says_what_is_there(tmp_path):
     class Elsewhere(IndependentSynthesizer):
         pass
 
-    frame = table()
-    for kind in (IndependentSynthesizer, MarginalSynthesizer):
-        synth = kind(random_state=0).fit(frame)
-        synth.save(tmp_path / "a", overwrite=True)
-        again = skdpsynth.load(tmp_path / "a")
-        assert type(again) is kind
-        pd.testing.assert_frame_equal(
-            again.sample(9, random_state=3), synth.sample(9, random_state=3)
-        )
-    Elsewhere().fit(frame).save(tmp_path / "b")
+    path = tmp_path / "a"
+    for read in (GPATESynthesizer.load, skdpsynth.inspect, skdpsynth.load):
+        with pytest.raises(FileNotFoundError):
+            read(path)
+    IndependentSynthesizer().fit(table()).save(path)
+    assert type(skdpsynth.load(path)) is IndependentSynthesizer
+    with pytest.raises(PersistenceError, match=r"IndependentSynthesizer\.load"):
+        GPATESynthesizer.load(path)
+    Elsewhere().fit(table()).save(path, overwrite=True)
     with pytest.raises(PersistenceError, match="Got a Elsewhere; load it by the load"):
-        skdpsynth.load(tmp_path / "b")
-    (tmp_path / "b").write_bytes(b"nothing")
+        skdpsynth.load(path)
+    path.write_bytes(b"nothing")
     with pytest.raises(PersistenceError, match="Expected what save"):
-        skdpsynth.load(tmp_path / "b")
+        skdpsynth.load(path)
 
 
 def test_inspect_lists_a_file_and_builds_nothing(saved, tmp_path, monkeypatch):
@@ -197,23 +186,12 @@ def test_inspect_lists_a_file_and_builds_nothing(saved, tmp_path, monkeypatch):
     assert found["synthesizer"] == "GPATESynthesizer"
     assert found["format_version"] == 2
     assert found["parameters"]["n_teachers"] == 4
-    assert found["parameters"]["random_state"] == 4
     assert found["schema"]["target"] == "y"
     assert found["versions"]["skdpsynth"] == skdpsynth.__version__
-    assert set(found["versions"]) == {"skdpsynth", "numpy", "pandas"}
     of_array = {"shape": (2,), "dtype": "float64", "bytes": 16}
     assert found["arrays"]["class_counts"] == of_array
     assert found["bytes"] == len(data)
     json.dumps(found, allow_nan=False)
-
-
-def test_an_absent_file_and_one_of_another_class_are_refused(saved, tmp_path):
-    for read in (GPATESynthesizer.load, skdpsynth.inspect):
-        with pytest.raises(FileNotFoundError):
-            read(tmp_path / "absent")
-    (tmp_path / "a").write_bytes(saved[1])
-    with pytest.raises(PersistenceError, match=r"GPATESynthesizer\.load"):
-        IndependentSynthesizer.load(tmp_path / "a")
 
 
 @pytest.fixture(scope="module")
@@ -237,25 +215,6 @@ def test_the_rules_come_through_a_file(with_rules, tmp_path):
     assert "rules across" in str(found["report"]["declared"])
 
 
-@pytest.mark.parametrize(
-    "lie",
-    [
-        {"rule": "ordered", "columns": ["label", "zip"]},
-        {"rule": "ordered", "columns": ["start", "most"]},
-        {"rule": "missing_together", "columns": ["wages", "most"]},
-        {"rule": "sum_of", "total": "savings", "parts": ["nobody", "wages"]},
-        {"rule": "determines", "deciding": "zip", "decided": "job", "table": []},
-    ],
-)
-def test_a_file_whose_rules_do_not_fit_is_refused(with_rules, tmp_path, files, lie):
-    other = {"target": None, "class_counts": None}
-    rules = with_rules.schema_.to_dict()["rules"]
-    load_with(with_rules, tmp_path, files, ["schema_"], other | {"rules": rules})
-    changes = other | {"rules": [*rules, lie]}
-    with pytest.raises(PersistenceError):
-        load_with(with_rules, tmp_path, files, ["schema_"], changes)
-
-
 def load_with(synth, folder, files, part, changes) -> None:
     """Put something else into a part of a file, and load it."""
     synth.save(folder / "a", overwrite=True)
@@ -266,34 +225,38 @@ def load_with(synth, folder, files, part, changes) -> None:
     IndependentSynthesizer.load(folder / "a")
 
 
-def test_a_claim_about_another_unit_is_refused(with_rules, tmp_path, files):
-    """What its report protects, and what its schema says, are the same."""
-    unit = {"unit": "all rows of one 'who'"}
-    with pytest.raises(PersistenceError):
-        load_with(with_rules, tmp_path, files, ["report"], unit)
+FREE = {**_rules.COLUMNS, "label": Categorical(["u", "v"], nullable=True)}
+OF_LABEL = Determines("job", "label", {"p": "u", "q": "v"})
+LIES = [
+    {"rule": "ordered", "columns": ["label", "zip"]},
+    {"rule": "ordered", "columns": ["start", "most"]},
+    {"rule": "missing_together", "columns": ["wages", "most"]},
+    {"rule": "sum_of", "total": "savings", "parts": ["nobody", "wages"]},
+    {"rule": "determines", "deciding": "zip", "decided": "job", "table": []},
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "like"), [("start", "job"), ("wages", "job"), ("zip", "most")]
-)
+def test_a_file_whose_rules_or_unit_do_not_fit_is_refused(with_rules, tmp_path, files):
+    """The target is named by the file, and not by its schema."""
+    other = {"target": None, "class_counts": None}
+    rules = with_rules.schema_.to_dict()["rules"]
+    load_with(with_rules, tmp_path, files, ["schema_"], other | {"rules": rules})
+    lies = [("schema_", other | {"rules": [*rules, lie]}) for lie in LIES]
+    lies += [("schema_", TableSchema(FREE, rules=[OF_LABEL]).to_dict())]
+    lies += [("report", {"unit": "all rows of one 'who'"})]
+    for part, changes in lies:
+        with pytest.raises(PersistenceError):
+            load_with(with_rules, tmp_path, files, [part], changes)
+
+
+@pytest.mark.parametrize(("name", "like"), [("start", "job"), ("zip", "most")])
 def test_domains_of_another_kind_are_refused(with_rules, name, like):
     """A file may hold any with marginals that fit them."""
     own = with_rules._model.metadata
     modelled = {name: domain for name, (_, domain) in own.drawn.items()}
-    assert RowRules.of(_rules.SCHEMA, own.layout, modelled) == own.rules
     modelled[name] = modelled[like]
     with pytest.raises(ValueError, match="a rule about"):
         RowRules.of(_rules.SCHEMA, own.layout, modelled)
-
-
-def test_a_file_whose_rules_compute_the_label_is_refused(with_rules, tmp_path, files):
-    """The schema of the file does not name it as the target."""
-    free = {**_rules.COLUMNS, "label": Categorical(["u", "v"], nullable=True)}
-    rule = Determines("job", "label", {"p": "u", "q": "v"})
-    lie = TableSchema(free, rules=[rule]).to_dict()
-    with pytest.raises(PersistenceError) as caught:
-        load_with(with_rules, tmp_path, files, ["schema_"], lie)
-    assert "target 'label' must be modelled" in str(caught.value.__cause__)
 
 
 @pytest.fixture(scope="module")
@@ -327,11 +290,9 @@ def test_frequent_values_and_room_come_through_a_file(with_frequent, tmp_path):
         ("frequent", [[-1.0, 0.1]]),
         ("frequent", [[math.nan, 0.1]]),
         ("frequent", [[700.0, math.inf]]),
-        ("frequent", [[700.0]]),
         ("frequent", [["a", 0.1]]),
         ("remainders", [1.0] * 99 + [-1.0]),
         ("remainders", [1.0] * 101),
-        ("remainders", [[1.0] * 100]),
         ("remainders", ["a"] * 100),
     ],
 )

@@ -137,13 +137,6 @@ def test_integers_are_rounded_and_clipped(dtype, expected):
     assert back.tolist() == expected
 
 
-def test_missing_is_ignored_where_the_dtype_has_none():
-    column = ColumnLayout.of("a", pd.Series([1, 2]))
-    assert to_series(np.array([3.0]), np.array([True]), column).tolist() == [3]
-    with pytest.raises(ValueError, match="cannot hold the missing values"):
-        to_category_series(np.array([-1]), [1, 2], column)
-
-
 def test_numbers_of_times_are_seconds_since_1970():
     """By hand: 2000-01-01 is 10,957 days later; Berlin is one hour ahead in winter."""
     for zone, shift in ((None, 0), ("Europe/Berlin", -3600)):

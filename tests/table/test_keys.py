@@ -144,7 +144,6 @@ def test_keys_are_exact_built_ins(values, expected, make):
     [
         (Text("q"), "q"),
         (Letter.A, "a"),
-        (np.str_("q"), "q"),
         (Whole(3), 3),
         (np.int8(3), 3),
         (Real(-2.5), -2.5),

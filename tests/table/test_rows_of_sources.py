@@ -7,9 +7,7 @@ places. Keys, units, codes and classes of all other rows must stay, bit for bit.
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from tables import SOURCES
 
@@ -20,6 +18,7 @@ from skdpsynth.table import (
     encode_rows,
     numeric_values,
     open_table,
+    read_csv,
 )
 from skdpsynth.table._layout import factorize  # keys, before any release
 
@@ -37,13 +36,6 @@ SCHEMA = TableSchema(
     },
     target="y",
 )
-TYPES = pa.schema(
-    [
-        *(("id", pa.int64()), ("n", pa.int64()), ("x", pa.float64())),
-        *(("s", pa.string()), ("b", pa.bool_()), ("t", pa.timestamp("us"))),
-        *(("z", pa.timestamp("us", "UTC")), ("y", pa.int64())),
-    ]
-)
 # As texts, which a CSV file holds; the others have what they stand for.
 ROWS = [
     [str(BIG), str(BIG + 1), "0.1", "tea", "true", "2020-01-01", "2020-01-01T00Z", "1"],
@@ -59,64 +51,26 @@ EXTRA = [
 ]
 
 
-def typed(rows):
-    """Give rows of texts as Arrow's typed scalars, one by one."""
-    columns = []
-    for cells, field in zip(zip(*rows, strict=True), TYPES, strict=True):
-        missing = ("", "NA", "NULL")
-        texts = [None if cell in missing else cell.strip() for cell in cells]
-        made = []
-        for text in texts:
-            if text is None:
-                made.append(None)
-            elif pa.types.is_boolean(field.type):
-                made.append(text.lower() == "true")
-            elif pa.types.is_integer(field.type):
-                whole = text.lstrip("-").isdigit()
-                made.append(int(text) if whole else round(float(text)))
-            elif pa.types.is_floating(field.type):
-                made.append(float(text))
-            elif pa.types.is_timestamp(field.type):
-                moment = np.datetime64(text[:10], "us") + np.timedelta64(len(text), "s")
-                made.append(moment.astype(int).item())
-            else:
-                made.append(text)
-        columns.append(pa.array(made, field.type))
-    return pa.table(columns, schema=TYPES)
-
-
 def of_texts(rows, folder):
     """Write the very texts: those that stand for the same are read alike."""
-    pd.DataFrame(rows, columns=TYPES.names).to_csv(folder / "t.csv", index=False)
+    pd.DataFrame(rows, columns=[*SCHEMA.columns]).to_csv(folder / "t.csv", index=False)
     return folder / "t.csv"
 
 
-def masked(rows, _):
-    kinds = {"id": "Int64", "n": "Int64", "x": "Float64", "b": "boolean", "y": "Int64"}
-    table = typed(rows)
-    frame = table.to_pandas(types_mapper=pd.ArrowDtype)
-    for name, kind in kinds.items():
-        frame[name] = pd.array(table[name].to_pylist(), dtype=kind)
-    return frame
-
-
-def by_arrow(make):
-    """Make a source of rows of texts that Arrow holds as what they stand for."""
-    return lambda rows, folder: make(
-        typed(rows).to_pandas(types_mapper=pd.ArrowDtype), folder
-    )
-
-
-OF_ROWS = {name: by_arrow(make) for name, make in SOURCES.items()}
-OF_ROWS |= {"csv": of_texts, "nullable": masked}
-for _name in ("numpy", "objects"):  # the same as "arrow"
-    del OF_ROWS[_name]
+def as_source(name, rows, folder):
+    """Give what the texts stand for; a file of them holds the very texts."""
+    path = of_texts(rows, folder)
+    if name == "csv":
+        return path
+    table = read_csv(path, SCHEMA.columns)
+    path.unlink()
+    return SOURCES[name](table, folder)
 
 
 def made_of_rows(source, rows, path):
     """Give all that the private side makes of every row."""
     path.mkdir()
-    table, layout = open_table(OF_ROWS[source](rows, path), schema=SCHEMA)
+    table, layout = open_table(as_source(source, rows, path), schema=SCHEMA)
     columns = list(layout.feature_columns)
     domains = [declared_domain(column, SCHEMA) for column in columns]
     found = []
@@ -134,11 +88,11 @@ def made_of_rows(source, rows, path):
     return found
 
 
-@pytest.mark.parametrize("source", OF_ROWS)
+@pytest.mark.parametrize("source", SOURCES)
 def test_a_further_row_changes_no_other(source, tmp_path, monkeypatch):
     """Read five rows at a time; the row is at the beginning, in the middle, or last."""
     block = "skdpsynth.table._sources._BLOCK_ENTRIES"
-    monkeypatch.setattr(block, 5 * len(TYPES.names))
+    monkeypatch.setattr(block, 5 * len(SCHEMA.columns))
     before = made_of_rows(source, ROWS, tmp_path / "before")
     assert len(before) == len(ROWS)
     for number, extra in enumerate(EXTRA):

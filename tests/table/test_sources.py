@@ -31,7 +31,7 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
 )
-from skdpsynth.table import CsvFile, is_source, open_table
+from skdpsynth.table import CsvFile, open_table
 from skdpsynth.utils.containers import from_arrow
 
 N = 900
@@ -103,18 +103,15 @@ def test_the_result_is_that_of_the_table_in_memory(source, tmp_path):
 
 
 @pytest.mark.usefixtures("short_fits")
-@pytest.mark.parametrize("name", ["gpate votes", "pategan", "dpcgan", "triplegan"])
+@pytest.mark.parametrize("name", ["gpate votes", "pategan", "triplegan"])
 def test_what_trains_does_so_on_parts_too(name, tmp_path):
     """The report, and so the plan and the guarantee, is that of the table in memory."""
-    settings = {"epsilon": 50.0, "schema": SCHEMA, "random_state": 0}
-    synth = clone(INSTANCES[name]).set_params(**settings)
-    reports = []
-    for source in ("arrow", "batches", "dask"):
-        with insecure_randomness(11):
-            synth.fit(of(source, tmp_path))
-        reports.append(synth.privacy_report().entries)
-        assert synth.sample(20).shape == (20, 6)
-    assert reports[0] == reports[1] == reports[2]
+    synth = clone(INSTANCES[name]).set_params(epsilon=50.0, schema=SCHEMA)
+    in_memory, parted = (
+        synth.fit(of(source, tmp_path)).privacy_report().entries
+        for source in ("arrow", "batches")
+    )
+    assert in_memory == parted
 
 
 def test_csv_files_have_the_dtypes_of_the_schema(tmp_path):
@@ -202,17 +199,6 @@ def test_an_index_that_pandas_stored_is_no_column(source, name, tmp_path):
     assert [column.name for column in layout.columns] == rows().column_names
 
 
-def test_whatever_gives_record_batches_is_read():
-    class Batches:
-        def __iter__(self):
-            return iter(rows().to_batches(max_chunksize=33))
-
-    parts, _ = open_table(Batches(), target="y")
-    assert parts.total(length_of_part, numbered=True).total() == N
-    for other in ({"a": 1}, {1, 2}, range(3), 1.5):
-        assert not is_source(other)
-
-
 @pytest.mark.parametrize("place", [0, 1, 77])
 @pytest.mark.parametrize("size", [2**22 - 3, 2**22 + 1])
 def test_a_csv_row_is_too_long_wherever_it_is(size, place, tmp_path):
@@ -230,21 +216,18 @@ def test_a_csv_row_is_too_long_wherever_it_is(size, place, tmp_path):
         assert "yy" not in str(caught.value)
 
 
-QUOTES = ['3,"a', '3,a"', '3,"a"b', '3,a"b"', '"3,a', '3,""a', '3,"', '3,"""']
+ODD_LINES = {
+    "quotes around whole cells": ['3,"a', '3,"a"b', '3,a"b"', '"3,a', '3,"', '3,"""'],
+    "Expected 2 cells in every row of": ["9", "9,b,"],
+}
 
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [
-        *((line, "quotes around whole cells") for line in QUOTES),
-        *(
-            (line, "Expected 2 cells in every row of")
-            for line in ("9", "9,b,3", "9,b,")
-        ),
-    ],
+    [(line, words) for words in ODD_LINES for line in ODD_LINES[words]],
 )
 @pytest.mark.parametrize("quoted", [False, True])
-@pytest.mark.parametrize("place", [1, 2, 500, 1001])
+@pytest.mark.parametrize("place", [1, 500, 1001])
 def test_a_csv_row_that_is_none_is_refused_wherever_it_is(
     line, words, quoted, place, tmp_path, monkeypatch
 ):
@@ -267,7 +250,7 @@ def test_a_csv_row_that_is_none_is_refused_wherever_it_is(
             open_table(path, schema=schema)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 2**24])
+@pytest.mark.parametrize("size", [1, 3, 7, 2**24])
 def test_quotes_in_place_are_sound_whatever_the_blocks(size, tmp_path, monkeypatch):
     texts = [
         '"',
@@ -283,15 +266,13 @@ def test_quotes_in_place_are_sound_whatever_the_blocks(size, tmp_path, monkeypat
     ] * 4
     table = pd.DataFrame({"n": range(40), "s": texts, "t": texts[::-1]})
     schema = TableSchema({"n": Continuous(0, 99), "s": Identifier(), "t": Identifier()})
+    monkeypatch.setattr("skdpsynth.table._csv._BLOCK_BYTES", size)
     for how in ({}, {"quoting": 1}, {"lineterminator": "\r\n"}):
         table.to_csv(tmp_path / "t.csv", index=False, **how)
-        with monkeypatch.context() as patch:
-            file = CsvFile(tmp_path / "t.csv", schema.columns)
-            patch.setattr("skdpsynth.table._csv._BLOCK_BYTES", size)
-            file._check_quotes()
-        parts, _ = open_table(tmp_path / "t.csv", schema=schema)
-        found = pd.concat([*parts.each()])["s"].fillna("")
-        assert found.tolist() == texts
+        CsvFile(tmp_path / "t.csv", schema.columns)._check_quotes()
+    monkeypatch.undo()
+    found = pd.concat([*open_table(tmp_path / "t.csv", schema=schema)[0].each()])
+    assert found["s"].fillna("").tolist() == texts
 
 
 @pytest.mark.parametrize("before", ["", "\ufeff", "\n\n"])
@@ -309,28 +290,30 @@ def test_the_names_of_a_csv_file(before, tmp_path):
 
 
 @pytest.mark.parametrize("form", [str, dataset.dataset, "batches"])
-def test_a_further_category_changes_no_type(form, tmp_path):
+@pytest.mark.parametrize("n_levels", [127, 128, 40_000])
+def test_a_further_category_changes_no_type(form, n_levels, tmp_path):
     """In one file of a folder: pandas has wider codes from 127 categories on."""
-    for n_levels in (126, 127, 128, 40_000):
-        for name, most in (("0", 100), ("1", n_levels), ("2", 3)):
-            levels = [f"k{number}" for number in range(most)]
-            codes = np.arange(max(300, most)) % most
-            own = pd.Categorical.from_codes(codes, levels)
-            frame = pd.DataFrame({"c": own, "y": codes % 2})
-            frame.to_parquet(tmp_path / f"{name}.parquet")
-        files = sorted(tmp_path.iterdir())
-        if form == "batches":
-            opened = map(parquet.ParquetFile, files)
-            source = (batch for file in opened for batch in file.iter_batches())
-        else:
-            source = form(tmp_path)
-        parts, layout = open_table(source, target="y")
-        found = [str(key) for part in parts.each() for key in part["c"]]
-        assert found == [k for file in files for k in pd.read_parquet(file)["c"]]
-        assert layout.columns[0].kind == "categorical"
-    if form is dataset.dataset:
-        with pytest.raises(InvalidTableError, match="Dataset without a filter"):
-            open_table(form(tmp_path).filter(dataset.field("y") == 1), target="y")
+    expected = []
+    for name, most in (("0", 100), ("1", n_levels), ("2", 3)):
+        codes = np.arange(max(300, most)) % most
+        own = pd.Categorical.from_codes(codes, [f"k{number}" for number in range(most)])
+        frame = pd.DataFrame({"c": own, "y": codes % 2})
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+        expected += [*own]
+    if form == "batches":
+        opened = map(parquet.ParquetFile, sorted(tmp_path.iterdir()))
+        source = (batch for file in opened for batch in file.iter_batches())
+    else:
+        source = form(tmp_path)
+    parts, layout = open_table(source, target="y")
+    assert [str(key) for part in parts.each() for key in part["c"]] == expected
+    assert layout.columns[0].kind == "categorical"
+
+
+def test_a_dataset_with_a_filter_is_refused(tmp_path):
+    filtered = dataset.dataset(of("folder", tmp_path)).filter(dataset.field("b"))
+    with pytest.raises(InvalidTableError, match="Dataset without a filter"):
+        open_table(filtered, target="y")
 
 
 def test_an_empty_folder_and_an_empty_file_say_so(tmp_path):
@@ -365,28 +348,6 @@ def test_a_file_that_changes_stops_the_fit_before_more_noise(tmp_path, monkeypat
     assert "noise may have been drawn" in caught.value.__notes__[0]
 
 
-def test_a_pass_reads_the_columns_that_it_counts_alone(tmp_path, monkeypatch):
-    """All of them once, to check them; an identifier never after that."""
-    table = pd.DataFrame({"id": range(400), "a": [0.5, 1.5] * 200, "y": [0, 1] * 200})
-    table.to_parquet(tmp_path / "t.parquet")
-    place = f"{SOURCES_MODULE}._batches"
-    read, own = [], pkgutil.resolve_name(place)
-
-    def noted(source, step, columns):
-        read.append(set(columns))
-        return own(source, step, columns)
-
-    monkeypatch.setattr(place, noted)
-    schema = TableSchema({"id": Identifier()})
-    IndependentSynthesizer(epsilon=1.0, target="y", schema=schema).fit(
-        tmp_path / "t.parquet"
-    )
-    assert read[0] == {"id", "a", "y"}
-    assert {"y"} in read
-    assert {"a"} in read
-    assert not any("id" in columns for columns in read[1:])
-
-
 @pytest.mark.parametrize("source", [str, dataset.dataset])
 def test_blocks_have_the_same_rows_whatever_is_read(source, tmp_path, monkeypatch):
     """Arrow ends its batches at row groups if, and only if, it reads categories."""
@@ -395,20 +356,19 @@ def test_blocks_have_the_same_rows_whatever_is_read(source, tmp_path, monkeypatc
     table["kind"] = pd.Categorical(rng.choice([*"xyz"], len(table)))
     table["y"] = rng.integers(0, 2, len(table))
     for number in range(2):
-        path = tmp_path / f"{number}.parquet"
-        table.to_parquet(path, row_group_size=700)
+        table.to_parquet(tmp_path / f"{number}.parquet", row_group_size=700)
     monkeypatch.setattr(f"{SOURCES_MODULE}._BLOCK_ENTRIES", 8 * 1_600)
     parts, _ = open_table(source(tmp_path))
-    sizes = parts.total(length_of_part, numbered=True)
+    sizes = [*parts.total(length_of_part, numbered=True).values()]
+    assert {*sizes} == {1_600, 10_000 % 1_600}
     narrow = [*parts.only(["a", "y"]).each()]
-    assert {*sizes.values()} == {1_600, 10_000 % 1_600}
-    assert [len(block) for block in narrow] == [*sizes.values()]
+    assert [block.shape for block in narrow] == [(size, 2) for size in sizes]
     assert pd.concat(narrow)["a"].tolist() == table["a"].tolist() * 2
 
 
-@pytest.mark.parametrize("kind", ["file", "batches", "whole"])
+@pytest.mark.parametrize("kind", ["file", "batches"])
 def test_memory_does_not_grow_with_the_rows(kind, tmp_path, monkeypatch):
-    """A fit in blocks holds less than half of the table; one in memory, all of it.
+    """A fit in blocks holds less than half of the table.
 
     Memory of NumPy and pandas. Of 19 blocks one or two are alive at a time, as threads
     go: 2 MB, and 2 of batches on their way to a file, where the table has 10.
@@ -422,17 +382,12 @@ def test_memory_does_not_grow_with_the_rows(kind, tmp_path, monkeypatch):
         size = table.to_numpy().nbytes
         del table, numbers
         tracemalloc.start()
-        if kind == "whole":
-            source = pd.read_parquet(path)
-        elif kind == "batches":
-            source = parquet.ParquetFile(path).iter_batches(10_000)
-        else:
-            source = path
+        file = parquet.ParquetFile(path)
+        source = path if kind == "file" else file.iter_batches(10_000)
         IndependentSynthesizer(target="y").fit(source)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        del source
-    assert (peak > size) if kind == "whole" else (peak < size / 2)
+    assert peak < size / 2
 
 
 @pytest.mark.parametrize("ends", [None, KeyboardInterrupt])
