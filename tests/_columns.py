@@ -103,7 +103,7 @@ def number(rng, n_rows, spread, *, plain, dtype) -> pd.Series:
 
 
 def truth(rng, n_rows, spread, *, dtype) -> pd.Series:
-    return pd.Series(whole(rng, n_rows, spread).astype(float) > 3).astype(dtype)
+    return pd.Series(whole(rng, n_rows, spread).astype(float) > 1).astype(dtype)
 
 
 def text(rng, n_rows, spread, *, dtype) -> pd.Series:
@@ -263,10 +263,25 @@ def _doubtful() -> dict[str, Maker]:
     }
 
 
+def columns() -> dict[str, pd.Series]:
+    """Make a column of most dtypes, and of categories of a few, without holes."""
+    rng, inner = np.random.default_rng(0), ("int64", "truth bool", "time s")
+    made = {
+        name: maker.make(rng, 90, "few")
+        for name, maker in supported().items()
+        if name.removeprefix("category of ") in inner
+        or not name.startswith((">", "category of"))
+    }
+    for name in ("halffloat[pyarrow]", "span Arrow ns"):  # no schema is read off them
+        del made[name]
+    days = made["time us"] + pd.to_timedelta(np.arange(90) % 4, unit="D")
+    return made | {"Arrow date": days.astype("date32[day][pyarrow]")}
+
+
 # --- What a recipe draws of a column ------------------------------------------------
 
 
-def with_holes(series: pd.Series, holes: str, rng=None) -> pd.Series:
+def with_holes(series: pd.Series, holes: str = "every third", rng=None) -> pd.Series:
     """Take values out, where the dtype lets one."""
     n_rows = len(series)
     where = {

@@ -26,7 +26,7 @@ import numpy as np
 import opendp.measurements
 import pandas as pd
 import pytest
-from _dtypes import columns, with_holes
+from _columns import columns, with_holes
 from _instances import PLAIN_PRIVATE, PRIVATE
 from _releases import watched
 from _rules import SCHEMA as RULED
