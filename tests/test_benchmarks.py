@@ -139,12 +139,3 @@ def test_every_synthesizer_is_named_and_audited(load):
     audit = load("audit")
     audited = {type(audit.synthesizer(case)).__name__ for case in audit.CASES}
     assert named - {"GANSynthesizer"} == audited
-
-
-def test_a_difference_has_its_error(load):
-    """Of two of 5 and 5 rows var / 5 is added; bold from two errors on."""
-    rng = np.random.default_rng(0)
-    start, other = (pd.Series(rng.normal(mean, 0.01, 5)) for mean in (0.7, 0.75))
-    error = np.sqrt((start.var() + other.var()) / 5)
-    told = f"**+{other.mean() - start.mean():.3f} ± {error:.3f}**"
-    assert load("run").difference(other, start) == told

@@ -137,17 +137,6 @@ def test_candidates_that_share_a_table_pay_for_it_once(tmp_path):
     assert any(f"{X['u'].iloc[-1]:.6f}" in text for text in texts)
 
 
-def test_what_comes_after_a_fit_costs_nothing(tmp_path):
-    budget = PrivacyBudget(1.0, 1e-3)
-    model = pipeline(budget).fit(X, Y)
-    for use in (model.predict, model.predict_proba):
-        use(X)
-    model[0].sample(10)
-    model[0].save(tmp_path / "table.skdp")
-    model[0].privacy_report()
-    assert budget.charges["epsilon"].tolist() == [1.0]
-
-
 @pytest.fixture
 def workers(request):
     """Threads, or two processes of joblib that end with the test."""
