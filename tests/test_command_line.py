@@ -350,7 +350,7 @@ def test_wrong_usage(words, capsys):
 
 
 @pytest.mark.parametrize("table", ["t.csv", "T.CSV", "t.parquet"])
-def test_tables_are_read_in_blocks(table, monkeypatch):
+def test_tables_are_read_in_blocks_and_written_in_batches(table, monkeypatch):
     TableSchema({"k": Continuous(0, 3, integer=True)}).to_json("s.json")
     rows = pd.DataFrame({"k": [0, 1, 2, 3] * 250})
     rows.to_parquet(table) if "parquet" in table else rows.to_csv(table, index=False)
@@ -363,6 +363,9 @@ def test_tables_are_read_in_blocks(table, monkeypatch):
     monkeypatch.setattr(IndependentSynthesizer, "fit", noted)
     assert main(["fit", table, "--schema", "s.json", *FAST, "-o", "m"]) == 0
     assert not isinstance(given[0], pd.DataFrame)
+    monkeypatch.setattr(IndependentSynthesizer, "sample", None)
+    assert main(["sample", "m", "-n", "250000", "-o", "b.parquet"]) == 0
+    assert pq.ParquetFile("b.parquet").num_row_groups == 3
 
 
 def test_a_unit_is_named_on_the_command_line(capsys):

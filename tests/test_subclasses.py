@@ -115,6 +115,12 @@ def test_no_subclass_is_left(name, form, fit, tmp_path):
     check_nothing_left(synth.fit(X, y).set_params(budget=None), tmp_path)
 
 
+@pytest.mark.parametrize("name", COLUMNS)
+def test_declared_levels_are_plain(name):
+    levels = Categorical(COLUMNS[name][:2]).categories
+    assert not any(isinstance(level, OURS) for level in levels)
+
+
 # --- Texts that have been taken for one another -------------------------------------
 
 ALIKE = ["tea", "tea\0jones", "a\ud800", "'a\\ud800'"]
