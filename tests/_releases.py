@@ -9,13 +9,12 @@ import math
 import re
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import joblib
 import numpy as np
 import pandas as pd
+from _reserve import is_noise
 from dp_accounting.pld import privacy_loss_distribution as pld
-from scipy.stats import chi2
 from sklearn.base import clone
 
 # Private: it reads again what the replay of the audit records.
@@ -259,6 +258,4 @@ def noise_is_right(releases, alpha=1e-6):
         if seen.release.exact.dtype == np.int64:
             noise += spread.uniform(-0.5, 0.5, noise.size)
         scaled.append(noise / (seen.line.noise_std * seen.release.unit))
-    values: Any = np.concatenate(scaled)
-    low, high = chi2.ppf([alpha / 2, 1 - alpha / 2], values.size)
-    return bool(low < (values**2).sum() < high)
+    return is_noise(np.concatenate(scaled), 1.0, alpha)

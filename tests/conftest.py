@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -46,27 +45,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not torch.cuda.is_available():
             for item in for_gpu:
                 item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
-
-
-@pytest.fixture
-def proven_sensitivities(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict]:
-    """Collect sensitivities of marginals while fits run, by name and by class.
-
-    Not the package's numbers: a row moves the counts of B cells less their mean by
-    ``sqrt(1 - 1/B)``, and the number of rows by its weight, in units of 2^-20 rows.
-    """
-    from skdpsynth.measure import _marginals  # private: its calls are noted
-
-    real, found = _marginals.centred_histogram, {}
-
-    def note(codes, n_cells, reservation, weight):
-        squared = sum(1 - 1 / n for n in n_cells) + weight**2
-        of_name = found.setdefault(reservation.name, {})
-        of_name[reservation.scope] = 2**20 * math.sqrt(squared)
-        return real(codes, n_cells, reservation, weight)
-
-    monkeypatch.setattr(_marginals, "centred_histogram", note)
-    return found
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ show. Parameters are in `test_bad_parameters.py`.
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -49,31 +48,28 @@ def table(n_rows: int = 40) -> pd.DataFrame:
 
 # What is refused, and in which words, is in `table/test_table.py`: here is when.
 INFINITE = np.r_[SECRET, np.inf, 0:38.0]
+MIXTURE = pd.Series([SECRET, "a"] * 20, dtype=object)
 TABLES = {
-    "no rows": (table(0), "0 sample"),
-    "only the target": (table()[["y"]], "0 feature"),
-    "no target": (table().drop(columns="y"), "not a column"),
-    "duplicate names": (table().rename(columns={"v": "u"}), "distinct"),
-    "infinity": (table().assign(u=INFINITE), "'u'.*infinite"),
-    "sparse matrix": (sparse.csr_matrix(np.eye(40)), "[Ss]parse"),
-    "complex": (table().assign(u=SECRET + 1j), "Complex"),
-    "numbers among strings": (
-        table().assign(u=pd.Series([SECRET, "a"] * 20, dtype=object)),
-        "'u'.*object",
-    ),
-    "infinite target": (table().assign(y=INFINITE), "infinite"),
-    "a dict": ({"u": [1, 2], "y": [0, 1]}, "DataFrame|array"),
-    "a string": ("table.csv", "which is not there"),
-    "nothing": (None, "2-d"),
+    "no rows": table(0),
+    "only the target": table()[["y"]],
+    "no target": table().drop(columns="y"),
+    "duplicate names": table().rename(columns={"v": "u"}),
+    "infinity": table().assign(u=INFINITE),
+    "sparse matrix": sparse.csr_matrix(np.eye(40)),
+    "complex": table().assign(u=SECRET + 1j),
+    "numbers among strings": table().assign(u=MIXTURE),
+    "infinite target": table().assign(y=INFINITE),
+    "a dict": {"u": [1, 2], "y": [0, 1]},
+    "a string": "table.csv",
+    "nothing": None,
 }
 
 
 @pytest.mark.parametrize("case", TABLES)
 def test_structure_is_refused_before_any_budget(case, untouched):
-    bad, message = TABLES[case]
     synth = IndependentSynthesizer(target="y", budget=untouched)
-    with pytest.raises(InvalidTableError, match=message) as caught:
-        synth.fit(bad)
+    with pytest.raises(InvalidTableError) as caught:
+        synth.fit(TABLES[case])
     assert "4321" not in str(caught.value)
     assert not synth.__sklearn_is_fitted__()
 
@@ -188,17 +184,6 @@ def test_values_outside_the_schema(synthesizer):
     assert (fake["v"] == 0).all()
     assert set(fake["s"]) <= {"r", "t"}
     assert set(fake["y"]) == {5, 6}
-
-
-def test_all_missing_columns_come_back_missing():
-    """With enough rows to see it; wrong with probability below 1e-6."""
-    nothing = pd.Series([None] * 4000, dtype=object)
-    frame = pd.DataFrame({"a": nothing.astype(float), "b": nothing, "c": 3})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fake = IndependentSynthesizer().fit(frame).sample(500)
-    assert fake["a"].isna().mean() > 0.9
-    assert fake["b"].isna().all()
 
 
 def test_no_label_and_no_category_could_be_released():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,6 @@ import skdpsynth
 pytestmark = pytest.mark.nightly
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-RESULTS = BENCHMARKS / "results"
 MODULES = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
 # Of every configuration: a table that is at hand, and the synthesizers to run.
 QUICK = {
@@ -134,43 +132,6 @@ def test_a_run_that_fails_is_a_row_and_a_table_that_is_absent_none(
     assert "Left out: storms" in capsys.readouterr().out
 
 
-def test_figures_of_papers_and_differences_have_their_errors(load):
-    """Of two of 5 and 5 rows var / 5 is added; bold from two errors on."""
-    run = load("run")
-    key = ("thyroid", "DP-CGAN", 3.7)
-    rows = [[*key, 0.9], [*key, 0.8], ["thyroid", "real data", math.inf, 0.98]]
-    table = [*run.beside_papers(pd.DataFrame(rows, columns=[*run.KEYS[1:4], "auroc"]))]
-    [line] = [cells for cells in table if cells[:2] == ["DP-CGAN", "thyroid"]]
-    assert line[4:] == [
-        *("0.9746, Table 2", "not run", "not run", "0.850 ± 0.071"),
-        *("not run", "0.980 (0.9858)"),
-    ]
-    rng = np.random.default_rng(0)
-    start, other = (pd.Series(rng.normal(mean, 0.01, 5)) for mean in (0.7, 0.75))
-    error = np.sqrt((start.var() + other.var()) / 5)
-    gain = other.mean() - start.mean()
-    assert run.difference(other, start) == f"**+{gain:.3f} ± {error:.3f}**"
-    assert run.difference(start[:1], start[:1]) == "+0.000"
-
-
-def test_published_results_have_the_columns_that_are_skipped_by(load):
-    """So what is published is not run again."""
-    for name, config in load("configs").CONFIGS.items():
-        rows = pd.read_csv(RESULTS / f"{name}.csv")
-        assert not rows[load("run").KEYS].isna().to_numpy().any()
-        assert set(rows["table"]) & set(config.tables)
-        assert set(rows["synthesizer"]) & set(config.synthesizers)
-
-
-def test_a_network_learns_images_and_nothing_from_labels_by_chance(load):
-    """By chance 100 of 1,000 are right, 9.5 off: 0.2 is 10 of these deviations."""
-    accuracy = load("_scores").image_accuracy
-    train, test = bars(1000, 0), bars(1000, 1)
-    assert accuracy(train, test, 0) > 0.95
-    labels = np.random.default_rng(2).permutation(train["label"])
-    assert accuracy(train.assign(label=labels), test, 0) < 0.2
-
-
 def test_every_synthesizer_is_named_and_audited(load):
     exported = {n for n in skdpsynth.__all__ if n.endswith("Synthesizer")}
     named = set(load("_common").SYNTHESIZERS.values())
@@ -178,24 +139,3 @@ def test_every_synthesizer_is_named_and_audited(load):
     audit = load("audit")
     audited = {type(audit.synthesizer(case)).__name__ for case in audit.CASES}
     assert named - {"GANSynthesizer"} == audited
-
-
-NAMED = {
-    "second moments": "second moments of 2 columns",
-    "table of 2 columns": "1 table of 2 columns",
-    "table of 3 columns": "1 table of 3 columns",
-    "PATE-TripleGAN, rows without a label": "rows without a label",
-    "G-PATE, networks": "answers by vote",
-    "PATE-GAN, networks": "labels by vote",
-    "DP-CGAN, networks": "discriminator's gradients",
-}
-
-
-@pytest.mark.parametrize("case", NAMED)
-def test_an_audited_case_releases_what_it_is_named_after(load, case):
-    audit = load("audit")
-    made = audit.synthesizer(case)
-    table = audit.MIXED if case == audit.UNLABELLED else audit.TABLE
-    made.fit(table[list(made.schema.columns)])
-    names = [entry.name for entry in made.privacy_report().entries]
-    assert any(name.startswith(NAMED[case]) for name in names), names

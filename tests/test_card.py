@@ -11,7 +11,6 @@ import pytest
 import skdpsynth
 from skdpsynth import (
     GPATESynthesizer,
-    IndependentSynthesizer,
     MarginalSynthesizer,
     TableSchema,
     combine_measurements,
@@ -81,16 +80,6 @@ def test_the_noise_is_that_of_the_plan(fitted):
         assert row.split(" | ")[3] == plan.loc[label, "dependence"]
 
 
-def test_it_says_where_second_moments_are_measured():
-    """Of 20 numbers, of which no tables of two columns are."""
-    table = pd.DataFrame(RNG.random((3_000, 20))).add_prefix("n")
-    columns = dict.fromkeys(table, Continuous(0, 1)) | {"y": Categorical(["no", "yes"])}
-    synth = MarginalSynthesizer(3.0, schema=TableSchema(columns, target="y"))
-    text = unpadded(synth.fit(table.assign(y=ILL)).model_card())
-    rows = re.findall(r"^\| (?:no|yes) \| (.*) \|$", text, re.MULTILINE)
-    assert [row.split(" | ")[2:] for row in rows] == [["second moments", "weak"]] * 2
-
-
 def test_it_follows_from_the_saved_file(fitted, tmp_path):
     fitted.save(tmp_path / "a")
     again = skdpsynth.load(tmp_path / "a").model_card()
@@ -112,11 +101,3 @@ def test_what_was_measured_elsewhere_has_no_plan():
     assert "noise, one column" in str(here.model_card())
     assert "noise, one column" not in text
     assert "site 2: marginals" in text
-
-
-@pytest.mark.parametrize("epsilon", [0.01, np.inf])
-def test_small_tables_and_no_guarantee(epsilon):
-    synth = IndependentSynthesizer(epsilon, schema=SCHEMA, random_state=0)
-    text = str(synth.fit(TABLE[:300]).model_card())
-    assert synth.privacy_report().statement in text
-    assert ("noise of 0 percentage points" in text) == (epsilon > 1)

@@ -20,13 +20,7 @@ from skdpsynth import IndependentSynthesizer, PrivacyBudget, TableSchema, __main
 from skdpsynth.__main__ import main
 from skdpsynth.datasets import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
-from skdpsynth.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
-    Datetime,
-    Identifier,
-)
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
 from skdpsynth.utils.containers import from_arrow
 
 FAST = ["--synthesizer", "Independent", "--epsilon", "3"]
@@ -204,31 +198,6 @@ def test_no_row_chooses_a_dtype(capsys):
         assert "--infer-dtypes" in failed(capsys, *command, "c.csv", *FAST)
 
 
-@pytest.mark.parametrize("table", ["t.csv", "T.CSV", "t.parquet"])
-def test_tables_are_read_in_blocks_and_written_in_batches(table, monkeypatch):
-    TableSchema({"k": Continuous(0, 3, integer=True)}).to_json("s.json")
-    rows = pd.DataFrame({"k": [0, 1, 2, 3] * 250})
-    rows.to_parquet(table) if "parquet" in table else rows.to_csv(table, index=False)
-    fit, draw = IndependentSynthesizer.fit, IndependentSynthesizer.sample_batches
-    drawn = []
-
-    def noted_fit(self, given):
-        assert not isinstance(given, pd.DataFrame)  # but a file, read in blocks
-        return fit(self, given)
-
-    def noted_draw(*given, **named):
-        for batch in draw(*given, **named):
-            drawn.append(len(batch))
-            yield batch
-
-    monkeypatch.setattr(IndependentSynthesizer, "fit", noted_fit)
-    monkeypatch.setattr(IndependentSynthesizer, "sample_batches", noted_draw)
-    assert main(["fit", table, "--schema", "s.json", *FAST, "-o", "m"]) == 0
-    assert main(["sample", "m", "-n", "250000", "-o", "b.parquet"]) == 0
-    assert drawn == [100_000, 100_000, 50_000]
-    assert len(pd.read_parquet("b.parquet")) == 250_000
-
-
 def test_a_plan_reads_no_row(capsys):
     """What it prints, and whether it ends, is the same with a word among numbers."""
     plans = []
@@ -240,19 +209,12 @@ def test_a_plan_reads_no_row(capsys):
     assert plans[0] == plans[1]
 
 
-@pytest.mark.parametrize(
-    ("changed", "finding"),
-    [
-        ({"n": "2.5"}, "not a whole number: rounded\t1"),
-        ({"n": "many"}, "fit refuses: The schema describes column 'n'"),
-        ({"x": "inf"}, "infinite: fit refuses\t1"),
-        ({"y": "1.5"}, "category not declared: read as 'other'\t1"),
-    ],
-)
-def test_a_csv_file_is_checked_as_it_is(changed, finding, capsys):
-    write_cells(**changed)
+def test_a_csv_file_is_checked_as_it_is(capsys):
+    write_cells(n="2.5", y="1.5")
     assert main(["check", "t.csv", "--schema", "s.json"]) == 0
-    assert finding in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "not a whole number: rounded\t1" in out
+    assert "category not declared: read as 'other'\t1" in out
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -294,11 +256,11 @@ def test_an_error_of_another_library_is_withheld_with_what_the_fit_cost(
 
 
 DEEP = b'{"a":' + b"[" * 200_000
-LONG = '{"columns": [["a", {"kind": "continuous", "low": "%s"}]]}' % ("a" * 3_000_000)
 ODD_FILES = [
-    *((data, ["plan", *FAST, "--schema"]) for data in (DEEP, LONG.encode(), b"\xff")),
-    *((data, ["report"]) for data in (b"", len(DEEP).to_bytes(8, "little") + DEEP)),
-    *((None, command) for command in (["report"], ["plan", *FAST, "--schema"])),
+    (DEEP, ["plan", *FAST, "--schema"]),
+    (b"\xff", ["plan", *FAST, "--schema"]),
+    (len(DEEP).to_bytes(8, "little") + DEEP, ["report"]),
+    (None, ["report"]),
     (None, [*FIT, "-o", "m", "--budget"]),
 ]
 
@@ -342,52 +304,6 @@ def test_only_warnings_of_the_package_are_said(capsys, monkeypatch):
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["fit", "c.csv", "--epsilon", "-1", "-o", "m"], "'epsilon' parameter"),
-        ([*FIT, "--target", "no", "-o", "m"], "'no' is not a column"),
-        (["fit", "no.csv", *FAST, "-o", "m"], "No such file or directory: 'no.csv'"),
-        (["check", "c.csv", "--schema", "c.csv"], "The file 'c.csv': Expected JSON"),
-        (["plan", *FAST], "plan needs to know the columns"),
-        (["sample", "c.csv", "-n", "3", "-o", "a.csv"], "Expected what save()"),
-    ],
-)
-def test_errors_are_one_line(words, message, capsys):
-    assert message in failed(capsys, *words)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["fit", "c.csv"],
-        ["fit", "c.txt", *FAST, "-o", "m"],
-        ["fit", "c.csv", "--epsilon", "much", "-o", "m"],
-        ["fit", "c.csv", "--epsilon", "1", "--synthesizer", "GAN", "-o", "m"],
-        ["plan", "--epsilon", "1", "--class-count", "40"],
-        ["sample", "m", "-n", "3", "-o", "a.xlsx"],
-        ["sample", "m", "-n", "3", "--encoding", "foo", "-o", "a.csv"],
-        ["card", "m", "-o", "a.txt"],
-    ],
-)
-def test_wrong_usage(words, capsys):
-    with pytest.raises(SystemExit) as exit_:
-        main(words)
-    assert exit_.value.code == 2
-    assert capsys.readouterr().err.startswith("usage: skdpsynth")
-
-
-@pytest.mark.parametrize(
-    "name", ["In-de-pendent", "G-PATE", "PATE-GAN", "DP-CGAN", "PATE-TripleGAN"]
-)
-def test_names_of_synthesizers_are_those_of_the_papers_in_any_case(name):
-    TableSchema({"a": Continuous(0, 1)}).to_json("s.json")
-    for typed in (name, name.upper()):
-        words = ["--schema", "s.json", "--epsilon", "3", "--synthesizer", typed]
-        assert main(["plan", *words, "--rows", "500"]) == 0
-
-
 def test_help_is_fast():
     """As a process of its own: no heavy library is imported for it."""
     command = [sys.executable, "-X", "importtime", "-m", "skdpsynth", "fit", "--help"]
@@ -397,89 +313,102 @@ def test_help_is_fast():
     assert not imported & {"torch", "pandas", "numpy", "sklearn", "opendp"}
 
 
-def test_a_unit_is_named_on_the_command_line(capsys):
-    """Of a CSV file whose other columns have a schema; the report is about persons."""
-    visits = load_thyroid()[["age", "class"]].assign(who=lambda t: t.index % 1000)
-    visits.to_csv("visits.csv", index=False)
-    columns = {"age": Continuous(0, 1), "class": Categorical([1, 2, 3])}
-    columns["who"] = Identifier()
-    TableSchema(columns, target="class").to_json("s.json")
-    unit = ["--unit", "who", "--max-rows", "2"]
-    words = ["visits.csv", "--schema", "s.json", *FAST]
-    plans = []
-    for more in (unit, []):
-        counts = ["--class-count", "1=50", "2=50", "3=1900"]
-        assert main(["plan", *words, *more, *counts]) == 0
-        plans.append(capsys.readouterr().out)
-    assert plans[0] != plans[1]
-    assert main(["fit", *words, *unit, "-o", "m.skdp"]) == 0
-    assert main(["report", "m.skdp"]) == 0
-    report = " ".join(capsys.readouterr().out.split())  # without its line breaks
-    assert "all rows of one who, of which at most 2 are used" in report
-    assert "give both" in failed(capsys, "fit", *words, *unit[:2], "-o", "n.skdp")
-    assert not Path("n.skdp").exists()
-    # Nothing else is declared.
-    words = ["visits.csv", *FAST, *unit, "-o", "n.skdp"]
-    assert "--infer-dtypes" in failed(capsys, "fit", *words)
-    assert main(["fit", *words, "--infer-dtypes"]) == 0
-
-
-def test_columns_are_dropped_from_every_kind_of_file(capsys):
-    """One that is not there is refused: misspelt, it would be modelled."""
-    pd.read_csv("c.csv").to_parquet("c.parquet")
-    infer = {"c.csv": ["--infer-dtypes"], "c.parquet": []}
-    for table, kinds in infer.items():
-        fit = ["fit", table, "--target", "Biopsy", *FAST, *kinds, "--force", "-o", "m"]
-        assert main([*fit, "--drop", "Smokes"]) == 0
-        capsys.readouterr()
-        assert main(["sample", "m", "-n", "3", "-o", "-"]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert lines[0] == "Age,Biopsy"
-        assert len(lines) == 4
-        assert main(["schema", table, "--drop", "Age"]) == 0
-        assert '"Age"' not in capsys.readouterr().out
-        for command in (fit, [*fit, "--infer-dtypes"], ["schema", table]):
-            assert "['smokes']" in failed(capsys, *command, "--drop", "smokes")
-
-
 def test_the_default_is_that_of_the_other_pages():
     words = ["thyroid.csv", "--infer-dtypes", "--target", "class"]
     assert main(["fit", *words, "--epsilon", "3", "-o", "m"]) == 0
     assert skdpsynth.inspect("m")["synthesizer"] == "MarginalSynthesizer"
 
 
-def test_a_template_knows_dates_and_two_texts_of_a_csv_file(capsys):
-    """And no other texts. `test_pages.py` draws from such a file."""
-    days = pd.date_range("2020-01-01", periods=300).strftime("%d.%m.%Y")
-    table = pd.DataFrame({"day": days, "sick": ["Yes", "no", None] * 100})
-    table.assign(city=["Rome", "Oslo", "Bern"] * 100).to_csv("v.csv", index=False)
-    assert main(["schema", "v.csv", "--date-format", "%d.%m.%Y"]) == 0
-    out = capsys.readouterr().out
-    columns = dict(map(tuple, json.loads(out)["columns"]))
-    assert [own["kind"] for own in columns.values()] == [
-        *("datetime", "boolean", "categorical")
-    ]
-    assert (columns["sick"]["true"], columns["sick"]["false"]) == ("Yes", "no")
-    assert "Rome" not in out
-    Path("s.json").write_text(out)
-    assert main(["fit", "v.csv", "--schema", "s.json", *FAST, "-o", "m"]) == 0
-    assert main(["sample", "m", "-n", "9", "-o", "a.tsv"]) == 0
-    drawn = pd.read_csv("a.tsv", sep="\t")["day"]
-    assert drawn.str.fullmatch(r"\d\d\.\d\d\.\d{4}").all()
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fit", "c.csv", "--epsilon", "-1", "-o", "m"], "'epsilon' parameter"),
+        ([*FIT, "--target", "no", "-o", "m"], "'no' is not a column"),
+        (["check", "c.csv", "--schema", "c.csv"], "The file 'c.csv': Expected JSON"),
+        (["plan", *FAST], "plan needs to know the columns"),
+    ],
+)
+def test_errors_are_one_line(words, message, capsys):
+    assert message in failed(capsys, *words)
 
 
-def test_a_wrong_encoding_and_separator_have_a_remedy(capsys):
-    Path("v.csv").write_text("a~b\n1~2\n")
-    assert main(["schema", "v.csv"]) == 0
-    assert "name the --sep" in capsys.readouterr().err
-    Path("v.csv").write_text("städte,n\nx,1\n", encoding="latin-1")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fit", "c.csv"],
+        ["fit", "c.csv", "--epsilon", "1", "--synthesizer", "GAN", "-o", "m"],
+        ["plan", "--epsilon", "1", "--class-count", "40"],
+        ["sample", "m", "-n", "3", "-o", "a.xlsx"],
+        ["sample", "m", "-n", "3", "--encoding", "foo", "-o", "a.csv"],
+    ],
+)
+def test_wrong_usage(words, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(words)
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: skdpsynth")
+
+
+@pytest.mark.parametrize("table", ["t.csv", "T.CSV", "t.parquet"])
+def test_tables_are_read_in_blocks_and_written_in_batches(table, monkeypatch):
+    TableSchema({"k": Continuous(0, 3, integer=True)}).to_json("s.json")
+    rows = pd.DataFrame({"k": [0, 1, 2, 3] * 250})
+    rows.to_parquet(table) if "parquet" in table else rows.to_csv(table, index=False)
+    fit, given = IndependentSynthesizer.fit, []
+
+    def noted(self, X):
+        given.append(X)
+        return fit(self, X)
+
+    monkeypatch.setattr(IndependentSynthesizer, "fit", noted)
+    assert main(["fit", table, "--schema", "s.json", *FAST, "-o", "m"]) == 0
+    assert not isinstance(given[0], pd.DataFrame)
+    monkeypatch.setattr(IndependentSynthesizer, "sample", None)
+    assert main(["sample", "m", "-n", "250000", "-o", "b.parquet"]) == 0
+    assert pq.ParquetFile("b.parquet").num_row_groups == 3
+
+
+def test_a_unit_is_named_on_the_command_line(capsys):
+    """The report is about persons, and a plan knows of them."""
+    visits = load_thyroid()[["age", "class"]].assign(who=lambda t: t.index % 1000)
+    visits.to_csv("visits.csv", index=False)
+    columns = {"age": Continuous(0, 1), "class": Categorical([1, 2, 3])}
+    TableSchema(columns | {"who": Identifier()}, target="class").to_json("s.json")
+    words = ["visits.csv", "--schema", "s.json", *FAST]
+    unit, plans = ["--unit", "who", "--max-rows", "2"], []
+    for more in (unit, []):
+        counts = ["--class-count", "1=50", "2=50", "3=1900"]
+        assert main(["plan", *words, *more, *counts]) == 0
+        plans.append(capsys.readouterr().out)
+    assert plans[0] != plans[1]
+    assert "give both" in failed(capsys, "fit", *words, *unit[:2], "-o", "m")
+    assert main(["fit", *words, *unit, "-o", "m"]) == 0
+    capsys.readouterr()
+    assert main(["report", "m"]) == 0
+    report = " ".join(capsys.readouterr().out.split())  # without its line breaks
+    assert "all rows of one who, of which at most 2 are used" in report
+
+
+@pytest.mark.parametrize("table", ["c.csv", "c.parquet"])
+def test_columns_are_dropped(table, capsys):
+    """One that is not there is refused: misspelt, it would be modelled."""
+    pd.read_csv("c.csv").to_parquet("c.parquet")
+    kinds = ["--infer-dtypes"] * (table == "c.csv")
+    fit = ["fit", table, "--target", "Biopsy", *FAST, *kinds, "-o", "m"]
+    for command in (fit, ["schema", table]):
+        assert "['smokes']" in failed(capsys, *command, "--drop", "smokes")
+    assert main([*fit, "--drop", "Smokes"]) == 0
+    capsys.readouterr()
+    assert main(["sample", "m", "-n", "3", "-o", "-"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "Age,Biopsy"
+
+
+def test_a_wrong_encoding_has_a_remedy_and_no_value(capsys):
     Path("w.csv").write_text("city,n\nKöln,1\n", encoding="latin-1")
-    for name in ("v.csv", "w.csv"):
-        assert "--encoding latin-1" in failed(capsys, "schema", name)
-        assert main(["schema", name, "--encoding", "latin-1"]) == 0
-        capsys.readouterr()
-    kinds = {"city": Categorical(["Köln"]), "n": Continuous(0, 9)}
-    TableSchema(kinds).to_json("s.json")
-    error = failed(capsys, "fit", "w.csv", "--schema", "s.json", *FAST, "-o", "m")
+    assert "--encoding latin-1" in failed(capsys, "schema", "w.csv")
+    assert main(["schema", "w.csv", "--encoding", "latin-1"]) == 0
+    capsys.readouterr()
+    TableSchema({"city": Categorical(["Köln"]), "n": Continuous(0, 9)}).to_json("s")
+    error = failed(capsys, "fit", "w.csv", "--schema", "s", *FAST, "-o", "m")
     assert "--encoding latin-1" in error
     assert "Köln" not in error

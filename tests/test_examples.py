@@ -9,7 +9,6 @@ import runpy
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -37,15 +36,16 @@ def run(monkeypatch, capsys, tmp_path):
 
 def test_choosing_a_budget(run, tmp_path):
     """Signal grows with epsilon, and every candidate is scored."""
-    printed = run("choose_budget.py")
-    plan, scores = (part.strip().splitlines() for part in printed.split("\n\n")[1::2])
-    signal = [float(line.split()[3]) for line in plan[2:]]
-    assert len(signal) == 4
+    plan, scores = (
+        part.strip().splitlines()[2:]
+        for part in run("choose_budget.py").split("\n\n")[1::2]
+    )
+    signal = [float(line.split()[3]) for line in plan]
     assert signal[0] < signal[2]
     assert signal[1] < signal[3]
-    scored = pd.DataFrame([line.split()[-3:-1] for line in scores[2:]]).astype(float)
-    assert scored.shape == (4, 2)
-    assert ((scored > 0) & (scored < 1)).to_numpy().all()
+    scored = [float(score) for line in scores for score in line.split()[-3:-1]]
+    assert len(scored) == 8
+    assert all(0 < score < 1 for score in scored)
     assert (tmp_path / "choose_budget.png").exists()
 
 
@@ -53,9 +53,7 @@ def test_a_pipeline_with_a_budget(run):
     """Three folds and one table are paid for; the next fit is refused."""
     printed = run("sklearn_pipeline.py")
     assert "nan" not in printed
-    charges, released = printed.split("\n\n")[1:]
-    assert charges.count("fit      1.0") == 3
-    assert re.match(r"released: \d,\d{3} synthetic rows, 2 labels\n", released)
+    assert printed.count("fit      1.0") == 3
     assert "refused, before it started: The budget has epsilon = 0 left of 4" in printed
 
 
@@ -65,12 +63,6 @@ def test_what_three_columns_know_is_learnt_from_tables_of_three_alone(run):
     assert float(scores["real rows"]) > 0.95
     assert float(scores["order=2"]) < 0.6
     assert float(scores["order=3"]) > 0.9
-
-
-@pytest.mark.nightly
-def test_the_picture_of_the_start_page(run, tmp_path):
-    run("start_picture.py")
-    assert (tmp_path / "adult-pairs.png").exists()
 
 
 @pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)

@@ -6,11 +6,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from imblearn.pipeline import make_pipeline
-from sklearn.linear_model import Ridge
-from sklearn.model_selection import cross_val_score
 
-from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
+from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.schema import Categorical, TableSchema
 from skdpsynth.table import labels_like
@@ -35,15 +32,11 @@ LABELS = {
     "Series of categories": pd.Series(TEXT, dtype="category", index=range(N, 2 * N)),
     "Categorical": pd.Categorical(TEXT),
     "Categorical, ordered": pd.Categorical(TEXT, ["n", "yes"], ordered=True),
-    "Categorical of int": pd.Categorical(SECOND.astype(int)),
     "Index": pd.Index(TEXT, name="label"),
-    "Index of object": pd.Index(TEXT, dtype=object),
-    "Index of int8": pd.Index(SECOND.astype(np.int8)),
     "CategoricalIndex": pd.CategoricalIndex(TEXT),
     "DatetimeIndex, zoned": pd.DatetimeIndex(DAYS).tz_localize("Asia/Tokyo"),
     "Int64": pd.array(SECOND.astype(int), dtype="Int64"),
     "string": pd.array(TEXT, dtype="string"),
-    "string of Python": pd.array(TEXT, dtype=pd.StringDtype("python")),
     "boolean": pd.array(SECOND, dtype="boolean"),
     "Arrow": pd.array(TEXT.tolist(), dtype=ARROW),
     "extension of NumPy": pd.arrays.NumpyExtensionArray(SECOND.astype(int)),
@@ -52,7 +45,6 @@ LABELS = {
     "object": TEXT.astype(object),
     "object of bool": SECOND.astype(object),
     "bool": SECOND,
-    "uint64": SECOND.astype(np.uint64),
     "int32, of the other endianness": SECOND.astype(">i4"),
     "datetime64[D]": DAYS,
     "array of one column": TEXT[:, None],
@@ -101,13 +93,10 @@ def test_categories_that_were_not_released_are_not_in_the_dtype():
 
 ARRAYS = {
     "float32": FEATURES.astype(np.float32),
-    "float16": FEATURES.astype(np.float16),
     "other endianness": FEATURES.astype(">f4"),
-    "int8": np.c_[SECOND, ~SECOND].astype(np.int8),
     "bool": np.c_[SECOND, ~SECOND],
     "U": np.c_[TEXT, TEXT],
     "StringDType": np.c_[TEXT, TEXT].astype(STRINGS.dtype),
-    "object of text": np.c_[TEXT, TEXT].astype(object),
     "object of numbers": FEATURES.astype(object),
     "object of both": np.array([[1, "a"], [2, "b"]] * (N // 2), dtype=object),
     "datetime64[D]": np.c_[DAYS, DAYS],
@@ -142,19 +131,7 @@ def test_text_is_not_cut_to_the_width_that_came():
     assert generated.tolist() == ["a longer name", "n"]
 
 
-def test_a_regressor_learns_from_a_y_of_floats():
-    """A straight line of slope 3 and noise of deviation 0.5, on every fold."""
-    y = 3.0 * FEATURES[:, 0] + RNG.normal(scale=0.5, size=N)
-    synth = MarginalSynthesizer(epsilon=np.inf, random_state=0)
-    scores = cross_val_score(make_pipeline(synth, Ridge()), FEATURES, y, cv=3)
-    assert scores.min() > 0.8
-
-
-NULLABLE = ["Series", "Series without a name", "Categorical", "Int64", "string"]
-NULLABLE += ["boolean", "Arrow", "object", "object of bool"]
-
-
-@pytest.mark.parametrize("name", NULLABLE)
+@pytest.mark.parametrize("name", ["Series", "Categorical", "Int64", "Arrow", "object"])
 def test_missing_labels_never_come_out(name):
     """Nor are they counted: the noisy count of 480 labels has a deviation below 7."""
     labels = LABELS[name].copy()

@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import fields
 
-import numpy as np
-import pandas as pd
 import pytest
-from imblearn.pipeline import make_pipeline
 from imblearn.utils._tags import InputTags, SamplerTags, Tags
 from imblearn.utils.estimator_checks import estimator_checks_generator
-from sklearn.preprocessing import StandardScaler
 
 from skdpsynth import IndependentSynthesizer
 
@@ -56,18 +52,3 @@ CHECKS = [
 @pytest.mark.parametrize("check", CHECKS)
 def test_imblearn(check):
     check(Sampler(epsilon=math.inf, random_state=0))
-
-
-def test_the_list_of_reasons_is_of_their_checks():
-    names = [param.id for param in CHECKS]
-    assert set(REASONS) <= set(names)
-    assert len(names) >= 16
-
-
-def test_a_pipeline_names_its_columns():
-    """A synthesizer keeps them, so those of the steps behind it are known."""
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
-    model = make_pipeline(IndependentSynthesizer(epsilon=5.0), StandardScaler())
-    model.fit(X, rng.integers(0, 2, 300))
-    assert model.get_feature_names_out().tolist() == ["a", "b"]

@@ -86,35 +86,6 @@ def test_logs_hold_no_number_but_those_of_the_report_and_the_plan(
     assert found[0] == found[1]
 
 
-class LogsRows(IndependentSynthesizer):
-    """A twin that says how many rows it was given."""
-
-    def _fit(self, rows, *others):
-        logging.getLogger("skdpsynth").info("Fitting %d rows", len(rows.uniforms))
-        return super()._fit(rows, *others)
-
-
-def test_a_twin_that_logs_the_number_of_rows_is_caught(caplog, monkeypatch):
-    found = logged(LogsRows(target="y"), TABLE[:N], caplog, monkeypatch)
-    assert private_numbers(*found) == [N]
-
-
-def test_the_stages_are_told_in_order(caplog, monkeypatch):
-    synthesizer = IndependentSynthesizer(target="y", epsilon=3.0)
-    messages, _ = logged(synthesizer, TABLE[:N], caplog, monkeypatch)
-    assert messages[0] == (
-        "Fit of IndependentSynthesizer to 3 columns, target 'y', within epsilon 3 and "
-        "delta 1e-05"
-    )
-    entries = synthesizer.privacy_report().entries
-    reserved = [text for text in messages if text.startswith("Reserving ")]
-    for text, entry in zip(reserved, entries, strict=True):
-        assert text.startswith(f"Reserving {entry.name} for {entry.scope}: ")
-    plans = [text for text in messages if text.startswith("Plan of class ")]
-    assert len(plans) == len(synthesizer.classes_)
-    assert messages[-1] == "Fitted, at epsilon inf and delta 1e-05"  # frozen noise
-
-
 def test_nothing_is_written_unless_it_is_asked_for(capfd):
     """A library has a handler that does nothing, and sets no level."""
     logger = logging.getLogger("skdpsynth")

@@ -16,21 +16,6 @@ PRIVATE_NAME = re.compile(r"\b_\w*[A-Za-z]\w*|\._\w+|__\w+__")
 TREES = {path: ast.parse(path.read_text("utf-8")) for path in ROOT.rglob("*.py")}
 
 
-def test_no_exception_is_private():
-    """The name of its class stands before every message."""
-    bases = set(exceptions.__all__) | {"Exception", "BaseException"}
-    found = [
-        f"{path.name}: {node.name}"
-        for path, tree in TREES.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef) and node.name.startswith("_")
-        for base in node.bases
-        if getattr(base, "id", getattr(base, "attr", "")) in bases
-        or getattr(base, "id", "").endswith(("Error", "Warning"))
-    ]
-    assert found == []
-
-
 def test_no_message_names_what_is_private():
     """But for `_generator_state`, which the author of a synthesizer fills in."""
     texts = [

@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.exceptions import DegradedResultWarning, InvalidSchemaError
+from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
+from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 
 def make_table(n_rows=600, seed=0):
@@ -110,13 +110,6 @@ def test_y_comes_back_as_it_came(name):
     assert np.std(generated) == pytest.approx(np.std(TABLE["price"]), rel=0.5)
 
 
-def test_missing_values_are_modelled_as_in_any_column():
-    """A third is missing, of 600: the noise of a count is below 20 rows."""
-    table = TABLE.assign(price=TABLE["price"].where(TABLE.index % 3 > 0))
-    fake = IndependentSynthesizer(5.0, target="price").fit(table).sample(2000)
-    assert fake["price"].isna().mean() == pytest.approx(1 / 3, abs=0.1)
-
-
 def test_plan_says_what_a_number_costs():
     synth = IndependentSynthesizer(target="price")
     plan = synth.plan(600, dtypes=TABLE.dtypes)
@@ -139,10 +132,3 @@ def test_whole_numbers_are_labels_unless_declared():
     coded = TABLE.assign(price=(TABLE["price"] > 9).astype(float))
     with pytest.warns(DegradedResultWarning, match=r"'price' is a float.*astype\(int"):
         IndependentSynthesizer(20.0, target="price").fit(coded)
-
-
-def test_a_target_alone_is_no_table():
-    hidden = {"size": Identifier(), "kind": Identifier()}
-    synth = IndependentSynthesizer(target="price", schema=TableSchema(hidden))
-    with pytest.raises(InvalidSchemaError, match="besides the target"):
-        synth.fit(TABLE)

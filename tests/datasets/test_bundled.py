@@ -18,11 +18,13 @@ DIGESTS = {
         "4b3d04f4096391ab0c0d8b4d50375fc362fa3964f7a251a40aff31c92e771969"
     ),
 }
+FILES = {"README.md", *(f"{name}.parquet" for name in DIGESTS)}
 README = DATA.joinpath("README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", DIGESTS)
 def test_file_is_unchanged_and_its_licence_is_stated(name):
+    assert {file.name for file in DATA.iterdir()} == FILES
     content = DATA.joinpath(f"{name}.parquet").read_bytes()
     assert hashlib.sha256(content).hexdigest() == DIGESTS[name]
     (row,) = [line for line in README.splitlines() if f"{name}.parquet` |" in line][:1]
@@ -31,49 +33,30 @@ def test_file_is_unchanged_and_its_licence_is_stated(name):
     assert DIGESTS[name] in README
 
 
-def test_every_data_file_is_in_the_readme():
-    names = {file.name for file in DATA.iterdir()} - {"README.md"}
-    assert names == {f"{name}.parquet" for name in DIGESTS}
+@pytest.mark.parametrize(
+    ("load", "shape", "n_missing", "labels"),
+    [
+        (load_adult, (48_842, 15), 6465, ("income", {"<=50K": 37155, ">50K": 11687})),
+        (load_thyroid, (7200, 22), 0, ("class", {1: 166, 2: 368, 3: 6666})),
+        (load_cervical_cancer, (858, 36), 3622, ("Biopsy", {0: 803, 1: 55})),
+    ],
+)
+def test_tables_have_the_published_counts(load, shape, n_missing, labels):
+    """In every call, whatever was done to the table of the last one."""
+    first, (name, counts) = load(), labels
+    first[name] = 7
+    table = load()
+    assert table.shape == shape
+    assert table.isna().sum().sum() == n_missing
+    assert table.columns[-1] == name
+    assert table[name].value_counts().to_dict() == counts
 
 
-def test_adult_has_the_published_counts():
-    table = load_adult()
-    assert table.shape == (48_842, 15)
-    assert table.columns[-1] == "income"
-    missing = table.isna().sum()
-    expected = {"workclass": 2799, "occupation": 2809, "native-country": 857}
-    assert missing[missing > 0].to_dict() == expected
-    parts = load_adult(split=True)
-    assert [len(part) for part in parts] == [32_561, 16_281]
-    assert [(part["income"] == ">50K").sum() for part in parts] == [7841, 3846]
-
-
-def test_thyroid_has_the_published_counts():
-    table = load_thyroid()
-    assert table.shape == (7200, 22)
-    assert table.columns[-1] == "class"
-    assert table.notna().all(axis=None)
-    train, test = load_thyroid(split=True)
-    assert train["class"].value_counts().to_dict() == {1: 93, 2: 191, 3: 3488}
-    assert test["class"].value_counts().to_dict() == {1: 73, 2: 177, 3: 3178}
-
-
-def test_cervical_cancer_has_the_published_counts():
-    table = load_cervical_cancer()
-    assert table.shape == (858, 36)
-    assert table.columns[-1] == "Biopsy"
-    assert table["Biopsy"].value_counts().to_dict() == {0: 803, 1: 55}
-    assert table.isna().sum().sum() == 3622
-
-
-@pytest.mark.parametrize("load", [load_adult, load_thyroid])
-def test_parts_make_up_the_whole(load):
+@pytest.mark.parametrize(
+    ("load", "sizes"), [(load_adult, [32_561, 16_281]), (load_thyroid, [3772, 3428])]
+)
+def test_parts_make_up_the_whole(load, sizes):
     parts = load(split=True)
+    assert [len(part) for part in parts] == sizes
     assert all(part.index.equals(pd.RangeIndex(len(part))) for part in parts)
     pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), load())
-
-
-def test_each_call_gives_a_new_table():
-    first = load_cervical_cancer()
-    first["Biopsy"] = 7
-    assert load_cervical_cancer()["Biopsy"].isin([0, 1]).all()

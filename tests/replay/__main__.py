@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import joblib
 from replay.matrix import SYNTHESIZERS, all_pairs_of, findings_of_twin, groups, is_seen
-from replay.odd_tables import ALL_SOURCES, missing_library, odd_tables
+from replay.odd_tables import ALL_SOURCES, odd_tables
 from replay.twins import TWINS
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         seen = is_seen(name, findings_of_twin(name))
         unseen += [] if seen else [name]
         print(f"{'seen' if seen else 'NOT SEEN'} twin: {name}", flush=True)
-    missing = [name for name in ALL_SOURCES if missing_library(name) is not None]
-    print(f"left out, not installed: {missing}" if missing else "all sources")
     print(
         f"{outcomes.total()} pairs ({dict(outcomes)}); {len(unseen)} twins not seen;"
         f" {time.monotonic() - start:.0f} seconds"

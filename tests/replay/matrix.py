@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
+import dask
+from _instances import PRIVATE
 from replay.odd_tables import (
     ALL_SOURCES,
     OddTable,
     contained,
-    missing_library,
     odd_tables,
 )
 from replay.twins import TWINS
@@ -31,12 +32,6 @@ from skdpsynth.generators import _fit
 from skdpsynth.models import _mixture_trainer
 from skdpsynth.privacy import _calibration, _parts
 from skdpsynth.synthesizers import (
-    DPCGANSynthesizer,
-    DPGANSynthesizer,
-    GPATESynthesizer,
-    IndependentSynthesizer,
-    MarginalSynthesizer,
-    PATEGANSynthesizer,
     PATETripleGANSynthesizer,
     _dpcgan,
 )
@@ -51,63 +46,47 @@ if TYPE_CHECKING:
 # So much that pairs are measured in small tables, and keys found; sensitivities do not
 # depend on it.
 _EPSILON = 100.0
-_SHORT: dict[str, Any] = {"epsilon": _EPSILON, "n_iter": 2}
-_GAN = _SHORT | {"n_generator_steps": 2}
-_VOTES = _GAN | {"n_student_steps": 2, "batch_size": 16, "n_teachers": 5}
-_SCRATCH: dict[str, Any] = {"init": "random", "hidden_dims": (3,)}
-# The papers' networks, of a few units and for a few rounds; all else is as published.
+# For small tables: few teachers, samples that are no whole table, and so many votes of
+# the papers' networks that a row changes one.
+_SMALL: dict[str, Any] = {"epsilon": _EPSILON, "n_teachers": 5}
 _LAYERS: dict[str, Any] = {
     "generator_hidden_dims": (4, 4),
     "hidden_dims": (3,),
     "latent_dim": 3,
-}
-_PAPER = {"epsilon": _EPSILON, "n_iter": 2, "batch_size": 16, **_LAYERS}
-_PAPER_VOTES = _PAPER | {
-    "batch_size": 64,  # so many votes that a row changes one
-    "n_teachers": 5,
+    "n_iter": 2,
     "n_student_steps": 2,
     "n_generator_steps": 2,
 }
+_BATCHES = {"gpate": 4, "pategan": 64, "dpcgan": 10, "dpgan": 10, "triplegan": 64}
 
-# Every private synthesizer, and each way of training once.
+
+def _with(synthesizer: BaseSynthesizer, **settings: Any) -> BaseSynthesizer:
+    """Clone it, with those of the settings that it has."""
+    known = synthesizer.get_params()
+    return clone(synthesizer).set_params(
+        **{name: value for name, value in settings.items() if name in known}
+    )
+
+
+# Every private synthesizer, each way of training once, and the papers' networks, of a
+# few units and for a few rounds; all else is as published.
 SYNTHESIZERS: dict[str, BaseSynthesizer] = {
-    "Independent": IndependentSynthesizer(_EPSILON),
-    "Marginal": MarginalSynthesizer(_EPSILON),
-    "GPATE": GPATESynthesizer(**_SHORT),
-    "GPATE, hidden layers": GPATESynthesizer(n_teachers=5, **_SHORT, **_SCRATCH),
-    "GPATE, votes": GPATESynthesizer(
-        aggregator="confident_gnmax",
-        batch_size=4,
-        projection_dim=2,
-        n_teachers=5,
-        **_SHORT,
-    ),
-    "GPATE, networks": GPATESynthesizer.as_published(
-        **_PAPER | {"batch_size": 4, "n_teachers": 5, "projection_dim": 2}
-    ),
-    "PATEGAN": PATEGANSynthesizer(**_VOTES),
-    "PATEGAN, Laplace": PATEGANSynthesizer(noise="laplace", **_SCRATCH, **_VOTES),
-    "PATEGAN, networks": PATEGANSynthesizer.as_published(**_PAPER_VOTES),
-    "DPCGAN": DPCGANSynthesizer(**_GAN),
-    "DPCGAN, sampled": DPCGANSynthesizer(batch_size=10, **_SCRATCH, **_GAN),
-    "DPCGAN, networks": DPCGANSynthesizer.as_published(
-        **_PAPER | {"batch_size": 10, "hidden_dims": (3, 3)}
-    ),
-    "DPGAN": DPGANSynthesizer(**_GAN),
-    "DPGAN, networks": DPGANSynthesizer.as_published(**_PAPER | {"batch_size": 10}),
-    "PATETripleGAN": PATETripleGANSynthesizer(**_VOTES),
-    "PATETripleGAN, measured": PATETripleGANSynthesizer(_EPSILON),
-    "PATETripleGAN, DP-SGD": PATETripleGANSynthesizer(
-        desensitization="dpsgd", **_SCRATCH, **_VOTES
-    ),
-    "PATETripleGAN, networks": PATETripleGANSynthesizer.as_published(**_PAPER_VOTES),
+    name: _with(ready, **_SMALL)
+    for name, ready in PRIVATE.items()
+    if name != "pairwise rich"
 }
+SYNTHESIZERS["dpcgan sampled"].set_params(batch_size=10)
+SYNTHESIZERS["triplegan measured"] = PATETripleGANSynthesizer(_EPSILON)
+for _name, _size in _BATCHES.items():
+    _published = type(PRIVATE[_name]).as_published()
+    SYNTHESIZERS[f"{_name} networks"] = _with(
+        _published, **_SMALL, **_LAYERS, batch_size=_size, projection_dim=2
+    )
+SYNTHESIZERS["dpcgan networks"].set_params(hidden_dims=(3, 3))
 # They train in steps, which are refused where several rows of a person take part.
-_OF_ONE_ROW = {*SYNTHESIZERS} - {
-    *("Independent", "Marginal", "PATETripleGAN, measured"),
-}
+_OF_ONE_ROW = {*SYNTHESIZERS} - {"independent", "pairwise", "triplegan measured"}
 # In every source by default: one that counts, and one that trains on rows in parts.
-_EVERYWHERE = ("Independent", "GPATE")
+_EVERYWHERE = ("independent", "gpate")
 
 # Cells of a block, and steps of the generator that follow a release: tables of some
 # rows are to be read in several parts, and what follows releases is post-processing.
@@ -140,9 +119,9 @@ def groups(
         Group(name, ready, own, source)
         for own in ([*tables.values()] if table is None else [tables[table]])
         for name, ready in SYNTHESIZERS.items()
-        if synthesizer in (None, name, name.partition(",")[0])
+        if synthesizer in (None, name, name.partition(" ")[0])
         for source in (sources or (ALL_SOURCES if some else ["pandas"]))
-        if source in own.sources and missing_library(source) is None
+        if source in own.sources
         if source == "pandas" or name in _EVERYWHERE or not some
         if own.rows_per_unit == 1 or name not in _OF_ONE_ROW
     ]
@@ -209,8 +188,5 @@ def small() -> Iterator[None]:
             (_dpcgan, "steps_mu", _kept_mu),
         ):
             stack.enter_context(patch.object(where, name, value))
-        if missing_library("dask") is None:
-            import dask
-
-            stack.enter_context(dask.config.set(scheduler="synchronous"))
+        stack.enter_context(dask.config.set(scheduler="synchronous"))
         yield

@@ -44,7 +44,7 @@ class Twin(NamedTuple):
     name: str
     broken: Callable[..., Any]
     finding: str  # words of it
-    synthesizer: str = "Independent"
+    synthesizer: str = "independent"
     table: str = "plain"
 
     @contextmanager
@@ -156,14 +156,14 @@ def _choice_by_place(real: Any, *args: Any) -> Any:
     return keys
 
 
-_PAST, _ONE, _NETWORKS = "past all releases", "one row has one", "GPATE, networks"
+_PAST, _ONE, _NETWORKS = "past all releases", "one row has one", "gpate networks"
 _ENSEMBLE, _FIT = _teachers.TeacherEnsemble, (IndependentSynthesizer, "_fit")
 _ASSIGNED = _teachers, "assign_teachers"
 TWINS = {
     "slices": Twin(*_ASSIGNED, _slices, _ONE, _NETWORKS),
     "round-robin": Twin(*_ASSIGNED, _round_robin, _ONE, _NETWORKS),
     "a shared scaler": Twin(_ENSEMBLE, "__init__", _shared_scaler, _ONE, _NETWORKS),
-    "slices, by votes": Twin(*_ASSIGNED, _slices, _ONE, "PATEGAN"),
+    "slices, by votes": Twin(*_ASSIGNED, _slices, _ONE, "pategan"),
     "no noise": Twin(
         _mechanisms, "_noisy_integers", _without_noise, "no noise", table="undeclared"
     ),

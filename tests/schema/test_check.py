@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from _dtypes import columns, with_holes
+from _columns import columns, with_holes
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError

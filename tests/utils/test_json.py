@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -72,29 +70,6 @@ def test_the_depth_is_that_of_what_comes_out(value, layout):
     parse_json("[" * more + text + "]" * more)
     with pytest.raises(ValueError, match="more than 64 deep"):
         parse_json("[" * (more + 1) + text + "]" * (more + 1))
-
-
-def test_the_parser_never_meets_what_is_deep(monkeypatch):
-    """Also where a program has lifted the limits of Python itself."""
-    parsed = []
-    monkeypatch.setattr(json, "loads", lambda text, **_: parsed.append(text))
-    for text in ("[" * 200_000, '{"a":' * 200_000, "[[]," * 100_000, "]" + "[" * 99):
-        with pytest.raises(ValueError, match="64 deep"):
-            parse_json(text)
-    assert parsed == []
-
-
-@pytest.mark.parametrize("piece", ["{},", '"é",', '{"a":0},', "[[[]]],", '"\\\\",'])
-def test_memory_and_time_grow_with_the_text(piece):
-    """At most 35 times a text of 256 KB, with what it is read from."""
-    text = f"[{piece * (2**18 // len(piece.encode()))}0]"
-    tracemalloc.start()
-    start = time.process_time()
-    parse_json(text)
-    seconds, peak = time.process_time() - start, tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 35 * len(text.encode())
-    assert seconds < 10.0
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there is no such device")

@@ -21,11 +21,3 @@ def test_peak_is_that_of_the_block():
     with PeakMemory() as memory:
         before.sum()
     assert memory.megabytes < 10
-
-
-def test_peak_without_help_of_the_system(monkeypatch, tmp_path):
-    """The peak since the process began is what there is: it cannot fall."""
-    monkeypatch.setattr("skdpsynth.utils._runs._PROCESS", tmp_path / "absent")
-    with PeakMemory() as memory:
-        pass
-    assert 0 <= memory.megabytes < 5
