@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
-from skdpsynth.measure import choose_bins
+from skdpsynth.measure import TableBins, choose_bins
+
+# One column of bins, which a `TableBins` has.
+from skdpsynth.measure._tables import ColumnBins
 
 # One column of bins, which a `TableBins` has.
 from skdpsynth.table import (
@@ -166,7 +170,19 @@ def test_what_no_class_has_beyond_an_end_is_no_bin():
     assert one.decode(np.linspace(*last, 11)[1:-1])[0].tolist() == [4.0] * 9
 
 
-# --- Planned ----------------------------------------------------------------------
-
-
 # --- Public -----------------------------------------------------------------------
+
+
+def test_intervals_have_the_normal_scores_of_their_middles():
+    """Of those with a value: a zero beside them has none, nor a column of few cells."""
+    cuts = np.linspace(0, 1, 6)
+    many = ColumnBins(cuts, np.array([-1, 5, -1]), 6, zero=0.2)
+    few = ColumnBins(np.array([0, 0.4, 1]), np.array([-1, -1, -1]), 2)
+    categories = ColumnBins(np.empty(0), np.array([0, 1, 2, 2]), 3)
+    shares = np.array([0.1, 0.2, 0.1, 0.0, 0.1, 0.5, 0.5, 0.5, 0.2, 0.3, 0.5])
+    scores = TableBins([many, few, categories]).normal_scores(shares)
+    middles = norm.ppf([0.1, 0.4, 0.7, 0.8, 0.9])
+    np.testing.assert_allclose(scores[:5], middles, atol=1e-12)
+    assert np.isnan(scores[5:]).all()
+    empty = TableBins([many]).normal_scores(np.array([0, 0, 0, 0, 0, 1.0]))
+    assert np.isfinite(empty[:5]).all()
