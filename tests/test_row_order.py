@@ -5,14 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator
 
-from skdpsynth.evaluation import quality_report
+from skdpsynth import evaluation, metrics
+from skdpsynth.evaluation import compare_synthesizers, quality_report
 from skdpsynth.metrics import (
     CLASSIFIERS,
+    CategoryCells,
+    NumberCells,
     broken_relations,
+    check_tables,
     column_fidelity,
+    cramers_v,
     feature_ranking_agreement,
+    is_measurement,
     marginal_fidelity,
+    pair_fidelity,
     setting_scores,
     synthetic_only_scores,
     synthetic_ranking_agreement,
@@ -67,8 +75,29 @@ WAYS = {
 }
 
 
-def of_pairs(table):
-    return table.set_index(["first", "second"])
+class Fixed(BaseEstimator):
+    """Samples the rows that it was made with, whatever it is fitted to."""
+
+    def __init__(self, rows=None):
+        self.rows = rows
+
+    def fit(self, X):
+        return self
+
+    def sample(self, n_samples, *, sampling_strategy=None, random_state=None):
+        return self.rows
+
+
+def compared(real, synthetic, other):
+    """Compare rows by all metrics; the reference has all real rows."""
+    settings = {"n_repeats": 1, "classifiers": ["HistGradientBoosting", *PANEL]}
+    found = compare_synthesizers(
+        [Fixed(from_arrow(synthetic))], other, real, "label", **settings, verbose=0
+    )
+    names = ["synthesizer", "setting", "classifier", "metric"]
+    summary = found.summary().set_index("synthesizer")
+    costs = [name for name in summary if name.endswith("_s") or name == "peak_mb"]
+    return [found.scores.set_index(names)["value"], summary.drop(columns=costs)]
 
 
 def tables_of(report):
@@ -76,9 +105,40 @@ def tables_of(report):
     return [*parts, report.tstr]
 
 
+def of_pairs(table):
+    return table.set_index(["first", "second"])
+
+
+def relations(real, synthetic, other):
+    found = broken_relations(real, synthetic)
+    return [of_pairs(found), pd.Series(found.attrs["any_relation"])]
+
+
 def agreement(real, synthetic, other):
     scores = (column_fidelity(real, t)["distance"] for t in (synthetic, other))
     return synthetic_ranking_agreement(*scores)
+
+
+def columns_of(function):
+    def call(real, synthetic, other):
+        table = check_tables(None, real=real)["real"]
+        return pd.Series({name: str(function(table[name])) for name in table})
+
+    return call
+
+
+def cells_of(column):
+    if column.name in ("code", "group", "level"):
+        return CategoryCells.of(column, 20).categories
+    if column.name in ("x", "price", "lot"):
+        numbers = column.to_numpy(float, na_value=np.nan)
+        return NumberCells.of(numbers, 8).edges + 0.0  # no -0
+    return None
+
+
+def cramer(real, synthetic, other):
+    codes = [pd.factorize(from_arrow(real)[n])[0] for n in ("group", "label")]
+    return cramers_v(pd.crosstab(*codes).to_numpy())
 
 
 def neighbours(real, synthetic, other):
@@ -86,26 +146,45 @@ def neighbours(real, synthetic, other):
     return tstr_scores(*tables, target="price")
 
 
+PANEL = ["RandomForestClassifier", "MLPClassifier"]
 LABEL, PRICE = {"target": "label"}, {"target": "price"}
-FEW = LABEL | {"classifiers": ["RandomForestClassifier", "MLPClassifier"]}
+FEW = LABEL | {"classifiers": PANEL}
 ALL = LABEL | {"classifiers": list(CLASSIFIERS)}
-# Of real, synthetic and other rows.
+# Of real, synthetic and other rows, by the names of the packages; what follows a colon
+# tells apart several calls of one.
 SCORES = {
-    "relations": lambda r, s, o: of_pairs(broken_relations(r, s)),
-    "ranking": lambda r, s, o: feature_ranking_agreement(r, s, **LABEL),
-    "ranking of numbers": lambda r, s, o: feature_ranking_agreement(r, s, **PRICE),
-    "single columns": lambda r, s, o: marginal_fidelity(r, s, k=1),
-    "pairs": lambda r, s, o: marginal_fidelity(r, s),
-    "triples": lambda r, s, o: marginal_fidelity(r, s, k=3),
-    "settings": lambda r, s, o: setting_scores(o, r, s, **FEW),
-    "synthetic alone": lambda r, s, o: synthetic_only_scores(s, **FEW),
-    "synthetic ranking": agreement,
-    "tstr": lambda r, s, o: tstr_scores(s, r, **ALL),
-    "tstr of neighbours": neighbours,
-    "two samples": lambda r, s, o: two_sample_scores(r, s, max_rows=150),
-    "report": lambda r, s, o: tables_of(quality_report(r, s, **LABEL)),
-    "report on a number": lambda r, s, o: tables_of(quality_report(r, s, **PRICE)),
+    "CategoryCells, NumberCells": columns_of(cells_of),
+    "broken_relations": relations,
+    "column_fidelity": lambda r, s, o: column_fidelity(r, s),
+    "cramers_v": cramer,
+    "feature_ranking_agreement": lambda r, s, o: feature_ranking_agreement(
+        r, s, **LABEL
+    ),
+    "feature_ranking_agreement: number": lambda r, s, o: feature_ranking_agreement(
+        r, s, **PRICE
+    ),
+    "is_measurement": columns_of(is_measurement),
+    "marginal_fidelity: alone": lambda r, s, o: marginal_fidelity(r, s, k=1),
+    "marginal_fidelity: pairs": lambda r, s, o: marginal_fidelity(r, s),
+    "marginal_fidelity: triples": lambda r, s, o: marginal_fidelity(r, s, k=3),
+    "pair_fidelity": lambda r, s, o: of_pairs(pair_fidelity(r, s)),
+    "setting_scores": lambda r, s, o: setting_scores(o, r, s, **FEW),
+    "synthetic_only_scores": lambda r, s, o: synthetic_only_scores(s, **FEW),
+    "synthetic_ranking_agreement": agreement,
+    "tstr_scores": lambda r, s, o: tstr_scores(s, r, **ALL),
+    "tstr_scores: number": lambda r, s, o: tstr_scores(s, r, **PRICE),
+    "tstr_scores: neighbours": neighbours,
+    "two_sample_scores": lambda r, s, o: two_sample_scores(r, s, max_rows=150),
+    "QualityReport, quality_report": lambda r, s, o: tables_of(
+        quality_report(r, s, **LABEL)
+    ),
+    "quality_report: number": lambda r, s, o: tables_of(quality_report(r, s, **PRICE)),
+    "ComparisonResult, compare_synthesizers": compared,
 }
+# What says nothing of rows, or gives them as they came.
+NO_SCORES = {"CLASSIFIERS", "REGRESSORS", "Classifiers", "averaged", "has_methods"}
+NO_SCORES |= {"named_by_class", "resolve_classifiers", "default_classifiers"}
+NO_SCORES |= {"check_tables", "without_identifiers", "shuffled", "LEAST_ROWS"}
 SORTED = ordered_rows(300, 0), ordered_rows(280, 1), ordered_rows(260, 2)
 
 
@@ -128,6 +207,12 @@ def differ(one, other) -> bool:
     if isinstance(one, str):
         return one != other
     return other != pytest.approx(one, rel=1e-9, abs=1e-9, nan_ok=True)
+
+
+def test_every_public_name_is_a_score_or_none():
+    names = {part for name in SCORES for part in name.split(":")[0].split(", ")}
+    assert names | NO_SCORES == {*metrics.__all__, *evaluation.__all__}
+    assert not names & NO_SCORES
 
 
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.TiedScoresWarning")

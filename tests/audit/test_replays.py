@@ -54,7 +54,7 @@ def test_every_synthesizer_is_silent(name, table):
     assert shift > 0.1
 
 
-@pytest.mark.parametrize("table", ["measured target", "odd texts"])
+@pytest.mark.parametrize("table", ["measured target", "infinite levels"])
 def test_a_row_before_all_others_moves_no_more(table):
     """All rows come to lie in other parts then, also those of a sum in two halves."""
     assert outcomes_and_shifts("gpate", table, place="first")[0] == {"equal"}

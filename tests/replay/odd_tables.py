@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skdpsynth.schema import Categorical, Continuous, Datetime, TableSchema
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -323,6 +323,16 @@ def _others() -> Iterator[OddTable]:
         a=("float64", wide, _cycle(few, 26)),
         b=("float64", wide, [few[i * 5 % 8] for i in range(26)]),
     )
+    # Infinity is refused in columns of floats; here it is a category.
+    levels = [-math.inf, 0.0, 1.0, math.inf]
+    yield _made(
+        "infinite levels",
+        (math.inf, math.nan, "u"),
+        c=(pd.CategoricalDtype(levels), None, [levels[i * i % 4] for i in range(24)]),
+        x=("float64", None, _cycle([0.0, 1.0, 2.0], 24)),
+        y=(object, None, _cycle("uv", 24)),
+        sources=("pandas",),
+    )
     # Infinity in a column of floats, which every fit refuses.
     extra = (-math.inf, math.inf, "p", "u")
     yield replace(_plain(), name="infinite floats", extra=extra, refusable=True)
@@ -345,6 +355,13 @@ def _others() -> Iterator[OddTable]:
         t=(pd.DatetimeTZDtype("us", "Europe/Berlin"), day, hours),
         n_small=3,
     )
+    few = ("e\u0301", "\u00e9", "tea", "tea ", "Tea", "NA", "nan", "'tea'")
+    yield _made(
+        "odd texts",
+        ("te\u0301a", 2.0, "v"),
+        c=(object, Categorical(few, nullable=True), _cycle(few, 30)),
+        n_small=3,
+    )
     # Texts that Arrow cannot hold, and such as spell or begin like another.
     few = ("tea", "tea\0jones", "\ud800", "\\ud800", "'\\ud800'", "\0", "", None)
     yield _made(
@@ -355,13 +372,20 @@ def _others() -> Iterator[OddTable]:
         y=(object, None, _cycle("uv", 32)),
         sources=("pandas",),
     )
-    # Texts that look alike, or have what CSV quotes: line breaks, commas, quotes.
-    few = ("e\u0301", "\u00e9", "tea", "tea ", "Tea", "NA", "nan", "'tea'", "a,b")
-    few += ("x" * 5000, "x" * 5000 + "y", 'a "quoted"\nline, twice', "a\r\nb")
     yield _made(
-        "odd texts",
+        "booleans",
+        (None, True, 1.0, False),
+        b=("boolean", Boolean(nullable=True), _cycle((True, False, None, False), 25)),
+        c=("bool", Boolean(), _cycle((True, False, False), 25)),
+        n_small=2,
+        y=("bool", Boolean(), _cycle((True, False), 25)),
+    )
+    # Texts with what CSV quotes: line breaks, commas, quotes.
+    few = ("x" * 5000, "x" * 5000 + "y", 'a "quoted"\nline, twice', "a\r\nb", "a,b")
+    yield _made(
+        "long texts",
         ('"\n,\n"' * 2000, 2.0, "v"),
-        c=(object, Categorical(few, nullable=True), _cycle(few, 30)),
+        c=(object, Categorical(few, nullable=True), _cycle(few, 25)),
         n_small=3,
     )
     # A class without a row and one of one row; the row that is added is of the first.
@@ -374,6 +398,15 @@ def _others() -> Iterator[OddTable]:
         a=("float64", _NUMBER, both[0]),
         b=("float64", _NUMBER, both[1]),
         y=(object, declared, ["one", *["all"] * 24]),
+    )
+    # All rows are of one class of two, whose labels a whole number has.
+    yield _made(
+        "one class",
+        (1e300, -1e300, 0),
+        a=("float64", None, both[0]),
+        b=("float64", None, both[1]),
+        y=("int64", None, [1] * 25),
+        sources=_TYPED,
     )
     few = (None, "u", "v", "w")
     labels = [few[i * i % 4 if i % 3 else 0] for i in range(30)]
