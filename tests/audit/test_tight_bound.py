@@ -111,7 +111,13 @@ def test_the_canary_takes_all_of_the_claim():
     assert (again.mu, again.noise_std) == (line.mu, line.noise_std)
 
 
-@pytest.mark.parametrize(("delta", "n_draws"), [(1e-5, 400_000), (1e-2, 120_000)])
+@pytest.mark.parametrize(
+    ("delta", "n_draws"),
+    [
+        pytest.param(1e-5, 400_000, marks=pytest.mark.nightly),
+        (1e-2, 120_000),
+    ],
+)
 def test_nine_tenths_of_the_claim_are_shown(delta, n_draws):
     """At epsilon 1 and 95 % confidence; the second delta is that of a published audit.
 
