@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import textwrap
@@ -78,9 +79,12 @@ def _to_json(values: Mapping[str, Any]) -> dict[str, Any]:
     return {k: "inf" if v == math.inf else v for k, v in plain.items()}
 
 
+_kinds_of = functools.cache(get_type_hints)  # it compiles the annotations
+
+
 def _from_json(cls: type[_T], values: Mapping[str, Any]) -> _T:
     """Undo `_to_json`; refuse other fields than those of a dataclass, or types."""
-    kinds = get_type_hints(cls)
+    kinds = _kinds_of(cls)
     require(set(values) == set(kinds), "other fields")
     return cls(**{name: _read(kinds[name], value) for name, value in values.items()})
 

@@ -59,8 +59,9 @@ def written(result, folder, **options) -> str:
 def both_pages(compare, stubs, folder, **tables) -> dict[str, str]:
     """Write both pages of a comparison; pictures into the public one."""
     synthesizers = {name.lower(): stub() for name, stub in stubs.items()}
+    options = {"fidelity": True, "n_repeats": 1, "classifiers": ["GaussianNB"]}
     with pytest.warns(DegradedResultWarning):
-        result = compare(synthesizers, fidelity=True, n_repeats=1, **tables)
+        result = compare(synthesizers, **options, **tables)
     public = written(result, folder, private=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Figure, "savefig", lambda self, file, **options: None)

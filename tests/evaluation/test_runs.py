@@ -25,7 +25,8 @@ def resume(compare, stubs, tmp_path):
     def call(synthesizers=None, **changes):
         before = len(stubs["Blind"].fits)
         synthesizers = synthesizers or {"blind": stubs["Blind"]()}
-        result = compare(synthesizers, folder=tmp_path / "runs", **changes)
+        options = {"classifiers": ["GaussianNB"], "folder": tmp_path / "runs"}
+        result = compare(synthesizers, **options | changes)
         return len(stubs["Blind"].fits) - before, result
 
     return call
@@ -93,7 +94,7 @@ def test_what_determines_a_run_is_in_its_key(resume, stubs, tables, monkeypatch)
         {"test": tables[1][::-1]},
         {"n_samples": 121},
         {"settings": "AB"},
-        {"classifiers": ["GaussianNB"]},
+        {"classifiers": ["DecisionTreeClassifier"]},
         {"sampling_strategy": "balanced"},
         {"random_state": 1},
         {"pos_label": "no"},

@@ -107,11 +107,13 @@ def test_the_result_is_that_of_the_table_in_memory(source, tmp_path):
 def test_what_trains_does_so_on_parts_too(name, tmp_path):
     """The report, and so the plan and the guarantee, is that of the table in memory."""
     synth = clone(INSTANCES[name]).set_params(epsilon=50.0, schema=SCHEMA)
-    in_memory, parted = (
-        synth.fit(of(source, tmp_path)).privacy_report().entries
-        for source in ("arrow", "batches")
-    )
-    assert in_memory == parted
+    synth.set_params(random_state=0)
+    reports = []
+    for source in ("arrow", "batches"):
+        with insecure_randomness(11):
+            synth.fit(of(source, tmp_path))
+        reports.append(synth.privacy_report().entries)
+    assert reports[0] == reports[1]
 
 
 def test_csv_files_have_the_dtypes_of_the_schema(tmp_path):
@@ -310,8 +312,10 @@ def test_a_further_category_changes_no_type(form, n_levels, tmp_path):
     assert layout.columns[0].kind == "categorical"
 
 
-def test_a_dataset_with_a_filter_is_refused(tmp_path):
-    filtered = dataset.dataset(of("folder", tmp_path)).filter(dataset.field("b"))
+def test_a_dataset_with_a_filter_is_refused_where_columns_are_categories(tmp_path):
+    table = rows().set_column(2, "s", rows()["s"].dictionary_encode())
+    parquet.write_table(table, tmp_path / "t.parquet")
+    filtered = dataset.dataset(tmp_path / "t.parquet").filter(dataset.field("b"))
     with pytest.raises(InvalidTableError, match="Dataset without a filter"):
         open_table(filtered, target="y")
 
