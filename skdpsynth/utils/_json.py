@@ -26,6 +26,7 @@ MAX_BYTES = 2**25
 _MAX_DEPTH = 64
 #: Of shares that add up to 1, in single precision.
 ROUNDING = 1e-3
+_PIECE = 2**16  # bytes that are read at once
 _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]+")
 
@@ -63,9 +64,12 @@ def check_groups(groups: Any, n_groups: int) -> None:  # noqa: ANN401
 
 def read_text(path: str | os.PathLike[str]) -> str:
     """Read a text in UTF-8, no more than `parse_json` takes, whatever the file is."""
+    data = bytearray()
     with open(path, "rb") as file:
-        data = file.read(MAX_BYTES + 1)
-    _check_length(len(data))
+        # A pipe does not know its size, and a read of the limit would reserve it all.
+        while piece := file.read(_PIECE):
+            data += piece
+            _check_length(len(data))
     return data.decode("utf-8-sig")
 
 
