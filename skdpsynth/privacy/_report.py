@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import textwrap
@@ -79,12 +78,9 @@ def _to_json(values: Mapping[str, Any]) -> dict[str, Any]:
     return {k: "inf" if v == math.inf else v for k, v in plain.items()}
 
 
-_kinds_of = functools.cache(get_type_hints)  # it compiles the annotations
-
-
 def _from_json(cls: type[_T], values: Mapping[str, Any]) -> _T:
     """Undo `_to_json`; refuse other fields than those of a dataclass, or types."""
-    kinds = _kinds_of(cls)
+    kinds = _KINDS[cls]
     require(set(values) == set(kinds), "other fields")
     return cls(**{name: _read(kinds[name], value) for name, value in values.items()})
 
@@ -588,3 +584,9 @@ def _wrapped(line: str, indent: str = "") -> str:
 def _printable(text: str) -> str:
     """Replace what could move the cursor: a label may come from a stranger's file."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+# Once, since annotations are compiled; of what a file has.
+_KINDS: dict[type, dict[str, Any]] = {
+    cls: get_type_hints(cls) for cls in (ReportEntry, PrivacyReport)
+}

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from _written import N, fitted, layouts_of, without_noise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -24,7 +23,34 @@ from skdpsynth.measure._written import (
 from skdpsynth.privacy import GRID, PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Continuous, Datetime, Ordered, TableSchema
-from skdpsynth.table import NumericDomain
+from skdpsynth.table import ColumnLayout, NumericDomain
+
+N = 30_000
+
+
+def layouts_of(frame):
+    return [ColumnLayout.of(name, frame[name]) for name in frame]
+
+
+def without_noise():
+    return PrivacyAccountant(math.inf, 1e-5, discovery_delta=1e-6)
+
+
+def fitted(values, epsilon=math.inf, spec=None, n=N, rules=()):
+    """Fit a table, or one column, with frozen noise: its domains, and drawn rows."""
+    frame = values
+    if not isinstance(values, pd.DataFrame):
+        frame = pd.DataFrame({"a": values})
+    columns = {} if spec is None else dict.fromkeys(frame, spec)
+    schema = TableSchema(columns, rules=list(rules))
+    synth = IndependentSynthesizer(epsilon, schema=schema, random_state=0)
+    with insecure_randomness(0):
+        synth.fit(frame)
+    drawn = synth.sample(n, random_state=1)
+    one = frame is not values
+    domains = synth._model.metadata.domains
+    return (domains[0], drawn["a"]) if one else (domains, drawn)
+
 
 # --- Room of numbers --------------------------------------------------------------
 
