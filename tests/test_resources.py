@@ -41,7 +41,7 @@ print(json.dumps([cost(synthesizer, table) for synthesizer in (one, one, one, ma
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_scaled_kaggle_fit_is_cheap():
     """30,000 x 15, 3 steps: a multiple of the time of the marginals alone.
 

@@ -23,32 +23,32 @@ PACKAGE = "skdpsynth"
 # Of every folder: lines, tokens without comments, files, and names in its `__all__`.
 FOLDERS = {
     ".ci": (44, 296, 1, 0),
-    "benchmarks": (2023, 15379, 10, 0),
+    "benchmarks": (1999, 15249, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2272, 14476, 24, 0),
-    "skdpsynth": (2078, 10151, 8, 15),
-    "skdpsynth/audit": (2782, 14648, 7, 15),
-    "skdpsynth/datasets": (507, 2170, 2, 6),
-    "skdpsynth/evaluation": (2587, 16034, 7, 4),
-    "skdpsynth/generators": (1425, 10614, 7, 17),
-    "skdpsynth/measure": (6895, 46445, 15, 43),
-    "skdpsynth/metrics": (2019, 10369, 7, 25),
-    "skdpsynth/models": (931, 6525, 5, 10),
-    "skdpsynth/privacy": (4273, 19092, 11, 55),
-    "skdpsynth/sampling": (811, 5266, 4, 3),
-    "skdpsynth/schema": (2609, 12940, 5, 43),
-    "skdpsynth/synthesizers": (4501, 19474, 13, 8),
-    "skdpsynth/table": (3976, 27284, 9, 48),
-    "skdpsynth/training": (1790, 11057, 8, 26),
-    "skdpsynth/utils": (1501, 8675, 11, 27),
-    "tests": (47172, 390813, 196, 0),
+    "skdpsynth": (2080, 10263, 8, 15),
+    "skdpsynth/audit": (2684, 14593, 7, 15),
+    "skdpsynth/datasets": (508, 2170, 2, 6),
+    "skdpsynth/evaluation": (2522, 15911, 7, 4),
+    "skdpsynth/generators": (1430, 10658, 7, 17),
+    "skdpsynth/measure": (6811, 45856, 15, 44),
+    "skdpsynth/metrics": (1984, 10348, 7, 26),
+    "skdpsynth/models": (906, 6525, 5, 10),
+    "skdpsynth/privacy": (4084, 18910, 11, 55),
+    "skdpsynth/sampling": (762, 5176, 3, 3),
+    "skdpsynth/schema": (2529, 12589, 5, 43),
+    "skdpsynth/synthesizers": (4006, 18932, 13, 8),
+    "skdpsynth/table": (3699, 26584, 9, 49),
+    "skdpsynth/training": (1694, 10997, 8, 26),
+    "skdpsynth/utils": (1464, 8667, 11, 26),
+    "tests": (33163, 272940, 180, 0),
 }
 # Of the package.
-CIRCLES = 2  # of modules that import one another, also for their types alone
-CONSTANTS = 462  # that are numbers, of modules
-UNEXPLAINED = 42  # of these, without a comment
-LITERALS = 623  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 40334  # words of docs
+CIRCLES = 1  # of modules that import one another, also for their types alone
+CONSTANTS = 323  # that are numbers, of modules
+UNEXPLAINED = 0  # of these, without a comment
+LITERALS = 587  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 41173  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -24,7 +24,7 @@ from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
 from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
-from skdpsynth.measure._relations import N_GROUPS, Relation, raked, strongest_tree
+from skdpsynth.measure._relations import Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
     CLASSIFIER_SHARE,
     DPSGD_SHARES,
@@ -55,7 +55,6 @@ __all__ = [
     "LEAST_NOISE",
     "LIKELY",
     "NO_STEPS",
-    "N_GROUPS",
     "OF_DESIGN",
     "PATEGAN_SHARES",
     "RAKINGS",

@@ -374,12 +374,12 @@ def test_blocks_have_the_same_rows_whatever_is_read(source, tmp_path, monkeypatc
 def test_memory_does_not_grow_with_the_rows(kind, tmp_path, monkeypatch):
     """A fit in blocks holds less than half of the table.
 
-    Memory of NumPy and pandas. Of 19 blocks one or two are alive at a time, as threads
-    go: 2 MB, and 2 of batches on their way to a file, where the table has 10.
+    Memory of NumPy and pandas. Of 28 blocks one or two are alive at a time, as threads
+    go: 2 MB, and 2 of batches on their way to a file, where the table has 14.
     """
     monkeypatch.setattr(f"{SOURCES_MODULE}._BLOCK_ENTRIES", 2**16)
     rng, path = np.random.default_rng(0), tmp_path / "t.parquet"
-    for n_rows in (1_000, 400_000):  # the first for what is made only once
+    for n_rows in (1_000, 600_000):  # the first for what is made only once
         numbers = {"a": rng.normal(size=n_rows), "n": rng.poisson(3, n_rows)}
         table = pd.DataFrame(numbers | {"y": np.arange(n_rows) % 2})
         table.to_parquet(path, row_group_size=10_000)
