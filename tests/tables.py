@@ -179,6 +179,11 @@ def _folder(table, folder):
     return folder
 
 
+def _nullable(table, folder):
+    with np.errstate(invalid="ignore"):  # pandas 2 tries huge floats as whole numbers
+        return table.convert_dtypes()
+
+
 def _dask(table, folder):
     from dask import dataframe
 
@@ -195,7 +200,7 @@ IN_MEMORY = {
             if table[c].dtype.kind == "O" or table[c].dtype == "str"
         }
     ),
-    "nullable": lambda table, folder: table.convert_dtypes(),
+    "nullable": _nullable,
     "arrow": lambda table, folder: _arrow(table).to_pandas(types_mapper=pd.ArrowDtype),
     "polars": lambda table, folder: pl.DataFrame(_arrow(table)),
     "Table": lambda table, folder: _arrow(table),
