@@ -45,7 +45,7 @@ real.head()
 # %%
 # Nothing is declared. The fit measures how finely numbers are written ("decimals" in
 # the list of releases), their last two digits ("remainders") and frequent values. These
-# three have 7 % of the budget.
+# three have 6 % of the budget.
 
 from skdpsynth import MarginalSynthesizer
 

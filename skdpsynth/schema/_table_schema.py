@@ -160,6 +160,7 @@ def schema_from_dict(data: Json, *, template: bool = False) -> dict[str, Any]:
             name = decode_value(encoded)
             if template and _is_blank(metadata):
                 _kind_of(metadata, "kind")
+                _unfilled(metadata)  # an option that is filled in may be wrong
                 blanks[name] = metadata
                 continue
             if name in columns:
