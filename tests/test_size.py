@@ -45,7 +45,7 @@ FOLDERS = {
 }
 # Of the package.
 CIRCLES = 1  # of modules that import one another, also for their types alone
-CONSTANTS = 323  # that are numbers, of modules
+CONSTANTS = 324  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 587  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 41173  # words of docs
