@@ -41,14 +41,14 @@ FOLDERS = {
     "skdpsynth/table": (3699, 26584, 9, 49),
     "skdpsynth/training": (1694, 10997, 8, 26),
     "skdpsynth/utils": (1464, 8667, 11, 26),
-    "tests": (33176, 272989, 180, 0),
+    "tests": (33273, 273719, 180, 0),
 }
 # Of the package.
 CIRCLES = 1  # of modules that import one another, also for their types alone
 CONSTANTS = 324  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 587  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41173  # words of docs
+DOCS = 41191  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
