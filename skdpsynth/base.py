@@ -15,12 +15,12 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import OneToOneFeatureMixin
+from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.card import model_card
@@ -132,16 +132,9 @@ schema : TableSchema, optional
     What is public about the table; what it leaves out is measured.
 budget : PrivacyBudget, optional
     A budget shared by several fits; it is charged ``(epsilon, delta)``.
-init : {"measured", "marginals", "random"}, default="measured"
-    Initial model. "measured": fitted to all that the budget allows to measure, as
-    in `MarginalSynthesizer` (marginals of one, two and three columns, or second
-    moments). "marginals": fitted to marginals of one column alone. "random":
-    untrained, as in the paper; only metadata is measured.
 device : str or torch.device, default="auto"
     Where the generator is fitted and networks are trained; "auto" takes a GPU if
     there is one.
-verbose : int, default=0
-    1 shows a progress bar.
 epsilon_ : float
     Certified epsilon, at most `epsilon`.
 delta_ : float
@@ -151,10 +144,8 @@ schema_ : TableSchema
 classes_ : ndarray of shape (n_classes,)
     The labels; only with a target that has classes.
 measurements_ : Measurements
-    All noisy tables that were released; public. Empty where
-    `generator_hidden_dims` trains a network, of which no table is measured.
-n_iter_ : int
-    Rounds: those of the class with most; 0 where none were run.
+    All noisy tables that were released; public. Empty with ``init="random"``, where
+    no table is measured.
 n_features_in_ : int
     Number of columns without the target.
 feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -162,8 +153,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
 """
     # Whether plan and report judge by the measured tables how it learns dependence.
     _dependent: ClassVar[bool] = True
-    # What a report says where no adversarial steps were run; empty without such a loop.
-    _no_steps: str = ""
+    # Whether it has a loop of training.
+    _adversarial: ClassVar[bool] = False
     # What a class may release as one block, with a tail: see `privacy._calibration`.
     _block: Literal["votes", "sampled steps"] | None = None
 
@@ -178,7 +169,6 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         "schema": [InstanceOf(TableSchema), None],
         "budget": [InstanceOf(PrivacyBudget), None],
         "random_state": ["random_state"],
-        "verbose": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
 
     def __init_subclass__(cls, **options: Any) -> None:  # noqa: ANN401
@@ -267,9 +257,9 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             poor, notes = remarks(
                 model, plans, self.schema, report, dependent=self._dependent
             )
-            if self._no_steps and not any(plan.n_iter for plan in plans):
-                notes.append(self._no_steps)
-                _LOG.info(self._no_steps)
+            for note in self._remarks(plans):
+                notes.append(note)
+                _LOG.info(note)
             report = replace(report, notes=(*report.notes, *notes))
         except BaseException as error:
             self._forget()
@@ -458,13 +448,15 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         def accountant_of(epsilon: float) -> PrivacyAccountant:
             return self._accountant(guess.layout, given, epsilon)
 
+        # Whether a class trains depends on the rows of a unit.
+        planner = self if schema is None else clone(self).set_params(schema=given)
         return plan_table(
-            self._plan_classes,
+            planner._plan_classes,
             accountant_of,
             self.epsilon,
             guess,
             dependent=self._dependent,
-            adversarial=bool(self._no_steps),
+            adversarial=self._adversarial,
         )
 
     @abstractmethod
@@ -544,6 +536,11 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
     def _tail_delta(self) -> float:
         """Delta of a class's block beside the Gaussian curve; public."""
         return self.delta * SMALL_SHARE if self._block else 0.0
+
+    def _remarks(self, plans: Sequence[Allocation]) -> list[str]:
+        """Return what the report says of a loop of training."""
+        del plans
+        return []
 
     def _check_parameters(self) -> None:
         """Raise for parameters that contradict each other."""

@@ -8,7 +8,7 @@ Nothing here needs torch.
 """
 
 from skdpsynth.generators._factors import (
-    BOUNDS,
+    MOST_LOADING,
     FactorGenerator,
     factors_above_noise,
 )
@@ -29,7 +29,7 @@ from skdpsynth.generators._mixture import Mixture
 from skdpsynth.generators._relations import Followers
 
 __all__ = [
-    "BOUNDS",
+    "MOST_LOADING",
     "NUMPY",
     "AdamSteps",
     "Arrays",

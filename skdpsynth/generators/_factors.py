@@ -72,48 +72,33 @@ def factors_above_noise(
     return np.asarray(found / np.sqrt(1.0 - shared))
 
 
-# What noise can do at most: beyond, rows would overflow.
-BOUNDS = {"loadings": 100.0, "location": 3.0, "log_scale": 5.0}
+MOST_LOADING = 100.0  # what noise can do at most: beyond, rows would overflow
 
 
 class FactorGenerator:
     """A generator of normal scores whose columns depend through shared factors.
 
-    In class c, column j of a row is ``location_j + scale_j * t_j`` with ``t_j = (e_j +
-    sum_k B_jk f_k) / sqrt(1 + |B_j|^2)``: its own noise e_j and the factors f of the
-    row, all standard normal. Whatever the loadings B, every t_j stays standard normal,
-    so loadings bring dependence without touching the marginals.
+    In class c, column j of a row is ``t_j = (e_j + sum_k B_jk f_k) / sqrt(1 +
+    |B_j|^2)``: its own noise e_j and the factors f of the row, all standard normal.
+    Whatever the loadings B, every t_j stays standard normal, so they bring dependence
+    without touching the marginals.
 
-    Each class has ``loadings`` (n_columns, n_factors), and ``location`` and
-    ``log_scale`` (n_columns,). All is public: initial values, and what was released.
+    Each class has loadings (n_columns, n_factors). All is public: initial values, and
+    what was released.
     """
 
-    def __init__(self, parameters: list[dict[str, Floats]]) -> None:
-        self.parameters = parameters
-
-    @classmethod
-    def initial(
-        cls, n_classes: int, n_columns: int, n_factors: int, seed: int
-    ) -> FactorGenerator:
-        """Start with weak random loadings, so that gradients depend on each factor."""
-        rng = np.random.default_rng([seed, 2])
-        parameters = [
-            {
-                "loadings": 0.1 * rng.standard_normal((n_columns, n_factors)),
-                "location": np.zeros(n_columns),
-                "log_scale": np.zeros(n_columns),
-            }
-            for _ in range(n_classes)
-        ]
-        return cls(parameters)
+    def __init__(self, loadings: list[Floats]) -> None:
+        self.loadings = loadings
 
     def lend(self, borrowers: dict[int, int]) -> None:
         """Give classes without a dependence of their own the loadings of another."""
         for c, source in borrowers.items():
-            self.parameters[c]["loadings"] = self.parameters[source]["loadings"].copy()
+            self.loadings[c] = self.loadings[source].copy()
 
     def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw the ranks of rows of given classes; see `scores`."""
+        if not any(own.any() for own in self.loadings):  # columns are independent
+            return rng.random((len(class_codes), len(self.loadings[0])))
         scores = self.scores(class_codes, rng)
         blocks = np.array_split(scores, n_threads())  # views
         with ThreadPoolExecutor(len(blocks)) as pool:
@@ -128,12 +113,8 @@ class FactorGenerator:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""
-        arrays = {
-            f"generator.{c}.{name}": value
-            for c, own in enumerate(self.parameters)
-            for name, value in own.items()
-        }
-        return {"form": "factors", "n_classes": len(self.parameters)}, arrays
+        arrays = {f"generator.{c}.loadings": own for c, own in enumerate(self.loadings)}
+        return {"form": "factors", "n_classes": len(self.loadings)}, arrays
 
     @classmethod
     def from_state(
@@ -141,27 +122,26 @@ class FactorGenerator:
     ) -> FactorGenerator:
         """Rebuild what `to_state` split, and check it."""
         require(document["n_classes"] == n_classes, "another number of classes")
-        parameters = [
-            {name: arrays[f"generator.{c}.{name}"] for name in BOUNDS}
-            for c in range(n_classes)
-        ]
-        # Of a file: no sum or product of them overflows.
-        limits = -BOUNDS["loadings"], BOUNDS["loadings"]
-        for own in parameters:
-            n_factors = parameters[0]["loadings"].shape[-1]
-            check_array(own["loadings"], "f", (n_columns, n_factors), *limits)
-            check_array(own["location"], "f", (n_columns,), *limits)
-            check_array(own["log_scale"], "f", (n_columns,), *limits)
-        return cls(parameters)
+        loadings = [arrays[f"generator.{c}.loadings"] for c in range(n_classes)]
+        for c, own in enumerate(loadings):
+            # Of a file: no sum or product of them overflows.
+            shape = n_columns, loadings[0].shape[-1]
+            check_array(own, "f", shape, -MOST_LOADING, MOST_LOADING)
+            # Up to 0.2 networks of factors had means and scales of their own.
+            moved = (
+                arrays.get(f"generator.{c}.{x}") for x in ("location", "log_scale")
+            )
+            require(not any(np.any(x) for x in moved if x is not None), "moved scores")
+        return cls(loadings)
 
     def scores(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw scores (n_rows, n_columns) of given classes by a public stream."""
-        n_columns, n_factors = self.parameters[0]["loadings"].shape
+        n_columns, n_factors = self.loadings[0].shape
         scores = rng.standard_normal((len(class_codes), n_columns))
         factors = rng.standard_normal((len(class_codes), n_factors))
-        order, places = in_order_of_class(class_codes, len(self.parameters))
-        for own, place in zip(self.parameters, places, strict=True):
-            if not any(value.any() for value in own.values()):
+        order, places = in_order_of_class(class_codes, len(self.loadings))
+        for own, place in zip(self.loadings, places, strict=True):
+            if not own.any():
                 continue  # a class without dependence
             rows = order[place]
             chunks = [rows[chunk] for chunk in in_chunks(len(rows))]
@@ -171,12 +151,10 @@ class FactorGenerator:
 
 
 def _shift(
-    scores: Floats, factors: Floats, own: Mapping[str, Floats], rows: NDArray[np.intp]
+    scores: Floats, factors: Floats, loadings: Floats, rows: NDArray[np.intp]
 ) -> None:
     """Turn the draws of some rows into scores of their class, in place."""
-    shared = factors[rows] @ own["loadings"].T
+    shared = factors[rows] @ loadings.T
     shared += scores[rows]
-    shared /= np.sqrt(1.0 + (own["loadings"] ** 2).sum(axis=1))
-    shared *= np.exp(own["log_scale"])
-    shared += own["location"]
+    shared /= np.sqrt(1.0 + (loadings**2).sum(axis=1))
     scores[rows] = shared

@@ -8,7 +8,6 @@ into values.
 """
 
 from skdpsynth.measure._allocation import (
-    NO_STEPS,
     Allocation,
     Form,
     Spend,
@@ -26,16 +25,11 @@ from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
 from skdpsynth.measure._relations import Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
-    CLASSIFIER_SHARE,
-    DPSGD_SHARES,
-    GPATE_SHARES,
     LEAST_NOISE,
     LIKELY,
-    PATEGAN_SHARES,
     RAKINGS,
     SMALL_SHARE,
     TINY,
-    TRIPLE_SHARES,
 )
 from skdpsynth.measure._sites import COMBINED, OF_DESIGN, combine_measurements
 from skdpsynth.measure._tables import (
@@ -48,19 +42,13 @@ from skdpsynth.measure._tables import (
 )
 
 __all__ = [
-    "CLASSIFIER_SHARE",
     "COMBINED",
-    "DPSGD_SHARES",
-    "GPATE_SHARES",
     "LEAST_NOISE",
     "LIKELY",
-    "NO_STEPS",
     "OF_DESIGN",
-    "PATEGAN_SHARES",
     "RAKINGS",
     "SMALL_SHARE",
     "TINY",
-    "TRIPLE_SHARES",
     "Allocation",
     "Form",
     "Measured",

@@ -59,10 +59,6 @@ if TYPE_CHECKING:
 Form = Literal["pairs", "moments", "marginals", "random"]
 
 NO_DEPENDENCE = "too few rows to learn how columns depend on each other"
-NO_STEPS = (
-    "No adversarial steps were run: the generator is fitted to the measurements alone. "
-    "Set n_iter to run the loop of the paper after them."
-)
 
 
 @dataclass(frozen=True)
@@ -103,8 +99,6 @@ class Training:
         Teachers; 0 for a discriminator trained by DP-SGD.
     sampling_rate : float, default=0.0
         Probability of each row to be in a step; 0 where rows are not sampled.
-    n_factors : int, default=1
-        Directions in a row, of normal scores, that the generator is trained along.
     mu_classifier : float, default=0.0
         Of PATE-TripleGAN's classifier, all its steps together; 0 if the class takes no
         part.
@@ -116,7 +110,6 @@ class Training:
     n_queries: int = 1
     n_teachers: int = 0
     sampling_rate: float = 0.0
-    n_factors: int = 1
     mu_classifier: float = 0.0
 
 

@@ -21,16 +21,6 @@ SMALL_SHARE = 0.01
 # more than 32 times too wide.
 RANGES_SHARE, FEW_RANGES_SHARE = 0.10, 0.25
 
-# Of what is then left to a class that trains, if it starts from something. The rest of
-# the class's budget is for its measurements, and all of it if it cannot train.
-GPATE_SHARES = {"measured": 0.05, "marginals": 0.3}
-PATEGAN_SHARES = {"measured": 0.05, "marginals": 0.25}
-DPSGD_SHARES = (0.02, 0.1)  # at least and at most: as much as the signal needs
-TRIPLE_SHARES = (0.02, 0.03, 0.05, 0.1)  # the first one that is enough
-# PATE-TripleGAN's classifier, at most; and of the budget of rows without a label the
-# counts of their pseudo-labels, where there is training.
-CLASSIFIER_SHARE = 0.05
-
 # Of what is left to the measurements of a class, where it can afford them.
 # Tables of three columns; and of what is spent on relations, for third columns.
 TRIPLES_SHARE = 0.25

@@ -8,23 +8,24 @@ from skdpsynth.models._factors import FactorTrainer
 from skdpsynth.models._generator import (
     Adam,
     Features,
-    Products,
     Trainer,
+    n_products,
     on_device,
     resolve_device,
 )
 from skdpsynth.models._mixture_trainer import BinScores, MixtureTrainer
-from skdpsynth.models._network import NetworkTrainer
+from skdpsynth.models._network import MOMENTUM, NetworkTrainer
 
 __all__ = [
+    "MOMENTUM",
     "Adam",
     "BinScores",
     "FactorTrainer",
     "Features",
     "MixtureTrainer",
     "NetworkTrainer",
-    "Products",
     "Trainer",
+    "n_products",
     "on_device",
     "resolve_device",
 ]

@@ -7,25 +7,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from skdpsynth.generators import AdamSteps, Arrays
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
-Parameters = dict[str, Tensor]
 Features = Callable[[Tensor], Tensor]
 Score = Callable[[Tensor], Tensor]
-Pull = Callable[[Tensor], Tensor]
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -52,6 +43,7 @@ def on_device(device: torch.device) -> Arrays:
 
 LEAST_SHARE = 1e-2  # of a bin: with rarer ones as units, gradients are unstable
 _SQUARES = 0.99  # of mean squares of gradients, which follow the last hundred steps
+MOST_PRODUCTS = 500  # of columns, as features: all of 32 columns
 
 
 class Adam:
@@ -76,89 +68,39 @@ class Adam:
         return self._place.clone()
 
 
-@dataclass(frozen=True)
-class Products:
-    """Features of rows: each score times the other scores along every direction.
+def n_products(n_columns: int) -> int:
+    """Return the number of pairs of columns whose products are features."""
+    return min(n_columns * (n_columns - 1) // 2, MOST_PRODUCTS)
 
-    Directions are of shape (n_columns, n_factors). With `location` and `scales`, scores
-    are standardised, and they and their squares are features too. All is public. The
-    methods give sums over features that are never formed: a wide table has thousands.
+
+def products(dependence: Tensor) -> Features:
+    """Return the features of rows: products of the scores of two columns.
+
+    Of all pairs, or of those that depend most on each other at first, by a matrix
+    (n_columns, n_columns). Where the mean of a feature is another in real rows than in
+    generated ones, two columns depend on each other in another way. Features (...,
+    n_features) of a row are a function of it alone.
     """
-
-    directions: Tensor
-    location: Tensor | None = None
-    scales: Tensor | None = None
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """Form the features (..., n_features): scores, squares less 1, and products."""
-        values = self._standardised(rows)
-        column = values.unsqueeze(-1)
-        others = (values @ self.directions).unsqueeze(-2) - column * self.directions
-        pairs = (column * others).flatten(-2)
-        if self.scales is None:
-            return pairs
-        return torch.cat([values, values**2 - 1.0, pairs], dim=-1)
-
-    def scores(self, rows: Tensor, weights: Tensor) -> Tensor:
-        """Return ``features @ weights``, one per row of scores."""
-        values = self._standardised(rows)
-        squares = values**2
-        n_pairs = self.directions.numel()
-        pairs = weights[-n_pairs:].reshape(self.directions.shape)
-        total = ((values @ pairs) * (values @ self.directions)).sum(dim=1)
-        total = total - squares @ (pairs * self.directions).sum(dim=1)
-        if self.scales is not None:
-            first, second = weights[:-n_pairs].split(rows.shape[1])
-            total = total + values @ first + (squares - 1.0) @ second
-        return total
-
-    def norms(self, rows: Tensor) -> Tensor:
-        """Return the L2 norm of every row's features, of shape (n_rows,)."""
-        values = self._standardised(rows)
-        squares, along = values**2, values @ self.directions
-        # sum_jk x_j^2 (s_k - x_j D_jk)^2, multiplied out
-        total = (along**2).sum(dim=1) * squares.sum(dim=1)
-        cross = (along * ((squares * values) @ self.directions)).sum(dim=1)
-        total = total - 2.0 * cross + squares**2 @ (self.directions**2).sum(dim=1)
-        if self.scales is not None:
-            total = total + squares.sum(dim=1) + ((squares - 1.0) ** 2).sum(dim=1)
-        return total.clamp_min(0.0).sqrt()
-
-    def weighted_sum(self, rows: Tensor, weights: Tensor) -> Tensor:
-        """Return ``weights @ features``, with one weight per row of scores."""
-        values = self._standardised(rows)
-        weighted = weights.unsqueeze(1) * values
-        second = (weighted * values).sum(dim=0)
-        pairs = weighted.T @ (values @ self.directions)
-        pairs = (pairs - second.unsqueeze(1) * self.directions).flatten()
-        if self.scales is None:
-            return pairs
-        return torch.cat([weighted.sum(dim=0), second - weights.sum(), pairs])
-
-    def _standardised(self, rows: Tensor) -> Tensor:
-        if self.location is None or self.scales is None:
-            return rows
-        return (rows - self.location) / self.scales
+    n_columns = len(dependence)
+    pairs = torch.triu_indices(n_columns, n_columns, 1, device=dependence.device)
+    order = dependence[tuple(pairs)].abs().argsort(descending=True, stable=True)
+    first, second = pairs[:, order[: n_products(n_columns)]]
+    return lambda rows: rows[..., first] * rows[..., second]
 
 
 class Trainer(ABC):
     """The generator of one class while it is trained. It never sees a private row.
 
-    Rows are vectors of `n_columns` scores; discriminators see features of them.
-    Gradients and updates have a number per trained parameter.
-
-    The learning rate is a step per unit of update, and falls linearly to 0 over the
-    planned steps; the result is the mean over their second half. `generator` is a
-    public stream of latent draws, on the CPU.
+    Rows are vectors of `n_columns` scores; discriminators see `n_features` features of
+    them. A step is along a gradient by the trained parameters. Its length is the
+    learning rate, which falls linearly to 0 over the planned steps; the result is the
+    mean over their second half. `generator` is a public stream of latent draws, on the
+    CPU.
     """
 
     n_columns: int
     n_features: int  # of a row
-    only_pairs: bool  # whether means and scales of the scores are right already
-    location: Tensor  # present mean of each score, (n_columns,)
-    scales: Tensor  # present scale of each score, (n_columns,)
-    directions: Tensor  # of unit length in the scores, (n_columns, n_factors)
-    parameters: Parameters
+    parameters: dict[str, Tensor]
 
     def __init__(
         self,
@@ -167,16 +109,16 @@ class Trainer(ABC):
         learning_rate: float,
         generator: torch.Generator,
         device: torch.device,
-        dtype: torch.dtype = torch.float32,
     ) -> None:
         self._step, self._n_steps, self._learning_rate = 0, n_steps, learning_rate
-        self._generator, self._device, self._dtype = generator, device, dtype
+        self._generator, self._device = generator, device
         self._sum = torch.zeros(())
+        self._length = 1.0
+        self._before: Tensor | None = None  # the last gradient
 
     def latent(self, *shape: int) -> Tensor:
         """Draw standard normal numbers from the public stream."""
-        drawn = torch.randn(shape, generator=self._generator)
-        return drawn.to(self._device, self._dtype)
+        return torch.randn(shape, generator=self._generator).to(self._device)
 
     @abstractmethod
     def draw(self, n_rows: int) -> Any:  # noqa: ANN401 - each form has its own
@@ -188,42 +130,17 @@ class Trainer(ABC):
 
     @abstractmethod
     def features(self) -> Features:
-        """Return the features that discriminators see now; public, row by row."""
-
-    def moments(self) -> Tensor:
-        """Return the mean of ``r r^T``, rows r = (1, scores); a network has none."""
-        raise NotImplementedError
-
-    def known_moments(self) -> Tensor:
-        """Return the `moments` that are known before training: without random parts."""
-        return self.moments()
+        """Return the features that discriminators see; public, row by row."""
 
     @abstractmethod
     def gradient(self, draws: Any, score: Score) -> Tensor:  # noqa: ANN401
         """Differentiate the mean score of generated rows by the trained parameters."""
 
-    def pull(self, draws: Any, features: Features) -> Pull:  # noqa: ANN401
-        """Return the map from gradients by features to what teachers send.
-
-        Here to the means over the rows, since there are too many parameters.
-        """
-        del draws, features
-        return lambda wanted: wanted.mean(dim=1)
-
-    def push(self, draws: Any, features: Features, pulled: Tensor) -> Tensor:  # noqa: ANN401
-        """Turn a sum of what teachers send, (n_pulled,), into an update."""
-        along = pulled.to(self._device, self._dtype)
-        return self.gradient(draws, lambda rows: features(rows) @ along)
-
-    def pull_back(self, draws: Any, directions: Tensor) -> Tensor:  # noqa: ANN401
-        """Turn a wanted change of every generated row into one of the parameters."""
-        return self.gradient(draws, lambda rows: (rows * directions).sum(dim=1))
-
-    def ascend(self, update: Tensor) -> None:
-        """Take one step along a released update of about unit size."""
-        rate = self._learning_rate * (1.0 - self._step / self._n_steps)
+    def ascend(self, gradient: Tensor, share: float = 1.0) -> None:
+        """Take one step along a gradient, of a share of the full length."""
+        rate = self._learning_rate * (1.0 - self._step / self._n_steps) * share
         self._step += 1
-        self._move(update, rate)
+        self._move(self._direction(gradient), rate)
         if 2 * self._step > self._n_steps:
             self._sum = self._sum + self._flat()
 
@@ -236,9 +153,17 @@ class Trainer(ABC):
     def present(self) -> Any:  # noqa: ANN401
         """Return the generator as it is."""
 
-    @abstractmethod
-    def _move(self, update: Tensor, rate: float) -> None:
-        """Move the parameters along an update."""
+    def _direction(self, gradient: Tensor) -> Tensor:
+        """Return a step of unit size, in the mean square; halved at every turn back."""
+        if self._before is not None and float(gradient @ self._before) < 0:
+            self._length /= 2.0
+        self._before = gradient
+        size = gradient.square().mean().sqrt()
+        return gradient * (self._length / size.clamp_min(1e-30))
+
+    def _move(self, direction: Tensor, rate: float) -> None:
+        """Move the parameters."""
+        self._set(self._flat() + rate * direction)
 
     def _flat(self) -> Tensor:
         """Return all parameters as one vector."""

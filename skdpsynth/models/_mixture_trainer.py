@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from skdpsynth.generators import Components, slopes_of_loss
-from skdpsynth.models._generator import LEAST_SHARE, Adam, Products, Trainer
+from skdpsynth.models._generator import (
+    LEAST_SHARE,
+    Adam,
+    Trainer,
+    n_products,
+    products,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +28,6 @@ if TYPE_CHECKING:
 
 
 _MOST_SCORE = 4.0  # of a bin: those of rare ones would hide those of all others
-_UPDATE = 0.2  # of an update of unit size, for logits: odds change by a fifth
 _MOST_LOGIT = 30.0  # where a probability is next to 0 or 1, and slopes are finite
 # An adversary's steps for one step towards the measured tables, whose length this is;
 # and steps towards them at the end, which undo most of the noise of updates.
@@ -79,13 +84,11 @@ class MixtureTrainer(Trainer):
     """The mixture of one class while it is trained by an adversary.
 
     What was measured of the class, `released`, stays in the loss. Features are products
-    with `n_factors` directions. All of it is public. Generated rows are bins; gradients
-    pass through them as if they were their expectation given the code (straight
-    through), and to the weights of the codes by the score function. `heads` and
-    `released` hold tensors of the device.
+    of the scores of two columns. All of it is public. Generated rows are bins;
+    gradients pass through them as if they were their expectation given the code
+    (straight through), and to the weights of the codes by the score function. `heads`
+    and `released` hold tensors of the device.
     """
-
-    only_pairs = True
 
     def __init__(
         self,
@@ -94,12 +97,10 @@ class MixtureTrainer(Trainer):
         ranks: Floats,
         scores: BinScores,
         released: ReleasedClass,
-        *,
-        n_factors: int,
         **training: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(**training)
-        self._table = torch.from_numpy(scores.table).to(self._device, self._dtype)
+        self._table = torch.from_numpy(scores.table).float().to(self._device)
         self._starts, ends = torch.from_numpy(
             np.array([scores.starts[:-1], scores.starts[1:]])
         ).to(self._device)
@@ -115,14 +116,10 @@ class MixtureTrainer(Trainer):
         self._made: tuple[Tensor, Tensor, Tensor] | None = None
         self._adam = Adam()
         self.n_columns = self._table.shape[1]
-        self.location = torch.zeros_like(self._table[0])
-        self.scales = torch.ones_like(self.location)
-        moments = self.moments()[1:, 1:]
-        moments.diagonal().zero_()
-        values, vectors = torch.linalg.eigh(moments)
-        order = values.abs().argsort(descending=True)
-        self.directions = vectors[:, order[:n_factors]]
-        self.n_features = self.directions.numel()
+        weights = self.parameters["log_weights"].softmax(0)
+        means = self._bins()[2].detach() @ self._table
+        self._features = products((weights[:, None] * means).T @ means)
+        self.n_features = n_products(self.n_columns)
 
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
@@ -142,29 +139,16 @@ class MixtureTrainer(Trainer):
         bins = bins.clamp_(self._starts, self._last)
         return self._table[bins, self._columns]
 
-    def features(self) -> Products:
-        """Return the features of a row: products of scores with directions."""
-        return Products(self.directions)
-
-    def moments(self) -> Tensor:
-        """Return the exact mean of ``r r^T`` over rows r = (1, scores)."""
-        weights = self.parameters["log_weights"].softmax(0).to(self._dtype)
-        probabilities = self._bins()[2].detach().to(self._dtype)
-        means = probabilities @ self._table
-        second = (weights[:, None] * means).T @ means
-        second.diagonal().copy_(weights @ probabilities @ self._table.square())
-        mean = (weights @ means)[None]
-        corner = torch.ones((1, 1)).to(mean)
-        return torch.cat(
-            [torch.cat([corner, mean], 1), torch.cat([mean.T, second], 1)], 0
-        )
+    def features(self) -> Features:
+        """Return the features of a row: products of the scores of two columns."""
+        return self._features
 
     def gradient(self, draws: Draws, score: Score) -> Tensor:
         """Differentiate the mean score of generated rows by the trained parameters."""
         log_weights, parameters, probabilities = self._bins()
         rows = self.rows(draws)
         with torch.enable_grad():
-            means = (probabilities @ self._table.float())[draws.codes]
+            means = (probabilities @ self._table)[draws.codes]
             scores = score(rows + (means - means.detach()))
             # The score function of the codes, less a baseline.
             beyond = scores.detach() - scores.detach().mean()
@@ -174,15 +158,9 @@ class MixtureTrainer(Trainer):
             found = torch.autograd.grad(mean, given, retain_graph=True)
         return torch.cat([part.flatten() for part in found])
 
-    def push(self, draws: Draws, features: Features, pulled: Tensor) -> Tensor:
-        """Change the parameters as much as the mean features are to change."""
-        found = super().push(draws, features, pulled)
-        size = pulled.to(found).square().mean() / found.square().mean().clamp_min(1e-18)
-        return size.sqrt() * found
-
-    def _move(self, update: Tensor, rate: float) -> None:
-        """Take one step along an update, and now and then one on what was released."""
-        moved = self._flat() + _UPDATE * rate * update.to(self._device)
+    def _move(self, direction: Tensor, rate: float) -> None:
+        """Take one step, and now and then one on what was released."""
+        moved = self._flat() + rate * direction
         self._set(moved.clamp(-_MOST_LOGIT, _MOST_LOGIT))
         if self._step % _HELD_EVERY == 0:
             self._hold()

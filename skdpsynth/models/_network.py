@@ -28,7 +28,8 @@ _CODES_OF_SCALES = 256  # whose mean bins give a scale to every score
 _FEW_BINS = 15  # up to here a softmax in four steps is faster than torch's own
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
 
-_UPDATE = 0.02  # of a unit update, for weights, of which many act on a bin
+N_CODES = 64  # normal numbers that a row is made of; the papers state none
+MOMENTUM = 0.5  # as in DCGAN (Radford et al. 2016), else two networks chase each other
 
 
 class Draws(NamedTuple):
@@ -61,7 +62,7 @@ class Run(NamedTuple):
 class NetworkTrainer(Trainer):
     """The network of one class while it is trained; all of it is public.
 
-    A network turns a normal code of length `n_factors` into the logits of the bins of
+    A network turns a code of normal numbers into the logits of the bins of
     all columns, and the row is drawn from these. A score is 1 where the column has this
     bin and 0 elsewhere; gradients pass through it as if it were its probability given
     the code (straight through). Nothing is known at first but which bins there are, and
@@ -73,8 +74,6 @@ class NetworkTrainer(Trainer):
         ranks: NDArray[np.float64],
         groups: Sequence[NDArray[np.float32]],
         hidden_dims: Sequence[int],
-        *,
-        n_factors: int,
         **training: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(**training)
@@ -90,32 +89,28 @@ class NetworkTrainer(Trainer):
         # A row has one bin of every column, and the groups of this bin.
         ones = len(groups) + sum(float(part[0].sum()) for part in groups)
         self._length = math.sqrt(self.n_features / ones)
-        self._n_factors, self.parameters = n_factors, {}
-        widths = (n_factors, *hidden_dims, self.n_features)
+        self.parameters = {}
+        widths = (N_CODES, *hidden_dims, self.n_features)
         for depth, (n_in, n_out) in enumerate(pairwise(widths)):
-            weight = self.latent(n_out, n_in).float() * math.sqrt(2.0 / n_in)
+            weight = self.latent(n_out, n_in) * math.sqrt(2.0 / n_in)
             self.parameters[f"weight {depth}"] = weight
             self.parameters[f"bias {depth}"] = torch.zeros(n_out, device=self._device)
         weight *= 0.1  # of the last layer: nearly even bins at first
-        self._adam = Adam()
+        self._direction = Adam(momentum=MOMENTUM)  # type: ignore[method-assign]
         self._last: tuple[Draws, tuple[Tensor, Tensor, list[Tensor]]] | None = None
 
     @property
-    def location(self) -> Tensor:  # type: ignore[override]
-        """Present mean of each score, over many codes."""
-        return self._probabilities(_CODES_OF_SCALES).mean(0).to(self._dtype)
-
-    @property
-    def scales(self) -> Tensor:  # type: ignore[override]
-        """Present scale of each score."""
-        mean = self.location.clamp(LEAST_SHARE, 1.0 - LEAST_SHARE)
+    def scales(self) -> Tensor:
+        """Present deviation of each score, over many codes."""
+        mean = self._probabilities(_CODES_OF_SCALES).mean(0)
+        mean = mean.clamp(LEAST_SHARE, 1.0 - LEAST_SHARE)
         return (mean * (1.0 - mean)).sqrt()
 
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
         uniforms = torch.rand((n_rows, self.n_columns), generator=self._generator)
         gumbels = uniforms.clamp_(1e-20, 1.0 - 1e-7).log_().neg_().log_().neg_()
-        codes = self.latent(n_rows, self._n_factors).float()
+        codes = self.latent(n_rows, N_CODES)
         return Draws(codes, gumbels.to(self._device))
 
     def rows(self, draws: Draws) -> Tensor:
@@ -130,7 +125,7 @@ class NetworkTrainer(Trainer):
                     p.detach().requires_grad_() for p in self.parameters.values()
                 ]
                 perturbed = self._logits(draws.codes, weights) + draws.gumbels
-            drawn = self._by_column(perturbed.detach(), _largest).to(self._dtype)
+            drawn = self._by_column(perturbed.detach(), _largest)
             self._last = draws, (drawn, perturbed, weights)
         return self._last[1]
 
@@ -168,14 +163,6 @@ class NetworkTrainer(Trainer):
         found = torch.autograd.grad(perturbed, weights, slopes, retain_graph=True)
         return torch.cat([part.flatten() for part in found])
 
-    def pull_back(self, draws: Draws, directions: Tensor) -> Tensor:
-        """Turn a wanted change of every row into one of the weights (Adam's)."""
-        return self._adam(super().pull_back(draws, directions))
-
-    def _move(self, update: Tensor, rate: float) -> None:
-        moved = update.to(self._device).float()
-        self._set(self._flat() + _UPDATE * rate * moved)
-
     def present(self) -> Mixture:
         """Return the generator as it is, for codes of which each is as likely."""
         n_codes = max(_ENTRIES // self.n_columns, 1)
@@ -185,7 +172,7 @@ class NetworkTrainer(Trainer):
 
     def _probabilities(self, n_codes: int) -> Tensor:
         """Return the probability of every bin given each of some codes."""
-        codes = self.latent(n_codes, self._n_factors).float()
+        codes = self.latent(n_codes, N_CODES)
         with torch.no_grad():
             logits = self._logits(codes, [*self.parameters.values()])
             return self._by_column(logits, _softmax)

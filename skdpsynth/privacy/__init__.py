@@ -5,7 +5,7 @@ down. Mechanisms, each with its sensitivity proved beside it: counts of one colu
 (`noisy_counts`, `centred_histogram`, `thresholded_counts`), tables of two and three
 columns and second moments (`noisy_pair_tables`, `noisy_triple_tables`,
 `noisy_second_moments`), sums of clipped vectors (`gaussian_sum`), votes (`noisy_votes`,
-`confident_gnmax`) and steps of DP-SGD (`release_float_gaussian`). `Parts` are private
+`gnmax`) and steps of DP-SGD (`release_float_gaussian`). `Parts` are private
 rows that need not be in memory together; `testing` is for tests.
 
 Importing this package loads neither dp-accounting nor OpenDP; the first release and
@@ -18,8 +18,8 @@ from skdpsynth.privacy._aggregators import (
     CentredCounts,
     centred_histogram,
     centred_sensitivity,
-    confident_gnmax,
     gaussian_sum,
+    gnmax,
     key_threshold,
     noisy_counts,
     noisy_histogram,
@@ -98,12 +98,12 @@ __all__ = [
     "changed_parts",
     "claim",
     "clamped_counts",
-    "confident_gnmax",
     "cost_of_failure",
     "count_part",
     "digest_of",
     "gaussian_sum",
     "gdp_epsilon",
+    "gnmax",
     "grid_noise_std",
     "key_threshold",
     "likely_vote_noise_std",

@@ -481,21 +481,15 @@ def _on_grid(vectors: NDArray[np.floating], clip: float) -> NDArray[np.int64]:
     return grid
 
 
-def confident_gnmax(
-    votes: NDArray[np.int64],
-    threshold: float,
-    max_reservation: Reservation,
-    argmax_reservation: Reservation,
-) -> NDArray[np.int64]:
-    """Answer by the teachers' noisy plurality where it is confident, else by -1.
+def gnmax(votes: NDArray[np.int64], reservation: Reservation) -> NDArray[np.int64]:
+    """Answer queries by the teachers' noisy plurality, (n_queries,).
 
-    Each teacher votes once per query, for one of the bins. A query is answered from a
-    noisy maximum of `threshold` on. Papernot et al. (2018), "Scalable Private Learning
-    with PATE", Algorithm 1 (https://arxiv.org/abs/1802.08908).
+    Each teacher votes once per query, for one of the bins: (n_queries, n_bins).
+    Papernot et al. (2018), "Scalable Private Learning with PATE", section 3.2
+    (https://arxiv.org/abs/1802.08908).
 
     Sensitivity: a row can change one teacher's vote, which moves one count up and one
-    down: the histogram by ``sqrt(2)``, the maximum by 1. Each query uses one release of
-    each reservation whether or not it is answered, so that the cost depends on no data.
+    down: the histogram by ``sqrt(2)``.
     """
     if votes.ndim != 2 or 0 in votes.shape:
         raise ValueError(
@@ -503,12 +497,9 @@ def confident_gnmax(
             f"Got shape {votes.shape} instead."
         )
     n_queries = votes.shape[0]
-    # Both are checked before either draws.
-    require_sensitivity(max_reservation, 1.0, n_queries)
-    require_sensitivity(argmax_reservation, math.sqrt(2), n_queries)
-    maxima = release_gaussian(votes.max(axis=1), max_reservation, n_queries)
-    counts = release_gaussian(votes, argmax_reservation, n_queries)
-    return np.where(maxima >= threshold, counts.argmax(axis=1), -1).astype(np.int64)
+    require_sensitivity(reservation, math.sqrt(2), n_queries)
+    counts = release_gaussian(votes, reservation, n_queries)
+    return np.argmax(counts, axis=1).astype(np.int64)
 
 
 def noisy_votes(

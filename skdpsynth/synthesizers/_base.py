@@ -14,11 +14,11 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
+from tqdm.auto import tqdm
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import (
-    NO_STEPS,
     Allocation,
     Form,
     Measurements,
@@ -27,14 +27,14 @@ from skdpsynth.measure import (
     measure,
     measured_form,
 )
-from skdpsynth.models import resolve_device
+from skdpsynth.models import n_products, resolve_device
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._initial import InitialModel, InitialNetwork, fitted
 from skdpsynth.utils import warn_deprecated
 from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -42,36 +42,43 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.table import Metadata, TableRows
 
-Init = Literal["measured", "marginals", "random"]
+Init = Literal["measured", "random"]
+Widths = tuple[tuple[int, ...], tuple[int, ...]]
 
 # What several parameters may be: a number of things, and a size.
 AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
 ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
 
+# Of the squared mu of a class that starts from measurements: what its loop takes. The
+# rest is for the measurements, and all of it if the class does not train.
+TRAINING_SHARE = 0.1
+ROUNDS = 10  # of "auto"
+# A class trains from so many rows on, times its mu, over the root of the number of
+# features: 1,000 rows of 14 columns at epsilon 1. Below, steps are mostly noise.
+_CLEAR = 27.0
+
 # What several algorithms train with.
 TEACHER_BATCH = 32  # real rows of a teacher's step (A.5 of the G-PATE paper)
 NETWORK_DECAY = 3e-3  # of weights at a step of a teacher, where these are many
-COHERENCE = 0.25  # nominal norm of a mean of clipped vectors, in clipping norms
-AUTO_FACTORS = 4  # of a generator that learns from teachers
 SAMPLE_ROWS = 2.0**18  # of a step; more of them say nothing that noise would hide
-STEPS_LIMIT = 10**6  # more than any fit takes time for
+_BAR_AFTER = 10.0  # seconds, from which a loop shows its progress
 
 
-def at_most_half(n_teachers: int, n_rows: float) -> int:
-    """Return so many teachers, but at most half the rows: one has nothing to add."""
-    return max(min(n_teachers, int(n_rows / 2)), 1)
+def teachers_of(n_teachers: int | Literal["auto"], n_rows: float, most: int) -> int:
+    """Return the teachers of a class: at most half its rows, since one adds nothing.
+
+    "auto": one for 4 rows, at most `most`. More teachers outweigh the noise of what
+    they send, but see fewer rows each.
+    """
+    wanted = min(int(n_rows / 4), most) if n_teachers == "auto" else int(n_teachers)
+    return max(min(wanted, int(n_rows / 2)), 1)
 
 
-def most_that_fits(fits: Callable[[int], bool], limit: int = STEPS_LIMIT) -> int:
-    """Find the largest number that fits, 0 if 1 does not; about `limit` at most."""
-    low, high = 0, 1
-    while high < limit and fits(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+def progress_of(plans: Sequence[Allocation], name: str) -> tqdm[Any]:
+    """Return a bar of all rounds, which shows itself once they take long."""
+    total = sum(plan.n_iter for plan in plans)
+    return tqdm(total=total, desc=name, delay=_BAR_AFTER)
 
 
 class WholeTable(NamedTuple):
@@ -96,66 +103,65 @@ class WholeTable(NamedTuple):
         )
 
     def serves(self, plan: Allocation) -> bool:
-        """Return whether a class has what the others have, or has to borrow."""
-        of_form = {"pairs": plan.pairs.mu, "moments": plan.moments.mu}
-        return of_form.get(self.form, 1.0) > 0
+        """Return whether a class has a dependence of its own, or has to borrow."""
+        if self.form == "random":
+            return True
+        return (plan.pairs.mu if self.form == "pairs" else plan.moments.mu) > 0
 
 
 class ClassGAN(GeneratedSynthesizer):
     """Base of the synthesizers that train a generator per class.
 
-    A subclass fills in `_training_share` and `_plan_training`, and trains in `_fit`.
+    A subclass fills in `_plan_training` and `_paper`, and trains in `_fit`.
     """
 
     _shared_docs = """\
-n_generator_steps : int, default=50
-    Steps of the generator per round, at least 1.
-generator_hidden_dims : tuple of int, default=()
-    With ``init="random"``: widths of the hidden layers of the paper's generator, a
-    network of `latent_dim` normal numbers. It needs `n_iter`, thousands as a rule.
-hidden_dims : tuple of int, default=()
-    Widths of the teachers' hidden layers. Without any they are logistic.
+init : {"measured", "random"}, default="measured"
+    Initial generator. "measured": fitted to all that the budget allows to measure, as
+    in `MarginalSynthesizer`. "random": the untrained network of the paper, which learns
+    everything by the loop; only metadata is measured.
+n_iter : int or "auto", default="auto"
+    Rounds, at least 0. "auto": 10 of every class with enough rows for the budget
+    (1,000 of 14 columns at epsilon 1), which take a tenth of its squared mu, and none
+    of the others; none where `max_rows_per_unit` is above 1. With ``init="random"`` as
+    many as `as_published` has, at the whole budget.
+hidden_dims : tuple of two tuples of int
+    With ``init="random"``: widths of the hidden layers of the generator's network, and
+    of those of its teachers or discriminator, which are linear without any.
 random_state : int, RandomState instance or None, default=None
     Seeds initial weights, latent draws and `sample`, never noise, the teachers'
     parts or the rows of a step: two fits differ.
 generator_ : MixtureGenerator or FactorGenerator
     The generators of all classes; public.
+n_iter_ : int
+    Rounds: those of the class with most; 0 where none were run. The report says how
+    many classes had some.
 n_teachers_ : ndarray of shape (n_classes,), int
     Teachers of each class, 0 where it did not train.
 """
     # Of all parameters that more than one of them may have.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSynthesizer._parameter_constraints,
-        "init": [StrOptions({"measured", "marginals", "random", "pairs"})],
-        "n_iter": ONE_OR_AUTO,
-        "noise_multiplier": [*POSITIVE, None],
+        "init": [StrOptions({"measured", "random", "marginals", "pairs"})],
+        "n_iter": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "max_grad_norm": POSITIVE,
         "batch_size": AT_LEAST_ONE,
-        "latent_dim": ONE_OR_AUTO,
         "n_teachers": ONE_OR_AUTO,
         "n_teacher_steps": AT_LEAST_ONE,
         "n_student_steps": AT_LEAST_ONE,
         "n_discriminator_steps": AT_LEAST_ONE,
-        "n_generator_steps": AT_LEAST_ONE,
-        "generator_hidden_dims": ["array-like"],
         "hidden_dims": ["array-like"],
         "learning_rate": POSITIVE,
-        "teacher_learning_rate": POSITIVE,
-        "discriminator_learning_rate": POSITIVE,
         "device": [str, torch.device],
     }
 
-    # Of the squared mu of a class: what training takes at most, after measurements.
-    _most_training_share: ClassVar[float]
+    _adversarial = True
     # Whether tables of pairs go before second moments, which may say more.
     _tables_first: ClassVar[bool] = False
 
     init: Init
     n_iter: int | Literal["auto"]
-    noise_multiplier: float | None
-    latent_dim: int | Literal["auto"]
-    generator_hidden_dims: Sequence[int]
-    hidden_dims: Sequence[int]
+    hidden_dims: Widths
     device: str | torch.device
 
     @classmethod
@@ -177,14 +183,8 @@ n_teachers_ : ndarray of shape (n_classes,), int
         object
             A synthesizer of the class, not fitted.
         """
-        return cls._published(epsilon, {"epsilon": epsilon, **parameters})
-
-    @classmethod
-    def _published(cls, epsilon: float, given: dict[str, Any]) -> Self:
-        paper = cls._paper(epsilon)
-        if given.get("noise_multiplier") is not None:
-            paper["n_iter"] = "auto"  # each of the two says the other
-        return cls(**{"init": "random", **paper, **given})
+        given = {"epsilon": epsilon, "init": "random", **cls._paper(epsilon)}
+        return cls(**given | parameters)
 
     @staticmethod
     @abstractmethod
@@ -192,42 +192,18 @@ n_teachers_ : ndarray of shape (n_classes,), int
         """Return what the constructor gets by the paper, at this epsilon."""
 
     @property
-    def _asked(self) -> bool:
-        """Whether training was asked for, be there signal or not."""
-        return self.n_iter != "auto" or self.noise_multiplier is not None
+    def _scratch(self) -> bool:
+        """Whether networks learn everything by the loop."""
+        return self.init == "random"
 
     @property
-    def _network_needs(self) -> dict[str, bool]:
-        """What has to be asked for beside a network, and whether it is."""
-        return {"init='random'": self.init == "random", "n_iter": self._asked}
-
-    @property
-    def _no_steps(self) -> str:  # type: ignore[override]
-        if self.init == "random":
-            return "No column was measured, and no adversarial steps were run."
-        if not self._asked:
-            return NO_STEPS
-        return (
-            "No adversarial steps were run, though n_iter or noise_multiplier asks for "
-            "them: the budget is too small for one, or there is one column only."
-        )
-
-    @property
-    def _trains(self) -> bool:
-        """Whether the loop of the paper may run: "auto" adds nothing to tables."""
-        return self._asked or self.init in ("marginals", "random")
+    def _units_of_many_rows(self) -> bool:
+        most = None if self.schema is None else self.schema.max_rows_per_unit
+        return (most or 1) > 1 and self.epsilon < math.inf
 
     @abstractmethod
-    def _training_share(
-        self, form: Form, n_rows: float, n_columns: int, mu: float
-    ) -> float:
-        """Return the share of its squared mu that a class trains with."""
-
-    @abstractmethod
-    def _plan_training(
-        self, form: Form, n_rows: float, n_columns: int, mu: float
-    ) -> Training | None:
-        """Allocate the training of a class; None for no training."""
+    def _plan_training(self, n_iter: int, n_rows: float, mu: float) -> Training:
+        """Allocate so many rounds of a class, which has `mu` for them."""
 
     def _plan_classes(
         self,
@@ -238,15 +214,12 @@ n_teachers_ : ndarray of shape (n_classes,), int
         mu: float,
     ) -> list[Allocation]:
         rows, columns = counts.tolist(), (n_continuous, n_discrete)
-        form: Form
-        if self.init in ("marginals", "random"):
-            form = self.init
-        else:
-            share = self._most_training_share if self._trains else 0.0
-            left = mu * math.sqrt(1.0 - share)
-            form = measured_form(
-                labels, rows, *columns, left, tables_first=self._tables_first
-            )
+        form: Form = "random"
+        if not self._scratch:
+            some = any(self._n_rounds(n, sum(columns), mu) for n in rows)
+            left = mu * math.sqrt(1.0 - TRAINING_SHARE) if some else mu
+            first = self._tables_first
+            form = measured_form(labels, rows, *columns, left, tables_first=first)
         whole = WholeTable(form, *columns, len(labels), max(rows))
         return [
             self._plan_class(label, n_rows, mu, whole)
@@ -257,22 +230,27 @@ n_teachers_ : ndarray of shape (n_classes,), int
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
     ) -> Allocation:
         """Allocate what one class may spend; without training all on measurements."""
-        if not self._trains:
-            return whole.allocate(label, n_rows, mu)
-        form, n_columns, share = whole.form, whole.n_continuous + whole.n_discrete, 1.0
-        beside = self._mu_classifier(label, n_rows, mu, whole)
-        left = mu if mu == math.inf else math.sqrt(mu**2 - beside**2)
-        if form != "random":
-            share = self._training_share(form, n_rows, n_columns, left)
-        training = self._plan_training(form, n_rows, n_columns, left * math.sqrt(share))
-        if training is None:
-            return whole.allocate(label, n_rows, mu)
-        if mu < math.inf:
-            left *= math.sqrt(1.0 - share)
+        n_iter = self._n_rounds(n_rows, whole.n_continuous + whole.n_discrete, mu)
+        share = 1.0 if self._scratch else TRAINING_SHARE
+        left = mu if mu == math.inf else mu * math.sqrt(1.0 - share)
         plan = whole.allocate(label, n_rows, left)
-        if self.n_iter == "auto" and not whole.serves(plan):
+        if not n_iter or not whole.serves(plan):
             return whole.allocate(label, n_rows, mu)
+        beside, left = self._mu_classifier(label, n_rows, mu, whole), mu
+        if mu < math.inf:
+            left = math.sqrt(share * mu**2 - beside**2)
+        training = self._plan_training(n_iter, n_rows, left)
         return replace(plan, training=replace(training, mu_classifier=beside))
+
+    def _n_rounds(self, n_rows: float, n_columns: int, mu: float) -> int:
+        """Return the rounds of a class that has `mu` in all, if it is to train."""
+        if self.n_iter != "auto":
+            return int(self.n_iter)
+        if self._scratch:
+            return int(self._paper(self.epsilon)["n_iter"])
+        least = _CLEAR * math.sqrt(n_products(n_columns))
+        few = n_columns < 2 or n_rows * mu < least
+        return 0 if few or self._units_of_many_rows else ROUNDS
 
     def _mu_classifier(
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
@@ -287,23 +265,15 @@ n_teachers_ : ndarray of shape (n_classes,), int
         metadata: Metadata,
         plans: Sequence[Allocation],
         accountant: PrivacyAccountant,
-        *,
-        n_factors: int,
         seed: int,
     ) -> InitialModel:
-        """Measure, and fit the initial model; or begin with a network or nothing."""
-        if self.init == "random" and len(self.generator_hidden_dims):
+        """Measure, and fit the initial model; or begin with networks."""
+        if self._scratch:
             self.measurements_ = Measurements(())
-            return InitialNetwork(metadata, plans, tuple(self.generator_hidden_dims))
+            return InitialNetwork(metadata, plans, tuple(self.hidden_dims[0]))
         measured = measure(rows, metadata, plans, accountant)
         self.measurements_ = measured.measurements
-        return fitted(
-            measured,
-            plans,
-            n_factors=n_factors,
-            seed=seed,
-            device=resolve_device(self.device),
-        )
+        return fitted(measured, plans, seed=seed, device=resolve_device(self.device))
 
     def _collect(self, initial: InitialModel, plans: Sequence[Allocation]) -> None:
         """Set the generator, once all classes are trained."""
@@ -311,41 +281,51 @@ n_teachers_ : ndarray of shape (n_classes,), int
         self.generator_ = initial.generator
         self.n_iter_ = max(plan.n_iter for plan in plans)
 
+    def _remarks(self, plans: Sequence[Allocation]) -> list[str]:
+        """Say what was run of the loop."""
+        rounds = [plan.n_iter for plan in plans]
+        if not any(rounds):
+            reason = "there are too few rows for the budget"
+            if self.n_iter == 0:
+                reason = "n_iter is 0"
+            elif self._units_of_many_rows:
+                reason = "steps protect units of one row only"
+            return [f"No adversarial steps were run: {reason}."]
+        ran, text = sum(n > 0 for n in rounds), f"{max(rounds)} rounds"
+        if len(rounds) > 1:
+            text += f" in {ran} of {len(rounds)} classes"
+        if ran < len(rounds):
+            text += "; the others have too few rows for the budget"
+        return [f"Adversarial steps were run: {text}."]
+
     def _check_parameters(self) -> None:
-        if self.init == "pairs":
+        if self.init in ("pairs", "marginals"):
             warn_deprecated(
-                "init='pairs'",
+                f"init={self.init!r}",
                 since="0.3",
                 removed_in="0.5",
-                remedy="Use init='measured', which is the same.",
+                remedy="Use init='measured', which starts from the same and more.",
             )
-        most = None if self.schema is None else self.schema.max_rows_per_unit
-        if (most or 1) > 1 and self._trains and self.epsilon < math.inf:
+        asked = self.n_iter not in ("auto", 0) or self._scratch
+        if asked and self._units_of_many_rows:
+            assert self.schema is not None
             raise InvalidSchemaError(
                 "Adversarial steps protect units of one row only. Expected"
-                f" max_rows_per_unit=1, or no such steps. Got {most}; set it to 1, or"
-                " leave out what asks for steps (n_iter, noise_multiplier, or an init"
-                " other than 'measured')."
+                " max_rows_per_unit=1, or no such steps. Got"
+                f" {self.schema.max_rows_per_unit}; set it to 1, or leave out what asks"
+                " for steps (n_iter, or init='random')."
             )
-        fixed = self.n_iter != "auto" or self.epsilon == math.inf
-        if fixed and self.noise_multiplier is not None:
-            msg = (
-                "epsilon, n_iter and noise_multiplier determine each other, but all "
-                "three were given, or a noise_multiplier beside an infinite epsilon, "
-                "which is without noise. Leave out n_iter or noise_multiplier."
+        try:
+            networks = [tuple(widths) for widths in self.hidden_dims]
+        except TypeError:
+            networks = []
+        widths = [w for network in networks for w in network]
+        if len(networks) != 2 or any(
+            not isinstance(w, Integral) or w < 1 for w in widths
+        ):
+            raise ValueError(
+                "hidden_dims must hold two tuples of ints >= 1: the widths of the"
+                " generator's hidden layers, and of those of what judges it. Got"
+                f" {self.hidden_dims!r} instead."
             )
-            raise ValueError(msg)
-        for name in ("hidden_dims", "generator_hidden_dims"):
-            widths = getattr(self, name)
-            if any(not isinstance(w, Integral) or w < 1 for w in widths):
-                msg = f"{name} must hold ints >= 1. Got {widths!r} instead."
-                raise ValueError(msg)
-        missing = [name for name, given in self._network_needs.items() if not given]
-        if len(self.generator_hidden_dims) and missing:
-            msg = (
-                "With generator_hidden_dims a network is trained from nothing, in many "
-                f"small steps. Expected {', '.join(missing)} too; give these, or leave "
-                "out generator_hidden_dims."
-            )
-            raise ValueError(msg)
         resolve_device(self.device)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from skdpsynth.synthesizers._base import POSITIVE, Init
+from skdpsynth.synthesizers._base import POSITIVE, Init, Widths
 from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
+from skdpsynth.utils import without
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable
 
     import numpy as np
     import torch
@@ -21,22 +22,18 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     """DPGAN for tables: the baseline of several papers.
 
     A Wasserstein GAN with clipped weights, whose critic learns by DP-SGD. Every class
-    has a generator and a critic. By default the generator is fitted to the measurements
-    of `MarginalSynthesizer`, and critics train it only where `n_iter`,
-    `noise_multiplier` or `init` asks for that.
+    has a generator and a critic. The generator starts from the measurements of
+    `MarginalSynthesizer`.
 
     Parameters
     ----------
-    epsilon, delta, target, schema, budget, init, n_iter, noise_multiplier : shared
+    epsilon, delta, target, schema, budget, init, n_iter, batch_size : shared
+    n_discriminator_steps : shared
     max_grad_norm : float, default=1.0
         Clipping norm of a row's gradient, real or fake. Positive.
     weight_clip : float, default=0.1
         Weights of the critic are clipped to this size after every step. Positive.
-    batch_size, n_discriminator_steps, n_generator_steps, latent_dim : shared
-    generator_hidden_dims, hidden_dims : shared
-    learning_rate : float, default=0.1
-        Step of the generator (Adam), positive; it falls linearly to 0.
-    discriminator_learning_rate, device, random_state, verbose : shared
+    learning_rate, hidden_dims, device, random_state : shared
 
     Attributes
     ----------
@@ -60,10 +57,10 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     as well E of three or of finer cells, have L2 sensitivity ``sqrt(E)`` together.
     They, labels, counts, ranges, decimals and categories come out of the same budget.
 
-    Symbols of the paper ([1]_, Algorithm 1): sigma_n ``noise_multiplier``, c_g
-    ``max_grad_norm``, c_p ``weight_clip``, m ``batch_size``, n_d
-    ``n_discriminator_steps``, n_g ``n_iter``, alpha_d ``discriminator_learning_rate``,
-    alpha_g ``learning_rate``.
+    Symbols of the paper ([1]_, Algorithm 1): c_g ``max_grad_norm``, c_p
+    ``weight_clip``, m ``batch_size``, n_d ``n_discriminator_steps``, n_g ``n_iter``,
+    alpha_d and alpha_g ``learning_rate`` times the class's own. The budget and these
+    decide sigma_n.
 
     The paper derives c_g, the bound on a gradient, from the clipped weights and from a
     bound on the data and on the derivatives of the network, and adds noise to the mean
@@ -91,6 +88,19 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     }
     _loss = "wasserstein"
 
+    # Algorithm 1 of the Wasserstein GAN: RMSProp with 5e-5. Steps of Adam of 1e-3 here.
+    _network_rates = 0.25, 1e-3
+
+    @without(
+        since="0.3",
+        removed_in="0.5",
+        noise_multiplier="Set n_iter: the budget then gives the noise.",
+        n_generator_steps="It is fixed; leave it out.",
+        latent_dim="It is fixed; leave it out.",
+        generator_hidden_dims="Set hidden_dims=(generator's, critic's widths).",
+        discriminator_learning_rate="Set learning_rate, which is of both networks.",
+        verbose="Long training shows a progress bar; leave it out.",
+    )
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -100,20 +110,14 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         budget: PrivacyBudget | None = None,
         init: Init = "measured",
         n_iter: int | Literal["auto"] = "auto",
-        noise_multiplier: float | None = None,
-        max_grad_norm: float = 1.0,
-        weight_clip: float = 0.1,
         batch_size: int | Literal["auto"] = "auto",
         n_discriminator_steps: int = 1,
-        n_generator_steps: int = 40,
-        latent_dim: int | Literal["auto"] = "auto",
-        generator_hidden_dims: Sequence[int] = (),
-        hidden_dims: Sequence[int] = (),
-        learning_rate: float = 0.1,
-        discriminator_learning_rate: float = 1.0,
+        max_grad_norm: float = 1.0,
+        weight_clip: float = 0.1,
+        learning_rate: float = 1.0,
+        hidden_dims: Widths = ((128, 256, 512), (64, 64)),
         device: str | torch.device = "auto",
         random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -122,40 +126,27 @@ class DPGANSynthesizer(AdversarialSynthesizer):
         self.budget = budget
         self.init = init
         self.n_iter = n_iter
-        self.noise_multiplier = noise_multiplier
-        self.max_grad_norm = max_grad_norm
-        self.weight_clip = weight_clip
         self.batch_size = batch_size
         self.n_discriminator_steps = n_discriminator_steps
-        self.n_generator_steps = n_generator_steps
-        self.latent_dim = latent_dim
-        self.generator_hidden_dims = generator_hidden_dims
-        self.hidden_dims = hidden_dims
+        self.max_grad_norm = max_grad_norm
+        self.weight_clip = weight_clip
         self.learning_rate = learning_rate
-        self.discriminator_learning_rate = discriminator_learning_rate
+        self.hidden_dims = hidden_dims
         self.device = device
         self.random_state = random_state
-        self.verbose = verbose
 
     @staticmethod
     def _paper(epsilon: float) -> dict[str, Any]:
         del epsilon
         return {
             # Widths of the baseline "DP-GAN" of the G-PATE paper (its Appendix E).
-            "generator_hidden_dims": (128, 256, 512),
-            "hidden_dims": (64, 64),
-            "latent_dim": 64,  # not stated
+            "hidden_dims": ((128, 256, 512), (64, 64)),
             # m and n_d of Algorithm 1 of the Wasserstein GAN, and of Appendix E.
             "batch_size": 64,
             "n_discriminator_steps": 5,
-            "n_generator_steps": 1,
             "weight_clip": 0.01,  # Algorithm 1 of the Wasserstein GAN: c
             "max_grad_norm": 1.0,  # Algorithm 1: c_g, by c_p; here rows are clipped
             "n_iter": 2000,  # n_g; not stated
-            # Algorithm 1 of the Wasserstein GAN: RMSProp with 5e-5. Steps of Adam of
-            # 1e-3 here.
-            "discriminator_learning_rate": 0.25,
-            "learning_rate": 0.05,
         }
 
     @property

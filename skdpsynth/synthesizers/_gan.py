@@ -6,51 +6,37 @@ import math
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
+from skdpsynth.utils import without
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable
 
     import numpy as np
     import torch
 
     from skdpsynth.schema import TableSchema
-    from skdpsynth.synthesizers._base import Init
+    from skdpsynth.synthesizers._base import Init, Widths
 
 
 class GANSynthesizer(AdversarialSynthesizer):
     """A conditional GAN. It is not private.
 
     The reference point of `DPCGANSynthesizer`: the same generators and
-    discriminators, with more factors, and without clipping or noise.
+    discriminators, without clipping or noise.
 
     Parameters
     ----------
-    target, schema : shared
-    init : {"measured", "marginals", "random"}, default="measured"
-        Initial model. "measured": fitted to the measurements of `MarginalSynthesizer`,
-        without noise. "marginals": fitted to marginals of one column alone. "random":
-        untrained, as in the paper; only metadata is measured.
+    target, schema, init : shared
     n_iter : int or "auto", default="auto"
-        Rounds: `n_discriminator_steps` steps of the discriminator, then
-        `n_generator_steps` of the generator. "auto": none with ``init="measured"``,
-        otherwise 12.
+        Rounds, at least 0. "auto": 10 with ``init="measured"``, and with "random" as
+        many as `as_published` has.
     batch_size : int or "auto", default="auto"
         Expected rows of a class's sample, at least 1. "auto": 2**18.
     n_discriminator_steps : int, default=1
         Steps of the discriminator per round, at least 1.
-    n_generator_steps : int, default=50
-        Steps of the generator per round, at least 1.
-    latent_dim : int or "auto", default=16
-        Directions in a row whose products with its scores are the features of
-        discriminators, at least 1; of a generator of factors also their number. "auto":
-        8, or half the columns where these are fewer.
-    generator_hidden_dims, hidden_dims : shared
-    learning_rate : float, default=0.1
-        Step of the generator (Adam), positive; it falls linearly to 0.
-    discriminator_learning_rate, device : shared
+    learning_rate, hidden_dims, device : shared
     random_state : int, RandomState instance or None, default=None
         Seeds initial weights, latent draws and `sample`.
-    verbose : shared
 
     Attributes
     ----------
@@ -60,8 +46,8 @@ class GANSynthesizer(AdversarialSynthesizer):
         Of no meaning: there is no guarantee.
     schema_, classes_ : shared
     measurements_ : Measurements
-        All tables that were counted, without noise. Empty where
-        `generator_hidden_dims` trains a network, of which no table is measured.
+        All tables that were counted, without noise. Empty with ``init="random"``, where
+        no table is measured.
     generator_ : MixtureGenerator or FactorGenerator
         The generators of all classes.
     n_iter_, n_features_in_, feature_names_in_ : shared
@@ -95,9 +81,17 @@ class GANSynthesizer(AdversarialSynthesizer):
     _loss = "logistic"
     # What the private ones take as parameters.
     epsilon, delta, budget = math.inf, 1e-5, None
-    noise_multiplier = None
     max_grad_norm = 1e6
 
+    @without(
+        since="0.3",
+        removed_in="0.5",
+        n_generator_steps="It is fixed; leave it out.",
+        latent_dim="It is fixed; leave it out.",
+        generator_hidden_dims="Set hidden_dims=(generator's, discriminator's widths).",
+        discriminator_learning_rate="Set learning_rate, which is of both networks.",
+        verbose="Long training shows a progress bar; leave it out.",
+    )
     def __init__(
         self,
         target: Hashable = None,
@@ -106,15 +100,10 @@ class GANSynthesizer(AdversarialSynthesizer):
         n_iter: int | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         n_discriminator_steps: int = 1,
-        n_generator_steps: int = 50,
-        latent_dim: int | Literal["auto"] = 16,
-        generator_hidden_dims: Sequence[int] = (),
-        hidden_dims: Sequence[int] = (),
-        learning_rate: float = 0.1,
-        discriminator_learning_rate: float = 1.0,
+        learning_rate: float = 1.0,
+        hidden_dims: Widths = ((256, 256), (128, 128)),
         device: str | torch.device = "auto",
         random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
     ) -> None:
         self.target = target
         self.schema = schema
@@ -122,15 +111,10 @@ class GANSynthesizer(AdversarialSynthesizer):
         self.n_iter = n_iter
         self.batch_size = batch_size
         self.n_discriminator_steps = n_discriminator_steps
-        self.n_generator_steps = n_generator_steps
-        self.latent_dim = latent_dim
-        self.generator_hidden_dims = generator_hidden_dims
-        self.hidden_dims = hidden_dims
         self.learning_rate = learning_rate
-        self.discriminator_learning_rate = discriminator_learning_rate
+        self.hidden_dims = hidden_dims
         self.device = device
         self.random_state = random_state
-        self.verbose = verbose
 
     @classmethod
     def as_published(cls, **parameters: Any) -> Self:  # type: ignore[override]  # noqa: ANN401
@@ -149,7 +133,7 @@ class GANSynthesizer(AdversarialSynthesizer):
         GANSynthesizer
             Not fitted.
         """
-        return cls._published(cls.epsilon, parameters)
+        return cls(**{"init": "random", **cls._paper(math.inf), **parameters})
 
     @staticmethod
     def _paper(epsilon: float) -> dict[str, Any]:
@@ -158,16 +142,12 @@ class GANSynthesizer(AdversarialSynthesizer):
             # Section 4.1. Generator: 200 units for z and 1000 for y, then 1200.
             # Discriminator: maxout layers of 240 units with 5 pieces for x, 50 with 5
             # for y, and 240 with 4 for both. Narrower here, without maxout and dropout.
-            "generator_hidden_dims": (256, 256),
-            "hidden_dims": (128, 128),
-            "latent_dim": 100,  # section 4.1; uniform there, normal here
+            "hidden_dims": ((256, 256), (128, 128)),
             "batch_size": 100,  # section 4.1
-            # One and one: k = 1 in Algorithm 1 of Goodfellow et al. (2014).
+            # One: k in Algorithm 1 of Goodfellow et al. (2014).
             "n_discriminator_steps": 1,
-            "n_generator_steps": 1,
             # Section 4.1: up to the best likelihood of validation rows; fixed here.
             "n_iter": 4000,
             # Section 4.1: plain descent with momentum; Adam here, as in later GANs.
-            "discriminator_learning_rate": 1.0,
-            "learning_rate": 0.05,
+            "learning_rate": 1.0,
         }

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.generators import FactorGenerator, MixtureGenerator
+from skdpsynth.measure import SMALL_SHARE, and_unlabelled
+from skdpsynth.privacy import UNLABELLED, noisy_counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from skdpsynth.generators import Generator
+    from skdpsynth.measure import Allocation
+    from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.sampling import DrawRanks
+    from skdpsynth.table import Metadata, PrivateRows, TableRows
 
 _FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerator}
 
@@ -48,8 +55,50 @@ class GeneratedSynthesizer(BaseSynthesizer):
         self, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> None:
         size = len(self._model.marginals), len(self._model.metadata.columns)
+        if "form" not in document:  # of the independent baseline, up to 0.2
+            self.generator_ = FactorGenerator([np.zeros((size[1], 1))] * size[0])
+            return
         self.generator_ = _FORMS[document["form"]].from_state(document, arrays, *size)
         if "n_iter_" in document:
             self.n_iter_ = int(document["n_iter_"])
         if "n_teachers" in arrays:
             self.n_teachers_ = arrays["n_teachers"]
+
+
+def and_measured_unlabelled(
+    rows: TableRows,
+    metadata: Metadata,
+    plans: list[Allocation],
+    accountant: PrivacyAccountant,
+    share: float = 1.0,
+) -> tuple[Metadata, list[Allocation]]:
+    """Add rows without a label as one more class to what is measured.
+
+    With a share of the squared mu of their budget, if labels may be missing, some class
+    has tables of two columns and these rows can afford them too. They are charged
+    whether or not there are any: whether labels may be missing is in the dtype, which
+    is public.
+    """
+    target = metadata.layout.label_column
+    of_pairs = any(plan.pairs.mu for plan in plans)
+    may_lack = target is not None and target.can_be_missing
+    # Without a class every row is charged for the plans, which leave nothing.
+    if not (may_lack and metadata.classes.labels and of_pairs):
+        return metadata, plans
+    left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+    left = left if left == math.inf else left * math.sqrt(share)
+    of_size = accountant.reserve_gaussian(
+        "rows without a label",
+        mu=left * math.sqrt(SMALL_SHARE),
+        sensitivity=1.0,
+        scope=UNLABELLED,
+    )
+    places = rows.parts_of_class(-1).map(_one_place)
+    (n_rows,) = noisy_counts(places, 1, of_size).tolist()
+    left = left if left == math.inf else left * math.sqrt(1.0 - SMALL_SHARE)
+    return and_unlabelled(metadata, plans, n_rows, of_size.noise_std, left)
+
+
+def _one_place(rows: PrivateRows) -> NDArray[np.int64]:
+    """Return rows one code, to be counted by it."""
+    return np.zeros(len(rows), dtype=np.int64)

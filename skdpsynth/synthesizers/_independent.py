@@ -6,23 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.base import BaseSynthesizer
-from skdpsynth.measure import Allocation, allocate_measurements, measure
 from skdpsynth.sampling import drawn_within
+from skdpsynth.synthesizers._marginal import MarginalSynthesizer
+from skdpsynth.utils import without
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import TableModel
-    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
+    from skdpsynth.privacy import PrivacyBudget
     from skdpsynth.sampling import DrawRanks
     from skdpsynth.schema import TableSchema
-    from skdpsynth.table import Metadata, TableRows
 
 
-class IndependentSynthesizer(BaseSynthesizer):
+class IndependentSynthesizer(MarginalSynthesizer):
     """Synthetic tables from noisy marginals of every column in every class.
 
     No network, and no dependence between columns but through the class. It is hard to
@@ -33,8 +31,6 @@ class IndependentSynthesizer(BaseSynthesizer):
     epsilon, delta, target, schema, budget : shared
     random_state : int, RandomState instance or None, default=None
         Seeds `sample`, never the noise.
-    verbose : int, default=0
-        Not used here: the fit takes seconds.
 
     Attributes
     ----------
@@ -71,7 +67,14 @@ class IndependentSynthesizer(BaseSynthesizer):
     """
 
     _dependent = False
+    # What `MarginalSynthesizer` has as parameters.
+    order, design, use_unlabelled, device = 1, None, False, "cpu"
 
+    @without(
+        since="0.3",
+        removed_in="0.5",
+        verbose="It had no effect; leave it out.",
+    )
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -80,7 +83,6 @@ class IndependentSynthesizer(BaseSynthesizer):
         schema: TableSchema | None = None,
         budget: PrivacyBudget | None = None,
         random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -88,38 +90,6 @@ class IndependentSynthesizer(BaseSynthesizer):
         self.schema = schema
         self.budget = budget
         self.random_state = random_state
-        self.verbose = verbose
-
-    def _fit(
-        self,
-        rows: TableRows,
-        metadata: Metadata,
-        plans: list[Allocation],
-        accountant: PrivacyAccountant,
-        seed: int,
-    ) -> TableModel:
-        measured = measure(rows, metadata, plans, accountant)
-        self.measurements_ = measured.measurements
-        return measured.model
-
-    def _plan_classes(
-        self,
-        labels: Sequence[Hashable],
-        counts: NDArray[np.float64],
-        n_continuous: int,
-        n_discrete: int,
-        mu: float,
-    ) -> list[Allocation]:
-        rows, columns = counts.tolist(), (n_continuous, n_discrete)
-        return [
-            allocate_measurements(label, n_rows, *columns, mu, largest=max(rows))
-            for label, n_rows in zip(labels, rows, strict=True)
-        ]
-
-    def _ranks(
-        self, class_codes: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        return rng.random((len(class_codes), len(self._model.metadata.columns)))
 
     def _within(
         self, spans: Sequence[Mapping[int, NDArray[np.float64]]]

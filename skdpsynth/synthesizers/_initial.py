@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 # Bins of a number, where nothing is known of it, and of all columns together: what a
 # network of the papers can still learn.
 _CELLS, _MOST_BINS = 64, 4096
+_N_LOADINGS = 4  # of a generator of factors that nothing was measured of
 
 
 def fitted(
     measured: Measured,
     plans: Sequence[Allocation],
     *,
-    n_factors: int = 1,
     seed: int,
     device: torch.device | None,
 ) -> InitialMixture | InitialFactors:
@@ -70,34 +70,29 @@ def fitted(
     """
     if measured.pairs:
         return InitialMixture(measured, plans, seed=seed, device=device)
-    return InitialFactors(measured, n_factors, seed)
+    return InitialFactors(measured, seed)
 
 
 class InitialFactors:
-    """Measured or flat marginals, and factors: of second moments, or not known yet."""
+    """Measured marginals, and the factors of second moments above their noise."""
 
-    def __init__(self, measured: Measured, n_factors: int, seed: int) -> None:
+    def __init__(self, measured: Measured, seed: int) -> None:
         self.model = measured.model
-        self._trained: tuple[str, ...] = ("loadings",)
-        if not any(measured.rounds):
-            self._trained += ("location", "log_scale")
-        n_classes, n_columns = (
-            len(measured.rounds),
-            len(measured.model.metadata.columns),
-        )
+        n_columns = len(measured.model.metadata.columns)
         found = {c: self._loadings(measured, c) for c in measured.moments}
         self._known = {c for c, loadings in found.items() if loadings.any()}
-        most = max([n_factors, *(own.shape[1] for own in found.values())])
-        self.generator = FactorGenerator.initial(n_classes, n_columns, most, seed)
-        # Where training starts: weak random loadings, or those that are known.
-        self._first = [own["loadings"].copy() for own in self.generator.parameters]
-        for own in self.generator.parameters:
-            own["loadings"][:] = 0.0
+        most = max([_N_LOADINGS, *(own.shape[1] for own in found.values())])
+        self.generator = FactorGenerator(
+            [np.zeros((n_columns, most)) for _ in measured.rounds]
+        )
         for c, loadings in found.items():
-            for into in (self.generator.parameters[c]["loadings"], self._first[c]):
-                into[:, : loadings.shape[1]] = loadings
+            self.generator.loadings[c][:, : loadings.shape[1]] = loadings
+        # Where training starts if nothing is known: gradients depend on each factor.
+        self._weak = 0.1 * np.random.default_rng([seed, 2]).standard_normal(
+            (n_columns, _N_LOADINGS)
+        )
 
-    def _loadings(self, measured: Measured, position: int) -> NDArray[np.float64]:
+    def _loadings(self, measured: Measured, position: int) -> Floats:
         _, stds, slopes = self.model.score_moments(position)
         moments = measured.moments[position]
         return factors_above_noise(*moments, stds, slopes)
@@ -106,20 +101,17 @@ class InitialFactors:
         """Return the normal scores of the rows of a class."""
         return self.model.score_rows(rows.uniforms, rows.category_codes, position)
 
-    def trainer(self, position: int, n_factors: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
+    def trainer(self, position: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
         """Hand out the generator of a class."""
         from skdpsynth.models import FactorTrainer
 
-        own = dict(self.generator.parameters[position])
-        n_known = int(own["loadings"].any(axis=0).sum())
-        own["loadings"] = self._first[position][:, : max(n_factors, n_known)]
-        return FactorTrainer(own, self._trained, n_known, **training)
+        own = self.generator.loadings[position]
+        known = own[:, own.any(axis=0)]
+        return FactorTrainer(known if known.size else self._weak, **training)
 
-    def keep(self, position: int, result: dict[str, NDArray[np.float64]]) -> None:
-        """Take back the parameters of a class."""
-        own, learnt = self.generator.parameters[position], result.pop("loadings")
-        own["loadings"][:, : learnt.shape[1]] = learnt
-        own.update(result)
+    def keep(self, position: int, result: Floats) -> None:
+        """Take back the loadings of a class."""
+        self.generator.loadings[position][:, : result.shape[1]] = result
 
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
         """Let the classes that learnt nothing borrow from one that did."""
@@ -283,7 +275,7 @@ class InitialMixture:
         """Return the scores of the bins of the rows of a class."""
         return self._scores[position].encode(self._bins.encode(rows))
 
-    def trainer(self, position: int, n_factors: int, **training: Any) -> MixtureTrainer:  # noqa: ANN401
+    def trainer(self, position: int, **training: Any) -> MixtureTrainer:  # noqa: ANN401
         """Hand out the mixture of a class."""
         from skdpsynth.models import MixtureTrainer
 
@@ -293,7 +285,6 @@ class InitialMixture:
             self.generator.mixtures[position].ranks,
             self._scores[position],
             self._released[position],
-            n_factors=n_factors,
             **training,
         )
 
@@ -410,13 +401,12 @@ class InitialNetwork:
         np.put_along_axis(encoded, bins, 1.0, axis=1)
         return encoded
 
-    def trainer(self, position: int, n_factors: int, **training: Any) -> NetworkTrainer:  # noqa: ANN401
+    def trainer(self, position: int, **training: Any) -> NetworkTrainer:  # noqa: ANN401
         """Hand out the network of a class."""
         from skdpsynth.models import NetworkTrainer
 
         del position
-        made_of = self._ranks, self._groups, self._hidden_dims
-        return NetworkTrainer(*made_of, n_factors=n_factors, **training)
+        return NetworkTrainer(self._ranks, self._groups, self._hidden_dims, **training)
 
     def keep(self, position: int, result: Mixture) -> None:
         """Take back the generator of a class."""

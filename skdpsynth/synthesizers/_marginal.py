@@ -18,8 +18,12 @@ from skdpsynth.measure import (
     measure,
     measured_form,
 )
-from skdpsynth.synthesizers._generated import GeneratedSynthesizer
+from skdpsynth.synthesizers._generated import (
+    GeneratedSynthesizer,
+    and_measured_unlabelled,
+)
 from skdpsynth.synthesizers._initial import fitted
+from skdpsynth.utils import without
 from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, public_seed
 
 if TYPE_CHECKING:
@@ -53,14 +57,15 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         `measurements_` of another table, such as that of another hospital: the same
         tables are measured in the same bins, so that `combine_measurements` can add
         them up. `schema` is then ``design.schema``, and `order` that of the other fit.
+    use_unlabelled : bool, default=False
+        Whether rows whose label is missing are measured too, and fitted as a mixture of
+        the classes. They are in no class, so they have the whole budget.
     device : str or torch.device, default="cpu"
         Where the generator is fitted: "cpu" (NumPy, without torch) or a device of torch
         such as "cuda"; "auto" takes a GPU if there is one. Without effect where no
         tables of two columns are measured, as in wide tables of numbers.
     random_state : int, RandomState instance or None, default=None
         Seeds the generator's first parameters and `sample`, never the noise.
-    verbose : int, default=0
-        Not used here: the fit takes seconds.
 
     Attributes
     ----------
@@ -143,9 +148,15 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         **BaseSynthesizer._parameter_constraints,
         "order": [Interval(Integral, 1, 3, closed="both")],
         "design": [InstanceOf(Measurements), None],
+        "use_unlabelled": ["boolean"],
         "device": [object],  # `resolve_device` has the better message
     }
 
+    @without(
+        since="0.3",
+        removed_in="0.5",
+        verbose="It had no effect; leave it out.",
+    )
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -155,9 +166,9 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         budget: PrivacyBudget | None = None,
         order: int = 3,
         design: Measurements | None = None,
+        use_unlabelled: bool = False,
         device: str | torch.device = "cpu",
         random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -166,9 +177,9 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         self.budget = budget
         self.order = order
         self.design = design
+        self.use_unlabelled = use_unlabelled
         self.device = device
         self.random_state = random_state
-        self.verbose = verbose
 
     @classmethod
     def from_measurements(
@@ -237,7 +248,10 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             accountant.remark(
                 f"{OF_DESIGN} another table, whose domains and bins were public."
             )
-        measured = measure(rows, metadata, plans, accountant, self._designed)
+        known = metadata, plans
+        if self.use_unlabelled:
+            known = and_measured_unlabelled(rows, *known, accountant)
+        measured = measure(rows, *known, accountant, self._designed)
         self.measurements_ = measured.measurements
         return self._fitted(measured, plans, seed)
 
@@ -277,7 +291,8 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             ]
         form: Form = "marginals"
         if self.order > 1:
-            form = measured_form(labels, rows, *columns, mu)
+            first = self.use_unlabelled  # of whose rows only tables are measured
+            form = measured_form(labels, rows, *columns, mu, tables_first=first)
         rules: dict[str, Any] = {"form": form, "order": self.order}
         return [
             allocate_measurements(
@@ -309,4 +324,9 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             raise InvalidSchemaError(
                 "With a design the schema is that of the other table. Expected"
                 " schema=design.schema. Got another one."
+            )
+        if self.design is not None and self.use_unlabelled:
+            raise ValueError(
+                "A design has no rows without a label. Expected use_unlabelled=False."
+                " Got True; leave out one of the two."
             )

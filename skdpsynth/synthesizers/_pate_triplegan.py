@@ -1,4 +1,4 @@
-"""PATE-TripleGAN: generator, classifier and discriminator; some rows have no label."""
+"""PATE-TripleGAN: generators, discriminators, and a classifier of unlabelled rows."""
 
 from __future__ import annotations
 
@@ -8,54 +8,49 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 
-from skdpsynth.measure import (
-    CLASSIFIER_SHARE,
-    SMALL_SHARE,
-    TRIPLE_SHARES,
-    Training,
-    and_unlabelled,
-)
-from skdpsynth.models import Adam, resolve_device
+from skdpsynth.models import resolve_device
 from skdpsynth.privacy import UNLABELLED, noisy_counts, secret_generator
 from skdpsynth.synthesizers import _dpcgan, _pategan
 from skdpsynth.synthesizers._base import (
-    AUTO_FACTORS,
-    COHERENCE,
     SAMPLE_ROWS,
+    TRAINING_SHARE,
     ClassGAN,
     Init,
+    Widths,
+    progress_of,
 )
-from skdpsynth.synthesizers._dpcgan import StepSettings, training_share
 from skdpsynth.synthesizers._evidence import Evidence, train_classifier
+from skdpsynth.synthesizers._generated import and_measured_unlabelled
 from skdpsynth.training import (
-    N_GENERATED,
-    BranchedDiscriminator,
-    BranchedStudentDiscriminator,
-    BranchedStudentNetwork,
+    ClippedSums,
+    Discriminator,
     UnlabelledBranch,
     pseudo_label_rows,
+    rejected,
     train_generator,
 )
+from skdpsynth.utils import without
 from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping
 
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import Allocation, Form, TableModel
+    from skdpsynth.measure import Allocation, TableModel, Training
     from skdpsynth.models import Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._base import WholeTable
     from skdpsynth.synthesizers._initial import InitialModel
-    from skdpsynth.table import Metadata, PrivateRows, TableRows
+    from skdpsynth.table import Metadata, TableRows
 
 
+# Of the squared mu of a class, and of rows without a label for counts of pseudo-labels.
+CLASSIFIER_SHARE = TRAINING_SHARE / 2
 CLASSIFIER_STEPS = 4  # from naive Bayes, which is near: each costs budget
-_CLEAR = 3.0  # the share of training is the least whose signal is so far above noise
+_SIGNAL = 0.1  # nominal norm of a mean gradient of the classifier, in clipping norms
 
 
 def sampling_rate(n_rows: float) -> float:
@@ -63,67 +58,34 @@ def sampling_rate(n_rows: float) -> float:
     return min(1.0, SAMPLE_ROWS / max(n_rows, 1.0))
 
 
-def classifier_mu(n_rows: float, n_weights: int, mu: float) -> float:
-    """Return what a class that has `mu` in all spends on the classifier.
-
-    0 where the noise would be above the signal; generated rows then stand for it.
-    """
-    most = mu * math.sqrt(CLASSIFIER_SHARE)
-    if mu == math.inf:
-        return most
-    least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (COHERENCE * max(n_rows, 1.0))
-    return min(_CLEAR * least, most) if least <= most else 0.0
-
-
-def _one_place(rows: PrivateRows) -> NDArray[np.int64]:
-    """Return rows one code, to be counted by it."""
-    return np.zeros(len(rows), dtype=np.int64)
-
-
 class VotePlayer(_pategan.VotePlayer):
     """A student discriminator that learns of labelled rows by noisy votes."""
 
     alpha = 0.0
 
-    def _student(self) -> BranchedStudentDiscriminator:
-        clip = self._settings.max_grad_norm
-        return BranchedStudentDiscriminator(self._generator, max_grad_norm=clip)
-
-    def _student_network(
-        self, public: torch.Generator, device: torch.device
-    ) -> BranchedStudentNetwork:
-        return BranchedStudentNetwork(
-            self._generator,
-            tuple(self._settings.generator_hidden_dims),
-            generator=public,
-            device=device,
-            max_grad_norm=self._settings.max_grad_norm,
-        )
-
-    @property
-    def n_parameters(self) -> int:
-        """Length of the discriminator's gradient."""
-        if self._network:
-            return int(self._discriminator.n_parameters)
-        return self._view.n_features
+    def __init__(self, settings: PATETripleGANSynthesizer, *asked: Any) -> None:  # noqa: ANN401
+        super().__init__(settings, *asked)
+        self._sums = ClippedSums(self.student.network, settings.max_grad_norm)
+        self.n_parameters = sum(p.numel() for p in self.student.network.parameters())
 
     def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
         """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
-        return self._discriminator.clipped_sum(rows, self._view)
+        scale, features = self.student.scale, self.features
+        return self._sums.of_private(rows, lambda x: scale * features(x), rejected)
 
-    def learn(self, unlabelled: torch.Tensor | None) -> None:
-        """Train teachers, release labels by vote, train the discriminator."""
+    def play(self, unlabelled: torch.Tensor | None) -> None:
+        """Train teachers, release labels by vote, train both networks."""
         self.add_labels()  # lines 4-5, 10-12
         if unlabelled is not None:
-            self._discriminator.alpha = self.alpha
-            own = torch.empty(0) if self._network else self._generator.moments()
-            self._discriminator.add_unlabelled(unlabelled, self._view, own)  # line 15
-        rate = min(self._settings.discriminator_learning_rate, 1.0)
-        self.train_student(rate)  # lines 16-17
+            self.student.add_gradient(self.alpha * unlabelled)  # line 15
+        self.learn()  # lines 16-17
+        self.generate()  # lines 21-23
 
 
 class StepPlayer:
     """A discriminator that learns of labelled rows by DP-SGD."""
+
+    alpha = 0.0
 
     def __init__(
         self,
@@ -131,18 +93,18 @@ class StepPlayer:
         rows: NDArray[np.float32],
         generator: Trainer,
         training: Training,
-        n_rows: float,
         reservation: Reservation,
         public: torch.Generator,
         device: torch.device,
+        n_rows: float,
     ) -> None:
-        self._settings, self._generator = settings, generator
-        self._discriminator = BranchedDiscriminator(
+        self.generator, self._settings = generator, settings
+        self._discriminator = Discriminator(
             rows,
             n_features=generator.n_features,
-            hidden_dims=tuple(settings.hidden_dims),
+            hidden_dims=tuple(settings.hidden_dims[1]) if settings._scratch else (),
             loss="logistic",
-            learning_rate=settings.discriminator_learning_rate,
+            learning_rate=1.0,
             weight_bound=math.inf,
             max_grad_norm=settings.max_grad_norm,
             expected_batch_size=training.sampling_rate * max(n_rows, 1.0),
@@ -152,45 +114,20 @@ class StepPlayer:
             device=device,
         )
         self._features = generator.features()
-        self._adam = Adam()
-        self.alpha = 0.0
-
-    @property
-    def n_parameters(self) -> int:
-        """Length of the discriminator's gradient."""
-        return self._discriminator.n_parameters
-
-    def begin_round(self) -> None:
-        """Begin a round: fix what the discriminator sees of a row."""
-        self._features = self._generator.features()
-        self._discriminator.renew()
+        self.n_parameters = self._discriminator.n_parameters
 
     def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
         """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
         return self._discriminator.clipped_sum(rows, self._features)
 
-    def learn(self, unlabelled: torch.Tensor | None) -> None:
-        """Take a step: DP-SGD on labelled rows, exact on generated ones."""
-        generated = self._generator.rows(self._generator.draw(N_GENERATED))  # line 10
-        self._discriminator.release(self._features)  # lines 11-12
+    def play(self, unlabelled: torch.Tensor | None) -> None:
+        """Release a step on labelled rows; train the generator, which it follows."""
+        self._discriminator.begin_round()
+        self._discriminator.release(self._features)  # lines 10-12
         if unlabelled is not None:
-            self._discriminator.alpha = self.alpha
-            self._discriminator.add(unlabelled)  # lines 13-15
-        self._discriminator.follow(generated, self._features)  # lines 16-17
-
-    def generate(self) -> None:
-        """Train the generator against the discriminator, which follows it."""
-        train_generator(
-            self._generator,
-            self._discriminator,
-            self._features,
-            self._adam,
-            self._settings.n_generator_steps,
-        )
-
-    def result(self) -> Any:  # noqa: ANN401 - each form has its own
-        """Return the trained generator."""
-        return self._generator.result()
+            self._discriminator.add(unlabelled, self.alpha)  # lines 13-15
+        n_steps = _pategan.generator_steps(self._settings)
+        train_generator(self.generator, self._discriminator, n_steps)  # lines 16-23
 
 
 Player = VotePlayer | StepPlayer
@@ -202,9 +139,8 @@ class PATETripleGANSynthesizer(ClassGAN):
     Three players: a classifier gives unlabelled rows a label, a discriminator of every
     class tells labelled rows from the generator's and from those, and the generator
     learns from the discriminator alone. Rows whose target is missing are unlabelled.
-    By default the generator is fitted to the measurements of `MarginalSynthesizer`, to
-    those of unlabelled rows as a mixture of the classes, and the players train it only
-    where `n_iter`, `noise_multiplier` or `init` asks for that.
+    The generator starts from the measurements of `MarginalSynthesizer`, of unlabelled
+    rows as well, which are a mixture of the classes.
 
     Parameters
     ----------
@@ -222,39 +158,17 @@ class PATETripleGANSynthesizer(ClassGAN):
     n_teachers : int or "auto", default="auto"
         "hybrid": teachers of each class, never more than half its planned rows. "auto":
         one for 4 rows of the noisy count, at most 2048.
-    n_iter : int or "auto", default="auto"
-        Rounds. "auto": none with ``init="measured"``, whose measurements then have the
-        whole budget; otherwise as many as keep the signal of a round above its noise.
-        With ``init="marginals"`` a class whose budget does not allow a few runs none
-        and keeps it for its marginals.
+    n_iter : shared
     batch_size : int, default=512
         "hybrid": generated rows that the teachers vote on in a round, at least 1.
-    noise_multiplier : float, optional
-        Noise of a vote in votes, or of a step in clipping norms; positive. It fixes
-        the number of rounds, so it excludes `n_iter`.
     max_grad_norm : float, default=0.5
         Clipping norm of a row's gradient. Positive.
-    latent_dim : int or "auto", default="auto"
-        Directions in a row whose products with its scores are the features of
-        discriminators, at least 1; of a generator of factors also their number. "auto":
-        4 for "hybrid", and as many as the budget of a class allows, up to 8, for
-        "dpsgd".
-    generator_hidden_dims : shared
-    hidden_dims : tuple of int, default=()
-        Widths of the hidden layers of teachers ("hybrid") or discriminators ("dpsgd").
-    learning_rate : float, default=0.05
-        Step of the generator (Adam), positive; it falls linearly to 0.
     n_teacher_steps : int, default=4
         "hybrid": steps of the teachers per round, at least 1.
     n_student_steps : int, default=30
-        "hybrid": steps of the discriminator per round on all labels so far (of a
-        network: on those of the last eight rounds), at least 1.
-    n_generator_steps : shared
-    teacher_learning_rate : float, default=0.05
-        "hybrid": step of the teachers, positive.
-    discriminator_learning_rate : float, default=1.0
-        Step of the discriminator, positive; at most 1 for "hybrid".
-    device, random_state, verbose : shared
+        "hybrid": steps of the discriminator per round, on the labels of the last eight,
+        at least 1.
+    hidden_dims, device, random_state : shared
 
     Attributes
     ----------
@@ -297,11 +211,11 @@ class PATETripleGANSynthesizer(ClassGAN):
     learns by DP-SGD, and votes are on generated rows and charged each.
 
     Symbols of the paper: S_l rows with and S_d rows without a label, k ``n_teachers``,
-    n_g ``batch_size``, n_s ``n_student_steps``, R ``max_grad_norm``, sigma_0 and
-    sigma_2 ``noise_multiplier``, alpha ``unlabelled_weight``, mu_0 what (epsilon,
-    delta) allow, rounds until then ``n_iter``, r_g the noisy votes, S the
-    discriminator, alpha_p 0.1. The threshold test (T_e, sigma_1) is left out: of two
-    answers one always leads, and asking costs as much.
+    n_g ``batch_size``, n_s ``n_student_steps``, R ``max_grad_norm``, alpha
+    ``unlabelled_weight``, mu_0 what (epsilon, delta) allow, rounds until then
+    ``n_iter``, r_g the noisy votes, S the discriminator, alpha_p 0.1. The budget and
+    these decide sigma_0 and sigma_2. The threshold test (T_e, sigma_1) is left out: of
+    two answers one always leads, and asking costs as much.
 
     The classifier is a softmax regression on the log odds of each class that the
     measured marginals give a row, and starts as naive Bayes (with ``init="random"``: on
@@ -329,7 +243,6 @@ class PATETripleGANSynthesizer(ClassGAN):
     (5, 22)
     """
 
-    _most_training_share = TRIPLE_SHARES[-1] + CLASSIFIER_SHARE
     _tables_first = True  # of rows without a label only tables are measured
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -339,14 +252,21 @@ class PATETripleGANSynthesizer(ClassGAN):
     }
 
     @property
-    def _network_needs(self) -> dict[str, bool]:
-        enough = self.desensitization == "hybrid" or len(self.hidden_dims) > 0
-        return {**super()._network_needs, "hidden_dims": enough}
-
-    @property
     def _block(self) -> Literal["votes"] | None:  # type: ignore[override]
         return "votes" if self.desensitization == "hybrid" else None
 
+    @without(
+        since="0.3",
+        removed_in="0.5",
+        noise_multiplier="Set n_iter: the budget then gives the noise.",
+        n_generator_steps="It is fixed; leave it out.",
+        latent_dim="It is fixed; leave it out.",
+        generator_hidden_dims="Set hidden_dims=(generator's, teachers' widths).",
+        learning_rate="It is fixed; leave it out.",
+        teacher_learning_rate="It is fixed; leave it out.",
+        discriminator_learning_rate="It is fixed; leave it out.",
+        verbose="Long training shows a progress bar; leave it out.",
+    )
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -360,20 +280,12 @@ class PATETripleGANSynthesizer(ClassGAN):
         n_teachers: int | Literal["auto"] = "auto",
         n_iter: int | Literal["auto"] = "auto",
         batch_size: int = 512,
-        noise_multiplier: float | None = None,
         max_grad_norm: float = 0.5,
-        latent_dim: int | Literal["auto"] = "auto",
-        generator_hidden_dims: Sequence[int] = (),
-        hidden_dims: Sequence[int] = (),
-        learning_rate: float = 0.05,
         n_teacher_steps: int = 4,
         n_student_steps: int = 30,
-        n_generator_steps: int = 50,
-        teacher_learning_rate: float = 0.05,
-        discriminator_learning_rate: float = 1.0,
+        hidden_dims: Widths = ((256, 256), (64,)),
         device: str | torch.device = "auto",
         random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -386,20 +298,12 @@ class PATETripleGANSynthesizer(ClassGAN):
         self.n_teachers = n_teachers
         self.n_iter = n_iter
         self.batch_size = batch_size
-        self.noise_multiplier = noise_multiplier
         self.max_grad_norm = max_grad_norm
-        self.latent_dim = latent_dim
-        self.generator_hidden_dims = generator_hidden_dims
-        self.hidden_dims = hidden_dims
-        self.learning_rate = learning_rate
         self.n_teacher_steps = n_teacher_steps
         self.n_student_steps = n_student_steps
-        self.n_generator_steps = n_generator_steps
-        self.teacher_learning_rate = teacher_learning_rate
-        self.discriminator_learning_rate = discriminator_learning_rate
+        self.hidden_dims = hidden_dims
         self.device = device
         self.random_state = random_state
-        self.verbose = verbose
 
     @staticmethod
     def _paper(epsilon: float) -> dict[str, Any]:
@@ -407,9 +311,7 @@ class PATETripleGANSynthesizer(ClassGAN):
         return {
             "desensitization": "hybrid",  # section 4: votes and clipped gradients
             # Not stated: as PATE-GAN.
-            "generator_hidden_dims": (256, 256),
-            "hidden_dims": (64,),
-            "latent_dim": 64,
+            "hidden_dims": ((256, 256), (64,)),
             # Section 5.3.2: 50 to 100. More outweigh the noise, which here covers what
             # the paper does not charge; fewer have more rows to learn from.
             "n_teachers": 300 if noisy else 10,
@@ -419,14 +321,8 @@ class PATETripleGANSynthesizer(ClassGAN):
             "batch_size": 64 if noisy else 1024,
             # Section 5.1: 500 to 2000. The noise of a vote grows with its root.
             "n_iter": math.ceil(min(2000, 20 * epsilon)),
-            # Section 5.3: n_s is 5 or 10; Algorithm 2: one step of the generator. With
-            # few rounds there are more steps in each.
+            # Section 5.3: n_s is 5 or 10. With few rounds there are more steps in each.
             "n_student_steps": 40 if noisy else 8,
-            "n_generator_steps": 50 if noisy else 1,
-            # Section 5.1: 1e-4. Teachers here take plain steps; the generator's are of
-            # 2e-3, since they are fewer.
-            "teacher_learning_rate": 0.1,
-            "learning_rate": 0.1,
         }
 
     def _fit(
@@ -437,8 +333,8 @@ class PATETripleGANSynthesizer(ClassGAN):
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        device = resolve_device(self.device)
-        public = torch.Generator().manual_seed(seed)
+        device, public = resolve_device(self.device), torch.Generator()
+        public.manual_seed(seed)
         scopes = metadata.classes.scopes
         trained = {c: plan.training for c, plan in enumerate(plans) if plan.training}
         # What labelled rows are charged is reserved before anything is trained.
@@ -460,30 +356,10 @@ class PATETripleGANSynthesizer(ClassGAN):
             else None
             for plan, scope in zip(plans, scopes, strict=True)
         ]
-        n_factors = max((own.n_factors for own in trained.values()), default=1)
-        measured, plans_of_all = metadata, plans
-        # Rows without a label are charged, whether or not there are any: here for what
-        # is measured of them, or below for the loop. Whether labels may be missing is
-        # in the dtype, which is public.
-        # Without a class every row is charged for the plans, which leave nothing.
-        target, of_pairs = metadata.layout.label_column, any(p.pairs.mu for p in plans)
-        may_lack = target is not None and target.can_be_missing
-        if may_lack and metadata.classes.labels and of_pairs and not trained:
-            left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
-            of_size = accountant.reserve_gaussian(
-                "rows without a label",
-                mu=left * math.sqrt(SMALL_SHARE),
-                sensitivity=1.0,
-                scope=UNLABELLED,
-            )
-            places = rows.parts_of_class(-1).map(_one_place)
-            (n_rows,) = noisy_counts(places, 1, of_size).tolist()
-            left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
-            known = metadata, plans, n_rows, of_size.noise_std
-            measured, plans_of_all = and_unlabelled(*known, left)
-        initial = self._initialise(
-            rows, measured, plans_of_all, accountant, n_factors=n_factors, seed=seed
-        )
+        # Rows without a label are measured with what the loop leaves of their budget.
+        share = 1.0 - TRAINING_SHARE if trained else 1.0
+        known = and_measured_unlabelled(rows, metadata, plans, accountant, share)
+        initial = self._initialise(rows, *known, accountant, seed)
         players = self._players(rows, initial, plans, reserved, public, device)
         branch = None
         # Without a class there are no pairs. Whether a row lacks a label is private.
@@ -528,9 +404,19 @@ class PATETripleGANSynthesizer(ClassGAN):
             )
             for c, player in players.items():
                 player.alpha = branch.weights[c]
-        self._play(players, branch, trained)
+        n_rounds = max((own.n_iter for own in trained.values()), default=0)
+        with progress_of(plans, "PATE-TripleGAN") as progress:
+            for step in range(n_rounds):  # Algorithm 2, line 3
+                playing = {c: p for c, p in players.items() if step < trained[c].n_iter}
+                released: dict[int, torch.Tensor] = {}
+                if branch is not None:  # lines 7-9, with r_c = 0, and 14-15
+                    sums = {c: player.clipped_sum for c, player in playing.items()}
+                    released = branch.release(sums)
+                for c, player in playing.items():
+                    player.play(released.get(c))  # lines 4-5, 10-12, 16-17, 21-23
+                    progress.update()
         for c, player in players.items():
-            initial.keep(c, player.result())
+            initial.keep(c, player.generator.result())
         self._collect(initial, plans)
         self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
         return initial.model
@@ -546,117 +432,51 @@ class PATETripleGANSynthesizer(ClassGAN):
     ) -> dict[int, Player]:
         """Make the players of all classes that train, by position of the class."""
         players: dict[int, Player] = {}
-        votes = self.desensitization == "hybrid"
         for c, reservation in reserved.items():
             training = plans[c].training
             assert training is not None
             generator = initial.trainer(
                 c,
-                n_factors=training.n_factors,
-                n_steps=training.n_iter * self.n_generator_steps,
-                learning_rate=self.learning_rate,
+                n_steps=training.n_iter * _pategan.generator_steps(self),
+                learning_rate=_pategan.generator_rate(self),
                 generator=public,
                 device=device,
-                dtype=torch.float32 if votes else torch.float64,
             )
-            players[c] = (VotePlayer if votes else StepPlayer)(
-                self,
-                initial.encode(rows.of_class(c), c),
-                generator,
-                training,
-                plans[c].n_rows,
-                reservation,
-                public,
-                device,
-            )
+            encoded = initial.encode(rows.of_class(c), c)
+            asked = encoded, generator, training, reservation, public, device
+            if self.desensitization == "hybrid":
+                players[c] = VotePlayer(self, *asked)
+            else:
+                players[c] = StepPlayer(self, *asked, plans[c].n_rows)
         return players
-
-    def _play(
-        self,
-        players: Mapping[int, Player],
-        branch: UnlabelledBranch | None,
-        trained: Mapping[int, Training],
-    ) -> None:
-        """Train discriminators and generators (Algorithm 2)."""
-        n_rounds = max((own.n_iter for own in trained.values()), default=0)
-        with tqdm(
-            total=n_rounds, disable=not self.verbose, desc="PATE-TripleGAN"
-        ) as progress:
-            for step in range(n_rounds):  # line 3
-                playing = {c: p for c, p in players.items() if step < trained[c].n_iter}
-                for player in playing.values():
-                    player.begin_round()
-                released: dict[int, torch.Tensor] = {}
-                if branch is not None:  # lines 7-9, with r_c = 0, and 14-15
-                    released = branch.release(
-                        {c: player.clipped_sum for c, player in playing.items()}
-                    )
-                for c, player in playing.items():
-                    player.learn(released.get(c))  # lines 4-5, 10-12, 16-17
-                    player.generate()  # lines 21-23
-                progress.update()
 
     def _reserve(
         self, training: Training, scope: Hashable, accountant: PrivacyAccountant
     ) -> Reservation:
         """Reserve what a discriminator learns of labelled rows: votes, or DP-SGD."""
+        asked = training, scope, accountant
         if self.desensitization == "hybrid":
-            return _pategan.reserve_labels(
-                training, scope, accountant, "gaussian", self._tail_delta
-            )
-        return _dpcgan.reserve_steps(training, scope, accountant, self._tail_delta)
+            return _pategan.reserve_labels(*asked, "gaussian", self._tail_delta)
+        return _dpcgan.reserve_steps(*asked, self._tail_delta)
+
+    def _plan_training(self, n_iter: int, n_rows: float, mu: float) -> Training:
+        if self.desensitization == "hybrid":
+            return _pategan.plan_votes(self, n_iter, n_rows, mu, "gaussian")
+        return _dpcgan.plan_steps(n_iter, n_rows, mu)
 
     def _mu_classifier(
         self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
     ) -> float:
+        """Return what a class spends on the classifier.
+
+        0 where the noise would be above the signal; generated rows then stand for it.
+        """
         if label is None:  # there is nothing to classify
             return 0.0
-        n_columns = whole.n_continuous + whole.n_discrete
-        scratch = whole.form == "random"
-        n_features = 1 + (2 * n_columns if scratch else whole.n_classes)
-        return classifier_mu(n_rows, whole.n_classes * n_features, mu)
-
-    def _training_share(
-        self, form: Form, n_rows: float, n_columns: int, mu: float
-    ) -> float:
-        if self.desensitization == "dpsgd":
-            return training_share(n_rows, n_columns, mu, self._steps)
-        most = TRIPLE_SHARES[-1]
-        if self.noise_multiplier is not None or mu == math.inf:
-            return most
-        for share in TRIPLE_SHARES:
-            # With so much less the signal would still be above the noise.
-            less = mu * math.sqrt(share) / _CLEAR
-            if self._discriminator(n_rows, n_columns, less, "auto"):
-                return share
-        return most
-
-    def _plan_training(
-        self, form: Form, n_rows: float, n_columns: int, mu: float
-    ) -> Training | None:
-        return self._discriminator(n_rows, n_columns, mu, self.n_iter)
-
-    def _discriminator(
-        self, n_rows: float, n_columns: int, mu: float, n_iter: int | Literal["auto"]
-    ) -> Training | None:
-        """Allocate the discriminator of one class; None if it does not train."""
-        optional = self.init != "random"
-        if self.desensitization == "dpsgd":
-            return _dpcgan.plan_training(
-                n_rows,
-                n_columns,
-                mu,
-                self._steps._replace(n_iter=n_iter),
-                tail_delta=self._tail_delta,
-                optional=optional,
-            )
-        n_factors = AUTO_FACTORS if self.latent_dim == "auto" else self.latent_dim
-        votes: dict[str, Any] = {"noise": "gaussian", "n_factors": n_factors}
-        return _pategan.plan_training(
-            self, n_rows, n_columns, mu, **votes, n_iter=n_iter
+        n_columns, scratch = whole.n_continuous + whole.n_discrete, self._scratch
+        n_weights = whole.n_classes * (
+            1 + (2 * n_columns if scratch else whole.n_classes)
         )
-
-    @property
-    def _steps(self) -> StepSettings:
-        """What the plan of DP-SGD reads."""
-        return StepSettings(self.latent_dim, self.n_iter, self.noise_multiplier)
+        most = mu * math.sqrt(CLASSIFIER_SHARE)
+        least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (_SIGNAL * max(n_rows, 1.0))
+        return most if mu == math.inf or least <= most else 0.0

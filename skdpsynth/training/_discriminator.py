@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.utils import skip_init
 
-from skdpsynth.models import Adam, Products
-from skdpsynth.privacy import HoldsPrivateRows, of_rows
-from skdpsynth.training._clipping import clipped_layer_sums, padded, poisson_sample
+from skdpsynth.models import MOMENTUM, Adam
+from skdpsynth.privacy import HoldsPrivateRows
+from skdpsynth.training._dp_sgd import CHUNK_ROWS, ClippedSums, release_mean, sampled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 
 
 N_GENERATED = 512  # public rows of a step, or that minibatches are drawn from
-_CHUNK_ENTRIES = 2**22  # of the per-example gradients of a chunk; bounds the memory
-_MAX_CHUNK = 4096  # rows of a chunk, for the same reason
 # Steps of Adam of networks: 40 times the papers' 1e-4, since they are fewer. They
-# forget, and have less momentum (as in DCGAN), else two networks chase each other.
-HIDDEN_RATE, MOMENTUM = 4e-3, 0.5
+# forget, else two networks chase each other.
+HIDDEN_RATE = 4e-3
 FORGOTTEN = 1e-3  # of weights, at a learning rate of 1
 # Weight of the penalty on slopes at generated rows (Mescheder, Geiger, Nowozin 2018),
 # for the same reason; and the most of it times the square of the largest feature, such
@@ -53,16 +51,15 @@ class Discriminator(HoldsPrivateRows):
     of mean scores.
 
     *Privacy.* Between two releases the parameters are functions of released sums and
-    public numbers. A row enters a sum as its own term alone: there is no normalisation
-    over a batch, and rows pass in chunks of a fixed shape, filled up with rows of
-    weight 0. What its place in a chunk does to a row's term is rounding in double
-    precision, through smooth functions; `clipped_sums` leaves room for it.
+    public numbers. See `ClippedSums`.
 
     Features are divided by the root of their number, so that the gradient of a row has
-    a norm about 1 whatever the number of columns. Of a linear discriminator Opacus
-    computes a gradient per row; with hidden layers `clipped_layer_sums` gives the sum
-    of the clipped ones at once. Noise and divisor are those of `ReservedOptimizer`.
+    a norm about 1 whatever the number of columns. Without hidden layers it is linear
+    and learns anew in every round; `share` is then the part of the last gradient that
+    is above its noise (James, Stein), and the generator's steps are so much shorter.
     """
+
+    share = 1.0
 
     def __init__(
         self,
@@ -80,263 +77,148 @@ class Discriminator(HoldsPrivateRows):
         generator: torch.Generator,
         device: torch.device,
     ) -> None:
-        # Opacus takes a second to import, and other algorithms do not need it.
-        from opacus.grad_sample import GradSampleModule
-
-        from skdpsynth.training._dp_sgd import ReservedOptimizer
-
         self._rows = torch.from_numpy(rows).to(device)  # turned to double by chunks
-        self._scale = n_features**-0.5
-        self._loss = loss
-        self._bound = weight_bound
-        self._clip = max_grad_norm
-        self._rate = reservation.sampling_rate
-        self._noise = reservation.noise_std * max_grad_norm / expected_batch_size
-        self._rng, self._device = rng, device
-        network = make_network(n_features, hidden_dims, generator).to(device)
+        self._scale, self._loss, self._bound = n_features**-0.5, loss, weight_bound
+        self._clip, self._divisor = max_grad_norm, expected_batch_size
+        self._reservation, self._rng = reservation, rng
+        self._network = make_network(n_features, hidden_dims, generator).to(device)
+        self._linear = not hidden_dims
         if hidden_dims:
             with torch.no_grad():
-                next(network.parameters()).mul_(min(1.0, _WIDE / n_features))
-        self._layers = [part for part in network if isinstance(part, nn.Linear)]
-        self._network = GradSampleModule(network, loss_reduction="sum")
+                next(self._network.parameters()).mul_(min(1.0, _WIDE / n_features))
         self._params = list(self._network.parameters())
-        self._learning_rate = learning_rate * (HIDDEN_RATE if hidden_dims else 1.0)
-        self._optimizer = ReservedOptimizer(
-            torch.optim.SGD(
-                self._params,
-                lr=self._learning_rate,
-                weight_decay=FORGOTTEN / HIDDEN_RATE if hidden_dims else 0.0,
-            ),
-            max_grad_norm=max_grad_norm,
-            expected_batch_size=expected_batch_size,
-            reservation=reservation,
-        )
-        self._directions = self._followed = [
-            Adam(momentum=MOMENTUM) for _ in self._params
-        ]
-        most = _MAX_CHUNK
-        if not hidden_dims:  # which has a gradient per row in memory
-            n_weights = sum(p.numel() for p in self._params)
-            most = min(most, _CHUNK_ENTRIES // (n_weights + n_features))
         # Most samples in one chunk, by what is public of their size.
-        self._chunk = max(1, min(most, math.ceil(1.5 * expected_batch_size) + 16))
-        self._start = self._released = [p.detach().clone() for p in self._params]
+        most = min(CHUNK_ROWS, math.ceil(1.5 * expected_batch_size) + 16)
+        self._sums = ClippedSums(self._network, max_grad_norm, most)
+        self.n_parameters = sum(p.numel() for p in self._params)
+        self._rate = learning_rate * (1.0 if self._linear else HIDDEN_RATE)
+        self._slower = 1.0
+        # Before the last release, and after the steps that followed it.
+        self._directions = self._followed = Adam(momentum=MOMENTUM)
+        self._start = self._flat()
+        self._released = torch.zeros_like(self._start)
+
+    def begin_round(self, share: float = 1.0) -> None:
+        """Begin a round: a linear one learns anew, a network by a share of its rate."""
+        if self._linear:
+            nn.init.zeros_(self._params[0])
+        else:
+            self._slower = share
 
     def release(self, features: Features) -> None:
         """Release the noisy gradient of a sample of real rows: one step of DP-SGD."""
-        self._start = [p.detach().clone() for p in self._params]
-        # A stream per step: where one ends is a function of the number of rows.
-        (rng,) = self._rng.spawn(1)
-        own = of_rows(rng, self._rows)
-        drawn = poisson_sample(len(self._rows), self._rate, own)
-        chosen = self._rows[torch.from_numpy(drawn).to(self._device)]
-        for start in range(0, len(chosen), self._chunk):
-            chunk = chosen[start : start + self._chunk]
-            if len(self._layers) > 1:
-                self._optimizer.add(self._private_sums(chunk, features, real=True))
-            else:
-                self._backward(chunk, features, real=True)
-                self._optimizer.accumulate()
-        self._optimizer.release()
-        self._directions = self._followed
-        self._released = [p.grad.clone() for p in self._params]
+        self._start, self._directions = self._flat(), self._followed
+        chosen = sampled(self._rows, self._reservation, self._rng)
+        total = self.clipped_sum(chosen, features, real=True)
+        released = release_mean(total, self._clip, self._divisor, self._reservation)
+        self._released = released.to(self._start)
 
-    def renew(self) -> None:
-        """Begin a round: a linear one, whose features have turned, learns anew."""
-        if len(self._layers) == 1:
-            nn.init.zeros_(self._params[0])
+    def clipped_sum(
+        self, rows: Tensor, features: Features, *, real: bool = False
+    ) -> Tensor:
+        """Sum the clipped gradients of private rows: sensitivity C."""
+        return self._sums.of_private(
+            rows,
+            lambda chunk: features(chunk) * self._scale,
+            lambda scores: self._losses(scores, real=real),
+        )
 
-    def slow_down(self, share: float) -> None:
-        """Take steps of a share of the learning rate from now on."""
-        (group,) = self._optimizer.original_optimizer.param_groups
-        group["lr"] = share * self._learning_rate
+    def add(self, unlabelled: Tensor, alpha: float) -> None:
+        """Add the released mean of rows to be rejected to that of real ones.
+
+        ``real + alpha unlabelled + (1 - alpha) generated``, divided by 1 - alpha.
+        """
+        added = alpha * unlabelled.to(self._released)
+        self._released = (self._released + added) / (1.0 - alpha)
 
     def follow(self, generated: Tensor, features: Features) -> None:
         """Step from before the last release, with it and the gradient of public rows.
 
         It is post-processing, and may be taken again when these rows have changed.
         """
-        with torch.no_grad():
-            for p, start in zip(self._params, self._start, strict=True):
-                p.copy_(start)
-        sums = self._sums_of_generated(generated, features)
-        for p, released, total in zip(self._params, self._released, sums, strict=True):
-            p.grad = released + (total / len(generated)).to(p)
-        if len(self._layers) == 1:
-            self._discount_noise()
+        self._set(self._start)  # the gradient is that of the weights before
+        values = features(generated) * self._scale
+        total = self._sums(values, lambda scores: self._losses(scores, real=False))
+        gradient = self._released + (total / len(generated)).to(self._released)
+        rate = self._rate * self._slower
+        if self._linear:
+            noise = self._reservation.noise_std * self._clip / self._divisor
+            self.share = share_above_noise(gradient, noise)
+            self._set(self._start - rate * gradient)
         else:
             if self._loss == "logistic":
-                self._add_penalty(features(generated) * self._scale)
+                gradient = gradient + self._penalty(values)
             self._followed = copy.deepcopy(self._directions)
-            for p, direction in zip(self._params, self._followed, strict=True):
-                p.grad = direction(p.grad)
-        self._optimizer.original_optimizer.step()
+            kept = (1.0 - FORGOTTEN / HIDDEN_RATE * rate) * self._start
+            self._set(kept - rate * self._followed(gradient))
         if self._bound < math.inf:
-            with torch.no_grad():
-                for p in self._params:
-                    p.clamp_(-self._bound, self._bound)
-
-    def _add_penalty(self, values: Tensor) -> None:
-        """Add the penalty on slopes at generated rows, which are public."""
-        parts = penalty_gradients(self._layers, values)
-        weight = min(_PENALTY, _WIDE_PENALTY * float(values.square().max()))
-        for p, part in zip(self._params, parts, strict=True):
-            p.grad = p.grad + weight * part.to(p)
-
-    def _sums_of_generated(self, generated: Tensor, features: Features) -> list[Tensor]:
-        """Sum the clipped gradients of public rows, by matrix products."""
-        if len(self._params) == 1 and isinstance(features, Products):
-            slopes = generated.new_full((len(generated),), self._scale)
-            if self._loss == "logistic":  # of log(1 + exp(score))
-                slopes = slopes * torch.sigmoid(self.logits(generated, features))
-            norms = slopes * features.norms(generated)
-            weights = slopes * (self._clip / norms.clamp_min(self._clip))
-            return [features.weighted_sum(generated, weights).unsqueeze(0)]
-        values = features(generated) * self._scale
-        return self._layer_sums(values, None, real=False)
-
-    def _private_sums(
-        self, rows: Tensor, features: Features, *, real: bool
-    ) -> list[Tensor]:
-        """Sum the clipped gradients of a chunk of private rows, in a fixed shape."""
-        chunk, inside = padded(rows, self._chunk)
-        with torch.no_grad():
-            values = features(chunk) * self._scale
-        return self._layer_sums(values, inside, real=real)
-
-    def _layer_sums(
-        self, values: Tensor, weights: Tensor | None, *, real: bool
-    ) -> list[Tensor]:
-        """Sum the clipped gradients of rows, of features `values`."""
-        return clipped_gradients(
-            self._layers,
-            values,
-            weights,
-            loss=self._loss,
-            real=real,
-            max_grad_norm=self._clip,
-        )
-
-    def logits(self, rows: Tensor, features: Features) -> Tensor:
-        """Score rows (n_rows, n_columns) by what was released."""
-        if len(self._params) == 1 and isinstance(features, Products):
-            (weight,) = self._params
-            return features.scores(rows, self._scale * weight.detach()[0])
-        values = features(rows) * self._scale
-        return forward(self._layers, values)[-1][1].squeeze(-1)
+            self._set(self._flat().clamp(-self._bound, self._bound))
 
     def objective(self, rows: Tensor, features: Features) -> Tensor:
         """Return what the generator wants to raise: log D of each row, or its score."""
-        scores = self.logits(rows, features)
+        parameters = {
+            name: p.detach().to(rows) for name, p in self._network.named_parameters()
+        }
+        values = features(rows) * self._scale
+        scores = functional_call(self._network, parameters, (values,)).squeeze(-1)
         return functional.logsigmoid(scores) if self._loss == "logistic" else scores
 
-    def _discount_noise(self) -> None:
-        """Shrink the step of a linear one by the share that is noise (James, Stein).
+    def _losses(self, scores: Tensor, *, real: bool) -> Tensor:
+        signed = (-scores if real else scores).squeeze(-1)
+        return functional.softplus(signed) if self._loss == "logistic" else signed
 
-        So the generator stops where all that is left of the difference is noise.
+    def _penalty(self, values: Tensor) -> Tensor:
+        """Differentiate half the mean squared length of the score's slopes.
+
+        At generated rows, which are public: the second of the two regularisers of
+        Mescheder, Geiger and Nowozin (2018).
         """
-        (p,) = self._params
-        noise = p.numel() * self._noise**2
-        p.grad *= max(0.0, 1.0 - noise / max(float(p.grad.square().sum()), 1e-300))
-
-    def _backward(self, rows: Tensor, features: Features, *, real: bool) -> None:
-        """Compute the gradients of a chunk of private rows, in a fixed shape."""
-        chunk, weights = padded(rows, self._chunk)
-        with torch.no_grad():
-            inputs = features(chunk) * self._scale
         with torch.enable_grad():
-            # Torch's hooks warn where the input needs no gradient.
-            scores = self._network(inputs.requires_grad_()).squeeze(-1)
-            signed = scores if real else -scores
-            if self._loss == "logistic":
-                losses = -functional.logsigmoid(signed)
-            else:
-                losses = -signed
-            (weights * losses).sum().backward()
+            values = values.detach().double().requires_grad_()
+            scores = self._network(values)
+            (slopes,) = torch.autograd.grad(scores.sum(), values, create_graph=True)
+            penalty = 0.5 * slopes.square().sum(1).mean()
+        parts = torch.autograd.grad(penalty, self._params, materialize_grads=True)
+        weight = min(_PENALTY, _WIDE_PENALTY * float(values.detach().square().max()))
+        return weight * torch.cat([part.flatten() for part in parts])
+
+    def _flat(self) -> Tensor:
+        return torch.cat([p.detach().flatten() for p in self._params])
+
+    @torch.no_grad()
+    def _set(self, flat: Tensor) -> None:
+        parts = flat.split([p.numel() for p in self._params])
+        for p, part in zip(self._params, parts, strict=True):
+            p.copy_(part.reshape(p.shape))
 
 
-def forward(layers: Sequence[nn.Linear], values: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Return what goes into each layer, and what comes out of it."""
-    found: list[tuple[Tensor, Tensor]] = []
-    for layer in layers:
-        if found:
-            values = functional.silu(values)
-        # Not called as modules: those record gradients per example.
-        bias = None if layer.bias is None else layer.bias.detach().to(values)
-        after = functional.linear(values, layer.weight.detach().to(values), bias)
-        found.append((values, after))
-        values = after
-    return found
-
-
-def clipped_gradients(
-    layers: Sequence[nn.Linear],
-    values: Tensor,
-    weights: Tensor | None,
-    *,
-    loss: Literal["logistic", "wasserstein"],
-    real: bool,
-    max_grad_norm: float,
-) -> list[Tensor]:
-    """Sum the clipped gradients of rows in the precision of `values`, by parameter."""
-    with torch.enable_grad():
-        passed = forward(layers, values.requires_grad_())
-        scores = passed[-1][1].squeeze(-1)
-        signed = -scores if real else scores
-        losses = functional.softplus(signed) if loss == "logistic" else signed
-        total = losses.sum() if weights is None else (weights * losses).sum()
-        slopes = torch.autograd.grad(total, [after for _, after in passed])
-    inputs = [before.detach() for before, _ in passed]
-    biased = [layer.bias is not None for layer in layers]
-    return clipped_layer_sums(slopes, inputs, biased, max_grad_norm)
-
-
-def penalty_gradients(layers: Sequence[nn.Linear], values: Tensor) -> list[Tensor]:
-    """Differentiate half the mean squared length of the score's slopes at public rows.
-
-    The second of the two regularisers of Mescheder, Geiger and Nowozin (2018).
-    """
-    with torch.enable_grad():
-        values = values.detach().requires_grad_()
-        parameters = [
-            [p.detach().to(values).requires_grad_() for p in layer.parameters()]
-            for layer in layers
-        ]
-        scores = values
-        for depth, own in enumerate(parameters):
-            scores = functional.silu(scores) if depth else scores
-            scores = functional.linear(scores, *own)
-        (slopes,) = torch.autograd.grad(scores.sum(), values, create_graph=True)
-        penalty = 0.5 * slopes.square().sum(1).mean()
-    return list(
-        torch.autograd.grad(
-            penalty, [p for own in parameters for p in own], materialize_grads=True
-        )
-    )
+def share_above_noise(vector: Tensor, noise_std: float) -> float:
+    """Return the share of a noisy vector that is above its noise (James, Stein)."""
+    size = max(float(vector.square().sum()), 1e-300)
+    return max(0.0, 1.0 - len(vector) * noise_std**2 / size)
 
 
 def train_generator(
     generator: Trainer,
     discriminator: Discriminator,
-    features: Features,
-    adam: Adam,
     n_steps: int,
-    n_rows: int | None = None,
+    n_rows: int = N_GENERATED,
 ) -> None:
     """Train a generator against a discriminator that follows it: post-processing."""
-    objective = partial(discriminator.objective, features=features)
+    features = generator.features()
     for _ in range(n_steps):
-        draws = generator.draw(n_rows or N_GENERATED)
+        draws = generator.draw(n_rows)
         discriminator.follow(generator.rows(draws), features)
-        if n_rows is None:
-            draws = generator.draw(N_GENERATED)
-        generator.ascend(adam(generator.gradient(draws, objective)))
+        gradient = generator.gradient(
+            draws, lambda rows: discriminator.objective(rows, features)
+        )
+        generator.ascend(gradient, discriminator.share)
 
 
 def make_network(
     n_features: int, hidden_dims: Sequence[int], generator: torch.Generator
 ) -> nn.Sequential:
-    """Make the network; without hidden layers it starts at zero."""
+    """Make the network, in double precision; without hidden layers it starts at 0."""
     layers: list[nn.Module] = []
     for depth, (n_in, n_out) in enumerate(pairwise((n_features, *hidden_dims, 1))):
         # A bias of the score itself would say nothing about a direction.

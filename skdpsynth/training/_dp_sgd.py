@@ -1,84 +1,121 @@
-"""Opacus's optimizer, with clipped sums and noise of our own.
+"""What DP-SGD stands on: Poisson samples of rows, and sums of clipped gradients.
 
-Opacus computes one gradient per row of a linear discriminator (`GradSampleModule`) and
-owns the order of a step (`DPOptimizer`). What a proof stands on is done here: rows are
-clipped and summed in double precision, noise is drawn from a `Reservation`, and the sum
-is divided by a public constant. `PrivacyEngine.make_private` is never used: it takes
-rate, steps and divisor from the exact number of rows.
+Opacus finds the norm of every row's gradient without the gradient (ghost clipping). The
+rest of the proof is here: rows are clipped and summed in double precision and in chunks
+of a fixed shape. Noise comes from a `Reservation`, and a sum is divided by a public
+constant. `PrivacyEngine.make_private` is never used: it takes rate, steps and divisor
+from the exact number of rows.
 """
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
-from opacus.optimizers import DPOptimizer
+from opacus.grad_sample import GradSampleModuleFastGradientClipping
+from torch import Tensor
 
-from skdpsynth.privacy import release_float_gaussian
-from skdpsynth.training._clipping import clipped_sums
+from skdpsynth.privacy import of_rows, release_float_gaussian
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from collections.abc import Callable
+
+    from torch import nn
 
     from skdpsynth.privacy import Reservation
 
+    Losses = Callable[[Tensor], Tensor]  # one per row, of the outputs (n_rows, n_out)
 
-class ReservedOptimizer(DPOptimizer):
-    """Opacus's optimizer, with the noise of a reservation, one release per step.
+# Gradients are computed in double precision, so a row's differs by less than 1e-13 of
+# its size when another row leaves and its place in a chunk changes. This room below the
+# clipping norm covers that for ten million rows.
+ROUNDING_ROOM = 1e-6
+CHUNK_ROWS = 2048  # that pass at once, always as many: it bounds the memory
 
-    `expected_batch_size` is a public divisor: the sampling rate times the planned
-    count, never the number of rows that were drawn. Call `accumulate` after the
-    backward pass of every chunk of rows, then `release`. A sample without rows is
-    released too: noise around 0.
+
+class ClippedSums:
+    """Sums the clipped gradients of rows by the weights of a network.
+
+    The network is a stack of linear layers and activations; its weights at the time of
+    a call count. `losses` turns outputs into one loss per row.
+
+    *Privacy.* A row enters a sum as its own term alone: there is no normalisation over
+    a batch, and rows pass in chunks of a fixed shape, filled up with rows of weight 0.
+    One row more or less moves the sum by an L2 norm of at most the clipping norm. What
+    its place in a chunk does to a row's term is rounding in double precision, through
+    smooth functions; `ROUNDING_ROOM` is left for it. A row whose gradient is not finite
+    counts as 0.
     """
 
     def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        *,
-        max_grad_norm: float,
-        expected_batch_size: float,
-        reservation: Reservation,
+        self, network: nn.Module, max_grad_norm: float, n_rows: int = CHUNK_ROWS
     ) -> None:
-        super().__init__(
-            optimizer,
-            noise_multiplier=reservation.noise_std,
-            max_grad_norm=max_grad_norm,
-            expected_batch_size=expected_batch_size,
+        self._source = list(network.parameters())
+        self._module = GradSampleModuleFastGradientClipping(
+            copy.deepcopy(network).double(), loss_reduction="sum"
         )
-        self._reservation = reservation
+        self._params = list(self._module.parameters())
+        self._clip, self._n_rows = max_grad_norm, n_rows
 
-    def accumulate(self) -> None:
-        """Clip the rows of the last backward pass and add them to the sum."""
-        self.signal_skip_step()
-        self.pre_step()
-        self.zero_grad()
+    def of_private(
+        self, rows: Tensor, features: Callable[[Tensor], Tensor], losses: Losses
+    ) -> Tensor:
+        """Sum over private rows, maybe none; flat, float64."""
+        total = torch.zeros(sum(p.numel() for p in self._params), dtype=torch.float64)
+        for start in range(0, len(rows), self._n_rows):
+            chunk, inside = padded(rows[start : start + self._n_rows], self._n_rows)
+            with torch.no_grad():
+                values = features(chunk)
+            total += self(values, losses, inside).cpu()
+        return total
 
-    def clip_and_accumulate(self) -> None:
-        """Add the clipped rows to ``summed_grad``, in double precision."""
-        self.add(clipped_sums(self.grad_samples, self.max_grad_norm))
+    def __call__(
+        self, values: Tensor, losses: Losses, weights: Tensor | None = None
+    ) -> Tensor:
+        """Sum over rows of features `values`, each times its weight; flat, float64."""
+        with torch.no_grad():
+            for p, source in zip(self._params, self._source, strict=True):
+                p.copy_(source)
+        values = values.detach().double()
+        with torch.enable_grad():
+            # Torch's hooks warn where the input needs no gradient.
+            losses(self._module(values.requires_grad_())).sum().backward()
+        norms = self._module.get_norm_sample()
+        usable = norms.isfinite()
+        clip = self._clip * (1.0 - ROUNDING_ROOM)
+        factors = torch.where(usable, clip / norms.clamp_min(clip), 0.0)
+        if weights is not None:
+            factors = factors * weights
+        self._module.disable_hooks()
+        with torch.enable_grad():
+            kept = losses(self._module(values.detach().where(usable[:, None], 0.0)))
+            parts = torch.autograd.grad((factors * kept).sum(), self._params)
+        self._module.enable_hooks()
+        self._module.zero_grad()
+        return torch.cat([part.flatten() for part in parts])
 
-    def add(self, sums: list[Tensor]) -> None:
-        """Add clipped sums, one per parameter, to ``summed_grad``."""
-        for p, added in zip(self.params, sums, strict=True):
-            p.summed_grad = added if p.summed_grad is None else p.summed_grad + added
 
-    def release(self) -> None:
-        """Set ``grad`` of every parameter to the noisy sum over the public divisor."""
-        for p in self.params:
-            if p.summed_grad is None:  # no row was drawn
-                p.summed_grad = torch.zeros_like(p, dtype=torch.float64)
-        self.add_noise()
-        for p in self.params:
-            p.grad = (p.grad / self.expected_batch_size).to(p)
-            p.summed_grad = None
+def sampled(rows: Tensor, reservation: Reservation, rng: np.random.Generator) -> Tensor:
+    """Draw a Poisson sample of private rows, by a secret stream of its own."""
+    (own,) = rng.spawn(1)  # where one ends is a function of the number of rows
+    drawn = of_rows(own, rows).random(len(rows)) < reservation.sampling_rate
+    return rows[torch.from_numpy(np.flatnonzero(drawn)).to(rows.device)]
 
-    def add_noise(self) -> None:
-        """Release all sums as one vector; one draw of the reservation."""
-        params = self.params
-        total = torch.cat([p.summed_grad.flatten() for p in params]).cpu().numpy()
-        noisy = release_float_gaussian(total, self.max_grad_norm, self._reservation)
-        parts = torch.from_numpy(noisy).split([p.numel() for p in params])
-        for p, part in zip(params, parts, strict=True):
-            # Torch wants a gradient of the parameter's own type.
-            p.grad = part.reshape(p.shape).to(p)
+
+def padded(rows: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Fill private rows up to a fixed shape: another may round them differently."""
+    chunk = rows.new_zeros((size, rows.shape[1]), dtype=torch.float64)
+    chunk[: len(rows)] = rows
+    inside = chunk.new_zeros(size)
+    inside[: len(rows)] = 1.0
+    return chunk, inside
+
+
+def release_mean(
+    total: Tensor, max_grad_norm: float, divisor: float, reservation: Reservation
+) -> Tensor:
+    """Release a sum of clipped gradients as one vector, over a public divisor."""
+    noisy = release_float_gaussian(total.numpy(), max_grad_norm, reservation)
+    return torch.from_numpy(noisy / divisor)

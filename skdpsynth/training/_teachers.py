@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -239,31 +239,25 @@ def _leaky_slopes(values: Tensor) -> Tensor:
     return values.sign().mul_(half).add_(middle)
 
 
+def mean_gradients(
+    teachers: TeacherEnsemble, generated: Tensor, features: Features
+) -> NDArray[np.float32]:
+    """Return what each teacher would change of public rows, (n_teachers, n_features).
+
+    The mean gradient of its log D by features. Private: row i is computed from teacher
+    i alone.
+    """
+    parts = [
+        gradients.mean(dim=1).cpu().numpy()
+        for _, gradients in teachers.iter_feature_gradients(generated, features)
+    ]
+    return np.concatenate(parts)
+
+
 def random_projections(n_rows: int, n_dimensions: int, trainer: Trainer) -> Tensor:
     """Draw a public projection per generated row, of variance 1 / n_dimensions."""
     drawn = trainer.latent(n_rows, n_dimensions, trainer.n_columns)
     return drawn / n_dimensions**0.5
-
-
-def projected_votes(
-    teachers: TeacherEnsemble,
-    generated: Tensor,
-    features: Features,
-    projections: Tensor,
-    clip: float,
-    n_bins: int,
-) -> Ints:
-    """Let every teacher vote on every projected coordinate of public rows.
-
-    Coordinates are clipped to [-clip, clip], an interval of `n_bins` equal bins, of
-    which each teacher chooses one: numbers of votes, of shape (n_queries, n_bins).
-    """
-    n_queries = projections.shape[0] * projections.shape[1]
-    votes = torch.zeros(n_queries, n_bins, dtype=torch.int64, device=generated.device)
-    asked = teachers, generated, features, projections, clip, n_bins
-    for ballots in ballots_of(*asked):
-        votes += ballots.sum(dim=0)
-    return votes.cpu().numpy()
 
 
 def ballots_of(
@@ -274,7 +268,11 @@ def ballots_of(
     clip: float,
     n_bins: int,
 ) -> Iterator[Tensor]:
-    """Yield the votes of some teachers, a 1 for each query in one bin."""
+    """Yield the votes of some teachers, a 1 for each query in one bin.
+
+    On every projected coordinate of public rows, clipped to [-clip, clip], an interval
+    of `n_bins` equal bins, each teacher chooses one: (n_teachers, n_queries, n_bins).
+    """
     pull_back = torch.func.vjp(features, generated)[1]
     for _, gradients in teachers.iter_feature_gradients(generated, features):
         by_row = torch.func.vmap(pull_back)(gradients)[0]
@@ -285,29 +283,8 @@ def ballots_of(
 
 
 def decode_answers(answers: Ints, projections: Tensor, n_bins: int) -> Tensor:
-    """Project the middles of winning bins back; no answer, -1, counts as 0."""
+    """Project the middles of winning bins back, in units of the largest coordinate."""
     answered = torch.from_numpy(answers).to(projections.device)
-    midpoints = (answered + 0.5) * (2.0 / n_bins) - 1.0
-    midpoints = midpoints.where(answered >= 0, 0.0).to(projections.dtype)
+    midpoints = ((answered + 0.5) * (2.0 / n_bins) - 1.0).to(projections.dtype)
     by_row = midpoints.reshape(projections.shape[:2])
     return torch.einsum("mk,mkd->md", by_row, projections)
-
-
-def teacher_gradients(
-    teachers: TeacherEnsemble,
-    trainer: Trainer,
-    draws: Any,  # noqa: ANN401
-    features: Features,
-) -> NDArray[np.float32]:
-    """Return what each teacher would change of the generator, (n_teachers, n_pulled).
-
-    By the parameters of factors, and by features for a mixture, which has too many
-    parameters. Private: row i is computed from teacher i alone.
-    """
-    pull = trainer.pull(draws, features)
-    generated = trainer.rows(draws)
-    parts = [
-        pull(gradients).cpu().numpy()
-        for _, gradients in teachers.iter_feature_gradients(generated, features)
-    ]
-    return np.concatenate(parts)

@@ -6,7 +6,7 @@ scikit-learn) and `estimator_checks` (for authors of synthesizers) are interface
 their own, because they do.
 """
 
-from skdpsynth.utils._deprecation import deprecated, warn_deprecated
+from skdpsynth.utils._deprecation import deprecated, warn_deprecated, without
 from skdpsynth.utils._document import Block, Document, Grid, Heading, Items, Picture
 from skdpsynth.utils._json import (
     DAMAGED,
@@ -50,4 +50,5 @@ __all__ = [
     "require",
     "warn_deprecated",
     "withheld",
+    "without",
 ]

@@ -45,3 +45,26 @@ def deprecated(
         return warned
 
     return decorate
+
+
+def without(
+    *, since: str, removed_in: str, **remedies: str
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a constructor accept parameters that went: a warning says what to do.
+
+    They have no effect otherwise. `remedies` has a sentence for each of them.
+    """
+
+    def decorate(constructor: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(constructor)
+        def accepting(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in remedies.keys() & kwargs.keys():
+                del kwargs[name]
+                warn_deprecated(
+                    name, since=since, removed_in=removed_in, remedy=remedies[name]
+                )
+            return constructor(*args, **kwargs)
+
+        return accepting
+
+    return decorate
