@@ -121,7 +121,7 @@ def moved_by_a_row(before, after, payer):
         }
         if ours.payer not in (None, payer) and (shift > 0 or changed):
             findings.append(f"{where} moves with a row of {payer}")
-        if shift > line.sensitivity * (1 + 1e-9):
+        if not shift <= line.sensitivity * (1 + 1e-9):  # nor is it NaN
             findings.append(f"{where} moves by {shift / line.sensitivity:.3g}")
         if not math.isclose(line.noise_std, theirs.line.noise_std, rel_tol=1e-12):
             findings.append(f"{where} has other noise")
