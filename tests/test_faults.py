@@ -1,4 +1,4 @@
-"""What goes wrong from outside: Ctrl-C, SIGKILL, no memory, NaN.
+"""What goes wrong from outside: Ctrl-C, SIGKILL, no memory, a full disk, NaN.
 
 Whatever happens, and whenever: no half-written file loads, no budget forgets a charge,
 no sample holds NaN, and an exception says what the fit cost.
@@ -162,6 +162,26 @@ def test_an_interrupted_save_leaves_the_file_that_was_there(tmp_path):
             new.save(path, overwrite=True)
         assert path.read_bytes() in (before, after)
         assert [file.name for file in tmp_path.iterdir()] == ["saved"]
+
+
+def test_a_full_disk_leaves_the_file_that_was_there_and_charges_nothing(tmp_path):
+    """Writing beyond the limit of a process fails as on a full disk."""
+    resource = pytest.importorskip("resource")
+    path, budget = tmp_path / "saved", PrivacyBudget(9.0, 0.1, path=tmp_path / "budget")
+    synth = IndependentSynthesizer(budget=budget).fit(table())
+    synth.save(path)
+    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            synth.save(path, overwrite=True)
+        with pytest.raises(PersistenceError, match="disk"):
+            synth.fit(table())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
+    assert {file.name for file in tmp_path.iterdir()} == {"saved", "budget"}
+    assert len(budget.charges) == 1
 
 
 # --- NaN ----------------------------------------------------------------------------

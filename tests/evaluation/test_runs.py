@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from _comparisons import SCHEMA
+from joblib.parallel import ThreadingBackend
 from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import IndependentSynthesizer
@@ -109,6 +110,16 @@ def test_what_determines_a_run_is_in_its_key(resume, stubs, tables, monkeypatch)
     assert resume()[0] == 2
 
 
+def test_references_of_an_older_format_are_made_again(resume, monkeypatch, tmp_path):
+    """Theirs alone: no fit spends budget again for their sake."""
+    with monkeypatch.context() as before:
+        before.setattr("skdpsynth.evaluation._runs._REFERENCE_FORMAT", 1)
+        resume()
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 4
+    assert resume()[0] == 0
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 6
+
+
 def test_a_failed_run_is_tried_again(resume, stubs):
     for _ in range(2):
         with pytest.warns(DegradedResultWarning, match="runs failed"):
@@ -168,10 +179,18 @@ def test_threads_leave_the_warnings_of_the_process_alone(compare, stubs):
     assert set().union(*found) == expected
 
 
-def test_runs_of_threads_are_those_of_one(compare, stubs):
+class OneByOne(ThreadingBackend):
+    """A backend that somebody registered, and that cannot hand over single results."""
+
+    supports_return_generator = False
+
+
+@pytest.mark.parametrize("backend", ["threading", "one by one"])
+def test_runs_of_any_backend_are_those_of_one(compare, stubs, backend):
     """In the same order; no classifier has workers of its own."""
+    joblib.register_parallel_backend("one by one", OneByOne)
     alone = compare({"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()})
-    with joblib.parallel_config(backend="threading"):
+    with joblib.parallel_config(backend=backend):
         result = compare(
             {"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()}, n_jobs=2
         )
