@@ -6,9 +6,9 @@ Each test names the thread that it is about. Others of these bugs are elsewhere:
 - google/dpsynth, a cluster that selects without noise: `test_sources_issue_the_same.py`
 - opendp#2935, #2936, #2938 and #2939, a coercion after which whether a value is missing
   is free: `table/test_convert.py`
-- dpmm#18 and #24, domains that are those of the data; opacus#571, #813 and #819, batches
-  from the number of private rows; PySyft#6956 and #7008, one NaN that spoils all:
-  `synthesizers/test_privacy.py`
+- dpmm#18 and #24, domains that are those of the data; opacus#571, #813 and #819,
+  batches from the number of private rows; PySyft#6956 and #7008, one NaN that spoils
+  all: `synthesizers/test_privacy.py`
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import opendp.measurements
 import pandas as pd
 import pytest
 from _instances import PLAIN_PRIVATE, PRIVATE
@@ -36,8 +35,7 @@ from tables import COLUMNS, small_table
 import skdpsynth
 from skdpsynth import MarginalSynthesizer, PrivacyBudget, TableSchema
 
-# A replay of one pair of tables, draws as OpenDP makes them, and sums of a budget's
-# file: no interface has these.
+# What makes the draws: no interface has it.
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import (
     PrivacyAccountant,
@@ -169,33 +167,20 @@ def test_a_value_outside_is_clipped_before_it_is_used(way):
 def scales_of_draws():
     """Collect the scale of every draw, as OpenDP and numpy are asked for it."""
     drawn = []
-    secret = _mechanisms.secret_generator
 
-    def noting(make):
-        def made(domain, metric, scale):
-            measure = make(domain, metric, scale=scale)
-            return lambda values: drawn.append(scale) or measure(values)
+    def noting(draw):
+        return lambda scale: drawn.append(scale) or draw(scale)
 
-        return made
+    def normal(mean, std, shape):
+        drawn.append(std)
+        return np.random.default_rng().normal(mean, std, shape)
 
-    def generator():
-        def normal(mean, std, shape):
-            drawn.append(std)
-            return secret().normal(mean, std, shape)
-
-        return SimpleNamespace(normal=normal)
-
-    kept = _mechanisms._measurement, _mechanisms._laplace_measurement
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("make_gaussian", "make_laplace"):
-            own = noting(getattr(opendp.measurements, name))
-            patch.setattr(opendp.measurements, name, own)
-        patch.setattr(_mechanisms, "secret_generator", generator)
-        for one in kept:
-            one.cache_clear()
+        for name in ("_measurement", "_laplace_measurement"):
+            patch.setattr(_mechanisms, name, noting(getattr(_mechanisms, name)))
+        floats = SimpleNamespace(normal=normal)
+        patch.setattr(_mechanisms, "secret_generator", lambda: floats)
         yield drawn
-    for one in kept:
-        one.cache_clear()
 
 
 def issued_by(synthesizer, table):

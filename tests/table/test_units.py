@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import cache
-from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -34,7 +33,7 @@ from skdpsynth.exceptions import (
 from skdpsynth.privacy import LocalParts, Parts, PrivacyAccountant, key_threshold
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, Ordered, TableSchema
-from skdpsynth.table import Limited, limit_rows, open_table
+from skdpsynth.table import limit_rows, open_table
 
 MOST = 3
 COLUMNS = {"a": Continuous(-5, 5), "b": Continuous(0, 9, integer=True)}
@@ -271,16 +270,6 @@ def test_a_unit_moves_each_release_by_what_its_rows_may(kind, known):
     assert worst(found) <= MOST * (1 + 1e-6)
     assert worst(found) > 1  # it does move something by more than a row may
     assert min(found["coarse marginals of a class"].values()) > 0  # of both classes
-
-
-@pytest.mark.usefixtures("short_fits")
-def test_without_a_limit_for_the_whole_table_a_unit_moves_more():
-    table = table_of([*range(1, 7)] * 40, seed=1)
-    other = pd.concat([UNIT, table], ignore_index=True)
-    synth = IndependentSynthesizer(60.0, schema=CASES["declared"])
-    with mock.patch("skdpsynth.base.limit_rows", lambda rows, schema: Limited(rows)):
-        found = moved(synth, table, other)
-    assert worst(found) > MOST * (1 + 1e-6)
 
 
 # --- What it costs ----------------------------------------------------------------
