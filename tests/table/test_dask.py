@@ -16,7 +16,7 @@ from tables import small_table
 from skdpsynth import (
     IndependentSynthesizer,
 )
-from skdpsynth.exceptions import InvalidTableError, SkdpsynthError
+from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy._aggregators import exact_counts  # no noise on top
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.table import _dask, _sources, total_keys  # steps of a cluster alone
@@ -174,16 +174,6 @@ def test_categories_of_other_types_are_refused():
     unknown["c"] = unknown["c"].cat.as_unknown()
     with pytest.raises(InvalidTableError, match="as_known"):
         IndependentSynthesizer().fit(unknown)
-
-
-def test_no_value_of_a_partition_is_in_an_error(tmp_path):
-    """pandas' own error, of a number that is none, says what it is."""
-    (tmp_path / "t.csv").write_text("a,y\n" + "1,0\n" * 999 + "secret,1\n")
-    table = dd.read_csv(tmp_path / "t.csv", blocksize=1000, sample=500)
-    with pytest.raises(SkdpsynthError, match="words may hold a value") as caught:
-        IndependentSynthesizer(target="y").fit(table)
-    assert "secret" not in str(caught.value)
-    assert caught.value.__cause__ is None
 
 
 def test_parts_of_one_number_are_noticed_where_they_are_brought():
