@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from _instances import INSTANCES, PLAIN, PLAIN_PRIVATE
-from scipy import sparse
 from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
@@ -52,15 +51,11 @@ MIXTURE = pd.Series([SECRET, "a"] * 20, dtype=object)
 TABLES = {
     "no rows": table(0),
     "only the target": table()[["y"]],
-    "no target": table().drop(columns="y"),
-    "duplicate names": table().rename(columns={"v": "u"}),
     "infinity": table().assign(u=INFINITE),
-    "sparse matrix": sparse.csr_matrix(np.eye(40)),
     "complex": table().assign(u=SECRET + 1j),
     "numbers among strings": table().assign(u=MIXTURE),
     "infinite target": table().assign(y=INFINITE),
     "a dict": {"u": [1, 2], "y": [0, 1]},
-    "a string": "table.csv",
     "nothing": None,
 }
 

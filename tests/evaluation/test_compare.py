@@ -10,8 +10,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from _comparisons import SCHEMA, chosen
 from sklearn.ensemble import HistGradientBoostingClassifier
+from tables import YES_OR_NO, chosen
 
 from skdpsynth import GANSynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.evaluation import compare_synthesizers
@@ -317,8 +317,8 @@ def test_real_synthesizers_spend_what_they_claim(compare, tables):
     budget = PrivacyBudget(epsilon=5.0, delta=1e-3)
     result = compare(
         {
-            "baseline": IndependentSynthesizer(schema=SCHEMA, budget=budget),
-            "gan": GANSynthesizer(schema=SCHEMA, n_iter=1, n_generator_steps=1),
+            "baseline": IndependentSynthesizer(schema=YES_OR_NO, budget=budget),
+            "gan": GANSynthesizer(schema=YES_OR_NO, n_iter=1, n_generator_steps=1),
         },
         epsilons=(0.5, 1.0),
         classifiers=["GaussianNB"],
