@@ -94,8 +94,6 @@ def neighbours(table, target="y"):
     yield "removed", "v", table.drop(index=table.index[rows[len(rows) // 2]])
     if table[target].isna().any():
         yield "unlabelled added", UNLABELLED, added(n_rows // 2, None)
-        last = table.index[np.flatnonzero(table[target].isna())[-1]]
-        yield "unlabelled removed", UNLABELLED, table.drop(index=last)
 
 
 def moved_by_a_row(before, after, payer):
