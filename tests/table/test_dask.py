@@ -47,7 +47,7 @@ def parts_of(arrays):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A worker in a process of its own, that is started again when it dies."""
+    """Two workers, each a process that is started again when it dies."""
     settings = {
         "distributed.scheduler.allowed-failures": 30,
         "distributed.worker.daemon": True,
@@ -55,7 +55,7 @@ def cluster():
     with (
         dask.config.set(settings),
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None
+            n_workers=2, threads_per_worker=1, dashboard_address=None
         ) as made,
         distributed.Client(made) as client,
     ):
