@@ -17,14 +17,12 @@ from sklearn.base import clone
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.exceptions import (
     DegradedResultWarning,
-    InvalidSchemaError,
     InvalidTableError,
 )
 from skdpsynth.schema import (
     Boolean,
     Categorical,
     Continuous,
-    Identifier,
     TableSchema,
 )
 
@@ -73,22 +71,6 @@ def test_target_without_a_name(untouched):
     frame = table().rename(columns={"y": np.nan})
     with pytest.raises(InvalidTableError, match="must have a name"):
         IndependentSynthesizer(target=np.nan, budget=untouched).fit(frame)
-
-
-SCHEMAS = {
-    "absent column": {"w": Boolean()},
-    "wrong kind": {"s": Continuous(0, 1)},
-    "numbers for strings": {"s": Categorical([1, 2])},
-    "nothing but identifiers": dict.fromkeys("uvs", Identifier()),
-}
-
-
-@pytest.mark.parametrize("case", SCHEMAS)
-def test_schema_is_refused_before_any_budget(case, untouched):
-    schema = TableSchema(SCHEMAS[case])
-    synth = IndependentSynthesizer(target="y", schema=schema, budget=untouched)
-    with pytest.raises(InvalidSchemaError):
-        synth.fit(table())
 
 
 def missing(dtype: str) -> pd.Series:

@@ -90,9 +90,11 @@ def labelled(kind):
 
 
 @functools.cache
-def shown_of_whole(synthesizer, labels, constant):
+def whole_fit(synthesizer, labels, constant):
+    """Return a synthesizer, its table, and all that is shown of its fit."""
     table, target = labelled(labels)
-    return shown_of(clone(synthesizer).set_params(target=target), table, constant)
+    synth = clone(synthesizer).set_params(target=target)
+    return synth, table, shown_of(synth, table, constant)
 
 
 def neighbour_of(table, how):
@@ -130,9 +132,7 @@ def test_a_row_shows_in_the_releases_only(synthesizer, labels, constant, how):
 
     Public and found labels and none, the first missing value, the fallbacks.
     """
-    table, target = labelled(labels)
-    synth = clone(synthesizer).set_params(target=target)
-    whole = shown_of_whole(synthesizer, labels, constant)
+    synth, table, whole = whole_fit(synthesizer, labels, constant)
     assert whole == shown_of(synth, neighbour_of(table, how), constant)
     assert whole["warnings"]
 

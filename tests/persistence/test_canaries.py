@@ -126,7 +126,7 @@ def columns_found(table: pd.DataFrame, file: bytes, pickled: bytes) -> set[str]:
 
 
 def parts_of(places: bytes, size: int) -> set[bytes]:
-    """Give all parts of some size, which are looked up faster than they are searched."""
+    """Give all parts of some size: looking one up is faster than a search."""
     return {places[at : at + size] for at in range(len(places))}
 
 

@@ -253,7 +253,7 @@ LIES_OF_HEADERS = [
 ]
 # What only who loads the file needs.
 LIES_OF_PARTS = [
-    *((("parameters", own), {"value": 1}) for own in ("self", "unknown", "schema")),
+    *((("parameters", own), {"value": 1}) for own in ("self", "unknown")),
     (("parameters", "__class__"), {"value": "Other"}),
     *((("generator", "n_classes"), own) for own in (9, 10**12)),
     (("generator", "n_iter_"), "many"),
