@@ -9,6 +9,7 @@ import math
 import re
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 
 import joblib
 import numpy as np
@@ -35,6 +36,12 @@ class Seen:
     def line(self):
         """The reservation."""
         return self.release.reservation
+
+    @cached_property
+    def counts(self):
+        """Exact counts of the keys that were considered."""
+        keys, exact = self.release.keys, self.release.exact.tolist()
+        return dict(zip(keys, exact, strict=True))
 
     @property
     def teachers(self):
@@ -96,19 +103,20 @@ def neighbours(table, target="y"):
         yield "unlabelled added", UNLABELLED, added(n_rows // 2, None)
 
 
+def exact_of_both(ours, theirs):
+    """Give what two releases have exactly, of the keys that both have."""
+    if ours.release.keys is None:
+        return ours.release.exact, theirs.release.exact
+    shared = sorted(ours.counts.keys() & theirs.counts.keys())
+    return [np.array([s.counts[key] for key in shared], int) for s in (ours, theirs)]
+
+
 def moved_by_a_row(before, after, payer):
     """Give the families that moved, and what no row of this payer may do."""
     moved, findings, teachers = set(), [], set()
     for ours, theirs in zip(before, after, strict=True):
         line, where = ours.line, f"{ours.name} of {ours.payer}"
-        first, second = ours.release.exact, theirs.release.exact
-        if ours.release.keys is not None:  # those of both fits
-            counts = [
-                dict(zip(seen.release.keys, seen.release.exact.tolist(), strict=True))
-                for seen in (ours, theirs)
-            ]
-            shared = sorted(counts[0].keys() & counts[1].keys())
-            first, second = (np.array([c[k] for k in shared], int) for c in counts)
+        first, second = exact_of_both(ours, theirs)
         # Whole numbers are subtracted as such: they are beyond what doubles hold.
         change = (first - second).astype(np.float64) / ours.release.unit
         each = change.reshape(ours.release.n_releases, -1)

@@ -25,11 +25,7 @@ WHOLE = np.arange(90)
 
 @pytest.mark.parametrize(
     ("synthesizer", "holes"),
-    [
-        (IndependentSynthesizer, False),
-        (IndependentSynthesizer, True),
-        (MarginalSynthesizer, True),
-    ],
+    [(IndependentSynthesizer, False), (MarginalSynthesizer, True)],
 )
 def test_all_dtypes_at_once(synthesizer, holes):
     """Without noise levels and holes come out as they went in.

@@ -199,10 +199,3 @@ def test_one_value_that_is_kept_is_found(leak):
     else:
         file = file_of({"kept": [kept]})
     assert columns_found(table, file, no_pickle) == {name}
-
-
-@pytest.mark.parametrize("dtype", [np.float32, ">i4"])
-def test_a_column_of_short_numbers_is_found(dtype):
-    table = canaries(0)
-    name = "real" if np.dtype(dtype).kind == "f" else "whole"
-    assert n_short_hits(table, table[name].to_numpy(dtype).tobytes()) >= N_ROWS

@@ -34,9 +34,9 @@ from tables import COLUMNS, small_table
 
 import skdpsynth
 from skdpsynth import MarginalSynthesizer, PrivacyBudget, TableSchema
+from skdpsynth.exceptions import BudgetExceededError
 
 # What makes the draws: no interface has it.
-from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import (
     PrivacyAccountant,
     _mechanisms,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from _releases import watched
+from _releases import exact_of_both, watched
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -222,16 +222,10 @@ def moved(synthesizer, table, other):
     _, after = watched(synthesizer, other, history=before, secrets=8)
     found = {}
     for ours, theirs in zip(before, after, strict=True):
-        first, second = ours.release.exact, theirs.release.exact
-        if ours.release.keys is not None:
-            counts = [
-                dict(zip(own.release.keys, own.release.exact.tolist(), strict=True))
-                for own in (ours, theirs)
-            ]
-            shared = counts[0].keys() & counts[1].keys()
-            first, second = (np.array([c[k] for k in shared], int) for c in counts)
-            for few, many in (counts, counts[::-1]):
-                new = [many[key] for key in many.keys() - few.keys()]
+        first, second = exact_of_both(ours, theirs)
+        for few, many in ((ours, theirs), (theirs, ours)):
+            if few.release.keys is not None:
+                new = [many.counts[key] for key in many.counts.keys() - few.counts]
                 assert max(new, default=0) <= ours.release.least - 1 + MOST
         change = (first - second).astype(np.float64) / ours.release.unit
         shift = float(np.linalg.norm(change)) / ours.line.sensitivity
