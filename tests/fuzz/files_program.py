@@ -254,9 +254,10 @@ def run(kind: str, first: int, count: int, folder: Path) -> dict[str, Any]:
             zoneinfo.ZoneInfo(zone)
     # What any file of the kind makes Python import for the first time is none of its
     # own doing: valid files and some other seeds are read once beforehand.
-    for seed in [*range(-200, 0), *range(first, first + count)]:
+    before = min(200, count)
+    for seed in [*range(-before, 0), *range(first, first + count)]:
         rng = random.Random(f"{kind} {seed}")
-        known = write_spoilt(kind, valid, path, rng, whole=seed < -180)
+        known = write_spoilt(kind, valid, path, rng, whole=seed < 20 - before)
         size = path.stat().st_size
         if seed >= 0:
             watching[:] = [path]

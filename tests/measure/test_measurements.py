@@ -266,7 +266,6 @@ DAMAGE = {
     "too few bins": changed("measurements", -3, "bins", to=[0]),
     "shape": changed("measurements", -3, "shape", to=[2]),
     "noise": changed("measurements", -3, "noise_std", to=-1.0),
-    "columns": changed("measurements", -3, "columns", to=None),
 }
 
 
