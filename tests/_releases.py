@@ -9,6 +9,7 @@ import math
 import re
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 
 import joblib
 import numpy as np
@@ -35,6 +36,12 @@ class Seen:
     def line(self):
         """The reservation."""
         return self.release.reservation
+
+    @cached_property
+    def counts(self):
+        """Exact counts of the keys that were considered."""
+        keys, exact = self.release.keys, self.release.exact.tolist()
+        return dict(zip(keys, exact, strict=True))
 
     @property
     def teachers(self):
@@ -94,8 +101,14 @@ def neighbours(table, target="y"):
     yield "removed", "v", table.drop(index=table.index[rows[len(rows) // 2]])
     if table[target].isna().any():
         yield "unlabelled added", UNLABELLED, added(n_rows // 2, None)
-        last = table.index[np.flatnonzero(table[target].isna())[-1]]
-        yield "unlabelled removed", UNLABELLED, table.drop(index=last)
+
+
+def exact_of_both(ours, theirs):
+    """Give what two releases have exactly, of the keys that both have."""
+    if ours.release.keys is None:
+        return ours.release.exact, theirs.release.exact
+    shared = sorted(ours.counts.keys() & theirs.counts.keys())
+    return [np.array([s.counts[key] for key in shared], int) for s in (ours, theirs)]
 
 
 def moved_by_a_row(before, after, payer):
@@ -103,14 +116,7 @@ def moved_by_a_row(before, after, payer):
     moved, findings, teachers = set(), [], set()
     for ours, theirs in zip(before, after, strict=True):
         line, where = ours.line, f"{ours.name} of {ours.payer}"
-        first, second = ours.release.exact, theirs.release.exact
-        if ours.release.keys is not None:  # those of both fits
-            counts = [
-                dict(zip(seen.release.keys, seen.release.exact.tolist(), strict=True))
-                for seen in (ours, theirs)
-            ]
-            shared = sorted(counts[0].keys() & counts[1].keys())
-            first, second = (np.array([c[k] for k in shared], int) for c in counts)
+        first, second = exact_of_both(ours, theirs)
         # Whole numbers are subtracted as such: they are beyond what doubles hold.
         change = (first - second).astype(np.float64) / ours.release.unit
         each = change.reshape(ours.release.n_releases, -1)
@@ -121,7 +127,7 @@ def moved_by_a_row(before, after, payer):
         }
         if ours.payer not in (None, payer) and (shift > 0 or changed):
             findings.append(f"{where} moves with a row of {payer}")
-        if shift > line.sensitivity * (1 + 1e-9):
+        if not shift <= line.sensitivity * (1 + 1e-9):  # nor is it NaN
             findings.append(f"{where} moves by {shift / line.sensitivity:.3g}")
         if not math.isclose(line.noise_std, theirs.line.noise_std, rel_tol=1e-12):
             findings.append(f"{where} has other noise")

@@ -18,7 +18,6 @@ from skdpsynth.synthesizers._initial import (
     InitialMixture,
     InitialNetwork,
 )
-from skdpsynth.table import CategoryDomain, NumericDomain
 from skdpsynth.training._clipping import clipped_layer_sums
 
 
@@ -40,20 +39,6 @@ def assert_caught(found, words):
     """Expect a finding with such words."""
     assert any(words in finding for finding in found.findings), found.findings
     assert "Contradiction" in str(found)
-
-
-def exact_ranges(table, columns, *args, **kwargs):
-    """Bounds from the data (O7, U5, S3, T3, B2, N2)."""
-    frame = whole(table)
-    limits = [(float(frame[c.name].min()), float(frame[c.name].max())) for c in columns]
-    return [NumericDomain(*pair, False, False, False) for pair in limits]
-
-
-def exact_levels(table, columns, *args, **kwargs):
-    """Categories from the data (T3, N2)."""
-    frame = whole(table)
-    found = [tuple(sorted(frame[c.name].unique())) for c in columns]
-    return [CategoryDomain(levels, False, False) for levels in found]
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,26 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_fit, "_STEPS", (20, 20))
     monkeypatch.setattr(_fit, "_COMPONENTS", (60, 60))
     monkeypatch.setattr(_mixture_trainer, "_HELD_LAST", 5)
+
+
+@pytest.fixture
+def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the classifiers of scores small, for what holds however good they are."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+
+    from skdpsynth.metrics import CLASSIFIERS, REGRESSORS
+
+    sizes = {"n_estimators": 5, "max_iter": 5}
+    for model in [*CLASSIFIERS.values(), *REGRESSORS.values()]:
+        trees = "Forest" in type(model).__name__ or "Boost" in type(model).__name__
+        for name in sizes.keys() & vars(model).keys() if trees else ():
+            monkeypatch.setattr(model, name, sizes[name])
+    forest = partial(RandomForestClassifier, n_estimators=5)
+    boosting = partial(HistGradientBoostingClassifier, max_iter=5)
+    monkeypatch.setattr("skdpsynth.metrics._fidelity.RandomForestClassifier", forest)
+    for where in ("_runs", "_quality"):
+        name = f"skdpsynth.evaluation.{where}.HistGradientBoostingClassifier"
+        monkeypatch.setattr(name, boosting)
 
 
 @pytest.fixture

@@ -154,6 +154,19 @@ def mixed_table(n_rows=400, seed=0):
     return table
 
 
+# --- Tables of scores -----------------------------------------------------------------
+
+# With so few rows a label that nobody declares is not found.
+YES_OR_NO = TableSchema({"label": Categorical(["no", "yes"])}, target="label")
+
+
+def chosen(scores, **values):
+    """Return the rows of scores that have these values."""
+    for name, value in values.items():
+        scores = scores[scores[name].isin([value])]  # NaN is in a list with NaN
+    return scores
+
+
 # --- Sources: each takes a pandas table and an empty folder ---------------------------
 
 

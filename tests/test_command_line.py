@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sqlite3
 import subprocess
 import sys
 import warnings
@@ -255,41 +253,6 @@ def test_an_error_of_another_library_is_withheld_with_what_the_fit_cost(
     assert PrivacyBudget.open("b.sqlite").spent[0] == 3.0
 
 
-DEEP = b'{"a":' + b"[" * 200_000
-ODD_FILES = [
-    (DEEP, ["plan", *FAST, "--schema"]),
-    (b"\xff", ["plan", *FAST, "--schema"]),
-    (len(DEEP).to_bytes(8, "little") + DEEP, ["report"]),
-    (None, ["report"]),
-    (None, [*FIT, "-o", "m", "--budget"]),
-]
-
-
-@pytest.mark.parametrize(("data", "command"), ODD_FILES)
-def test_a_file_that_is_none_is_named_in_one_line(data, command, capsys):
-    """Or a folder, for None. `fuzz/test_files.py` spoils files at random."""
-    if data is None:
-        Path("odd file").mkdir()
-    else:
-        Path("odd file").write_bytes(data)
-    error = failed(capsys, *command, "odd file")
-    assert "odd file'" in error
-    assert len(error) < 3_000
-
-
-def test_a_budget_that_undoes_charges_is_refused(capsys):
-    """It would allow another fit."""
-    PrivacyBudget(5.0, 1e-4, path="odd file")
-    with contextlib.closing(sqlite3.connect("odd file")) as connection:
-        connection.executescript(
-            "CREATE TRIGGER t AFTER INSERT ON skdpsynth_charges BEGIN"
-            " DELETE FROM skdpsynth_charges; END"
-        )
-    error = failed(capsys, *FIT, "-o", "m", "--budget", "odd file")
-    assert str(Path("odd file").absolute()) in error
-    assert "The fit did not end" not in error
-
-
 @pytest.mark.filterwarnings("always")
 def test_only_warnings_of_the_package_are_said(capsys, monkeypatch):
     def interrupted(self, X):
@@ -326,6 +289,7 @@ def test_the_default_is_that_of_the_other_pages():
         ([*FIT, "--target", "no", "-o", "m"], "'no' is not a column"),
         (["check", "c.csv", "--schema", "c.csv"], "The file 'c.csv': Expected JSON"),
         (["plan", *FAST], "plan needs to know the columns"),
+        (["report", "."], "'.'"),  # a folder
     ],
 )
 def test_errors_are_one_line(words, message, capsys):

@@ -1,6 +1,6 @@
 """Tables of other libraries come through Arrow, and go back where they came from.
 
-`test_row_order.py` scores them, and `test_tables.py` fits every source.
+`test_row_order.py` scores them, `privacy/test_sources_issue_the_same.py` fits them.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ FROZEN = {"independent", "numbers", "schema", "sklearn"}
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("short_fits")
+@pytest.mark.usefixtures("short_fits", "few_trees")
 @pytest.mark.parametrize(
     "page",
     [

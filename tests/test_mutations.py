@@ -40,7 +40,7 @@ FIRST_SEEN_BY = {
     "unlabelled_in_the_first_class": "synthesizers/test_pate_triplegan.py -k harm",
     "last_chunk_overlaps": "privacy/test_tables.py -k chunks",
     "cell_behind_an_error": "test_withheld.py -k cell_of_a_csv",
-    "row_in_two_blocks": "table/test_sources.py -k table_in_memory",
+    "row_in_two_blocks": "privacy/test_sources_issue_the_same.py -k same_from",
     "nan_that_is_not_missing": "table/test_keys.py -k nan_is_missing",
     "summer_time_forgotten": "test_datetime_unit.py -k come_back_whole",
     "order_lost_in_a_file": "persistence/test_round_trip.py -k keep_their_order",

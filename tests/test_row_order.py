@@ -215,6 +215,7 @@ def test_every_public_name_is_a_score_or_none():
     assert not names & NO_SCORES
 
 
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.TiedScoresWarning")
 @pytest.mark.parametrize("name", SCORES)
 def test_no_score_depends_on_an_order(name):

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError, ReservationError
-from skdpsynth.schema import Categorical, TableSchema
+from skdpsynth.schema import Categorical
 from skdpsynth.utils.estimator_checks import reachable
 
 pytestmark = pytest.mark.usefixtures("short_fits")
@@ -119,35 +119,6 @@ def test_no_subclass_is_left(name, form, fit, tmp_path):
 def test_declared_levels_are_plain(name):
     levels = Categorical(COLUMNS[name][:2]).categories
     assert not any(isinstance(level, OURS) for level in levels)
-
-
-# --- Texts that have been taken for one another -------------------------------------
-
-ALIKE = ["tea", "tea\0jones", "a\ud800", "'a\\ud800'"]
-
-
-@pytest.mark.parametrize("declared", [False, True], ids=["measured", "declared"])
-@pytest.mark.parametrize("target", [None, "a"], ids=["feature", "target"])
-def test_texts_stay_apart_from_the_table_to_the_file(target, declared, tmp_path):
-    """One row of each of the last two comes first, and most rows are of the others.
-
-    Keys have called "tea" by the text with the NUL (pandas 2), and the lone surrogate
-    by the text that spells it.
-    """
-    values = [*ALIKE[::-1], *ALIKE[:1] * 200, *ALIKE[2:3] * 100]
-    column = pd.Series(values, dtype=object)
-    table = pd.DataFrame({"a": column, "b": np.arange(len(values)) % 3 + 0.5})
-    described = {"a": Categorical([ALIKE[0], ALIKE[2]])} if declared else {}
-    schema = TableSchema(described, target=target)
-    fitted = IndependentSynthesizer(epsilon=20.0, schema=schema).fit(table)
-    levels = fitted.schema_.columns["a"].categories
-    assert sorted(levels) == sorted([ALIKE[0], ALIKE[2]])
-    rows = fitted.sample(900, random_state=0)
-    shares = {text: sum(v == text for v in rows["a"]) / 900 for text in levels}
-    assert shares[ALIKE[0]] == pytest.approx(2 / 3, abs=0.1)
-    fitted.save(tmp_path / "fitted")
-    again = IndependentSynthesizer.load(tmp_path / "fitted")
-    assert again.sample(900, random_state=0)["a"].tolist() == rows["a"].tolist()
 
 
 # --- Subclasses of synthesizers -----------------------------------------------------

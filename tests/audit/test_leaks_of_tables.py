@@ -195,13 +195,6 @@ def test_a_plan_by_noisy_counts_that_passes_the_cap_is_refused(table):
 # --- Every synthesizer ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("schema", [DECLARED, UNCOUNTED], ids=["public", "noisy"])
-def test_the_only_row_of_a_class_is_like_any_other(audited, schema, table):
-    """Counts that are public or noisy: a class without rows releases as well."""
-    one = table[table["y"] == "u"]
-    assert findings(audited, schema, one, CANARY | {"y": "v"}) == ()
-
-
 def joins_every_class(rows, *positions):
     """Rows without a label are in every class."""
     mine = np.isin(rows.class_codes, [*positions, -1])

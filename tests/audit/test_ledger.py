@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
-from _twins import assert_caught, audit_of, exact_levels, exact_ranges
+from _twins import assert_caught, audit_of
 from sklearn.base import clone
 
 from skdpsynth import (
@@ -27,7 +26,6 @@ from skdpsynth import (
 from skdpsynth.audit import audit_ledger
 from skdpsynth.audit._worlds import recorded  # what observes releases in a thread
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.measure import _discovery
 from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
@@ -238,24 +236,6 @@ def test_votes_round_the_mechanism(cls, twin, case, monkeypatch):
     monkeypatch.setattr(_pategan, "noisy_votes", twin)
     findings = " ".join(audit_of(*few).findings)
     assert "past all releases" in findings or "the canary changes" in findings
-
-
-@pytest.mark.parametrize(
-    ("name", "twin", "declared"),
-    [
-        ("discover_ranges", exact_ranges, ("c", "y")),
-        ("discover_categories", exact_levels, ("a", "b", "y")),
-    ],
-)
-def test_metadata_from_the_data(name, twin, declared, case, monkeypatch):
-    table, canary, schema = case
-    columns = {column: schema.columns[column] for column in declared}
-    schema = replace(schema, columns=columns)
-    table = table.dropna().reset_index(drop=True)
-    new = canary | {"a": 1e6, "c": "never seen"}
-    assert not audit_of(IndependentSynthesizer(), table, new, schema).violated
-    monkeypatch.setattr(_discovery, name, twin)
-    assert audit_of(IndependentSynthesizer(), table, new, schema).violated
 
 
 # --- Broken classes, and such as are not the package's own --------------------------

@@ -8,9 +8,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from _comparisons import SCHEMA
 from matplotlib.figure import Figure
 from sklearn.base import BaseEstimator
+from tables import YES_OR_NO
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.evaluation import ComparisonResult, compare_synthesizers
@@ -136,7 +136,7 @@ def result(tables) -> ComparisonResult:
     with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
         return compare_synthesizers(
             {
-                "baseline": IndependentSynthesizer(schema=SCHEMA),
+                "baseline": IndependentSynthesizer(schema=YES_OR_NO),
                 "<b>blind</b> & $x$": Blind(),
                 "_copy": Copy(),
                 "broken": Broken(),

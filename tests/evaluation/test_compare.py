@@ -10,8 +10,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from _comparisons import SCHEMA, chosen
 from sklearn.ensemble import HistGradientBoostingClassifier
+from tables import YES_OR_NO, chosen
 
 from skdpsynth import GANSynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.evaluation import compare_synthesizers
@@ -28,6 +28,8 @@ from skdpsynth.metrics import (
     tstr_scores,
     two_sample_scores,
 )
+
+few_trees = pytest.mark.usefixtures("few_trees")
 
 BOOSTING = HistGradientBoostingClassifier(random_state=0)
 FIDELITY = {"settings": "C", "fidelity": True}
@@ -86,6 +88,7 @@ def test_scores_are_those_of_the_metrics(compare, stubs, tables):
         assert found == pytest.approx(value), metric
 
 
+@few_trees
 def test_rows_that_break_a_relation_of_the_test_table(compare, stubs, tables):
     """A tenth of the training rows, which are copied, has the letter of another kind.
 
@@ -102,6 +105,7 @@ def test_rows_that_break_a_relation_of_the_test_table(compare, stubs, tables):
     assert "broken" not in compare({"copy": stubs["Copy"]()}, **options).summary()
 
 
+@few_trees
 def test_gradient_boosting_leads_where_it_is_scored(compare, stubs):
     """It is scored by default, and not part of the mean."""
     panel = ["GaussianNB", "HistGradientBoosting"]
@@ -118,6 +122,7 @@ def test_gradient_boosting_leads_where_it_is_scored(compare, stubs):
     assert twelve <= set(scored["classifier"])
 
 
+@few_trees
 def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables):
     """A copy of the rows, once more: `size` follows from the label, and has gaps."""
     train, test = (table.dropna() for table in tables)
@@ -297,6 +302,7 @@ def test_warnings_of_a_run_are_kept_beside_it(compare, stubs):
     assert (values(result, "one", "B", "auroc", 1.0) == 0.5).all()
 
 
+@few_trees
 def test_settings_can_be_left_out(compare, stubs):
     only_c = compare({"blind": stubs["Blind"]()}, settings="C", n_repeats=1)
     assert set(only_c.scores["setting"]) == {"C"}
@@ -312,13 +318,14 @@ def test_settings_can_be_left_out(compare, stubs):
     assert set(only_b.scores["setting"]) == {"A", "B"}
 
 
+@pytest.mark.usefixtures("short_fits")
 def test_real_synthesizers_spend_what_they_claim(compare, tables):
     """The budget is charged once per fit; the one without epsilon runs at infinity."""
     budget = PrivacyBudget(epsilon=5.0, delta=1e-3)
     result = compare(
         {
-            "baseline": IndependentSynthesizer(schema=SCHEMA, budget=budget),
-            "gan": GANSynthesizer(schema=SCHEMA, n_iter=1, n_generator_steps=1),
+            "baseline": IndependentSynthesizer(schema=YES_OR_NO, budget=budget),
+            "gan": GANSynthesizer(schema=YES_OR_NO, n_iter=1, n_generator_steps=1),
         },
         epsilons=(0.5, 1.0),
         classifiers=["GaussianNB"],

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from _comparisons import chosen
+from tables import chosen
 
 FEW = ["GaussianNB"]
 BLIND = r"<b>blind</b> & \$x\$"

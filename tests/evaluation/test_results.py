@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy import claim
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 
 def test_the_flag_is_on_everything(result):
     assert result.contains_private_statistics is True

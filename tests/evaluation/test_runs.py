@@ -7,14 +7,13 @@ import time
 import warnings
 
 import joblib
-import numpy as np
 import pandas as pd
 import pytest
-from _comparisons import SCHEMA
+from joblib.parallel import ThreadingBackend
 from sklearn.naive_bayes import GaussianNB
+from tables import YES_OR_NO
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.evaluation._runs import table_digest  # what travels
 from skdpsynth.exceptions import DegradedResultWarning
 
 
@@ -91,6 +90,7 @@ def test_what_determines_a_run_is_in_its_key(resume, stubs, tables, monkeypatch)
     other = tables[0].assign(noise=tables[0]["noise"] + 1e-9)
     for changes in (
         {"train": other},
+        {"train": tables[0].astype({"kind": "category"})},
         {"test": tables[1][::-1]},
         {"n_samples": 121},
         {"settings": "AB"},
@@ -109,30 +109,23 @@ def test_what_determines_a_run_is_in_its_key(resume, stubs, tables, monkeypatch)
     assert resume()[0] == 2
 
 
+def test_references_of_an_older_format_are_made_again(resume, monkeypatch, tmp_path):
+    """Theirs alone: no fit spends budget again for their sake."""
+    with monkeypatch.context() as before:
+        before.setattr("skdpsynth.evaluation._runs._REFERENCE_FORMAT", 1)
+        resume()
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 4
+    assert resume()[0] == 0
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 6
+
+
 def test_a_failed_run_is_tried_again(resume, stubs):
     for _ in range(2):
         with pytest.warns(DegradedResultWarning, match="runs failed"):
             assert resume({"bad": stubs["Broken"]()}, n_repeats=1)[0] == 1
 
 
-def test_digest_of_a_table():
-    """Names, dtypes, order and values count; the index and object identity do not."""
-    kinds = pd.Categorical(["u", "v"])
-    table = pd.DataFrame({"a": [1.0, np.nan], "b": ["x", None], "c": kinds})
-    twin = table.copy(deep=True).set_index(pd.Index([7, 7]))
-    assert table_digest(twin.assign(b=["xx"[:1], None])) == table_digest(table)
-    others = [
-        table[["b", "a", "c"]],
-        table.rename(columns={"a": "A"}),
-        table.astype({"c": object}),
-        table.assign(c=kinds.as_ordered()),
-        table.assign(c=kinds.reorder_categories(["v", "u"])),
-        table[:1],
-    ]
-    assert len({*map(table_digest, [table, *others])}) == len(others) + 1
-
-
-BASELINE = IndependentSynthesizer(schema=SCHEMA)
+BASELINE = IndependentSynthesizer(schema=YES_OR_NO)
 
 
 class Nosy(GaussianNB):
@@ -168,10 +161,18 @@ def test_threads_leave_the_warnings_of_the_process_alone(compare, stubs):
     assert set().union(*found) == expected
 
 
-def test_runs_of_threads_are_those_of_one(compare, stubs):
+class OneByOne(ThreadingBackend):
+    """A backend that somebody registered, and that cannot hand over single results."""
+
+    supports_return_generator = False
+
+
+@pytest.mark.parametrize("backend", ["threading", "one by one"])
+def test_runs_of_any_backend_are_those_of_one(compare, stubs, backend):
     """In the same order; no classifier has workers of its own."""
+    joblib.register_parallel_backend("one by one", OneByOne)
     alone = compare({"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()})
-    with joblib.parallel_config(backend="threading"):
+    with joblib.parallel_config(backend=backend):
         result = compare(
             {"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()}, n_jobs=2
         )

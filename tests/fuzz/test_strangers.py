@@ -34,6 +34,8 @@ from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.saved import _signed  # for a digest that is right
 from skdpsynth.schema import Categorical, Continuous, Datetime, TableSchema
 
+pytestmark = pytest.mark.usefixtures("short_fits")
+
 N_ROWS = 40
 SECRET = "seldom-seen"  # a category that only the row in question has
 SCHEMA = TableSchema(

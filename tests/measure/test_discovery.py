@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from contextlib import contextmanager
@@ -88,6 +89,14 @@ def labelled(kind):
     return table, "y"
 
 
+@functools.cache
+def whole_fit(synthesizer, labels, constant):
+    """Return a synthesizer, its table, and all that is shown of its fit."""
+    table, target = labelled(labels)
+    synth = clone(synthesizer).set_params(target=target)
+    return synth, table, shown_of(synth, table, constant)
+
+
 def neighbour_of(table, how):
     """Change one row as far as its dtypes allow, or drop one."""
     if how == "one row less":
@@ -123,9 +132,7 @@ def test_a_row_shows_in_the_releases_only(synthesizer, labels, constant, how):
 
     Public and found labels and none, the first missing value, the fallbacks.
     """
-    table, target = labelled(labels)
-    synth = clone(synthesizer).set_params(target=target)
-    whole = shown_of(synth, table, constant)
+    synth, table, whole = whole_fit(synthesizer, labels, constant)
     assert whole == shown_of(synth, neighbour_of(table, how), constant)
     assert whole["warnings"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.measure import Allocation, Spend, discover, measure
-from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, LocalParts, PrivacyAccountant
+from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.table import open_table
@@ -54,20 +54,14 @@ def plans(exact=False):
     ]
 
 
-def measured(table, own=None, epsilon=20.0, answer=None):
+def measured(table, own=None, epsilon=20.0):
     """Measure a table, and list what was released of it."""
     seen = []
-
-    def watch(release):
-        seen.append(release)
-        return None if answer is None else answer(release)
-
-    frame = pd.concat(table.each()) if isinstance(table, LocalParts) else table
-    _, layout = open_table(frame, schema=SCHEMA)
+    _, layout = open_table(table, schema=SCHEMA)
     with insecure_randomness(1):
         accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=1e-6)
         metadata, rows = discover(table, layout, SCHEMA, accountant)
-        with observe_releases(watch):
+        with observe_releases(seen.append):
             found = measure(rows, metadata, own or plans(), accountant)
     return found, seen, rows
 
@@ -138,40 +132,6 @@ def test_without_noise_tables_are_counts_of_the_rows_of_the_class():
     off *= limit / np.maximum(np.linalg.norm(off, axis=1, keepdims=True), limit)
     expected = (off.T @ off / 200)[np.triu_indices(3, 1)]
     np.testing.assert_allclose(found.moments[1].covariances, expected, atol=0.005)
-
-
-def frozen(release):
-    """Release what has nothing to do with the rows."""
-    values = np.arange(release.exact.size) * 7919 % 1000 * GRID // 8
-    return values.reshape(release.exact.shape)
-
-
-@pytest.mark.parametrize("row", [0, 1, 2, 599])
-def test_a_row_moves_every_release_by_its_sensitivity_at_most(row):
-    """Given the releases before; and none of another class. Tables reach the bound."""
-    full, less = (
-        measured(own, answer=frozen)[1] for own in (TABLE, TABLE.drop(index=row))
-    )
-    assert len(full) == len(less) == 7
-    for one, other in zip(full, less, strict=True):
-        assert one.reservation.name == other.reservation.name
-        moved = float(np.linalg.norm((one.exact - other.exact).astype(float)))
-        bound = one.reservation.sensitivity
-        assert moved <= bound * (1 + 1e-9)
-        if one.reservation.scope != TABLE["y"][row]:
-            assert moved == 0
-        elif "moments" not in one.reservation.name:
-            assert moved == pytest.approx(bound, rel=1e-3)
-
-
-def test_rows_in_parts_give_the_same_as_rows_in_memory():
-    """Marginals, tables and moments, of frozen noise."""
-    pieces = [TABLE[:100], TABLE[100:100], TABLE[100:]]
-    frames = [
-        measured(rows)[0].measurements.to_frame()
-        for rows in (LocalParts(lambda: iter(pieces)), TABLE)
-    ]
-    pd.testing.assert_frame_equal(*frames)
 
 
 def test_scores_of_rows_follow_their_class():

@@ -260,17 +260,12 @@ DAMAGE = {
     "another format": changed("format", to="skdpsynth measurements 0"),
     "no bins": lambda own: {k: own[k] for k in own if k != "bins"},
     "bins of no kind": changed("bins", 0, 0, 0, to="intervall"),
-    "ends": changed("bins", 0, 0, 1, to=[1.0]),
     "categories": changed("bins", 0, 0, 2, to=[{"time": 5}]),
-    "fewer parts": changed("bins", 0, 0, to=["interval"]),
     "place of bins": changed("measurements", -3, "bins", 0, to=10**6),
     "a missing count": changed("measurements", -3, "values", 0, to=None),
     "too few bins": changed("measurements", -3, "bins", to=[0]),
-    "too few values": changed("measurements", -3, "values", to=[1.0]),
     "shape": changed("measurements", -3, "shape", to=[2]),
     "noise": changed("measurements", -3, "noise_std", to=-1.0),
-    "columns": changed("measurements", -3, "columns", to=None),
-    "no measurement": changed("measurements", -3, to="text"),
 }
 
 

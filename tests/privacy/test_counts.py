@@ -15,7 +15,6 @@ from scipy.stats import chi2
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import (
     GRID,
-    CentredCounts,
     centred_histogram,
     centred_sensitivity,
 )
@@ -120,26 +119,6 @@ def test_centred_counts_have_the_noise_of_a_projection(global_random_seed):
             outside += (errors**2).sum() + (weight * (released.size - 3)) ** 2
     assert chi2.ppf(1.5e-7, 3500) < inside < chi2.isf(1.5e-7, 3500)
     assert chi2.ppf(1.5e-7, 2000) < outside / std**2 < chi2.isf(1.5e-7, 2000)
-
-
-def test_rows_in_no_cell_count_when_they_are_surely_there():
-    """Two deviations of noise are nothing, and many are all of them."""
-    n_cells, zero = [2, 2, 1, 0], np.zeros(2)
-    released = CentredCounts(
-        [zero, zero, np.zeros(1), np.zeros(0)],
-        apart=np.array([20.0, 90.0, 0.0, 0.0]),
-        apart_stds=np.array([10.0, 1.0, 0.0, 0.0]),
-        noise_std=10.0,
-        size=0.0,
-        size_std=math.inf,
-    )
-    assert len(released.deviations) == len(n_cells)
-    first, second, third, nothing = released.counts(100.0)
-    assert first.tolist() == [50.0, 50.0]
-    assert second.sum() == pytest.approx(10.0 + 4 / 90)
-    assert (third.tolist(), nothing.tolist()) == ([100.0], [])
-    # A class that is not there at all has one row, so that shares exist.
-    assert released.counts(3.0)[1].sum() == 1.0
 
 
 def test_centred_counts_refuse_before_drawing():

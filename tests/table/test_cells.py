@@ -11,12 +11,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from _chains import carried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy import Parts
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
@@ -171,16 +169,6 @@ def test_plain_and_odd_cells_are_read_alike(dtype):
     odd = [f"{cell[0]}{'0' * 30}{cell[1:]}" for cell in odd]
     first, second = (read(cells, COLUMNS[dtype])[0] for cells in (plain, odd))
     assert all(map(same, first, second))
-
-
-def test_a_cell_of_another_kind_is_refused_without_it(tmp_path):
-    path = tmp_path / "t.csv"
-    for column in ("number", "codes", "truth", "time", "zoned"):
-        path.write_text("a,b\n1,1\nsecret,1\n")
-        schema = TableSchema({"a": COLUMNS[column], "b": Continuous(0, 9)})
-        with pytest.raises(InvalidTableError, match=r"'a' of .* must be") as caught:
-            IndependentSynthesizer(schema=schema).fit(path)
-        assert "secret" not in carried(caught.value)
 
 
 def test_one_empty_cell_moves_no_other_row(tmp_path):

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from _counting import length_of_part
+from _counting import kill_once, length_of_part
 from tables import small_table
 
 from skdpsynth import (
     IndependentSynthesizer,
 )
-from skdpsynth.exceptions import InvalidTableError, SkdpsynthError
+from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy._aggregators import exact_counts  # no noise on top
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.table import _dask, _sources, total_keys  # steps of a cluster alone
@@ -176,16 +174,6 @@ def test_categories_of_other_types_are_refused():
         IndependentSynthesizer().fit(unknown)
 
 
-def test_no_value_of_a_partition_is_in_an_error(tmp_path):
-    """pandas' own error, of a number that is none, says what it is."""
-    (tmp_path / "t.csv").write_text("a,y\n" + "1,0\n" * 999 + "secret,1\n")
-    table = dd.read_csv(tmp_path / "t.csv", blocksize=1000, sample=500)
-    with pytest.raises(SkdpsynthError, match="words may hold a value") as caught:
-        IndependentSynthesizer(target="y").fit(table)
-    assert "secret" not in str(caught.value)
-    assert caught.value.__cause__ is None
-
-
 def test_parts_of_one_number_are_noticed_where_they_are_brought():
     parts = parts_of(np.array_split(CODES, 3))
     twice = [*parts._tasks(()), parts._tasks(())[0]]
@@ -215,18 +203,8 @@ def test_no_partition_has_noise_of_its_own(monkeypatch):
         assert own.tolist() == again.tolist()
 
 
-def kill_once(number, rows, path):
-    """End the worker that gets part 1 first, as if its machine was lost."""
-    marker = Path(path, "killed")
-    if number == 1 and not marker.exists():
-        marker.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return np.array([number * len(rows)])
-
-
 def test_workers_of_a_cluster_count(cluster, tmp_path):
     """A worker that dies changes no sum."""
-    assert len(cluster.scheduler_info(n_workers=-1)["workers"]) == 2
     parts = parts_of(np.array_split(CODES, 6))
     found = parts.total(kill_once, str(tmp_path), numbered=True)
     assert found == sum(range(6)) * 15

@@ -8,7 +8,6 @@ they were, bit for bit.
 
 from __future__ import annotations
 
-import datetime
 import enum
 
 import numpy as np
@@ -53,20 +52,6 @@ class Text(str):
 
 class Letter(enum.StrEnum):
     A = "a"
-
-
-class Whole(int):
-    def __int__(self):
-        return 99
-
-
-class Real(float):
-    def __float__(self):
-        return 99.0
-
-
-class Moment(datetime.datetime):
-    pass
 
 
 def spelled(text):
@@ -137,25 +122,6 @@ def test_keys_are_exact_built_ins(values, expected, make):
     else:
         series = pd.Series(values, dtype=object)
     assert [(type(k), k) for k in keys_of(series)] == [(type(k), k) for k in expected]
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (Text("q"), "q"),
-        (Letter.A, "a"),
-        (Whole(3), 3),
-        (np.int8(3), 3),
-        (Real(-2.5), -2.5),
-        (np.float32(0.5), 0.5),
-        (np.bool_(True), True),
-        (Moment(2020, 1, 2), pd.Timestamp("2020-01-02")),
-        (np.datetime64("2020-01-02"), pd.Timestamp("2020-01-02")),
-    ],
-)
-def test_plain_leaves_the_subclass_behind(value, expected):
-    assert type(plain(value)) is type(expected)
-    assert plain(value) == expected
 
 
 def test_zeros_have_one_sign():

@@ -13,16 +13,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from _counting import length_of_part
-from _instances import INSTANCES
 from pyarrow import csv, dataset, parquet
-from sklearn.base import clone
-from tables import PARTED, SOURCES
+from tables import SOURCES
 
 from skdpsynth import (
     IndependentSynthesizer,
 )
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError, SkdpsynthError
-from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import (
     Boolean,
     Categorical,
@@ -83,39 +80,6 @@ def of(name, folder, table=None):
     return SOURCES[name](from_arrow(rows() if table is None else table), folder)
 
 
-def fitted(synthesizer, X):
-    """What was released, said and drawn, with equal noise."""
-    releases = []
-    with insecure_randomness(11), observe_releases(releases.append):
-        synthesizer.fit(X)
-    noisy = [np.asarray(release.noisy).tolist() for release in releases]
-    return noisy, str(synthesizer.privacy_report()), synthesizer.sample(50)
-
-
-@pytest.mark.parametrize("source", PARTED)
-def test_the_result_is_that_of_the_table_in_memory(source, tmp_path):
-    """With equal noise, bit for bit: noise is drawn once, for the sum of all parts."""
-    synth = IndependentSynthesizer(epsilon=50.0, target="y", random_state=0)
-    *expected, drawn = fitted(synth, of("arrow", tmp_path))
-    *found, same = fitted(synth, of(source, tmp_path))
-    assert found == expected
-    pd.testing.assert_frame_equal(same, drawn)
-
-
-@pytest.mark.usefixtures("short_fits")
-@pytest.mark.parametrize("name", ["gpate votes", "pategan", "triplegan"])
-def test_what_trains_does_so_on_parts_too(name, tmp_path):
-    """The report, and so the plan and the guarantee, is that of the table in memory."""
-    synth = clone(INSTANCES[name]).set_params(epsilon=50.0, schema=SCHEMA)
-    synth.set_params(random_state=0)
-    reports = []
-    for source in ("arrow", "batches"):
-        with insecure_randomness(11):
-            synth.fit(of(source, tmp_path))
-        reports.append(synth.privacy_report().entries)
-    assert reports[0] == reports[1]
-
-
 def test_csv_files_have_the_dtypes_of_the_schema(tmp_path):
     csv.write_csv(rows(), tmp_path / "t.csv")
     synth = IndependentSynthesizer(epsilon=5.0, schema=SCHEMA, random_state=0)
@@ -163,21 +127,6 @@ def test_a_reader_beside_labels_is_brought_into_memory():
     features, labels = rows().drop_columns("y"), rows()["y"]
     synth = IndependentSynthesizer(random_state=0).fit(features.to_reader(), labels)
     assert synth.sample(3).shape == (3, 6)
-
-
-def test_no_value_of_a_file_is_in_an_error(tmp_path):
-    (tmp_path / "t.parquet").write_bytes(b"a secret that is no Parquet")
-    with pytest.raises(SkdpsynthError, match="must hold Parquet") as caught:
-        IndependentSynthesizer().fit(tmp_path / "t.parquet")
-    assert "secret" not in str(caught.value)
-    path, small = tmp_path / "t.csv", csv.ReadOptions(block_size=1000)
-    path.write_text("a,y\n" + "1,no\n" * 999 + "secret,yes\n")
-    form = dataset.CsvFileFormat(read_options=small)
-    late = dataset.dataset(path, format=form)
-    for source in (csv.open_csv(path, small), late.to_batches(), late):
-        with pytest.raises(SkdpsynthError, match="words may hold a value") as caught:
-            IndependentSynthesizer(target="y").fit(source)
-        assert "secret" not in str(caught.value)
 
 
 def test_files_of_a_folder_have_the_same_columns(tmp_path):

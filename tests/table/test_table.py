@@ -41,6 +41,13 @@ def test_an_array_with_labels():
     )
 
 
+def test_the_columns_of_a_list_have_kinds_of_their_own():
+    frame, layout = open_table([[1, "a"], [2, "b"]], ["u", "v"])
+    kinds = [column.kind for column in layout.columns]
+    assert kinds == ["integer", "categorical", "categorical"]
+    assert frame["target"].tolist() == ["u", "v"]
+
+
 @pytest.mark.parametrize("name", ["label", 0, ("a", "b")])
 def test_a_series_of_labels_keeps_its_name(name):
     labels = pd.Series([True, False, True], name=name, index=[3, 1, 2])
