@@ -81,35 +81,41 @@ def named_by_class(entries: Iterable[BaseEstimator]) -> dict[str, BaseEstimator]
 
 
 Panel = Mapping[str, BaseEstimator | None]
+
+
+def _panel(*entries: BaseEstimator) -> dict[str, BaseEstimator]:
+    """Name estimators by their classes, and seed those that draw."""
+    for entry in entries:
+        if "random_state" in entry.get_params():
+            entry.set_params(random_state=0)
+    return named_by_class(entries)
+
+
 # Of today, for what the twelve are too weak to see; no part of the paper's mean. Its
 # name is not that of its class, under which a list of own classifiers may have one.
 BESIDE = "HistGradientBoosting"
 # The twelve of the PATE-GAN paper, that of `_xgboost` last, and one beside them.
-CLASSIFIERS: Panel = named_by_class(
-    (
-        LogisticRegression(max_iter=500, random_state=0),
-        RandomForestClassifier(n_estimators=100, random_state=0),
-        GaussianNB(),
-        BernoulliNB(),
-        LinearSVC(random_state=0),
-        DecisionTreeClassifier(random_state=0),
-        LinearDiscriminantAnalysis(),
-        AdaBoostClassifier(random_state=0),
-        BaggingClassifier(random_state=0),
-        GradientBoostingClassifier(random_state=0),
-        MLPClassifier((18, 18, 18), activation="tanh", max_iter=60, random_state=0),
-    )
+CLASSIFIERS: Panel = _panel(
+    LogisticRegression(max_iter=500),
+    RandomForestClassifier(),
+    GaussianNB(),
+    BernoulliNB(),
+    LinearSVC(),
+    DecisionTreeClassifier(),
+    LinearDiscriminantAnalysis(),
+    AdaBoostClassifier(),
+    BaggingClassifier(),
+    GradientBoostingClassifier(),
+    MLPClassifier((18, 18, 18), activation="tanh", max_iter=60),
 ) | {"XGBClassifier": None, BESIDE: HistGradientBoostingClassifier(random_state=0)}
 # For a target that is a number. A line, neighbours, and trees that average: a single
 # grown tree, as a plain line on columns that repeat each other, follows every noise.
-REGRESSORS: Panel = named_by_class(
-    (
-        Ridge(random_state=0),
-        KNeighborsRegressor(),
-        RandomForestRegressor(random_state=0),
-        GradientBoostingRegressor(random_state=0),
-        HistGradientBoostingRegressor(random_state=0),
-    )
+REGRESSORS: Panel = _panel(
+    Ridge(),
+    KNeighborsRegressor(),
+    RandomForestRegressor(),
+    GradientBoostingRegressor(),
+    HistGradientBoostingRegressor(),
 )
 
 

@@ -26,7 +26,8 @@ MAX_BYTES = 2**25
 _MAX_DEPTH = 64
 #: Of shares that add up to 1, in single precision.
 ROUNDING = 1e-3
-_PIECE = 2**16  # bytes that are read at once
+#: By which rounding may take a sum of doubles past its limit, as a share of it.
+EXCESS = 1e-12
 _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]+")
 
@@ -67,7 +68,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
     data = bytearray()
     with open(path, "rb") as file:
         # A pipe does not know its size, and a read of the limit would reserve it all.
-        while piece := file.read(_PIECE):
+        while piece := file.read1():
             data += piece
             _check_length(len(data))
     return data.decode("utf-8-sig")

@@ -152,7 +152,7 @@ def test_sum_without_noise_is_the_clipped_sum(monkeypatch):
     whole = gaussian_sum(vectors, clip, exact(2 * GRID))
     np.testing.assert_allclose(whole, expected, atol=101 * clip / GRID)
     # Chunks change nothing, since the sum is exact.
-    monkeypatch.setattr(_aggregators, "_BLOCK_ENTRIES", 20)
+    monkeypatch.setattr("skdpsynth.privacy._parts._BLOCK_ENTRIES", 20)
     np.testing.assert_array_equal(gaussian_sum(vectors, clip, exact(2 * GRID)), whole)
     # A sum over no teacher is noise: draws on so fine a grid never all agree.
     alone = gaussian_sum(np.zeros((0, 5)), 1.0, noisy(2 * GRID))

@@ -91,7 +91,7 @@ def made_of_rows(source, rows, path):
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_further_row_changes_no_other(source, tmp_path, monkeypatch):
     """Read five rows at a time; the row is at the beginning, in the middle, or last."""
-    block = "skdpsynth.table._sources._BLOCK_ENTRIES"
+    block = "skdpsynth.privacy._parts._BLOCK_ENTRIES"
     monkeypatch.setattr(block, 5 * len(SCHEMA.columns))
     before = made_of_rows(source, ROWS, tmp_path / "before")
     assert len(before) == len(ROWS)
