@@ -273,8 +273,8 @@ def _synthesizer(
     args: argparse.Namespace, schema: TableSchema | None
 ) -> BaseSynthesizer:
     """Make the synthesizer asked for; a ValueError if a parameter is out of range."""
-    given = {name: getattr(args, name) for name in ("epsilon", "delta", "target")}
-    settings = {name: value for name, value in given.items() if value is not None}
+    names = "epsilon", "delta", "target"
+    settings = {name: own for name, own in vars(args).items() if name in names}
     kind = getattr(skdpsynth, _SYNTHESIZERS[args.synthesizer])
     synthesizer: BaseSynthesizer = kind(**settings, schema=schema)
     synthesizer._validate_params()
@@ -498,7 +498,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "help": "most rows of one person that are used; with --unit",
     },
     "--epsilon": {"type": float},
-    "--delta": {"type": float},
+    "--delta": {"type": float, "default": argparse.SUPPRESS},
     "--synthesizer": {
         "type": lambda name: name.replace("-", "").lower(),
         "choices": _SYNTHESIZERS,

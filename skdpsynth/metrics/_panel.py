@@ -66,7 +66,7 @@ def _xgboost() -> BaseEstimator:
             "`classifiers`."
         ) from exc
     # One thread: the panel is parallel over classifiers.
-    classifier: BaseEstimator = XGBClassifier(n_jobs=1, random_state=0)
+    classifier: BaseEstimator = XGBClassifier(n_jobs=1)
     return classifier
 
 
@@ -81,46 +81,43 @@ def named_by_class(entries: Iterable[BaseEstimator]) -> dict[str, BaseEstimator]
 
 
 Panel = Mapping[str, BaseEstimator | None]
-
-
-def _panel(*entries: BaseEstimator) -> dict[str, BaseEstimator]:
-    """Name estimators by their classes, and seed those that draw."""
-    for entry in entries:
-        if "random_state" in entry.get_params():
-            entry.set_params(random_state=0)
-    return named_by_class(entries)
-
-
 # Of today, for what the twelve are too weak to see; no part of the paper's mean. Its
 # name is not that of its class, under which a list of own classifiers may have one.
 BESIDE = "HistGradientBoosting"
 # The twelve of the PATE-GAN paper, that of `_xgboost` last, and one beside them.
-CLASSIFIERS: Panel = _panel(
-    LogisticRegression(max_iter=500),
-    RandomForestClassifier(),
-    GaussianNB(),
-    BernoulliNB(),
-    LinearSVC(),
-    DecisionTreeClassifier(),
-    LinearDiscriminantAnalysis(),
-    AdaBoostClassifier(),
-    BaggingClassifier(),
-    GradientBoostingClassifier(),
-    MLPClassifier((18, 18, 18), activation="tanh", max_iter=60),
-) | {"XGBClassifier": None, BESIDE: HistGradientBoostingClassifier(random_state=0)}
+CLASSIFIERS: Panel = named_by_class(
+    (
+        LogisticRegression(max_iter=500),
+        RandomForestClassifier(),
+        GaussianNB(),
+        BernoulliNB(),
+        LinearSVC(),
+        DecisionTreeClassifier(),
+        LinearDiscriminantAnalysis(),
+        AdaBoostClassifier(),
+        BaggingClassifier(),
+        GradientBoostingClassifier(),
+        MLPClassifier((18, 18, 18), activation="tanh", max_iter=60),
+    )
+) | {"XGBClassifier": None, BESIDE: HistGradientBoostingClassifier()}
 # For a target that is a number. A line, neighbours, and trees that average: a single
 # grown tree, as a plain line on columns that repeat each other, follows every noise.
-REGRESSORS: Panel = _panel(
-    Ridge(),
-    KNeighborsRegressor(),
-    RandomForestRegressor(),
-    GradientBoostingRegressor(),
-    HistGradientBoostingRegressor(),
+REGRESSORS: Panel = named_by_class(
+    (
+        Ridge(),
+        KNeighborsRegressor(),
+        RandomForestRegressor(),
+        GradientBoostingRegressor(),
+        HistGradientBoostingRegressor(),
+    )
 )
 
 
 def _new(known: Panel, name: str) -> BaseEstimator:
-    return clone(known[name]) if known[name] is not None else _xgboost()
+    """Make an estimator of a panel, seeded where it draws."""
+    made = _xgboost() if known[name] is None else clone(known[name])
+    seed = {"random_state": 0} if "random_state" in made.get_params() else {}
+    return made.set_params(**seed)
 
 
 def default_classifiers() -> dict[str, BaseEstimator]:

@@ -209,8 +209,7 @@ _CELLS_OF_A_STEP = 4000.0  # and at most, in what one step can lose
 _REACH = 8.0  # of the grid, in standard deviations of the loss
 _CORNERS = 48
 _LOG_RAREST = -42.0  # of an answer that is considered
-# How far a discrete noise is summed, in its scales: so far beyond the rarest answer.
-_TAIL_STDS = _REACH - _LOG_RAREST
+_TAIL_STDS = _REACH - _LOG_RAREST  # how far a noise is summed: beyond such answers
 _CLOSE = 1e-4  # relative distance from the cost aimed at
 _MOST_TRIALS = 100
 

@@ -7,21 +7,14 @@ their own, because they do.
 """
 
 from skdpsynth.utils._deprecation import deprecated, warn_deprecated
-from skdpsynth.utils._document import (
-    MOST_SHOWN,
-    WIDTH,
-    Block,
-    Document,
-    Grid,
-    Heading,
-    Items,
-    Picture,
-)
+from skdpsynth.utils._document import Block, Document, Grid, Heading, Items, Picture
 from skdpsynth.utils._json import (
     DAMAGED,
     EXCESS,
     MAX_BYTES,
+    MOST_SHOWN,
     ROUNDING,
+    WIDTH,
     check_array,
     check_groups,
     parse_json,

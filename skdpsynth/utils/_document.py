@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
 
-#: Names, columns or classes that a text or a picture lists; more are counted.
-MOST_SHOWN = 12
-#: Characters of a line; a word that is printed from a file has no more.
-WIDTH = 88
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">

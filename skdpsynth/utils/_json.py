@@ -26,6 +26,10 @@ MAX_BYTES = 2**25
 _MAX_DEPTH = 64
 #: Of shares that add up to 1, in single precision.
 ROUNDING = 1e-3
+#: Names, columns or classes that a text or a picture lists; more are counted.
+MOST_SHOWN = 12
+#: Characters of a line; a word that is printed from a file has no more.
+WIDTH = 88
 #: By which rounding may take a sum of doubles past its limit, as a share of it.
 EXCESS = 1e-12
 _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
