@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 MOST_EPSILON = math.log(sys.maxsize)  # no number of runs that has an index proves more
 _PRECISION = 1e-4  # of the bound by scores
 _CELLS = 20  # in a standard deviation: they add a thousandth to the variance
-# Probability that nobody waits for: of the tails of a noise, and of none by accident;
-# and what rounding adds to the power, for each run.
+# Probability of a noise's tails, and of none by accident; rounding of power, each run.
 NEGLIGIBLE = 1e-14
 _SIGMAS = -float(ndtri(NEGLIGIBLE))  # beyond which so little of a normal law is
 #: Probability with which the leak that `power` names would have been rejected.

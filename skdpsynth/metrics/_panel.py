@@ -114,10 +114,9 @@ REGRESSORS: Panel = named_by_class(
 
 
 def _new(known: Panel, name: str) -> BaseEstimator:
-    """Make an estimator of a panel, seeded where it draws."""
     made = _xgboost() if known[name] is None else clone(known[name])
-    seed = {"random_state": 0} if "random_state" in made.get_params() else {}
-    return made.set_params(**seed)
+    draws = "random_state" in made.get_params()
+    return made.set_params(random_state=0) if draws else made
 
 
 def default_classifiers() -> dict[str, BaseEstimator]:
