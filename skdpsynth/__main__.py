@@ -164,8 +164,8 @@ def _fit(args: argparse.Namespace) -> None:
         table = whole.scanner(columns=kept).to_reader()
     from skdpsynth.privacy import cost_of_failure
 
-    budget = synthesizer.get_params()["budget"]
-    cost = cost_of_failure(args.epsilon, args.delta, budget)
+    asked = synthesizer.get_params()
+    cost = cost_of_failure(asked["epsilon"], asked["delta"], asked["budget"])
     with withheld("The fit must end", note=cost):
         synthesizer.fit(table)
     try:
@@ -273,7 +273,8 @@ def _synthesizer(
     args: argparse.Namespace, schema: TableSchema | None
 ) -> BaseSynthesizer:
     """Make the synthesizer asked for; a ValueError if a parameter is out of range."""
-    settings = {"epsilon": args.epsilon, "delta": args.delta, "target": args.target}
+    names = "epsilon", "delta", "target"
+    settings = {name: own for name, own in vars(args).items() if name in names}
     kind = getattr(skdpsynth, _SYNTHESIZERS[args.synthesizer])
     synthesizer: BaseSynthesizer = kind(**settings, schema=schema)
     synthesizer._validate_params()
@@ -477,6 +478,7 @@ def _class_count(text: str) -> tuple[str, int]:
     return label, int(count)
 
 
+_TOTALS = ("EPSILON", "DELTA")
 # An argument that ends in "!" where a command lists it is required there.
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "table": {"metavar": "TABLE", "type": _table_path},
@@ -496,7 +498,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "help": "most rows of one person that are used; with --unit",
     },
     "--epsilon": {"type": float},
-    "--delta": {"type": float, "default": 1e-5},
+    "--delta": {"type": float, "default": argparse.SUPPRESS},
     "--synthesizer": {
         "type": lambda name: name.replace("-", "").lower(),
         "choices": _SYNTHESIZERS,
@@ -522,8 +524,8 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--budget": {"type": Path, "help": "SQLite file that several fits share"},
     "--budget-total": {
         "type": float,
-        "nargs": 2,
-        "metavar": ("EPSILON", "DELTA"),
+        "nargs": len(_TOTALS),
+        "metavar": _TOTALS,
         "help": "its totals; a budget file that is absent is made only with them",
     },
     "-n": {"dest": "rows", "type": int, "metavar": "N"},

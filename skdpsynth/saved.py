@@ -20,7 +20,7 @@ import numpy as np
 from skdpsynth.exceptions import FolderNotFoundError, PersistenceError
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import decode_value, encode_value
-from skdpsynth.utils import DAMAGED, MAX_BYTES, parse_json, require
+from skdpsynth.utils import DAMAGED, MAX_BYTES, WIDTH, parse_json, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -235,7 +235,6 @@ _FIELDS = {
     *("format_version", "versions", "synthesizer", "parameters", "schema"),
     *("schema_", "report", "table", "generator"),
 }
-_MAX_NAME = 100  # of a class or a version, in letters: it is printed in messages
 _PRINTED = ("accountant", "relation", "software", "unit")  # of a report, as they are
 
 
@@ -264,9 +263,9 @@ def check_document(document: Mapping[str, Any]) -> None:
     """Refuse other fields, and words that must not get into a message or a terminal."""
     require(set(document) == _FIELDS, "other fields")
     name, report = document["synthesizer"], document["report"]
-    require(name.isidentifier() and len(name) <= _MAX_NAME, "no name of a class")
+    require(name.isidentifier() and len(name) <= WIDTH, "no name of a class")
     for version in document["versions"].values():
-        require(version.isprintable() and len(version) <= _MAX_NAME, "no versions")
+        require(version.isprintable() and len(version) <= WIDTH, "no versions")
     for words in _PRINTED:
         require(report[words].isprintable(), "words that move the cursor")
     require(not set(document["parameters"]) & set(NEVER_SAVED), "what is never saved")

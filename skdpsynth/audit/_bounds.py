@@ -7,6 +7,7 @@ probability at most `alpha`, however good or bad the attack is.
 from __future__ import annotations
 
 import math
+import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Counts = int | NDArray[np.int64]
 
-MOST_EPSILON = 64.0  # no number of runs that fits in memory proves more
-_LOG_S = -10.0, 25.0  # where the best s may be: sqrt(6 / n) at least
+MOST_EPSILON = math.log(sys.maxsize)  # no number of runs that has an index proves more
 _PRECISION = 1e-4  # of the bound by scores
-_ROUNDING = 1e-14  # of the power, for each run
 _CELLS = 20  # in a standard deviation: they add a thousandth to the variance
-_SIGMAS = 9  # beyond which less than 1e-18 of a normal law is
+# Probability of a noise's tails, and of none by accident; rounding of power, each run.
+NEGLIGIBLE = 1e-14
+_SIGMAS = -float(ndtri(NEGLIGIBLE))  # beyond which so little of a normal law is
 #: Probability with which the leak that `power` names would have been rejected.
 POWER = 0.8
 
@@ -280,7 +281,8 @@ def curve_lower_bound(
     def log_p(log_s: float) -> float:
         return -float((math.log(2) + log_expit(2 * math.exp(log_s) * gains)).sum())
 
-    level = float(minimize_scalar(log_p, bounds=_LOG_S, method="bounded").fun)
+    bounds = -MOST_EPSILON / 2, MOST_EPSILON  # the best s is sqrt(6 / n) at least
+    level = float(minimize_scalar(log_p, bounds=bounds, method="bounded").fun)
     perfect = -2.0 * float(ndtri(1 - alpha ** (1 / n_runs)))
     low, high = 0.0, perfect if level < math.log(alpha) else 0.0
     while high - low > _PRECISION:
@@ -310,7 +312,7 @@ def _power(mu: float, n_runs: int, log_level: float) -> float:
     total, ratios = total[places % size], n_runs * math.log(2) - cell * places
     levels = np.logaddexp.accumulate(np.log(total) - ratios)
     inside = np.arange(size) <= np.searchsorted(levels, log_level)
-    return float(total @ inside) + n_runs * _ROUNDING
+    return float(total @ inside) + n_runs * NEGLIGIBLE
 
 
 def _check_counts(false_alarms: int, misses: int, n_runs: int, alpha: float) -> None:

@@ -11,8 +11,14 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binom, chi2, norm
 
-from skdpsynth.audit._bounds import POWER, epsilon_lower_bound, guessing_lower_bound
+from skdpsynth.audit._bounds import (
+    NEGLIGIBLE,
+    POWER,
+    epsilon_lower_bound,
+    guessing_lower_bound,
+)
 from skdpsynth.privacy import Ledger, gdp_epsilon, secret_generator
+from skdpsynth.utils import EXCESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +32,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-ROUNDING = 1e-9  # of shifts, which are computed in floats
-_SCALES = 36  # tails of the noise beyond so many scales are below 1e-14
 _FEW = 16  # whole numbers that may all be 0 by chance
 _NOTHING_FOUND = (
     "The audit found no violation. It looked at these two inputs only: others may "
@@ -261,7 +265,7 @@ def _compare_line(
         findings.append(
             f"{n_releases} releases were made, but {line.used} were charged."
         )
-    if shift > line.sensitivity * (1 + ROUNDING):
+    if shift > line.sensitivity * (1 + EXCESS):
         findings.append(
             f"one row moves {what} by {shift:.6g}, but the ledger's sensitivity is "
             f"{line.sensitivity:.6g}."
@@ -409,7 +413,7 @@ def flip_rates(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Float
     """Give, for each number of votes, how often noise turns the majority round."""
     if scale == 0:
         return np.zeros(counts.shape)
-    reach = math.ceil(_SCALES * scale) + 1
+    reach = math.ceil(-math.log(NEGLIGIBLE) * scale) + 1
     size = np.abs(np.arange(-reach, reach + 1)) / scale
     weights = np.exp(-size if kind == "laplace vote" else -(size**2) / 2)
     tails = np.append(np.cumsum(weights[::-1])[::-1] / weights.sum(), 0.0)

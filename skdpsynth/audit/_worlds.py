@@ -22,7 +22,8 @@ import pandas as pd
 from scipy.special import erf
 from sklearn.base import clone
 
-from skdpsynth.audit._mechanism import ROUNDING, is_vote
+from skdpsynth.audit._bounds import NEGLIGIBLE
+from skdpsynth.audit._mechanism import is_vote
 from skdpsynth.privacy import scope_words
 from skdpsynth.privacy.testing import (
     Release,
@@ -30,6 +31,7 @@ from skdpsynth.privacy.testing import (
     insecure_randomness,
     observe_releases,
 )
+from skdpsynth.utils import EXCESS, MOST_SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -41,10 +43,7 @@ if TYPE_CHECKING:
 
 # What answers for a key that is not to pass, below every threshold.
 NOT_PASSED: int = np.iinfo(np.int64).min
-# Natural logarithm of the probability below which the absence of noise is no accident.
-_NO_ACCIDENT = -28.0
 _SAMPLED_ROWS = 100
-_MOST_NAMED = 3  # places of a fitted object that a finding names
 _LINE = (  # of the ledger, without what was used
     *("name", "scope", "kind", "count", "mu", "sensitivity", "noise_std"),
     *("delta", "sampling_rate", "n_teachers"),
@@ -157,7 +156,7 @@ def _silent(release: Release) -> bool:
     if exact.dtype != np.int64:
         return exact.size > 0
     alone = float(erf(0.5 / std / math.sqrt(2)))  # that noise rounds to 0
-    return exact.size * math.log(alone) < _NO_ACCIDENT
+    return exact.size * math.log(alone) < math.log(NEGLIGIBLE)
 
 
 @contextmanager
@@ -310,7 +309,7 @@ def _compare_fitted(
     }
     findings = []
     for words, view in views.items():
-        places = ", ".join(differences(view(first), view(second))[:_MOST_NAMED])
+        places = ", ".join(differences(view(first), view(second))[:MOST_SHOWN])
         if places:
             findings.append(f"{words} on {row} past all releases ({places}).")
     return findings
@@ -350,7 +349,7 @@ def compare_releases(
         f"{entry.name!r} ({scope_words(entry.scope)}): {row} moves a "
         f"release by {shift:.4g} times its sensitivity."
         for entry, shift in zip(entries, shifts, strict=True)
-        if shift > 1 + ROUNDING
+        if shift > 1 + EXCESS
     ]
     if len(teachers) > 1:
         findings.append(f"{row} changes {len(teachers)} teachers; one row has one.")
@@ -359,7 +358,7 @@ def compare_releases(
             "one row moves releases that are charged to different rows: "
             + ", ".join(sorted(of_scopes))
         )
-    if (together := sum(of_scopes.values())) > 1 + ROUNDING:
+    if (together := sum(of_scopes.values())) > 1 + EXCESS:
         findings.append(f"{row} moves all classes by {together:.4g} times what it may.")
     return shifts, [*dict.fromkeys(findings)]
 

@@ -11,15 +11,15 @@ import pandas as pd
 
 from skdpsynth.metrics import CategoryCells, NumberCells, cramers_v
 from skdpsynth.schema import as_moments
+from skdpsynth.utils import MOST_SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-_MAX_CATEGORIES, _MAX_BINS = 12, 30  # of a column that is plotted alone: legible
-_N_PAIRS, _N_CELLS = 4, 8  # rows of one figure, and cells of a column of a pair
-_MAX_COLUMNS = 40  # beside the target: 820 pairs
+MOST_DRAWN = 30  # columns, or bins of one, so that a picture can be read
+_N_PAIRS = 4  # rows of one figure
 _DAY = pd.Timedelta("1D")
 OTHER, MISSING = "(other)", "(missing)"
 
@@ -73,9 +73,9 @@ class Side:
 
     @classmethod
     def of_pair(cls, column: PlainColumn) -> Side:
-        """Let the values choose 8 cells at most: quantiles, or frequent categories."""
+        """Let the values choose 12 cells at most: quantiles, or frequent categories."""
         cells = CategoryCells if column.kind == "category" else NumberCells
-        return cls(column.name, column.kind, cells.of(column.values(), _N_CELLS))
+        return cls(column.name, column.kind, cells.of(column.values(), MOST_SHOWN))
 
     @classmethod
     def alone(cls, column: PlainColumn) -> Side:
@@ -86,7 +86,7 @@ class Side:
         """
         values = column.values()
         if column.kind == "category":
-            cells = CategoryCells.of(values, _MAX_CATEGORIES)
+            cells = CategoryCells.of(values, MOST_SHOWN)
             return cls(column.name, column.kind, cells)
         edges = _edges(values[~np.isnan(values)])
         ends = float(edges[0]), float(edges[-1])
@@ -117,11 +117,11 @@ def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
     low, high = np.quantile(values, [0.005, 0.995])
     if (values == np.round(values)).all():
         low, high = np.floor(low), np.ceil(high)
-        width = max(1.0, np.ceil((high - low + 1) / _MAX_BINS))
+        width = max(1.0, np.ceil((high - low + 1) / MOST_DRAWN))
         return np.arange(low - 0.5, high + width, width)
     if low == high:
         return np.array([low - 0.5, high + 0.5])
-    return np.linspace(low, high, _MAX_BINS + 1)
+    return np.linspace(low, high, MOST_DRAWN + 1)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def strongest_pairs(
     """Find the pairs of columns with the largest Cramer's V, and of the target."""
     others = [column for column in columns if column.name != target]
     labels = [column for column in columns if column.name == target]
-    sides = [(Side.of_pair(c), c) for c in others[:_MAX_COLUMNS] + labels]
+    sides = [(Side.of_pair(c), c) for c in others[:MOST_DRAWN] + labels]
     coded = [(side, side.codes(column)) for side, column in sides]
     found = []
     for (first, own), (second, other) in combinations(coded, 2):

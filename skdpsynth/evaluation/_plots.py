@@ -42,10 +42,8 @@ REAL_ROWS = {"B": "real rows", "C": "real rows in Setting C"}
 REAL_FILL = "0.8"
 # Distinct without colour too: by line and mark, and colours get lighter in order.
 _LINES = ["-", "--", "-."]
-_MARKS = ["o", "s", "^", "D", "v", "P", "X", "*"]
+_MARKS = ["o", "s", "^", "D", "v", "P", "X"]
 TINY, SMALL, TITLE = "x-small", "small", "medium"  # letters
-_MOST_BANDS = 4  # lines from which bands would hide each other
-_MOST_LINES = 7  # more greys and dashes are hard to distinguish
 
 
 def styles_of(names: Sequence[str]) -> Styles:
@@ -76,7 +74,7 @@ def draw_curves(
     sign = 1 if largest else -1
     # A line that lacks epsilons is behind those that have all.
     best = sorted(lines, key=lambda n: (len(means[n]), sign * np.mean(means[n])))
-    best = best[-_MOST_LINES:]
+    best = best[-len(_MARKS) :]  # of more, greys are hard to distinguish
     others = [name for name in lines if name not in best]
     for number, name in enumerate(others):
         along = [positions[e] for e in curves[name]]
@@ -85,7 +83,7 @@ def draw_curves(
     lines = [name for name in lines if name in best]
     # Where all share one place, side by side.
     one_place = len(positions) - (math.inf in positions) <= 1
-    banded = len(lines) < _MOST_BANDS
+    banded = len(lines) <= len(_LINES)  # more would hide each other
     apart = 0.05 if one_place else 0.0 if banded else 0.02
     for number, name in enumerate(lines):
         shift = apart * (number - (len(lines) - 1) / 2)

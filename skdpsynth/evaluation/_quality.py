@@ -11,6 +11,7 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 
+from skdpsynth.evaluation._marginals import MOST_DRAWN
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, drawable, picture
 from skdpsynth.evaluation._runs import BOOSTING, LEADING
 from skdpsynth.exceptions import InvalidTableError
@@ -30,7 +31,7 @@ from skdpsynth.metrics import (
     without_identifiers,
 )
 from skdpsynth.schema import Identifier, Text
-from skdpsynth.utils import Document, Grid, Heading, Items
+from skdpsynth.utils import MOST_SHOWN, Document, Grid, Heading, Items
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
     from skdpsynth.schema import TableSchema
 
-_SHOWN = 10  # columns, pairs and relations that a text lists: the worst
-_MOST_DRAWN = 30  # columns of a picture, so that their names can be read
 _PALE = 0.2  # a distance that is not dark: a good table has a pale picture
 _MEANING = {
     "auroc": "AUROC of gradient boosting, trained on the table and tested on real rows"
@@ -115,7 +114,7 @@ class QualityReport(Document):
             A square for each pair, and on the diagonal for each column; the darker,
             the worse. Of more than 30 columns the 30 worst are drawn.
         """
-        worst = list(self.columns.index)[:_MOST_DRAWN]
+        worst = list(self.columns.index)[:MOST_DRAWN]
         names = [name for name in self._order if name in set(worst)]
         place = {name: i for i, name in enumerate(names)}
         grid = np.full((len(names), len(names)), np.nan)
@@ -154,16 +153,16 @@ class QualityReport(Document):
         ]
         columns = [
             (str(name), _written(own["distance"]), _written(own["real"]))
-            for name, own in self.columns.head(_SHOWN).iterrows()
+            for name, own in self.columns.head(MOST_SHOWN).iterrows()
         ]
         pairs = [
             (" and ".join(map(str, names)), _written(distance))
-            for names, distance in self.pairs.head(_SHOWN).items()
+            for names, distance in self.pairs.head(MOST_SHOWN).items()
         ]
         broken = self.relations[self.relations["synthetic"] > self.relations["real"]]
         relations = [
             (f"{own['first']} and {own['second']}", *map(_written, own[_SHARES]))
-            for _, own in broken.head(_SHOWN).iterrows()
+            for _, own in broken.head(MOST_SHOWN).iterrows()
         ]
         blocks = [
             Heading("Quality of a synthetic table", 1),

@@ -444,7 +444,7 @@ class ComparisonResult:
         -------
         ndarray of Axes of shape (n_pairs, n_tables)
             A row for each of the four pairs, or fewer, that depend on each other most
-            by Cramer's V, among the target and the first 40 other columns. Real test
+            by Cramer's V, among the target and the first 30 other columns. Real test
             rows choose them and come first; where they may not be shown, synthetic ones
             choose. Then up to 1,000 rows of the first run of each synthesizer. The
             darker a cell, the more rows it has; numbers are cut at eighths of the rows

@@ -301,9 +301,6 @@ def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
         texts.append(text)
 
 
-# Counted up when a run holds something else. The references have their own count, so
-# that no fit spends budget again for their sake.
-_FORMAT, _REFERENCE_FORMAT = 1, 3
 _README = """\
 Finished runs of skdpsynth.evaluation.compare_synthesizers, one file each.
 
@@ -360,7 +357,6 @@ class KeptRuns:
         parameters = {} if synthesizer is None else synthesizer.get_params(deep=False)
         own = {k: v for k, v in parameters.items() if k not in _IGNORED}
         key = [
-            _REFERENCE_FORMAT if synthesizer is None else _FORMAT,
             *self._shared,
             job.name,
             type(synthesizer).__module__,

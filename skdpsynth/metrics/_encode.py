@@ -19,11 +19,13 @@ Matrix = NDArray[np.float64]
 # Outliers beyond this many standard deviations are all as far out; without a limit, a
 # nearly constant training column takes a test value out of the range of float32 trees.
 _LIMIT = 1e6
-_MOST_LABELS = 20  # that numbers may be
+MOST_LABELS = 20  # that numbers may be; and cells that a column of texts has
 # Categories with a column each, and one for the rest: a column of dates or codes that
 # are texts would become thousands, and the scores of 5,000 rows take minutes.
 MOST_CATEGORIES = 100
-_IDENTIFIER_FROM = 50  # rows with a text each, from where these tell rows apart
+# Texts from where they hardly are categories: rows with one each are told apart by
+# them, and a contingency table of two columns of all of them would not fit in memory.
+MANY_TEXTS = 50
 
 
 def check_tables(target: Hashable, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -81,7 +83,7 @@ def without_identifiers(
         name
         for name in first.columns
         if {name} != {target}
-        and least >= _IDENTIFIER_FROM
+        and least >= MANY_TEXTS
         and all(
             _kind(own[name], name) == "category" and own[name].is_unique
             for own in tables.values()
@@ -97,7 +99,7 @@ def is_measurement(column: pd.Series, pos_label: object = None) -> bool:
     types = pd.api.types
     if not types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(column.dtype):
         return False
-    measured = bool(column.nunique() > _MOST_LABELS)
+    measured = bool(column.nunique() > MOST_LABELS)
     if not (measured or types.is_integer_dtype(column.dtype)):
         measured = bool((finite_numbers(column, "number") % 1 != 0).any())
     if measured and pos_label is not None:

@@ -22,6 +22,8 @@ from sklearn.utils.random import sample_without_replacement
 
 from skdpsynth.exceptions import InvalidTableError, check_range
 from skdpsynth.metrics._encode import (
+    MANY_TEXTS,
+    MOST_LABELS,
     by_name,
     check_tables,
     common_kind,
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
 Values: TypeAlias = NDArray[np.float64] | NDArray[np.intp]
 
 LEAST_ROWS = 10  # of a table in a two-sample test: two in each of five folds
-# A contingency table of two texts with all values distinct would not fit in memory.
-_MAX_CATEGORIES = 50
 
 
 def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
@@ -273,7 +273,7 @@ def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> tuple[Values,
     if kind != "category":
         return finite_numbers(real, kind), finite_numbers(synthetic, kind)
     both = pd.concat([real.astype(object), synthetic.astype(object)])
-    codes = CategoryCells.of(both, _MAX_CATEGORIES).codes(both).astype(np.intp)
+    codes = CategoryCells.of(both, MANY_TEXTS).codes(both).astype(np.intp)
     codes[both.isna().to_numpy()] = -1
     return codes[: len(real)], codes[len(real) :]
 
@@ -341,7 +341,7 @@ def _labelled(
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int16]
 
-_N_BINS, _N_CATEGORIES = 10, 20  # of a column: 10,000 rows fill most pairs of them
+_N_BINS = 10  # of a column of numbers: 10,000 rows fill most pairs of them
 # Marginals that are compared without being asked for more; all columns alone.
 _LIMITS = {2: 10_000, 3: 150}
 _NAMES = ("first", "second", "third")
@@ -512,7 +512,7 @@ def _cells_of(
     """Return the cells of both columns' values, and how many cells there are."""
     kind = common_kind(real, synthetic, name)
     if kind == "category":
-        cells = CategoryCells.of(real, _N_CATEGORIES)
+        cells = CategoryCells.of(real, MOST_LABELS)
         return cells.codes(real), cells.codes(synthetic), cells.n_cells
     own, other = finite_numbers(real, kind), finite_numbers(synthetic, kind)
     bins = NumberCells.of(own, _N_BINS)

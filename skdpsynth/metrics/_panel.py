@@ -66,7 +66,7 @@ def _xgboost() -> BaseEstimator:
             "`classifiers`."
         ) from exc
     # One thread: the panel is parallel over classifiers.
-    classifier: BaseEstimator = XGBClassifier(n_jobs=1, random_state=0)
+    classifier: BaseEstimator = XGBClassifier(n_jobs=1)
     return classifier
 
 
@@ -87,34 +87,36 @@ BESIDE = "HistGradientBoosting"
 # The twelve of the PATE-GAN paper, that of `_xgboost` last, and one beside them.
 CLASSIFIERS: Panel = named_by_class(
     (
-        LogisticRegression(max_iter=500, random_state=0),
-        RandomForestClassifier(n_estimators=100, random_state=0),
+        LogisticRegression(max_iter=500),
+        RandomForestClassifier(),
         GaussianNB(),
         BernoulliNB(),
-        LinearSVC(random_state=0),
-        DecisionTreeClassifier(random_state=0),
+        LinearSVC(),
+        DecisionTreeClassifier(),
         LinearDiscriminantAnalysis(),
-        AdaBoostClassifier(random_state=0),
-        BaggingClassifier(random_state=0),
-        GradientBoostingClassifier(random_state=0),
-        MLPClassifier((18, 18, 18), activation="tanh", max_iter=60, random_state=0),
+        AdaBoostClassifier(),
+        BaggingClassifier(),
+        GradientBoostingClassifier(),
+        MLPClassifier((18, 18, 18), activation="tanh", max_iter=60),
     )
-) | {"XGBClassifier": None, BESIDE: HistGradientBoostingClassifier(random_state=0)}
+) | {"XGBClassifier": None, BESIDE: HistGradientBoostingClassifier()}
 # For a target that is a number. A line, neighbours, and trees that average: a single
 # grown tree, as a plain line on columns that repeat each other, follows every noise.
 REGRESSORS: Panel = named_by_class(
     (
-        Ridge(random_state=0),
+        Ridge(),
         KNeighborsRegressor(),
-        RandomForestRegressor(random_state=0),
-        GradientBoostingRegressor(random_state=0),
-        HistGradientBoostingRegressor(random_state=0),
+        RandomForestRegressor(),
+        GradientBoostingRegressor(),
+        HistGradientBoostingRegressor(),
     )
 )
 
 
 def _new(known: Panel, name: str) -> BaseEstimator:
-    return clone(known[name]) if known[name] is not None else _xgboost()
+    made = _xgboost() if known[name] is None else clone(known[name])
+    draws = "random_state" in made.get_params()
+    return made.set_params(random_state=0) if draws else made
 
 
 def default_classifiers() -> dict[str, BaseEstimator]:

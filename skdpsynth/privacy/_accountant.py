@@ -41,6 +41,7 @@ from skdpsynth.privacy._report import (
     unit_name,
     unit_words,
 )
+from skdpsynth.utils import EXCESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -275,8 +276,6 @@ _ROOMS = ((1e-8, 0.1), (500.0, 5e-4), (math.inf, 2e-3))
 # The proof beside `thresholded_counts` needs it.
 MAX_DISCOVERY_DELTA = 0.1
 
-# Rounding of the shares of a plan that uses exactly the cap.
-_ROUNDING = 1e-9
 
 _LOG = logging.getLogger("skdpsynth")
 
@@ -641,7 +640,7 @@ class PrivacyAccountant:
     def _refuse_if_exceeded(self, line: Entry, mu_squared: float, delta: float) -> None:
         total, charged = self.mu_cap**2, _charged(self._mu_squared, line.scope)
         # An infinite cap allows everything; a finite one allows no infinite mu.
-        if total < math.inf and charged + mu_squared > total * (1 + _ROUNDING):
+        if total < math.inf and charged + mu_squared > total * (1 + EXCESS):
             left = max(1 - charged / total, 0.0)
             raise BudgetExceededError(
                 f"The reservation {line.name!r} asks for {mu_squared / total:.4%} of "
@@ -649,7 +648,7 @@ class PrivacyAccountant:
                 "smaller share or fewer releases, or fit with a larger epsilon."
             )
         charged, allowed = _charged(self._deltas, line.scope), self._discovery_delta
-        if delta > 0 and charged + delta > allowed * (1 + _ROUNDING):
+        if delta > 0 and charged + delta > allowed * (1 + EXCESS):
             left = max(allowed - charged, 0.0)
             raise BudgetExceededError(
                 f"The reservation {line.name!r} asks for {delta / self._delta:.4%} of "

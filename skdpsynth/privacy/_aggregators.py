@@ -19,15 +19,13 @@ from skdpsynth.exceptions import ReservationError, check_range
 from skdpsynth.privacy._accountant import MAX_DISCOVERY_DELTA
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes, telling
 from skdpsynth.privacy._parts import (
-    _BLOCK_ENTRIES,
-    CHUNK_ROWS,
     GRID,
     LARGEST,
     MOST_ROWS,
     Parts,
     clamped_counts,
 )
-from skdpsynth.utils import in_chunks
+from skdpsynth.utils import CHUNK_ROWS, in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -213,7 +211,7 @@ def _tail_start(noise_std: float, share: float) -> int:
 
 
 # GRID**2 times this still fits int64, so integer norms cannot overflow.
-_MAX_DIMENSION = 2**22
+_MAX_DIMENSION = LARGEST // (GRID * GRID)
 
 
 def require_sensitivity(
@@ -458,7 +456,7 @@ def gaussian_sum(
     check_range("The number of teachers", n_teachers, fits, "at most 2**40")
     require_sensitivity(reservation, 2 * GRID)
     total = np.zeros(n_dimensions, dtype=np.int64)
-    step = max(1, _BLOCK_ENTRIES // n_dimensions)
+    step = Parts.rows_at_once(n_dimensions)
     for start in range(0, n_teachers, step):
         total += _on_grid(vectors[start : start + step], clip).sum(axis=0)
     with telling(by_teacher=lambda: _on_grid(vectors, clip)):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._report import claim, read_only
+from skdpsynth.utils import EXCESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 _LOCK_TIMEOUT_S = 60.0
 _HEADER = 100  # bytes of every file of SQLite; with fewer it takes one for empty
 
-# Rounding of sums such as ten times 0.1.
-_ROUNDING = 1e-12
 
 # As SQLite keeps them. A file with anything else is none of ours: reading a view or
 # writing beside a trigger would run what a stranger wrote there.
@@ -238,7 +237,7 @@ class PrivacyBudget:
                 ("epsilon", epsilon, spent_epsilon, self.epsilon),
                 ("delta", delta, spent_delta, self.delta),
             ):
-                if not spent + asked <= total * (1 + _ROUNDING):
+                if not spent + asked <= total * (1 + EXCESS):
                     raise BudgetExceededError(
                         f"The budget has {name} = {max(total - spent, 0.0):.6g} left "
                         f"of {total:.6g}, but this fit asks for {asked:.6g}. "
@@ -362,7 +361,7 @@ def _charges(connection: sqlite3.Connection) -> list[tuple[str, str, float, floa
         "SELECT charged_at, label, epsilon, delta FROM skdpsynth_charges ORDER BY id"
     )
     rows = connection.execute(query).fetchall()
-    most = [total * (1 + _ROUNDING) for total in totals]
+    most = [total * (1 + EXCESS) for total in totals]
     for *words, epsilon, delta in rows:
         numbers = type(epsilon) is type(delta) is float
         if not numbers or not 0 < epsilon <= most[0] or not 0 < delta <= most[1]:

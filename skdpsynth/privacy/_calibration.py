@@ -37,7 +37,7 @@ from __future__ import annotations
 import math
 import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
@@ -209,11 +209,9 @@ _CELLS_OF_A_STEP = 4000.0  # and at most, in what one step can lose
 _REACH = 8.0  # of the grid, in standard deviations of the loss
 _CORNERS = 48
 _LOG_RAREST = -42.0  # of an answer that is considered
-_TAIL_STDS = 50.0  # how far a discrete noise is summed: rarer than any answer above
+_TAIL_STDS = _REACH - _LOG_RAREST  # how far a noise is summed: beyond such answers
 _CLOSE = 1e-4  # relative distance from the cost aimed at
 _MOST_TRIALS = 100
-# Of a block of many votes with Gaussian noise, over that of as many Gaussian releases.
-_LIMIT = {"gaussian": 2.0 / math.pi, "laplace": 1.0}
 
 
 def votes_mu(noise_std: float, count: int, noise: VoteNoise, tail: float) -> float:
@@ -279,13 +277,15 @@ def steps_mu(
 
 def likely_vote_noise_std(mu: float, count: int, noise: VoteNoise) -> float:
     """Return the vote noise within some per cent, in closed form; for planning only."""
-    return math.sqrt(_LIMIT[noise] * count) / mu
+    # Of a block of many votes, over what as many Gaussian releases cost.
+    limit = 2.0 / math.pi if noise == "gaussian" else 1.0
+    return math.sqrt(limit * count) / mu
 
 
 @lru_cache(maxsize=256)
 def vote_noise_std(mu: float, count: int, noise: VoteNoise, tail: float) -> float:
     """Return the sigma or scale of a block of votes that costs at most mu; or 0."""
-    if noise not in _LIMIT or count < 1:
+    if noise not in get_args(VoteNoise) or count < 1:
         raise ValueError(
             'Expected noise "gaussian" or "laplace" and at least 1 vote. Got '
             f"{noise!r} and {count!r} instead."

@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-# Rows that all statistics have room for; exact counts are clamped to it. It would take
-# a core hours to read so many.
-MOST_ROWS = 2**40
-
-# Grid cells per clipping norm, or per row: what one row adds to a number at most. So
-# MOST_ROWS rows add up to 2**60; the rest of an int64 is for weights and noise.
+# Grid cells per clipping norm, or per row: what one row adds to a number at most.
 GRID = 2**20
+
+# Rows that all statistics have room for; exact counts are clamped to it. It would take
+# a core hours to read so many. They add up to GRID**3, 2**60; the rest of an int64 is
+# for weights and noise.
+MOST_ROWS = GRID * GRID
 
 LARGEST: int = np.iinfo(np.int64).max
 
@@ -87,7 +87,6 @@ def clamped_total(sums: Ints) -> Ints:
 
 
 _BLOCK_ENTRIES = 2**20  # of arrays in memory, worked on at a time: cells of a part
-CHUNK_ROWS = 2**13  # the same in rows, at least, so that their codes stay in cache
 
 
 class Step(NamedTuple):
@@ -144,12 +143,17 @@ class Parts(ABC):
         self._steps, self.n_rows = steps, n_rows
 
     @staticmethod
+    def rows_at_once(width: int) -> int:
+        """Return the rows of a block in memory, of so many numbers each."""
+        return max(1, _BLOCK_ENTRIES // max(width, 1))
+
+    @staticmethod
     def of(rows: Any) -> Parts:  # noqa: ANN401 - a DataFrame, an array, `PrivateRows`
         """Cut rows in memory into parts; parts come back as they are."""
         if isinstance(rows, Parts):
             return rows
         width = rows.shape[1] if len(getattr(rows, "shape", ())) > 1 else 1
-        step = max(1, _BLOCK_ENTRIES // max(width, 1))
+        step = Parts.rows_at_once(width)
         take = getattr(rows, "iloc", rows)
 
         def blocks() -> Iterator[Any]:

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hint
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._calibration import MOST_EXPONENT, gdp_epsilon
-from skdpsynth.utils import DAMAGED, Document, Grid, Heading, Items, require
+from skdpsynth.utils import (
+    DAMAGED,
+    MOST_SHOWN,
+    WIDTH,
+    Document,
+    Grid,
+    Heading,
+    Items,
+    require,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -454,11 +463,8 @@ _OF_UNITS = {
 }
 _PUBLIC = "names, order and types of the columns; the settings of the fit"
 _OWN_CLASS = "A row is charged for its own class only."
-_WIDTH = 88
 _LARGE_EPSILON = 30.0  # from where e^epsilon says nothing to a reader
 _UPWARDS = Context(prec=4, rounding=ROUND_CEILING)  # a claim is never rounded down
-# More classes than these are summarised by the one that is charged most.
-_MAX_CLASSES_SHOWN = 8
 _WORDS = ("release", "charged", "mechanism")  # columns of text, aligned on the left
 _NUMBERS = ("reserved", "used", "sensitivity", "noise", "mu", "% of mu^2")
 _HEADINGS = (*_WORDS, *_NUMBERS)
@@ -537,7 +543,7 @@ def _shown(report: PrivacyReport) -> tuple[list[ReportEntry], list[str]]:
         if entry.scope != ALL_ROWS:
             before = charged.get(entry.scope, 0.0)
             charged[entry.scope] = math.hypot(before, entry.mu_total)
-    if len(charged) <= _MAX_CLASSES_SHOWN:
+    if len(charged) <= MOST_SHOWN:
         if charged:
             remarks.append(_OWN_CLASS)
         return list(report.entries), remarks
@@ -578,7 +584,7 @@ def _won_bets(epsilon: float, delta: float) -> str:
 
 
 def _wrapped(line: str, indent: str = "") -> str:
-    return textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_long_words=False)
+    return textwrap.fill(line, WIDTH, subsequent_indent=indent, break_long_words=False)
 
 
 def _printable(text: str) -> str:

@@ -14,8 +14,6 @@ import numpy as np
 from skdpsynth.privacy._aggregators import require_sensitivity, starts_of_bins
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy._parts import (
-    _BLOCK_ENTRIES,
-    CHUNK_ROWS,
     LARGEST,
     MOST_ROWS,
     Parts,
@@ -23,7 +21,7 @@ from skdpsynth.privacy._parts import (
     clamped_total,
     halves,
 )
-from skdpsynth.utils import in_chunks
+from skdpsynth.utils import CHUNK_ROWS, in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -218,7 +216,7 @@ def _triple_counts_of_part(
     shape = len(triples), n_groups, n_groups, n_groups
     total = np.zeros(math.prod(shape), dtype=np.int64)
     offsets = n_groups**3 * np.arange(len(triples), dtype=np.int64)[:, None]
-    for rows in in_chunks(len(codes), max(_BLOCK_ENTRIES // max(len(triples), 1), 1)):
+    for rows in in_chunks(len(codes), Parts.rows_at_once(len(triples))):
         by_column = np.ascontiguousarray(codes[rows].T, dtype=np.int64)
         first, second, third = (by_column[own] for own in triples.T)
         cells = (first * n_groups + second) * n_groups + third + offsets

@@ -228,14 +228,17 @@ Scale = Literal["auto", "linear", "log", "quantile"]
 _SCALES = ("auto", "linear", "log", "quantile")
 Unit = Literal["D", "h", "min", "s"]
 # In the units of time that a schema may state.
-SECONDS_OF: dict[str, float] = {"D": 86_400.0, "h": 3600.0, "min": 60.0, "s": 1.0}
+SECONDS_OF = {
+    unit: pd.Timedelta(f"1{unit}").total_seconds() for unit in ("D", "h", "min", "s")
+}
 # "auto" is "log" when the range is wider than _WIDE and 0 is inside it, or outside by
 # at most _NEAR of the range: such columns (amounts, counts) tend to pile up at 0.
 _WIDE, _NEAR = 50.0, 0.1
 MOST_STATED_DECIMALS = 9  # that a schema may state
 MOST_DECIMALS = 4  # that are looked for where none are stated
 ROUNDING = 1e-6  # of a unit of decimals, by which a bound may be off it
-EXACT = 2.0**53  # whole numbers below it are floats
+# Whole numbers below it are floats.
+EXACT = float(sys.float_info.radix**sys.float_info.mant_dig)
 LARGEST = sys.float_info.max
 
 

@@ -27,6 +27,7 @@ from skdpsynth.schema._columns import (
     decimals_of,
     plain,
 )
+from skdpsynth.utils import EXCESS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from skdpsynth.schema._columns import Column
 
     Columns = Mapping[Hashable, Column]
-
-_ROUNDING = 1e-9  # of sums of bounds
 
 
 class Rule(Stated):
@@ -153,7 +152,7 @@ class SumOf(Rule):
         low, high = sum(part.low for part in parts), sum(part.high for part in parts)
         # Of whole numbers a sum may be one that no float is near.
         near = max(-low, high) <= LARGEST
-        room = _ROUNDING * abs(low) + _ROUNDING * abs(high) if near else 0.0
+        room = EXCESS * abs(low) + EXCESS * abs(high) if near else 0.0
         if low < total.low - room or high > total.high + room:
             raise InvalidSchemaError(
                 f"The bounds of {self.total!r} must hold every sum that the bounds of"

@@ -37,7 +37,7 @@ from skdpsynth.schema._tables import (
     findings,
     schema_code,
 )
-from skdpsynth.utils import DAMAGED, parse_json, read_text
+from skdpsynth.utils import DAMAGED, MOST_SHOWN, WIDTH, parse_json, read_text
 from skdpsynth.utils.containers import from_arrow
 
 if TYPE_CHECKING:
@@ -47,11 +47,8 @@ if TYPE_CHECKING:
 
 
 _VERSION = 1  # of the JSON of a schema
-_WIDTH = 160  # of a line; the metadata of a longer column have a line each
 # What a template leaves open. A column of which nothing is filled in is measured.
 _BLANKS = {"low", "high", "categories", "nullable"}
-_LONGEST = 1000  # characters of what a message quotes
-_MAX_TIME = 64  # characters; those of ISO 8601, to the nanosecond, are 29
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 # A noisy number of units is released for each number of rows: 2 s for so many.
 _MOST_ROWS_PER_UNIT = 100_000
@@ -92,7 +89,7 @@ def decode_value(data: Any) -> Any:  # noqa: ANN401 - the inverse of encode_valu
     if "float" in data:
         return float(data["float"])
     time, zone = data["time"], data["zone"]
-    if not isinstance(time, str) or len(time) > _MAX_TIME:
+    if not isinstance(time, str) or len(time) > WIDTH:
         raise ValueError("no time")
     moment = pd.Timestamp(time).as_unit(data["unit"])
     if zone is None:
@@ -231,9 +228,9 @@ def _unfilled(blank: Mapping[str, Any]) -> Column:
 
 
 def _entry(entry: object) -> str:
-    """Write a column in one line if it is not too long."""
+    """Write a column in one line, or its metadata in one each if that is long."""
     line = _dumped(entry)
-    if len(line) > _WIDTH:  # what breaks lines within a text is escaped
+    if len(line) > 2 * WIDTH:  # what breaks lines within a text is escaped
         line = _dumped(entry, indent=2).replace("\n", "\n    ")
     return f"    {line}"
 
@@ -280,7 +277,8 @@ def _check_names(
 
 def _shortened(text: str) -> str:
     """Leave out the middle of words with a value of thousands of characters."""
-    return text if len(text) <= _LONGEST else f"{text[:700]} [...] {text[-200:]}"
+    end = MOST_SHOWN * WIDTH // 2
+    return text if len(text) <= 2 * end else f"{text[:end]} [...] {text[-end:]}"
 
 
 def _listed(names: Iterable[object]) -> str:

@@ -226,9 +226,6 @@ def texts(cells: Cells) -> pd.Series:
 
 
 _BLOCK_BYTES = 2**24  # of the file, read at a time
-# Bytes of a row's cells. Quotes at most double them, so that a row never is longer than
-# a block: where blocks begin must not decide whether a row can be read.
-_MOST_BYTES = 2**22
 _SEPARATORS = ",;\t|"  # in this order, where nobody says which it is
 
 
@@ -399,9 +396,12 @@ class CsvFile:
                 n_bytes = 0
                 for cells in batch.columns:
                     n_bytes = pc.add(n_bytes, pc.fill_null(pc.binary_length(cells), 0))
-                if (pc.max(n_bytes).as_py() or 0) > _MOST_BYTES:
+                # Quotes at most double them, so that a row never is longer than a
+                # block: where blocks begin must not decide whether it can be read.
+                most = _BLOCK_BYTES >> 2
+                if (pc.max(n_bytes).as_py() or 0) > most:
                     raise InvalidTableError(
-                        f"Expected rows of up to {_MOST_BYTES:,} bytes in"
+                        f"Expected rows of up to {most:,} bytes in"
                         f" {str(self.path)!r}. Got a longer one; shorten or drop it, or"
                         " close the quote that a cell begins with."
                     )

@@ -30,7 +30,7 @@ from skdpsynth.schema import (
     is_date,
 )
 from skdpsynth.table._layout import factorize, numeric_values, place_keys, to_wall
-from skdpsynth.utils import in_chunks, require
+from skdpsynth.utils import CHUNK_ROWS, EXCESS, in_chunks, require
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -48,7 +48,6 @@ ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 FEW_NUMBERS = 32  # whole numbers that can have a cell each
 _FEWER_NUMBERS = 4  # so few that the range says all
 _PERIODS = (0, 7, 24, 60, 100)  # of remainders; 0 of none
-_LEAST_ROOM = 1e-3  # of a remainder; a fit leaves more
 
 
 @dataclass(frozen=True)
@@ -381,7 +380,7 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
         pairs = data.get("frequent", ())
         known["frequent"] = tuple((float(value), float(own)) for value, own in pairs)
         known["remainders"] = tuple(map(float, data.get("remainders", ())))
-        rooms = (_LEAST_ROOM <= room <= 1 / _LEAST_ROOM for room in known["remainders"])
+        rooms = (ROUNDING <= room <= 1 / ROUNDING for room in known["remainders"])
         require(all(rooms), "remainders")
         return NumericDomain(**known, released=data.get("bought", False))
     categories = tuple(map(decode_value, data["levels"]))
@@ -445,8 +444,6 @@ def needs_resolution(column: ColumnLayout, schema: TableSchema | None) -> bool:
 
 MAX_SCORE = 3.0  # scores are kept within this distance of 0
 _GRID = 1000  # ranks that stand for all
-_CELLS = 2**12  # of [0, 1], by which ranks are found
-_ROUNDED = 1e-9  # by which sums of shares may be off
 
 
 @dataclass(frozen=True)
@@ -467,7 +464,7 @@ class MarginalTransform:
         require(points.dtype == cumulative.dtype == np.float64, "a marginal")
         require(points.ndim == cumulative.ndim == 1, "a marginal")
         require(is_number(self.missing) and 0 <= self.missing <= 1, "missing values")
-        require(_rises(cumulative, _ROUNDED), "a distribution")
+        require(_rises(cumulative, EXCESS), "a distribution")
         if isinstance(self.domain, NumericDomain):
             require(
                 len(points) == len(cumulative) >= 2 and _rises(points), "a marginal"
@@ -618,13 +615,13 @@ class MarginalTransform:
 
 def _rises(values: Floats, rounding: float = 0.0) -> bool:
     """Return whether numbers go up within [0, 1], which rounding may pass."""
-    inside = (values >= 0).all() and (values <= 1 + _ROUNDED).all()
+    inside = (values >= 0).all() and (values <= 1 + EXCESS).all()
     return bool(inside and (np.diff(values) >= -rounding).all())
 
 
 def _interpolated(ranks: Floats, cumulative: Floats, points: Floats) -> Floats:
     """Do as `np.interp` does, to the bit; of many ranks faster."""
-    if len(ranks) < 4 * _CELLS:
+    if len(ranks) < 4 * CHUNK_ROWS:
         return np.interp(ranks, cumulative, points)
     place = _places(ranks, cumulative) - 1
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -640,11 +637,11 @@ def _places(ranks: Floats, ends: Floats) -> NDArray[np.intp]:
     """Count the `ends`, sorted and in [0, 1], up to each rank, in [0, 1] too."""
     # Of many ranks those in a cell with no end have one count: only others are
     # searched.
-    if len(ranks) < 4 * _CELLS:
+    if len(ranks) < 4 * CHUNK_ROWS:
         return np.searchsorted(ends, ranks, side="right")
-    in_cell = np.bincount((ends * _CELLS).astype(np.intp), minlength=_CELLS + 1)
+    in_cell = np.bincount((ends * CHUNK_ROWS).astype(np.intp), minlength=CHUNK_ROWS + 1)
     below = np.where(in_cell > 0, -1, np.cumsum(in_cell))
-    places = below.take((ranks * _CELLS).astype(np.intp), mode="clip")
+    places = below.take((ranks * CHUNK_ROWS).astype(np.intp), mode="clip")
     left = np.flatnonzero(places < 0)
     places[left] = np.searchsorted(ends, ranks[left], side="right")
     return places

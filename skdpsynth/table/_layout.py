@@ -213,7 +213,11 @@ def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
     return pd.api.types.pandas_dtype(data["pandas"])
 
 
-PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # ticks of NumPy's units
+# Ticks of NumPy's units.
+PER_SECOND = {
+    unit: pd.Timedelta("1s") // pd.Timedelta(f"1{unit}")
+    for unit in ("s", "ms", "us", "ns")
+}
 _DAY = int(SECONDS_OF["D"])
 # First and last second of the calendar, since 1970.
 _YEAR_1, _YEAR_9999 = (

@@ -34,7 +34,7 @@ from skdpsynth.table._domains import (
 )
 from skdpsynth.table._layout import from_wall
 from skdpsynth.table._rules import RowRules
-from skdpsynth.utils import require
+from skdpsynth.utils import MOST_SHOWN, require
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -164,7 +164,6 @@ class Units:
         return share, self.noise_std * math.sqrt(max(spread, 0.0)) / total
 
 
-_MAX_NAMES = 8  # of columns in one line
 _MAX_COUNT = float(np.iinfo(np.int64).max)  # of rows; sums are exact far below
 
 
@@ -417,6 +416,6 @@ def _phrase(words: str, names: Iterable[Hashable]) -> str:
     listed = [str(name) for name in names]
     if not listed:
         return ""
-    more = len(listed) - _MAX_NAMES
+    more = len(listed) - MOST_SHOWN
     tail = f" and {more} more columns" if more > 0 else ""
-    return f"{words} {', '.join(listed[:_MAX_NAMES])}{tail}"
+    return f"{words} {', '.join(listed[:MOST_SHOWN])}{tail}"

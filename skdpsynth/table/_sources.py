@@ -34,7 +34,7 @@ from skdpsynth.schema import (
 from skdpsynth.table._csv import CsvFile
 from skdpsynth.table._layout import ColumnLayout, TableLayout, encode_dtype, is_read
 from skdpsynth.table._rules import check_rules
-from skdpsynth.utils import is_csv, withheld
+from skdpsynth.utils import MOST_SHOWN, is_csv, withheld
 from skdpsynth.utils.containers import (
     container_of,
     from_arrow,
@@ -280,11 +280,10 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
 
 def _short_list(names: Any) -> str:  # noqa: ANN401 - any iterable of names
     shown = [repr(name) for name in names]
-    more = f" and {len(shown) - 10} more" if len(shown) > 10 else ""
-    return ", ".join(shown[:10]) + more
+    more = f" and {len(shown) - MOST_SHOWN} more" if len(shown) > MOST_SHOWN else ""
+    return ", ".join(shown[:MOST_SHOWN]) + more
 
 
-_BLOCK_ENTRIES = 2**21  # cells of a block
 _READABLE = "The table must be one that can be read"
 
 
@@ -407,7 +406,7 @@ def _blocks(source: Source, names: Sequence[Hashable]) -> Iterator[Any]:
     """Read a source in tables of Arrow of so many rows each, whatever is read."""
     # Where batches end depends on the columns: those with categories end with row
     # groups.
-    step = max(1, _BLOCK_ENTRIES // max(len(source.schema), 1))
+    step = Parts.rows_at_once(len(source.schema))
     with withheld(_READABLE):
         held: list[Any] = []
         n_held, first = 0, True

@@ -10,8 +10,11 @@ from skdpsynth.utils._deprecation import deprecated, warn_deprecated, without
 from skdpsynth.utils._document import Block, Document, Grid, Heading, Items, Picture
 from skdpsynth.utils._json import (
     DAMAGED,
+    EXCESS,
     MAX_BYTES,
+    MOST_SHOWN,
     ROUNDING,
+    WIDTH,
     check_array,
     check_groups,
     parse_json,
@@ -19,14 +22,18 @@ from skdpsynth.utils._json import (
     require,
 )
 from skdpsynth.utils._names import check_new, compression_of, is_csv
-from skdpsynth.utils._rows import in_chunks, in_order_of_class, n_threads
+from skdpsynth.utils._rows import CHUNK_ROWS, in_chunks, in_order_of_class, n_threads
 from skdpsynth.utils._runs import PeakMemory, RunFolder, peak_megabytes
 from skdpsynth.utils._withheld import withheld
 
 __all__ = [
+    "CHUNK_ROWS",
     "DAMAGED",
+    "EXCESS",
     "MAX_BYTES",
+    "MOST_SHOWN",
     "ROUNDING",
+    "WIDTH",
     "Block",
     "Document",
     "Grid",

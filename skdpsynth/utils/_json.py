@@ -26,7 +26,12 @@ MAX_BYTES = 2**25
 _MAX_DEPTH = 64
 #: Of shares that add up to 1, in single precision.
 ROUNDING = 1e-3
-_PIECE = 2**16  # bytes that are read at once
+#: Names, columns or classes that a text or a picture lists; more are counted.
+MOST_SHOWN = 12
+#: Characters of a line; a word that is printed from a file has no more.
+WIDTH = 88
+#: By which rounding may take a sum of doubles past its limit, as a share of it.
+EXCESS = 1e-12
 _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NO_BRACKETS = re.compile(r"[^\[\]{}]+")
 
@@ -67,7 +72,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
     data = bytearray()
     with open(path, "rb") as file:
         # A pipe does not know its size, and a read of the limit would reserve it all.
-        while piece := file.read(_PIECE):
+        while piece := file.read1():
             data += piece
             _check_length(len(data))
     return data.decode("utf-8-sig")

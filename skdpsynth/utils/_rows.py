@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def in_chunks(n_rows: int, step: int = 2**13) -> Iterator[slice]:
+#: So few that what is computed of them stays in cache.
+CHUNK_ROWS = 2**13
+
+
+def in_chunks(n_rows: int, step: int = CHUNK_ROWS) -> Iterator[slice]:
     """Cut rows into slices so short that what is computed of them stays in cache."""
     return (slice(at, min(at + step, n_rows)) for at in range(0, n_rows, step))
 

@@ -112,10 +112,10 @@ def test_the_strongest_pairs_come_first():
 
 
 def test_cells_and_their_names():
-    numbers = PlainColumn("n", "number", [float(v) for v in range(1, 81)] + [None])
+    numbers = PlainColumn("n", "number", [float(v) for v in range(1, 121)] + [None])
     side = Side.of_pair(numbers)
-    assert side.labels() == ["<10", *map(str, range(10, 80, 10)), "(missing)"]
-    assert np.bincount(side.codes(numbers)).tolist() == [9, *[10] * 6, 11, 1]
+    assert side.labels() == ["<10", *map(str, range(10, 120, 10)), "(missing)"]
+    assert np.bincount(side.codes(numbers)).tolist() == [9, *[10] * 10, 11, 1]
     days = PlainColumn("t", "time", [0.0, 1.0, 2.0, 3.0] * 5)
     assert Side.of_pair(days).labels()[:2] == ["<1970-01-02", "1970-01-02"]
     constant = PlainColumn("c", "number", [5.0] * 9)

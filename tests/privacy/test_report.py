@@ -219,14 +219,14 @@ def test_the_delta_of_discovery_is_left_aside():
 
 
 def test_many_classes_are_summarised_by_the_one_that_is_charged_most():
-    accountant = spend(*range(8), share=0.9)
+    accountant = spend(*range(12), share=0.9)
     accountant.reserve_gaussian("more", mu=1e-3, sensitivity=1, scope=5)
-    assert str(accountant.report()).count("gradients") == 8
-    accountant.reserve_gaussian("small", mu=1e-3, sensitivity=1, scope=9)
+    assert str(accountant.report()).count("gradients") == 12
+    accountant.reserve_gaussian("small", mu=1e-3, sensitivity=1, scope=12)
     text = str(accountant.report())
     assert text.count("gradients") == 1
     assert "class 5" in text
-    assert "one of 9 classes that is charged" in text
+    assert "one of 13 classes that is charged" in text
     assert "small" not in text
 
 
@@ -306,11 +306,11 @@ def test_labels_cannot_move_the_cursor():
 
 def test_what_was_declared_is_said():
     """Names of columns, and how many more there are; no bound and no category."""
-    columns = {f"x{i}": Continuous(3, 77_123, nullable=True) for i in range(10)}
+    columns = {f"x{i}": Continuous(3, 77_123, nullable=True) for i in range(14)}
     columns |= {"sex": Categorical(["Wo", "Mo"]), "id": Identifier()}
     declared = declared_metadata(TableSchema(columns, n_rows=500))
     assert declared == (
-        "the bounds of x0, x1, x2, x3, x4, x5, x6, x7 and 2 more columns",
+        f"the bounds of {', '.join(f'x{i}' for i in range(12))} and 2 more columns",
         "the categories of sex",
         "identifiers, never looked at: id",
         "that no value is missing in sex",

@@ -56,8 +56,7 @@ ROWS["c"] = ROWS["c"].mask(ROWS["a"] > 1)
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Read some 50 rows at a time; Dask works in this thread."""
-    for where in ("table._sources", "privacy._parts"):
-        monkeypatch.setattr(f"skdpsynth.{where}._BLOCK_ENTRIES", 250)
+    monkeypatch.setattr("skdpsynth.privacy._parts._BLOCK_ENTRIES", 250)
     with dask.config.set(scheduler="synchronous"):
         yield
 

@@ -35,7 +35,6 @@ from skdpsynth.synthesizers import (
     PATETripleGANSynthesizer,
     _dpcgan,
 )
-from skdpsynth.table import _sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -181,7 +180,6 @@ def small() -> Iterator[None]:
     with ExitStack() as stack:
         for where, name, value in (
             (_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
-            (_sources, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
             (_fit, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
             (_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
             (_calibration, "steps_mu", _kept_mu),

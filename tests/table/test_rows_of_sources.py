@@ -94,7 +94,7 @@ def test_a_further_row_changes_no_other(source, tmp_path, monkeypatch):
 
     Each is at all three places of a file, and at one of them of what a file stands for.
     """
-    block = "skdpsynth.table._sources._BLOCK_ENTRIES"
+    block = "skdpsynth.privacy._parts._BLOCK_ENTRIES"
     monkeypatch.setattr(block, 5 * len(SCHEMA.columns))
     before = made_of_rows(source, ROWS, tmp_path / "before")
     assert len(before) == len(ROWS)

@@ -32,7 +32,6 @@ from skdpsynth.table import CsvFile, open_table
 from skdpsynth.utils.containers import from_arrow
 
 N = 900
-SOURCES_MODULE = "skdpsynth.table._sources"
 NOISE = "skdpsynth.privacy._mechanisms._noisy_integers"
 SCHEMA = TableSchema(
     {
@@ -70,7 +69,7 @@ def rows() -> pa.Table:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Read 40 rows at a time, of six columns; let Dask compute in this thread."""
-    monkeypatch.setattr(f"{SOURCES_MODULE}._BLOCK_ENTRIES", 240)
+    monkeypatch.setattr("skdpsynth.privacy._parts._BLOCK_ENTRIES", 240)
     with dask.config.set(scheduler="synchronous"):
         yield
 
@@ -310,7 +309,7 @@ def test_blocks_have_the_same_rows_whatever_is_read(source, tmp_path, monkeypatc
     table["y"] = rng.integers(0, 2, len(table))
     for number in range(2):
         table.to_parquet(tmp_path / f"{number}.parquet", row_group_size=700)
-    monkeypatch.setattr(f"{SOURCES_MODULE}._BLOCK_ENTRIES", 8 * 1_600)
+    monkeypatch.setattr("skdpsynth.privacy._parts._BLOCK_ENTRIES", 8 * 1_600)
     parts, _ = open_table(source(tmp_path))
     sizes = [*parts.total(length_of_part, numbered=True).values()]
     assert {*sizes} == {1_600, 10_000 % 1_600}
@@ -326,7 +325,7 @@ def test_memory_does_not_grow_with_the_rows(kind, tmp_path, monkeypatch):
     Memory of NumPy and pandas. Of 28 blocks one or two are alive at a time, as threads
     go: 2 MB, and 2 of batches on their way to a file, where the table has 14.
     """
-    monkeypatch.setattr(f"{SOURCES_MODULE}._BLOCK_ENTRIES", 2**16)
+    monkeypatch.setattr("skdpsynth.privacy._parts._BLOCK_ENTRIES", 2**16)
     rng, path = np.random.default_rng(0), tmp_path / "t.parquet"
     for n_rows in (1_000, 600_000):  # the first for what is made only once
         numbers = {"a": rng.normal(size=n_rows), "n": rng.poisson(3, n_rows)}

@@ -257,7 +257,7 @@ def test_a_category_layout_says_nothing_of_the_categories(inner):
 
 
 def test_schema_of_another_table_is_refused():
-    schema = TableSchema({f"c{number}": Boolean() for number in range(12)})
+    schema = TableSchema({f"c{number}": Boolean() for number in range(14)})
     with pytest.raises(InvalidSchemaError, match=r"lacks: 'c0'.* and 2 more"):
         open_table(FRAME, schema=schema)
     with pytest.raises(InvalidSchemaError, match=r"use Categorical\(\[0, 1\]\)"):

@@ -128,7 +128,7 @@ def test_every_source_has_the_same_limit(source, tmp_path, monkeypatch, block):
     Sizes of units are counted too: one row is 0; so many as take part, and more, are 2.
     Of some columns the same rows take part.
     """
-    monkeypatch.setattr("skdpsynth.table._sources._BLOCK_ENTRIES", block)
+    monkeypatch.setattr("skdpsynth.privacy._parts._BLOCK_ENTRIES", block)
     table = table_of([1, 1, 2, 3, 4, 4, 9])
     table["who"] = table["who"].mask(table["who"] == "p0")
     table["c"] = table["c"].mask(table.index % 7 == 0)
