@@ -147,7 +147,7 @@ def _fit(args: argparse.Namespace) -> None:
     """Fit a synthesizer to a private table, and save it."""
     schema = _read_schema(args)
     synthesizer = _synthesizer(args, schema)
-    synthesizer.set_params(budget=_open_budget(args), verbose=sys.stderr.isatty())
+    synthesizer.set_params(budget=_open_budget(args))
     table: Any = args.table
     if args.infer_dtypes:
         table = _read_table(args.table, _described(args), **_reading(args))

@@ -497,7 +497,8 @@ def gnmax(votes: NDArray[np.int64], reservation: Reservation) -> NDArray[np.int6
     n_queries = votes.shape[0]
     require_sensitivity(reservation, math.sqrt(2), n_queries)
     counts = release_gaussian(votes, reservation, n_queries)
-    return np.argmax(counts, axis=1).astype(np.int64)
+    best: NDArray[np.int64] = counts.argmax(axis=1).astype(np.int64)
+    return best
 
 
 def noisy_votes(
