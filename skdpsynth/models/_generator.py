@@ -113,8 +113,6 @@ class Trainer(ABC):
         self._step, self._n_steps, self._learning_rate = 0, n_steps, learning_rate
         self._generator, self._device = generator, device
         self._sum = torch.zeros(())
-        self._length = 1.0
-        self._before: Tensor | None = None  # the last gradient
 
     def latent(self, *shape: int) -> Tensor:
         """Draw standard normal numbers from the public stream."""
@@ -154,12 +152,9 @@ class Trainer(ABC):
         """Return the generator as it is."""
 
     def _direction(self, gradient: Tensor) -> Tensor:
-        """Return a step of unit size, in the mean square; halved at every turn back."""
-        if self._before is not None and float(gradient @ self._before) < 0:
-            self._length /= 2.0
-        self._before = gradient
-        size = gradient.square().mean().sqrt()
-        return gradient * (self._length / size.clamp_min(1e-30))
+        """Return a step of at most 1 in every parameter, and of few that matter."""
+        sizes = gradient.abs() + gradient.square().mean().sqrt()
+        return gradient / sizes.clamp_min(1e-30)
 
     def _move(self, direction: Tensor, rate: float) -> None:
         """Move the parameters."""

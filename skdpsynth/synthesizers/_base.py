@@ -52,7 +52,7 @@ ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
 
 # Of the squared mu of a class that starts from measurements: what its loop takes. The
 # rest is for the measurements, and all of it if the class does not train.
-TRAINING_SHARE = 0.1
+TRAINING_SHARE = 0.05
 ROUNDS = 10  # of "auto"
 # A class trains from so many rows on, times its mu, over the root of the number of
 # features: 1,000 rows of 14 columns at epsilon 1. Below, steps are mostly noise.
@@ -122,7 +122,7 @@ init : {"measured", "random"}, default="measured"
     everything by the loop; only metadata is measured.
 n_iter : int or "auto", default="auto"
     Rounds, at least 0. "auto": 10 of every class with enough rows for the budget
-    (1,000 of 14 columns at epsilon 1), which take a tenth of its squared mu, and none
+    (1,000 of 14 columns at epsilon 1), which take a twentieth of its squared mu, and none
     of the others; none where `max_rows_per_unit` is above 1. With ``init="random"`` as
     many as `as_published` has, at the whole budget.
 hidden_dims : tuple of two tuples of int

@@ -51,7 +51,7 @@ _TEACHER_STEPS = 2  # per step of the generator
 _TEACHER_RATE, _FORGOTTEN, _NETWORK_TEACHER_RATE = 0.5, 0.8, 0.1
 # Length of a step of the generator: of logits of a mixture, or of weights of a network,
 # of which there are fewer steps with noise (A.5: 1e-3, with Adam).
-_RATE, _NETWORK_RATE, _NOISY_NETWORK_RATE = 0.15, 5e-4, 1e-2
+_RATE, _NETWORK_RATE, _NOISY_NETWORK_RATE = 0.1, 5e-4, 1e-2
 
 
 class GPATESynthesizer(ClassGAN):
@@ -298,9 +298,8 @@ class GPATESynthesizer(ClassGAN):
         released = gaussian_sum(vectors, self.max_grad_norm, reservation)
         mean = torch.from_numpy(released / (training.n_teachers * self.max_grad_norm))
         share = share_above_noise(mean, training.noise_std / training.n_teachers)
-        gradient = generator.gradient(
-            draws, lambda rows: features(rows) @ mean.to(rows)
-        )
+        direction = mean.float()
+        gradient = generator.gradient(draws, lambda rows: features(rows) @ direction)
         generator.ascend(gradient, share)
 
     def _votes(

@@ -23,6 +23,7 @@ from skdpsynth.synthesizers._base import (
 from skdpsynth.synthesizers._evidence import Evidence, train_classifier
 from skdpsynth.synthesizers._generated import and_measured_unlabelled
 from skdpsynth.training import (
+    N_GENERATED,
     ClippedSums,
     Discriminator,
     UnlabelledBranch,
@@ -62,6 +63,7 @@ class VotePlayer(_pategan.VotePlayer):
     """A student discriminator that learns of labelled rows by noisy votes."""
 
     alpha = 0.0
+    _unlabelled: torch.Tensor | None = None
 
     def __init__(self, settings: PATETripleGANSynthesizer, *asked: Any) -> None:  # noqa: ANN401
         super().__init__(settings, *asked)
@@ -73,13 +75,22 @@ class VotePlayer(_pategan.VotePlayer):
         scale, features = self.student.scale, self.features
         return self._sums.of_private(rows, lambda x: scale * features(x), rejected)
 
+    def beside(self, wanted: torch.Tensor) -> torch.Tensor:
+        """Return the wanted difference, less that of unlabelled rows by alpha."""
+        if self._unlabelled is None:
+            return wanted
+        # The student's weights are 0, where a gradient is half the features.
+        means = self._unlabelled / (0.5 * self.student.scale)
+        own = self.features(self.generator.rows(self.generator.draw(N_GENERATED)))
+        return (wanted - self.alpha * (means - own.mean(0))) / (1.0 - self.alpha)
+
     def play(self, unlabelled: torch.Tensor | None) -> None:
         """Train teachers, release labels by vote, train both networks."""
         self.add_labels()  # lines 4-5, 10-12
+        self._unlabelled = unlabelled
         if unlabelled is not None:
             self.student.add_gradient(self.alpha * unlabelled)  # line 15
-        self.learn()  # lines 16-17
-        self.generate()  # lines 21-23
+        self.learn()  # lines 16-17, 21-23
 
 
 class StepPlayer:
@@ -93,10 +104,10 @@ class StepPlayer:
         rows: NDArray[np.float32],
         generator: Trainer,
         training: Training,
+        n_rows: float,
         reservation: Reservation,
         public: torch.Generator,
         device: torch.device,
-        n_rows: float,
     ) -> None:
         self.generator, self._settings = generator, settings
         self._discriminator = Discriminator(
@@ -443,11 +454,9 @@ class PATETripleGANSynthesizer(ClassGAN):
                 device=device,
             )
             encoded = initial.encode(rows.of_class(c), c)
-            asked = encoded, generator, training, reservation, public, device
-            if self.desensitization == "hybrid":
-                players[c] = VotePlayer(self, *asked)
-            else:
-                players[c] = StepPlayer(self, *asked, plans[c].n_rows)
+            beside = plans[c].n_rows, reservation, public, device
+            make = VotePlayer if self.desensitization == "hybrid" else StepPlayer
+            players[c] = make(self, encoded, generator, training, *beside)
         return players
 
     def _reserve(

@@ -25,6 +25,9 @@ from skdpsynth.training import (
     Student,
     TeacherEnsemble,
     ascend_student,
+    learnt_difference,
+    move_means,
+    vote_slope,
 )
 from skdpsynth.utils import without
 from skdpsynth.utils.sklearn_compat import StrOptions
@@ -47,7 +50,7 @@ MOST_TEACHERS = 2048  # a step of 4,096 takes twice the time, and their votes va
 _TEACHER_RATE, _FORGOTTEN, _NETWORK_TEACHER_RATE = 0.05, 0.3, 0.1
 # Steps of the generator per round, and their length: of logits of a mixture, or of
 # weights of a network, of which there are fewer rounds with noise.
-GENERATOR_STEPS, _RATE, _NETWORK_RATE = 10, 0.03, 2e-3
+GENERATOR_STEPS, _RATE, _NETWORK_RATE = 10, 0.1, 2e-3
 _NOISY_NETWORK_STEPS = 50
 
 
@@ -91,8 +94,8 @@ def plan_votes(
 class VotePlayer:
     """A student discriminator that learns of real rows by noisy votes of teachers.
 
-    Only teachers get the private rows; the reservation is of all votes. `settings` is
-    the synthesizer.
+    Only teachers get the private rows; the reservation is of all votes. `n_rows` is the
+    planned number of rows, and `settings` is the synthesizer.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class VotePlayer:
         rows: NDArray[np.float32],
         generator: Trainer,
         training: Training,
+        n_rows: float,
         reservation: Reservation,
         public: torch.Generator,
         device: torch.device,
@@ -109,7 +113,11 @@ class VotePlayer:
         self._training, self._reservation = training, reservation
         scratch = settings.init == "random"
         of_student, of_teachers = settings.hidden_dims if scratch else ((), ())
-        self._centred = scratch
+        self._scratch = scratch
+        # How sharply a label follows the rows that a teacher has learnt from.
+        own = max(n_rows / training.n_teachers, 1.0)
+        own = 1.0 / (1.0 / own + 2.0 / TEACHER_BATCH)
+        self._slope = vote_slope(training.n_teachers, training.noise_std, own)
         self.features = generator.features()
         self._teachers = TeacherEnsemble(
             rows,
@@ -137,23 +145,34 @@ class VotePlayer:
         draws = generator.draw(self._training.n_queries)
         generated = generator.rows(draws)  # lines 11-14
         opinions = self._teachers.logits(generated, features)
-        if self._centred:  # a teacher calls half of the rows real
+        if self._scratch:  # a teacher calls half of the rows real
             opinions -= opinions.median(dim=1, keepdim=True).values
         ballots = (opinions > 0).cpu().numpy()
         votes = ballots.sum(axis=0, dtype=np.int64)
         n_teachers = self._training.n_teachers
         with telling(by_teacher=lambda: ballots):
             labels = noisy_votes(votes, n_teachers, self._reservation)  # line 15
-        self.student.add(features(generated), torch.from_numpy(labels))
+        self._labelled = features(generated), torch.from_numpy(labels)
 
     def learn(self) -> None:
-        """Train the student on released labels."""
-        self.student.train(self._settings.n_student_steps)  # lines 19-20
+        """Train the student on released labels, and the generator against it.
 
-    def generate(self) -> None:
-        """Train the generator against the student."""
-        steps = generator_steps(self._settings)
-        ascend_student(self.generator, self.student, steps)  # lines 21-23
+        A generator that starts from measurements has a linear student, which is solved,
+        and moves as far as the labels say.
+        """
+        n_steps = generator_steps(self._settings)
+        if self._scratch:
+            self.student.add(*self._labelled)
+            self.student.train(self._settings.n_student_steps)  # lines 19-20
+            ascend_student(self.generator, self.student, n_steps)  # lines 21-23
+        else:
+            wanted, share = learnt_difference(*self._labelled, self._slope)
+            wanted = self.beside(wanted)
+            move_means(self.generator, wanted, share, n_steps, N_GENERATED)
+
+    def beside(self, wanted: torch.Tensor) -> torch.Tensor:
+        """Return the wanted difference, with what else was released."""
+        return wanted
 
 
 def generator_steps(settings: Any) -> int:  # noqa: ANN401
@@ -353,12 +372,11 @@ class PATEGANSynthesizer(ClassGAN):
                     device=device,
                 )
                 encoded = initial.encode(rows.of_class(c), c)
-                asked = training, reserved[c], public, device
+                asked = training, plans[c].n_rows, reserved[c], public, device
                 player = VotePlayer(self, encoded, generator, *asked)
                 for _ in range(training.n_iter):  # Algorithm 1
                     player.add_labels()
                     player.learn()
-                    player.generate()
                     progress.update()
                 initial.keep(c, generator.result())
         self._collect(initial, plans)

@@ -13,7 +13,13 @@ from skdpsynth.training._discriminator import (
     train_generator,
 )
 from skdpsynth.training._dp_sgd import ClippedSums
-from skdpsynth.training._student import Student, ascend_student
+from skdpsynth.training._student import (
+    Student,
+    ascend_student,
+    learnt_difference,
+    move_means,
+    vote_slope,
+)
 from skdpsynth.training._teachers import (
     TeacherEnsemble,
     ballots_of,
@@ -39,10 +45,13 @@ __all__ = [
     "ascend_student",
     "ballots_of",
     "decode_answers",
+    "learnt_difference",
     "mean_gradients",
+    "move_means",
     "pseudo_label_rows",
     "random_projections",
     "rejected",
     "share_above_noise",
     "train_generator",
+    "vote_slope",
 ]

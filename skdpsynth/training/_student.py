@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,14 +28,9 @@ BATCH = 256  # labels of a step of a student, and rows of one of the generator
 class Student:
     """A network that learns labels by cross-entropy, and scores generated rows.
 
-    With hidden layers it learns the labels of the last rounds, since it cannot know
-    what an old one says of a generator that has moved. Without any it is linear, and
-    learns anew in every round; `share` is then the part of the labels' dependence on
-    features that coins would not have (James, Stein), and the generator's steps are so
-    much shorter.
+    It learns the labels of the last rounds, since it cannot know what an old one says
+    of a generator that has moved.
     """
-
-    share = 1.0
 
     def __init__(
         self,
@@ -44,11 +40,14 @@ class Student:
         generator: torch.Generator,
         device: torch.device,
     ) -> None:
-        self.scale, self._linear = n_features**-0.5, not hidden_dims
+        self.scale = n_features**-0.5
         double = make_network(n_features, hidden_dims, generator)
         self.network = double.to(device, torch.float32)
         self._params = list(self.network.parameters())
-        self._step = self._adam()
+        # Detached, they are the same memory.
+        self._step = AdamSteps(
+            [p.detach() for p in self._params], betas=(MOMENTUM, 0.99)
+        )
         self._generator = generator
         self._inputs: list[Tensor] = []
         self._labels: list[Tensor] = []
@@ -56,12 +55,8 @@ class Student:
 
     def add(self, seen: Tensor, labels: Tensor) -> None:
         """Keep the labels of rows with features `seen`, in place of the oldest."""
-        kept = 1 if self._linear else _ROUNDS
-        self._inputs = [*self._inputs, self.scale * seen][-kept:]
-        self._labels = [*self._labels, labels.to(seen)][-kept:]
-        if self._linear:
-            torch.nn.init.zeros_(self._params[0])
-            self._step = self._adam()
+        self._inputs = [*self._inputs, self.scale * seen][-_ROUNDS:]
+        self._labels = [*self._labels, labels.to(seen)][-_ROUNDS:]
 
     def train(self, n_steps: int) -> None:
         """Take steps of Adam on batches of the last labels."""
@@ -84,12 +79,6 @@ class Student:
                 for p in self._params:
                     p.mul_(1.0 - FORGOTTEN)
                 self._step(gradients, HIDDEN_RATE)
-        if self._linear:
-            self.share = share_above_coins(inputs, labels)
-
-    def _adam(self) -> AdamSteps:
-        # Detached, they are the same memory.
-        return AdamSteps([p.detach() for p in self._params], betas=(MOMENTUM, 0.99))
 
     def add_gradient(self, gradient: Tensor) -> None:
         """Learn from a released mean gradient as well; it replaces the last one."""
@@ -103,23 +92,62 @@ class Student:
         return functional.logsigmoid(logits)
 
 
-def share_above_coins(inputs: Tensor, labels: Tensor) -> float:
-    """Return the share of the score statistic of labels that coins would not have.
-
-    With labels that do not depend on the inputs it has about the mean of a chi-squared
-    number of as many degrees of freedom as there are inputs.
-    """
-    centred = (inputs - inputs.mean(0)).double()
-    share = float(labels.mean())
-    along = centred.T @ (labels.double() - share)
-    covariance = share * (1.0 - share) * centred.T @ centred
-    statistic = float(along @ torch.linalg.pinv(covariance, hermitian=True) @ along)
-    return max(0.0, 1.0 - inputs.shape[1] / max(statistic, 1e-300))
-
-
 def ascend_student(generator: Trainer, student: Student, n_steps: int) -> None:
     """Train a generator against a student: post-processing."""
     objective = partial(student.objective, features=generator.features())
     for _ in range(n_steps):
-        gradient = generator.gradient(generator.draw(BATCH), objective)
-        generator.ascend(gradient, student.share)
+        generator.ascend(generator.gradient(generator.draw(BATCH), objective))
+
+
+def vote_slope(n_teachers: int, noise_std: float, n_rows: float) -> float:
+    """Return the slope of a label's probability by the difference of mean features.
+
+    Per unit of it along a row's features, over their length. Teachers that are linear
+    in the features have weights that vary as the means of `n_rows` rows do, and vote
+    with the sign of their product with the row. So near a tie ``n sqrt(n_rows / (2
+    pi))`` votes more for one unit, and the number of votes varies with the noise and
+    with n coins.
+    """
+    votes = n_teachers * math.sqrt(n_rows / (2.0 * math.pi))
+    return votes / math.sqrt(2.0 * math.pi * (noise_std**2 + n_teachers / 4.0))
+
+
+def learnt_difference(
+    seen: Tensor, labels: Tensor, slope: float
+) -> tuple[Tensor, float]:
+    """Return how mean features of real rows differ from those of labelled ones.
+
+    A linear student in closed form: the least squares of labels by features, over their
+    slope. The other number is the share of the labels' dependence on features that
+    coins would not have (James, Stein), by the score statistic: of coins it has about
+    the mean of a chi-squared number of as many degrees of freedom as features.
+    """
+    centred = (seen - seen.mean(0)).double()
+    share = float(labels.double().mean())
+    along = centred.T @ (labels.double() - share)
+    inverse = torch.linalg.pinv(centred.T @ centred, hermitian=True)
+    solved = inverse @ along
+    statistic = float(along @ solved) / max(share * (1.0 - share), 1e-300)
+    above = max(0.0, 1.0 - seen.shape[1] / max(statistic, 1e-300))
+    return solved * (math.sqrt(seen.shape[1]) / slope), above
+
+
+def move_means(
+    generator: Trainer, wanted: Tensor, share: float, n_steps: int, n_rows: int
+) -> None:
+    """Move the mean features of generated rows by what is wanted: post-processing.
+
+    `share` is that of the wanted difference which is above its noise.
+    """
+    features = generator.features()
+    first = features(generator.rows(generator.draw(_ROUNDS * n_rows)))
+    aim = first.mean(0) + share * wanted.to(first)
+    for _ in range(n_steps):
+        draws = generator.draw(n_rows)
+        missing = aim - features(generator.rows(draws)).mean(0)
+        score = partial(_along, features=features, direction=missing)
+        generator.ascend(generator.gradient(draws, score), share)
+
+
+def _along(rows: Tensor, features: Features, direction: Tensor) -> Tensor:
+    return features(rows) @ direction
