@@ -66,7 +66,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     bound on the data and on the derivatives of the network, and adds noise to the mean
     over real and generated rows together. Here every row's gradient is clipped to c_g,
     so that the bound holds whatever the network, and generated rows need no noise.
-    Steps of the critic are plain, since RMSProp scales noise up to full steps.
+    Steps of a linear critic are plain, since RMSProp scales noise up to full steps.
 
     References
     ----------

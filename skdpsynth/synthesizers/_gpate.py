@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from skdpsynth.table import Metadata, TableRows
 
 
-_MOST_TEACHERS = 4096
+_MOST_TEACHERS = 2048  # with twice as many a fit of Adult took 11 s, not 8
 _TEACHER_STEPS = 2  # per step of the generator
 # Of logistic teachers, which learn anew at every step: their rate, and the share of
 # their weights that a step forgets. Of networks: the rate.
@@ -67,7 +67,7 @@ class GPATESynthesizer(ClassGAN):
     epsilon, delta, target, schema, budget, init : shared
     n_teachers : int or "auto", default="auto"
         Teachers of each class, never more than half its planned rows. "auto": one for
-        4 rows of the noisy count, at most 4096.
+        4 rows of the noisy count, at most 2048.
     n_iter : shared
     batch_size : int, default=32
         Synthetic rows per step of the generator, at least 1.

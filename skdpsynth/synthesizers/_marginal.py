@@ -80,7 +80,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     --------
     IndependentSynthesizer : Marginals of one column alone, which small tables can
         afford.
-    GPATESynthesizer : Trains the same generator by teachers, where that is asked for.
+    GPATESynthesizer : Trains the same generator by teachers.
 
     Notes
     -----

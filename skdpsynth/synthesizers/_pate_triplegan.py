@@ -177,8 +177,8 @@ class PATETripleGANSynthesizer(ClassGAN):
     n_teacher_steps : int, default=4
         "hybrid": steps of the teachers per round, at least 1.
     n_student_steps : int, default=30
-        "hybrid": steps of the discriminator per round, on the labels of the last eight,
-        at least 1.
+        "hybrid", with ``init="random"``: steps of the discriminator per round, on the
+        labels of the last eight, at least 1.
     hidden_dims, device, random_state : shared
 
     Attributes

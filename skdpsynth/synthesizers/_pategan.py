@@ -210,7 +210,8 @@ class PATEGANSynthesizer(ClassGAN):
     n_teacher_steps : int, default=2
         Steps of the teachers per round, at least 1.
     n_student_steps : int, default=30
-        Steps of the student discriminator per round, at least 1.
+        Steps of the student discriminator per round, at least 1; with
+        ``init="random"``, since a linear one is solved.
     hidden_dims, device, random_state : shared
 
     Attributes
@@ -246,13 +247,14 @@ class PATEGANSynthesizer(ClassGAN):
     Symbols of the paper: k ``n_teachers``, n ``batch_size``, n_T ``n_teacher_steps``,
     n_S ``n_student_steps``, 1 / lambda (of Algorithm 1) the noise of a vote.
 
-    In the paper a label teaches once. Here the labels of the last eight rounds do. The
+    In the paper a label teaches once; here those of the last eight rounds teach a
+    network. The
     generator is a mixture: a latent code, and given the code a distribution over the
     bins of each column, fitted to the measured tables, which stay in its loss; where
     second moments are measured instead of tables, it is normal factors. Teachers and
-    student see products of the columns of a row, and are linear in them. Where labels
-    depend on these no more than coins would, the generator's steps are shorter (James,
-    Stein). Rows without a released label take no part in training.
+    student see products of the columns of a row, and are linear in them; the student is
+    the least squares of the labels of a round. Where these depend on the products no
+    more than coins would, the generator's steps are shorter (James, Stein). Rows without a released label take no part in training.
 
     References
     ----------
