@@ -8,8 +8,8 @@ beside the real ones.
 """
 
 # %%
-# By default `DPCGANSynthesizer` measures what `MarginalSynthesizer` does and trains
-# nothing; ``n_iter`` asks for training, which costs a part of the budget. Each one is
+# `DPCGANSynthesizer` measures what `MarginalSynthesizer` does, and then trains with a
+# tenth of the budget; ``n_iter`` has the number of rounds. Each one is
 # fitted once to 8,000 rows of Adult at epsilon 3. One fit is too few to rank them:
 # ``n_repeats`` is 3 by default, and a difference below one standard deviation of the
 # repeats means nothing.

@@ -28,8 +28,8 @@ columns = dict.fromkeys(names, pixels) | {"target": Categorical(list(range(10)))
 schema = TableSchema(columns, target="target")
 
 # %%
-# There are too few rows for 2-way marginals of 64 columns. ``init="marginals"`` starts
-# from the marginals of single pixels; then teachers compare products of two pixels.
+# The synthesizer measures what its budget allows. Then, in classes with enough rows for
+# the budget, teachers compare products of two pixels.
 
 drawn = {"real": train}
 for epsilon in (10.0, 100.0, float("inf")):
