@@ -123,8 +123,8 @@ init : {"measured", "random"}, default="measured"
 n_iter : int or "auto", default="auto"
     Rounds, at least 0. "auto": 10 of every class with enough rows for the budget
     (1,000 of 14 columns at epsilon 1), which take a twentieth of its squared mu, and
-    none of the others; none where `max_rows_per_unit` is above 1. With ``init="random"`` as
-    many as `as_published` has, at the whole budget.
+    none of the others; none where `max_rows_per_unit` is above 1. With
+    ``init="random"`` as many as `as_published` has, at the whole budget.
 hidden_dims : tuple of two tuples of int
     With ``init="random"``: widths of the hidden layers of the generator's network, and
     of those of its teachers or discriminator, which are linear without any.

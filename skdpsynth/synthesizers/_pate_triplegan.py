@@ -202,12 +202,12 @@ class PATETripleGANSynthesizer(ClassGAN):
     and as well E of three or of finer cells, have L2 sensitivity ``sqrt(E)`` together);
     for their part in the classifier, one clipped noisy sum per step; and for noisy
     votes of one bit, of which a row touches one, charged as one block, or clipped noisy
-    sums ("dpsgd"). No vote is on a private row. Unlabelled rows are charged for a count
-    and one clipped noisy sum per round: the classifier is frozen and its weights are
-    released, and their target is the constant "fake", so a row is in a sum as its own
-    term only. Where no class trains and some have tables of two columns, unlabelled
-    rows are charged instead for their number and, if that is enough, for the same
-    measurements as a class. A row is labelled or it is not, and either kind has the
+    sums ("dpsgd"). No vote is on a private row. Where some class has tables of two
+    columns, unlabelled rows are charged for their number and, if that is enough, for
+    the same measurements as a class; where some class trains, for counts of
+    pseudo-labels and one clipped noisy sum per round: the classifier is frozen and its
+    weights are released, and their target is the constant "fake", so a row is in a sum
+    as its own term only. A row is labelled or it is not, and either kind has the
     whole budget; a person with rows of both kinds is charged twice. All is reserved
     without regard to whether there are unlabelled rows. The noise of gradients is
     floating-point Gaussian noise from the operating system's entropy; all other noise

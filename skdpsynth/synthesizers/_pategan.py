@@ -248,13 +248,13 @@ class PATEGANSynthesizer(ClassGAN):
     n_S ``n_student_steps``, 1 / lambda (of Algorithm 1) the noise of a vote.
 
     In the paper a label teaches once; here those of the last eight rounds teach a
-    network. The
-    generator is a mixture: a latent code, and given the code a distribution over the
-    bins of each column, fitted to the measured tables, which stay in its loss; where
-    second moments are measured instead of tables, it is normal factors. Teachers and
-    student see products of the columns of a row, and are linear in them; the student is
-    the least squares of the labels of a round. Where these depend on the products no
-    more than coins would, the generator's steps are shorter (James, Stein). Rows without a released label take no part in training.
+    network. The generator is a mixture: a latent code, and given the code a
+    distribution over the bins of each column, fitted to the measured tables, which stay
+    in its loss; where second moments are measured instead of tables, it is normal
+    factors. Teachers and student see products of the columns of a row, and are linear
+    in them; the student is the least squares of the labels of a round. Where these
+    depend on the products no more than coins would, the generator's steps are shorter
+    (James, Stein). Rows without a released label take no part in training.
 
     References
     ----------
