@@ -31,7 +31,7 @@ _MOST_SCORE = 4.0  # of a bin: those of rare ones would hide those of all others
 _MOST_LOGIT = 30.0  # where a probability is next to 0 or 1, and slopes are finite
 # Steps towards the measured tables, among those of the adversary, and their length at
 # first; it falls to 0. With 5 of them the 2-way distance of Adult was .036, not .034.
-_N_HELD, _HELD_RATE = 50, 0.05
+_N_HELD, _HELD_RATE = 50, 0.02
 
 
 class BinScores:

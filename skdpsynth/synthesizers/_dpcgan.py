@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there
 # Steps of the generator per round, and their length: of logits of a mixture, or of
 # weights of a network, which has one per round (Algorithm 1). Both fall to 0.
-GENERATOR_STEPS, RATE, _NETWORK_RATE = 10, 0.1, 1e-3
+GENERATOR_STEPS, RATE, _NETWORK_RATE = 10, 0.05, 1e-3
 
 
 def plan_steps(

@@ -51,7 +51,7 @@ _TEACHER_STEPS = 2  # per step of the generator
 _TEACHER_RATE, _FORGOTTEN, _NETWORK_TEACHER_RATE = 0.5, 0.8, 0.1
 # Length of a step of the generator: of logits of a mixture, or of weights of a network,
 # of which there are fewer steps with noise (A.5: 1e-3, with Adam).
-_RATE, _NETWORK_RATE, _NOISY_NETWORK_RATE = 0.1, 5e-4, 1e-2
+_RATE, _NETWORK_RATE, _NOISY_NETWORK_RATE = 0.05, 5e-4, 1e-2
 
 
 class GPATESynthesizer(ClassGAN):

@@ -50,7 +50,7 @@ MOST_TEACHERS = 2048  # a step of 4,096 takes twice the time, and their votes va
 _TEACHER_RATE, _FORGOTTEN, _NETWORK_TEACHER_RATE = 0.05, 0.3, 0.1
 # Steps of the generator per round, and their length: of logits of a mixture, or of
 # weights of a network, of which there are fewer rounds with noise.
-GENERATOR_STEPS, _RATE, _NETWORK_RATE = 10, 0.1, 2e-3
+GENERATOR_STEPS, _RATE, _NETWORK_RATE = 10, 0.05, 2e-3
 _NOISY_NETWORK_STEPS = 50
 
 
