@@ -68,35 +68,36 @@ class Mixture:
         return found
 
     def lent(self, own: Mixture, starts: Ints, categories: Sequence[bool]) -> Mixture:
-        """Give a class with the marginals of `own` the dependence that suits these.
+        """Give the same dependence to a class with the marginals of `own`, in its bins.
 
         `categories` says which columns have no order: there the odds of the bins are
         changed alike in all components until the shares are right. Of other columns
-        bins become intervals of the ranks that this mixture itself draws. The less of
-        the shares of a column both classes have in common, the less does the column
-        depend on the others: components come nearer to what they are together.
+        components keep their ranks, which the other class has in other bins.
         """
-        probabilities, ranks = self.probabilities.copy(), own.ranks.copy()
+        probabilities = self.probabilities.copy()
         wanted = np.maximum(own.weights @ own.probabilities, TINY)
         for j, (start, end) in enumerate(pairwise(starts.tolist())):
             given = np.maximum(self.probabilities[:, start:end].astype(float), TINY)
-            shares = self.weights @ given
-            common = np.minimum(shares, wanted[start:end]).sum()
             if categories[j]:
                 odds = np.ones(end - start)
                 for _ in range(RAKINGS):
-                    raked = given * odds
-                    raked /= raked.sum(axis=1, keepdims=True)
-                    odds *= wanted[start:end] / (self.weights @ raked)
-                given, shares = raked, self.weights @ raked
+                    lent = given * odds
+                    lent /= lent.sum(axis=1, keepdims=True)
+                    odds *= wanted[start:end] / (self.weights @ lent)
             else:
-                order = start + np.lexsort(self.ranks[::-1, start:end])
-                ends = np.cumsum(shares[order - start])
-                ranks[1, order] = ends / ends[-1]
-                ranks[0, order] = np.concatenate(([0.0], ends[:-1] / ends[-1]))
-            kept = min(float(np.sqrt(common)), 1.0)
-            probabilities[:, start:end] = kept * given + (1.0 - kept) * shares
-        return replace(self, probabilities=probabilities, ranks=ranks)
+                order = np.lexsort(self.ranks[::-1, start:end])
+                ends = np.append(0.0, np.cumsum((self.weights @ given)[order]))
+                ends /= ends[-1]
+                inside = np.clip(
+                    own.ranks[:, None, start:end], ends[:-1, None], ends[1:, None]
+                )
+                parts = (inside[1] - inside[0]) / np.maximum(np.diff(ends), TINY)[
+                    :, None
+                ]
+                lent = given[:, order] @ parts + TINY * wanted[start:end]
+                lent /= lent.sum(axis=1, keepdims=True)
+            probabilities[:, start:end] = lent
+        return replace(self, probabilities=probabilities, ranks=own.ranks)
 
     def within(
         self, spans: Mapping[int, Floats], starts: Ints, whole: Collection[int] = ()

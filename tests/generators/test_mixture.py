@@ -128,25 +128,42 @@ def test_every_row_is_drawn_for_its_class():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_borrower_keeps_exactly_its_marginals(seed):
-    """In closed form: the ranks that it draws are uniform on [0, 1] in each column.
+def test_a_borrower_keeps_exactly_its_bins_and_marginals(seed):
+    """In closed form: each bin is as probable as its interval of ranks is long."""
+    lender, own = random_mixture(seed), random_mixture(seed + 50)
+    borrower = lender.lent(own, STARTS, [False] * 3)
+    lengths = np.diff(own.ranks, axis=0)[0]
+    shares = borrower.weights @ borrower.probabilities
+    np.testing.assert_allclose(shares, lengths, atol=1e-6)
+    assert borrower.ranks is own.ranks
+    assert borrower.weights is lender.weights
 
-    The bins' intervals partition [0, 1], and each is as long as it is probable. They
-    stand in the order of the lender's, and the dependence is the lender's own.
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_borrower_depends_by_its_ranks_as_the_lender_does(seed):
+    """In closed form: with bins of the lender's shares, components are the same.
+
+    They may be narrower: two bins with the ranks of one have together what it has.
     """
     lender = random_mixture(seed)
-    borrower = lender.lent(random_mixture(9), STARTS, [False] * 3)
     shares = lender.weights @ lender.probabilities
-    np.testing.assert_allclose(np.diff(borrower.ranks, axis=0)[0], shares, atol=1e-6)
+    ranks = np.empty((2, STARTS[-1]))
     for start, end in pairwise(STARTS):
-        low, high = borrower.ranks[:, start:end]
-        order = np.argsort(low)
-        assert order.tolist() == np.argsort(lender.ranks[0, start:end]).tolist()
-        assert low[order[0]] == 0
-        assert high[order[-1]] == 1
-        assert (low[order[1:]] == high[order[:-1]]).all()
-    assert borrower.weights is lender.weights
-    assert (borrower.probabilities == lender.probabilities).all()
+        order = start + np.argsort(lender.ranks[0, start:end])
+        ranks[1, order] = np.cumsum(shares[order])
+        ranks[0, order] = ranks[1, order] - shares[order]
+    own = Mixture.independent(shares, ranks)
+    borrower = lender.lent(own, STARTS, [False] * 3)
+    given = lender.probabilities
+    np.testing.assert_allclose(borrower.probabilities, given, atol=1e-6)
+    # The first column: its first bin is halved, its other two are one.
+    first, second, third = np.argsort(lender.ranks[0, :3])
+    middle, end = ranks[1, first] / 2, ranks[1, first]
+    ranks[:, [first, second, third]] = [[0, middle, end], [middle, end, 1]]
+    found = lender.lent(own, STARTS, [False] * 3).probabilities
+    wanted = given[:, first] / 2, given[:, first] / 2, given[:, [second, third]].sum(1)
+    np.testing.assert_allclose(found[:, [first, second, third]].T, wanted, atol=1e-6)
+    np.testing.assert_allclose(found[:, 3:], given[:, 3:], atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(2))
