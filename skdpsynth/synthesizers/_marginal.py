@@ -103,7 +103,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     surely impossible, and a value is drawn from the finer cells that were measured, as
     in the second tree of a vine copula [5]_, or from the fine marginal of its class. A
     class with too few rows for tables of pairs has marginals alone, with all of its
-    budget, and its columns depend on each other as those of the largest class with
+    budget, and its ranks depend on each other as those of the largest class with
     tables. Where no class affords tables, or the rows are few and without classes, or
     there are 20 numbers or more and rows are few for all their pairs, or 120 columns,
     the second moments of normal scores are measured, and a few normal factors fitted to
