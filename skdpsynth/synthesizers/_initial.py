@@ -295,13 +295,14 @@ class InitialMixture:
     def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
         """Let classes without tables that learnt nothing borrow from one with them."""
         known = [own or c in self._components for c, own in enumerate(learnt)]
-        mixtures, categories = self.generator.mixtures, self._bins.categories
+        mixtures, followers = self.generator.mixtures, self.generator.followers
+        of_bins = self._bins.starts, self._bins.categories
+        with_cells = followers.with_cells if followers is not None else ()
         for c, lender in borrowers(known, n_rows).items():
-            lent = mixtures[lender].lent(mixtures[c], self._bins.starts, categories)
-            mixtures[c] = lent
-        if self.generator.followers is not None:
+            mixtures[c] = mixtures[lender].lent(mixtures[c], *of_bins, with_cells)
+        if followers is not None:
             prior = self.model.metadata.classes.prior
-            self.generator.followers.compare(mixtures, prior, self._bins.starts)
+            followers.compare(mixtures, prior, self._bins.starts)
 
 
 def _followers(measured: Measured, model: TableModel) -> Followers | None:

@@ -109,11 +109,12 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     in the second tree of a vine copula [5]_, or from the fine marginal of its class. A
     class with too few rows for tables of pairs has marginals alone, with all of its
     budget, and its columns depend on each other as those of the largest class with
-    tables. Where no class affords tables, or the rows are few and without classes, or
-    there are 20 numbers or more and rows are few for all their pairs, or 120 columns,
-    the second moments of normal scores are measured, and a few normal factors fitted to
-    them, which classes with too few rows borrow; or, with too few rows for that in all
-    classes, marginals alone.
+    tables, each the less, the less of their marginals is common to both. Where no class
+    affords tables, or the rows are few and without classes, or there are 20 numbers or
+    more and rows are few for all their pairs, or 120 columns, the second moments of
+    normal scores are measured, and a few normal factors fitted to them, which classes
+    with too few rows borrow; or, with too few rows for that in all classes, marginals
+    alone.
 
     GEM [1]_ fits a network to chosen marginals, RAP [2]_ a table of free rows, MargNet
     [3]_ a network to nearly all pairs; AIM [4]_ chooses by a graphical model. Here

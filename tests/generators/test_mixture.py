@@ -127,31 +127,70 @@ def test_every_row_is_drawn_for_its_class():
 # --- Dependence that is lent ------------------------------------------------------
 
 
+def exact(shares, order_of):
+    """Make a class of given shares, with bins in the order of a mixture's."""
+    ranks = np.empty((2, STARTS[-1]))
+    for start, end in pairwise(STARTS):
+        order = start + np.argsort(order_of.ranks[0, start:end])
+        ranks[1, order] = np.cumsum(shares[order])
+        ranks[0, order] = ranks[1, order] - shares[order]
+    return Mixture.independent(shares, ranks)
+
+
 @pytest.mark.parametrize("seed", range(2))
-def test_a_borrower_keeps_exactly_its_marginals(seed):
+@pytest.mark.parametrize("with_cells", [(), (0, 1, 2)])
+def test_a_borrower_keeps_exactly_its_marginals(seed, with_cells):
     """In closed form: the ranks that it draws are uniform on [0, 1] in each column.
 
     The bins' intervals partition [0, 1], and each is as long as it is probable. They
-    stand in the order of the lender's, and the dependence is the lender's own.
+    stand in the order of the lender's, or are the class's own where it has cells.
     """
-    lender = random_mixture(seed)
-    borrower = lender.lent(random_mixture(9), STARTS, [False] * 3)
-    shares = lender.weights @ lender.probabilities
+    lender, own = random_mixture(seed), random_mixture(seed + 50)
+    borrower = lender.lent(own, STARTS, [False] * 3, with_cells)
+    shares = borrower.weights @ borrower.probabilities
     np.testing.assert_allclose(np.diff(borrower.ranks, axis=0)[0], shares, atol=1e-6)
     for start, end in pairwise(STARTS):
         low, high = borrower.ranks[:, start:end]
         order = np.argsort(low)
-        assert order.tolist() == np.argsort(lender.ranks[0, start:end]).tolist()
+        ordered_by = own if with_cells else lender
+        first = ordered_by.ranks[0, start:end]
+        assert order.tolist() == np.argsort(first).tolist()
         assert low[order[0]] == 0
-        assert high[order[-1]] == 1
-        assert (low[order[1:]] == high[order[:-1]]).all()
+        assert high[order[-1]] == pytest.approx(1)
+        np.testing.assert_allclose(low[order[1:]], high[order[:-1]])
+    assert not with_cells or (borrower.ranks == own.ranks).all()
     assert borrower.weights is lender.weights
-    assert (borrower.probabilities == lender.probabilities).all()
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("with_cells", [(), (0, 1, 2)])
+def test_a_class_with_equal_marginals_borrows_all_dependence(seed, with_cells):
+    """In closed form: with the lender's shares in its bins it is the lender."""
+    lender = random_mixture(seed)
+    own = exact(lender.weights @ lender.probabilities, lender)
+    found = lender.lent(own, STARTS, [False, False, True], with_cells)
+    np.testing.assert_allclose(found.probabilities, lender.probabilities, atol=1e-5)
+
+
+@pytest.mark.parametrize("common", [1.0, 0.75, 0.5])
+def test_a_class_with_other_marginals_borrows_less(common):
+    """In closed form: of two columns that are equal, the first differs by class."""
+    starts, ranks = np.array([0, 2, 4]), np.array([[0, 0.5] * 2, [0.5, 1] * 2])
+    probabilities = np.array([[1, 0, 1, 0], [0, 1, 0, 1]], np.float32)
+    lender = Mixture(np.full(2, 0.5), probabilities, ranks)
+    own = Mixture.independent(np.array([1.5 - common, common - 0.5, 0.5, 0.5]), ranks)
+    found = lender.lent(own, starts, [False, False]).probabilities
+    first, second = np.abs(np.diff(found, axis=0)[0, [0, 2]])
+    assert first == pytest.approx(common)
+    assert second == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_categories_are_lent_by_their_odds(seed):
-    """Odds ratios are the lender's, shares the borrower's: no order matters."""
+    """Odds ratios are the lender's, shares the borrower's: no order matters.
+
+    All but what the classes do not have in common, which is drawn independently.
+    """
     lender, own = random_mixture(seed), random_mixture(seed + 50)
     borrower = lender.lent(own, STARTS, [True, False, True])
     shares = own.weights @ own.probabilities
@@ -159,9 +198,11 @@ def test_categories_are_lent_by_their_odds(seed):
         found = borrower.probabilities[:, start:end].astype(np.float64)
         given = lender.probabilities[:, start:end].astype(np.float64)
         np.testing.assert_allclose(lender.weights @ found, shares[start:end], atol=1e-3)
+        common = np.minimum(lender.weights @ given, shares[start:end]).sum()
+        found = (found - (1 - common) * (lender.weights @ found)) / common
         ratios = [part[:, 1:] / part[:, :1] for part in (found, given)]
         change = ratios[0] / ratios[1]
-        np.testing.assert_allclose(change, change[:1].repeat(len(change), 0), rtol=1e-4)
+        np.testing.assert_allclose(change, change[:1].repeat(len(change), 0), rtol=1e-2)
         assert (borrower.ranks[:, start:end] == own.ranks[:, start:end]).all()
 
 

@@ -193,6 +193,23 @@ def test_a_class_without_tables_borrows_and_keeps_its_marginals():
     assert joint(fake, "a", "b", 1).to_numpy().max() > 0.15
 
 
+@pytest.mark.usefixtures("frozen_noise")
+def test_a_class_without_tables_keeps_its_marginals_where_columns_follow_each_other():
+    """Bins of a follower are those of all classes, so of the borrower too."""
+    rng = np.random.default_rng(0)
+    label = (np.arange(30_000) < 100).astype(int)
+    x = np.where(label == 1, rng.uniform(0.8, 1.0, 30_000), rng.random(30_000))
+    table = pd.DataFrame({"x": x, "y": x + rng.normal(0, 0.005, 30_000), "t": label})
+    columns = {"x": Continuous(0, 1), "y": Continuous(-0.1, 1.1)}
+    columns |= {"t": Categorical([0, 1])}
+    schema = TableSchema(columns, target="t", class_counts={0: 29_900, 1: 100})
+    synth = MarginalSynthesizer(1.0, schema=schema, random_state=0).fit(table)
+    assert synth.plan()["dependence"].tolist() == ["kept", "borrowed"]
+    rare = synth.sample(2000, sampling_strategy={0: 0, 1: 2000})
+    assert rare["x"].mean() == pytest.approx(0.9, abs=0.05)  # 0.5 in the other class
+    assert rare["y"].mean() == pytest.approx(0.9, abs=0.05)
+
+
 # --- Around it --------------------------------------------------------------------
 
 
