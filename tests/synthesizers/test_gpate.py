@@ -56,7 +56,7 @@ def test_a_random_model_says_that_it_learns_nothing():
 
 
 def test_every_vote_of_every_fake_is_charged():
-    """m * k answers per step, not k: batch 8, 2 dimensions, 10 bins, all of the budget."""
+    """m * k answers per step, not k: batch 8, 2 dimensions, 10 bins."""
     settings = {"n_iter": 3, "batch_size": 8, "projection_dim": 2}
     synthesizer = clone(WAYS["gpate random"]).set_params(**settings)
     _, seen = watched(synthesizer, TABLE)
