@@ -16,16 +16,17 @@ from skdpsynth.schema import Continuous, TableSchema
 from skdpsynth.synthesizers._initial import InitialNetwork  # encodes rows
 
 NETWORK = {"init": "random", "hidden_dims": ((32,), (16,))}
-STEPS = {"n_iter": 800, "batch_size": 64, "max_grad_norm": 100.0}
+STEPS = {"n_iter": 400, "batch_size": 64, "max_grad_norm": 100.0, "learning_rate": 4.0}
 LABELS = {"n_teachers": 5, "n_iter": 800, "batch_size": 256, "n_teacher_steps": 5}
 CASES = {
     "DP-CGAN": (DPCGANSynthesizer, STEPS),
     "PATE-GAN": (PATEGANSynthesizer, LABELS | {"n_student_steps": 8}),
-    "G-PATE": (GPATESynthesizer, {"n_teachers": 5, "n_iter": 800}),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", ["DP-CGAN", pytest.param("PATE-GAN", marks=pytest.mark.slow)]
+)
 def test_a_network_learns_a_table_without_noise(name):
     """Right marginals alone would be at 0.6; five seeds are at 0.22 to 0.45."""
     cls, settings = CASES[name]
@@ -68,6 +69,8 @@ def test_numbers_survive_the_bins_of_a_network(low, high, monkeypatch):
 def test_widths_are_two_tuples(wrong):
     """One for each network, whatever the start; the second may be empty."""
     synthesizer = GPATESynthesizer(schema=LINKED_SCHEMA, hidden_dims=wrong)
-    with pytest.raises(ValueError, match=r"hidden_dims.* two tuples|hidden_dims.*array"):
+    with pytest.raises(
+        ValueError, match=r"hidden_dims.* two tuples|hidden_dims.*array"
+    ):
         synthesizer.plan(100)
     synthesizer.set_params(hidden_dims=((4,), ())).plan(100)
