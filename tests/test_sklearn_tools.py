@@ -137,7 +137,11 @@ def test_a_search_over_rounds_runs_them(cls):
     grid = {f"{cls.__name__.lower()}__n_iter": [0, "auto"]}
     search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(X, Y)
     assert search.cv_results_["mean_test_score"].min() > 0.8
-    best = clone(search.best_estimator_).set_params(**{[*grid][0]: "auto"}).fit(X, Y)
+    best = (
+        clone(search.best_estimator_)
+        .set_params(**dict.fromkeys(grid, "auto"))
+        .fit(X, Y)
+    )
     assert best[0].n_iter_ == 10
 
 

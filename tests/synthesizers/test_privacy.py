@@ -370,7 +370,7 @@ WIDE_SCHEMA = TableSchema(
 )
 FEW_NUMBERS = {
     SIZE: (WAYS["pairwise unlabelled"], table_of("pairwise unlabelled"), 40),
-    PSEUDO: (WAYS["triplegan"], table_of("triplegan"), 20),
+    PSEUDO: (WAYS["triplegan random"], TABLE, 20),
     "choice of pairs": (MarginalSynthesizer(schema=WIDE_SCHEMA), WIDE, 4),
 }
 
