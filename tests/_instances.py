@@ -1,5 +1,7 @@
 """Every synthesizer with cheap parameters, and each way of training once.
 
+`n_iter` is given since small tables have too few rows for steps by default.
+
 A new one is a row of `INSTANCES`: whatever holds for every synthesizer is then tested
 on it too. The first row of a class is the plainest. They are shared: clone them.
 """
@@ -17,30 +19,24 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
 )
 
-_SHORT = {"n_iter": 2, "n_generator_steps": 2}
-_VOTES = _SHORT | {"n_student_steps": 2, "batch_size": 16}
-_SCRATCH = {"init": "random", "hidden_dims": (3,)}
+_RANDOM = {"init": "random", "hidden_dims": ((8,), (3,)), "n_iter": 2}
+_VOTES = {"n_iter": 2, "n_student_steps": 2, "batch_size": 16}
 
 INSTANCES = {
     "independent": IndependentSynthesizer(),
     "pairwise": MarginalSynthesizer(),
     "pairwise rich": MarginalSynthesizer(9.0),  # small tables measure pairs too
     "gpate": GPATESynthesizer(n_iter=2),
-    "gpate random": GPATESynthesizer(n_iter=3, **_SCRATCH),
-    "gpate votes": GPATESynthesizer(
-        aggregator="confident_gnmax", n_iter=2, batch_size=4, projection_dim=2
-    ),
+    "gpate random": GPATESynthesizer(batch_size=4, projection_dim=2, **_RANDOM),
     "pategan": PATEGANSynthesizer(**_VOTES),
-    "pategan laplace": PATEGANSynthesizer(noise="laplace", **_SCRATCH, **_VOTES),
-    "dpcgan": DPCGANSynthesizer(**_SHORT),
-    "dpcgan sampled": DPCGANSynthesizer(batch_size=50, **_SCRATCH, **_SHORT),
-    "dpgan": DPGANSynthesizer(**_SHORT),
-    "dpgan random": DPGANSynthesizer(**_SCRATCH, **_SHORT),
+    "pategan laplace": PATEGANSynthesizer(noise="laplace", **_RANDOM | _VOTES),
+    "dpcgan": DPCGANSynthesizer(n_iter=2),
+    "dpcgan sampled": DPCGANSynthesizer(batch_size=50, **_RANDOM),
+    "dpgan": DPGANSynthesizer(n_iter=2, n_discriminator_steps=2),
+    "dpgan random": DPGANSynthesizer(**_RANDOM),
     "triplegan": PATETripleGANSynthesizer(**_VOTES),
-    "triplegan dpsgd": PATETripleGANSynthesizer(
-        desensitization="dpsgd", **_SCRATCH, **_VOTES
-    ),
-    "gan": GANSynthesizer(**_SHORT),
+    "triplegan dpsgd": PATETripleGANSynthesizer(desensitization="dpsgd", **_RANDOM),
+    "gan": GANSynthesizer(n_iter=2),
 }
 
 
