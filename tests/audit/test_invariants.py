@@ -93,7 +93,7 @@ def seeded_by_a_value(real):
     return twin
 
 
-@pytest.mark.parametrize("name", ["independent", "dpcgan", "pategan laplace"])
+@pytest.mark.parametrize("name", ["independent", "dpgan random", "pategan laplace"])
 def test_noise_that_depends_on_a_row_is_caught(name, case):
     """Of sums of whole numbers, of gradients and of votes."""
     with in_place_of_the_mechanisms(seeded_by_a_value):
