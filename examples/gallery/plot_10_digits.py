@@ -28,12 +28,12 @@ columns = dict.fromkeys(names, pixels) | {"target": Categorical(list(range(10)))
 schema = TableSchema(columns, target="target")
 
 # %%
-# There are too few rows for 2-way marginals of 64 columns. ``init="marginals"`` starts
-# from the marginals of single pixels; then teachers compare products of two pixels.
+# There are too few rows for 2-way marginals of 64 columns, so second moments are
+# measured; then teachers compare products of two pixels, where a class has enough rows.
 
 drawn = {"real": train}
 for epsilon in (10.0, 100.0, float("inf")):
-    synth = GPATESynthesizer(epsilon, schema=schema, init="marginals", random_state=0)
+    synth = GPATESynthesizer(epsilon, schema=schema, random_state=0)
     synth.fit(train)
     name = "without noise" if epsilon == float("inf") else f"epsilon {epsilon:g}"
     drawn[name] = synth.sample(1_000, sampling_strategy="balanced", random_state=0)
