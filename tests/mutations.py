@@ -127,12 +127,11 @@ def delta_of_all_for_each(real, noise_std, threshold_delta, n_columns, *args, **
     return real(noise_std, threshold_delta, 1, *args, **kwargs)
 
 
-@mutation("skdpsynth.privacy._aggregators", "gnmax")
-def clear_votes_without_noise(real, votes, reservation):
-    """Answer by the exact votes where one bin has far more than the others."""
-    answers, ordered = real(votes, reservation), np.sort(votes, axis=1)
-    clear = ordered[:, -1] - ordered[:, -2] > 3 * reservation.noise_std
-    return np.where(clear, votes.argmax(axis=1), answers)
+@mutation("skdpsynth.privacy._aggregators", "confident_gnmax")
+def confident_before_noise(real, votes, threshold, for_maximum, for_answer):
+    """Compare the exact number of votes with the threshold, not the noisy one."""
+    answers = real(votes, -math.inf, for_maximum, for_answer)
+    return np.where(votes.max(axis=1) >= threshold, answers, -1)
 
 
 @mutation("skdpsynth.privacy._mechanisms", "_laplace_measurement")
@@ -394,37 +393,19 @@ def where_without_rules(real, self, model, *drawn):
 # --- Training -----------------------------------------------------------------------
 
 
-@mutation("skdpsynth.training._dp_sgd", "sampled")
-def batches_of_fixed_size(real, rows, reservation, rng):
+@mutation("skdpsynth.training._clipping", "poisson_sample")
+def batches_of_fixed_size(real, n_rows, sampling_rate, rng):
     """Draw as many rows as a Poisson sample has on average, from a shuffled order."""
-    order = np.argsort(rng.random(len(rows)), kind="stable")
-    return rows[np.sort(order[: round(reservation.sampling_rate * len(rows))])]
+    order = np.argsort(rng.random(n_rows), kind="stable")
+    return np.sort(order[: round(sampling_rate * n_rows)])
 
 
-@mutation("opacus.grad_sample:GradSampleModuleFastGradientClipping", "get_norm_sample")
-def clipped_layer_by_layer(real, self):
-    """Clip by the norm of the largest layer, not by that of all together."""
-    import torch
-
-    return torch.stack([own._norm_sample for own in self.parameters()]).amax(0)
-
-
-@mutation("skdpsynth.privacy._aggregators", "gaussian_sum")
-def sums_of_noise(real, vectors, clip, reservation):
-    """Release noise in place of what the teachers of G-PATE say."""
-    return real(0.0 * vectors, clip, reservation)
-
-
-@mutation("skdpsynth.privacy._aggregators", "noisy_votes")
-def votes_of_noise(real, counts, n_teachers, reservation):
-    """Release coins in place of votes."""
-    return real(np.full_like(counts, n_teachers // 2), n_teachers, reservation)
-
-
-@mutation("skdpsynth.training._dp_sgd", "release_mean")
-def steps_of_noise(real, total, max_grad_norm, divisor, reservation):
-    """Release noise in place of the gradient of DP-SGD."""
-    return real(0.0 * total, max_grad_norm, divisor, reservation)
+@mutation("skdpsynth.training._clipping", "clipped_layer_sums")
+def clipped_layer_by_layer(real, slopes, inputs, biased, max_grad_norm):
+    """Clip the gradient of each layer to the norm that all together may have."""
+    layers = zip(slopes, inputs, biased, strict=True)
+    each = [real(*([part] for part in own), max_grad_norm) for own in layers]
+    return [total for sums in each for total in sums]
 
 
 @mutation("skdpsynth.training._teachers", "assign_teachers")
@@ -434,12 +415,14 @@ def teachers_of_equal_size(real, n_units, n_teachers, rng):
     return np.argsort(order, kind="stable") % n_teachers
 
 
-@mutation("skdpsynth.synthesizers._gpate:GPATESynthesizer", "_sum")
-def mean_over_teachers_with_rows(real, self, teachers, generator, training, line):
+@mutation("skdpsynth.synthesizers._gpate:GPATESynthesizer", "_aggregate")
+def mean_over_teachers_with_rows(
+    real, self, teachers, generator, features, training, *lines
+):
     """Divide a sum by the number of teachers that have a row, which is private."""
     with_rows = max(int(teachers._has_rows.sum()), 1)
     training = replace(training, n_teachers=with_rows)
-    return real(self, teachers, generator, training, line)
+    return real(self, teachers, generator, features, training, *lines)
 
 
 # --- Saved files --------------------------------------------------------------------

@@ -28,8 +28,9 @@ columns = dict.fromkeys(names, pixels) | {"target": Categorical(list(range(10)))
 schema = TableSchema(columns, target="target")
 
 # %%
-# There are too few rows for 2-way marginals of 64 columns, so second moments are
-# measured; then teachers compare products of two pixels, where a class has enough rows.
+# At these budgets there are too few rows for 2-way marginals of 64 columns, so second
+# moments are measured; then teachers compare products of two pixels, which takes more
+# rows or more budget than epsilon 10.
 
 drawn = {"real": train}
 for epsilon in (10.0, 100.0, float("inf")):
