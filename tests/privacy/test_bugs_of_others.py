@@ -223,7 +223,8 @@ def test_issued_noise_is_that_of_the_ledger(name, epsilon):
     for scale, unit, _, line in issued:
         assert scale == pytest.approx(line.noise_std * unit, rel=1e-12)
     assert squared_mu(issued) == pytest.approx(fitted.privacy_report().mu ** 2)
-    assert getattr(fitted, "n_iter_", 10) == (10 if epsilon > 1 else 0)
+    expected = 10 if epsilon > 1 else 0
+    assert getattr(fitted, "n_iter_", expected) == expected
 
 
 PERSONS = TableSchema(COLUMNS, target="y", privacy_unit="who", max_rows_per_unit=2)
