@@ -29,7 +29,7 @@ from skdpsynth.audit._replay import CHANGES, PLACES, ReplayedPair, replayed_pair
 
 # Sizes and steps that are made small: see `small`.
 from skdpsynth.generators import _fit
-from skdpsynth.models import _mixture_trainer
+from skdpsynth.models import _mixture_trainer, _network
 from skdpsynth.privacy import _calibration, _parts
 from skdpsynth.synthesizers import MarginalSynthesizer, _dpcgan, _pategan
 
@@ -181,6 +181,7 @@ def small() -> Iterator[None]:
             (_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
             (_fit, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
             (_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
+            (_network, "_MOST_CODES", 60),
             (_pategan, "GENERATOR_STEPS", 2),
             (_pategan, "_NOISY_NETWORK_STEPS", 2),
             (_dpcgan, "GENERATOR_STEPS", 2),

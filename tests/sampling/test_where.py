@@ -59,7 +59,7 @@ SCHEMA = TableSchema(
 FORMS = {
     "marginals alone": IndependentSynthesizer(math.inf, schema=SCHEMA),
     "mixture": MarginalSynthesizer(math.inf, schema=SCHEMA),
-    "factors": IndependentSynthesizer(math.inf, schema=SCHEMA),
+    "factors": MarginalSynthesizer(math.inf, schema=SCHEMA, order=1),
 }
 
 
