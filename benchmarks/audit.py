@@ -56,16 +56,11 @@ MIXED = pd.concat([TABLE[["a", "b"]]] * 500, ignore_index=True)
 MIXED["y"] = [("p", "q", None, None)[i % 4] for i in range(len(MIXED))]
 _LABEL = Categorical(["p", "q"], nullable=True)
 
-_ROUNDS = {"init": "random", "n_iter": 10}
-_ALONE = {**_ROUNDS, "batch_size": 4, "latent_dim": 1, "n_teachers": 1}
-_SHORT = {**_ROUNDS, "n_generator_steps": 2}
-_LABELS = {
-    **{"init": "random", "n_teachers": 1, "n_iter": 3, "batch_size": 8},
-    **{"n_student_steps": 5, "n_generator_steps": 5},
-}
+# Measured are 2 columns of so many declared rows, and loops run by default.
+_DEFAULT = {"schema": _schema("ab", 3000)}
 # `as_published` but for one teacher and fewer and smaller steps.
-_LAYERS = {"generator_hidden_dims": (16,), "hidden_dims": (16,)}
-_PAPER = {"n_iter": 10, "batch_size": 1, **_LAYERS}
+_PAPER = {"n_iter": 10, "batch_size": 1, "hidden_dims": ((16,), (16,))}
+_VOTES = {**_PAPER, "n_teachers": 1, "n_iter": 3, "batch_size": 8, "n_student_steps": 5}
 # What is before a comma is a name of `SYNTHESIZERS`, or it is "marginals". Declared are
 # more rows than there are: by them it is decided what is measured.
 CASES: dict[str, dict[str, Any]] = {
@@ -74,20 +69,19 @@ CASES: dict[str, dict[str, Any]] = {
     "table of 2 columns": {"schema": _schema("ab", 3000)},
     "table of 3 columns": {"schema": _schema("abc", 3000)},
     UNLABELLED: {"schema": _schema("ab", len(MIXED), y=_LABEL), "target": "y"},
-    "G-PATE": _ALONE,
-    "G-PATE, votes": {**_ALONE, "aggregator": "confident_gnmax", "n_bins": 2},
+    "G-PATE": _DEFAULT,
     "G-PATE, networks": {**_PAPER, "n_teachers": 1, "batch_size": 4},
-    "PATE-GAN": _LABELS,
-    "PATE-GAN, Laplace": {**_LABELS, "noise": "laplace"},
-    "PATE-GAN, networks": {**_LAYERS, **_LABELS},
-    "DP-CGAN": _SHORT,
-    "DP-CGAN, sampled": {**_SHORT, "batch_size": 1},
+    "PATE-GAN": _DEFAULT,
+    "PATE-GAN, Laplace": {**_DEFAULT, "noise": "laplace"},
+    "PATE-GAN, networks": _VOTES,
+    "DP-CGAN": _DEFAULT,
+    "DP-CGAN, sampled": {**_DEFAULT, "batch_size": 1},
     "DP-CGAN, networks": {**_PAPER, "n_iter": 100},
-    "DPGAN": _SHORT,
+    "DPGAN": _DEFAULT,
     "DPGAN, networks": _PAPER,
-    "PATE-TripleGAN": _LABELS,
-    "PATE-TripleGAN, DP-SGD": {**_SHORT, "desensitization": "dpsgd"},
-    "PATE-TripleGAN, networks": {**_LAYERS, **_LABELS},
+    "PATE-TripleGAN": _DEFAULT,
+    "PATE-TripleGAN, DP-SGD": {**_DEFAULT, "desensitization": "dpsgd"},
+    "PATE-TripleGAN, networks": _VOTES,
 }
 
 

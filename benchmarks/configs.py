@@ -41,13 +41,6 @@ _LEARNT = ("auroc", "r2", "r2_boosting", "shapes", "trends", "on_grid", "least_o
 _PANELS = ("auroc", "auprc", "auroc_4", "auprc_4", "auroc_lr", "auroc_mlp", "accuracy")
 _OF_PAPERS = ("PATE-GAN", "G-PATE", "DP-CGAN", "PATE-TripleGAN")
 _AS_PUBLISHED = tuple(name + PUBLISHED for name in _OF_PAPERS)
-# Adversarial steps that start from what was measured, with their share of the budget;
-# as many as in comparisons before.
-_STEPS = {"G-PATE": 2, "DP-CGAN": 2, "PATE-GAN": 20, "PATE-TripleGAN": 8}
-
-
-def _steps(table: str, name: str, epsilon: float) -> dict[str, Any]:
-    return {"n_iter": _STEPS[name]} if name in _STEPS else {}
 
 
 def _pixels(table: str, name: str, epsilon: float) -> dict[str, Any]:
@@ -61,7 +54,7 @@ def _pixels(table: str, name: str, epsilon: float) -> dict[str, Any]:
     if plain == name or not table.startswith(("mnist", "fashion")):
         return {}
     if epsilon < math.inf and plain == "G-PATE":
-        return {"n_iter": 60, "hidden_dims": ()}
+        return {"n_iter": 60, "hidden_dims": ((256, 256), ())}
     if epsilon < math.inf and plain == "PATE-TripleGAN":
         return {"n_iter": 20}
     if plain == "PATE-TripleGAN":
@@ -97,16 +90,15 @@ CONFIGS = {
         score=_scores.dependence,
         scores=_DEPENDENCE,
     ),
-    # What adversarial steps add to measurements, for the same total budget.
+    # What the loops of default fits add to measurements, for the same total budget.
     "training": Config(
         tables={name: DECLARED[name] for name in ("adult", "diamonds")} | _SHARED,
-        synthesizers=("marginals", *_STEPS),
+        synthesizers=("marginals", *_OF_PAPERS),
         epsilons=(1.0, 3.0),
         score=_scores.dependence,
         scores=_DEPENDENCE,
         seeds=5,
         part="validation",
-        given=_steps,
         start="marginals",
     ),
     # What the papers' networks learn without noise.

@@ -144,7 +144,7 @@ def _runs_folder() -> Path:
 
 def _hurried(synthesizer: BaseEstimator) -> BaseEstimator:
     """Give a synthesizer little to train, where it trains."""
-    few = {"n_iter": 1, "n_generator_steps": 2}
+    few = {"n_iter": 1, "n_student_steps": 2}
     names = synthesizer.get_params()
     changes = {key: few[key] for key in few if key in names}
     return clone(synthesizer).set_params(**changes)

@@ -50,13 +50,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make fits to pair tables short, for what holds however good they are."""
+    """Make what follows releases short, for what holds however good fits are."""
     from skdpsynth.generators import _fit  # private: constants of a fit
-    from skdpsynth.models import _mixture_trainer
+    from skdpsynth.models import _mixture_trainer, _network
+    from skdpsynth.synthesizers import _dpcgan, _pategan
 
+    monkeypatch.setattr(_dpcgan, "GENERATOR_STEPS", 2)
+    monkeypatch.setattr(_pategan, "GENERATOR_STEPS", 2)
+    monkeypatch.setattr(_pategan, "_NOISY_NETWORK_STEPS", 2)
     monkeypatch.setattr(_fit, "_STEPS", (20, 20))
     monkeypatch.setattr(_fit, "_COMPONENTS", (60, 60))
     monkeypatch.setattr(_mixture_trainer, "_HELD_LAST", 5)
+    monkeypatch.setattr(_network, "_MOST_CODES", 60)
 
 
 @pytest.fixture

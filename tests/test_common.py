@@ -199,7 +199,7 @@ def test_battery_catches_broken_twin(twin, name):
 
 
 # Its sums are whole numbers; those of the other are floats.
-SAMPLED = DPCGANSynthesizer(batch_size=50, n_iter=2, n_generator_steps=2)
+SAMPLED = DPCGANSynthesizer(batch_size=50, n_iter=2)
 
 
 @pytest.mark.parametrize("synthesizer", [SAMPLED, PRIVATE["dpcgan sampled"]])

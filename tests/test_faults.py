@@ -21,11 +21,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from _instances import PLAIN_PRIVATE, TRAINED
+from _instances import PLAIN_PRIVATE
 from sklearn.base import clone
 
 import skdpsynth
 from skdpsynth import (
+    DPCGANSynthesizer,
+    DPGANSynthesizer,
     GANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
@@ -186,18 +188,15 @@ def test_a_full_disk_leaves_the_file_that_was_there_and_charges_nothing(tmp_path
 
 # --- NaN ----------------------------------------------------------------------------
 
-RATES = {"learning_rate", "teacher_learning_rate", "discriminator_learning_rate"}
-
 
 @pytest.mark.usefixtures("frozen_noise")
-@pytest.mark.parametrize("init", ["marginals", "random"])
-@pytest.mark.parametrize("synthesizer", TRAINED.values(), ids=TRAINED)
+@pytest.mark.parametrize("init", ["measured", "random"])
+@pytest.mark.parametrize("synthesizer", [DPCGANSynthesizer, DPGANSynthesizer])
 def test_what_diverges_shows_no_nan(synthesizer, init):
     """Steps of 1e30 take networks to infinity and NaN at once."""
     real = table()
-    rates = dict.fromkeys(RATES & synthesizer.get_params().keys(), 1e30)
-    poisoned = clone(synthesizer).set_params(target="y", epsilon=50.0, **rates)
-    poisoned.set_params(init=init, n_iter=3, hidden_dims=(4,))
+    poisoned = synthesizer(50.0, target="y", init=init, n_iter=3, learning_rate=1e30)
+    poisoned.set_params(hidden_dims=((4,), (4,)))
     fake = poisoned.fit(real).sample(200)
     assert np.isfinite(fake["u"]).all()
     assert fake.notna().all().all()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from _instances import TRAINED
 
-from skdpsynth import IndependentSynthesizer
+from skdpsynth import MarginalSynthesizer
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 DEFAULTS = [type(synthesizer) for synthesizer in TRAINED.values()]
@@ -20,16 +20,14 @@ WIDE = TableSchema(
 
 
 def plan_of(synthesizer, n_rows):
-    """Plan a model that trains from marginals, where it is one."""
-    trained = {"init": "marginals"} if synthesizer is not IndependentSynthesizer else {}
-    plan = synthesizer(schema=WIDE, **trained).plan(n_rows)
+    plan = synthesizer(schema=WIDE).plan(n_rows)
     assert (plan["note"] == "").all()
     return plan.set_index("class").drop(columns=["note", "dependence", "training"])
 
 
 @pytest.mark.parametrize("synthesizer", DEFAULTS)
 def test_more_rows_are_planned_no_worse(synthesizer):
-    """A thousand times the rows: no fewer rounds, and less noise for a row.
+    """A hundred times the rows: as many rounds, and less noise for a row.
 
     In a few milliseconds, and for PATE-GAN in 3 seconds once: it chooses its noise.
     """
@@ -38,10 +36,10 @@ def test_more_rows_are_planned_no_worse(synthesizer):
     assert time.process_time() - start < 10
     assert np.isfinite(many.to_numpy(dtype=float)).all()
     assert many["rows"].sum() == 10**7
-    assert (many["n_iter"] >= few["n_iter"]).all()
-    assert (few["n_iter"] >= 2).all()
+    assert (many["n_iter"] == 10).all()
+    assert (few["n_iter"] == 10).all()
     assert (many["signal_to_noise"] > 50 * few["signal_to_noise"]).all()
-    # Training takes a third of the squared mu at most from the marginals.
-    alone = plan_of(IndependentSynthesizer, 10**7)
+    # Training takes a tenth of the squared mu from the marginals.
+    alone = plan_of(MarginalSynthesizer, 10**7)
     ratio = many["noise_std"] / alone["noise_std"]
-    assert ((ratio >= 1) & (ratio < 1.5)).all()
+    assert ((ratio >= 1) & (ratio < 1.06)).all()

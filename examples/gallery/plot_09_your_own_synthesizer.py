@@ -41,7 +41,6 @@ class TwoColumnSynthesizer(BaseSynthesizer):
         schema=None,
         budget=None,
         random_state=None,
-        verbose=0,
     ):
         self.epsilon = epsilon
         self.delta = delta
@@ -49,7 +48,6 @@ class TwoColumnSynthesizer(BaseSynthesizer):
         self.schema = schema
         self.budget = budget
         self.random_state = random_state
-        self.verbose = verbose
 
     def _plan_classes(self, labels, counts, n_continuous, n_discrete, mu):
         share = math.sqrt(0.9)  # of mu for the marginals: nine tenths of its square

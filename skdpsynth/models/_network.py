@@ -175,7 +175,8 @@ class NetworkTrainer(Trainer):
         codes = self.latent(n_codes, N_CODES)
         with torch.no_grad():
             logits = self._logits(codes, [*self.parameters.values()])
-            return self._by_column(logits, _softmax)
+            # Of weights that diverged: even bins, from which rows can be drawn.
+            return self._by_column(logits.nan_to_num(), _softmax)
 
     def _logits(self, codes: Tensor, parameters: Sequence[Tensor]) -> Tensor:
         """Return the logits of the bins of all columns, given the code."""

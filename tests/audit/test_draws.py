@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import wraps
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from _twins import in_place_of_the_mechanisms
 from scipy.stats import binomtest, norm, pearsonr
 from sklearn.base import clone
@@ -22,7 +24,7 @@ from skdpsynth import DPCGANSynthesizer, GPATESynthesizer
 from skdpsynth.audit._worlds import recorded  # releases as they are drawn
 from skdpsynth.privacy import PrivacyAccountant, _mechanisms
 from skdpsynth.training import _discriminator
-from skdpsynth.training._clipping import poisson_sample
+from skdpsynth.training._dp_sgd import sampled
 
 pytestmark = pytest.mark.statistical
 
@@ -93,9 +95,10 @@ def is_dependent(releases):
     return min(p_values) < ALPHA / len(p_values)
 
 
+RANDOM = {"init": "random", "hidden_dims": ((8,), (4,)), "n_iter": 20}
 TRAINED = [
-    GPATESynthesizer(init="random", n_iter=20, n_teachers=4),
-    DPCGANSynthesizer(init="random", n_iter=20, n_generator_steps=1),
+    GPATESynthesizer(n_teachers=4, batch_size=4, **RANDOM),
+    DPCGANSynthesizer(**RANDOM),
 ]
 
 
@@ -173,14 +176,14 @@ def test_noise_of_another_law_is_caught(draw, name, twin, monkeypatch):
 # --- Samples of rows --------------------------------------------------------------
 
 
-def half_as_many(n_rows, rate, rng):
+def half_as_many(rows, line, rng):
     """The rate is not that of the ledger."""
-    return poisson_sample(n_rows, rate / 2, rng)
+    return sampled(rows, SimpleNamespace(sampling_rate=line.sampling_rate / 2), rng)
 
 
-def same_rows(n_rows, rate, rng):
+def same_rows(rows, line, rng):
     """Every step has the sample of the first."""
-    return poisson_sample(n_rows, rate, np.random.default_rng(0))
+    return sampled(rows, line, np.random.default_rng(0))
 
 
 def samples_are_wrong(schema, table, sample, monkeypatch):
@@ -190,14 +193,13 @@ def samples_are_wrong(schema, table, sample, monkeypatch):
     """
     drawn = []
 
-    def keep(n_rows, rate, rng):
-        drawn.append((n_rows, sample(n_rows, rate, rng)))
-        return drawn[-1][1]
+    def keep(rows, line, rng):
+        places = sample(torch.arange(len(rows)), line, rng)
+        drawn.append((len(rows), places.numpy()))
+        return rows[places]
 
-    monkeypatch.setattr(_discriminator, "poisson_sample", keep)
-    synthesizer = DPCGANSynthesizer(
-        epsilon=0.3, init="random", n_iter=2, n_generator_steps=1, batch_size=1000
-    )
+    monkeypatch.setattr(_discriminator, "sampled", keep)
+    synthesizer = DPCGANSynthesizer(0.3, batch_size=1000, **RANDOM | {"n_iter": 2})
     releases = releases_of(synthesizer, schema, table)
     p_values = []
     for start in (0, 2):  # two steps of a class, then two of the other
@@ -220,6 +222,6 @@ def test_samples_by_another_rule_are_caught(small_table, public_schema, monkeypa
     counts = {"u": 4500, "v": 3000}
     schema = replace(public_schema, class_counts=counts)
     case = schema, pd.concat([small_table] * 10, ignore_index=True)
-    assert not samples_are_wrong(*case, poisson_sample, monkeypatch)
+    assert not samples_are_wrong(*case, sampled, monkeypatch)
     for sample in (half_as_many, same_rows):
         assert samples_are_wrong(*case, sample, monkeypatch)

@@ -39,12 +39,8 @@ from skdpsynth.synthesizers import _pategan
 from skdpsynth.table import Limited
 from skdpsynth.training import _dp_sgd
 
-pytestmark = pytest.mark.statistical
+pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("short_fits")]
 
-SHORT = {"n_iter": 2, "n_generator_steps": 2}
-# Rows of factors show the smallest change of what is learnt. Bins hide it: there
-# `tests/synthesizers` compares the generators themselves, to the bit.
-FACTORS = {"init": "marginals"}
 PAST = "past all releases"
 
 
@@ -167,17 +163,15 @@ def in_a_thread(values, own, *more):
         return pool.submit(release_gaussian, values, own, *more).result()
 
 
-# 540 released numbers in each class: 83% of the noise would be caught too.
-NUMBERS = GPATESynthesizer(init="random", n_teachers=6, n_iter=30)
-VOTES = PATEGANSynthesizer(n_iter=4, batch_size=64, n_generator_steps=1)
-# Sums of whole numbers have discrete noise, those of these gradients have not.
-FEW_GRADIENTS = DPCGANSynthesizer(50.0, hidden_dims=(4,), **SHORT, **FACTORS)
+NUMBERS = GPATESynthesizer(10.0, n_teachers=6, n_iter=30)
+VOTES = PATEGANSynthesizer(10.0, n_iter=4, batch_size=64)
+GRADIENTS = DPCGANSynthesizer(10.0)
 LESS = "the noise is"
 FEW = "'labels by vote' (class u): the noise is"
 TWINS = [
     (_mechanisms, "_measurement", half_noise, NUMBERS, LESS),
     (_mechanisms, "_measurement", inverse_noise, VOTES, FEW),
-    (_dp_sgd, "release_float_gaussian", own_gaussian, FEW_GRADIENTS, PAST),
+    (_dp_sgd, "release_float_gaussian", own_gaussian, GRADIENTS, PAST),
     (
         *(_aggregators, "release_gaussian", in_a_thread),
         *(IndependentSynthesizer(), "1 releases were charged, but 0 were seen"),
@@ -229,9 +223,9 @@ def votes_read_first(votes, n_teachers, reservation):
 def test_votes_round_the_mechanism(cls, twin, case, monkeypatch):
     """Three teachers of 12 rows: one extreme row turns majorities round."""
     table, canary, schema = case
-    settings = {"n_teachers": 3, "n_iter": 6, "batch_size": 128, **FACTORS}
+    settings = {"n_teachers": 3, "n_iter": 6, "batch_size": 128}
     few = table[table["y"] == "v"].reset_index(drop=True)[:12]
-    few = cls(n_generator_steps=1, **settings), few, canary | {"y": "v"}, schema
+    few = cls(10.0, **settings), few, canary | {"y": "v"}, schema
     assert not audit_of(*few).violated
     monkeypatch.setattr(_pategan, "noisy_votes", twin)
     findings = " ".join(audit_of(*few).findings)
@@ -316,7 +310,7 @@ class ShowsAnotherLedger(IndependentSynthesizer):
     ("twin", "words"),
     [
         (DeltaOfRows(), "report depends on the canary"),
-        (RoundsOfRows(init="random", n_teachers=3), "canary changes which releases"),
+        (RoundsOfRows(10.0, n_teachers=3), "canary changes which releases"),
         (KeepsRows(), "fitted object depends on the canary"),
         (PublicDrawsByRow(), "synthetic rows depend on the canary"),
         (ClaimsTooLittle(), "above the"),

@@ -32,7 +32,7 @@ from skdpsynth.privacy import (
 )
 from skdpsynth.privacy._aggregators import _on_grid
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes
-from skdpsynth.training._clipping import clipped_sums
+from skdpsynth.training import ClippedSums
 
 pytestmark = pytest.mark.statistical
 
@@ -126,7 +126,9 @@ def summed(vectors, reservation):
 
 
 def step(gradients, reservation):
-    (total,) = clipped_sums([torch.from_numpy(gradients)], CLIP)
+    """A score whose gradient, by the weights, is the row itself."""
+    sums = ClippedSums(torch.nn.Linear(3, 1, bias=False), CLIP)
+    total = sums.of_private(torch.from_numpy(gradients), lambda x: x, torch.ravel)
     return release_float_gaussian(total.numpy(), CLIP, reservation)
 
 

@@ -42,7 +42,7 @@ def outcomes_and_shifts(name, table, source="pandas", place="middle"):
 SOUND = {*product(SYNTHESIZERS, ["cells", "missing labels"])}
 # Of persons with several rows, by all that counts; with one row each, by all.
 SOUND |= {*product(SYNTHESIZERS, ["one visit each"])}
-SOUND |= {*product(["pairwise", "triplegan measured"], ["visits"])}
+SOUND |= {*product(["pairwise", "gpate", "triplegan"], ["visits"])}
 SOUND |= {("pairwise", "undeclared visits")}
 SOUND |= {(twin.synthesizer, twin.table) for twin in TWINS.values()}
 

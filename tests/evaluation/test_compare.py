@@ -325,7 +325,7 @@ def test_real_synthesizers_spend_what_they_claim(compare, tables):
     result = compare(
         {
             "baseline": IndependentSynthesizer(schema=YES_OR_NO, budget=budget),
-            "gan": GANSynthesizer(schema=YES_OR_NO, n_iter=1, n_generator_steps=1),
+            "gan": GANSynthesizer(schema=YES_OR_NO, n_iter=1),
         },
         epsilons=(0.5, 1.0),
         classifiers=["GaussianNB"],

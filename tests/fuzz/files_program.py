@@ -106,8 +106,7 @@ def valid_saved(folder: Path) -> list[tuple[Any, bytes]]:
     arrow = arrow.convert_dtypes(dtype_backend="pyarrow")
     few = {"n_iter": 1, "n_teachers": 3, "epsilon": 4.0, "schema": SCHEMA}
     fitted = [
-        GPATESynthesizer(**few, init="measured").fit(table[[*SCHEMA.columns]]),
-        GPATESynthesizer(**few, init="marginals").fit(table[[*SCHEMA.columns]]),
+        GPATESynthesizer(**few).fit(table[[*SCHEMA.columns]]),
         IndependentSynthesizer(epsilon=4.0, schema=HIDDEN).fit(odd),
         IndependentSynthesizer(epsilon=4.0, schema=HIDDEN, target="y").fit(arrow),
         IndependentSynthesizer(epsilon=4.0, schema=RULED).fit(RULED_TABLE),

@@ -200,7 +200,7 @@ def test_nan_is_not_saved_either(saved, tmp_path, monkeypatch):
     with pytest.raises(PersistenceError, match="Got NaN"):
         synth.save(path, overwrite=True)
     monkeypatch.undo()
-    monkeypatch.setattr(synth, "learning_rate", np.timedelta64(1, "s"))
+    monkeypatch.setattr(synth, "max_grad_norm", np.timedelta64(1, "s"))
     with pytest.raises(PersistenceError, match="timedelta"):
         synth.save(path, overwrite=True)
     assert path.read_bytes() == b"before"

@@ -43,9 +43,9 @@ FOUND = MarginalSynthesizer(40.0, target="y", random_state=0)
 # Noisy sums of gradients, of teachers and of sampled rows, and noisy votes.
 SHORT = {"schema": SCHEMA, "n_iter": 2, "random_state": 0}
 TRAINED = [
-    GPATESynthesizer(40.0, init="marginals", **SHORT),
-    DPCGANSynthesizer(40.0, init="random", n_generator_steps=2, **SHORT),
-    PATETripleGANSynthesizer(40.0, init="marginals", batch_size=16, **SHORT),
+    GPATESynthesizer(40.0, **SHORT),
+    DPCGANSynthesizer(40.0, init="random", **SHORT),
+    PATETripleGANSynthesizer(40.0, batch_size=16, **SHORT),
 ]
 ROWS = small_table(N).drop(columns="b").assign(f=np.arange(N) % 3 == 0)
 ROWS["n"] = np.random.default_rng(5).poisson(5, N)

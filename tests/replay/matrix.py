@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
 import dask
-from _instances import PRIVATE
+from _instances import PLAIN, PRIVATE
 from replay.odd_tables import (
     ALL_SOURCES,
     OddTable,
@@ -29,12 +29,9 @@ from skdpsynth.audit._replay import CHANGES, PLACES, ReplayedPair, replayed_pair
 
 # Sizes and steps that are made small: see `small`.
 from skdpsynth.generators import _fit
-from skdpsynth.models import _mixture_trainer
+from skdpsynth.models import _mixture_trainer, _network
 from skdpsynth.privacy import _calibration, _parts
-from skdpsynth.synthesizers import (
-    PATETripleGANSynthesizer,
-    _dpcgan,
-)
+from skdpsynth.synthesizers import MarginalSynthesizer, _dpcgan, _pategan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,19 +39,16 @@ if TYPE_CHECKING:
     from skdpsynth.base import BaseSynthesizer
 
 
-# So much that pairs are measured in small tables, and keys found; sensitivities do not
-# depend on it.
+# So much that pairs are measured in small tables, keys found, and the loops run;
+# sensitivities do not depend on it.
 _EPSILON = 100.0
 # For small tables: few teachers, samples that are no whole table, and so many votes of
 # the papers' networks that a row changes one.
 _SMALL: dict[str, Any] = {"epsilon": _EPSILON, "n_teachers": 5}
 _LAYERS: dict[str, Any] = {
-    "generator_hidden_dims": (4, 4),
-    "hidden_dims": (3,),
-    "latent_dim": 3,
+    "hidden_dims": ((4, 4), (3,)),
     "n_iter": 2,
     "n_student_steps": 2,
-    "n_generator_steps": 2,
 }
 _BATCHES = {"gpate": 4, "pategan": 64, "dpcgan": 10, "dpgan": 10, "triplegan": 64}
 
@@ -67,23 +61,28 @@ def _with(synthesizer: BaseSynthesizer, **settings: Any) -> BaseSynthesizer:
     )
 
 
-# Every private synthesizer, each way of training once, and the papers' networks, of a
-# few units and for a few rounds; all else is as published.
+# Every private synthesizer by default, each other way of training once, and the papers'
+# networks, of a few units and for a few rounds; all else is as published.
 SYNTHESIZERS: dict[str, BaseSynthesizer] = {
     name: _with(ready, **_SMALL)
     for name, ready in PRIVATE.items()
     if name != "pairwise rich"
 }
+_PLAIN = {name: type(own) for name, own in PRIVATE.items() if own in PLAIN.values()}
+SYNTHESIZERS |= {
+    name: _with(default(_EPSILON), n_student_steps=2)
+    for name, default in _PLAIN.items()
+}
+SYNTHESIZERS["pairwise unlabelled"] = MarginalSynthesizer(_EPSILON, use_unlabelled=True)
 SYNTHESIZERS["dpcgan sampled"].set_params(batch_size=10)
-SYNTHESIZERS["triplegan measured"] = PATETripleGANSynthesizer(_EPSILON)
 for _name, _size in _BATCHES.items():
     _published = type(PRIVATE[_name]).as_published()
     SYNTHESIZERS[f"{_name} networks"] = _with(
         _published, **_SMALL, **_LAYERS, batch_size=_size, projection_dim=2
     )
-SYNTHESIZERS["dpcgan networks"].set_params(hidden_dims=(3, 3))
-# They train in steps, which are refused where several rows of a person take part.
-_OF_ONE_ROW = {*SYNTHESIZERS} - {"independent", "pairwise", "triplegan measured"}
+SYNTHESIZERS["dpcgan networks"].set_params(hidden_dims=((4, 4), (3, 3)))
+# They were asked for steps, which are refused where a person has several rows.
+_OF_ONE_ROW = {*SYNTHESIZERS} - {*_PLAIN, "pairwise unlabelled"}
 # In every source by default: one that counts, and one that trains on rows in parts.
 _EVERYWHERE = ("independent", "gpate")
 
@@ -182,6 +181,10 @@ def small() -> Iterator[None]:
             (_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
             (_fit, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
             (_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
+            (_network, "_MOST_CODES", 60),
+            (_pategan, "GENERATOR_STEPS", 2),
+            (_pategan, "_NOISY_NETWORK_STEPS", 2),
+            (_dpcgan, "GENERATOR_STEPS", 2),
             (_calibration, "steps_mu", _kept_mu),
             (_dpcgan, "steps_mu", _kept_mu),
         ):

@@ -393,7 +393,7 @@ def test_steps_train_without_noise_or_on_one_row_of_each_unit(epsilon, most):
 
 
 @pytest.mark.parametrize("kind", [GPATESynthesizer, PATEGANSynthesizer])
-@pytest.mark.parametrize("given", [{"n_iter": 3}, {"init": "marginals"}])
+@pytest.mark.parametrize("given", [{"n_iter": 3}, {"init": "random"}])
 def test_adversarial_steps_are_for_units_of_one_row(untouched, kind, given):
     synth = kind(schema=schema_of(2), budget=untouched, **given)
     with pytest.raises(InvalidSchemaError, match="max_rows_per_unit=1"):
