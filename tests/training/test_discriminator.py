@@ -10,7 +10,6 @@ import pytest
 import torch
 from _reserve import is_noise
 from _training import (
-    CPU,
     correlated_rows,
     correlation_of,
     factor_trainer,

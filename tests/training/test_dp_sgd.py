@@ -93,7 +93,7 @@ def test_public_rows_have_weights(case):
 
 
 def test_norms_are_those_of_opacus(monkeypatch):
-    sums, losses, parameters = make_sums("hidden")
+    sums, losses, _ = make_sums("hidden")
     rows = make_rows(23)
     found = sums.of_private(rows, doubled, losses)
     real = GradSampleModuleFastGradientClipping.get_norm_sample
