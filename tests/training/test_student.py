@@ -111,12 +111,12 @@ def test_the_share_above_coins_is_that_of_a_chi_squared_number(
 ):
     """1 - k / X, or 0, of X with k degrees of freedom, where labels are coins.
 
-    600 statistics of 2,000 labels, k = 6 dependent inputs: how many shares are above
+    600 statistics of 2,000 labels, 3 dependent inputs: how many shares are above
     each of four bounds. A count is outside with probability 1.2e-7 on either side, in
     all 1e-6; the law of the statistic differs by about 1 / 2,000, within that.
     """
-    rng, n_runs, k = np.random.default_rng(global_random_seed), 600, N_FEATURES
-    inputs = make_rows(2000, global_random_seed) @ torch.triu(torch.ones(k, k)) + 3.0
+    rng, n_runs, k = np.random.default_rng(global_random_seed), 600, 3
+    inputs = make_rows(2000, global_random_seed, k) @ torch.ones(k, k).triu() + 3.0
     labels = torch.from_numpy(rng.random((n_runs, 2000)) < share).float()
     found = np.array([share_of(inputs, own) for own in labels])
     for bound in (0.0, 0.2, 0.4, 0.6):
