@@ -193,11 +193,11 @@ def test_gnmax_without_noise_is_the_plurality(votes):
 def test_gnmax_answers_as_often_as_its_noise_says():
     """Of two bins that are d votes apart: the larger one with Phi(d / (sqrt(2) s)).
 
-    n = 20,000 answers to each d. A count is outside, on either side, with probability
+    n = 4,000 answers to each d. A count is outside, on either side, with probability
     1.6e-7, in all 1e-6. Noise is discrete, and a tie goes to the first bin, so half a
     vote is added to d.
     """
-    n, reservation = 20_000, noisy(ROOT2, count=60_000)
+    n, reservation = 4000, noisy(ROOT2, count=12_000)
     for d in (0, 7, 20):
         answers = gnmax(np.tile([100 + d, 100], (n, 1)), reservation)
         share = norm.cdf((d + 0.5) / (ROOT2 * reservation.noise_std))

@@ -84,6 +84,10 @@ def test_what_a_teacher_says_is_its_own():
     before, after = (votes_of(g, generated, projections) for g in (gradients, other))
     assert np.flatnonzero((before != after).any(axis=(1, 2))).tolist() == [5]
     assert (after.sum(axis=2) == 1).all()
+    large, huge = (
+        votes_of(size * gradients, generated, projections) for size in (1e6, 1e30)
+    )
+    np.testing.assert_array_equal(huge, large)  # clipped before they are whole numbers
     means = mean_gradients(LinearTeachers(other), generated, with_squares)
     np.testing.assert_allclose(means, other.mean(dim=1), rtol=1e-6)
 
