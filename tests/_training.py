@@ -1,4 +1,4 @@
-"""Trainers, discriminators and teachers on small tables."""
+"""Trainers, discriminators and teachers on small tables; their networks by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from skdpsynth.training import Discriminator, TeacherEnsemble
 
 CPU = torch.device("cpu")
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-PAIRS, ALL = ("loadings",), ("loadings", "location", "log_scale")  # parameters trained
 
 
 def identity(rows):
@@ -31,10 +30,25 @@ def uniform_rows(n_rows, seed=0, n_columns=3, width=1.0):
     return draws.astype(np.float32)
 
 
-def factor_trainer(parameters, trained=PAIRS, *, seed=0, **changes):
+def correlated_rows(n_rows, correlation, seed=0):
+    """Standard normal scores of three columns, of which two depend on each other."""
+    rows = np.random.default_rng(seed).standard_normal((n_rows, 3))
+    rows[:, 1] *= math.sqrt(1 - correlation**2)
+    rows[:, 1] += correlation * rows[:, 0]
+    return rows.astype(np.float32)
+
+
+def factor_trainer(loadings, *, seed=0, **changes):
     settings = {"n_steps": 4, "learning_rate": 0.1, "device": CPU} | changes
     generator = torch.Generator().manual_seed(seed)
-    return FactorTrainer(parameters, trained, generator=generator, **settings)
+    return FactorTrainer(np.asarray(loadings), generator=generator, **settings)
+
+
+def correlation_of(trainer):
+    """Correlation of the first two scores that the present loadings say."""
+    first, second = trainer.present()[:2]
+    norms = math.sqrt((1 + first @ first) * (1 + second @ second))
+    return float(first @ second) / norms
 
 
 def reserve(*, epsilon=math.inf, count=1, rate=1.0):
@@ -45,7 +59,7 @@ def reserve(*, epsilon=math.inf, count=1, rate=1.0):
     )
 
 
-def make_discriminator(rows, cls=Discriminator, **changes):
+def make_discriminator(rows, **changes):
     settings = {
         "n_features": rows.shape[1],
         "hidden_dims": (),
@@ -59,10 +73,10 @@ def make_discriminator(rows, cls=Discriminator, **changes):
         "generator": torch.Generator().manual_seed(0),
         "device": CPU,
     }
-    return cls(rows, **(settings | changes))
+    return Discriminator(rows, **(settings | changes))
 
 
-def make_ensemble(rows, n_teachers=12, *, seed=0, cls=TeacherEnsemble, **changes):
+def make_ensemble(rows, n_teachers=12, *, seed=0, **changes):
     settings = {
         "n_features": rows.shape[1],
         "learning_rate": 0.3,
@@ -72,23 +86,23 @@ def make_ensemble(rows, n_teachers=12, *, seed=0, cls=TeacherEnsemble, **changes
         "generator": torch.Generator().manual_seed(seed),
         "device": CPU,
     }
-    return cls(rows, n_teachers, **(settings | changes))
+    return TeacherEnsemble(rows, n_teachers, **(settings | changes))
 
 
-# --- A network for one row after the other ----------------------------------------
+# --- Networks written out, and gradients of one row after the other -------------------
 
 
 def leaves(parameters):
     return [p.detach().double().requires_grad_() for p in parameters]
 
 
-def scores_by_hand(parameters, rows):
-    """The network written out; biases of all layers but the last."""
-    values, rest = rows / math.sqrt(rows.shape[1]), list(parameters)
+def scores_by_hand(parameters, values):
+    """The scores of rows of features; all layers but the last have biases."""
+    rest = list(parameters)
     while len(rest) > 1:
         values = values @ rest.pop(0).T + rest.pop(0)
         values = values / (1 + torch.exp(-values))
-    return (values @ rest.pop(0).T)[:, 0]
+    return values @ rest.pop(0).T
 
 
 def flat_gradient(value, own):
@@ -96,15 +110,14 @@ def flat_gradient(value, own):
     return torch.cat([part.flatten() for part in parts]).numpy()
 
 
-def sum_by_hand(parameters, rows, clip, loss="logistic", sign=1.0):
-    """Clip and add gradients row by row, with autograd alone; -1 for generated rows."""
+def sum_by_hand(parameters, values, losses, clip, weights=None):
+    """Clip and add the gradients of one row after the other, by autograd alone."""
     own = leaves(parameters)
     total = np.zeros(sum(p.numel() for p in own))
-    for row in rows.double():
-        score = sign * scores_by_hand(own, row[None])[0]
-        value = torch.log1p(torch.exp(-score)) if loss == "logistic" else -score
-        vector = flat_gradient(value, own)
-        total += vector / max(1.0, np.linalg.norm(vector) / clip)
+    weights = np.ones(len(values)) if weights is None else weights
+    for row, weight in zip(values.double(), weights, strict=True):
+        vector = flat_gradient(losses(scores_by_hand(own, row[None])).sum(), own)
+        total += weight * vector / max(1.0, np.linalg.norm(vector) / clip)
     return total
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -127,11 +128,11 @@ def delta_of_all_for_each(real, noise_std, threshold_delta, n_columns, *args, **
     return real(noise_std, threshold_delta, 1, *args, **kwargs)
 
 
-@mutation("skdpsynth.privacy._aggregators", "confident_gnmax")
-def confident_before_noise(real, votes, threshold, for_maximum, for_answer):
-    """Compare the exact number of votes with the threshold, not the noisy one."""
-    answers = real(votes, -math.inf, for_maximum, for_answer)
-    return np.where(votes.max(axis=1) >= threshold, answers, -1)
+@mutation("skdpsynth.privacy._aggregators", "gnmax")
+def plurality_without_noise(real, votes, reservation):
+    """Answer by the exact votes; the noise is drawn for nothing."""
+    real(votes, reservation)
+    return votes.argmax(axis=1)
 
 
 @mutation("skdpsynth.privacy._mechanisms", "_laplace_measurement")
@@ -393,19 +394,35 @@ def where_without_rules(real, self, model, *drawn):
 # --- Training -----------------------------------------------------------------------
 
 
-@mutation("skdpsynth.training._clipping", "poisson_sample")
-def batches_of_fixed_size(real, n_rows, sampling_rate, rng):
+@mutation("skdpsynth.training._dp_sgd", "sampled")
+def batches_of_fixed_size(real, rows, reservation, rng):
     """Draw as many rows as a Poisson sample has on average, from a shuffled order."""
-    order = np.argsort(rng.random(n_rows), kind="stable")
-    return np.sort(order[: round(sampling_rate * n_rows)])
+    order = np.argsort(rng.random(len(rows)), kind="stable")
+    return rows[np.sort(order[: round(reservation.sampling_rate * len(rows))])]
 
 
-@mutation("skdpsynth.training._clipping", "clipped_layer_sums")
-def clipped_layer_by_layer(real, slopes, inputs, biased, max_grad_norm):
+@mutation("skdpsynth.training._dp_sgd:ClippedSums", "__call__")
+def clipped_layer_by_layer(real, self, values, *rest):
     """Clip the gradient of each layer to the norm that all together may have."""
-    layers = zip(slopes, inputs, biased, strict=True)
-    each = [real(*([part] for part in own), max_grad_norm) for own in layers]
-    return [total for sums in each for total in sums]
+    norm_of_all, parts = self._module.get_norm_sample, []
+    for p in self._params:
+        self._module.get_norm_sample = lambda own=p: own._norm_sample
+        total = real(self, values, *rest).split([q.numel() for q in self._params])
+        parts.append(total[len(parts)])
+    self._module.get_norm_sample = norm_of_all
+    return torch.cat(parts)
+
+
+@mutation("skdpsynth.training._dp_sgd", "release_mean")
+def gradient_replaced_by_noise(real, total, *rest):
+    """Release the noise of a step of DP-SGD without the gradients of any row."""
+    return real(0.0 * total, *rest)
+
+
+@mutation("skdpsynth.privacy._aggregators", "noisy_votes")
+def votes_replaced_by_noise(real, counts, n_teachers, reservation):
+    """Answer as if the teachers were always of two minds: by the noise alone."""
+    return real(np.full_like(counts, n_teachers // 2), n_teachers, reservation)
 
 
 @mutation("skdpsynth.training._teachers", "assign_teachers")
@@ -415,14 +432,12 @@ def teachers_of_equal_size(real, n_units, n_teachers, rng):
     return np.argsort(order, kind="stable") % n_teachers
 
 
-@mutation("skdpsynth.synthesizers._gpate:GPATESynthesizer", "_aggregate")
-def mean_over_teachers_with_rows(
-    real, self, teachers, generator, features, training, *lines
-):
+@mutation("skdpsynth.synthesizers._gpate:GPATESynthesizer", "_sum")
+def mean_over_teachers_with_rows(real, self, teachers, generator, training, line):
     """Divide a sum by the number of teachers that have a row, which is private."""
     with_rows = max(int(teachers._has_rows.sum()), 1)
     training = replace(training, n_teachers=with_rows)
-    return real(self, teachers, generator, features, training, *lines)
+    return real(self, teachers, generator, training, line)
 
 
 # --- Saved files --------------------------------------------------------------------

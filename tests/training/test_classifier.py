@@ -7,19 +7,18 @@ import math
 import numpy as np
 import pytest
 import torch
-from _training import ALL, PAIRS, factor_trainer, reserve
+from _training import CPU, make_discriminator, reserve
 from torch.nn import functional
 
-from skdpsynth.privacy import release_float_gaussian, secret_generator
+from skdpsynth.privacy import secret_generator
+from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.training import (
-    BranchedStudentDiscriminator,
     Classifier,
+    ClippedSums,
     UnlabelledBranch,
-    View,
     pseudo_label_rows,
+    rejected,
 )
-
-RELEASE = "skdpsynth.training._unlabelled.release_float_gaussian"
 
 
 def make_classifier(rows, generated=None, charged=None, weights=None, **settings):
@@ -74,21 +73,17 @@ def test_a_class_that_pays_nothing_is_represented_by_generated_rows():
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e3, 1e300, math.inf])
-def test_a_row_moves_the_sum_of_its_class_by_the_clipping_norm(scale, monkeypatch):
+def test_a_row_moves_the_sum_of_its_class_by_the_clipping_norm(scale):
     """Whatever the row; and sums of other classes not by one bit."""
-    sums = []
-
-    def keep(total, clip, reserved):
-        sums.append(total.copy())
-        return np.zeros_like(total)
-
-    monkeypatch.setattr(RELEASE, keep)
-    rows = make_rows()
+    rows, seen = make_rows(), []
     more = [np.vstack([rows[0], np.full((1, 4), scale)]), *rows[1:]]
-    for part in (rows, more):
-        make_classifier(part, max_grad_norm=0.7).train_step()
+    with observe_releases(seen.append):
+        for part in (rows, more):
+            make_classifier(part, max_grad_norm=0.7).train_step()
+    sums = [release.exact for release in seen]
     assert np.linalg.norm(sums[3] - sums[0]) <= 0.7
     np.testing.assert_array_equal(sums[1:3], sums[4:])
+    assert [release.unit for release in seen] == [0.7] * 6
 
 
 def test_a_pseudo_label_depends_on_its_row_and_the_prior_alone():
@@ -117,7 +112,7 @@ def make_branch(rows, n_parameters=6, counts=None, epsilon=math.inf, **settings)
         n_parameters=dict.fromkeys(classes, n_parameters),
         reservation=reserve(count=10, epsilon=epsilon),
         rng=secret_generator(),
-        device=torch.device("cpu"),
+        device=CPU,
         **(defaults | settings),
     )
 
@@ -136,68 +131,48 @@ def test_a_class_that_is_rarely_called_weighs_less():
     assert max(none.weights.values()) < 1e-3
 
 
-def test_parts_are_means_and_only_of_the_classes_asked_for():
+def test_a_round_has_one_release_of_the_means_of_the_classes_asked_for():
     rows = [scores(30), scores(20, seed=1), scores(10, seed=2)]
-    branch = make_branch(rows, n_parameters=4, max_grad_norm=1.0)
+    branch, seen = make_branch(rows, n_parameters=4, max_grad_norm=1.0), []
     sums = {c: lambda part: part.double().sum(dim=0) for c in (0, 2)}
-    released = branch.release(sums)
+    with observe_releases(seen.append):
+        released = branch.release(sums)
     assert list(released) == [0, 2]
-    np.testing.assert_allclose(released[0], rows[0].mean(axis=0), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(released[2], rows[2].mean(axis=0), rtol=1e-5, atol=1e-6)
-
-
-def make_trainer(*, only_pairs, n_columns=4):
-    """Give one whose loadings, and locations and scales if trained, are not 0."""
-    rng = np.random.default_rng(3)
-    parameters = {
-        "loadings": 0.5 * rng.standard_normal((n_columns, 2)),
-        "location": 0.3 * rng.standard_normal(n_columns) * (not only_pairs),
-        "log_scale": 0.2 * rng.standard_normal(n_columns) * (not only_pairs),
-    }
-    return factor_trainer(parameters, PAIRS if only_pairs else ALL)
-
-
-@pytest.mark.parametrize("only_pairs", [True, False])
-def test_moments_of_unlabelled_rows_are_read_off_their_mean_features(only_pairs):
-    trainer = make_trainer(only_pairs=only_pairs)
-    view, own = View.of(trainer), trainer.moments()
-    rows = torch.from_numpy(scores(5000, seed=4)) + 0.1
-    student = BranchedStudentDiscriminator(trainer, max_grad_norm=1e6)
-    total = student.clipped_sum(rows, view)
-    before = student.moments.clone()
-    student.alpha = 0.2
-    student.add_unlabelled(total / len(rows), view, own)
-    augmented = torch.cat([torch.ones(len(rows), 1), rows], dim=1)
-    real = augmented.T @ augmented / len(rows)
-    if only_pairs:  # the rest is taken to be the generator's
-        keep = torch.ones(5, 5).triu(1).bool()
-        keep[0] = False
-        expected = torch.where(keep | keep.T, real, own)
-    else:
-        expected = real
-    wanted = (before - 0.2 * expected) / 0.8
-    np.testing.assert_allclose(student.moments, wanted, atol=2e-4)
+    for c in released:
+        np.testing.assert_allclose(released[c], rows[c].mean(axis=0), atol=1e-6)
+    assert [(release.exact.shape, release.unit) for release in seen] == [((8,), 1.0)]
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e3, 1e30, math.inf])
-def test_an_unlabelled_row_moves_a_students_sum_by_the_clipping_norm(scale):
-    trainer = make_trainer(only_pairs=False)
-    view = View.of(trainer)
-    student = BranchedStudentDiscriminator(trainer, max_grad_norm=0.5)
-    rows = torch.from_numpy(scores(50))
-    more = torch.cat([rows, torch.full((1, 4), scale)])
-    change = student.clipped_sum(more, view) - student.clipped_sum(rows, view)
-    assert float(change.norm()) <= 0.5
+@pytest.mark.parametrize("hidden_dims", [(), (6,)], ids=str)
+def test_an_unlabelled_row_moves_the_release_by_the_clipping_norm(scale, hidden_dims):
+    """By sums of a discriminator, and by those of a network that rejects the rows."""
+    own = make_discriminator(scores(1), hidden_dims=hidden_dims, max_grad_norm=0.5)
+    network = torch.nn.Sequential(torch.nn.Linear(4, 1, bias=False)).double()
+    network[0].weight.data.fill_(0.1)
+    student, seen = ClippedSums(network, 0.5), []
+    sums = {
+        0: lambda rows: own.clipped_sum(rows, lambda values: values),
+        1: lambda rows: student.of_private(rows, lambda values: values, rejected),
+    }
+    more = np.full((1, 4), scale, dtype=np.float32)
+    for joined in (None, 0, 1):
+        rows = [scores(50), scores(30)]
+        if joined is not None:
+            rows[joined] = np.concatenate([rows[joined], more])
+        branch = make_branch(rows)
+        branch._sizes = {0: own.n_parameters, 1: 4}
+        with observe_releases(seen.append):
+            branch.release(sums)
+    without, *others = (release.exact for release in seen)
+    for joined, exact in enumerate(others):
+        assert np.linalg.norm(exact - without) <= 0.5
+        same = np.split(exact == without, [own.n_parameters])[1 - joined]
+        assert same.all()
 
 
-def test_the_branch_draws_one_release_per_round(monkeypatch):
-    branch, clips = make_branch([scores(5), scores(5)], n_parameters=4), []
-
-    def keep(total, clip, reserved):
-        clips.append((total.shape, clip))
-        return release_float_gaussian(total, clip, reserved)
-
-    monkeypatch.setattr(RELEASE, keep)
-    branch.release(dict.fromkeys((0, 1), lambda part: part.double().sum(dim=0)))
-    assert clips == [((8,), 0.5)]
-    assert branch._reservation.used == 1
+def test_rows_to_be_rejected_have_the_loss_of_fakes():
+    """The score is the log odds of "real"."""
+    values = torch.tensor([[-3.0], [0.0], [0.5]], dtype=torch.float64)
+    shares = 1 / (1 + torch.exp(-values[:, 0]))
+    torch.testing.assert_close(rejected(values), -torch.log(1 - shares))

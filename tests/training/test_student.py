@@ -1,4 +1,4 @@
-"""The student discriminator: its view, its replay of labels, and what it forgets."""
+"""Students learn what labels say of rows, and know how much coins would."""
 
 from __future__ import annotations
 
@@ -7,150 +7,155 @@ import math
 import numpy as np
 import pytest
 import torch
-from _training import ALL, PAIRS, factor_trainer
+from _training import CPU, correlation_of, factor_trainer, identity
+from scipy.stats import binom, chi2
 
-from skdpsynth.generators import FactorGenerator
-from skdpsynth.training import (
-    GeneratorAscent,
-    LabelBuffer,
-    StudentDiscriminator,
-    View,
-    label_slope,
-    view_size,
-)
+from skdpsynth.training import Student, ascend_student
+
+N_FEATURES = 6
 
 
-def make_trainer(n_columns=6, n_factors=2, trained=PAIRS, seed=0, **settings):
-    parameters = FactorGenerator.initial(1, n_columns, n_factors, seed).parameters[0]
+def make_student(hidden_dims=(), n_features=N_FEATURES, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    return Student(n_features, hidden_dims, generator=generator, device=CPU)
+
+
+def make_rows(n_rows, seed=0, n_features=N_FEATURES):
     rng = np.random.default_rng(seed)
-    parameters["loadings"] = rng.normal(size=(n_columns, n_factors))
-    if "location" in trained:
-        parameters["location"] = rng.normal(size=n_columns)
-        parameters["log_scale"] = 0.3 * rng.normal(size=n_columns)
-    settings = {"n_steps": 100} | settings
-    return factor_trainer(parameters, trained, seed=seed, **settings)
+    return torch.from_numpy(rng.standard_normal((n_rows, n_features))).float()
 
 
-@pytest.mark.parametrize("trained", [PAIRS, ALL], ids=["pairs", "all"])
-@pytest.mark.parametrize("n_columns", [6, 50])
-def test_moments_and_features_agree_with_draws(n_columns, trained):
-    """The exact means are those of 100,000 draws; the centre makes features 0."""
-    trainer = make_trainer(n_columns, trained=trained)
-    rows = trainer.rows(trainer.draw(100_000)).double()
-    augmented = torch.cat([torch.ones(len(rows), 1).double(), rows], dim=1)
-    drawn = augmented.T @ augmented / len(rows)
-    exact = trainer.moments().double()
-    assert (drawn - exact).abs().max() < 0.15
-    view = View.of(trainer)
-    features = view.features(rows[:20_000].float())
-    assert features.shape[1] == view.n_features == len(view.centre)
-    assert view.n_features == view_size(n_columns, 2, only_pairs=len(trained) == 1)
-    assert features.mean(dim=0).abs().max() < 0.2
+def along_a_line(rows):
+    return rows[:, 0] > rows[:, 1]
 
 
-@pytest.mark.parametrize("n_columns", [5, 50])
-@pytest.mark.parametrize("trained", [PAIRS, ALL], ids=["pairs", "all"])
-def test_expected_features_are_the_mean_of_features(n_columns, trained):
-    """Linear in the second moments, exactly, for rows that are no generator's."""
-    trainer = make_trainer(n_columns, trained=trained)
-    view = View.of(trainer)
-    rows = torch.randn(30, n_columns, generator=torch.Generator().manual_seed(1))
-    augmented = torch.cat([torch.ones(30, 1), rows], dim=1)
-    found = view.expected(augmented.T @ augmented / 30)
-    torch.testing.assert_close(
-        found, view.features(rows).mean(dim=0), rtol=1e-3, atol=1e-3
-    )
+def exclusive_or(rows):
+    """No column tells it alone, nor a sum of columns."""
+    return (rows[:, 0] > 0) != (rows[:, 1] > 0)
 
 
-def test_slope_of_a_label_is_the_log_odds_it_has():
-    """Simulated: opinions N(t, 1), noise 60, and 50 votes that teachers share."""
-    rng, n_teachers, noise_std, opinion = np.random.default_rng(0), 400, 60.0, 0.1
-    votes = (rng.normal(opinion, 1, (20_000, n_teachers)) > 0).sum(axis=1)
-    shared, noise = rng.normal(size=(2, 20_000)) * [[50.0], [noise_std]]
-    share = float((votes + shared + noise > n_teachers / 2).mean())
-    log_odds = math.log(share / (1 - share))
-    planned = opinion * label_slope(n_teachers, noise_std, "gaussian")
-    assert log_odds == pytest.approx(planned, rel=0.1)
-    laplace = label_slope(n_teachers, noise_std / math.sqrt(2), "laplace")
-    assert laplace == pytest.approx(planned / opinion)
+def share_of(inputs, labels):
+    """Give what a linear student says of the labels, without training it."""
+    student = make_student(n_features=inputs.shape[1])
+    student.add(inputs, labels)
+    student.train(0)
+    return student.share
 
 
-def correlation(strength, n_columns=6):
-    """Columns that share one factor with signs."""
-    signs = np.where(np.arange(n_columns) % 2, -1.0, 1.0)
-    matrix = strength * np.outer(signs, signs)
-    np.fill_diagonal(matrix, 1.0)
-    return torch.tensor(matrix, dtype=torch.float32)
+def right(student, told, rows=None):
+    """Give the share of new rows that a student takes for what they are."""
+    rows = make_rows(2000, seed=9) if rows is None else rows
+    real = student.objective(rows, identity) > math.log(0.5)
+    return float((real == told(rows)).double().mean())
 
 
-def labelled(trainer, wanted, slope, seed, n_labels=600):
-    """Labels of ideal teachers about the present generator."""
-    view = View.of(trainer)
-    moments = torch.eye(len(wanted) + 1)
-    moments[1:, 1:] = wanted
-    generated = trainer.rows(trainer.draw(n_labels))
-    buffer = LabelBuffer()
-    nothing = torch.zeros(n_labels)
-    buffer.add(view, generated, nothing, trainer.rows(trainer.draw(512)), slope)
-    logits = buffer.rounds[0].slopes @ view.expected(moments)
-    uniform = torch.rand(n_labels, generator=torch.Generator().manual_seed(seed))
-    labels = uniform < torch.sigmoid(logits)
-    return view, generated, labels, trainer.rows(trainer.draw(512))
+@pytest.mark.parametrize(
+    ("hidden_dims", "told", "least"),
+    [((), along_a_line, 0.9), ((16, 16), exclusive_or, 0.9)],
+    ids=["linear", "hidden"],
+)
+def test_a_student_learns_what_labels_say_of_rows(hidden_dims, told, least):
+    student = make_student(hidden_dims)
+    for seed in range(8):
+        rows = make_rows(512, seed)
+        student.add(rows, told(rows).float())
+    student.train(500)
+    assert right(student, told) > least
+    # The objective is log S: of a row and its opposite, odds of a linear one are 1.
+    if not hidden_dims:
+        rows = make_rows(10)
+        shares = [student.objective(own, identity).exp() for own in (rows, -rows)]
+        torch.testing.assert_close(sum(shares), torch.ones(10))
+    assert right(make_student(), exclusive_or) < 0.6
 
 
-def off_diagonal(matrix):
-    return matrix[~np.eye(len(matrix), dtype=bool)]
+@pytest.mark.parametrize(("hidden_dims", "kept"), [((), 1), ((16, 16), 8)], ids=str)
+def test_a_student_forgets_old_labels(hidden_dims, kept):
+    """A linear one all of them, also its weights; a network those of eight rounds."""
+    student = make_student(hidden_dims)
+    rows = make_rows(512)
+    student.add(rows, (~along_a_line(rows)).float())
+    student.train(100)
+    for seed in range(kept - 1):
+        student.add(make_rows(1, seed), torch.zeros(1))
+    student.train(100)
+    assert right(student, along_a_line) < 0.2
+    student.add(rows, along_a_line(rows).float())
+    assert hidden_dims or right(student, along_a_line) < 0.6
+    student.train(400)
+    assert right(student, along_a_line) > 0.9
 
 
-@pytest.mark.parametrize("seed", [0, 3])
-@pytest.mark.parametrize("n_columns", [20, 60])
-def test_labels_that_are_coins_leave_what_was_measured(n_columns, seed):
-    """Strong factors, nearly parallel; wide tables have products as features."""
-    trainer = make_trainer(n_columns, 4, seed=4 + seed, n_known=4)
-    trainer.parameters["loadings"] = trainer.parameters["loadings"] + 1.0
-    known = off_diagonal(trainer.moments()[1:, 1:].numpy())
-    assert np.sqrt(np.mean(known**2)) > 0.4
-    student, buffer = StudentDiscriminator(trainer), LabelBuffer()
-    for i in range(3):
-        coins = torch.rand(300, generator=torch.Generator().manual_seed(seed + i)) < 0.5
-        generated = trainer.rows(trainer.draw(300))
-        pool = trainer.rows(trainer.draw(512))
-        buffer.add(View.of(trainer), generated, coins, pool, 2.0)
-        student.train(buffer, 30)
-    found = off_diagonal(student.moments[1:, 1:].numpy())
-    assert np.sqrt(np.mean((found - known) ** 2)) < 0.03
+def test_a_released_gradient_is_learnt_beside_labels():
+    """It pushes against itself, until another takes its place."""
+    student, rows = make_student(), make_rows(4000)
+    coins = torch.from_numpy(np.random.default_rng(1).integers(0, 2, 4000)).float()
+    for sign in (1.0, -1.0):
+        gradient = torch.zeros(N_FEATURES, dtype=torch.float64)
+        gradient[2] = sign
+        student.add_gradient(gradient)
+        student.add(rows, coins)
+        student.train(300)
+        (weight,) = (p.detach()[0] for p in student.network.parameters())
+        assert int(weight.abs().argmax()) == 2
+        assert sign * float(weight[2]) < -0.5
 
 
-@pytest.mark.parametrize("n_known", [0, 2])
-def test_random_loadings_are_not_taken_as_measured(n_known):
-    trainer = make_trainer(5, 3, n_known=n_known)
-    loadings = trainer.parameters["loadings"].clone()
-    trainer.parameters["loadings"][:, n_known:] = 0.0
-    expected = trainer.moments()
-    trainer.parameters["loadings"] = loadings
-    found = StudentDiscriminator(trainer).moments
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+# --- How much of what it learns coins would say -----------------------------------
 
 
-def test_a_label_keeps_its_meaning():
-    """Moving the generator changes no entry of the buffer."""
-    trainer = make_trainer(n_steps=10)
-    view, generated, labels, pool = labelled(trainer, correlation(0.5), 5.0, 0)
-    buffer = LabelBuffer()
-    buffer.add(view, generated, labels, pool, 5.0)
-    before = buffer.rounds[0].slopes.clone(), buffer.rounds[0].labels.clone()
-    discriminator = StudentDiscriminator(trainer)
-    discriminator.train(buffer, 5)
-    GeneratorAscent(trainer).step(discriminator)
-    torch.testing.assert_close(buffer.rounds[0].slopes, before[0], rtol=0, atol=0)
-    torch.testing.assert_close(buffer.rounds[0].labels, before[1], rtol=0, atol=0)
+@pytest.mark.statistical
+@pytest.mark.parametrize("share", [0.5, 0.2])
+def test_the_share_above_coins_is_that_of_a_chi_squared_number(
+    share, global_random_seed
+):
+    """1 - k / X, or 0, of X with k degrees of freedom, where labels are coins.
+
+    600 statistics of 2,000 labels, 3 dependent inputs: how many shares are above
+    each of four bounds. A count is outside with probability 1.2e-7 on either side, in
+    all 1e-6; the law of the statistic differs by about 1 / 2,000, within that.
+    """
+    rng, n_runs, k = np.random.default_rng(global_random_seed), 600, 3
+    inputs = make_rows(2000, global_random_seed, k) @ torch.ones(k, k).triu() + 3.0
+    labels = torch.from_numpy(rng.random((n_runs, 2000)) < share).float()
+    found = np.array([share_of(inputs, own) for own in labels])
+    for bound in (0.0, 0.2, 0.4, 0.6):
+        expected = chi2.sf(k / (1 - bound), k)
+        low, high = binom.ppf([1.2e-7, 1 - 1.2e-7], n_runs, expected)
+        assert low <= (found > bound).sum() <= high
 
 
-def test_labels_that_say_next_to_nothing_leave_beliefs_finite():
-    """At epsilon = 1e-9 squares of slopes vanish in float32; NaN would stay."""
-    trainer = make_trainer()
-    view, generated, labels, pool = labelled(trainer, correlation(0.5), 1e-30, 0)
-    buffer, student = LabelBuffer(), StudentDiscriminator(trainer)
-    buffer.add(view, generated, labels, pool, 1e-30)
-    student.train(buffer, 5)
-    assert student.moments.isfinite().all()
+def test_the_share_of_clear_labels_is_nearly_1():
+    rows = make_rows(2000)
+    assert share_of(rows, along_a_line(rows)) > 0.98
+    for constant in (torch.zeros(2000), torch.ones(2000)):  # they say nothing
+        assert share_of(rows, constant) == 0.0
+    # Nor do inputs that are the same in all rows.
+    assert share_of(torch.ones(50, 3), torch.arange(50) % 2) == 0.0
+    network = make_student((4,))
+    network.add(rows, torch.ones(2000))
+    network.train(1)
+    assert network.share == 1.0
+
+
+# --- What it teaches ----------------------------------------------------------------
+
+
+def test_a_generator_comes_to_depend_as_labels_say():
+    """Rows whose first two scores have the same sign are said to be real."""
+    trainer = factor_trainer(np.full((3, 2), 0.1), n_steps=60)
+    student = make_student(n_features=trainer.n_features)
+    features, steps, ascend = trainer.features(), [], trainer.ascend
+
+    def recorded(gradient, share):
+        steps.append(share == student.share)
+        ascend(gradient, share)
+
+    trainer.ascend = recorded
+    for _ in range(30):
+        rows = trainer.rows(trainer.draw(256))
+        student.add(features(rows), ~exclusive_or(rows))
+        student.train(10)
+        ascend_student(trainer, student, 2)
+    assert steps == [True] * 60
+    assert correlation_of(trainer) > 0.6

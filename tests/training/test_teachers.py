@@ -70,20 +70,6 @@ def changed_teachers(before, after):
     return np.flatnonzero((bits[0] != bits[1]).any(axis=1))
 
 
-def neighbours(seed):
-    """Give a table, the table with one changed row, and the one without the last."""
-    rows = uniform_rows(60, seed)
-    changed = rows.copy()
-    changed[17] = [50.0, np.nan, -3.0]
-    return rows, changed, rows[:-1]
-
-
-def test_the_only_row_of_all_can_leave(global_random_seed):
-    rows = uniform_rows(1, global_random_seed)
-    before, after = (trained(part, global_random_seed) for part in (rows, rows[:0]))
-    assert len(changed_teachers(before, after)) == 1
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("hidden_dims", HIDDEN)
@@ -91,36 +77,25 @@ def test_a_row_changes_its_own_teacher_only(
     hidden_dims, features, device, global_random_seed
 ):
     changes = {"hidden_dims": hidden_dims, "device": device, "features": features}
-    rows, changed, shorter = neighbours(global_random_seed)
+    rows = uniform_rows(60, global_random_seed)
+    changed = rows.copy()
+    changed[17] = [50.0, np.nan, -3.0]
     before = trained(rows, global_random_seed, **changes)
-    for other in (changed, shorter):
+    for other in (changed, rows[:-1]):
         after = trained(other, global_random_seed, **changes)
         assert len(changed_teachers(before, after)) == 1
 
 
-class PaddedToLargest(TeacherEnsemble):
-    """Draws for as many rows as the largest part has."""
-
-    def _draw(self, counts):
-        drawn = self._batch_rng.random((self._n_teachers, self._counts.max()))
-        return np.floor(drawn * counts).astype(np.int64)[:, : self._batch_size]
-
-
-def test_broken_twins_are_caught(global_random_seed):
-    """The twin moves a second teacher where the sound ensemble moves one."""
+def test_the_longest_part_may_grow_and_the_only_row_leave(global_random_seed):
+    """Batches do not follow from the size of the largest part."""
     seed, rows = global_random_seed, uniform_rows(61, global_random_seed)
-    # With two teachers, end the table with a row of the larger part.
     assignment = assign_teachers(61, 2, np.random.default_rng(seed).spawn(2)[0])
-    ends = range(30, 61)
-    end = next(n for n in ends if 2 * (assignment[:n] == assignment[n - 1]).sum() > n)
-    long, other = rows[:end], rows[: end - 1]
-
-    def n_moved(**broken):
-        before, after = (trained(part, seed, 2, **broken) for part in (long, other))
-        return len(changed_teachers(before, after))
-
-    assert n_moved() == 1
-    assert n_moved(cls=PaddedToLargest) == 2
+    longest = next(
+        n for n in range(30, 61) if 2 * (assignment[:n] == assignment[n - 1]).sum() > n
+    )
+    for n_rows in (longest, 1):
+        before, after = (trained(rows[:n], seed, 2) for n in (n_rows, n_rows - 1))
+        assert len(changed_teachers(before, after)) == 1
 
 
 @pytest.mark.parametrize("hidden_dims", HIDDEN)
@@ -218,18 +193,15 @@ def test_assignment_is_uniform_and_independent(global_random_seed):
     assert_uniform(np.bincount(pairs @ [10, 1], minlength=100))
 
 
-def test_public_generator_is_consumed_by_public_numbers_only():
-    for hidden_dims, consumed in (((), False), ((8,), True)):
-        states = []
-        for n_rows in (0, 3, 900):
-            generator = torch.Generator().manual_seed(4)
-            fresh = generator.get_state()
-            make_ensemble(
-                uniform_rows(n_rows, 0), hidden_dims=hidden_dims, generator=generator
-            )
-            states.append(generator.get_state())
-        assert all(torch.equal(state, states[0]) for state in states)
-        assert torch.equal(states[0], fresh) is not consumed
+@pytest.mark.parametrize(("hidden_dims", "consumed"), [((), False), ((8,), True)])
+def test_the_public_stream_follows_from_public_numbers(hidden_dims, consumed):
+    states = [torch.Generator().manual_seed(4).get_state()]
+    for n_rows in (0, 3, 900):
+        generator, rows = torch.Generator().manual_seed(4), uniform_rows(n_rows, 0)
+        make_ensemble(rows, hidden_dims=hidden_dims, generator=generator)
+        states.append(generator.get_state())
+    assert all(torch.equal(state, states[-1]) for state in states[1:])
+    assert torch.equal(*states[:2]) is not consumed
 
 
 def test_gradient_mode_and_graphs_of_the_caller_are_left_alone():

@@ -6,7 +6,12 @@ import numpy as np
 import torch
 from scipy.stats import chi2
 
-from skdpsynth.training import decode_answers, projected_votes, random_projections
+from skdpsynth.training import (
+    ballots_of,
+    decode_answers,
+    mean_gradients,
+    random_projections,
+)
 
 N_GENERATED, N_COLUMNS, N_DIMENSIONS, N_BINS, CLIP = 4, 3, 2, 5, 0.02
 
@@ -45,15 +50,19 @@ def make_case(seed, n_teachers=8, scale=0.01):
     return generated, gradients, projections
 
 
+def votes_of(gradients, generated, projections):
+    """Give one vote per teacher, query and bin, of all chunks of teachers."""
+    teachers = LinearTeachers(gradients)
+    asked = generated, with_squares, projections, CLIP, N_BINS
+    return torch.cat([*ballots_of(teachers, *asked)]).numpy()
+
+
 def test_votes_equal_a_loop_over_teachers_fakes_and_dimensions(global_random_seed):
     """Project, clip, choose among B equal bins, one vote per teacher and query."""
     generated, gradients, projections = make_case(global_random_seed)
-    found = projected_votes(
-        LinearTeachers(gradients), generated, with_squares, projections, CLIP, N_BINS
-    )
-    expected = np.zeros((N_GENERATED * N_DIMENSIONS, N_BINS), dtype=np.int64)
-    edges = np.linspace(-CLIP, CLIP, N_BINS + 1)
-    for gradient in gradients:
+    found = votes_of(gradients, generated, projections)
+    expected, edges = np.zeros_like(found), np.linspace(-CLIP, CLIP, N_BINS + 1)
+    for teacher, gradient in enumerate(gradients):
         for row in range(N_GENERATED):
             leaf = generated[row].clone().requires_grad_()
             (with_squares(leaf) * gradient[row]).sum().backward()
@@ -62,28 +71,25 @@ def test_votes_equal_a_loop_over_teachers_fakes_and_dimensions(global_random_see
                 clipped = min(max(value, -CLIP), CLIP)
                 assert np.abs(edges - clipped).min() > 1e-9 or clipped != value
                 place = int(np.searchsorted(edges[1:-1], clipped, side="right"))
-                expected[row * N_DIMENSIONS + axis, place] += 1
+                expected[teacher, row * N_DIMENSIONS + axis, place] = 1
     np.testing.assert_array_equal(found, expected)
-    assert found.dtype == np.int64
-    assert (found.sum(axis=1) == len(gradients)).all()
-    assert (found.sum(axis=0) > 0).all()
+    assert (found.sum(axis=(0, 1)) > 0).all()
 
 
-def test_a_row_moves_one_vote_per_query():
-    """One teacher's gradients changed without bound."""
+def test_what_a_teacher_says_is_its_own():
+    """One teacher's gradients changed without bound: its votes, and its mean."""
     generated, gradients, projections = make_case(0)
     other = gradients.clone()
     other[5] = -1e6 * gradients[5]
-    before, after = (
-        projected_votes(
-            LinearTeachers(g), generated, with_squares, projections, CLIP, 5
-        )
-        for g in (gradients, other)
+    before, after = (votes_of(g, generated, projections) for g in (gradients, other))
+    assert np.flatnonzero((before != after).any(axis=(1, 2))).tolist() == [5]
+    assert (after.sum(axis=2) == 1).all()
+    large, huge = (
+        votes_of(size * gradients, generated, projections) for size in (1e6, 1e30)
     )
-    moved = np.abs(after - before)
-    assert moved.any()
-    assert moved.max() == 1
-    assert set(moved.sum(axis=1)) <= {0, 2}
+    np.testing.assert_array_equal(huge, large)  # clipped before they are whole numbers
+    means = mean_gradients(LinearTeachers(other), generated, with_squares)
+    np.testing.assert_allclose(means, other.mean(dim=1), rtol=1e-6)
 
 
 def test_projections_have_variance_one_over_k(global_random_seed):
@@ -98,10 +104,10 @@ def test_projections_have_variance_one_over_k(global_random_seed):
 
 
 def test_answers_are_midpoints_projected_back():
+    """In units of the largest coordinate."""
     _, _, projections = make_case(1)
-    answers = np.array([0, 4, 2, 1, 3, 0, -1, 4])  # one query has no answer: 0
-    midpoints = np.array([-0.8, -0.4, 0.0, 0.4, 0.8, 0.0])[answers]
-    midpoints = midpoints.reshape(N_GENERATED, -1)
+    answers = np.array([0, 4, 2, 1, 3, 0, 2, 4])
+    midpoints = np.array([-0.8, -0.4, 0.0, 0.4, 0.8])[answers].reshape(N_GENERATED, -1)
     expected = np.einsum("mk,mkd->md", midpoints, projections.numpy())
     found = decode_answers(answers, projections, N_BINS)
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)

@@ -1,4 +1,4 @@
-"""The factors that follow from measured second moments of scores."""
+"""The factors that follow from measured second moments, and what they draw."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import kstest, multivariate_normal, norm
 
-from skdpsynth.generators import factors_above_noise
+from skdpsynth.generators import FactorGenerator, factors_above_noise
 from skdpsynth.table import CategoryDomain, MarginalTransform
 
 
@@ -137,3 +137,34 @@ def test_factors_of_whatever_columns_are_finite(value, std):
     for own in (stds, np.full(8, value)):
         shared = np.square(found(noise, std, stds=own)).sum(axis=1)
         assert (shared / (1.0 + shared) <= 0.97 + 1e-9).all()
+
+
+# --- What they draw -------------------------------------------------------------------
+
+
+def test_scores_have_the_correlations_that_the_loadings_say(global_random_seed):
+    """Marginals are standard normal whatever the loadings.
+
+    False alarms: 3 Kolmogorov tests at 1e-7 and 3 correlations within 6 standard
+    errors (1 / sqrt(n) bounds them), at most 1e-6 in all.
+    """
+    n_rows, loadings = 20_000, 3.0 * true_loadings(3)
+    rng = np.random.default_rng(global_random_seed)
+    codes = np.zeros(n_rows, dtype=np.int64)
+    scores = FactorGenerator([loadings]).scores(codes, rng)
+    for column in scores.T:
+        assert kstest(column, "norm").pvalue > 1e-7
+    expected = correlations(loadings)
+    assert farthest(np.corrcoef(scores.T), expected) < 6 / math.sqrt(n_rows)
+    assert farthest(expected, np.eye(3)) > 0.4
+
+
+def test_a_class_has_its_own_loadings_or_borrows_them():
+    """Nothing else changes; and a class that is not asked for is no error."""
+    loadings = [true_loadings(3, seed=seed) for seed in range(3)]
+    generator = FactorGenerator([own.copy() for own in loadings])
+    generator.lend({2: 1})
+    for found, source in zip(generator.loadings, (0, 1, 1), strict=True):
+        np.testing.assert_array_equal(found, loadings[source])
+    none = np.zeros(0, dtype=np.int64)
+    assert generator.scores(none, np.random.default_rng(0)).shape == (0, 3)

@@ -1,0 +1,138 @@
+"""What all trainers do with a gradient, and the factors of a class in training."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from _training import factor_trainer
+
+from skdpsynth.generators import FactorGenerator
+from skdpsynth.models import n_products, resolve_device
+
+LOADINGS = np.random.default_rng(0).normal(size=(3, 2))
+RATE = 0.3
+
+
+def make_trainer(n_steps=4, loadings=LOADINGS, seed=0):
+    return factor_trainer(loadings, n_steps=n_steps, learning_rate=RATE, seed=seed)
+
+
+# --- Steps --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 6])
+def test_steps_shrink_and_the_result_is_the_mean_of_the_second_half(n_steps):
+    """A step has the length of the rate, whatever that of the gradient is.
+
+    In the mean square; a share of it is a shorter step.
+    """
+    trainer, place, path = make_trainer(n_steps), LOADINGS.copy(), []
+    gradient = torch.arange(6.0)
+    unit = gradient.numpy().reshape(3, 2) / math.sqrt(55 / 6)
+    for step in range(n_steps):
+        share = 1.0 - 0.1 * step
+        trainer.ascend(10.0**step * gradient, share)
+        place = place + RATE * (1 - step / n_steps) * share * unit
+        path.append(place)
+        np.testing.assert_allclose(trainer.present(), place, rtol=1e-5)
+    result = trainer.result()
+    np.testing.assert_allclose(result, np.mean(path[n_steps // 2 :], axis=0), rtol=1e-5)
+    assert result.dtype == np.float64
+
+
+def test_a_step_is_halved_at_every_turn_back():
+    trainer, before = make_trainer(n_steps=10**6), make_trainer().present()
+    lengths = []
+    for sign in (1, 1, -1, -1, 1, 1):
+        trainer.ascend(torch.full((6,), float(sign)))
+        now = trainer.present()
+        lengths.append(float((now - before).mean()) / RATE)
+        before = now
+    np.testing.assert_allclose(lengths, [1, 1, -0.5, -0.5, 0.25, 0.25], atol=1e-5)
+
+
+def test_no_gradient_is_no_step_and_noise_overflows_nothing():
+    trainer = make_trainer()
+    trainer.ascend(torch.zeros(6))
+    np.testing.assert_allclose(trainer.present(), LOADINGS, rtol=1e-6)
+    far = make_trainer(loadings=np.full((3, 2), 1e30))
+    for _ in range(2):
+        far.ascend(torch.full((6,), 1e30))
+    far.ascend(torch.full((6,), -1e-30))
+    result = far.result()
+    assert np.isfinite(result).all()
+    assert far.rows(far.draw(50)).isfinite().all()
+    # A file with larger ones would be refused.
+    document, arrays = FactorGenerator([result]).to_state()
+    FactorGenerator.from_state(document, arrays, 1, 3)
+
+
+# --- Factors ------------------------------------------------------------------------
+
+
+def test_the_trainer_draws_as_its_generator_does():
+    """The same draws give the same rows in torch and in numpy, of its own class."""
+    trainer, n_rows = make_trainer(), 50
+    draws = trainer.draw(n_rows)
+    values = [draws.noise.double().numpy(), draws.factors.double().numpy()]
+    replay = SimpleNamespace(standard_normal=lambda shape: values.pop(0).copy())
+    generator = FactorGenerator([LOADINGS + 1.0, LOADINGS])
+    codes = np.arange(n_rows) % 2
+    found, expected = generator.scores(codes, replay), trainer.rows(draws).numpy()
+    np.testing.assert_allclose(found[1::2], expected[1::2], atol=1e-5)
+    assert np.abs(found[::2] - expected[::2]).max() > 0.1
+
+
+def test_the_gradient_is_that_of_the_mean_score():
+    """By finite differences of rows that are computed anew, in doubles."""
+    trainer = make_trainer()
+    draws = trainer.draw(200)
+    noise, factors = (part.double().numpy() for part in draws)
+
+    def score(rows):
+        return rows[:, 0] * rows[:, 1] - 0.3 * rows[:, 2] ** 2
+
+    def mean_score(loadings):
+        rows = noise + factors @ loadings.T
+        return float(score(rows / np.sqrt(1 + (loadings**2).sum(axis=1))).mean())
+
+    expected = []
+    for place in np.ndindex(3, 2):
+        step = np.zeros((3, 2))
+        step[place] = 1e-6
+        both = mean_score(LOADINGS + step), mean_score(LOADINGS - step)
+        expected.append((both[0] - both[1]) / 2e-6)
+    found = trainer.gradient(draws, score)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_columns", [2, 5, 40])
+def test_features_are_products_of_the_columns_that_depend_most(n_columns):
+    """Of all pairs, or of 500 of them; they stay the same while training moves."""
+    loadings = np.random.default_rng(1).normal(size=(n_columns, 3))
+    trainer = make_trainer(loadings=loadings)
+    covariance = loadings @ loadings.T + np.eye(n_columns)
+    deviations = np.sqrt(np.diag(covariance))
+    correlations = covariance / np.outer(deviations, deviations)
+    pairs = sorted(
+        combinations(range(n_columns), 2), key=lambda pair: -abs(correlations[pair])
+    )[:500]
+    rows = trainer.rows(trainer.draw(20))
+    expected = torch.stack([rows[:, i] * rows[:, j] for i, j in pairs], dim=1)
+    trainer.ascend(torch.ones(loadings.size))
+    torch.testing.assert_close(trainer.features()(rows), expected)
+    assert trainer.n_features == n_products(n_columns) == len(pairs)
+    torch.testing.assert_close(trainer.features()(rows[None, 3]), expected[None, 3])
+
+
+@pytest.mark.parametrize("device", ["nothing", "cpu:x", "meta", "cuda:99"])
+def test_a_device_that_cannot_compute_is_refused(device):
+    with pytest.raises(ValueError, match="'cpu' always works"):
+        resolve_device(device)
+    expected = "cuda" if torch.cuda.is_available() else "cpu"
+    assert resolve_device("auto").type == expected
