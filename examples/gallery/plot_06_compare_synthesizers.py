@@ -9,8 +9,8 @@ columns beside the real ones.
 
 # %%
 # `GPATESynthesizer` and `DPCGANSynthesizer` measure what `MarginalSynthesizer` does,
-# and train by the loops of their papers with a twentieth of the budget. Each one is fitted
-# once to 8,000 rows of Adult at epsilon 3. One fit is too few to rank them:
+# and train by the loops of their papers with a twentieth of the budget. Each one is
+# fitted once to 8,000 rows of Adult at epsilon 3. One fit is too few to rank them:
 # ``n_repeats`` is 3 by default, and a difference below one standard deviation of the
 # repeats means nothing.
 

@@ -10,7 +10,13 @@ import torch
 from _training import CPU, correlation_of, factor_trainer, identity
 from scipy.stats import binom, chi2
 
-from skdpsynth.training import Student, ascend_student
+from skdpsynth.training import (
+    Student,
+    ascend_student,
+    learnt_difference,
+    move_means,
+    vote_slope,
+)
 
 N_FEATURES = 6
 
@@ -35,11 +41,8 @@ def exclusive_or(rows):
 
 
 def share_of(inputs, labels):
-    """Give what a linear student says of the labels, without training it."""
-    student = make_student(n_features=inputs.shape[1])
-    student.add(inputs, labels)
-    student.train(0)
-    return student.share
+    """Give how much of what labels say of rows coins would not say."""
+    return learnt_difference(inputs, labels, 1.0)[1]
 
 
 def right(student, told, rows=None):
@@ -69,19 +72,15 @@ def test_a_student_learns_what_labels_say_of_rows(hidden_dims, told, least):
     assert right(make_student(), exclusive_or) < 0.6
 
 
-@pytest.mark.parametrize(("hidden_dims", "kept"), [((), 1), ((16, 16), 8)], ids=str)
-def test_a_student_forgets_old_labels(hidden_dims, kept):
-    """A linear one all of them, also its weights; a network those of eight rounds."""
-    student = make_student(hidden_dims)
-    rows = make_rows(512)
+def test_a_student_forgets_labels_of_more_than_eight_rounds():
+    student, rows = make_student((16, 16)), make_rows(512)
     student.add(rows, (~along_a_line(rows)).float())
     student.train(100)
-    for seed in range(kept - 1):
+    for seed in range(7):
         student.add(make_rows(1, seed), torch.zeros(1))
     student.train(100)
     assert right(student, along_a_line) < 0.2
     student.add(rows, along_a_line(rows).float())
-    assert hidden_dims or right(student, along_a_line) < 0.6
     student.train(400)
     assert right(student, along_a_line) > 0.9
 
@@ -95,7 +94,7 @@ def test_a_released_gradient_is_learnt_beside_labels():
         gradient[2] = sign
         student.add_gradient(gradient)
         student.add(rows, coins)
-        student.train(300)
+        student.train(1000)
         (weight,) = (p.detach()[0] for p in student.network.parameters())
         assert int(weight.abs().argmax()) == 2
         assert sign * float(weight[2]) < -0.5
@@ -132,10 +131,31 @@ def test_the_share_of_clear_labels_is_nearly_1():
         assert share_of(rows, constant) == 0.0
     # Nor do inputs that are the same in all rows.
     assert share_of(torch.ones(50, 3), torch.arange(50) % 2) == 0.0
-    network = make_student((4,))
-    network.add(rows, torch.ones(2000))
-    network.train(1)
-    assert network.share == 1.0
+
+
+@pytest.mark.statistical
+def test_labels_of_linear_teachers_tell_the_difference_of_means(global_random_seed):
+    """Simulated: weights of a teacher are the difference of means, of as many rows.
+
+    Of 40,000 labels the standard error of a mean feature is about .006 here: each of
+    six is within .06, a tenth of it for the straight line through the normal curve.
+    """
+    rng, n_teachers, n_rows, noise = (
+        np.random.default_rng(global_random_seed),
+        50,
+        2,
+        40,
+    )
+    difference = np.array([0.1, -0.1, 0.0, 0.05, 0.0, 0.0])
+    seen = rng.standard_normal((40_000, 6))
+    weights = rng.normal(difference, n_rows**-0.5, (40_000, n_teachers, 6))
+    votes = (np.einsum("ntf,nf->nt", weights, seen) > 0).sum(axis=1)
+    labels = votes + rng.normal(0, noise, len(votes)) > n_teachers / 2
+    slope = vote_slope(n_teachers, noise, n_rows)
+    given = torch.from_numpy(seen).float(), torch.from_numpy(labels), slope
+    found, share = learnt_difference(*given)
+    np.testing.assert_allclose(found.numpy(), difference, atol=0.06)
+    assert share > 0.8
 
 
 # --- What it teaches ----------------------------------------------------------------
@@ -145,17 +165,29 @@ def test_a_generator_comes_to_depend_as_labels_say():
     """Rows whose first two scores have the same sign are said to be real."""
     trainer = factor_trainer(np.full((3, 2), 0.1), n_steps=60)
     student = make_student(n_features=trainer.n_features)
-    features, steps, ascend = trainer.features(), [], trainer.ascend
-
-    def recorded(gradient, share):
-        steps.append(share == student.share)
-        ascend(gradient, share)
-
-    trainer.ascend = recorded
+    features = trainer.features()
     for _ in range(30):
         rows = trainer.rows(trainer.draw(256))
         student.add(features(rows), ~exclusive_or(rows))
         student.train(10)
         ascend_student(trainer, student, 2)
-    assert steps == [True] * 60
     assert correlation_of(trainer) > 0.6
+
+
+def test_means_of_features_move_by_what_is_wanted_and_not_without_signal():
+    """And from noise alone, a share of 0, nothing moves at all."""
+    for share, least, most in ((1.0, 0.12, 0.28), (0.5, 0.05, 0.15), (0.0, 0.0, 0.0)):
+        trainer = factor_trainer(np.full((3, 2), 0.3), n_steps=100)
+        first, features = trainer.parameters["loadings"].clone(), trainer.features()
+
+        def mean(trainer=trainer, features=features):
+            return features(trainer.rows(trainer.draw(100_000))).mean(0)
+
+        wanted, before = torch.tensor([0.2, 0.0, 0.0]), mean()
+        move_means(trainer, wanted, share, 100, 512)
+        moved = mean() - before
+        if share:
+            assert least < float(moved[0]) < most
+            assert moved[1:].abs().max() < 0.08
+        else:
+            torch.testing.assert_close(trainer.parameters["loadings"], first)
