@@ -129,9 +129,14 @@ def test_what_is_kept_is_the_network_at_many_codes():
 
 
 def test_a_step_is_one_of_adam():
-    """All weights move by the learning rate at first, whatever the gradient's size."""
+    """All weights move by the learning rate at first, whatever the gradient's size.
+
+    And rows follow, of the same draws.
+    """
     trainer = make_trainer()
-    before = trainer._flat()
+    before, draws = trainer._flat(), trainer.draw(50)
+    rows = trainer.rows(draws)
     gradient = 10.0 ** torch.linspace(-6, 6, len(before))
     trainer.ascend(-gradient, share=0.5)
     torch.testing.assert_close(before - trainer._flat(), torch.full_like(before, 0.5))
+    assert not torch.equal(trainer.rows(draws), rows)
