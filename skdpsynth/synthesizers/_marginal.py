@@ -248,10 +248,10 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             accountant.remark(
                 f"{OF_DESIGN} another table, whose domains and bins were public."
             )
-        known = metadata, plans
         if self.use_unlabelled:
-            known = and_measured_unlabelled(rows, *known, accountant)
-        measured = measure(rows, *known, accountant, self._designed)
+            known = and_measured_unlabelled(rows, metadata, plans, accountant)
+            metadata, plans = known
+        measured = measure(rows, metadata, plans, accountant, self._designed)
         self.measurements_ = measured.measurements
         return self._fitted(measured, plans, seed)
 
@@ -260,7 +260,8 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     ) -> TableModel:
         """Fit the generator, set it, and give the marginals."""
         model = fitted(measured, plans, seed=seed, device=self._device())
-        model.close([False] * len(plans), [plan.n_rows for plan in plans])
+        classes = plans[: len(model.model.marginals)]  # not of rows without a label
+        model.close([False] * len(classes), [plan.n_rows for plan in classes])
         self.generator_ = model.generator
         return model.model
 
