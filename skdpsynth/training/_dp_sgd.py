@@ -90,7 +90,8 @@ class ClippedSums:
             factors = factors * weights
         self._module.disable_hooks()
         with torch.enable_grad():
-            kept = losses(self._module(values.detach().where(usable[:, None], 0.0)))
+            finite = values.detach().where(usable[:, None], 0.0).requires_grad_()
+            kept = losses(self._module(finite))
             parts = torch.autograd.grad((factors * kept).sum(), self._params)
         self._module.enable_hooks()
         self._module.zero_grad()
