@@ -285,7 +285,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
         """Say what was run of the loop."""
         rounds = [plan.n_iter for plan in plans]
         if not any(rounds):
-            reason = "there are too few rows for the budget"
+            reason = "there are too few rows for the budget, or one column only"
             if self.n_iter == 0:
                 reason = "n_iter is 0"
             elif self._units_of_many_rows:
