@@ -18,7 +18,6 @@ from skdpsynth.synthesizers._initial import (
     InitialMixture,
     InitialNetwork,
 )
-from skdpsynth.training._clipping import clipped_layer_sums
 
 
 def whole(parts):
@@ -77,16 +76,3 @@ def standardised_together(scores):
 def slices(n_units, n_teachers, rng):
     """Give teachers slices of the rows: one row more shifts them all (B3, N4)."""
     return np.arange(n_units) * n_teachers // n_units
-
-
-def last_layer_unclipped(slopes, inputs, biased, clip):
-    """A row's factor is right, and its gradient by the last layer has none."""
-    sums = clipped_layer_sums(slopes, inputs, biased, clip)
-    return [*sums[:-1], slopes[-1].T @ inputs[-1]]
-
-
-def one_layer_at_a_time(slopes, inputs, biased, clip):
-    """Each layer has a norm C of its own."""
-    layers = zip(slopes, inputs, biased, strict=True)
-    each = [clipped_layer_sums([s], [x], [bias], clip) for s, x, bias in layers]
-    return [part for sums in each for part in sums]

@@ -53,7 +53,8 @@ WAYS = {n: _ready(s, DECLARED, EPSILON) for n, s in (PRIVATE | _MORE).items()}
 WAYS |= {name: _ready(s, FEW, 1.0) for name, s in _MOMENTS.items()}
 # With more budget samples would be whole classes; most rows are to be drawn.
 WAYS["dpcgan sampled"].set_params(epsilon=1.0, batch_size=600)
-WAYS["pategan laplace"].set_params(batch_size=64, n_teachers=20)  # so that votes move
+for _name in ("pategan", "pategan laplace", "triplegan"):  # so that votes move
+    WAYS[_name].set_params(batch_size=64, n_teachers=20)
 del WAYS["pairwise rich"]
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from _instances import PLAIN, TRAINED
+from sklearn.base import clone
 
 import skdpsynth
 from skdpsynth.schema import Continuous
@@ -57,15 +59,58 @@ def test_nothing_outlives_its_removal():
     assert all([*map(int, own.split("."))] > [*map(int, now)] for own in found)
 
 
-def test_the_old_initialisation_warns_and_is_the_same():
+@pytest.mark.parametrize("init", ["pairs", "marginals"])
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_old_initialisations_warn_and_mean_the_measured_one(name, init):
     schema = skdpsynth.TableSchema({"x": Continuous(0, 1), "y": Continuous(0, 1)})
     old, new = (
-        skdpsynth.GPATESynthesizer(schema=schema, init=init)
-        for init in ("pairs", "measured")
+        clone(PLAIN[name]).set_params(schema=schema, init=own)
+        for own in (init, "measured")
     )
     with pytest.warns(FutureWarning, match="init='measured'"):
         plan = old.plan(50_000)
     pd.testing.assert_frame_equal(plan, new.plan(50_000))
+
+
+# Parameters of 0.2 that went.
+_OF_ALL = ["noise_multiplier", "latent_dim", "generator_hidden_dims", "verbose"]
+_OF_VOTES = [*_OF_ALL, "learning_rate", "teacher_learning_rate", "n_generator_steps"]
+_OF_STEPS = [*_OF_ALL, "discriminator_learning_rate", "n_generator_steps"]
+GONE = {
+    "IndependentSynthesizer": ["verbose"],
+    "MarginalSynthesizer": ["verbose"],
+    "GPATESynthesizer": [
+        *(own for own in _OF_VOTES if own != "n_generator_steps"),
+        *("aggregator", "n_teacher_steps", "threshold"),
+    ],
+    "PATEGANSynthesizer": [*_OF_VOTES, "student_learning_rate"],
+    "DPCGANSynthesizer": [*_OF_STEPS, "n_discriminator_steps"],
+    "DPGANSynthesizer": _OF_STEPS,
+    "PATETripleGANSynthesizer": [*_OF_VOTES, "discriminator_learning_rate"],
+    "GANSynthesizer": [own for own in _OF_STEPS if own != "noise_multiplier"],
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_parameters_that_went_warn_with_the_remedy_and_do_nothing(name):
+    cls = type(PLAIN[name])
+    for parameter in GONE[name]:
+        with pytest.warns(FutureWarning, match=f"^{parameter} is deprecated") as caught:
+            synthesizer = cls(**{parameter: 3})
+        (warning,) = caught
+        assert warning.filename == __file__
+        assert len(str(warning.message).split("removed in 0.5. ")[1]) > 10
+        assert parameter not in inspect.signature(cls).parameters
+        assert synthesizer.get_params() == cls().get_params()
+        assert clone(synthesizer).get_params() == cls().get_params()
+        assert not hasattr(synthesizer, parameter) or parameter in vars(cls.__mro__[1])
+
+
+def test_other_unknown_parameters_are_errors():
+    with pytest.raises(TypeError, match="depth"):
+        skdpsynth.GPATESynthesizer(depth=3)
+    with pytest.raises(ValueError, match="threshold"):
+        skdpsynth.GPATESynthesizer().set_params(threshold=0.5)
 
 
 @pytest.mark.usefixtures("short_fits")

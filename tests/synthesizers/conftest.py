@@ -7,7 +7,10 @@ import pytest
 
 @pytest.fixture
 def hardly_any_fit(monkeypatch):
-    """Stop fits to tables at once: post-processing, for what holds whatever it is."""
+    """Stop post-processing at once, for what holds whatever becomes of releases."""
     monkeypatch.setattr("skdpsynth.generators._fit._STEPS", (4, 4))
     monkeypatch.setattr("skdpsynth.generators._fit._COMPONENTS", (20, 20))
     monkeypatch.setattr("skdpsynth.models._mixture_trainer._HELD_LAST", 2)
+    monkeypatch.setattr("skdpsynth.synthesizers._dpcgan.GENERATOR_STEPS", 2)
+    monkeypatch.setattr("skdpsynth.synthesizers._pategan.GENERATOR_STEPS", 2)
+    monkeypatch.setattr("skdpsynth.synthesizers._pategan._NOISY_NETWORK_STEPS", 2)

@@ -9,15 +9,15 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from _releases import flow, influence, watched
-from _twins import after_encoding, one_layer_at_a_time, standardised_together
+from _twins import after_encoding, standardised_together
 from _ways import DELTA, TABLE, WAYS, table_of, without_schema
 from opacus.accountants import PRVAccountant
 from sklearn.base import clone
-from tables import COLUMNS, correlated_schema
+from tables import COLUMNS
 
-from skdpsynth import DPCGANSynthesizer
-from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer
 from skdpsynth.schema import TableSchema
 
 # Its discriminator, which the twins are.
@@ -27,22 +27,8 @@ from skdpsynth.training import Discriminator, _discriminator, _dp_sgd
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 STEPS = "discriminator's gradients"
-FACTORS = {"init": "marginals"}
 
 # --- Plans -----------------------------------------------------------------------
-
-
-def plan_of(counts, **parameters):
-    synthesizer = DPCGANSynthesizer(schema=correlated_schema(), **parameters)
-    return synthesizer.plan(class_counts=counts).set_index("class")
-
-
-def test_a_plan_spends_what_the_marginals_leave():
-    """Squared mu: 8 % for counts and values; of the rest 2 % where clear, or 10 %."""
-    plan = plan_of({"u": 100_000, "v": 1000}, n_iter=12, **FACTORS)
-    mu_squared = plan["n_iter"] / plan["step_noise_std"] ** 2
-    rest = 0.92 * PrivacyAccountant(1.0, 1e-5, discovery_delta=1e-6).mu_cap ** 2
-    np.testing.assert_allclose(mu_squared, [0.02 * rest, 0.1 * rest], rtol=1e-6)
 
 
 @pytest.mark.parametrize("n_rows", [1_000, 10**7])
@@ -52,20 +38,21 @@ def test_noise_of_a_sampled_step_is_at_least_3_clipping_norms(n_rows):
     By default none is amplified: the noise is 1 / mu, so that whole classes are exact.
     """
     schema = TableSchema(COLUMNS, target="y")
-    settings = {"schema": schema, "n_iter": 3, "n_discriminator_steps": 2, **FACTORS}
+    settings = {"schema": schema, "n_iter": 3, "init": "random"}
     planned = []
     for batch_size in (100, "auto"):
-        synthesizer = DPCGANSynthesizer(8.0, batch_size=batch_size, **settings)
+        synthesizer = DPGANSynthesizer(
+            8.0, batch_size=batch_size, n_discriminator_steps=2, **settings
+        )
         counts = np.array([float(n_rows)])
-        (plan,) = synthesizer._plan_classes(["u"], counts, 2, 1, 1.6)
+        (plan,) = synthesizer._plan_classes(["u"], counts, 2, 1, 0.5)
         planned.append(plan.training)
     sampled, alone = planned
     assert sampled.sampling_rate == 1 or sampled.noise_std >= 3
     assert sampled.sampling_rate >= 100 / n_rows
     assert alone.sampling_rate == pytest.approx(min(1.0, 2**18 / n_rows))
     assert alone.noise_std == pytest.approx(1 / alone.mu_step)
-    spent = 2 * 3 * alone.mu_step**2 + plan.marginals.mu**2
-    assert math.sqrt(spent) == pytest.approx(1.6)
+    assert math.sqrt(2 * 3) * alone.mu_step == pytest.approx(0.5)
 
 
 # --- Steps -------------------------------------------------------------------------
@@ -78,15 +65,15 @@ def test_epsilon_by_opacus_is_that_of_the_dearest_class(monkeypatch):
     Opacus composes what was drawn, at the rates at which it was drawn. The claim leaves
     room for what no Gaussian curve fits, 10 % at most.
     """
-    rates, sample = [], _discriminator.poisson_sample
+    rates, sample = [], _discriminator.sampled
 
-    def recording(n_rows, rate, rng):
-        rates.append(rate)
-        return sample(n_rows, rate, rng)
+    def recording(rows, reservation, rng):
+        rates.append(reservation.sampling_rate)
+        return sample(rows, reservation, rng)
 
-    monkeypatch.setattr(_discriminator, "poisson_sample", recording)
+    monkeypatch.setattr(_discriminator, "sampled", recording)
     schema = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
-    settings = {"batch_size": 45, "n_iter": 3, "n_generator_steps": 1}
+    settings = {"batch_size": 45, "n_iter": 3}
     synthesizer, seen = watched(
         DPCGANSynthesizer(schema=schema, init="random", **settings), TABLE[:150]
     )
@@ -105,7 +92,7 @@ def test_epsilon_by_opacus_is_that_of_the_dearest_class(monkeypatch):
     assert 0.9 * claimed <= max(found) <= claimed + 0.005 <= 1.005
 
 
-@pytest.mark.parametrize("way", ["dpcgan factors", "dpcgan network"])
+@pytest.mark.parametrize("way", ["dpgan random", "dpcgan sampled"])
 def test_the_divisor_is_rate_times_the_planned_count(way, monkeypatch):
     seen = {}
 
@@ -118,12 +105,12 @@ def test_the_divisor_is_rate_times_the_planned_count(way, monkeypatch):
     monkeypatch.setattr(_dpcgan, "Discriminator", Seen)
     schema = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
     settings = {"batch_size": 75, "n_iter": 3, "epsilon": 0.5, "schema": schema}
-    clone(WAYS[way]).set_params(n_discriminator_steps=1, **settings).fit(TABLE[:150])
+    clone(WAYS[way]).set_params(**settings).fit(TABLE[:150])
     assert seen["u"] == pytest.approx((75, 75 / 90))
     assert seen["v"] == pytest.approx((60, 1.0))
 
 
-@pytest.mark.parametrize("way", ["dpcgan", "dpcgan sampled", "dpgan", "dpcgan network"])
+@pytest.mark.parametrize("way", ["dpcgan", "dpcgan sampled", "dpgan random"])
 def test_noise_of_floating_point_numbers_is_said(way):
     """The report says which noise was drawn, of whole classes and of samples."""
     fitted, seen = watched(WAYS[way], TABLE)
@@ -139,13 +126,13 @@ def test_noise_of_floating_point_numbers_is_said(way):
 # --- Broken twins ------------------------------------------------------------------
 
 
-def shuffled(n_rows, rate, rng):
-    return np.random.default_rng(0).permutation(n_rows)[: int(rate * n_rows)]
+def shuffled(rows, reservation, rng):
+    order = np.random.default_rng(0).permutation(len(rows))
+    return rows[torch.from_numpy(order[: int(reservation.sampling_rate * len(rows))])]
 
 
 CASES = [
-    (_discriminator, "clipped_layer_sums", one_layer_at_a_time, "dpcgan network"),
-    (_discriminator, "poisson_sample", shuffled, "dpcgan sampled"),
+    (_discriminator, "sampled", shuffled, "dpcgan sampled"),
     (*after_encoding(standardised_together)["measured"], "dpcgan"),
 ]
 
@@ -194,8 +181,8 @@ class ExactSums(Discriminator):
 @pytest.mark.parametrize("twin", [RealisedDivisor, FakesOfTheBatch, ExactSums])
 def test_flow_round_the_mechanism_is_caught(twin, monkeypatch):
     monkeypatch.setattr(_dpcgan, "Discriminator", twin)
-    synthesizer = without_schema(WAYS["dpcgan factors"]).set_params(epsilon=20.0)
-    other = table_of("dpcgan factors", seed=2, n_rows=1500)
+    synthesizer = without_schema(WAYS["dpcgan"]).set_params(epsilon=20.0)
+    other = table_of("dpcgan", seed=2, n_rows=1500)
     assert "the generator" in flow(synthesizer, TABLE, other)
 
 
@@ -212,6 +199,6 @@ def test_weights_of_the_critic_stay_in_their_bound(hidden_dims, monkeypatch):
 
     follow = Discriminator.follow
     monkeypatch.setattr(Discriminator, "follow", check)
-    settings = {"weight_clip": 0.01, "hidden_dims": hidden_dims}
-    clone(WAYS["dpgan"]).set_params(**settings).fit(TABLE)
+    settings = {"weight_clip": 0.01, "hidden_dims": ((4,), hidden_dims)}
+    clone(WAYS["dpgan random"]).set_params(**settings).fit(TABLE)
     assert max(bounds) == pytest.approx(0.01)

@@ -12,13 +12,14 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from _releases import flow, influence, moved_by_a_row, neighbours, watched
 from _ways import DECLARED, TABLE, WAYS, table_of, without_schema
 from _ways import make_table as small_table
 from sklearn.base import clone
 from tables import correlated_schema, correlated_table, dependence
 
-from skdpsynth import PATETripleGANSynthesizer
+from skdpsynth import MarginalSynthesizer, PATETripleGANSynthesizer
 from skdpsynth.datasets import load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy import _aggregators
@@ -33,7 +34,6 @@ from skdpsynth.training import _unlabelled
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
-FACTORS = {"init": "marginals"}
 PSEUDO, BRANCH = "unlabelled rows of each class", "unlabelled rows' gradients"
 UNLABELLED = "rows without a label"
 OF_LABELLED = f"{UNLABELLED} moves with a row of"
@@ -48,12 +48,12 @@ def test_unlabelled_rows_do_little_harm():
     settings = {"epsilon": np.inf, "n_teachers": 100, "random_state": 0}
     with insecure_randomness(3):
         synthesizer = PATETripleGANSynthesizer(
-            schema=correlated_schema(), unlabelled_weight=0.5, **FACTORS, **settings
+            schema=correlated_schema(), unlabelled_weight=0.5, **settings
         ).fit(table)
-    assert min(dependence(synthesizer)) > 0.4
+    assert min(dependence(synthesizer)) > 0.15
 
 
-@pytest.mark.parametrize("way", ["triplegan", "triplegan dpsgd", "triplegan factors"])
+@pytest.mark.parametrize("way", ["triplegan random", "triplegan dpsgd"])
 def test_all_that_is_reserved_is_drawn_whether_or_not_rows_lack_labels(way):
     """By hand: Gaussian costs add up in squares. Unlabelled rows pay all they have."""
     lines = []
@@ -85,25 +85,20 @@ def test_all_that_is_reserved_is_drawn_whether_or_not_rows_lack_labels(way):
 
 
 def test_unlabelled_rows_take_part_if_one_class_trains():
-    table = correlated_table(30_000, seed=3, unlabelled=0.2)
-    rare = table["y"].eq("v") & (np.arange(len(table)) % 1000 > 0)
-    settings = {"n_generator_steps": 5, **FACTORS}
-    synthesizer = PATETripleGANSynthesizer(schema=correlated_schema(), **settings)
-    synthesizer.fit(table[~rare])
-    loadings = [part["loadings"] for part in synthesizer.generator_.parameters]
-    assert loadings[0].any()
-    assert (loadings[1] == loadings[0]).all()  # borrowed
-    entries = synthesizer.privacy_report().entries
+    table = correlated_table(6000, seed=3, unlabelled=0.2)
+    rare = table["y"].eq("v") & (np.arange(len(table)) % 200 > 0)
+    synthesizer = PATETripleGANSynthesizer(schema=correlated_schema())
+    entries = synthesizer.fit(table[~rare]).privacy_report().entries
     names = {e.name for e in entries if e.scope == UNLABELLED}
-    assert names == {PSEUDO, BRANCH}
-    of_rare = {e.name for e in entries if e.scope == "class 'v'"}
-    assert of_rare <= {"coarse marginals", "marginals"}
+    assert names >= {UNLABELLED, PSEUDO, BRANCH}
+    of_rare = {e.name for e in entries if e.scope == "class v"}
+    assert of_rare == {"coarse marginals", "marginals"}
 
 
 # --- Measurements of rows without a label ----------------------------------------
 
 
-MEASURED = WAYS["triplegan measured"]
+MEASURED = WAYS["pairwise unlabelled"]
 
 
 def lines_of_unlabelled(table, **parameters):
@@ -179,23 +174,6 @@ def test_a_row_without_a_label_is_counted_once_in_tables_together():
     assert shifts == {None: whole, "u": 0.0, "v": 0.0, UNLABELLED: whole}
 
 
-# --- Plans -----------------------------------------------------------------------
-
-
-def test_a_poor_plan_warns_and_columns_are_independent():
-    """The counts are declared: noise cannot make the classes look large."""
-    counts = {"u": 30, "v": 30}
-    schema = TableSchema(correlated_schema().columns, target="y", class_counts=counts)
-    synthesizer = PATETripleGANSynthesizer(schema=schema, epsilon=0.5, **FACTORS)
-    with pytest.warns(DegradedResultWarning):
-        synthesizer.fit(correlated_table(60))
-    assert synthesizer.n_iter_ == 0
-    loadings = [part["loadings"] for part in synthesizer.generator_.parameters]
-    assert not np.any(loadings)
-    names = {entry.name for entry in synthesizer.privacy_report().entries}
-    assert names <= {"coarse marginals", "marginals"}
-
-
 # --- Broken twins ------------------------------------------------------------------
 
 
@@ -218,31 +196,24 @@ def test_the_classifier_without_noise_is_caught(monkeypatch):
     """The published C: a labelled row moves the labels of unlabelled ones."""
     monkeypatch.setattr(
         _unlabelled,
-        "release_float_gaussian",
-        lambda total, clip, reservation: 40 * total,  # of a twentieth of the rows
+        "release_mean",  # 40 times: of a twentieth of the rows
+        lambda total, clip, divisor, reservation: 40 * total / divisor,
     )
     assert findings_of(mostly_unlabelled(), OF_LABELLED, schema=DECLARED)
 
 
-def centred(gradients, clip):
-    each = gradients[0] - gradients[0].mean(dim=0)
-    return [each.double().abs().sum(dim=0) * 100]
+def shuffled(rows, reservation, rng):
+    order = np.random.default_rng(0).permutation(len(rows))
+    return rows[torch.from_numpy(order[: int(reservation.sampling_rate * len(rows))])]
 
 
-def shuffled(n_rows, rate, rng):
-    return np.random.default_rng(0).permutation(n_rows)[: int(rate * n_rows)]
-
-
-@pytest.mark.parametrize(
-    ("name", "twin"), [("clipped_sums", centred), ("poisson_sample", shuffled)]
-)
-def test_sums_of_unlabelled_rows_that_move_too_far_are_caught(name, twin, monkeypatch):
+def test_sums_of_unlabelled_rows_that_move_too_far_are_caught(monkeypatch):
     """By default only classes of more than 2^18 rows are sampled."""
     monkeypatch.setattr(players, "SAMPLE_ROWS", 100.0)
     until = f"{BRANCH}.* moves by"
-    assert findings_of(TABLE, until) == []
-    monkeypatch.setattr(_unlabelled, name, twin)
-    assert findings_of(TABLE, until)
+    assert findings_of(TABLE, until, max_grad_norm=0.02) == []
+    monkeypatch.setattr(_unlabelled, "sampled", shuffled)
+    assert findings_of(TABLE, until, max_grad_norm=0.02)
 
 
 def only_sure_labels(votes, n_teachers, reservation):
@@ -275,7 +246,7 @@ def test_rows_without_a_label_choose_their_pairs_at_their_own_cost():
     columns = {name: Categorical(["a", "b", "c"]) for name in names}
     columns["y"] = Categorical(["u"], nullable=True)
     schema = TableSchema(columns, target="y")
-    synth = PATETripleGANSynthesizer(20.0, schema=schema, random_state=0)
+    synth = MarginalSynthesizer(20.0, schema=schema, use_unlabelled=True)
     _, before = watched(synth, table, secrets=8)
     choices = {own.payer for own in before if own.name == "choice of pairs"}
     assert "rows without a label" in choices
@@ -304,7 +275,7 @@ def test_ranges_are_those_of_rows_without_a_label_too():
     labels = TableSchema({"class": Categorical([1, 2, 3], nullable=True)})
     with insecure_randomness(0):
         synth = PATETripleGANSynthesizer(
-            epsilon=3.7, target="class", schema=labels, random_state=0
+            epsilon=3.7, target="class", schema=labels, n_iter=0, random_state=0
         )
         drawn = synth.fit(table).sample(2000)
     assert 0.1 < (drawn["TSH"] > 0.003).mean() < 0.3

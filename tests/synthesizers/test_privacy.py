@@ -56,8 +56,7 @@ from skdpsynth.utils.estimator_checks import reachable
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 MEASURED = {"coarse marginals", "marginals", "tables of 2", "tables of 3"}
-SUMS = "sums of teachers' gradients"
-ANSWERS, TESTS = "answers by vote", "threshold tests"
+SUMS, ANSWERS = "sums of teachers' gradients", "answers by vote"
 LABELS, STEPS = "labels by vote", "discriminator's gradients"
 CLASSIFIER = "classifier's gradients"
 PSEUDO, BRANCH = "unlabelled rows of each class", "unlabelled rows' gradients"
@@ -66,18 +65,18 @@ of_all_ways = pytest.mark.parametrize("way", WAYS)
 
 
 def trained_of(way):
-    """What the loop of a way releases."""
+    """What the loop of a way releases, or else of rows without a label."""
     synthesizer = WAYS[way]
     if isinstance(synthesizer, GPATESynthesizer):
-        votes = synthesizer.aggregator == "confident_gnmax"
-        return {ANSWERS, TESTS} if votes else {SUMS}
+        return {ANSWERS if synthesizer.init == "random" else SUMS}
     if isinstance(synthesizer, PATEGANSynthesizer):
         return {LABELS}
-    if way == "triplegan measured":
-        return {SIZE}
     if isinstance(synthesizer, PATETripleGANSynthesizer):
         own = LABELS if synthesizer.desensitization == "hybrid" else STEPS
-        return {own, CLASSIFIER, PSEUDO, BRANCH}
+        beside = {SIZE} if synthesizer.init == "measured" else set()
+        return {own, CLASSIFIER, PSEUDO, BRANCH} | beside
+    if way == "pairwise unlabelled":
+        return {SIZE}
     return {STEPS} if "n_iter" in synthesizer.get_params() else set()
 
 
@@ -90,11 +89,9 @@ def measured_of(way):
     """What `measure` releases in a way."""
     if "moments" in way:
         return {"coarse marginals", "marginals", "second moments"}
-    init = getattr(WAYS[way], "init", "measured")
-    if init == "random":
+    if getattr(WAYS[way], "init", "measured") == "random":
         return set()
-    few = init == "marginals" or way == "independent"
-    return {"coarse marginals", "marginals"} if few else MEASURED
+    return {"coarse marginals", "marginals"} if way == "independent" else MEASURED
 
 
 # --- Influence and flow -----------------------------------------------------------
@@ -136,7 +133,7 @@ def test_a_class_without_rows_releases_all_the_same(way):
     table = table_of(way)
     history, rest = base(way)[1], table[table["y"] != "v"]
     for seen in watched(WAYS[way], rest, history=history, secrets=7)[1]:
-        by_teachers = seen.family in (SUMS, ANSWERS, TESTS, LABELS)  # without rows
+        by_teachers = seen.family in (SUMS, ANSWERS, LABELS)  # without rows
         if seen.payer == "v" and not by_teachers:
             assert not seen.release.exact.any()
 
@@ -213,7 +210,7 @@ def less_the_others(answers):
     return answers - answers.median(dim=0, keepdim=True).values
 
 
-@pytest.fixture(params=["pategan network", "triplegan votes network"])
+@pytest.fixture(params=["pategan laplace", "triplegan random"])
 def with_medians(request):
     """Teachers of networks say yes above their own median: 20 of them, on 256 rows."""
     settings = {"batch_size": 256, "n_teachers": 20, "n_iter": 1}
@@ -291,7 +288,6 @@ def proven(fitted, payer):
             "frequent values": math.sqrt(2.0),
             SUMS: 2.0 * GRID,  # from any vector of a teacher to any other
             ANSWERS: math.sqrt(2.0),
-            TESTS: 1.0,
             STEPS: 1.0,
             CLASSIFIER: 1.0,
             SIZE: 1.0,
@@ -309,7 +305,7 @@ def proven(fitted, payer):
 
 @pytest.mark.parametrize(
     ("way", "declared"),
-    [*((w, True) for w in WAYS), ("pairwise", False), ("gpate factors", False)],
+    [*((w, True) for w in WAYS), ("pairwise", False), ("gpate", False)],
 )
 def test_the_ledger_adds_up_to_epsilon(way, declared):
     """What each kind of row pays, composed by dp-accounting from the noise drawn.
@@ -373,8 +369,8 @@ WIDE_SCHEMA = TableSchema(
     class_counts={"u": 2000, "v": 2000},
 )
 FEW_NUMBERS = {
-    SIZE: (WAYS["triplegan measured"], table_of("triplegan measured"), 40),
-    PSEUDO: (WAYS["triplegan"], table_of("triplegan"), 20),
+    SIZE: (WAYS["pairwise unlabelled"], table_of("pairwise unlabelled"), 40),
+    PSEUDO: (WAYS["triplegan random"], TABLE, 20),
     "choice of pairs": (MarginalSynthesizer(schema=WIDE_SCHEMA), WIDE, 4),
 }
 
@@ -414,7 +410,6 @@ def test_a_vote_is_a_majority_with_the_noise_of_the_ledger(kind, monkeypatch):
     synthesizer = clone(VOTES[kind]).set_params(
         schema=DECLARED, epsilon=40.0, n_iter=1, n_teachers=200, batch_size=2000
     )
-    synthesizer.set_params(n_generator_steps=1, n_student_steps=1)
     _, seen = watched(synthesizer, TABLE)
     votes = [own for own in seen if own.family == LABELS]
     assert [own.payer for own in votes] == ["u", "v"]
@@ -482,7 +477,7 @@ def test_random_state_fixes_no_noise(way):
 
 SECRETS = {
     "gpate": _gpate,
-    "gpate votes": _gpate,
+    "gpate random": _gpate,
     "pategan": _pategan,
     "dpcgan sampled": _dpcgan,
     "triplegan": _pategan,
@@ -507,7 +502,7 @@ def test_teachers_and_samples_are_secret(seeded, way, monkeypatch):
         for ours, theirs in zip(before, other, strict=True)
         if (ours.release.exact != theirs.release.exact).any()
     }
-    own = trained_of(way) - {CLASSIFIER, PSEUDO, BRANCH, TESTS}
+    own = trained_of(way) - {CLASSIFIER, PSEUDO, BRANCH, SIZE}
     assert moved & own == (set() if seeded else own)
 
 

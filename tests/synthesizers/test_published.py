@@ -18,16 +18,16 @@ from skdpsynth import (
 
 # What the papers state and the class has a parameter for.
 STATED = {
-    GPATESynthesizer: {"aggregator": "confident_gnmax", "projection_dim": 5},
+    GPATESynthesizer: {"projection_dim": 5, "n_bins": 10},
     PATEGANSynthesizer: {"noise": "laplace", "n_teacher_steps": 5},
-    DPCGANSynthesizer: {"max_grad_norm": 1.1, "n_discriminator_steps": 1},
+    DPCGANSynthesizer: {"max_grad_norm": 1.1, "batch_size": 256},
     PATETripleGANSynthesizer: {"desensitization": "hybrid", "max_grad_norm": 1.0},
     DPGANSynthesizer: {"n_discriminator_steps": 5, "weight_clip": 0.01},
-    GANSynthesizer: {"latent_dim": 100, "batch_size": 100},
+    GANSynthesizer: {"n_discriminator_steps": 1, "batch_size": 100},
 }
 VOTING = GPATESynthesizer, PATEGANSynthesizer, PATETripleGANSynthesizer
 CLASSES = pytest.mark.parametrize("cls", STATED, ids=lambda cls: cls.__name__)
-SMALL = {"n_iter": 3, "generator_hidden_dims": (8,), "hidden_dims": (4,)}
+SMALL = {"n_iter": 3, "hidden_dims": ((8,), (4,))}
 
 
 @CLASSES
@@ -42,7 +42,7 @@ def test_it_has_the_papers_values_and_its_networks_from_nothing(cls):
     parameters = found.get_params()
     assert {name: parameters[name] for name in STATED[cls]} == STATED[cls]
     assert parameters["init"] == "random"
-    assert len(parameters["generator_hidden_dims"]) >= 2
+    assert len(parameters["hidden_dims"][0]) >= 2
     assert isinstance(parameters["n_iter"], int)
     given = {"n_iter": 7, "random_state": 3, "schema": LINKED_SCHEMA, "target": "a"}
     if cls is not GANSynthesizer:
@@ -73,11 +73,12 @@ def test_the_noise_of_gpate_is_the_papers():
     assert noise.between(540, 660).all()
 
 
-def test_a_given_noise_decides_the_steps():
-    """Beside `n_iter`, `noise_multiplier` would be an error."""
-    found = DPCGANSynthesizer.as_published(noise_multiplier=1.15)
-    assert found.n_iter == "auto"
-    assert DPCGANSynthesizer.as_published(noise_multiplier=None).n_iter != "auto"
+@CLASSES
+def test_networks_by_default_take_the_rounds_of_the_paper(cls):
+    """`n_iter="auto"` of a random start."""
+    of_paper = cls.as_published()
+    synthesizer = cls(schema=LINKED_SCHEMA, target="a", init="random")
+    assert (synthesizer.plan(30_000)["n_iter"] == of_paper.n_iter).all()
 
 
 @CLASSES
@@ -96,12 +97,12 @@ def test_a_private_fit_is_within_its_budget_and_survives_a_file(cls, tmp_path):
     path = tmp_path / "published.dpsynth"
     published.save(path)
     again = cls.load(path)
-    assert again.get_params()["generator_hidden_dims"] == (8,)
+    assert again.get_params()["hidden_dims"] == ((8,), (4,))
     assert list(again.sample(20).columns) == ["a", "b", "c"]
 
 
 def test_they_are_all_that_train():
     classes = {getattr(skdpsynth, name) for name in skdpsynth.__all__}
     synthesizers = [c for c in classes if hasattr(c, "sample")]
-    trains = {c for c in synthesizers if "learning_rate" in c().get_params()}
+    trains = {c for c in synthesizers if "n_iter" in c().get_params()}
     assert trains == {*STATED}
