@@ -16,7 +16,7 @@ from skdpsynth.schema import Continuous, TableSchema
 from skdpsynth.synthesizers._initial import InitialNetwork  # encodes rows
 
 NETWORK = {"init": "random", "hidden_dims": ((32,), (16,))}
-STEPS = {"n_iter": 400, "batch_size": 64, "max_grad_norm": 100.0, "learning_rate": 4.0}
+STEPS = {"n_iter": 800, "batch_size": 64, "max_grad_norm": 100.0, "learning_rate": 4.0}
 LABELS = {"n_teachers": 5, "n_iter": 800, "batch_size": 256, "n_teacher_steps": 5}
 CASES = {
     "DP-CGAN": (DPCGANSynthesizer, STEPS),
