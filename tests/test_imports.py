@@ -76,7 +76,7 @@ PUBLIC_SAMPLING = {
     "sampling/_sampler.py",
     "generators/_factors.py",
     "generators/_fit.py",
-    "synthesizers/_independent.py",
+    "synthesizers/_initial.py",
 }
 NOISE_METHODS = {"laplace", "normal", "standard_normal"}
 

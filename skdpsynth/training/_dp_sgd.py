@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from torch import Tensor
 
 from skdpsynth.privacy import of_rows, release_float_gaussian
@@ -52,6 +51,9 @@ class ClippedSums:
     def __init__(
         self, network: nn.Module, max_grad_norm: float, n_rows: int = CHUNK_ROWS
     ) -> None:
+        # Slow to import: only who takes such steps waits.
+        from opacus.grad_sample import GradSampleModuleFastGradientClipping
+
         self._source = list(network.parameters())
         self._module = GradSampleModuleFastGradientClipping(
             copy.deepcopy(network).double(), loss_reduction="sum"
