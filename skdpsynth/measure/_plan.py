@@ -34,6 +34,7 @@ from skdpsynth.measure._discovery import (
 from skdpsynth.measure._shares import (
     CATEGORIES_SHARE,
     FOUND_SHARE,
+    LITTLE,
     RARE,
     SHOWN,
     TINY,
@@ -300,9 +301,6 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
     return int(value)
 
 
-RARE_FROM = 0.1  # share of the rows in merged categories that matters
-
-
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
 
 
@@ -423,7 +421,7 @@ def _allocated(
     of_all = []
     if categories_from >= n_rows:
         of_all.append("too few rows for any undeclared category to be found")
-    elif categories_from > RARE_FROM * n_rows:
+    elif categories_from > LITTLE * n_rows:
         of_all.append(f"undeclared categories of up to {categories_from} rows are lost")
     share = ranges_share(len(numeric), cap, n_rows)
     range_std = range_noise_std(len(numeric), cap * math.sqrt(share))
@@ -572,7 +570,7 @@ def _of_columns(
         f"{name!r} ({len(domain.categories)}, "
         f"about {100 * domain.other:.0f} % of its rows)"
         for name, domain in of_categories.items()
-        if domain.categories and domain.other > RARE_FROM
+        if domain.categories and domain.other > LITTLE
     ]
     if merged:
         yield (
