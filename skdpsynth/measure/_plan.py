@@ -35,9 +35,9 @@ from skdpsynth.measure._shares import (
     CATEGORIES_SHARE,
     FOUND_SHARE,
     LITTLE,
+    N_CELLS,
     RARE,
     SHOWN,
-    TINY,
 )
 from skdpsynth.privacy import grid_noise_std, key_threshold
 from skdpsynth.schema import (
@@ -455,11 +455,6 @@ def _is_fixed(domain: ColumnDomain) -> bool:
     return len(domain.categories) + domain.nullable <= 1
 
 
-# Of what numbers the rows: how many (ages may number fewer), and how even its gaps are.
-_IDENTIFIER_ROWS = 1000.0
-_EVEN_GAPS = (0.6, 1.6)
-
-
 def remarks(
     model: TableModel,
     plans: Sequence[Allocation],
@@ -611,8 +606,6 @@ def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashab
         int(metadata.classes.counts.argmax()),
     )
     found: list[Hashable] = []
-    if n_rows < _IDENTIFIER_ROWS:
-        return found
     for j, (column, domain) in enumerate(
         zip(metadata.columns, metadata.domains, strict=True)
     ):
@@ -624,10 +617,9 @@ def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashab
             continue
         values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
         gaps = np.diff(values)
-        even = gaps / max(gaps.mean(), TINY)
-        low, high = _EVEN_GAPS
-        many = 2 * (values[-1] - values[0]) > n_rows
-        if many and low < even.min() and even.max() < high:
+        # Ages may number fewer rows than there are cells, and be as even.
+        many = 2 * (values[-1] - values[0]) > max(n_rows, N_CELLS)
+        if many and gaps.max() < 2 * gaps.min():
             found.append(column.name)
     return found
 
