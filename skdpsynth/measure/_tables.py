@@ -59,6 +59,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
+# Of a number beside an exact zero, so that low and high values differ: with four the
+# 2-way distance of RandHIE was .084, not .082 (epsilon 1).
+_LEAST_INTERVALS = 3
+
 
 @dataclass(frozen=True)
 class ColumnBins:
@@ -310,7 +314,7 @@ def bins_of_numbers(
     limits = [own.cdf(points) for own in marginals]
     masses = prior @ np.array([low[1:] - up[:-1] for low, up in limits])
     below, present = np.concatenate(([0.0], np.cumsum(masses))), masses.sum()
-    n_bins = max(round(n_bins * math.sqrt(present)), COARSE_BINS[0])
+    n_bins = max(round(n_bins * math.sqrt(present)), _LEAST_INTERVALS)
     heavy = np.flatnonzero(masses > present / n_bins)
     if len(points) <= n_bins + 1:
         inner = np.arange(len(points))
