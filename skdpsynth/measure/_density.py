@@ -23,7 +23,8 @@ _SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
 # Edges of the cells of a smooth density: time grows with the cube.
 SMOOTH_GRID = np.linspace(0.0, 1.0, 65)
 _SPIKE_ROUNDS = 3  # with 2 the 3-way distance of Adult was .097, not .096 (epsilon 1)
-# A step that changes less, absolutely and relative to the loss, is the last one.
+# A step that changes less, absolutely and relative to the loss, is the last one; a few
+# columns of amounts would take more than 100.
 _MAX_NEWTON_STEPS, _CONVERGED = 100, (1e-3, 1e-6)
 
 

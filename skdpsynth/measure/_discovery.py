@@ -92,7 +92,8 @@ if TYPE_CHECKING:
 # one bin alone the 2-way distance of storms was .45, not .41 (epsilon 1).
 _TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
 # The same of bins on the other side of 0, whose values are at most so much smaller.
-# With 5 columns of two modes lost a sign.
+# With 5 columns of two modes lost a sign; with 8 times smaller the ranges of diabetes
+# had 90 % of the values, not 94 % (epsilon 3).
 _ACROSS_FROM, _ALIKE = 4.0, 64.0
 # Rows of a table, in noise deviations, whose ranges are found. With 25 columns of two
 # modes lost a sign.
@@ -102,7 +103,7 @@ _YEAR = 31_556_952.0  # seconds
 _DEFAULT_DATES = (0.0, 60 * _YEAR)  # of a column with no bin above the noise
 # Prior of a column: its largest number is near 8, and a factor of 2 away takes 0.25 off
 # the log probability, a negative one 1. Away from 0 it fills a few bins with such
-# shares.
+# shares. Near 1, with .7 off, the ranges of wine had 95 % of the values, not 98 %.
 _USUAL, _PER_DOUBLING = 8.0, 0.25
 _BUMPS = (
     *((1.0,), (0.5, 0.5), (0.25, 0.25, 0.25, 0.25)),
