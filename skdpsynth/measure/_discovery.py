@@ -22,6 +22,7 @@ from skdpsynth.measure._shares import (
     LITTLE,
     QUARTER,
     RARE,
+    REMAINDERS_SHARE,
     SMALL_SHARE,
     SURE,
     TINY,
@@ -694,7 +695,7 @@ def _released_domains(
         )
         domains.update(zip(coarse, resolved, strict=True))
     cyclic = [column for column in columns if period_of(domains[column])]
-    mu = cap * math.sqrt(SMALL_SHARE)
+    mu = cap * math.sqrt(REMAINDERS_SHARE)
     n_cyclic, n_many = _n_as_written(layout, schema)  # as the plan asked
     if cyclic and affords_remainders(n_cyclic, mu, n_rows):
         own, numbers = _reading(parts, cyclic), [domains[column] for column in cyclic]
@@ -820,8 +821,8 @@ def discovery_mu_share(
     share += CATEGORIES_SHARE * bool(keyed)
     share += ranges_share(len(numeric), cap, n_rows) * bool(numeric)
     n_cyclic, _ = _n_as_written(layout, schema)
-    mu = cap * math.sqrt(SMALL_SHARE)
-    share += SMALL_SHARE * affords_remainders(n_cyclic, mu, n_rows)
+    mu = cap * math.sqrt(REMAINDERS_SHARE)
+    share += REMAINDERS_SHARE * affords_remainders(n_cyclic, mu, n_rows)
     values = frequent_from(layout, schema, accountant, n_rows) < math.inf
     return share + SMALL_SHARE * bool(coarse) + FOUND_SHARE * values
 
