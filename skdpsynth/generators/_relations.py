@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skdpsynth.generators._mixture import check_ranks
-from skdpsynth.measure import LIKELY, TINY, Relation, raked
+from skdpsynth.measure import LIKELY, LITTLE, TINY, Relation, raked
 from skdpsynth.utils import check_groups, require
 
 if TYPE_CHECKING:
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Facts = Mapping[str, Any]
     Arrays = Mapping[str, NDArray[Any]]
-
-# Nats that a second column says of a child beyond what mixtures draw of both, at least.
-# Without noise C2ST of RandHIE is .62 so, and .69 if what mixtures draw is replaced in
-# any case; Diamonds (.12 and .24) has .64, and .66 if it is not.
-_LEAST_LEFT = 0.1
 
 
 class Drawn:
@@ -207,7 +202,9 @@ class Followers:
         joint = None
         if own.lift is not None:
             joint = self._joint(own, mixtures, prior, starts)
-        if joint is None or self._left(own, joint) < _LEAST_LEFT:
+        # Without noise C2ST of RandHIE is .62 so, and .69 if what mixtures draw is
+        # replaced in any case; Diamonds (.12 and .24) has .64, and .66 if it is not.
+        if joint is None or self._left(own, joint) < LITTLE:
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
             change = Change.to(halves, given[of_bin])
             return CellStep(Drawn(halves.T), change, Drawn(own.cells), None, 1)

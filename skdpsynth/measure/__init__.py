@@ -27,6 +27,7 @@ from skdpsynth.measure._relations import Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
     LEAST_NOISE,
     LIKELY,
+    LITTLE,
     RAKINGS,
     SMALL_SHARE,
     TINY,
@@ -45,6 +46,7 @@ __all__ = [
     "COMBINED",
     "LEAST_NOISE",
     "LIKELY",
+    "LITTLE",
     "OF_DESIGN",
     "RAKINGS",
     "SMALL_SHARE",

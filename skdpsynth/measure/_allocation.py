@@ -15,9 +15,8 @@ from skdpsynth.measure._shares import (
     BESIDE_SHARE,
     CLEAR_FROM,
     MOMENTS_SHARES,
-    PAIRS_SHARE,
+    QUARTER,
     TOGETHER_SHARES,
-    TRIPLES_SHARE,
 )
 from skdpsynth.measure._tables import (
     all_pairs,
@@ -309,22 +308,22 @@ def allocate_measurements(
     if form == "moments" and (share := moments_share(n_rows, n_columns, mu)):
         moments, mu = mu * math.sqrt(share), mu * math.sqrt(1.0 - share)
     if form == "pairs":
-        of_triples = mu * math.sqrt(TRIPLES_SHARE)
+        of_triples = mu * math.sqrt(QUARTER)
         n_groups = triple_groups(n_rows, n_columns, of_triples) if order >= 3 else 0
-        left = mu * math.sqrt(1.0 - TRIPLES_SHARE) if n_groups else mu
-        few = few_rows(largest, n_columns, left * math.sqrt(PAIRS_SHARE))
+        left = mu * math.sqrt(1.0 - QUARTER) if n_groups else mu
+        few = few_rows(largest, n_columns, left * math.sqrt(1.0 - QUARTER))
 
         def affordable(mu: float) -> bool:
-            of_pairs = mu * math.sqrt(PAIRS_SHARE)
+            of_pairs = mu * math.sqrt(1.0 - QUARTER)
             return pairs_affordable(n_rows, n_columns, of_pairs, few=few)
 
         of_relations = left * math.sqrt(BESIDE_SHARE)
         beside = left * math.sqrt(1.0 - BESIDE_SHARE)
         if affordable(beside):
             relations, left = of_relations, beside
-        of_pairs = left * math.sqrt(PAIRS_SHARE)
+        of_pairs = left * math.sqrt(1.0 - QUARTER)
         if affordable(left):
-            pairs, mu = of_pairs, left * math.sqrt(1.0 - PAIRS_SHARE)
+            pairs, mu = of_pairs, left * math.sqrt(QUARTER)
             triples = of_triples if n_groups else 0.0
         else:  # it has all for its marginals
             n_groups = 0
@@ -352,7 +351,7 @@ def relation_spend(mu: float, n_columns: int) -> Spend:
 
 def mus_of_relations(mu: float, n_columns: int) -> tuple[float, float]:
     """Divide the `mu` of relations: for finer cells, and what third columns say."""
-    third = TRIPLES_SHARE if n_columns > 2 else 0.0
+    third = QUARTER if n_columns > 2 else 0.0
     return mu * math.sqrt(1.0 - third), mu * math.sqrt(third)
 
 
@@ -583,9 +582,9 @@ def allocate_design(
 
     of_moments = take(MOMENTS_SHARES[1] * moments)
     # Of every row, so first, and equal in all classes.
-    of_together = take(PAIRS_SHARE * TOGETHER_SHARES[0] * together)
-    of_triples = take(TRIPLES_SHARE * (n_groups > 0))
-    of_pairs = take(PAIRS_SHARE * pairs)
+    of_together = take((1.0 - QUARTER) * TOGETHER_SHARES[0] * together)
+    of_triples = take(QUARTER * (n_groups > 0))
+    of_pairs = take((1.0 - QUARTER) * pairs)
     noise_std = grid_noise_std(left, math.sqrt(n_columns))
     return Allocation(
         label,

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
-_SMOOTH_CELLS = 64  # of the smooth density: time grows with the cube
+# Edges of the cells of a smooth density: time grows with the cube.
+SMOOTH_GRID = np.linspace(0.0, 1.0, 65)
 _SPIKE_ROUNDS = 3  # with 2 the 3-way distance of Adult was .097, not .096 (epsilon 1)
-# A step that changes less, absolutely and relative to the loss, is the last one.
+# A step that changes less, absolutely and relative to the loss, is the last one; a few
+# columns of amounts would take more than 100.
 _MAX_NEWTON_STEPS, _CONVERGED = 100, (1e-3, 1e-6)
 
 
@@ -187,8 +189,8 @@ def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
 
 
 def _thinned(edges: Floats) -> Floats:
-    """Leave `_SMOOTH_CELLS` cells at most, whose edges are some of the given ones."""
-    places = np.rint(np.linspace(0, len(edges) - 1, _SMOOTH_CELLS + 1))
+    """Leave as many cells at most as `SMOOTH_GRID` has, with some of these edges."""
+    places = np.rint((len(edges) - 1) * SMOOTH_GRID)
     return edges[np.unique(places.astype(np.int64))]
 
 

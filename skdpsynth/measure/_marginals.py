@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.measure._density import (
+    SMOOTH_GRID,
     Histogram,
     fit_masses,
     fit_smooth,
@@ -22,9 +23,12 @@ from skdpsynth.measure._density import (
     shrunk_distributions,
 )
 from skdpsynth.measure._shares import (
+    COARSE_BINS,
     COARSE_SHARE,
     LEAST_NOISE,
     LIKELY,
+    LITTLE,
+    N_CELLS,
     RARE,
     ROWS_FROM,
     SMALL_SHARE,
@@ -392,14 +396,10 @@ def _category_order(shares: Floats, *, ordered: bool) -> NDArray[np.int64]:
     return np.argsort(direction, kind="stable")
 
 
-# Cells of the final density of a numeric column, and bins of round 2 at most; and of
-# round 1 at least and at most. With 4 a density has a place and a width.
-N_CELLS, _COARSE_BINS = 256, (4, 16)
-_GRID = np.linspace(0.0, 1.0, 65)  # where the distributions of round 1 are known
-# Weights of what is even, where round 1 may be wrong: in the edges of cells, of those
-# for scale="quantile", and of bins of round 2. With .3 or .5 for both the 3-way
-# distance of Diamonds rose by .003 (epsilon 1).
-_WARP, _QUANTILE_WARP, _SPREAD = 0.5, 0.1, 0.3
+# Weights of what is even, where round 1 may be wrong: in the edges of cells, and of
+# bins of round 2. With .3 or .5 for both the 3-way distance of Diamonds rose by .003
+# (epsilon 1).
+_WARP, _SPREAD = 0.5, 0.3
 
 
 def coarse_share(
@@ -417,7 +417,7 @@ def coarse_share(
 
 def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
     """Choose the bins per numeric column that so many rows can fill against noise."""
-    low, high = _COARSE_BINS if coarse else (_COARSE_BINS[0], N_CELLS)
+    low, high = COARSE_BINS if coarse else (COARSE_BINS[0], N_CELLS)
     rows_per_bin = max((1.0 if coarse else 2.0) * noise_std, 1.0)
     return int(np.clip(count / rows_per_bin, low, high))
 
@@ -512,7 +512,7 @@ def measure_marginals(
         if share == 0:
             continue
         mu = float(mus[c]) * math.sqrt(share)
-        most_cells = [_n_cells(domains[j], _COARSE_BINS[1]) for j in continuous]
+        most_cells = [_n_cells(domains[j], COARSE_BINS[1]) for j in continuous]
         noise_std = _count_noise(most_cells, mu)
         n_bins = bins_for(classes.planned[c], noise_std, coarse=True)
         edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in continuous}
@@ -543,20 +543,20 @@ def measure_marginals(
 def opened(domain: ColumnDomain, cells: Floats) -> Floats:
     """Add cells up to the ends of a range: another table may have rows there."""
     assert isinstance(domain, NumericDomain)
-    low = np.linspace(0.0, cells[0], _COARSE_BINS[1] + 1)
-    high = np.linspace(cells[-1], 1.0, _COARSE_BINS[1] + 1)
+    low = np.linspace(0.0, cells[0], COARSE_BINS[1] + 1)
+    high = np.linspace(cells[-1], 1.0, COARSE_BINS[1] + 1)
     return domain.snap(np.unique(np.concatenate([low, cells, high])))
 
 
 def _coarse_cdfs(
     coarse: list[dict[int, Counted]], columns: list[int]
 ) -> list[dict[int, Floats]]:
-    """Give the distribution functions of round 1 at `_GRID`; even without a round."""
-    evenly, found = dict.fromkeys(columns, _GRID), []
+    """Give the distribution functions of round 1 at `SMOOTH_GRID`; even without one."""
+    evenly, found = dict.fromkeys(columns, SMOOTH_GRID), []
     for counted in coarse:
         histograms = [part.histogram for part in counted.values()]
         totals = np.array([max(float(part.counts.sum()), 1.0) for part in histograms])
-        cells = [_GRID] * len(histograms)
+        cells = [SMOOTH_GRID] * len(histograms)
         masses = fit_masses([[part] for part in histograms], cells, totals)
         cdfs = [np.concatenate(([0.0], np.cumsum(mass))) for mass in masses]
         found.append(evenly | dict(zip(counted, cdfs, strict=True)))
@@ -625,9 +625,9 @@ def _warped_cells(
         (begins, ends), _ = domain.frequent_cells()
         low, high = min(low, begins[0]), max(high, ends[-1])
     grid = np.linspace(low, high, 2 * N_CELLS + 1)
-    pooled = np.interp(grid, _GRID, np.mean(cdfs, axis=0))
+    pooled = np.interp(grid, SMOOTH_GRID, np.mean(cdfs, axis=0))
     pooled = (pooled - pooled[0]) / max(pooled[-1] - pooled[0], TINY)
-    weight = _QUANTILE_WARP if domain.quantile else _WARP
+    weight = LITTLE if domain.quantile else _WARP
     warped = (1 - weight) * pooled + weight * np.linspace(0.0, 1.0, len(grid))
     cells = domain.snap(np.interp(np.linspace(0.0, 1.0, N_CELLS + 1), warped, grid))
     inner = cells[(cells > low + 1e-9) & (cells < high - 1e-9)]
@@ -654,7 +654,7 @@ def _cdf_at(
     Frequent values have their share of all rows, of which so many are `present`; round
     1 says how the others lie.
     """
-    below = np.interp(cells, _GRID, cdf)
+    below = np.interp(cells, SMOOTH_GRID, cdf)
     if not domain.frequent:
         return below
     on_values = _on_values(domain, cells) / present

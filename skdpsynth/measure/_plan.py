@@ -34,9 +34,10 @@ from skdpsynth.measure._discovery import (
 from skdpsynth.measure._shares import (
     CATEGORIES_SHARE,
     FOUND_SHARE,
+    LITTLE,
+    N_CELLS,
     RARE,
     SHOWN,
-    TINY,
 )
 from skdpsynth.privacy import grid_noise_std, key_threshold
 from skdpsynth.schema import (
@@ -300,9 +301,6 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
     return int(value)
 
 
-RARE_FROM = 0.1  # share of the rows in merged categories that matters
-
-
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
 
 
@@ -423,7 +421,7 @@ def _allocated(
     of_all = []
     if categories_from >= n_rows:
         of_all.append("too few rows for any undeclared category to be found")
-    elif categories_from > RARE_FROM * n_rows:
+    elif categories_from > LITTLE * n_rows:
         of_all.append(f"undeclared categories of up to {categories_from} rows are lost")
     share = ranges_share(len(numeric), cap, n_rows)
     range_std = range_noise_std(len(numeric), cap * math.sqrt(share))
@@ -455,11 +453,6 @@ def _is_fixed(domain: ColumnDomain) -> bool:
     if isinstance(domain, NumericDomain):
         return domain.low == domain.high and not domain.nullable
     return len(domain.categories) + domain.nullable <= 1
-
-
-# Of what numbers the rows: how many (ages may number fewer), and how even its gaps are.
-_IDENTIFIER_ROWS = 1000.0
-_EVEN_GAPS = (0.6, 1.6)
 
 
 def remarks(
@@ -572,7 +565,7 @@ def _of_columns(
         f"{name!r} ({len(domain.categories)}, "
         f"about {100 * domain.other:.0f} % of its rows)"
         for name, domain in of_categories.items()
-        if domain.categories and domain.other > RARE_FROM
+        if domain.categories and domain.other > LITTLE
     ]
     if merged:
         yield (
@@ -613,8 +606,6 @@ def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashab
         int(metadata.classes.counts.argmax()),
     )
     found: list[Hashable] = []
-    if n_rows < _IDENTIFIER_ROWS:
-        return found
     for j, (column, domain) in enumerate(
         zip(metadata.columns, metadata.domains, strict=True)
     ):
@@ -626,10 +617,9 @@ def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashab
             continue
         values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
         gaps = np.diff(values)
-        even = gaps / max(gaps.mean(), TINY)
-        low, high = _EVEN_GAPS
-        many = 2 * (values[-1] - values[0]) > n_rows
-        if many and low < even.min() and even.max() < high:
+        # Ages may number fewer rows than there are cells, and be as even.
+        many = 2 * (values[-1] - values[0]) > max(n_rows, N_CELLS)
+        if many and gaps.max() < 2 * gaps.min():
             found.append(column.name)
     return found
 

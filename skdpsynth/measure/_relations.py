@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from skdpsynth.measure._marginals import N_CELLS
-from skdpsynth.measure._shares import LEAST_NOISE, LIKELY, RAKINGS, TINY
+from skdpsynth.measure._shares import LEAST_NOISE, LIKELY, N_CELLS, RAKINGS, TINY
 from skdpsynth.measure._tables import (
     MOST_TABLES,
     ColumnBins,

@@ -19,8 +19,10 @@ from scipy.special import ndtri
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
     CLEAR_FROM,
+    COARSE_BINS,
+    FEW,
     MOMENTS_SHARES,
-    PAIRS_SHARE,
+    QUARTER,
     ROWS_FROM,
     SURE,
     TINY,
@@ -57,7 +59,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-_LEAST_BINS = 4  # of a column: with fewer, a table says little more than a covariance
+# Of a number beside an exact zero, so that low and high values differ: with four the
+# 2-way distance of RandHIE was .084, not .082 (epsilon 1).
+_LEAST_INTERVALS = 3
 
 
 @dataclass(frozen=True)
@@ -242,7 +246,7 @@ class TableBins:
         for start, column in zip(self.starts, self.columns, strict=False):
             own = slice(start, start + max(len(column.edges) - 1, 0))
             ends = np.concatenate(([0.0], np.cumsum(shares[own])))
-            if len(ends) > _LEAST_BINS:  # with fewer intervals, each is by itself
+            if len(ends) > COARSE_BINS[0]:  # with fewer intervals, each is by itself
                 middles = 0.5 * (ends[:-1] + ends[1:]) / max(ends[-1], TINY)
                 found[own] = ndtri(np.clip(middles, TINY, 1.0 - TINY))
         return found
@@ -310,7 +314,7 @@ def bins_of_numbers(
     limits = [own.cdf(points) for own in marginals]
     masses = prior @ np.array([low[1:] - up[:-1] for low, up in limits])
     below, present = np.concatenate(([0.0], np.cumsum(masses))), masses.sum()
-    n_bins = max(round(n_bins * math.sqrt(present)), _LEAST_BINS)
+    n_bins = max(round(n_bins * math.sqrt(present)), _LEAST_INTERVALS)
     heavy = np.flatnonzero(masses > present / n_bins)
     if len(points) <= n_bins + 1:
         inner = np.arange(len(points))
@@ -362,7 +366,7 @@ def _bins_of_categories(
 # and a table is worth it if the dependence is above half of its noise, since a fit is
 # smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to .65, .97 to .88; where
 # only some classes have few rows, classifiers learnt less by it.
-MOST_TABLES, _FEW_TABLES, _FEW_NOISE = 300, 15, 0.5
+MOST_TABLES, _FEW_TABLES = 300, 15
 # Of all columns together, by their number. What a fit costs grows with the square; a
 # wide table is learnt better by more components of fewer bins.
 _MOST_BINS = (15, 20), (500, 330)
@@ -376,7 +380,6 @@ _CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
 # 13 columns only AUPRC rose; of 7 columns of Diamonds C2ST did too, .77 to .98. At most
 # a twentieth may be something else: with an eighth (categories in no order) C2ST rose
 # from .82 to .90.
-_FEW_OTHERS = 0.05
 
 TRIPLE_COLUMNS = range(3, 20)  # of tables whose triples are measured: 969 at most
 _MOST_GROUPS = 6  # of a column: with 14 a fit of 400,000 x 7 took 31 s, not 25
@@ -473,8 +476,8 @@ def bins_of_pairs(
     Four times where the target is measured. A few columns may have more bins.
     """
     least = _MEASURED_CELL_FROM if measured else _CELL_FROM
-    most = max(np.interp(n_columns, *_MOST_BINS) // n_columns, _LEAST_BINS)
-    return int(np.clip(math.sqrt(rows_per_noise / least), _LEAST_BINS, most))
+    most = max(np.interp(n_columns, *_MOST_BINS) // n_columns, COARSE_BINS[0])
+    return int(np.clip(math.sqrt(rows_per_noise / least), COARSE_BINS[0], most))
 
 
 def pairs_affordable(
@@ -495,9 +498,9 @@ def moments_best(
     Of few rows in a table without classes (`alone`), or of many numbers.
     """
     n_columns = n_continuous + n_discrete
-    numbers = n_columns >= TRIPLE_COLUMNS.stop and n_discrete <= _FEW_OTHERS * n_columns
+    numbers = n_columns >= TRIPLE_COLUMNS.stop and n_discrete <= FEW * n_columns
     n_tables = most_tables(n_columns) if alone else all_pairs(n_columns)
-    scarce = largest * mu * math.sqrt(PAIRS_SHARE) < CLEAR_FROM * math.sqrt(n_tables)
+    scarce = largest * mu * math.sqrt(1.0 - QUARTER) < CLEAR_FROM * math.sqrt(n_tables)
     return scarce and (alone or numbers)
 
 
@@ -506,7 +509,7 @@ def pairs_serve(n_rows: Sequence[float], n_columns: int, mu: float) -> bool:
 
     With `mu` for all its measurements. The others take its dependence (`borrowers`).
     """
-    mu *= math.sqrt(PAIRS_SHARE)
+    mu *= math.sqrt(1.0 - QUARTER)
     few = few_rows(max(n_rows), n_columns, mu)
     return any(pairs_affordable(n, n_columns, mu, few=few) for n in n_rows)
 
@@ -610,7 +613,7 @@ def choose_pairs(
     noise_std = math.sqrt(2.0 / math.pi) / of_tables
     beyond = distances.astype(np.float64)
     if few:
-        noise_std *= _FEW_NOISE
+        noise_std /= 2
         beyond -= _distances_by_chance(expected, bins.starts)
     first = np.any(pairs == (-1 if target is None else target), axis=1)
     noise = noise_std * np.array(sizes)[pairs].prod(axis=1)
