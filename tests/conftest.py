@@ -60,7 +60,7 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_pategan, "_NOISY_NETWORK_STEPS", 2)
     monkeypatch.setattr(_fit, "_STEPS", (20, 20))
     monkeypatch.setattr(_fit, "_COMPONENTS", (60, 60))
-    monkeypatch.setattr(_mixture_trainer, "_HELD_LAST", 5)
+    monkeypatch.setattr(_mixture_trainer, "_N_HELD", 5)
     monkeypatch.setattr(_network, "_MOST_CODES", 60)
 
 

@@ -298,7 +298,8 @@ class GPATESynthesizer(ClassGAN):
         released = gaussian_sum(vectors, self.max_grad_norm, reservation)
         mean = torch.from_numpy(released / (training.n_teachers * self.max_grad_norm))
         share = share_above_noise(mean, training.noise_std / training.n_teachers)
-        direction = mean.float()
+        # The mean is of features: more rows show what it asks of the generator.
+        draws, direction = generator.draw(N_GENERATED), mean.float()
         gradient = generator.gradient(draws, lambda rows: features(rows) @ direction)
         generator.ascend(gradient, share)
 

@@ -109,16 +109,6 @@ def test_what_determines_a_run_is_in_its_key(resume, stubs, tables, monkeypatch)
     assert resume()[0] == 2
 
 
-def test_references_of_an_older_format_are_made_again(resume, monkeypatch, tmp_path):
-    """Theirs alone: no fit spends budget again for their sake."""
-    with monkeypatch.context() as before:
-        before.setattr("skdpsynth.evaluation._runs._REFERENCE_FORMAT", 1)
-        resume()
-    assert len(list((tmp_path / "runs").glob("*.json"))) == 4
-    assert resume()[0] == 0
-    assert len(list((tmp_path / "runs").glob("*.json"))) == 6
-
-
 def test_a_failed_run_is_tried_again(resume, stubs):
     for _ in range(2):
         with pytest.warns(DegradedResultWarning, match="runs failed"):

@@ -96,7 +96,7 @@ def valid_saved(folder: Path) -> list[tuple[Any, bytes]]:
     from skdpsynth.models import _mixture_trainer
 
     _fit._STEPS, _fit._COMPONENTS = (20, 20), (20, 20)
-    _mixture_trainer._HELD_LAST = 5
+    _mixture_trainer._N_HELD = 5
     table = mixed_table(300)
     table["zoned"] = table["time"].dt.tz_localize("Europe/Paris")
     odd = table.astype({"whole": "Int16", "number": "Float32", "flag": "boolean"})

@@ -180,7 +180,7 @@ def small() -> Iterator[None]:
         for where, name, value in (
             (_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
             (_fit, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
-            (_mixture_trainer, "_HELD_LAST", _FEW_STEPS),
+            (_mixture_trainer, "_N_HELD", _FEW_STEPS),
             (_network, "_MOST_CODES", 60),
             (_pategan, "GENERATOR_STEPS", 2),
             (_pategan, "_NOISY_NETWORK_STEPS", 2),

@@ -10,7 +10,7 @@ def hardly_any_fit(monkeypatch):
     """Stop post-processing at once, for what holds whatever becomes of releases."""
     monkeypatch.setattr("skdpsynth.generators._fit._STEPS", (4, 4))
     monkeypatch.setattr("skdpsynth.generators._fit._COMPONENTS", (20, 20))
-    monkeypatch.setattr("skdpsynth.models._mixture_trainer._HELD_LAST", 2)
+    monkeypatch.setattr("skdpsynth.models._mixture_trainer._N_HELD", 2)
     monkeypatch.setattr("skdpsynth.synthesizers._dpcgan.GENERATOR_STEPS", 2)
     monkeypatch.setattr("skdpsynth.synthesizers._pategan.GENERATOR_STEPS", 2)
     monkeypatch.setattr("skdpsynth.synthesizers._pategan._NOISY_NETWORK_STEPS", 2)
