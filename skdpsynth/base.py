@@ -450,6 +450,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
 
         # Whether a class trains depends on the rows of a unit.
         planner = self if schema is None else clone(self).set_params(schema=given)
+        if self._adversarial:
+            planner._check_parameters()
         return plan_table(
             planner._plan_classes,
             accountant_of,

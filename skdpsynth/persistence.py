@@ -134,8 +134,14 @@ class Savable(BaseEstimator):
             schema_ = TableSchema.from_dict(document["schema_"])
             model = TableModel.from_state(document["table"], arrays, schema_)
             schema = document["schema"]
+            # Of an earlier version: without what went since.
+            went = getattr(cls.__init__, "went", frozenset())
+            parameters = document["parameters"].items()
+            parameters = {k: v for k, v in parameters if k not in went}
+            if parameters.get("init") in ("pairs", "marginals"):
+                parameters["init"] = "measured"
             self = cls(
-                **document["parameters"],
+                **parameters,
                 schema=None if schema is None else TableSchema.from_dict(schema),
             )
             self.schema_, self._model = schema_, model

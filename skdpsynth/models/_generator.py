@@ -25,7 +25,8 @@ def resolve_device(device: str | torch.device) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         resolved = torch.device(device)
-        torch.zeros(1, device=resolved).item()  # fails where nothing is computed
+        # Fails where nothing is computed, or not in double precision.
+        torch.zeros(1, dtype=torch.float64, device=resolved).item()
     except (RuntimeError, AssertionError, TypeError) as error:
         msg = (
             f"device must be 'auto' or a device that PyTorch can use here. "

@@ -216,8 +216,11 @@ n_teachers_ : ndarray of shape (n_classes,), int
         rows, columns = counts.tolist(), (n_continuous, n_discrete)
         form: Form = "random"
         if not self._scratch:
+            # "auto" costs no class its tables; a number of rounds is taken at its word.
+            asked = self.n_iter not in ("auto", 0) and mu < math.inf
+            left = mu * math.sqrt(1.0 - TRAINING_SHARE) if asked else mu
             first = self._tables_first
-            form = measured_form(labels, rows, *columns, mu, tables_first=first)
+            form = measured_form(labels, rows, *columns, left, tables_first=first)
         whole = WholeTable(form, *columns, len(labels), max(rows))
         return [
             self._plan_class(label, n_rows, mu, whole)

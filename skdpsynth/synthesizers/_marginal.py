@@ -59,7 +59,8 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         them up. `schema` is then ``design.schema``, and `order` that of the other fit.
     use_unlabelled : bool, default=False
         Whether rows whose label is missing are measured too, and fitted as a mixture of
-        the classes. They are in no class, so they have the whole budget.
+        the classes. They are in no class, so they have the whole budget. Without effect
+        if labels cannot be missing by their dtype, or no class has tables of pairs.
     device : str or torch.device, default="cpu"
         Where the generator is fitted: "cpu" (NumPy, without torch) or a device of torch
         such as "cuda"; "auto" takes a GPU if there is one. Without effect where no

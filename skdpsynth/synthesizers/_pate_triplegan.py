@@ -129,6 +129,7 @@ class StepPlayer:
 
     def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
         """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
+        self._discriminator.begin_round()  # so that all gradients are at one place
         return self._discriminator.clipped_sum(rows, self._features)
 
     def play(self, unlabelled: torch.Tensor | None) -> None:

@@ -65,6 +65,7 @@ def without(
                 )
             return constructor(*args, **kwargs)
 
+        accepting.went = frozenset(remedies)  # type: ignore[attr-defined]
         return accepting
 
     return decorate

@@ -150,7 +150,7 @@ class Cheating(_pategan.VotePlayer):
 def test_flow_round_the_mechanism_is_caught(monkeypatch):
     monkeypatch.setattr(_pategan, "VotePlayer", Cheating)
     # So many labels that some of them differ, whatever the teachers.
-    synthesizer = without_schema(WAYS["pategan"])
+    synthesizer = without_schema(WAYS["pategan laplace"])
     synthesizer.set_params(batch_size=256, n_teachers=20)
-    other = table_of("pategan", seed=2, n_rows=1500)
+    other = table_of("pategan laplace", seed=2, n_rows=1500)
     assert "the generator" in flow(synthesizer, TABLE, other)
