@@ -135,7 +135,7 @@ class Savable(BaseEstimator):
             model = TableModel.from_state(document["table"], arrays, schema_)
             schema = document["schema"]
             # Of an earlier version: without what went since.
-            went = getattr(cls.__init__, "went", frozenset())
+            went: frozenset[str] = getattr(cls.__init__, "went", frozenset())
             parameters = document["parameters"].items()
             parameters = {k: v for k, v in parameters if k not in went}
             if parameters.get("init") in ("pairs", "marginals"):
