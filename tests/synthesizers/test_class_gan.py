@@ -317,7 +317,7 @@ OTHER = {
     "hidden_dims": ((4,), (2,)),
     "random_state": 1,
 }
-OF_RANDOM = {"hidden_dims", "projection_dim", "n_bins"}
+OF_RANDOM = {"hidden_dims", "projection_dim", "n_bins", "n_student_steps"}
 # A device changes where, and a budget what is charged: `test_budget.py`.
 PARAMETERS = [
     (name, parameter)
