@@ -23,32 +23,32 @@ PACKAGE = "skdpsynth"
 # Of every folder: lines, tokens without comments, files, and names in its `__all__`.
 FOLDERS = {
     ".ci": (44, 296, 1, 0),
-    "benchmarks": (1999, 15249, 10, 0),
+    "benchmarks": (1985, 15123, 10, 0),
     "docs": (78, 258, 1, 0),
-    "examples": (2272, 14476, 24, 0),
-    "skdpsynth": (2080, 10263, 8, 15),
-    "skdpsynth/audit": (2684, 14593, 7, 15),
+    "examples": (2273, 14470, 24, 0),
+    "skdpsynth": (2086, 10359, 8, 15),
+    "skdpsynth/audit": (2689, 14634, 7, 15),
     "skdpsynth/datasets": (508, 2170, 2, 6),
-    "skdpsynth/evaluation": (2522, 15911, 7, 4),
-    "skdpsynth/generators": (1430, 10658, 7, 17),
-    "skdpsynth/measure": (6812, 45861, 15, 44),
-    "skdpsynth/metrics": (1984, 10348, 7, 26),
-    "skdpsynth/models": (906, 6525, 5, 10),
-    "skdpsynth/privacy": (4084, 18910, 11, 55),
+    "skdpsynth/evaluation": (2515, 15893, 7, 4),
+    "skdpsynth/generators": (1429, 10679, 7, 17),
+    "skdpsynth/measure": (6787, 45655, 15, 39),
+    "skdpsynth/metrics": (1988, 10318, 7, 26),
+    "skdpsynth/models": (694, 4750, 5, 11),
+    "skdpsynth/privacy": (4080, 18889, 11, 55),
     "skdpsynth/sampling": (762, 5176, 3, 3),
-    "skdpsynth/schema": (2530, 12593, 5, 43),
-    "skdpsynth/synthesizers": (4006, 18932, 13, 8),
-    "skdpsynth/table": (3699, 26584, 9, 49),
-    "skdpsynth/training": (1694, 10997, 8, 26),
-    "skdpsynth/utils": (1464, 8667, 11, 26),
-    "tests": (33273, 273719, 180, 0),
+    "skdpsynth/schema": (2530, 12615, 5, 43),
+    "skdpsynth/synthesizers": (3387, 16043, 13, 8),
+    "skdpsynth/table": (3698, 26572, 9, 49),
+    "skdpsynth/training": (1046, 6637, 6, 19),
+    "skdpsynth/utils": (1505, 8839, 11, 31),
+    "tests": (32976, 270692, 176, 0),
 }
 # Of the package.
 CIRCLES = 1  # of modules that import one another, also for their types alone
-CONSTANTS = 324  # that are numbers, of modules
+CONSTANTS = 261  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 587  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41191  # words of docs
+LITERALS = 547  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 40721  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
