@@ -74,8 +74,8 @@ def test_a_total_is_that_of_parts_in_order():
     columns = dict.fromkeys(names, Continuous(0, 9)) | {"total": Continuous(0, 18)}
     rules = [SumOf("total", ["a", "c"]), Ordered(["a", "b"])]
     table = pd.DataFrame({name: np.arange(10) for name in columns})
-    synth = IndependentSynthesizer(schema=TableSchema(columns, rules=rules)).fit(table)
-    rows = synth.sample(100)
+    schema = TableSchema(columns, rules=rules)
+    rows = IndependentSynthesizer(math.inf, schema=schema).fit(table).sample(100)
     assert (rows["a"] <= rows["b"]).all()
     assert (rows["a"] + rows["c"] == rows["total"]).all()
 

@@ -41,7 +41,7 @@ FOLDERS = {
     "skdpsynth/table": (3698, 26572, 9, 49),
     "skdpsynth/training": (1046, 6637, 6, 19),
     "skdpsynth/utils": (1505, 8839, 11, 31),
-    "tests": (32976, 270696, 176, 0),
+    "tests": (32976, 270700, 176, 0),
 }
 # Of the package.
 CIRCLES = 1  # of modules that import one another, also for their types alone
