@@ -74,7 +74,7 @@ class Mixture:
         categories: Sequence[bool],
         with_cells: Collection[int] = (),
     ) -> Mixture:
-        """Give a class with the marginals of `own` the dependence that suits these.
+        """Return the mixture that a class with the marginals of `own` borrows.
 
         `categories` says which columns have no order: there the odds of the bins are
         changed alike in all components until the shares are right. Of other columns

@@ -283,7 +283,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
         self.n_iter_ = max(plan.n_iter for plan in plans)
 
     def _remarks(self, plans: Sequence[Allocation]) -> list[str]:
-        """Say what was run of the loop."""
+        """Return what the report says was run of the loop."""
         rounds = [plan.n_iter for plan in plans]
         if not any(rounds):
             reason = "there are too few rows for the budget, or one column only"
