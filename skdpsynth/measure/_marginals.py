@@ -551,7 +551,7 @@ def opened(domain: ColumnDomain, cells: Floats) -> Floats:
 def _coarse_cdfs(
     coarse: list[dict[int, Counted]], columns: list[int]
 ) -> list[dict[int, Floats]]:
-    """Return the distribution functions of round 1 at `SMOOTH_GRID`; even without one."""
+    """Return the distribution functions of round 1 at `SMOOTH_GRID`, or even ones."""
     evenly, found = dict.fromkeys(columns, SMOOTH_GRID), []
     for counted in coarse:
         histograms = [part.histogram for part in counted.values()]
