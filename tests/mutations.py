@@ -419,6 +419,12 @@ def gradient_replaced_by_noise(real, total, *rest):
     return real(0.0 * total, *rest)
 
 
+@mutation("skdpsynth.privacy._aggregators", "gaussian_sum")
+def sum_replaced_by_noise(real, vectors, clip, reservation):
+    """Release the noise of a sum of teachers' vectors without the vectors."""
+    return real(0.0 * vectors, clip, reservation)
+
+
 @mutation("skdpsynth.privacy._aggregators", "noisy_votes")
 def votes_replaced_by_noise(real, counts, n_teachers, reservation):
     """Answer as if the teachers were always of two minds: by the noise alone."""

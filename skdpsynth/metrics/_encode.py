@@ -23,7 +23,7 @@ MOST_LABELS = 20  # that numbers may be; and cells that a column of texts has
 # Categories with a column each, and one for the rest: a column of dates or codes that
 # are texts would become thousands, and the scores of 5,000 rows take minutes.
 MOST_CATEGORIES = 100
-# Texts from where they hardly are categories: rows with one each are told apart by
+# Texts from where they hardly are categories: rows with one each are distinguished by
 # them, and a contingency table of two columns of all of them would not fit in memory.
 MANY_TEXTS = 50
 

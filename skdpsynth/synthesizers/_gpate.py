@@ -299,8 +299,10 @@ class GPATESynthesizer(ClassGAN):
         mean = torch.from_numpy(released / (training.n_teachers * self.max_grad_norm))
         share = share_above_noise(mean, training.noise_std / training.n_teachers)
         # The mean is of features: more rows show what it asks of the generator.
-        draws, direction = generator.draw(N_GENERATED), mean.float()
-        gradient = generator.gradient(draws, lambda rows: features(rows) @ direction)
+        draws = generator.draw(N_GENERATED)
+        gradient = generator.gradient(
+            draws, lambda rows: features(rows) @ mean.to(rows)
+        )
         generator.ascend(gradient, share)
 
     def _votes(

@@ -80,7 +80,7 @@ class VotePlayer(_pategan.VotePlayer):
         if self._unlabelled is None:
             return wanted
         # The student's weights are 0, where a gradient is half the features.
-        means = self._unlabelled / (0.5 * self.student.scale)
+        means = self._unlabelled.to(wanted) / (0.5 * self.student.scale)
         own = self.features(self.generator.rows(self.generator.draw(N_GENERATED)))
         return (wanted - self.alpha * (means - own.mean(0))) / (1.0 - self.alpha)
 

@@ -152,7 +152,8 @@ class VotePlayer:
         n_teachers = self._training.n_teachers
         with telling(by_teacher=lambda: ballots):
             labels = noisy_votes(votes, n_teachers, self._reservation)  # line 15
-        self._labelled = features(generated), torch.from_numpy(labels)
+        told = torch.from_numpy(labels).to(generated.device)
+        self._labelled = features(generated), told
 
     def learn(self) -> None:
         """Train the student on released labels, and the generator against it.
