@@ -45,6 +45,9 @@ def on_device(device: torch.device) -> Arrays:
 LEAST_SHARE = 1e-2  # of a bin: with rarer ones as units, gradients are unstable
 _SQUARES = 0.99  # of mean squares of gradients, which follow the last hundred steps
 MOST_PRODUCTS = 500  # of columns, as features: all of 32 columns
+# Rows times the mu of all steps, over the root of the number of features, from which
+# steps are not mostly noise: 1,000 rows of 14 columns at a twentieth of epsilon 1.
+_CLEAR = 6.0
 
 
 class Adam:
@@ -72,6 +75,11 @@ class Adam:
 def n_products(n_columns: int) -> int:
     """Return the number of pairs of columns whose products are features."""
     return min(n_columns * (n_columns - 1) // 2, MOST_PRODUCTS)
+
+
+def clear_products(n_rows: float, mu: float) -> float:
+    """Return how many features so many rows show, with `mu` for all steps."""
+    return min((n_rows * mu / _CLEAR) ** 2, MOST_PRODUCTS)
 
 
 def products(dependence: Tensor) -> Features:

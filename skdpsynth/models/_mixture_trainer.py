@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,14 +13,13 @@ from torch import Tensor
 from skdpsynth.generators import Components, slopes_of_loss
 from skdpsynth.models._generator import (
     LEAST_SHARE,
+    MOST_PRODUCTS,
     Adam,
     Trainer,
-    n_products,
-    products,
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from skdpsynth.generators import Heads, Mixture, ReleasedClass
     from skdpsynth.models._generator import Features, Score
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+import os
+
+_MOST_SCORES = int(os.environ.get("NS", "4"))
 _MOST_SCORE = 4.0  # of a bin: those of rare ones would hide those of all others
 _MOST_LOGIT = 30.0  # where a probability is next to 0 or 1, and slopes are finite
 # Steps towards the measured tables, among those of the adversary, and their length at
@@ -35,42 +38,85 @@ _N_HELD, _HELD_RATE = 50, 0.02
 
 
 class BinScores:
-    """Bins as numbers, whose products discriminators can use: public.
+    """Bins as numbers, whose products are what discriminators see of a row: public.
 
-    Every column gets a score of its bins: the one that says most about the other
-    columns in the rows of the initial `mixture` (correspondence analysis), so the order
-    of categories has no meaning. There its mean is 0 and its variance 1, but for bins
-    so rare that their scores are cut off. `starts` are those of `Heads`.
+    A column gets scores of its bins: those that say most about the other columns in
+    the rows of the initial `mixture` (correspondence analysis), so the order of
+    categories has no meaning. There their means are 0 and their variances 1, but for
+    bins so rare that their scores are cut off. `starts` are those of `Heads`.
+
+    A feature is the product of scores of two columns. Where its mean is another in real
+    rows than in generated ones, they depend on each other in another way. Every pair of
+    columns has one, by their first scores; of too many pairs those that depend most on
+    each other in the mixture. Pairs that are not among the `measured` ones, of shape
+    (n_pairs, 2), have products of up to 4 scores each, if features are then not more
+    than `most`.
     """
 
-    def __init__(self, mixture: Mixture, starts: NDArray[np.int64]) -> None:
-        probabilities = mixture.probabilities.astype(np.float64)
-        shares = mixture.weights @ probabilities
-        weighted = probabilities * np.sqrt(mixture.weights)[:, None]
-        roots = np.sqrt(np.maximum(shares, LEAST_SHARE))
-        joint = weighted.T @ weighted - np.outer(shares, shares)
-        joint /= np.outer(roots, roots)
-        self.table = np.zeros((starts[-1], len(starts) - 1))
-        for j, (start, end) in enumerate(pairwise(starts.tolist())):
-            if end - start == 1:
-                continue
-            others = joint[start:end].copy()
-            others[:, start:end] = 0.0
-            share, root = shares[start:end] / shares[start:end].sum(), roots[start:end]
-            mean = share / root
-            centred = np.eye(end - start) - np.outer(mean, mean) / (mean @ mean)
-            # Where others depend on nothing, the score that varies most.
-            shared = others @ others.T + 1e-9 * np.diag(mean / root)
-            scores = np.linalg.eigh(centred @ shared @ centred)[1][:, -1] / root
-            scores -= share @ scores
-            scores /= max(np.sqrt(share @ scores**2), 1e-9)
-            self.table[start:end, j] = np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
-        self.starts = starts
+    def __init__(
+        self,
+        mixture: Mixture,
+        starts: NDArray[np.int64],
+        measured: ArrayLike = (),
+        most: float = MOST_PRODUCTS,
+    ) -> None:
+        self.starts, n_columns = starts, len(starts) - 1
+        known = np.zeros((n_columns, n_columns), dtype=bool)
+        known[tuple(np.reshape(measured, (-1, 2)).astype(int).T)] = True
+        scores = _scores_of_bins(mixture, starts)
+        for n_scores in range(_MOST_SCORES, 0, -1):
+            parts = [own[:, :n_scores] for own in scores]
+            column = np.repeat(np.arange(n_columns), [own.shape[1] for own in parts])
+            leads = np.diff(column, prepend=-1) > 0
+            first, second = np.triu_indices(len(column), 1)
+            wanted = leads[first] & leads[second]
+            wanted |= ~known[column[first], column[second]]
+            wanted &= column[first] < column[second]
+            first, second = first[wanted], second[wanted]
+            if len(first) <= most:
+                break
+        table = np.hstack(parts)
+        means = mixture.probabilities @ table
+        dependence = (mixture.weights[:, None] * means).T @ means
+        order = np.argsort(-np.abs(dependence[first, second]), kind="stable")
+        chosen = np.stack([first, second])[:, order[:MOST_PRODUCTS]]
+        used, places = np.unique(chosen, return_inverse=True)
+        self.table, self.columns = table[:, used], column[used]
+        self.products = places.reshape(chosen.shape)
 
     def encode(self, bins: NDArray[np.integer]) -> NDArray[np.float32]:
         """Return the scores of rows of bins; private if the rows are."""
-        columns = np.arange(bins.shape[1])
-        return self.table[bins + self.starts[:-1], columns].astype(np.float32)
+        places = (bins + self.starts[:-1])[:, self.columns]
+        return self.table[places, np.arange(len(self.columns))].astype(np.float32)
+
+
+def _scores_of_bins(mixture: Mixture, starts: NDArray[np.int64]) -> list[Floats]:
+    """Return some scores of every column, (n_bins, n_scores); 0 of others' bins."""
+    probabilities = mixture.probabilities.astype(np.float64)
+    shares = mixture.weights @ probabilities
+    weighted = probabilities * np.sqrt(mixture.weights)[:, None]
+    roots = np.sqrt(np.maximum(shares, LEAST_SHARE))
+    joint = weighted.T @ weighted - np.outer(shares, shares)
+    joint /= np.outer(roots, roots)
+    found = []
+    for start, end in pairwise(starts.tolist()):
+        n_scores = min(_MOST_SCORES, max(end - start - 1, 1))
+        found.append(np.zeros((starts[-1], n_scores)))
+        if end - start == 1:
+            continue
+        others = joint[start:end].copy()
+        others[:, start:end] = 0.0
+        share, root = shares[start:end] / shares[start:end].sum(), roots[start:end]
+        mean = share / root
+        centred = np.eye(end - start) - np.outer(mean, mean) / (mean @ mean)
+        # Where others depend on nothing, the scores that vary most.
+        shared = others @ others.T + 1e-9 * np.diag(mean / root)
+        vectors = np.linalg.eigh(centred @ shared @ centred)[1]
+        scores = vectors[:, : -1 - n_scores : -1] / root[:, None]
+        scores -= share @ scores
+        scores /= np.maximum(np.sqrt(share @ scores**2), 1e-9)
+        found[-1][start:end] = np.clip(scores, -_MOST_SCORE, _MOST_SCORE)
+    return found
 
 
 class Draws(NamedTuple):
@@ -106,6 +152,8 @@ class MixtureTrainer(Trainer):
         ).to(self._device)
         self._last = ends - 1
         self._columns = torch.arange(len(ends), device=self._device)
+        self._of_scores = torch.from_numpy(scores.columns).to(self._device)
+        self._places = torch.arange(len(scores.columns), device=self._device)
         self._heads, self._ranks, self._released = heads, ranks, released
         take = heads.arrays.take
         self.parameters = {
@@ -116,11 +164,10 @@ class MixtureTrainer(Trainer):
         self._held = 0
         self._made: tuple[Tensor, Tensor, Tensor] | None = None
         self._adam = Adam()
-        self.n_columns = self._table.shape[1]
-        weights = self.parameters["log_weights"].softmax(0)
-        means = self._bins()[2].detach() @ self._table
-        self._features = products((weights[:, None] * means).T @ means)
-        self.n_features = n_products(self.n_columns)
+        self.n_columns = len(ends)
+        first, second = torch.from_numpy(scores.products).to(self._device)
+        self._features = partial(_products, first=first, second=second)
+        self.n_features = len(first)
 
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
@@ -138,7 +185,7 @@ class MixtureTrainer(Trainer):
         places = draws.uniforms.double() + self._columns
         bins = torch.searchsorted(ends, places, right=True)
         bins = bins.clamp_(self._starts, self._last)
-        return self._table[bins, self._columns]
+        return self._table[bins[:, self._of_scores], self._places]
 
     def features(self) -> Features:
         """Return the features of a row: products of the scores of two columns."""
@@ -198,3 +245,7 @@ class MixtureTrainer(Trainer):
         super()._set(flat)
         self.parameters = {name: own.clone() for name, own in self.parameters.items()}
         self._made = None
+
+
+def _products(rows: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    return rows[..., first] * rows[..., second]

@@ -27,7 +27,7 @@ from skdpsynth.measure import (
     measure,
     measured_form,
 )
-from skdpsynth.models import n_products, resolve_device
+from skdpsynth.models import clear_products, n_products, resolve_device
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._initial import InitialModel, InitialNetwork, fitted
 from skdpsynth.utils import warn_deprecated
@@ -54,13 +54,9 @@ ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
 # rest is for the measurements, and all of it if the class does not train.
 TRAINING_SHARE = 0.05
 ROUNDS = 10  # of "auto"
-# A class trains from so many rows on, times its mu, over the root of the number of
-# features: 1,000 rows of 14 columns at epsilon 1. Below, steps are mostly noise.
-_CLEAR = 27.0
-
 # What several algorithms train with.
-TEACHER_BATCH = 32  # real rows of a teacher's step (A.5 of the G-PATE paper)
-NETWORK_DECAY = 3e-3  # of weights at a step of a teacher, where these are many
+# Steps of a mixture per round, and the length of one, of logits.
+GENERATOR_STEPS, RATE = 10, 0.05
 SAMPLE_ROWS = 2.0**18  # of a step; more of them say nothing that noise would hide
 _BAR_AFTER = 10.0  # seconds, from which a loop shows its progress
 
@@ -249,8 +245,9 @@ n_teachers_ : ndarray of shape (n_classes,), int
             return int(self.n_iter)
         if self._scratch:
             return int(self._paper(self.epsilon)["n_iter"])
-        least = _CLEAR * math.sqrt(n_products(n_columns))
-        few = n_columns < 2 or n_rows * mu < least
+        wanted = n_products(n_columns)
+        clear = clear_products(n_rows, mu * math.sqrt(TRAINING_SHARE))
+        few = n_columns < 2 or clear < wanted
         return 0 if few or self._units_of_many_rows else ROUNDS
 
     def _mu_classifier(

@@ -11,7 +11,9 @@ from skdpsynth.measure import Training
 from skdpsynth.models import resolve_device
 from skdpsynth.privacy import sampled_noise_multiplier, secret_generator, steps_mu
 from skdpsynth.synthesizers._base import (
+    GENERATOR_STEPS,
     ONE_OR_AUTO,
+    RATE,
     SAMPLE_ROWS,
     ClassGAN,
     progress_of,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 _LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there
 # Steps of the generator per round, and their length: of logits of a mixture, or of
 # weights of a network, which has one per round (Algorithm 1). Both fall to 0.
-GENERATOR_STEPS, RATE, _NETWORK_RATE = 10, 0.05, 1e-3
+_NETWORK_RATE = 1e-3
 
 
 def plan_steps(

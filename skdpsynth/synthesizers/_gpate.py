@@ -11,11 +11,11 @@ import torch
 
 from skdpsynth.measure import Training
 from skdpsynth.models import resolve_device
-from skdpsynth.privacy import GRID, gaussian_sum, gnmax, secret_generator, telling
+from skdpsynth.privacy import GRID, gaussian_sum, gnmax, telling
 from skdpsynth.synthesizers._base import (
     AT_LEAST_ONE,
-    NETWORK_DECAY,
-    TEACHER_BATCH,
+    GENERATOR_STEPS,
+    RATE,
     ClassGAN,
     Init,
     Widths,
@@ -24,12 +24,15 @@ from skdpsynth.synthesizers._base import (
 )
 from skdpsynth.training import (
     N_GENERATED,
-    TeacherEnsemble,
+    RealMeans,
     ballots_of,
     decode_answers,
+    generated_means,
+    make_teachers,
     mean_gradients,
+    move_means,
     random_projections,
-    share_above_noise,
+    told_by_sum,
 )
 from skdpsynth.utils import without
 from skdpsynth.utils.sklearn_compat import Interval
@@ -42,16 +45,13 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.table import Metadata, TableRows
+    from skdpsynth.training import TeacherEnsemble
 
 
 _MOST_TEACHERS = 2048  # with twice as many a fit of Adult took 11 s, not 8
-_TEACHER_STEPS = 2  # per step of the generator
-# Of logistic teachers, which learn anew at every step: their rate, and the share of
-# their weights that a step forgets. Of networks: the rate.
-_TEACHER_RATE, _FORGOTTEN, _NETWORK_TEACHER_RATE = 0.5, 0.8, 0.1
-# Length of a step of the generator: of logits of a mixture, or of weights of a network,
-# of which there are fewer steps with noise (A.5: 1e-3, with Adam).
-_RATE, _NETWORK_RATE, _NOISY_NETWORK_RATE = 0.05, 5e-4, 1e-2
+_TEACHER_STEPS = 2  # per round
+# Length of a step of a network, with noise and without it (A.5: 1e-3, with Adam).
+_NOISY_NETWORK_RATE, _NETWORK_RATE = 1e-2, 5e-4
 
 
 class GPATESynthesizer(ClassGAN):
@@ -231,30 +231,32 @@ class GPATESynthesizer(ClassGAN):
             for c, training in trained.items():
                 generator: Any = initial.trainer(
                     c,
-                    n_steps=training.n_iter,
+                    n_steps=training.n_iter * (1 if self._scratch else GENERATOR_STEPS),
                     learning_rate=self._rate,
                     generator=public,
                     device=device,
                 )
                 features = generator.features()
-                teachers = TeacherEnsemble(
+                teachers = make_teachers(
                     initial.encode(rows.of_class(c), c),
                     training.n_teachers,
-                    n_features=generator.n_features,
-                    hidden_dims=widths,
-                    learning_rate=_NETWORK_TEACHER_RATE if widths else _TEACHER_RATE,
-                    weight_decay=NETWORK_DECAY if widths else _FORGOTTEN,
-                    batch_size=TEACHER_BATCH,
-                    rng=secret_generator(),
-                    generator=public,
-                    device=device,
+                    generator,
+                    widths,
+                    public,
+                    device,
                 )
+                real = RealMeans(generator.n_features)
                 for _ in range(training.n_iter):  # line 1
                     generated = generator.rows(generator.draw(N_GENERATED))  # lines 2-4
                     for _ in range(_TEACHER_STEPS):
                         teachers.train_step(generated, features)  # lines 5-8
-                    step = self._sum if not self._scratch else self._votes
-                    step(teachers, generator, training, reserved[c])  # lines 9-13
+                    asked = teachers, generator, training, reserved[c]
+                    if self._scratch:
+                        self._votes(*asked)  # lines 9-13
+                    else:
+                        beside = generator, generated, plans[c].n_rows, _TEACHER_STEPS
+                        rehearsed = teachers.rehearse(*beside, public)
+                        self._sum(*asked, *rehearsed, real)
                     progress.update()
                 initial.keep(c, generator.result())
         self._collect(initial, plans)
@@ -291,19 +293,27 @@ class GPATESynthesizer(ClassGAN):
         generator: Trainer,
         training: Training,
         reservation: Reservation,
+        rehearsed: TeacherEnsemble,
+        rehearsed_means: torch.Tensor,
+        real: RealMeans,
     ) -> None:
-        """Release the sum of the teachers' vectors, and step along their mean."""
-        features, draws = generator.features(), generator.draw(self.batch_size)
-        vectors = mean_gradients(teachers, generator.rows(draws), features)
-        released = gaussian_sum(vectors, self.max_grad_norm, reservation)
-        mean = torch.from_numpy(released / (training.n_teachers * self.max_grad_norm))
-        share = share_above_noise(mean, training.noise_std / training.n_teachers)
-        # The mean is of features: more rows show what it asks of the generator.
-        draws = generator.draw(N_GENERATED)
-        gradient = generator.gradient(
-            draws, lambda rows: features(rows) @ mean.to(rows)
+        """Release the sum of the teachers' vectors, and move as it says."""
+        features, clip = generator.features(), self.max_grad_norm
+        generated = generator.rows(generator.draw(self.batch_size))
+        vectors = mean_gradients(teachers, generated, features)
+        released = gaussian_sum(vectors, clip, reservation)
+        public = mean_gradients(rehearsed, generated, features)
+        told = told_by_sum(
+            torch.from_numpy(released / training.n_teachers),
+            training.n_teachers,
+            training.noise_std * clip / training.n_teachers,
+            torch.from_numpy(public).double(),
+            clip,
         )
-        generator.ascend(gradient, share)
+        real.add(told, rehearsed_means)
+        means = generated_means(generator)
+        wanted, share = real.beyond(means)
+        move_means(generator, means + wanted, share, GENERATOR_STEPS)
 
     def _votes(
         self,
@@ -334,7 +344,7 @@ class GPATESynthesizer(ClassGAN):
     @property
     def _rate(self) -> float:
         noisy = _NOISY_NETWORK_RATE if self.epsilon < math.inf else _NETWORK_RATE
-        return noisy if self._scratch else _RATE
+        return noisy if self._scratch else RATE
 
     def _plan_training(self, n_iter: int, n_rows: float, mu: float) -> Training:
         n_votes = self.batch_size * self.projection_dim if self._scratch else 1

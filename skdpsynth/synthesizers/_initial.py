@@ -256,7 +256,7 @@ class InitialMixture:
         for c, components in self._components.items():
             mixtures[c] = components.mixture(heads, mixtures[c].ranks)
         if trained := [c for c in known if plans[c].n_iter]:
-            from skdpsynth.models import BinScores, on_device
+            from skdpsynth.models import BinScores, clear_products, on_device
 
             assert device is not None  # synthesizers that train have one
             arrays = on_device(device)
@@ -269,7 +269,13 @@ class InitialMixture:
                 own = released_class(measured, c, counts[c], stds[c], arrays)
                 own.with_triples = True
                 self._released[c] = own
-                self._scores[c] = BinScores(mixtures[c], bins.starts)
+                training, pairs = plans[c].training, []
+                assert training is not None
+                if c in measured.pairs:
+                    pairs = measured.pairs[c].pairs
+                mu = math.sqrt(training.n_iter) * training.mu_step
+                most = clear_products(plans[c].n_rows, mu)
+                self._scores[c] = BinScores(mixtures[c], bins.starts, pairs, most)
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Return the scores of the bins of the rows of a class."""

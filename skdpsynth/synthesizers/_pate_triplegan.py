@@ -23,7 +23,6 @@ from skdpsynth.synthesizers._base import (
 from skdpsynth.synthesizers._evidence import Evidence, train_classifier
 from skdpsynth.synthesizers._generated import and_measured_unlabelled
 from skdpsynth.training import (
-    N_GENERATED,
     ClippedSums,
     Discriminator,
     UnlabelledBranch,
@@ -75,14 +74,13 @@ class VotePlayer(_pategan.VotePlayer):
         scale, features = self.student.scale, self.features
         return self._sums.of_private(rows, lambda x: scale * features(x), rejected)
 
-    def beside(self, wanted: torch.Tensor) -> torch.Tensor:
-        """Return the wanted difference, less that of unlabelled rows by alpha."""
+    def beside(self, aim: torch.Tensor) -> torch.Tensor:
+        """Return the mean features of labelled rows, less unlabelled ones by alpha."""
         if self._unlabelled is None:
-            return wanted
+            return aim
         # The student's weights are 0, where a gradient is half the features.
-        means = self._unlabelled.to(wanted) / (0.5 * self.student.scale)
-        own = self.features(self.generator.rows(self.generator.draw(N_GENERATED)))
-        return (wanted - self.alpha * (means - own.mean(0))) / (1.0 - self.alpha)
+        means = self._unlabelled.to(aim) / (0.5 * self.student.scale)
+        return (aim - self.alpha * means) / (1.0 - self.alpha)
 
     def play(self, unlabelled: torch.Tensor | None) -> None:
         """Train teachers, release labels by vote, train both networks."""

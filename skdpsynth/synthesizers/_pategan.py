@@ -10,10 +10,10 @@ import torch
 
 from skdpsynth.measure import Training
 from skdpsynth.models import resolve_device
-from skdpsynth.privacy import noisy_votes, secret_generator, telling, vote_noise_std
+from skdpsynth.privacy import noisy_votes, telling, vote_noise_std
 from skdpsynth.synthesizers._base import (
-    NETWORK_DECAY,
-    TEACHER_BATCH,
+    GENERATOR_STEPS,
+    RATE,
     ClassGAN,
     Init,
     Widths,
@@ -22,12 +22,13 @@ from skdpsynth.synthesizers._base import (
 )
 from skdpsynth.training import (
     N_GENERATED,
+    RealMeans,
     Student,
-    TeacherEnsemble,
     ascend_student,
-    learnt_difference,
+    generated_means,
+    make_teachers,
     move_means,
-    vote_slope,
+    told_by_labels,
 )
 from skdpsynth.utils import without
 from skdpsynth.utils.sklearn_compat import StrOptions
@@ -45,13 +46,8 @@ if TYPE_CHECKING:
 
 
 MOST_TEACHERS = 2048  # a step of 4,096 takes twice the time, and their votes vary more
-# Of logistic teachers: their rate, and the share of their weights that a step forgets.
-# Of networks (appendix: Adam with 1e-4; plain steps here): the rate.
-_TEACHER_RATE, _FORGOTTEN, _NETWORK_TEACHER_RATE = 0.05, 0.3, 0.1
-# Steps of the generator per round, and their length: of logits of a mixture, or of
-# weights of a network, of which there are fewer rounds with noise.
-GENERATOR_STEPS, _RATE, _NETWORK_RATE = 10, 0.05, 2e-3
-_NOISY_NETWORK_STEPS = 50
+_NETWORK_RATE = 2e-3  # of a step of a generator that is a network
+_NOISY_NETWORK_STEPS = 50  # per round, of which there are fewer with noise
 
 
 def reserve_labels(
@@ -114,22 +110,13 @@ class VotePlayer:
         scratch = settings.init == "random"
         of_student, of_teachers = settings.hidden_dims if scratch else ((), ())
         self._scratch = scratch
-        # How sharply a label follows the rows that a teacher has learnt from.
-        own = max(n_rows / training.n_teachers, 1.0)
-        own = 1.0 / (1.0 / own + 2.0 / TEACHER_BATCH)
-        self._slope = vote_slope(training.n_teachers, training.noise_std, own)
-        self.features = generator.features()
-        self._teachers = TeacherEnsemble(
-            rows,
-            training.n_teachers,
-            n_features=generator.n_features,
-            hidden_dims=tuple(of_teachers),
-            learning_rate=_NETWORK_TEACHER_RATE if scratch else _TEACHER_RATE,
-            weight_decay=NETWORK_DECAY if scratch else _FORGOTTEN,
-            batch_size=TEACHER_BATCH,
-            rng=secret_generator(),
-            generator=public,
-            device=device,
+        self._n_rows, self._public = n_rows, public
+        self.features, self._real = (
+            generator.features(),
+            RealMeans(generator.n_features),
+        )
+        self._teachers = make_teachers(
+            rows, training.n_teachers, generator, tuple(of_teachers), public, device
         )  # lines 2-3
         # Its layers are as wide as the generator's.
         self.student = Student(
@@ -153,7 +140,20 @@ class VotePlayer:
         with telling(by_teacher=lambda: ballots):
             labels = noisy_votes(votes, n_teachers, self._reservation)  # line 15
         told = torch.from_numpy(labels).to(generated.device)
-        self._labelled = features(generated), told
+        seen = features(generated)
+        if self._scratch:
+            self.student.add(seen, told)
+            return
+        beside = generator, pool, self._n_rows, self._settings.n_teacher_steps
+        rehearsed, means = self._teachers.rehearse(*beside, self._public)
+        read = told_by_labels(
+            told.double(),
+            seen.double(),
+            n_teachers,
+            self._training.noise_std,
+            rehearsed.logits(generated, features).double(),
+        )
+        self._real.add(read, means)
 
     def learn(self) -> None:
         """Train the student on released labels, and the generator against it.
@@ -163,17 +163,17 @@ class VotePlayer:
         """
         n_steps = generator_steps(self._settings)
         if self._scratch:
-            self.student.add(*self._labelled)
             self.student.train(self._settings.n_student_steps)  # lines 19-20
             ascend_student(self.generator, self.student, n_steps)  # lines 21-23
         else:
-            wanted, share = learnt_difference(*self._labelled, self._slope)
-            wanted = self.beside(wanted)
-            move_means(self.generator, wanted, share, n_steps, N_GENERATED)
+            means = generated_means(self.generator)
+            wanted, share = self._real.beyond(means)
+            aim = self.beside(means + wanted)
+            move_means(self.generator, aim, share, n_steps)
 
-    def beside(self, wanted: torch.Tensor) -> torch.Tensor:
-        """Return the wanted difference, with what else was released."""
-        return wanted
+    def beside(self, aim: torch.Tensor) -> torch.Tensor:
+        """Return the mean features of real rows, with what else was released."""
+        return aim
 
 
 def generator_steps(settings: Any) -> int:  # noqa: ANN401
@@ -185,7 +185,7 @@ def generator_steps(settings: Any) -> int:  # noqa: ANN401
 
 def generator_rate(settings: Any) -> float:  # noqa: ANN401
     """Return the length of a step of the generator."""
-    return _NETWORK_RATE if settings.init == "random" else _RATE
+    return _NETWORK_RATE if settings.init == "random" else RATE
 
 
 class PATEGANSynthesizer(ClassGAN):

@@ -7,23 +7,25 @@ its base, `HoldsPrivateRows`.
 """
 
 from skdpsynth.training._discriminator import (
-    N_GENERATED,
     Discriminator,
     share_above_noise,
     train_generator,
 )
 from skdpsynth.training._dp_sgd import ClippedSums
-from skdpsynth.training._student import (
-    Student,
-    ascend_student,
-    learnt_difference,
+from skdpsynth.training._means import (
+    RealMeans,
+    generated_means,
     move_means,
-    vote_slope,
+    told_by_labels,
+    told_by_sum,
 )
+from skdpsynth.training._student import Student, ascend_student
 from skdpsynth.training._teachers import (
+    N_GENERATED,
     TeacherEnsemble,
     ballots_of,
     decode_answers,
+    make_teachers,
     mean_gradients,
     random_projections,
 )
@@ -39,19 +41,22 @@ __all__ = [
     "Classifier",
     "ClippedSums",
     "Discriminator",
+    "RealMeans",
     "Student",
     "TeacherEnsemble",
     "UnlabelledBranch",
     "ascend_student",
     "ballots_of",
     "decode_answers",
-    "learnt_difference",
+    "generated_means",
+    "make_teachers",
     "mean_gradients",
     "move_means",
     "pseudo_label_rows",
     "random_projections",
     "rejected",
     "share_above_noise",
+    "told_by_labels",
+    "told_by_sum",
     "train_generator",
-    "vote_slope",
 ]

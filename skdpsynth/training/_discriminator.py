@@ -16,6 +16,7 @@ from torch.nn.utils import skip_init
 from skdpsynth.models import MOMENTUM, Adam
 from skdpsynth.privacy import HoldsPrivateRows
 from skdpsynth.training._dp_sgd import CHUNK_ROWS, ClippedSums, release_mean, sampled
+from skdpsynth.training._teachers import N_GENERATED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import Reservation
 
 
-N_GENERATED = 512  # public rows of a step, or that minibatches are drawn from
 # Steps of Adam of networks: 40 times the papers' 1e-4, since they are fewer. They
 # forget, else two networks chase each other.
 HIDDEN_RATE = 4e-3
@@ -96,7 +96,8 @@ class Discriminator(HoldsPrivateRows):
         # Before the last release, and after the steps that followed it.
         self._directions = self._followed = Adam(momentum=MOMENTUM)
         self._start = self._flat()
-        self._released = torch.zeros_like(self._start)
+        self._n_released = 0
+        self._real = self._beside = torch.zeros_like(self._start)
 
     def begin_round(self, share: float = 1.0) -> None:
         """Begin a round: a linear one learns anew, a network by a share of its rate."""
@@ -111,7 +112,9 @@ class Discriminator(HoldsPrivateRows):
         chosen = sampled(self._rows, self._reservation, self._rng)
         total = self.clipped_sum(chosen, features, real=True)
         released = release_mean(total, self._clip, self._divisor, self._reservation)
-        self._released = released.to(self._start)
+        self._n_released = self._n_released + 1 if self._linear else 1
+        self._real = self._with(self._real, released)
+        self._released = self._real
 
     def clipped_sum(
         self, rows: Tensor, features: Features, *, real: bool = False
@@ -128,8 +131,12 @@ class Discriminator(HoldsPrivateRows):
 
         ``real + alpha unlabelled + (1 - alpha) generated``, divided by 1 - alpha.
         """
-        added = alpha * unlabelled.to(self._released)
-        self._released = (self._released + added) / (1.0 - alpha)
+        self._beside = self._with(self._beside, unlabelled)
+        self._released = (self._real + alpha * self._beside) / (1.0 - alpha)
+
+    def _with(self, mean: Tensor, released: Tensor) -> Tensor:
+        """Add a release to the mean of those at the same weights."""
+        return mean + (released.to(mean) - mean) / self._n_released
 
     def follow(self, generated: Tensor, features: Features) -> None:
         """Step from before the last release, with it and the gradient of public rows.
@@ -143,6 +150,7 @@ class Discriminator(HoldsPrivateRows):
         rate = self._rate * self._slower
         if self._linear:
             noise = self._reservation.noise_std * self._clip / self._divisor
+            noise /= math.sqrt(self._n_released)
             self.share = share_above_noise(gradient, noise)
             self._set(self._start - rate * gradient)
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -97,57 +96,3 @@ def ascend_student(generator: Trainer, student: Student, n_steps: int) -> None:
     objective = partial(student.objective, features=generator.features())
     for _ in range(n_steps):
         generator.ascend(generator.gradient(generator.draw(BATCH), objective))
-
-
-def vote_slope(n_teachers: int, noise_std: float, n_rows: float) -> float:
-    """Return the slope of a label's probability by the difference of mean features.
-
-    Per unit of it along a row's features, over their length. Teachers that are linear
-    in the features have weights that vary as the means of `n_rows` rows do, and vote
-    with the sign of their product with the row. So near a tie ``n sqrt(n_rows / (2
-    pi))`` votes more for one unit, and the number of votes varies with the noise and
-    with n coins.
-    """
-    votes = n_teachers * math.sqrt(n_rows / (2.0 * math.pi))
-    return votes / math.sqrt(2.0 * math.pi * (noise_std**2 + n_teachers / 4.0))
-
-
-def learnt_difference(
-    seen: Tensor, labels: Tensor, slope: float
-) -> tuple[Tensor, float]:
-    """Return how mean features of real rows differ from those of labelled ones.
-
-    A linear student in closed form: the least squares of labels by features, over their
-    slope. The other number is the share of the labels' dependence on features that
-    coins would not have (James, Stein), by the score statistic: of coins it has about
-    the mean of a chi-squared number of as many degrees of freedom as features.
-    """
-    centred = (seen - seen.mean(0)).double()
-    share = float(labels.double().mean())
-    along = centred.T @ (labels.double() - share)
-    inverse = torch.linalg.pinv(centred.T @ centred, hermitian=True)
-    solved = inverse @ along
-    statistic = float(along @ solved) / max(share * (1.0 - share), 1e-300)
-    above = max(0.0, 1.0 - seen.shape[1] / max(statistic, 1e-300))
-    return solved * (math.sqrt(seen.shape[1]) / slope), above
-
-
-def move_means(
-    generator: Trainer, wanted: Tensor, share: float, n_steps: int, n_rows: int
-) -> None:
-    """Move the mean features of generated rows by what is wanted: post-processing.
-
-    `share` is that of the wanted difference which is above its noise.
-    """
-    features = generator.features()
-    first = features(generator.rows(generator.draw(_ROUNDS * n_rows)))
-    aim = first.mean(0) + share * wanted.to(first)
-    for _ in range(n_steps):
-        draws = generator.draw(n_rows)
-        missing = aim - features(generator.rows(draws)).mean(0)
-        score = partial(_along, features=features, direction=missing)
-        generator.ascend(generator.gradient(draws, score), share)
-
-
-def _along(rows: Tensor, features: Features, direction: Tensor) -> Tensor:
-    return features(rows) @ direction

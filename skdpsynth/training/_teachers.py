@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from skdpsynth.privacy import HoldsPrivateRows, of_rows
+from skdpsynth.privacy import HoldsPrivateRows, of_rows, secret_generator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +27,17 @@ if TYPE_CHECKING:
 _CHUNK_ENTRIES = 2**20
 
 _LEAKY_SLOPE = 0.2  # of leaky ReLU, as in DCGAN (Radford et al. 2016)
+
+N_GENERATED = 512  # public rows of a step, or that minibatches are drawn from
+_BATCH = 32  # real rows of a teacher's step (A.5 of the G-PATE paper)
+# Of linear teachers, which learn anew in every round: their rate, and the share of
+# their weights that a step forgets. While they are in doubt, a weight comes to `GAIN`
+# times the difference of mean features: a step sees half of it from either side.
+_RATE, _FORGOTTEN = 0.5, 0.8
+GAIN = _RATE / (4.0 * _FORGOTTEN)
+_NETWORK_RATE, _NETWORK_FORGOTTEN = 0.1, 3e-3  # of teachers with hidden layers
+_MOST_REHEARSED = 256  # teachers, whose mean is known to a sixteenth of a deviation
+_MOST_ROWS = 2**18  # that they have together: more say nothing that noise would hide
 
 
 def assign_teachers(n_units: int, n_teachers: int, rng: np.random.Generator) -> Ints:
@@ -108,6 +119,39 @@ class TeacherEnsemble(HoldsPrivateRows):
             generated = self._taken(pool_features, pool_index[chunk])
             batch = torch.cat([self._features_of(real, features), generated], dim=1)
             self._descend(chunk, batch)
+
+    def rehearse(
+        self,
+        generator: Trainer,
+        pool: Tensor,
+        n_rows: float,
+        n_steps: int,
+        public: torch.Generator,
+    ) -> tuple[TeacherEnsemble, Tensor]:
+        """Train teachers of generated rows as these were of private ones: public.
+
+        Each has as many rows as one of these has of `n_rows`, the planned number. With
+        them come the mean features of their rows, in double precision.
+        """
+        n_teachers = min(self._n_teachers, _MOST_REHEARSED)
+        n_rows = min(n_rows * n_teachers / self._n_teachers, _MOST_ROWS)
+        rows = generator.rows(generator.draw(max(int(n_rows), 1)))
+        features = generator.features()
+        ensemble = TeacherEnsemble(
+            rows.cpu().numpy(),
+            n_teachers,
+            n_features=self._n_features,
+            hidden_dims=self._hidden_dims,
+            learning_rate=self._learning_rate,
+            weight_decay=self._weight_decay,
+            batch_size=self._batch_size,
+            rng=np.random.default_rng(int(torch.randint(2**31, (), generator=public))),
+            generator=public,
+            device=self._device,
+        )
+        for _ in range(n_steps):
+            ensemble.train_step(pool, features)
+        return ensemble, features(rows).double().mean(0)
 
     def logits(self, rows: Tensor, features: Features) -> Tensor:
         """Return every teacher's log odds of "real" for public rows; 0 without rows."""
@@ -237,6 +281,29 @@ def _leaky_slopes(values: Tensor) -> Tensor:
     """Return the slopes of the leaky ReLU that gave these values; at 0 their mean."""
     middle, half = (1 + _LEAKY_SLOPE) / 2, (1 - _LEAKY_SLOPE) / 2
     return values.sign().mul_(half).add_(middle)
+
+
+def make_teachers(
+    rows: NDArray[np.float32],
+    n_teachers: int,
+    generator: Trainer,
+    hidden_dims: Sequence[int],
+    public: torch.Generator,
+    device: torch.device,
+) -> TeacherEnsemble:
+    """Make the teachers of private rows, against a generator."""
+    return TeacherEnsemble(
+        rows,
+        n_teachers,
+        n_features=generator.n_features,
+        hidden_dims=hidden_dims,
+        learning_rate=_NETWORK_RATE if hidden_dims else _RATE,
+        weight_decay=_NETWORK_FORGOTTEN if hidden_dims else _FORGOTTEN,
+        batch_size=_BATCH,
+        rng=secret_generator(),
+        generator=public,
+        device=device,
+    )
 
 
 def mean_gradients(

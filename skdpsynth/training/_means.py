@@ -1,0 +1,136 @@
+"""What linear teachers say of the mean features of real rows, once it is released.
+
+A generator that starts from measurements has teachers that are linear in the features
+of a row, so they can say no more than how mean features of real rows differ from those
+of generated ones. Teachers of generated rows show what a difference of 0 looks like:
+features are skewed, and so are clipped vectors and votes of few rows. All is public.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.special import ndtr
+
+from skdpsynth.training._teachers import GAIN, N_GENERATED
+
+if TYPE_CHECKING:
+    from skdpsynth.models import Features, Trainer
+
+
+_N_KNOWN = 4096  # rows whose mean features stand for those of the generator
+_RAREST = 1e-3  # probability of a label; rarer ones would weigh more than is known
+
+
+class Told(NamedTuple):
+    """What one release says of a difference of mean features.
+
+    The inverse of its covariance, (n_features, n_features), and its product with it.
+    """
+
+    information: Tensor
+    product: Tensor
+
+
+def told_by_sum(
+    released: Tensor, n_teachers: int, noise_std: float, rehearsed: Tensor, clip: float
+) -> Told:
+    """Read the released mean of teachers' vectors, clipped to length `clip`.
+
+    `rehearsed` are the vectors of teachers of generated rows. Clipping keeps a part of
+    a difference, and a gradient of log D is half the weight of a teacher in doubt.
+    """
+    norms = rehearsed.norm(dim=1, keepdim=True)
+    kept = (clip / norms.clamp_min(1e-30)).clamp_max(1.0)
+    clipped, gain = kept * rehearsed, 0.5 * GAIN * float(kept.mean())
+    n_errors = 1.0 / len(rehearsed) + 1.0 / n_teachers
+    variance = n_errors * clipped.var(0, correction=0) + noise_std**2
+    product = gain * (released - clipped.mean(0)) / variance
+    return Told(torch.diag(gain**2 / variance), product)
+
+
+def told_by_labels(
+    labels: Tensor, seen: Tensor, n_teachers: int, noise_std: float, rehearsed: Tensor
+) -> Told:
+    """Read labels of generated rows with features `seen`, by noisy votes.
+
+    A linear student in closed form. `rehearsed` are the log odds (n, n_rows) that
+    teachers of generated rows give them. A label is a coin whose probability follows
+    the votes to be expected, and changes with a difference of means by as much as these
+    teachers are in doubt.
+    """
+    middle, spread = rehearsed.mean(0), rehearsed.std(0, correction=0).clamp_min(1e-12)
+    share = ndtr(middle / spread)
+    coins = n_teachers * share * (1.0 - share) * (1.0 + n_teachers / len(rehearsed))
+    std = (noise_std**2 + coins).sqrt().clamp_min(1e-12)
+    above = n_teachers * (share - 0.5) / std
+    expected = ndtr(above).clamp(_RAREST, 1.0 - _RAREST)
+    votes = n_teachers * GAIN * _density(middle / spread) / spread
+    slopes = (votes * _density(above) / std)[:, None] * seen
+    weighted = slopes.T / (expected * (1.0 - expected))
+    return Told(weighted @ slopes, weighted @ (labels - expected))
+
+
+class RealMeans:
+    """The mean features of the real rows of a class, by all that was told of them.
+
+    Rows stay the same while the generator moves, so what rounds say adds up.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self._information = torch.zeros(n_features, n_features, dtype=torch.float64)
+        self._product = torch.zeros(n_features, dtype=torch.float64)
+
+    def add(self, told: Told, means: Tensor) -> None:
+        """Add what was told of the difference from rows with these mean features."""
+        self._information += told.information.cpu()
+        self._product += (told.product + told.information @ means).cpu()
+
+    def beyond(self, means: Tensor) -> tuple[Tensor, float]:
+        """Return how far they are from these `means`, and the share that is signal.
+
+        Of noise alone, the squared length in standard deviations has as many degrees
+        of freedom as there are features; what is above tells how large a difference is
+        to be expected (James and Stein; Efron and Morris 1973), at most 1: features are
+        products of scores of variance 1.
+        """
+        product = self._product - self._information @ means.to(self._product)
+        inverse = torch.linalg.pinv(self._information, hermitian=True)
+        above = float(product @ inverse @ product) - len(product)
+        if above <= 0.0:
+            return torch.zeros_like(means), 0.0
+        variance = min(above / float(self._information.trace()), 1.0)
+        prior = torch.eye(len(product), dtype=product.dtype) / variance
+        expected = torch.linalg.solve(self._information + prior, product)
+        return expected.to(means), above / (above + len(product))
+
+
+def generated_means(generator: Trainer) -> Tensor:
+    """Return the mean features of rows that a generator makes now."""
+    rows = generator.rows(generator.draw(_N_KNOWN))
+    return generator.features()(rows).double().mean(0)
+
+
+def move_means(generator: Trainer, aim: Tensor, share: float, n_steps: int) -> None:
+    """Move the mean features of generated rows towards an aim: post-processing.
+
+    Steps are as much shorter as the aim's `share` of signal is less than 1.
+    """
+    features = generator.features()
+    for _ in range(n_steps):
+        draws = generator.draw(N_GENERATED)
+        missing = aim - features(generator.rows(draws)).mean(0)
+        score = partial(_along, features=features, direction=missing.float())
+        generator.ascend(generator.gradient(draws, score), share)
+
+
+def _along(rows: Tensor, features: Features, direction: Tensor) -> Tensor:
+    return features(rows) @ direction
+
+
+def _density(values: Tensor) -> Tensor:
+    return (-0.5 * values.square()).exp() / math.sqrt(2.0 * math.pi)
