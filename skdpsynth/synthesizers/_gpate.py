@@ -112,8 +112,10 @@ class GPATESynthesizer(ClassGAN):
     the bins of each column. It is fitted to the measured tables, which stay in its loss
     while it trains; where second moments are measured instead of tables, it is normal
     factors. Where the paper projects gradients by a random matrix, the sum has them by
-    the features of a row, which are few; both are public. With more noise than signal
-    in a sum a step is shorter (James, Stein). The paper's threshold test is left out:
+    the features of a row, which are few: products of two columns. Teachers of generated
+    rows, which are public, show what the sum would be if real rows were such rows; the
+    generator moves as far as all sums so far say that they are not, less the noise in
+    them (James, Stein). The paper's threshold test is left out:
     votes on ten bins rarely have a majority, what is not answered teaches nothing, and
     asking costs as much as an answer. Rows without a released label take no part in
     training.

@@ -252,9 +252,10 @@ class PATEGANSynthesizer(ClassGAN):
     network. The generator is a mixture: a latent code, and given the code a
     distribution over the bins of each column, fitted to the measured tables, which stay
     in its loss; where second moments are measured instead of tables, it is normal
-    factors. Teachers and student see products of the columns of a row, and are linear
-    in them; the student is the least squares of the labels of a round. Where these
-    depend on the products no more than coins would, the generator's steps are shorter
+    factors. Teachers and student see products of two columns of a row, and are linear
+    in them. Teachers of generated rows, which are public, show what votes would be if
+    real rows were such rows; the student is the least squares of all labels so far that
+    differ from this. The generator moves as far as it says, less the noise in it
     (James, Stein). Rows without a released label take no part in training.
 
     References

@@ -14,6 +14,7 @@ from skdpsynth.training._discriminator import (
 from skdpsynth.training._dp_sgd import ClippedSums
 from skdpsynth.training._means import (
     RealMeans,
+    Told,
     generated_means,
     move_means,
     told_by_labels,
@@ -44,6 +45,7 @@ __all__ = [
     "RealMeans",
     "Student",
     "TeacherEnsemble",
+    "Told",
     "UnlabelledBranch",
     "ascend_student",
     "ballots_of",

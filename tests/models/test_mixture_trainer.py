@@ -59,6 +59,11 @@ def components_of(mixture):
     return heads, Components(np.log(mixture.weights), (logs - home) / unit, home, 1)
 
 
+def scores_of(mixture):
+    """Return the scores where the tables of all pairs were measured."""
+    return BinScores(mixture, STARTS, list(combinations(range(3), 2)))
+
+
 def make_trainer(mixture=None, *, seed=0, n_steps=20):
     mixture = mixture or make_mixture()
     heads, components = components_of(mixture)
@@ -66,7 +71,7 @@ def make_trainer(mixture=None, *, seed=0, n_steps=20):
         components,
         heads,
         mixture.ranks,
-        BinScores(mixture, STARTS),
+        scores_of(mixture),
         make_released(mixture),
         n_steps=n_steps,
         learning_rate=0.1,
@@ -81,7 +86,7 @@ def make_trainer(mixture=None, *, seed=0, n_steps=20):
 def test_scores_of_bins_are_those_of_correspondence_analysis():
     """Of a column against all others: the first singular vector, up to the sign."""
     mixture = make_mixture()
-    table, (joint, shares) = BinScores(mixture, STARTS).table, joint_of(mixture)
+    table, (joint, shares) = scores_of(mixture).table, joint_of(mixture)
     for j, (a, b) in enumerate(pairwise(STARTS)):
         others = np.r_[0:a, b:D]
         residuals = joint[a:b][:, others] - np.outer(shares[a:b], shares[others])
@@ -91,12 +96,33 @@ def test_scores_of_bins_are_those_of_correspondence_analysis():
         np.testing.assert_allclose(table[a:b, j], expected, atol=1e-4)
 
 
-def test_a_column_without_others_or_with_one_bin_has_finite_scores():
-    alone = Mixture(np.ones(1), np.array([[0.2, 0.3, 0.5]]), np.zeros((2, 3)))
-    table = BinScores(alone, np.array([0, 3])).table[:, 0]
-    assert np.array([0.2, 0.3, 0.5]) @ table**2 == pytest.approx(1.0)
-    constant = Mixture(np.ones(1), np.ones((1, 1)), np.zeros((2, 1)))
-    assert not BinScores(constant, np.array([0, 1])).table.any()
+def test_columns_with_one_bin_or_that_depend_on_nothing_have_finite_scores():
+    shares, starts = np.array([[1.0, 0.2, 0.3, 0.5]]), np.array([0, 1, 4])
+    scores = BinScores(Mixture(np.ones(1), shares, np.zeros((2, 4))), starts)
+    assert not scores.table[:, scores.columns == 0].any()
+    table = scores.table[1:, scores.columns == 1]
+    np.testing.assert_allclose(shares[0, 1:] @ table**2, 1.0)
+
+
+def test_pairs_without_a_table_have_products_of_more_scores():
+    """Columns of 3, 2 and 4 bins have 2, 1 and 3 scores, without a constant."""
+    mixture, n_of = make_mixture(), [2, 1, 3]
+    for measured, most, expected in (
+        ([(0, 1), (0, 2), (1, 2)], 500, 3),
+        ([(0, 1), (1, 2)], 500, 2 + 2 * 3),
+        ([], 500, 2 * 1 + 2 * 3 + 1 * 3),
+        ([], 10, 2 * 1 + 2 * 2 + 1 * 2),  # of two scores each
+        ([], 0, 3),
+    ):
+        scores = BinScores(mixture, STARTS, measured, most)
+        first, second = scores.products
+        assert len(first) == expected
+        assert (scores.columns[first] < scores.columns[second]).all()
+        assert (np.bincount(scores.columns, minlength=3) <= n_of).all()
+        # Scores of a column do not depend on each other.
+        covariance = scores.table.T @ (joint_of(mixture)[1][:, None] * scores.table)
+        same = scores.columns[:, None] == scores.columns
+        np.testing.assert_allclose(covariance[same], np.eye(len(same))[same], atol=1e-4)
 
 
 # --- What it draws ---------------------------------------------------------------
@@ -110,7 +136,7 @@ def test_rows_have_the_probabilities_of_the_mixture(global_random_seed):
     trainer, n_rows = make_trainer(seed=global_random_seed), 40_000
     rows = trainer.rows(trainer.draw(n_rows)).numpy()
     table, (joint, _) = (
-        BinScores(make_mixture(), STARTS).table,
+        scores_of(make_mixture()).table,
         joint_of(make_mixture()),
     )
     bins = [
@@ -140,7 +166,7 @@ def test_features_are_products_of_the_scores_of_two_columns():
     mixture = make_mixture(6)  # where weights of components matter
     trainer = make_trainer(mixture)
     rows = trainer.rows(trainer.draw(20))
-    means = mixture.probabilities @ BinScores(mixture, STARTS).table
+    means = mixture.probabilities @ scores_of(mixture).table
     dependence = np.abs((mixture.weights * means.T) @ means)
     pairs = sorted(combinations(range(3), 2), key=lambda pair: -dependence[pair])
     expected = torch.stack([rows[:, i] * rows[:, j] for i, j in pairs], dim=1)

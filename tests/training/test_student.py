@@ -1,4 +1,4 @@
-"""Students learn what labels say of rows, and know how much coins would."""
+"""Students learn what labels say of rows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,8 @@ import numpy as np
 import pytest
 import torch
 from _training import CPU, correlation_of, factor_trainer, identity
-from scipy.stats import binom, chi2
 
-from skdpsynth.training import (
-    Student,
-    ascend_student,
-    learnt_difference,
-    move_means,
-    vote_slope,
-)
+from skdpsynth.training import Student, ascend_student
 
 N_FEATURES = 6
 
@@ -38,11 +31,6 @@ def along_a_line(rows):
 def exclusive_or(rows):
     """No column tells it alone, nor a sum of columns."""
     return (rows[:, 0] > 0) != (rows[:, 1] > 0)
-
-
-def share_of(inputs, labels):
-    """Give how much of what labels say of rows coins would not say."""
-    return learnt_difference(inputs, labels, 1.0)[1]
 
 
 def right(student, told, rows=None):
@@ -100,64 +88,6 @@ def test_a_released_gradient_is_learnt_beside_labels():
         assert sign * float(weight[2]) < -0.5
 
 
-# --- How much of what it learns coins would say -----------------------------------
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("share", [0.5, 0.2])
-def test_the_share_above_coins_is_that_of_a_chi_squared_number(
-    share, global_random_seed
-):
-    """1 - k / X, or 0, of X with k degrees of freedom, where labels are coins.
-
-    600 statistics of 2,000 labels, 3 dependent inputs: how many shares are above
-    each of four bounds. A count is outside with probability 1.2e-7 on either side, in
-    all 1e-6; the law of the statistic differs by about 1 / 2,000, within that.
-    """
-    rng, n_runs, k = np.random.default_rng(global_random_seed), 600, 3
-    inputs = make_rows(2000, global_random_seed, k) @ torch.ones(k, k).triu() + 3.0
-    labels = torch.from_numpy(rng.random((n_runs, 2000)) < share).float()
-    found = np.array([share_of(inputs, own) for own in labels])
-    for bound in (0.0, 0.2, 0.4, 0.6):
-        expected = chi2.sf(k / (1 - bound), k)
-        low, high = binom.ppf([1.2e-7, 1 - 1.2e-7], n_runs, expected)
-        assert low <= (found > bound).sum() <= high
-
-
-def test_the_share_of_clear_labels_is_nearly_1():
-    rows = make_rows(2000)
-    assert share_of(rows, along_a_line(rows)) > 0.98
-    for constant in (torch.zeros(2000), torch.ones(2000)):  # they say nothing
-        assert share_of(rows, constant) == 0.0
-    # Nor do inputs that are the same in all rows.
-    assert share_of(torch.ones(50, 3), torch.arange(50) % 2) == 0.0
-
-
-@pytest.mark.statistical
-def test_labels_of_linear_teachers_tell_the_difference_of_means(global_random_seed):
-    """Simulated: weights of a teacher are the difference of means, of as many rows.
-
-    Of 40,000 labels the standard error of a mean feature is about .006 here: each of
-    six is within .06, a tenth of it for the straight line through the normal curve.
-    """
-    rng, n_teachers, n_rows, noise = (
-        np.random.default_rng(global_random_seed),
-        50,
-        2,
-        40,
-    )
-    difference = np.array([0.1, -0.1, 0.0, 0.05, 0.0, 0.0])
-    seen = rng.standard_normal((40_000, 6))
-    weights = rng.normal(difference, n_rows**-0.5, (40_000, n_teachers, 6))
-    votes = (np.einsum("ntf,nf->nt", weights, seen) > 0).sum(axis=1)
-    labels = votes + rng.normal(0, noise, len(votes)) > n_teachers / 2
-    slope = vote_slope(n_teachers, noise, n_rows)
-    given = torch.from_numpy(seen).float(), torch.from_numpy(labels), slope
-    found, share = learnt_difference(*given)
-    np.testing.assert_allclose(found.numpy(), difference, atol=0.06)
-    assert share > 0.8
-
-
 # --- What it teaches ----------------------------------------------------------------
 
 
@@ -172,22 +102,3 @@ def test_a_generator_comes_to_depend_as_labels_say():
         student.train(10)
         ascend_student(trainer, student, 2)
     assert correlation_of(trainer) > 0.6
-
-
-def test_means_of_features_move_by_what_is_wanted_and_not_without_signal():
-    """And from noise alone, a share of 0, nothing moves at all."""
-    for share, least, most in ((1.0, 0.12, 0.28), (0.5, 0.05, 0.15), (0.0, 0.0, 0.0)):
-        trainer = factor_trainer(np.full((3, 2), 0.3), n_steps=100)
-        first, features = trainer.parameters["loadings"].clone(), trainer.features()
-
-        def mean(trainer=trainer, features=features):
-            return features(trainer.rows(trainer.draw(100_000))).mean(0)
-
-        wanted, before = torch.tensor([0.2, 0.0, 0.0]), mean()
-        move_means(trainer, wanted, share, 100, 512)
-        moved = mean() - before
-        if share:
-            assert least < float(moved[0]) < most
-            assert moved[1:].abs().max() < 0.08
-        else:
-            torch.testing.assert_close(trainer.parameters["loadings"], first)

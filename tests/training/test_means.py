@@ -1,0 +1,138 @@
+"""What linear teachers say of the mean features of real rows, by sums and by votes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from _training import CPU, factor_trainer
+from scipy.stats import binom, chi2
+
+from skdpsynth.training import (
+    RealMeans,
+    Told,
+    generated_means,
+    make_teachers,
+    mean_gradients,
+    move_means,
+    told_by_labels,
+    told_by_sum,
+)
+
+N_FEATURES, N_TEACHERS = 3, 2000
+
+
+def told_of(trainer, rows, kind, *, noise_std=0.0, seed=0):
+    """Ask teachers of rows once, as a round of G-PATE or PATE-GAN does."""
+    public = torch.Generator().manual_seed(seed)
+    features, rng = trainer.features(), np.random.default_rng(seed)
+    teachers = make_teachers(rows, N_TEACHERS, trainer, (), public, CPU)
+    pool = trainer.rows(trainer.draw(512))
+    for _ in range(2):
+        teachers.train_step(pool, features)
+    beside, means = teachers.rehearse(trainer, pool, len(rows), 2, public)
+    if kind == "sum":
+        asked, clip = trainer.rows(trainer.draw(32)), 0.02
+        vectors = torch.from_numpy(mean_gradients(teachers, asked, features)).double()
+        norms = vectors.norm(dim=1, keepdim=True).clamp_min(1e-30)
+        assert (norms > clip).any()
+        mean = (vectors * (clip / norms).clamp_max(1.0)).mean(0)
+        mean += noise_std * torch.from_numpy(rng.standard_normal(N_FEATURES))
+        public_ones = torch.from_numpy(mean_gradients(beside, asked, features)).double()
+        return told_by_sum(mean, N_TEACHERS, noise_std, public_ones, clip), means
+    asked = trainer.rows(trainer.draw(20_000))
+    votes = (teachers.logits(asked, features) > 0).sum(0).double()
+    votes += noise_std * torch.from_numpy(rng.standard_normal(len(asked)))
+    of_public = beside.logits(asked, features).double()
+    given = (votes > N_TEACHERS / 2).double(), features(asked).double()
+    return told_by_labels(*given, N_TEACHERS, noise_std, of_public), means
+
+
+@pytest.mark.parametrize(
+    ("kind", "noise_std"), [("sum", 1e-4), ("labels", 1.0), ("labels", 300.0)]
+)
+def test_teachers_tell_how_mean_features_differ(kind, noise_std):
+    """The direction, and less than all of it where differences are large.
+
+    What is clipped, or a majority, follows the median of skewed features as much as
+    their mean. So rounds are repeated from where the generator has come.
+    """
+    trainer = factor_trainer(np.full((N_FEATURES, 2), 0.3), n_steps=10)
+    other = factor_trainer(np.array([[0.6, 0.3], [0.6, 0.3], [0.1, 0.0]]), n_steps=10)
+    rows = other.rows(other.draw(40_000))
+    expected = trainer.features()(rows).double().mean(0) - generated_means(trainer)
+    real = RealMeans(N_FEATURES)
+    real.add(*told_of(trainer, rows.numpy(), kind, noise_std=noise_std))
+    found, share = real.beyond(generated_means(trainer))
+    assert share > 0.8
+    assert found @ expected > 0.9 * found.norm() * expected.norm()
+    assert 0.2 < found.norm() / expected.norm() < 1.2
+
+
+@pytest.mark.parametrize("kind", ["sum", "labels"])
+def test_rows_like_those_of_the_generator_move_nothing(kind):
+    """By clipped vectors alone, their mean would be taken for a difference."""
+    trainer = factor_trainer(np.full((N_FEATURES, 2), 0.5), n_steps=10)
+    rows = trainer.rows(trainer.draw(40_000)).numpy()
+    real = RealMeans(N_FEATURES)
+    real.add(*told_of(trainer, rows, kind, noise_std=1e-4 if kind == "sum" else 100.0))
+    found, share = real.beyond(generated_means(trainer))
+    assert share * found.norm() < 0.05
+
+
+def test_rounds_are_combined_by_the_inverse_of_their_variance():
+    """Two rounds, from other places: the mean of both, and a prior that is wide."""
+    rng = np.random.default_rng(0)
+    truth = torch.from_numpy(rng.standard_normal(N_FEATURES))
+    real, total, product = RealMeans(N_FEATURES), 0.0, 0.0
+    for size in (1e6, 4e6):
+        half = torch.from_numpy(rng.standard_normal((N_FEATURES, N_FEATURES)))
+        information = size * (half @ half.T + torch.eye(N_FEATURES))
+        means = torch.from_numpy(rng.standard_normal(N_FEATURES))
+        noise = torch.from_numpy(rng.standard_normal(N_FEATURES)) * 1e-4
+        told = Told(information, information @ (truth + noise - means))
+        real.add(told, means)
+        total, product = total + information, product + information @ (truth + noise)
+    expected = torch.linalg.solve(total, product)
+    for now in (torch.zeros_like(truth), truth + 0.5):
+        found, share = real.beyond(now)
+        torch.testing.assert_close(now + found, expected, rtol=1e-5, atol=1e-5)
+        assert share > 0.999
+
+
+@pytest.mark.statistical
+def test_noise_is_taken_for_signal_as_often_as_chi_squared_says(global_random_seed):
+    """A share above a bound s means a statistic above k / (1 - s), with k features.
+
+    600 draws of noise alone, four bounds: a count is outside with probability 1.2e-7 on
+    either side, in all 1e-6.
+    """
+    rng, k, n_runs = np.random.default_rng(global_random_seed), 5, 600
+    half = torch.from_numpy(rng.standard_normal((k, k)))
+    shares = []
+    for _ in range(n_runs):
+        real = RealMeans(k)
+        noise = half @ torch.from_numpy(rng.standard_normal(k))
+        real.add(Told(half @ half.T, noise), torch.zeros(k, dtype=torch.float64))
+        found, share = real.beyond(torch.zeros(k, dtype=torch.float64))
+        assert (share > 0) == bool(found.any())
+        shares.append(share)
+    for bound in (0.0, 0.2, 0.4, 0.6):
+        expected = chi2.sf(k / (1 - bound), k)
+        low, high = binom.ppf([1.2e-7, 1 - 1.2e-7], n_runs, expected)
+        assert low <= (np.array(shares) > bound).sum() <= high
+
+
+def test_means_move_to_the_aim_and_not_without_signal():
+    """From noise alone, a share of 0, nothing moves at all."""
+    for share in (1.0, 0.0):
+        trainer = factor_trainer(np.full((3, 2), 0.3), n_steps=100)
+        first, before = trainer.parameters["loadings"].clone(), generated_means(trainer)
+        aim = before + torch.tensor([0.2, 0.0, 0.0], dtype=torch.float64)
+        move_means(trainer, aim, share, 100)
+        moved = sum(generated_means(trainer) for _ in range(20)) / 20 - before
+        if share:
+            assert 0.12 < float(moved[0]) < 0.28
+            assert moved[1:].abs().max() < 0.08
+        else:
+            torch.testing.assert_close(trainer.parameters["loadings"], first)
