@@ -53,10 +53,10 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make what follows releases short, for what holds however good fits are."""
     from skdpsynth.generators import _fit  # private: constants of a fit
     from skdpsynth.models import _mixture_trainer, _network
-    from skdpsynth.synthesizers import _dpcgan, _pategan
+    from skdpsynth.synthesizers import _dpcgan, _gpate, _pategan
 
-    monkeypatch.setattr(_dpcgan, "GENERATOR_STEPS", 2)
-    monkeypatch.setattr(_pategan, "GENERATOR_STEPS", 2)
+    for module in (_dpcgan, _gpate, _pategan):
+        monkeypatch.setattr(module, "GENERATOR_STEPS", 2)
     monkeypatch.setattr(_pategan, "_NOISY_NETWORK_STEPS", 2)
     monkeypatch.setattr(_fit, "_STEPS", (20, 20))
     monkeypatch.setattr(_fit, "_COMPONENTS", (60, 60))

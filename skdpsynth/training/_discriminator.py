@@ -150,8 +150,10 @@ class Discriminator(HoldsPrivateRows):
         rate = self._rate * self._slower
         if self._linear:
             noise = self._reservation.noise_std * self._clip / self._divisor
-            noise /= math.sqrt(self._n_released)
-            self.share = share_above_noise(gradient, noise)
+            variance = noise**2 / self._n_released
+            # Of generated rows the gradient is a mean of vectors of length C at most.
+            variance += self._clip**2 / (len(generated) * len(gradient))
+            self.share = share_above_noise(gradient, math.sqrt(variance))
             self._set(self._start - rate * gradient)
         else:
             if self._loss == "logistic":

@@ -11,6 +11,7 @@ def hardly_any_fit(monkeypatch):
     monkeypatch.setattr("skdpsynth.generators._fit._STEPS", (4, 4))
     monkeypatch.setattr("skdpsynth.generators._fit._COMPONENTS", (20, 20))
     monkeypatch.setattr("skdpsynth.models._mixture_trainer._N_HELD", 2)
-    monkeypatch.setattr("skdpsynth.synthesizers._dpcgan.GENERATOR_STEPS", 2)
-    monkeypatch.setattr("skdpsynth.synthesizers._pategan.GENERATOR_STEPS", 2)
+    for module in ("_dpcgan", "_gpate", "_pategan"):
+        name = f"skdpsynth.synthesizers.{module}.GENERATOR_STEPS"
+        monkeypatch.setattr(name, 2)
     monkeypatch.setattr("skdpsynth.synthesizers._pategan._NOISY_NETWORK_STEPS", 2)

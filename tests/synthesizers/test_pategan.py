@@ -45,13 +45,13 @@ def test_teachers_follow_the_counts():
 def test_votes_are_read_once_and_only_by_the_mechanism(way, monkeypatch):
     """Opinions are asked for once per round; each set goes into one release."""
     asked = []
-    real = _pategan.TeacherEnsemble.logits
+    real = _teachers.TeacherEnsemble.logits
 
     def count(self, rows, features):
         asked.append(len(rows))
         return real(self, rows, features)
 
-    monkeypatch.setattr(_pategan.TeacherEnsemble, "logits", count)
+    monkeypatch.setattr(_teachers.TeacherEnsemble, "logits", count)
     synthesizer = clone(WAYS[way]).set_params(n_teachers=12)
     _, seen = watched(synthesizer, table_of(way))
     votes = [s for s in seen if s.family == LABELS]
@@ -70,7 +70,7 @@ def test_rounds_do_not_depend_on_unanimous_or_split_votes(monkeypatch):
             said[: int(share * self._n_teachers)] = 1.0
             return said
 
-        monkeypatch.setattr(_pategan.TeacherEnsemble, "logits", votes_of)
+        monkeypatch.setattr(_teachers.TeacherEnsemble, "logits", votes_of)
         fitted = clone(WAYS["pategan laplace"]).fit(TABLE)
         reports.append(fitted.privacy_report().to_dict())
     assert reports[0] == reports[1] == reports[2]
@@ -79,7 +79,7 @@ def test_rounds_do_not_depend_on_unanimous_or_split_votes(monkeypatch):
 # --- Broken twins ------------------------------------------------------------------
 
 
-class Everybody(_pategan.TeacherEnsemble):
+class Everybody(_teachers.TeacherEnsemble):
     """Every teacher sees every row (O2, T1)."""
 
     def __init__(self, rows, n_teachers, **settings):
@@ -88,7 +88,7 @@ class Everybody(_pategan.TeacherEnsemble):
         self._counts = np.full_like(self._counts, len(rows))
 
 
-class OnePart(_pategan.TeacherEnsemble):
+class OnePart(_teachers.TeacherEnsemble):
     """All teachers train on the part of the first one (U1)."""
 
     def __init__(self, rows, n_teachers, **settings):
@@ -96,7 +96,7 @@ class OnePart(_pategan.TeacherEnsemble):
         self._starts[:], self._counts[:] = self._starts[0], self._counts[0]
 
 
-class DrawnAnew(_pategan.TeacherEnsemble):
+class DrawnAnew(_teachers.TeacherEnsemble):
     """Rows change teachers before every step (S1)."""
 
     def train_step(self, fake_rows, features):
@@ -106,9 +106,9 @@ class DrawnAnew(_pategan.TeacherEnsemble):
 
 
 TWINS = [
-    (_pategan, "TeacherEnsemble", Everybody),
-    (_pategan, "TeacherEnsemble", OnePart),
-    (_pategan, "TeacherEnsemble", DrawnAnew),
+    (_teachers, "TeacherEnsemble", Everybody),
+    (_teachers, "TeacherEnsemble", OnePart),
+    (_teachers, "TeacherEnsemble", DrawnAnew),
     (_teachers, "assign_teachers", slices),
 ]
 CASES = [(*twin, "pategan") for twin in TWINS]
