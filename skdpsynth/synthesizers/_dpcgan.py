@@ -18,7 +18,7 @@ from skdpsynth.synthesizers._base import (
     ClassGAN,
     progress_of,
 )
-from skdpsynth.training import N_GENERATED, Discriminator, train_generator
+from skdpsynth.training import N_GENERATED, N_KNOWN, Discriminator, train_generator
 from skdpsynth.utils import without
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 
 _LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there
-# Steps of the generator per round, and their length: of logits of a mixture, or of
-# weights of a network, which has one per round (Algorithm 1). Both fall to 0.
-_NETWORK_RATE = 1e-3
+_NETWORK_RATE = 1e-3  # of a step of a generator that is a network: one per round
 
 
 def plan_steps(
@@ -144,6 +142,7 @@ random_state : int, RandomState instance or None, default=None
         rates = self._network_rates if scratch else (1.0, RATE)
         small = scratch and self.batch_size != "auto"
         n_generated = int(self.batch_size) if small else N_GENERATED
+        n_generated = n_generated if scratch else N_KNOWN
         n_steps = 1 if scratch else GENERATOR_STEPS
         name = type(self).__name__.removesuffix("Synthesizer")
         with progress_of(plans, name) as progress:

@@ -269,13 +269,13 @@ class InitialMixture:
                 own = released_class(measured, c, counts[c], stds[c], arrays)
                 own.with_triples = True
                 self._released[c] = own
-                training, pairs = plans[c].training, []
+                training = plans[c].training
                 assert training is not None
-                if c in measured.pairs:
-                    pairs = measured.pairs[c].pairs
+                tables = measured.pairs.get(c)
+                known = () if tables is None else tables.pairs
                 mu = math.sqrt(training.n_iter) * training.mu_step
                 most = clear_products(plans[c].n_rows, mu)
-                self._scores[c] = BinScores(mixtures[c], bins.starts, pairs, most)
+                self._scores[c] = BinScores(mixtures[c], bins.starts, known, most)
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Return the scores of the bins of the rows of a class."""

@@ -23,6 +23,8 @@ from skdpsynth.synthesizers._base import (
 from skdpsynth.synthesizers._evidence import Evidence, train_classifier
 from skdpsynth.synthesizers._generated import and_measured_unlabelled
 from skdpsynth.training import (
+    N_GENERATED,
+    N_KNOWN,
     ClippedSums,
     Discriminator,
     UnlabelledBranch,
@@ -137,7 +139,8 @@ class StepPlayer:
         if unlabelled is not None:
             self._discriminator.add(unlabelled, self.alpha)  # lines 13-15
         n_steps = _pategan.generator_steps(self._settings)
-        train_generator(self.generator, self._discriminator, n_steps)  # lines 16-23
+        n_rows = N_GENERATED if self._settings._scratch else N_KNOWN
+        train_generator(self.generator, self._discriminator, n_steps, n_rows)  # 16-23
 
 
 Player = VotePlayer | StepPlayer

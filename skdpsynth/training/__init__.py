@@ -23,6 +23,7 @@ from skdpsynth.training._means import (
 from skdpsynth.training._student import Student, ascend_student
 from skdpsynth.training._teachers import (
     N_GENERATED,
+    N_KNOWN,
     TeacherEnsemble,
     ballots_of,
     decode_answers,
@@ -39,6 +40,7 @@ from skdpsynth.training._unlabelled import (
 
 __all__ = [
     "N_GENERATED",
+    "N_KNOWN",
     "Classifier",
     "ClippedSums",
     "Discriminator",

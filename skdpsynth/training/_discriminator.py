@@ -16,7 +16,6 @@ from torch.nn.utils import skip_init
 from skdpsynth.models import MOMENTUM, Adam
 from skdpsynth.privacy import HoldsPrivateRows
 from skdpsynth.training._dp_sgd import CHUNK_ROWS, ClippedSums, release_mean, sampled
-from skdpsynth.training._teachers import N_GENERATED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,7 +211,7 @@ def train_generator(
     generator: Trainer,
     discriminator: Discriminator,
     n_steps: int,
-    n_rows: int = N_GENERATED,
+    n_rows: int,
 ) -> None:
     """Train a generator against a discriminator that follows it: post-processing."""
     features = generator.features()

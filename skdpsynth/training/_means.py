@@ -16,13 +16,12 @@ import torch
 from torch import Tensor
 from torch.special import ndtr
 
-from skdpsynth.training._teachers import GAIN, N_GENERATED
+from skdpsynth.training._teachers import GAIN, N_GENERATED, N_KNOWN
 
 if TYPE_CHECKING:
     from skdpsynth.models import Features, Trainer
 
 
-_N_KNOWN = 4096  # rows whose mean features stand for those of the generator
 _RAREST = 1e-3  # probability of a label; rarer ones would weigh more than is known
 
 
@@ -71,7 +70,9 @@ def told_by_labels(
     expected = ndtr(above).clamp(_RAREST, 1.0 - _RAREST)
     votes = n_teachers * GAIN * _density(middle / spread) / spread
     slopes = (votes * _density(above) / std)[:, None] * seen
-    weighted = slopes.T / (expected * (1.0 - expected))
+    weights = 1.0 / (expected * (1.0 - expected))
+    slopes -= weights @ slopes / weights.sum()  # what moves all labels alike is a bias
+    weighted = slopes.T * weights
     return Told(weighted @ slopes, weighted @ (labels - expected))
 
 
@@ -111,7 +112,7 @@ class RealMeans:
 
 def generated_means(generator: Trainer) -> Tensor:
     """Return the mean features of rows that a generator makes now."""
-    rows = generator.rows(generator.draw(_N_KNOWN))
+    rows = generator.rows(generator.draw(N_KNOWN))
     return generator.features()(rows).double().mean(0)
 
 

@@ -29,6 +29,7 @@ _CHUNK_ENTRIES = 2**20
 _LEAKY_SLOPE = 0.2  # of leaky ReLU, as in DCGAN (Radford et al. 2016)
 
 N_GENERATED = 512  # public rows of a step, or that minibatches are drawn from
+N_KNOWN = 4096  # public rows whose mean features are those of the generator, nearly
 _BATCH = 32  # real rows of a teacher's step (A.5 of the G-PATE paper)
 # Of linear teachers, which learn anew in every round: their rate, and the share of
 # their weights that a step forgets. While they are in doubt, a weight comes to `GAIN`

@@ -476,11 +476,11 @@ def test_random_state_fixes_no_noise(way):
 
 
 SECRETS = {
-    "gpate": _gpate,
-    "gpate random": _gpate,
-    "pategan": _pategan,
+    "gpate": _teachers,
+    "gpate random": _teachers,
+    "pategan": _teachers,
     "dpcgan sampled": _dpcgan,
-    "triplegan": _pategan,
+    "triplegan": _teachers,
 }
 
 

@@ -256,7 +256,7 @@ def test_a_generator_comes_to_depend_as_rows_do():
     for _ in range(30):
         own.begin_round()
         own.release(trainer.features())
-        train_generator(trainer, own, n_steps=2)
+        train_generator(trainer, own, n_steps=2, n_rows=512)
     assert 0.6 < correlation_of(trainer) < 0.95
 
 
