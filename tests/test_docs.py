@@ -52,6 +52,7 @@ def test_examples_of_a_page_run(page, tmp_path, monkeypatch, request):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize(
     "page", ["README.md", pytest.param("docs/index.md", marks=pytest.mark.nightly)]
 )
