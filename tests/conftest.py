@@ -66,10 +66,8 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make what follows releases short, for what holds however good fits are."""
     from skdpsynth.generators import _fit  # private: constants of a fit
     from skdpsynth.models import _mixture_trainer, _network
-    from skdpsynth.synthesizers import _dpcgan, _gpate, _pategan
+    from skdpsynth.synthesizers import _dpcgan, _pategan
 
-    monkeypatch.setattr(_gpate, "_MOST_TEACHERS", 50)
-    monkeypatch.setattr(_pategan, "MOST_TEACHERS", 50)
     monkeypatch.setattr(_dpcgan, "GENERATOR_STEPS", 2)
     monkeypatch.setattr(_pategan, "GENERATOR_STEPS", 2)
     monkeypatch.setattr(_pategan, "_NOISY_NETWORK_STEPS", 2)
