@@ -248,7 +248,7 @@ def votes_mu(noise_std: float, count: int, noise: VoteNoise, tail: float) -> flo
     return _dominating_mu(losses, tail, cell, math.sqrt(count) / noise_std, alone)
 
 
-@lru_cache(maxsize=1024)  # a plan and its fit ask the same
+@lru_cache  # a plan and its fit ask the same
 def steps_mu(
     noise_multiplier: float, sampling_rate: float, count: int, tail: float
 ) -> float:

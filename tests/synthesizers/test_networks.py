@@ -20,9 +20,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["DP-CGAN", pytest.param("PATE-GAN", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", CASES)
 def test_a_network_learns_a_table_without_noise(name):
     """Right marginals alone would be at 0.76; seeds are at 0.17 and 0.48."""
     cls, settings, most = CASES[name]
