@@ -82,10 +82,9 @@ def gdp_delta(mu: float, epsilon: float) -> float:
 
 def _boundary(holds: Callable[[float], bool]) -> tuple[float, float]:
     """Find the last number above 0 at which a test holds, and the next, where not."""
-    high = 1.0
-    while holds(high):
-        high *= 2
-    low = high / 2
+    low = high = 1.0
+    while holds(high):  # at infinity none does
+        low, high = high, 2 * high
     while not holds(low):
         low /= 2
     while low < (middle := math.sqrt(low) * math.sqrt(high)) < high:
@@ -192,12 +191,12 @@ VoteNoise = Literal["gaussian", "laplace"]
 # Outside of these the arithmetic is too coarse, and every release is charged alone; as
 # where the tail is below `EXCESS`, and lost in the rounding of sums.
 _LEAST_MU, _MOST_MU = 1e-3, 8.0
-# Sets of so many votes compose. The grid has as many cells in the standard deviation of
-# what a set loses: fewer votes need fewer rounds, on a finer one.
-_VOTES_AT_ONCE = 64
+# How finely votes are computed: sets of so many compose, the grid has as many cells in
+# the standard deviation of what a set loses, and the polygon as many corners. With 64
+# noise is 0.4 % less, and the search takes half as long again.
+_VOTES_AT_ONCE = 48
 # Of the grid, in standard deviations of the loss: beyond is less than a double tells.
 _REACH = -float(ndtri(sys.float_info.epsilon))
-_CORNERS = 48
 _LOG_RAREST = -42.0  # of an answer that is considered
 _TAIL_STDS = _REACH - _LOG_RAREST  # how far a noise is summed: beyond such answers
 _CLOSE = 1e-4  # relative distance from the cost aimed at
@@ -329,8 +328,9 @@ def _corners(noise_std: float, noise: VoteNoise) -> tuple[NDArray[np.float64], .
     above = np.logaddexp.accumulate(log_mass[::-1])[::-1][reach:]  # of j = 0, 1, ...
     n_points = max(int((above > _LOG_RAREST).sum()) - 1, 1)
     log_p, log_q = above[1 : n_points + 1], above[:n_points]
-    if n_points > _CORNERS:
-        edges = np.unique(np.linspace(0, n_points - 2, _CORNERS).round().astype(int))
+    if n_points > _VOTES_AT_ONCE:
+        edges = np.linspace(0, n_points - 2, _VOTES_AT_ONCE)
+        edges = np.unique(edges.round().astype(int))
         mass = log_mass[reach:]
         slopes = np.exp(mass[edges] - mass[edges + 1])
         p, q = np.exp(log_p[edges]), np.exp(log_q[edges])

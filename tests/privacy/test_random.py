@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -22,14 +23,16 @@ def words(generator):
 def test_seed_has_256_bits_of_entropy_in_a_256_bit_pool(monkeypatch):
     asked = []
 
-    def randbits(bits):
-        asked.append(bits)
-        return 7
+    def token_bytes():
+        asked.append(token())
+        return asked[-1]
 
-    monkeypatch.setattr("skdpsynth.privacy._random.secrets.randbits", randbits)
+    token = secrets.token_bytes
+    monkeypatch.setattr("skdpsynth.privacy._random.secrets.token_bytes", token_bytes)
     seeds = secret_generator().bit_generator.seed_seq
-    assert asked == [256]
-    assert seeds.pool_size * 32 == 256
+    assert np.asarray(seeds.entropy).tobytes() == asked[0]
+    assert len(asked[0]) * 8 >= 256
+    assert seeds.pool_size * 32 == len(asked[0]) * 8
 
 
 def test_insecure_context_repeats_streams_and_separates_generators():
