@@ -422,10 +422,8 @@ class Sampler:
                 ranks = self._ranks(class_codes[first : first + _CHUNK_ROWS], rng)
                 wait(jobs)
                 of_thread = max(CHUNK_ROWS, len(ranks) // n_threads())
-                jobs += [
-                    pool.submit(decode, first + rows.start, ranks[rows])
-                    for rows in in_chunks(len(ranks), of_thread)
-                ]
+                for rows in in_chunks(len(ranks), of_thread):
+                    jobs += [pool.submit(decode, first + rows.start, ranks[rows])]
         for job in jobs:
             job.result()
 
