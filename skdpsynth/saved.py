@@ -88,9 +88,8 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
 # --- The container ----------------------------------------------------------------
 
 FORMAT_VERSION = 2  # counted up when a file holds something else
-# Metadata, and names and shapes of arrays; then the arrays.
-_MAX_HEADER = MAX_BYTES
-_MAX_SIZE = 2**30 + _MAX_HEADER
+_MAX_HEADER = MAX_BYTES  # metadata, and names and shapes of arrays
+_MAX_SIZE: int = np.iinfo(np.int32).max
 _DTYPES = ("float64", "float32", "int64", "int32", "bool")
 _ENTRY = {"dtype", "shape", "data_offsets"}  # of an array in the header
 _KEY = "skdpsynth"  # of the only metadata

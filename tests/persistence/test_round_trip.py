@@ -282,7 +282,6 @@ def test_frequent_values_and_room_come_through_a_file(with_frequent, tmp_path):
         ("frequent", [[700.0, math.inf]]),
         ("frequent", [["a", 0.1]]),
         ("remainders", [1.0] * 99 + [-1.0]),
-        ("remainders", [1.0] * 101),
         ("remainders", ["a"] * 100),
     ],
 )
