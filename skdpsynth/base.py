@@ -26,8 +26,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth.card import model_card
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import (
-    COMBINED,
-    OF_DESIGN,
     SMALL_SHARE,
     Allocation,
     Measurements,
@@ -266,6 +264,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             error.add_note(cost_of_failure(self.epsilon, self.delta, self.budget))
             raise
         self._model, self._report, self.schema_ = model, report, schema
+        self._plans = tuple(plans)
         if isinstance(
             measurements := getattr(self, "measurements_", None), Measurements
         ):
@@ -331,20 +330,16 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             It follows from what the fit released, so it may be published with it.
         """
         check_is_fitted(self)
-        classes = self._model.metadata.classes
-        plan = None
-        # Not where the measurements, or what is measured, came from elsewhere.
-        known = self._report.declared == declared_metadata(self.schema)
-        elsewhere = COMBINED, OF_DESIGN
-        known &= not any(note.startswith(elsewhere) for note in self._report.notes)
-        planned = map(int, classes.planned)
-        if known and classes.labels:
-            counts = dict(zip(classes.labels, planned, strict=True))
-            plan = self.plan(class_counts=counts)
-        elif known and self._model.metadata.layout.label_column is None:
-            plan = self.plan(sum(planned))
+        metadata = self._model.metadata
+        # Of those of a design, what was chosen by other rows is not known.
+        plans = [plan for plan in self._plans if not plan.designed]
         return model_card(
-            type(self).__name__, self._report, self.schema_, classes, plan
+            type(self).__name__,
+            self._report,
+            self.schema_,
+            metadata.classes,
+            plans,
+            dependent=self._dependent and len(metadata.columns) > 1,
         )
 
     def get_epsilon(self, delta: float) -> float:
@@ -551,7 +546,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         """Take away what a fit set."""
         for name in list(vars(self)):
             public = name.endswith("_") and not name.startswith("_")
-            if public or name in ("_model", "_report", "_stream"):
+            if public or name in ("_model", "_plans", "_report", "_stream"):
                 delattr(self, name)
 
     def _make_ready(self, seed: Sequence[int] | None = None) -> None:

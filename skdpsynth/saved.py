@@ -55,8 +55,9 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
         ``synthesizer``, the class; ``format_version`` and ``versions``, of the file and
         of the libraries that made it; ``parameters``; ``schema``, what was declared
         (None if nothing), and ``schema_``, what is public after the fit, as
-        `TableSchema.to_dict` gives them; ``report``, the privacy claim, as
-        `PrivacyReport.to_dict` gives it; ``table`` and ``generator``, metadata for
+        `TableSchema.to_dict` gives them; ``plans``, how the budget of every class was
+        allocated; ``report``, the privacy claim, as `PrivacyReport.to_dict` gives it;
+        ``table`` and ``generator``, metadata for
         sampling; ``arrays``, the ``shape``, ``dtype`` and ``bytes`` of each; and
         ``bytes``, the size of the file.
 
@@ -87,7 +88,8 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 # --- The container ----------------------------------------------------------------
 
-FORMAT_VERSION = 2  # counted up when a file holds something else
+FORMAT_VERSION = 3  # counted up when a file holds something else
+_WITHOUT_PLANS = 2  # what 0.2 wrote, which is read too
 # Metadata, and names and shapes of arrays; then the arrays.
 _MAX_HEADER = MAX_BYTES
 _MAX_SIZE = 2**30 + _MAX_HEADER
@@ -144,11 +146,14 @@ def read(
     document = parse_json(text)
     version = document["format_version"]
     require(type(version) is int, "no format version")
-    if version != FORMAT_VERSION:
+    if version not in (FORMAT_VERSION, _WITHOUT_PLANS):
         raise PersistenceError(_OTHER_VERSION.format(version))
     arrays = load(data)  # it insists that they fill the rest of the file
     require(text == _signed(document, arrays), "another digest, or another layout")
     del document["sha256"]
+    if version == _WITHOUT_PLANS:
+        require("plans" not in document, "other fields")
+        document["plans"] = []
     _check_arrays(arrays)
     check_document(document)
     parameters = document["parameters"].items()
@@ -233,7 +238,7 @@ NEVER_SAVED = ("budget", "design", "schema")  # among the parameters
 RENAMED = {"PairwiseSynthesizer": "MarginalSynthesizer"}  # classes, by their old names
 _FIELDS = {
     *("format_version", "versions", "synthesizer", "parameters", "schema"),
-    *("schema_", "report", "table", "generator"),
+    *("schema_", "plans", "report", "table", "generator"),
 }
 _PRINTED = ("accountant", "relation", "software", "unit")  # of a report, as they are
 

@@ -32,7 +32,7 @@ from skdpsynth.measure._shares import (
     SMALL_SHARE,
     TINY,
 )
-from skdpsynth.measure._sites import COMBINED, OF_DESIGN, combine_measurements
+from skdpsynth.measure._sites import combine_measurements
 from skdpsynth.measure._tables import (
     PairTables,
     TableBins,
@@ -43,11 +43,9 @@ from skdpsynth.measure._tables import (
 )
 
 __all__ = [
-    "COMBINED",
     "LEAST_NOISE",
     "LIKELY",
     "LITTLE",
-    "OF_DESIGN",
     "RAKINGS",
     "SMALL_SHARE",
     "TINY",

@@ -49,7 +49,7 @@ from skdpsynth.table import (
 from skdpsynth.utils import in_chunks, require
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -514,18 +514,17 @@ def pairs_serve(n_rows: Sequence[float], n_columns: int, mu: float) -> bool:
     return any(pairs_affordable(n, n_columns, mu, few=few) for n in n_rows)
 
 
-def borrowers(known: Sequence[bool], n_rows: Sequence[float]) -> dict[int, int]:
+def borrowers(known: Collection[int], n_rows: Floats) -> dict[int, int]:
     """Map classes to the one whose dependence they take, the largest that is `known`.
 
     Dependence in one class and none in another is a difference between the classes
     that the rows do not have, and classifiers learn it. `n_rows` are planned, so
     public.
     """
-    sources = [c for c, own in enumerate(known) if own]
-    if not sources:
+    if not known:
         return {}
-    source = max(sources, key=lambda c: n_rows[c])
-    return {c: source for c, own in enumerate(known) if not own}
+    source = max(sorted(known), key=lambda c: n_rows[c])
+    return {c: source for c in range(len(n_rows)) if c not in known}
 
 
 # --- Triples and moments: plans -----------------------------------------------------
