@@ -38,7 +38,7 @@ from skdpsynth.measure._tables import (
     TableBins,
     borrowers,
     choose_bins,
-    most_tables,
+    planned_tables,
     with_together,
 )
 
@@ -74,8 +74,8 @@ __all__ = [
     "guessed_layout",
     "measure",
     "measured_form",
-    "most_tables",
     "plan_table",
+    "planned_tables",
     "raked",
     "remarks",
     "strongest_tree",

@@ -29,8 +29,7 @@ from skdpsynth.measure._shares import (
 )
 from skdpsynth.measure._written import (
     MOST_TENS,
-    affords_remainders,
-    affords_tens,
+    affords,
     discover_remainders,
     discover_resolutions,
     discover_values,
@@ -753,7 +752,7 @@ def _of_unknown_resolution(
             numbers.append(column)
         elif number and many and column.name not in in_rules:
             numbers.append(column)
-    if not affords_tens(len(numbers), mu, n_rows):
+    if not affords(len(numbers), mu, n_rows):
         return unknown, [0] * len(unknown)
     fixed = [c.kind == "datetime" or c.name in in_rules for c in numbers]
     return numbers, [0 if own else MOST_TENS for own in fixed]
@@ -812,7 +811,7 @@ def discovery_cost(
         shares |= {
             "categories": CATEGORIES_SHARE * bool(keyed),
             "ranges": ranges_share(len(numeric), cap, n_rows) * bool(numeric),
-            "remainders": REMAINDERS_SHARE * affords_remainders(n_cyclic, mu, n_rows),
+            "remainders": REMAINDERS_SHARE * affords(n_cyclic, mu, n_rows),
             "decimals": SMALL_SHARE * bool(coarse),
             "values": FOUND_SHARE * (values_from < math.inf),
         }

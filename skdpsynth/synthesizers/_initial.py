@@ -34,7 +34,7 @@ from skdpsynth.measure import (
     borrowers,
     choose_bins,
     flat_marginals,
-    most_tables,
+    planned_tables,
     with_together,
 )
 
@@ -237,7 +237,7 @@ class InitialMixture:
                 None,
                 arrays,
             )
-            own.chosen = len(measured.together.pairs) / most_tables(len(bins.sizes))
+            own.chosen = len(measured.together.pairs) / planned_tables(len(bins.sizes))
             together.append(Together(own, _sums(weights, groups)))
         if joint:  # rows without a label
             place = measured, len(prior), counts[-1], stds[-1]
@@ -371,7 +371,7 @@ def released_class(
         arrays,
     )
     if c in measured.pairs:
-        released.chosen = len(pairs.pairs) / most_tables(len(bins.sizes))
+        released.chosen = len(pairs.pairs) / planned_tables(len(bins.sizes))
     return released
 
 

@@ -174,7 +174,7 @@ def test_inspect_lists_a_file_and_builds_nothing(saved, tmp_path, monkeypatch):
     found = skdpsynth.inspect(tmp_path / "a")
     assert (found["report"], found["schema_"]) == expected
     assert found["synthesizer"] == "GPATESynthesizer"
-    assert found["format_version"] == 2
+    assert found["format_version"] == 3
     assert found["parameters"]["n_teachers"] == 4
     assert found["schema"]["target"] == "y"
     assert found["versions"]["skdpsynth"] == skdpsynth.__version__
