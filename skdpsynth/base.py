@@ -265,9 +265,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             raise
         self._model, self._report, self.schema_ = model, report, schema
         self._plans = tuple(plans)
-        if isinstance(
-            measurements := getattr(self, "measurements_", None), Measurements
-        ):
+        measurements = getattr(self, "measurements_", None)
+        if isinstance(measurements, Measurements):
             measurements.of_fit(schema, report)
         self._make_ready([seed, 1])
         spent = claim(report.epsilon), claim(report.delta)
@@ -439,17 +438,13 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         layout = guessed_layout(dtypes, given, target, last)
         guess = guess_table(layout, given, n_rows, class_counts, labels)
         guess = replace(guess, known=self._known is not None)
-
-        def accountant_of(epsilon: float) -> PrivacyAccountant:
-            return self._accountant(guess.layout, given, epsilon)
-
         # Whether a class trains depends on the rows of a unit.
         planner = self if schema is None else clone(self).set_params(schema=given)
         if self._adversarial:
             planner._check_parameters()
         return plan_table(
             planner._plan_classes,
-            accountant_of,
+            lambda epsilon: self._accountant(guess.layout, given, epsilon),
             self.epsilon,
             guess,
             dependent=self._dependent,

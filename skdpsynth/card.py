@@ -162,9 +162,8 @@ def _how_well(plans: Sequence[Allocation], *, dependent: bool) -> Iterator[Block
         if plan.n_tables:
             pair = f"{plan.pairs.noise_std:.3g}"
         whose = "all" if plan.label is None else str(plan.label)
-        one = f"{plan.marginals.noise_std:.3g}"
-        dependence = plan.dependence if dependent else "-"
-        rows.append((whose, f"{int(plan.n_rows):,}", one, pair, dependence))
+        n_rows, one = f"{int(plan.n_rows):,}", f"{plan.marginals.noise_std:.3g}"
+        rows.append((whose, n_rows, one, pair, plan.dependence if dependent else "-"))
     headings = "class", "rows", "noise, one column", "noise, two columns", "dependence"
     yield Grid(headings, rows)
 
@@ -188,8 +187,7 @@ def _uses(
             " points at most, in the class where it is largest."
         )
     for kind, words in _DEPENDENCE.items() if dependent else ():
-        n = sum(plan.dependence == kind for plan in plans)
-        if n:
+        if n := sum(plan.dependence == kind for plan in plans):
             of = f" in {n} of {len(plans)} classes" if len(plans) > 1 else ""
             (good if kind in _GOOD else bad).append(words.format(of=of))
     return good, bad

@@ -148,6 +148,7 @@ class Savable(BaseEstimator):
                 schema=None if schema is None else TableSchema.from_dict(schema),
             )
             self.schema_, self._model = schema_, model
+            require(isinstance(document["plans"], list), "no plans")
             self._plans = tuple(map(Allocation.from_json, document["plans"]))
             labels = tuple(plan.label for plan in self._plans)
             require(labels in ((), model.metadata.classes.scopes), "other plans")

@@ -57,9 +57,8 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
         (None if nothing), and ``schema_``, what is public after the fit, as
         `TableSchema.to_dict` gives them; ``plans``, how the budget of every class was
         allocated; ``report``, the privacy claim, as `PrivacyReport.to_dict` gives it;
-        ``table`` and ``generator``, metadata for
-        sampling; ``arrays``, the ``shape``, ``dtype`` and ``bytes`` of each; and
-        ``bytes``, the size of the file.
+        ``table`` and ``generator``, metadata for sampling; ``arrays``, the ``shape``,
+        ``dtype`` and ``bytes`` of each; and ``bytes``, the size of the file.
 
     Raises
     ------
@@ -89,7 +88,6 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
 # --- The container ----------------------------------------------------------------
 
 FORMAT_VERSION = 3  # counted up when a file holds something else
-_WITHOUT_PLANS = 2  # what 0.2 wrote, which is read too
 # Metadata, and names and shapes of arrays; then the arrays.
 _MAX_HEADER = MAX_BYTES
 _MAX_SIZE = 2**30 + _MAX_HEADER
@@ -146,14 +144,13 @@ def read(
     document = parse_json(text)
     version = document["format_version"]
     require(type(version) is int, "no format version")
-    if version not in (FORMAT_VERSION, _WITHOUT_PLANS):
+    if version not in (FORMAT_VERSION, 2):
         raise PersistenceError(_OTHER_VERSION.format(version))
     arrays = load(data)  # it insists that they fill the rest of the file
     require(text == _signed(document, arrays), "another digest, or another layout")
     del document["sha256"]
-    if version == _WITHOUT_PLANS:
-        require("plans" not in document, "other fields")
-        document["plans"] = []
+    if version == 2:  # of 0.2
+        document.setdefault("plans", [])
     _check_arrays(arrays)
     check_document(document)
     parameters = document["parameters"].items()

@@ -15,6 +15,7 @@ from skdpsynth import (
     TableSchema,
     combine_measurements,
 )
+from skdpsynth.privacy import GRID
 from skdpsynth.schema import Boolean, Categorical, Continuous, Identifier, Text
 
 RNG = np.random.default_rng(0)
@@ -66,18 +67,19 @@ def test_it_has_the_claim_and_every_column(fitted):
     assert "secret remark" not in text
 
 
-def test_the_noise_is_that_of_the_plan(fitted):
-    """The numbers of a class are those of `plan` at the released numbers of rows."""
-    text = unpadded(fitted.model_card())
+def test_the_noise_is_that_of_the_ledger(fitted):
+    """And the numbers of a class are those of `plan` at its released number of rows."""
+    text, paid = unpadded(fitted.model_card()), fitted.privacy_report().entries
+    stds = {e.scope: e.noise_std / GRID for e in paid if e.name == "marginals"}
     counts = re.findall(r"^- class (\w+): about ([\d,]+)$", text, re.MULTILINE)
     released = {label: int(n.replace(",", "")) for label, n in counts}
     assert released == fitted.schema_.class_counts
-    rounded = {"no": round(released["no"], -2), "yes": round(released["yes"], -1)}
-    plan = fitted.plan(class_counts=rounded).set_index("class")
-    for label in rounded:
+    plan = fitted.plan(class_counts=released).set_index("class")
+    for label in released:
         (row,) = re.findall(rf"^\| {label} \| (.*) \|$", text, re.MULTILINE)
-        assert row.split(" | ")[1] == f"{plan.loc[label, 'noise_std']:.3g}"
-        assert row.split(" | ")[3] == plan.loc[label, "dependence"]
+        _, one, _, dependence = row.split(" | ")
+        assert float(one) == pytest.approx(stds[f"class {label}"], rel=0.01)
+        assert dependence == plan.loc[label, "dependence"]
 
 
 def test_it_follows_from_the_saved_file(fitted, tmp_path):

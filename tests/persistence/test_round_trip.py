@@ -205,6 +205,18 @@ def test_the_rules_come_through_a_file(with_rules, tmp_path):
     assert "rules across" in str(found["report"]["declared"])
 
 
+def test_a_file_of_0_2_is_read_without_plans(saved, tmp_path, files):
+    synth, data = saved
+    document = files.facts_of(data) | {"format_version": 2}
+    del document["plans"]
+    (tmp_path / "a").write_bytes(files.with_parts(data, document))
+    again = skdpsynth.load(tmp_path / "a")
+    expected = synth.sample(20, random_state=1)
+    pd.testing.assert_frame_equal(again.sample(20, random_state=1), expected)
+    assert "noise, one column" in str(synth.model_card())
+    assert "noise, one column" not in str(again.model_card())
+
+
 def load_with(synth, folder, files, part, changes) -> None:
     """Put something else into a part of a file, and load it."""
     synth.save(folder / "a", overwrite=True)
