@@ -249,8 +249,9 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             plans = self._allocate(metadata, accountant)
             model = self._fit(rows, metadata, plans, accountant, seed)
             accountant.close()
-            declared = declared_metadata(self.schema)
-            report = replace(accountant.report(), declared=declared)
+            report = replace(
+                accountant.report(), declared=declared_metadata(self.schema)
+            )
             schema = metadata.schema(self.schema)
             poor, notes = remarks(
                 model, plans, self.schema, report, dependent=self._dependent
@@ -264,7 +265,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             error.add_note(cost_of_failure(self.epsilon, self.delta, self.budget))
             raise
         self._model, self._report, self.schema_ = model, report, schema
-        self._plans = tuple(plans)
+        self._plans = plans
         measurements = getattr(self, "measurements_", None)
         if isinstance(measurements, Measurements):
             measurements.of_fit(schema, report)
@@ -430,9 +431,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         target = agreed_target(self.target, given)
         metadata = self._model.metadata if hasattr(self, "_model") else None
         if metadata is not None and {target} != {metadata.layout.target}:
-            metadata = (
-                None if target is not None or not metadata.layout.y_given else metadata
-            )
+            given_y = target is None and metadata.layout.y_given
+            metadata = metadata if given_y else None
         last = None if metadata is None or schema is not None else metadata.layout
         labels = () if metadata is None else metadata.classes.labels
         layout = guessed_layout(dtypes, given, target, last)

@@ -27,7 +27,7 @@ from skdpsynth.schema import TableSchema
 from skdpsynth.utils import check_new, require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,7 +49,7 @@ class Savable(BaseEstimator):
     schema_: TableSchema
     _model: TableModel
     # Of each class; none of what was not fitted here, or was saved before 0.3.
-    _plans: tuple[Allocation, ...] = ()
+    _plans: Sequence[Allocation] = ()
     _report: PrivacyReport
     sample: Callable[..., Any]  # of `Sampler`
 
@@ -149,7 +149,7 @@ class Savable(BaseEstimator):
             )
             self.schema_, self._model = schema_, model
             require(isinstance(document["plans"], list), "no plans")
-            self._plans = tuple(map(Allocation.from_json, document["plans"]))
+            self._plans = [*map(Allocation.from_json, document["plans"])]
             labels = tuple(plan.label for plan in self._plans)
             require(labels in ((), model.metadata.classes.scopes), "other plans")
             self._report = PrivacyReport.from_dict(document["report"])
