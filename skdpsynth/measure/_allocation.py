@@ -351,8 +351,8 @@ def allocate_measurements(
         of_triples = mu * math.sqrt(QUARTER)
         n_groups = triple_groups(n_rows, n_columns, of_triples) if order >= 3 else 0
         left = mu * math.sqrt(1.0 - QUARTER) if n_groups else mu
-        of_pairs, rows = left * math.sqrt(1.0 - QUARTER), largest or n_rows
-        few = few_rows(rows, n_columns, of_pairs)
+        of_pairs = left * math.sqrt(1.0 - QUARTER)
+        few = few_rows(largest or n_rows, n_columns, of_pairs)
         # Relations, if enough is left for pairs; else pairs alone, if they have enough.
         for share in (BESIDE_SHARE, 0.0):
             rest = left * math.sqrt(1.0 - share)
