@@ -26,8 +26,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth.card import model_card
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import (
-    COMBINED,
-    OF_DESIGN,
     SMALL_SHARE,
     Allocation,
     Measurements,
@@ -251,8 +249,9 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             plans = self._allocate(metadata, accountant)
             model = self._fit(rows, metadata, plans, accountant, seed)
             accountant.close()
-            declared = declared_metadata(self.schema)
-            report = replace(accountant.report(), declared=declared)
+            report = replace(
+                accountant.report(), declared=declared_metadata(self.schema)
+            )
             schema = metadata.schema(self.schema)
             poor, notes = remarks(
                 model, plans, self.schema, report, dependent=self._dependent
@@ -266,9 +265,9 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             error.add_note(cost_of_failure(self.epsilon, self.delta, self.budget))
             raise
         self._model, self._report, self.schema_ = model, report, schema
-        if isinstance(
-            measurements := getattr(self, "measurements_", None), Measurements
-        ):
+        self._plans = plans
+        measurements = getattr(self, "measurements_", None)
+        if isinstance(measurements, Measurements):
             measurements.of_fit(schema, report)
         self._make_ready([seed, 1])
         spent = claim(report.epsilon), claim(report.delta)
@@ -331,20 +330,16 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             It follows from what the fit released, so it may be published with it.
         """
         check_is_fitted(self)
-        classes = self._model.metadata.classes
-        plan = None
-        # Not where the measurements, or what is measured, came from elsewhere.
-        known = self._report.declared == declared_metadata(self.schema)
-        elsewhere = COMBINED, OF_DESIGN
-        known &= not any(note.startswith(elsewhere) for note in self._report.notes)
-        planned = map(int, classes.planned)
-        if known and classes.labels:
-            counts = dict(zip(classes.labels, planned, strict=True))
-            plan = self.plan(class_counts=counts)
-        elif known and self._model.metadata.layout.label_column is None:
-            plan = self.plan(sum(planned))
+        metadata = self._model.metadata
+        # Of those of a design, what was chosen by other rows is not known.
+        plans = [plan for plan in self._plans if not plan.designed]
         return model_card(
-            type(self).__name__, self._report, self.schema_, classes, plan
+            type(self).__name__,
+            self._report,
+            self.schema_,
+            metadata.classes,
+            plans,
+            dependent=self._dependent and len(metadata.columns) > 1,
         )
 
     def get_epsilon(self, delta: float) -> float:
@@ -436,25 +431,20 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         target = agreed_target(self.target, given)
         metadata = self._model.metadata if hasattr(self, "_model") else None
         if metadata is not None and {target} != {metadata.layout.target}:
-            metadata = (
-                None if target is not None or not metadata.layout.y_given else metadata
-            )
+            given_y = target is None and metadata.layout.y_given
+            metadata = metadata if given_y else None
         last = None if metadata is None or schema is not None else metadata.layout
         labels = () if metadata is None else metadata.classes.labels
         layout = guessed_layout(dtypes, given, target, last)
         guess = guess_table(layout, given, n_rows, class_counts, labels)
         guess = replace(guess, known=self._known is not None)
-
-        def accountant_of(epsilon: float) -> PrivacyAccountant:
-            return self._accountant(guess.layout, given, epsilon)
-
         # Whether a class trains depends on the rows of a unit.
         planner = self if schema is None else clone(self).set_params(schema=given)
         if self._adversarial:
             planner._check_parameters()
         return plan_table(
             planner._plan_classes,
-            accountant_of,
+            lambda epsilon: self._accountant(guess.layout, given, epsilon),
             self.epsilon,
             guess,
             dependent=self._dependent,
@@ -551,7 +541,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         """Take away what a fit set."""
         for name in list(vars(self)):
             public = name.endswith("_") and not name.startswith("_")
-            if public or name in ("_model", "_report", "_stream"):
+            if public or name in ("_model", "_plans", "_report", "_stream"):
                 delattr(self, name)
 
     def _make_ready(self, seed: Sequence[int] | None = None) -> None:

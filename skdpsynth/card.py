@@ -7,9 +7,8 @@ released, so it is as public as the generator is.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from skdpsynth.privacy import scope_words
 from skdpsynth.schema import (
@@ -23,10 +22,9 @@ from skdpsynth.schema import (
 from skdpsynth.utils import Document, Grid, Heading, Items
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    import pandas as pd
-
+    from skdpsynth.measure import Allocation
     from skdpsynth.privacy import PrivacyReport
     from skdpsynth.schema import Column, TableSchema
     from skdpsynth.table import Classes
@@ -64,10 +62,15 @@ def model_card(
     report: PrivacyReport,
     schema: TableSchema,
     classes: Classes,
-    plan: pd.DataFrame | None,
+    plans: Sequence[Allocation],
+    *,
+    dependent: bool,
 ) -> Document:
-    """Write the card of a fit, from what is public; `plan` is None if unknown."""
-    good, bad = _uses(plan)
+    """Write the card of a fit, from what is public; without `plans` if none are known.
+
+    `dependent` tells whether it learnt how columns depend on each other.
+    """
+    good, bad = _uses(plans, dependent=dependent)
     blocks: list[Block] = [
         Heading(f"Model card: synthetic rows by {name}", 1),
         (
@@ -89,7 +92,7 @@ def model_card(
         *_rows(classes),
         Heading("What was measured, and how well"),
         *_measured(report),
-        *([] if plan is None else _how_well(plan)),
+        *(_how_well(plans, dependent=dependent) if plans else []),
         Heading("What the tables are good for"),
         Items(good),
         Heading("What they are bad for"),
@@ -148,24 +151,26 @@ def _measured(report: PrivacyReport) -> Iterator[Block]:
     )
 
 
-def _how_well(plan: pd.DataFrame) -> Iterator[Block]:
+def _how_well(plans: Sequence[Allocation], *, dependent: bool) -> Iterator[Block]:
     yield (
         "The noise of a count of rows. A group of fewer rows than twice its standard"
         " deviation may as well be empty."
     )
-    names = "class", "rows", "noise_std", "table_noise_std", "tables", "dependence"
-    columns = (plan[name] for name in (*names, "moment_noise_std"))
     rows = []
-    for label, n, one, two, tables, dependence, moment in zip(*columns, strict=True):
-        otherwise = "second moments" if moment else "not measured"
-        pair = f"{two:.3g}" if tables else otherwise
-        whose = "all" if label is None else str(label)
-        rows.append((whose, f"{n:,}", f"{one:.3g}", pair, dependence or "-"))
+    for plan in plans:
+        pair = "second moments" if plan.moments.mu else "not measured"
+        if plan.n_tables:
+            pair = f"{plan.pairs.noise_std:.3g}"
+        whose = "all" if plan.label is None else str(plan.label)
+        n_rows, one = f"{int(plan.n_rows):,}", f"{plan.marginals.noise_std:.3g}"
+        rows.append((whose, n_rows, one, pair, plan.dependence if dependent else "-"))
     headings = "class", "rows", "noise, one column", "noise, two columns", "dependence"
     yield Grid(headings, rows)
 
 
-def _uses(plan: pd.DataFrame | None) -> tuple[list[str], list[str]]:
+def _uses(
+    plans: Sequence[Allocation], *, dependent: bool
+) -> tuple[list[str], list[str]]:
     """Return what the tables are good and bad for, by what was measured."""
     good = [
         (
@@ -174,20 +179,16 @@ def _uses(plan: pd.DataFrame | None) -> tuple[list[str], list[str]]:
         ),
     ]
     bad: list[str] = []
-    if plan is None:
-        return good, bad
-    enough = plan["noise_std"].to_numpy(float)
-    if np.isfinite(enough).all():
-        error = 100 * (enough / np.maximum(plan["rows"].to_numpy(float), 1)).max()
-        into = good if error < _FEW_PERCENT else bad
+    errors = [100 * p.marginals.noise_std / max(int(p.n_rows), 1) for p in plans]
+    if errors and max(errors) < math.inf:
+        into = good if max(errors) < _FEW_PERCENT else bad
         into.append(
-            f"Shares of the values of one column: noise of {error:.2g} percentage"
+            f"Shares of the values of one column: noise of {max(errors):.2g} percentage"
             " points at most, in the class where it is largest."
         )
-    for kind, words in _DEPENDENCE.items():
-        labels = [str(x) for x in plan["class"][plan["dependence"] == kind]]
-        if labels:
-            of = f" in {len(labels)} of {len(plan)} classes" if len(plan) > 1 else ""
+    for kind, words in _DEPENDENCE.items() if dependent else ():
+        if n := sum(plan.dependence == kind for plan in plans):
+            of = f" in {n} of {len(plans)} classes" if len(plans) > 1 else ""
             (good if kind in _GOOD else bad).append(words.format(of=of))
     return good, bad
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.exceptions import InvalidSchemaError, PersistenceError
-from skdpsynth.measure import TableModel
+from skdpsynth.measure import Allocation, TableModel
 from skdpsynth.privacy import PrivacyReport, unit_words
 from skdpsynth.saved import (
     FORMAT_VERSION,
@@ -27,7 +27,7 @@ from skdpsynth.schema import TableSchema
 from skdpsynth.utils import check_new, require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,6 +48,8 @@ class Savable(BaseEstimator):
 
     schema_: TableSchema
     _model: TableModel
+    # Of each class; none of what was not fitted here, or was saved before 0.3.
+    _plans: Sequence[Allocation] = ()
     _report: PrivacyReport
     sample: Callable[..., Any]  # of `Sampler`
 
@@ -95,6 +97,7 @@ class Savable(BaseEstimator):
                 "parameters": {k: encode_parameter(v) for k, v in parameters.items()},
                 "schema": None if self.schema is None else self.schema.to_dict(),
                 "schema_": self.schema_.to_dict(),
+                "plans": [plan.to_json() for plan in self._plans],
                 "report": self._report.to_dict(),
                 "table": table,
                 "generator": own,
@@ -145,6 +148,10 @@ class Savable(BaseEstimator):
                 schema=None if schema is None else TableSchema.from_dict(schema),
             )
             self.schema_, self._model = schema_, model
+            require(isinstance(document["plans"], list), "no plans")
+            self._plans = [*map(Allocation.from_json, document["plans"])]
+            labels = tuple(plan.label for plan in self._plans)
+            require(labels in ((), model.metadata.classes.scopes), "other plans")
             self._report = PrivacyReport.from_dict(document["report"])
             whose = unit_words(schema_.privacy_unit, schema_.max_rows_per_unit or 1)
             require(whose.items() <= vars(self._report).items(), "another unit")

@@ -55,10 +55,10 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
         ``synthesizer``, the class; ``format_version`` and ``versions``, of the file and
         of the libraries that made it; ``parameters``; ``schema``, what was declared
         (None if nothing), and ``schema_``, what is public after the fit, as
-        `TableSchema.to_dict` gives them; ``report``, the privacy claim, as
-        `PrivacyReport.to_dict` gives it; ``table`` and ``generator``, metadata for
-        sampling; ``arrays``, the ``shape``, ``dtype`` and ``bytes`` of each; and
-        ``bytes``, the size of the file.
+        `TableSchema.to_dict` gives them; ``plans``, how the budget of every class was
+        allocated; ``report``, the privacy claim, as `PrivacyReport.to_dict` gives it;
+        ``table`` and ``generator``, metadata for sampling; ``arrays``, the ``shape``,
+        ``dtype`` and ``bytes`` of each; and ``bytes``, the size of the file.
 
     Raises
     ------
@@ -87,10 +87,9 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 # --- The container ----------------------------------------------------------------
 
-FORMAT_VERSION = 2  # counted up when a file holds something else
-# Metadata, and names and shapes of arrays; then the arrays.
-_MAX_HEADER = MAX_BYTES
-_MAX_SIZE = 2**30 + _MAX_HEADER
+FORMAT_VERSION = 3  # counted up when a file holds something else
+_MAX_HEADER = MAX_BYTES  # metadata, and names and shapes of arrays
+_MAX_SIZE: int = np.iinfo(np.int32).max
 _DTYPES = ("float64", "float32", "int64", "int32", "bool")
 _ENTRY = {"dtype", "shape", "data_offsets"}  # of an array in the header
 _KEY = "skdpsynth"  # of the only metadata
@@ -144,11 +143,13 @@ def read(
     document = parse_json(text)
     version = document["format_version"]
     require(type(version) is int, "no format version")
-    if version != FORMAT_VERSION:
+    if version not in (FORMAT_VERSION, 2):
         raise PersistenceError(_OTHER_VERSION.format(version))
     arrays = load(data)  # it insists that they fill the rest of the file
     require(text == _signed(document, arrays), "another digest, or another layout")
     del document["sha256"]
+    if version == 2:  # of 0.2
+        document.setdefault("plans", [])
     _check_arrays(arrays)
     check_document(document)
     parameters = document["parameters"].items()
@@ -233,7 +234,7 @@ NEVER_SAVED = ("budget", "design", "schema")  # among the parameters
 RENAMED = {"PairwiseSynthesizer": "MarginalSynthesizer"}  # classes, by their old names
 _FIELDS = {
     *("format_version", "versions", "synthesizer", "parameters", "schema"),
-    *("schema_", "report", "table", "generator"),
+    *("schema_", "plans", "report", "table", "generator"),
 }
 _PRINTED = ("accountant", "relation", "software", "unit")  # of a report, as they are
 

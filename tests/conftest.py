@@ -20,11 +20,24 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+
+class Examples:
+    """Examples in docstrings, which show how to call: two rounds of a loop do."""
+
+    @pytest.fixture(autouse=True)
+    def _few_rounds(self, request: pytest.FixtureRequest) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            if isinstance(request.node, pytest.DoctestItem):
+                patch.setattr("skdpsynth.synthesizers._base.ROUNDS", 2)
+            yield
+
+
 _AUDIT_FOLDER = Path(__file__).parent / "audit"
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Plant the fault that SKDPSYNTH_MUTATION names, for all tests of the session."""
+    config.pluginmanager.register(Examples())
     if name := os.environ.get("SKDPSYNTH_MUTATION"):
         from mutations import planted
 

@@ -15,16 +15,8 @@ from _instances import INSTANCES, PLAIN, PLAIN_PRIVATE
 from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
-from skdpsynth.exceptions import (
-    DegradedResultWarning,
-    InvalidTableError,
-)
-from skdpsynth.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
-    TableSchema,
-)
+from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
+from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
@@ -186,7 +178,7 @@ def test_plan_says_so_in_advance(name):
     columns = {"u": Continuous(0, 1), "s": Categorical(["p", "q"]), "y": Boolean()}
     many = columns | {"s": Categorical([f"{level}" for level in range(5000)])}
     schema, larger = (TableSchema(own, target="y") for own in (columns, many))
-    synth = type(PLAIN[name])()
+    synth = clone(PLAIN[name])
     assert synth.plan(10**6, schema=schema)["note"].tolist() == ["", ""]
     few = synth.plan(30, schema=schema)["note"]
     assert few.str.contains("too few rows").all()

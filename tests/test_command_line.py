@@ -48,6 +48,7 @@ def failed(capsys, *words: str) -> str:
     return err
 
 
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize(
     ("table", "target"), [("thyroid.csv", "class"), ("adult.parquet", "income")]
 )

@@ -42,6 +42,9 @@ def test_examples_of_a_page_run(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     if page.stem in FROZEN:
         request.getfixturevalue("frozen_noise")
+    # Loops have all their rounds, with few teachers.
+    for name in ("_gpate._MOST_TEACHERS", "_pategan.MOST_TEACHERS"):
+        monkeypatch.setattr(f"skdpsynth.synthesizers.{name}", 50)
     # Pictures are drawn in `evaluation/test_results.py`, each in a second.
     monkeypatch.setattr(Figure, "savefig", lambda self, file, **how: None)
     result = doctest.testfile(
@@ -52,6 +55,7 @@ def test_examples_of_a_page_run(page, tmp_path, monkeypatch, request):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize(
     "page", ["README.md", pytest.param("docs/index.md", marks=pytest.mark.nightly)]
 )

@@ -59,6 +59,7 @@ def _folder(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["python"])
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_from_a_messy_file_to_a_release(capsys):
     with insecure_randomness(0):  # one column in 4,000 has other decimals by noise
         commands = run_page("command_line.md")

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     Counts = int | NDArray[np.int64]
 
 MOST_EPSILON = math.log(sys.maxsize)  # no number of runs that has an index proves more
-_PRECISION = 1e-4  # of the bound by scores
 _CELLS = 20  # in a standard deviation: they add a thousandth to the variance
 # Probability of a noise's tails, and of none by accident; rounding of power, each run.
-NEGLIGIBLE = 1e-14
+NEGLIGIBLE = sys.float_info.epsilon
 _SIGMAS = -float(ndtri(NEGLIGIBLE))  # beyond which so little of a normal law is
 #: Probability with which the leak that `power` names would have been rejected.
 POWER = 0.8
@@ -285,7 +284,8 @@ def curve_lower_bound(
     level = float(minimize_scalar(log_p, bounds=bounds, method="bounded").fun)
     perfect = -2.0 * float(ndtri(1 - alpha ** (1 / n_runs)))
     low, high = 0.0, perfect if level < math.log(alpha) else 0.0
-    while high - low > _PRECISION:
+    # As fine in the deviation of mu, which is about 1 over the root of the runs.
+    while (high - low) * math.sqrt(n_runs) * _CELLS > 1:
         mu = (low + high) / 2
         low, high = (mu, high) if _power(mu, n_runs, level) <= alpha else (low, mu)
     return low

@@ -57,9 +57,9 @@ COMBINED = "all scores combined"
 _CAVEAT = "An audit that finds nothing proves nothing: another attack may find more."
 _README = "Scores of finished runs of skdpsynth.audit.audit_generator, one file each.\n"
 _WORLDS = ("absent", "present")
-# Half the width of a cell around the canary, as a share of a number column's range.
-_CELLS = {"narrow": 0.05, "wide": 0.25}
-_WIDTH = 0.1  # of the kernel of the density, in the same unit
+# Of the kernel of the density, and half of a cell around the canary, as a share of a
+# number column's range.
+_WIDTH = 0.1
 
 
 @dataclass(frozen=True, eq=False)  # it holds arrays
@@ -462,8 +462,7 @@ class CanaryScores:
             name: _range_of(both[name]) for name in table if _is_number(table[name])
         }
         general = ["smallest distance", "mean distance", "distance of the nearest 5%"]
-        general += [f"count in the {cell} cell" for cell in _CELLS]
-        general += ["density", "marginal density"]
+        general += ["count in the cell", "density", "marginal density"]
         own = ("count near", "smallest difference", "mean difference", "spread")
         self.names = general + [
             f"{kind}: {name}"
@@ -482,7 +481,7 @@ class CanaryScores:
             distances.min(),
             distances.mean(),
             np.quantile(distances, 0.05),
-            *((apart <= width).all(axis=1).mean() for width in _CELLS.values()),
+            (apart <= _WIDTH).all(axis=1).mean(),
             np.exp(-((apart / _WIDTH) ** 2).sum(axis=1) / 2).mean(),
             np.log(shares).sum(),
         ]

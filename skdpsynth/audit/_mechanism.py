@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import ndtr
 from scipy.stats import binom, chi2, norm
 
 from skdpsynth.audit._bounds import (
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-_FEW = 16  # whole numbers that may all be 0 by chance
 _NOTHING_FOUND = (
     "The audit found no violation. It looked at these two inputs only: others may "
     "move more."
@@ -389,14 +389,15 @@ def bit_epsilon(yes: float, other: float, delta: float) -> float:
 
 def noise_test(residuals: Floats, *, step: float = 0.0) -> tuple[float, float]:
     """Return the standard deviation of noise over that of a ledger, and a p-value."""
-    # Chi-square, two-sided, exact; of whole numbers, `step` apart, each counts as the
-    # largest and the smallest that rounds to it. The discrete Gaussian with sigma >= 3
-    # has the same variance to 1e-30, and the same fourth moment.
+    # Chi-square, two-sided, exact; whole numbers, `step` apart, that may all be 0 by
+    # chance count as the largest and the smallest that round to them. A discrete
+    # Gaussian of sigma >= 3 has the variance to 1e-30, and the fourth moment.
     n = residuals.size
     if n == 0:
         return math.nan, 1.0
     size = np.abs(residuals, dtype=np.float64)
-    half = step / 2 if n < _FEW else 0.0
+    chance = (1 - 2 * ndtr(-step / 2)) ** n
+    half = step / 2 if chance > NEGLIGIBLE else 0.0
     wide, narrow = (
         float((part**2).sum()) for part in (size + half, np.maximum(size - half, 0))
     )

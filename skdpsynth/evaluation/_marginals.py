@@ -11,14 +11,14 @@ import pandas as pd
 
 from skdpsynth.metrics import CategoryCells, NumberCells, cramers_v
 from skdpsynth.schema import as_moments
-from skdpsynth.utils import MOST_SHOWN
+from skdpsynth.utils import FEW_NUMBERS, MOST_SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-MOST_DRAWN = 30  # columns, or bins of one, so that a picture can be read
+MOST_DRAWN = FEW_NUMBERS  # columns, or bins of one, so that a picture can be read
 _N_PAIRS = 4  # rows of one figure
 _DAY = pd.Timedelta("1D")
 OTHER, MISSING = "(other)", "(missing)"
@@ -81,7 +81,7 @@ class Side:
     def alone(cls, column: PlainColumn) -> Side:
         """Let the values choose the cells of a column that is plotted alone.
 
-        30 bins of equal width at most, whole numbers in their own where they fit; the
+        32 bins of equal width at most, whole numbers in their own where they fit; the
         outer ones take what lies beyond the middle 99 %. 12 categories at most.
         """
         values = column.values()

@@ -112,7 +112,7 @@ class QualityReport(Document):
         -------
         Axes
             A square for each pair, and on the diagonal for each column; the darker,
-            the worse. Of more than 30 columns the 30 worst are drawn.
+            the worse. Of more than 32 columns the 32 worst are drawn.
         """
         worst = list(self.columns.index)[:MOST_DRAWN]
         names = [name for name in self._order if name in set(worst)]

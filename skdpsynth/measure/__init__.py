@@ -32,22 +32,20 @@ from skdpsynth.measure._shares import (
     SMALL_SHARE,
     TINY,
 )
-from skdpsynth.measure._sites import COMBINED, OF_DESIGN, combine_measurements
+from skdpsynth.measure._sites import combine_measurements
 from skdpsynth.measure._tables import (
     PairTables,
     TableBins,
     borrowers,
     choose_bins,
-    most_tables,
+    planned_tables,
     with_together,
 )
 
 __all__ = [
-    "COMBINED",
     "LEAST_NOISE",
     "LIKELY",
     "LITTLE",
-    "OF_DESIGN",
     "RAKINGS",
     "SMALL_SHARE",
     "TINY",
@@ -76,8 +74,8 @@ __all__ = [
     "guessed_layout",
     "measure",
     "measured_form",
-    "most_tables",
     "plan_table",
+    "planned_tables",
     "raked",
     "remarks",
     "strongest_tree",

@@ -8,43 +8,41 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from skdpsynth.measure._marginals import bins_for, coarse_share, fine_plan
+import numpy as np
+
+from skdpsynth.measure._marginals import coarse_share, fine_plan
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
     CLEAR_FROM,
+    COARSE_BINS,
+    FEW,
     MOMENTS_SHARES,
     QUARTER,
     TOGETHER_SHARES,
 )
 from skdpsynth.measure._tables import (
+    TRIPLE_COLUMNS,
     all_pairs,
-    bins_of_pairs,
-    borrowers,
     few_rows,
     is_scarce,
     moment_noise_std,
-    moments_best,
     moments_share,
     most_bins,
     pair_noise_std,
     pairs_affordable,
-    pairs_chosen,
-    pairs_serve,
     planned_tables,
     triple_groups,
 )
-from skdpsynth.privacy import grid_noise_std
-from skdpsynth.table import (
-    CategoryDomain,
-    is_continuous,
-)
+from skdpsynth.privacy import UNLABELLED, grid_noise_std
+from skdpsynth.schema import decode_value, encode_value
+from skdpsynth.table import CategoryDomain, is_continuous
+from skdpsynth.utils import require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from skdpsynth.table import ColumnDomain, Metadata
@@ -56,6 +54,13 @@ if TYPE_CHECKING:
 # What is measured of a table beside its marginals: tables of pairs (and of triples,
 # where they are affordable), second moments, nothing; or not even the marginals.
 Form = Literal["pairs", "moments", "marginals", "random"]
+
+# Of all columns together, by their number. What a fit costs grows with the square; a
+# wide table is learnt better by more components of fewer bins.
+_MOST_BINS = (15, 20), (500, 330)
+# Mean count of a cell over its noise; what regressors learn of a measured target
+# comes from the means of many cells, which few bins know better.
+_CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
 
 NO_DEPENDENCE = "too few rows to learn how columns depend on each other"
 
@@ -116,8 +121,8 @@ class Training:
 class Allocation:
     """What one class may spend on each kind of release, and what is expected of it.
 
-    A pure function of public numbers (`allocate`). `fit`, `plan`, warnings and the
-    report all read this one.
+    A pure function of public numbers (`allocate`). `fit`, `plan`, warnings, the report
+    and the model card all read this one, and a saved file has it.
 
     Parameters
     ----------
@@ -155,8 +160,8 @@ class Allocation:
 
     label: Hashable
     n_rows: float
-    marginals: Spend
-    n_bins: int
+    marginals: Spend = _NOTHING
+    n_bins: int = 1
     pairs: Spend = _NOTHING
     triples: Spend = _NOTHING
     moments: Spend = _NOTHING
@@ -171,11 +176,6 @@ class Allocation:
     borrows: bool = False
     most_categories: int = 0
     training: Training | None = None
-
-    @property
-    def mus_together(self) -> tuple[float, float, float]:
-        """What is spent together with other classes, if there are some."""
-        return self.choice.mu, self.together.mu, self.relations.mu
 
     @property
     def n_iter(self) -> int:
@@ -210,21 +210,21 @@ class Allocation:
         return "borrowed" if self.borrows else "lost"
 
     @property
-    def note(self) -> str:
+    def notes(self) -> list[str]:
         """What to expect, where it is little."""
-        mostly_noise = "too few rows for the budget: mostly noise"
+        mostly_noise = ["too few rows for the budget: mostly noise"]
         if self.marginals.mu == 0:  # it begins from nothing
             if self.training is None:
-                return "too small a budget for one step: nothing is learnt"
+                return ["too small a budget for one step: nothing is learnt"]
             sampled = self.n_rows * self.training.sampling_rate
             signal = max(self.n_teachers, sampled)
-            return mostly_noise if self.training.noise_std > signal else ""
+            return mostly_noise if self.training.noise_std > signal else []
         if self.signal_to_noise < 1.0:
             return mostly_noise
         rare_noise = self.most_categories * self.marginals.noise_std
         if rare_noise > self.n_rows:
-            return "too many categories for the budget: rare ones are mostly noise"
-        return ""
+            return ["too many categories for the budget: rare ones are mostly noise"]
+        return []
 
     @property
     def training_words(self) -> str:
@@ -234,6 +234,38 @@ class Allocation:
         if self.marginals.mu == 0:
             return "nothing is measured or trained"
         return "fitted to the measurements; no adversarial steps"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form that a file holds."""
+        found: dict[str, Any] = _encoded(self)
+        return found
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Allocation:
+        """Undo `to_json`; refuse other fields, types or ranges."""
+        training = None if data["training"] is None else Training(0, 0.0, 0.0)
+        like = cls(None, 0.0, training=training)
+        found: Allocation = _decoded(like, {**data, "label": None})
+        require(found.n_rows < math.inf, "numbers of rows")
+        return replace(found, label=decode_value(data["label"]))
+
+
+def _encoded(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, Allocation | Spend | Training):
+        return {name: _encoded(own) for name, own in vars(value).items()}
+    return encode_value(value)
+
+
+def _decoded(like: Any, data: Any) -> Any:  # noqa: ANN401 - JSON
+    """Read what has the fields and types of `like`, and no number below 0."""
+    if isinstance(like, Allocation | Spend | Training):
+        own = vars(like)
+        require(data.keys() == own.keys(), "other fields")
+        return replace(like, **{k: _decoded(own[k], data[k]) for k in own})
+    value, kind = decode_value(data), type(like)
+    require(type(value) in (kind, int if kind is float else kind), "another type")
+    require(value is None or value >= 0, "no number >= 0")
+    return value if value is None else kind(value)
 
 
 def measured_form(
@@ -253,10 +285,20 @@ def measured_form(
     `tables_first` keeps the tables of classes.
     """
     n_columns, alone = n_continuous + n_discrete, tuple(labels) == (None,)
-    pairs = pairs_serve(n_rows, n_columns, mu)
-    columns = n_continuous, n_discrete
-    few = moments_best(max(n_rows), *columns, mu, alone=alone)
-    if pairs and (not few or (tables_first and not alone)):
+    largest, of_pairs = max(n_rows), mu * math.sqrt(1.0 - QUARTER)
+    few = few_rows(largest, n_columns, of_pairs)
+    pairs = any(pairs_affordable(n, n_columns, of_pairs, few=few) for n in n_rows)
+    # Few rows for all pairs of 20 numbers or more: second moments say more than tables
+    # of some pairs (docs/marginal.md). In 22 pairs of fits, not stored, to 20 to 103
+    # columns of Epileptic seizure and ISOLET at epsilon 1 and 3 AUPRC rose in 20, and
+    # distances of triples fell in 17; C2ST of 89 of Epileptic seizure at 3 rose, .97 to
+    # .99. With 10 and 13 columns only AUPRC rose; of 7 columns of Diamonds C2ST did
+    # too, .77 to .98. At most a twentieth may be something else: with an eighth
+    # (categories in no order) C2ST rose from .82 to .90.
+    n_tables = planned_tables(n_columns) if alone else all_pairs(n_columns)
+    numbers = n_columns >= TRIPLE_COLUMNS.stop and n_discrete <= FEW * n_columns
+    scarce = largest * of_pairs < CLEAR_FROM * math.sqrt(n_tables)
+    if pairs and not (scarce and (alone or (numbers and not tables_first))):
         return "pairs"
     if any(moments_share(n, n_columns, mu) for n in n_rows):
         return "moments"
@@ -297,56 +339,36 @@ def allocate_measurements(
     Returns
     -------
     Allocation
-        Its noise is that of columns with many cells; `allocate` knows the columns.
+        Without noise and bins, which `allocate` adds, since it knows the columns.
     """
     if form == "random":
-        return Allocation(label, n_rows, _NOTHING, 1)
-    largest = n_rows if largest is None else largest
+        return Allocation(label, n_rows)
     n_columns = n_continuous + n_discrete
-    pairs = triples = moments = relations = 0.0
-    n_groups, few = 0, False
+    moments = 0.0
     if form == "moments" and (share := moments_share(n_rows, n_columns, mu)):
         moments, mu = mu * math.sqrt(share), mu * math.sqrt(1.0 - share)
     if form == "pairs":
         of_triples = mu * math.sqrt(QUARTER)
         n_groups = triple_groups(n_rows, n_columns, of_triples) if order >= 3 else 0
         left = mu * math.sqrt(1.0 - QUARTER) if n_groups else mu
-        few = few_rows(largest, n_columns, left * math.sqrt(1.0 - QUARTER))
-
-        def affordable(mu: float) -> bool:
-            of_pairs = mu * math.sqrt(1.0 - QUARTER)
-            return pairs_affordable(n_rows, n_columns, of_pairs, few=few)
-
-        of_relations = left * math.sqrt(BESIDE_SHARE)
-        beside = left * math.sqrt(1.0 - BESIDE_SHARE)
-        if affordable(beside):
-            relations, left = of_relations, beside
         of_pairs = left * math.sqrt(1.0 - QUARTER)
-        if affordable(left):
-            pairs, mu = of_pairs, left * math.sqrt(QUARTER)
-            triples = of_triples if n_groups else 0.0
-        else:  # it has all for its marginals
-            n_groups = 0
-    fine = math.sqrt(1.0 - coarse_share(largest, n_continuous, n_discrete, mu))
-    noise_std = grid_noise_std(mu * fine, math.sqrt(n_columns))
-    return Allocation(
-        label,
-        n_rows,
-        Spend(mu, noise_std),
-        bins_for(n_rows, noise_std, coarse=False),
-        pairs=Spend(pairs),
-        triples=Spend(triples),
-        moments=Spend(moments, moment_noise_std(n_rows, n_columns, moments)),
-        relations=relation_spend(relations, n_columns),
-        n_groups=n_groups,
-        few_rows=few,
-    )
-
-
-def relation_spend(mu: float, n_columns: int) -> Spend:
-    """Give the planned noise of one relation, which has all of `mu` for finer cells."""
-    of_cells, _ = mus_of_relations(mu, n_columns)
-    return Spend(mu, grid_noise_std(of_cells, 1.0) if mu else 0.0)
+        few = few_rows(largest or n_rows, n_columns, of_pairs)
+        # Relations, if enough is left for pairs; else pairs alone, if they have enough.
+        for share in (BESIDE_SHARE, 0.0):
+            rest = left * math.sqrt(1.0 - share)
+            of_pairs = rest * math.sqrt(1.0 - QUARTER)
+            if pairs_affordable(n_rows, n_columns, of_pairs, few=few):
+                return Allocation(
+                    label,
+                    n_rows,
+                    Spend(rest * math.sqrt(QUARTER)),
+                    pairs=Spend(of_pairs),
+                    triples=Spend(of_triples if n_groups else 0.0),
+                    relations=Spend(left * math.sqrt(share)),
+                    n_groups=n_groups,
+                    few_rows=few,
+                )
+    return Allocation(label, n_rows, Spend(mu), moments=Spend(moments))
 
 
 def mus_of_relations(mu: float, n_columns: int) -> tuple[float, float]:
@@ -390,36 +412,49 @@ def allocate(
     n_discrete = len(domains) - n_continuous
     plans = plan_classes(labels, counts, n_continuous, n_discrete, mu)
     plans = _with_together(plans, len(domains))
+    return _completed(plans, domains, measured=measured)
+
+
+def _completed(
+    plans: Sequence[Allocation],
+    domains: Sequence[ColumnDomain | None],
+    *,
+    measured: bool,
+) -> list[Allocation]:
+    """Add what follows from the columns: bins, cells, and the noise of each release."""
+    n_columns, n_continuous = len(domains), sum(map(is_continuous, domains))
+    largest = max(plan.n_rows for plan in plans)
     most = max(
         len(a.categories) if isinstance(a, CategoryDomain) else 0 for a in domains
     )
-    largest = max(plan.n_rows for plan in plans)
-    bins_of_tables = table_bins(plans, len(domains), measured=measured)
+    bins_of_tables = table_bins(plans, n_columns, measured=measured)
+    sizes = [most_bins(domain, bins_of_tables) for domain in domains]
+    cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
+    known = [bool(plan.pairs.mu or plan.moments.mu or plan.training) for plan in plans]
     found = []
-    for plan in plans:
-        plan = _with_marginals(plan, domains, largest)
-        plan = replace(plan, most_categories=most)
-        found.append(_with_tables(plan, domains, bins_of_tables))
-    known = [bool(plan.pairs.mu or plan.moments.mu or plan.training) for plan in found]
-    borrowing = borrowers(known, [plan.n_rows for plan in found])
-    return [replace(plan, borrows=c in borrowing) for c, plan in enumerate(found)]
-
-
-def _with_marginals(
-    plan: Allocation, domains: Sequence[ColumnDomain | None], largest: float
-) -> Allocation:
-    """Plan the bins and the noise of the marginals; of two rounds, of the second."""
-    marginals = plan.marginals
-    if not marginals.mu:
-        return plan
-    n_continuous = sum(map(is_continuous, domains))
-    n_discrete = len(domains) - n_continuous
-    share = coarse_share(largest, n_continuous, n_discrete, marginals.mu)
-    fine = marginals.mu * math.sqrt(1.0 - share)
-    n_bins, noise_std = fine_plan(domains, plan.n_rows, fine)
-    return replace(
-        plan, n_bins=n_bins, marginals=replace(marginals, noise_std=noise_std)
-    )
+    for plan, own in zip(plans, known, strict=True):
+        if mu := plan.marginals.mu:  # of two rounds, the second
+            share = coarse_share(largest, n_continuous, n_columns, mu)
+            fine = mu * math.sqrt(1.0 - share)
+            n_bins, noise_std = fine_plan(domains, plan.n_rows, fine)
+            plan = replace(plan, n_bins=n_bins, marginals=Spend(mu, noise_std))
+        if mu := plan.pairs.mu:
+            n_tables = planned_tables(n_columns, few=plan.few_rows)
+            plan = replace(
+                plan,
+                n_tables=n_tables,
+                n_table_cells=cells * n_tables // all_pairs(n_columns),
+                pairs=Spend(mu, pair_noise_std(n_columns, mu, few=plan.few_rows)),
+            )
+        if mu := plan.moments.mu:
+            noise_std = moment_noise_std(plan.n_rows, n_columns, mu)
+            plan = replace(plan, moments=Spend(mu, noise_std))
+        if mu := plan.relations.mu:  # of one, which has all of it for finer cells
+            of_cells, _ = mus_of_relations(mu, n_columns)
+            plan = replace(plan, relations=Spend(mu, grid_noise_std(of_cells, 1.0)))
+        borrows = any(known) and not own
+        found.append(replace(plan, most_categories=most, borrows=borrows))
+    return found
 
 
 def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
@@ -436,7 +471,7 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
     relations = min(plan.relations.mu for plan in having)
     few = any(plan.few_rows for plan in having)
     choice = together = 0.0
-    if pairs_chosen(n_columns, few=few):
+    if planned_tables(n_columns, few=few) < all_pairs(n_columns):
         choice = pairs * math.sqrt(BESIDE_SHARE)
     if len(having) > 1 and pairs < math.inf:
         largest = max(plan.n_rows for plan in having)
@@ -452,12 +487,12 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
                 pairs=Spend(_without(rest, choice, together)),
                 choice=Spend(choice),
                 together=Spend(together),
-                relations=relation_spend(relations, n_columns),
+                relations=Spend(relations),
                 few_rows=few,
             )
         elif len(having) > 1:
             left = _without(plan.marginals.mu, choice, together, relations)
-            plan = replace(plan, marginals=replace(plan.marginals, mu=left))
+            plan = replace(plan, marginals=Spend(left))
         found.append(plan)
     return found
 
@@ -500,28 +535,19 @@ def and_unlabelled(
         As many.
     """
     classes = metadata.classes.and_unlabelled(max(n_rows, 1.0), noise_std)
-    having = [plan for plan in plans if plan.pairs.mu]  # at least one
-    if len(having) > 1:
-        mu = _without(mu, *having[0].mus_together)
-
-    def plan_classes(
-        labels: Sequence[Hashable], counts: NDArray[np.float64], *own: float
-    ) -> list[Allocation]:
-        n_continuous, n_discrete, mu = own
-        columns = int(n_continuous), int(n_discrete)
-        return [allocate_measurements(labels[0], counts[0], *columns, mu, form="pairs")]
-
-    (plan,) = allocate(
-        plan_classes,
-        classes.scopes[-1:],
-        classes.planned[-1:],
-        metadata.domains,
-        mu,
-    )
+    first, *others = [plan for plan in plans if plan.pairs.mu]
+    if others:
+        mu = _without(mu, first.choice.mu, first.together.mu, first.relations.mu)
+    n_columns = len(metadata.domains)
+    n_continuous = sum(map(is_continuous, metadata.domains))
+    columns = n_continuous, n_columns - n_continuous
+    rows = float(classes.planned[-1])
+    plan = allocate_measurements(UNLABELLED, rows, *columns, mu, form="pairs")
+    (plan,) = _with_together([plan], n_columns)
     if not plan.pairs.mu:
         return metadata, list(plans)
     # The classes measure relations, and several of them choose the pairs.
-    choice = _NOTHING if len(having) > 1 else plan.choice
+    choice = _NOTHING if others else plan.choice
     spared = _without(plan.choice.mu, choice.mu), plan.relations.mu
     plan = replace(
         plan,
@@ -529,19 +555,13 @@ def and_unlabelled(
         choice=choice,
         relations=_NOTHING,
     )
-    bins = table_bins([*plans, plan], len(metadata.domains))
-    plan = _with_tables(plan, metadata.domains, bins)
-    largest = float(classes.planned.max())
-    all_plans = [
-        _with_marginals(own, metadata.domains, largest) for own in [*plans, plan]
-    ]
-    return replace(metadata, classes=classes), all_plans
+    found = _completed([*plans, plan], metadata.domains, measured=False)
+    return replace(metadata, classes=classes), found
 
 
 def allocate_design(
     label: Hashable,
     n_rows: float,
-    n_columns: int,
     mu: float,
     *,
     pairs: bool,
@@ -557,8 +577,6 @@ def allocate_design(
         The class.
     n_rows : float
         Its declared or noisy count.
-    n_columns : int
-        Number of columns.
     mu : float
         Gaussian-DP parameter of all its measurements.
     pairs, together, moments : bool
@@ -585,15 +603,13 @@ def allocate_design(
     of_together = take((1.0 - QUARTER) * TOGETHER_SHARES[0] * together)
     of_triples = take(QUARTER * (n_groups > 0))
     of_pairs = take((1.0 - QUARTER) * pairs)
-    noise_std = grid_noise_std(left, math.sqrt(n_columns))
     return Allocation(
         label,
         n_rows,
-        Spend(left, noise_std),
-        bins_for(n_rows, noise_std, coarse=False),
+        Spend(left),
         pairs=Spend(of_pairs),
         triples=Spend(of_triples),
-        moments=Spend(of_moments, moment_noise_std(n_rows, n_columns, of_moments)),
+        moments=Spend(of_moments),
         together=Spend(of_together),
         n_groups=n_groups,
         designed=True,
@@ -603,29 +619,17 @@ def allocate_design(
 def table_bins(
     plans: Sequence[Allocation], n_columns: int, *, measured: bool = False
 ) -> int:
-    """Choose the bins of a column: those that the class with least noise fills."""
+    """Choose the bins of a column: those that the class with least noise fills.
+
+    So that the mean count of a cell is twice the noise, or four times where the target
+    is measured. A few columns may have more bins.
+    """
     rows = [
         plan.n_rows
         / max(pair_noise_std(n_columns, plan.pairs.mu, few=plan.few_rows), 1.0)
         for plan in plans
         if plan.pairs.mu
     ]
-    return bins_of_pairs(max(rows, default=1.0), n_columns, measured=measured)
-
-
-def _with_tables(
-    plan: Allocation, domains: Sequence[ColumnDomain | None], n_bins: int
-) -> Allocation:
-    if not plan.pairs.mu:
-        return plan
-    n_columns = len(domains)
-    n_tables = planned_tables(n_columns, few=plan.few_rows)
-    sizes = [most_bins(domain, n_bins) for domain in domains]
-    cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
-    noise_std = pair_noise_std(n_columns, plan.pairs.mu, few=plan.few_rows)
-    return replace(
-        plan,
-        n_tables=n_tables,
-        n_table_cells=cells * n_tables // all_pairs(n_columns),
-        pairs=replace(plan.pairs, noise_std=noise_std),
-    )
+    least, fewest = _MEASURED_CELL_FROM if measured else _CELL_FROM, COARSE_BINS[0]
+    most = max(np.interp(n_columns, *_MOST_BINS) // n_columns, fewest)
+    return int(np.clip(math.sqrt(max(rows, default=1.0) / least), fewest, most))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
@@ -29,8 +29,7 @@ from skdpsynth.measure._shares import (
 )
 from skdpsynth.measure._written import (
     MOST_TENS,
-    affords_remainders,
-    affords_tens,
+    affords,
     discover_remainders,
     discover_resolutions,
     discover_values,
@@ -78,7 +77,7 @@ from skdpsynth.table import (
 from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -664,60 +663,33 @@ def _released_domains(
     n_rows: float,
 ) -> tuple[ColumnDomain, ...]:
     """Release categories, ranges, decimals, last digits and frequent values."""
-    columns, cap = modelled_columns(layout, schema), accountant.mu_cap
-    delta = threshold_delta(layout, schema, accountant.delta)
+    columns = modelled_columns(layout, schema)
+    cost = discovery_cost(layout, schema, accountant, n_rows)
     domains = {column: declared_domain(column, schema) for column in columns}
-    keyed, numeric = undeclared_columns(layout, schema)
-    if keyed:
-        own, mu = _reading(parts, keyed), cap * math.sqrt(CATEGORIES_SHARE)
-        categories = discover_categories(
-            own, keyed, accountant, mu=mu, threshold_delta=delta, n_rows=n_rows
-        )
-        domains.update(zip(keyed, categories, strict=True))
-    if numeric:
-        share = ranges_share(len(numeric), cap, n_rows)
-        own, mu = _reading(parts, numeric), cap * math.sqrt(share)
-        ranges = discover_ranges(own, numeric, accountant, mu=mu, n_rows=n_rows)
-        domains.update(zip(numeric, ranges, strict=True))
-    mu = cap * math.sqrt(SMALL_SHARE)
-    coarse, most_tens = _of_unknown_resolution(layout, schema, n_rows, mu)
-    if coarse:
-        own = _reading(parts, coarse)
-        unresolved = [cast("NumericDomain", domains[column]) for column in coarse]
-        resolved = discover_resolutions(
-            own,
-            coarse,
-            unresolved,
-            accountant,
-            mu=mu,
-            n_rows=n_rows,
-            most_tens=most_tens,
-        )
-        domains.update(zip(coarse, resolved, strict=True))
-    cyclic = [column for column in columns if period_of(domains[column])]
-    mu = cap * math.sqrt(REMAINDERS_SHARE)
-    n_cyclic, n_many = _n_as_written(layout, schema)  # as the plan asked
-    if cyclic and affords_remainders(n_cyclic, mu, n_rows):
-        own, numbers = _reading(parts, cyclic), [domains[column] for column in cyclic]
-        repeated = discover_remainders(
-            own, cyclic, cast("list[NumericDomain]", numbers), accountant, mu=mu
-        )
-        domains.update(zip(cyclic, repeated, strict=True))
-    many = [column for column in columns if _has_many_numbers(domains[column])]
-    mu = cap * math.sqrt(FOUND_SHARE)
-    sought = values_threshold(n_many, mu, delta, n_rows, accountant.rows_per_unit)
-    if many and sought < math.inf:
-        own, numbers = _reading(parts, many), [domains[column] for column in many]
-        found = discover_values(
-            own,
-            many,
-            cast("list[NumericDomain]", numbers),
-            accountant,
-            mu=mu,
-            threshold_delta=delta,
-            n_rows=n_rows,
-        )
-        domains.update(zip(many, found, strict=True))
+    of_keys = {"threshold_delta": cost.delta, "n_rows": n_rows}
+
+    def release(
+        name: str,
+        find: Callable[..., list[Any]],
+        chosen: list[ColumnLayout],
+        *known: list[ColumnDomain | None],
+        **given: object,
+    ) -> None:
+        if chosen and cost.shares[name]:
+            mu = accountant.mu_cap * math.sqrt(cost.shares[name])
+            own = _reading(parts, chosen)
+            found = find(own, chosen, *known, accountant, mu=mu, **given)
+            domains.update(zip(chosen, found, strict=True))
+
+    release("categories", discover_categories, cost.keyed, **of_keys)
+    release("ranges", discover_ranges, cost.numeric, n_rows=n_rows)
+    unresolved = [domains[column] for column in cost.coarse]
+    tens = {"most_tens": cost.most_tens, "n_rows": n_rows}
+    release("decimals", discover_resolutions, cost.coarse, unresolved, **tens)
+    cyclic = {column: own for column, own in domains.items() if period_of(own)}
+    release("remainders", discover_remainders, [*cyclic], [*cyclic.values()])
+    many = {column: own for column, own in domains.items() if _has_many_numbers(own)}
+    release("values", discover_values, [*many], [*many.values()], **of_keys)
     return tuple(domain for domain in domains.values() if domain is not None)
 
 
@@ -780,7 +752,7 @@ def _of_unknown_resolution(
             numbers.append(column)
         elif number and many and column.name not in in_rules:
             numbers.append(column)
-    if not affords_tens(len(numbers), mu, n_rows):
+    if not affords(len(numbers), mu, n_rows):
         return unknown, [0] * len(unknown)
     fixed = [c.kind == "datetime" or c.name in in_rules for c in numbers]
     return numbers, [0 if own else MOST_TENS for own in fixed]
@@ -798,46 +770,52 @@ def _n_as_written(layout: TableLayout, schema: TableSchema | None) -> tuple[int,
     return cyclic, many
 
 
-def discovery_mu_share(
+class DiscoveryCost(NamedTuple):
+    """What `discover` releases of a table, and for how much: from public numbers."""
+
+    keyed: list[ColumnLayout]  # whose categories nobody declares
+    numeric: list[ColumnLayout]  # whose range nobody declares
+    coarse: list[ColumnLayout]  # whose resolution is asked for
+    most_tens: list[int]  # of these, up to which tens
+    delta: float  # of each release of keys that are found by threshold
+    shares: dict[str, float]  # of the squared mu of a fit; 0 of what is not released
+    values_from: float  # noisy rows from which a value is found; maybe infinite
+
+
+def discovery_cost(
     layout: TableLayout,
     schema: TableSchema | None,
     accountant: PrivacyAccountant,
     n_rows: float,
     *,
     known: bool = False,
-) -> float:
-    """Give the share of the budget (in mu^2) that `discover` will spend.
+) -> DiscoveryCost:
+    """Say what `discover` releases of so many rows.
 
     `known` tells whether the domains of the columns are those of another table.
     """
-    share = FOUND_SHARE * class_share(layout.label_column, schema)
-    share += SMALL_SHARE * (accountant.rows_per_unit > 1)
-    if known:
-        return share
+    cap, delta = accountant.mu_cap, threshold_delta(layout, schema, accountant.delta)
     keyed, numeric = undeclared_columns(layout, schema)
-    cap = accountant.mu_cap
-    mu = cap * math.sqrt(SMALL_SHARE)
-    coarse, _ = _of_unknown_resolution(layout, schema, n_rows, mu)
-    share += CATEGORIES_SHARE * bool(keyed)
-    share += ranges_share(len(numeric), cap, n_rows) * bool(numeric)
-    n_cyclic, _ = _n_as_written(layout, schema)
-    mu = cap * math.sqrt(REMAINDERS_SHARE)
-    share += REMAINDERS_SHARE * affords_remainders(n_cyclic, mu, n_rows)
-    values = frequent_from(layout, schema, accountant, n_rows) < math.inf
-    return share + SMALL_SHARE * bool(coarse) + FOUND_SHARE * values
-
-
-def frequent_from(
-    layout: TableLayout,
-    schema: TableSchema | None,
-    accountant: PrivacyAccountant,
-    n_rows: float,
-) -> float:
-    """Give the noisy rows from which a value is found; infinite if none is sought."""
-    _, n_many = _n_as_written(layout, schema)
-    mu = accountant.mu_cap * math.sqrt(FOUND_SHARE)
-    delta = threshold_delta(layout, schema, accountant.delta)
-    return values_threshold(n_many, mu, delta, n_rows, accountant.rows_per_unit)
+    mu, most = cap * math.sqrt(SMALL_SHARE), accountant.rows_per_unit
+    coarse, most_tens = _of_unknown_resolution(layout, schema, n_rows, mu)
+    n_cyclic, n_many = _n_as_written(layout, schema)
+    shares = {
+        "classes": FOUND_SHARE * class_share(layout.label_column, schema),
+        "units": SMALL_SHARE * (most > 1),
+    }
+    values_from = math.inf
+    if not known:
+        mu = cap * math.sqrt(FOUND_SHARE)
+        values_from = values_threshold(n_many, mu, delta, n_rows, most)
+        mu = cap * math.sqrt(REMAINDERS_SHARE)
+        shares |= {
+            "categories": CATEGORIES_SHARE * bool(keyed),
+            "ranges": ranges_share(len(numeric), cap, n_rows) * bool(numeric),
+            "remainders": REMAINDERS_SHARE * affords(n_cyclic, mu, n_rows),
+            "decimals": SMALL_SHARE * bool(coarse),
+            "values": FOUND_SHARE * (values_from < math.inf),
+        }
+    return DiscoveryCost(keyed, numeric, coarse, most_tens, delta, shares, values_from)
 
 
 def threshold_delta(

@@ -402,14 +402,12 @@ def _category_order(shares: Floats, *, ordered: bool) -> NDArray[np.int64]:
 _WARP, _SPREAD = 0.5, 0.3
 
 
-def coarse_share(
-    largest: float, n_continuous: int, n_discrete: int, mu: float
-) -> float:
+def coarse_share(largest: float, n_continuous: int, n_columns: int, mu: float) -> float:
     """Share of the squared mu of the marginals of a class that round 1 gets.
 
     0 where even the largest class of the table could fill only a few bins.
     """
-    n_columns = max(n_continuous + n_discrete, 1)
+    n_columns = max(n_columns, 1)
     if largest * mu < ROWS_FROM * math.sqrt(n_columns):
         return 0.0
     return COARSE_SHARE * n_continuous / n_columns
@@ -480,10 +478,8 @@ def measure_marginals(
     continuous = [j for j, domain in enumerate(domains) if is_continuous(domain)]
     numbers = {j: a for j, a in enumerate(domains) if isinstance(a, NumericDomain)}
     # The largest class decides; rows without a label count as one.
-    largest, n_discrete = float(classes.planned.max()), len(domains) - len(continuous)
-    shares = [
-        coarse_share(largest, len(continuous), n_discrete, float(mu)) for mu in mus
-    ]
+    table = float(classes.planned.max()), len(continuous), len(domains)
+    shares = [coarse_share(*table, float(mu)) for mu in mus]
     rounds: list[list[Round]] = [[] for _ in shares]
 
     def measure(

@@ -12,6 +12,8 @@ import sys
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +24,10 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure._allocation import NO_DEPENDENCE, Allocation, allocate
 from skdpsynth.measure._discovery import (
     RANGES_FROM,
-    discovery_mu_share,
-    frequent_from,
+    discovery_cost,
     label_thresholds,
     public_labels,
     range_noise_std,
-    ranges_share,
-    threshold_delta,
-    undeclared_columns,
 )
 from skdpsynth.measure._shares import (
     CATEGORIES_SHARE,
@@ -63,16 +61,11 @@ from skdpsynth.utils.containers import dtypes_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from skdpsynth.measure._allocation import PlanClasses
     from skdpsynth.measure._model import TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
     from skdpsynth.schema import Column, TableSchema
     from skdpsynth.table import ColumnDomain
-
-    PlanClasses = Callable[
-        [Sequence[Hashable], NDArray[np.float64], int, int, float], list["Allocation"]
-    ]
 
 
 @dataclass(frozen=True)
@@ -302,6 +295,7 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
 
 
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
+_FITTED = "fitted to the measurements"
 
 
 def plan_table(
@@ -318,123 +312,99 @@ def plan_table(
     `dependent` tells whether the algorithm learns how columns depend on each other,
     `adversarial` whether it has a loop of training.
     """
-    found = _allocated(plan_classes, accountant_of(epsilon), guess)
-    needed = np.full(len(found.plans), math.nan)
+    at = cache(lambda own: _allocated(plan_classes, accountant_of(own), guess))
+    plans, mendable, thresholds = at(epsilon)
+    needed = np.full(len(plans), math.nan)
     for other in _EPSILONS:  # the largest cost most time, where the noise is given
-        at = _allocated(plan_classes, accountant_of(other), guess)
-        clean = np.array([not note for note in at.notes])
+        clean = np.array([not notes for notes in at(other)[1]])
         needed[clean & np.isnan(needed)] = other
         if clean.all():
             break
-    plans, of_all = found.plans, _notes_of_all(guess, found.domains)
-    dependent = dependent and len(found.domains) > 1
-    of_each = [
-        NO_DEPENDENCE if dependent and plan.dependence == "lost" else ""
+    columns = modelled_columns(guess.layout, guess.schema)
+    of_all = _notes_of_all(guess, [declared_domain(c, guess.schema) for c in columns])
+    dependent = dependent and len(columns) > 1
+    rows = [
+        {
+            "class": plan.label,
+            "rows": int(plan.n_rows),
+            "bins": plan.n_bins,
+            "noise_std": plan.marginals.noise_std,
+            "tables": plan.n_tables,
+            "table_cells": plan.n_table_cells,
+            "table_noise_std": plan.pairs.noise_std,
+            "relation_noise_std": plan.relations.noise_std,
+            "moment_noise_std": plan.moments.noise_std,
+            "signal_to_noise": plan.signal_to_noise,
+            "dependence": plan.dependence if dependent else "",
+            "n_teachers": plan.n_teachers,
+            "n_iter": plan.n_iter,
+            "training": plan.training_words if adversarial else _FITTED,
+            "step_noise_std": plan.training.noise_std if plan.training else 0.0,
+        }
         for plan in plans
     ]
-    notes = [
-        "; ".join(filter(None, (*both, *of_all)))
-        for both in zip(found.notes, of_each, strict=True)
-    ]
-    fitted = "fitted to the measurements"
-    columns: dict[str, Callable[[Allocation], Any]] = {
-        "class": lambda plan: plan.label,
-        "rows": lambda plan: int(plan.n_rows),
-        "bins": lambda plan: plan.n_bins,
-        "noise_std": lambda plan: plan.marginals.noise_std,
-        "tables": lambda plan: plan.n_tables,
-        "table_cells": lambda plan: plan.n_table_cells,
-        "table_noise_std": lambda plan: plan.pairs.noise_std,
-        "relation_noise_std": lambda plan: plan.relations.noise_std,
-        "moment_noise_std": lambda plan: plan.moments.noise_std,
-        "signal_to_noise": lambda plan: plan.signal_to_noise,
-        "dependence": lambda plan: plan.dependence if dependent else "",
-        "n_teachers": lambda plan: plan.n_teachers,
-        "n_iter": lambda plan: plan.n_iter,
-        "training": lambda plan: plan.training_words if adversarial else fitted,
-        "step_noise_std": lambda plan: (
-            plan.training.noise_std if plan.training else 0.0
-        ),
-    }
-    return pd.DataFrame(
-        {name: [value(plan) for plan in plans] for name, value in columns.items()}
-        | {
-            "label_threshold": found.labels_from,
-            "category_threshold": found.categories_from,
-            "value_threshold": found.values_from,
-            "epsilon_needed": needed,
-            "note": notes,
-        }
-    )
-
-
-@dataclass(frozen=True)
-class _Allocated:
-    """The allocation of a guessed table, and what must be found before it."""
-
-    plans: list[Allocation]
-    domains: list[ColumnDomain | None]
-    labels_from: NDArray[np.float64]  # noisy rows from which a label is found
-    categories_from: int  # and a category
-    values_from: float  # and a frequent value of a number; infinite if none is sought
-    notes: list[str]  # of each class, on what a larger epsilon would mend
+    notes = []
+    for plan, own in zip(plans, mendable, strict=True):
+        lost = [NO_DEPENDENCE] * (dependent and plan.dependence == "lost")
+        notes.append("; ".join([*own, *lost, *of_all]))
+    table = pd.DataFrame(rows).assign(**thresholds)
+    return table.assign(epsilon_needed=needed, note=notes)
 
 
 def _allocated(
     plan_classes: PlanClasses, accountant: PrivacyAccountant, guess: Guess
-) -> _Allocated:
+) -> tuple[list[Allocation], list[list[str]], dict[str, Any]]:
+    """Allocate for a guessed table; also what a larger epsilon would mend.
+
+    That is a list of notes for each class, and the noisy rows from which labels,
+    categories and frequent values are found.
+    """
     layout, schema = guess.layout, guess.schema
-    columns = modelled_columns(layout, schema)
-    cap = accountant.mu_cap  # it may be infinite
-    n_rows = guess.counts.sum()
-    found = discovery_mu_share(layout, schema, accountant, n_rows, known=guess.known)
-    mu = cap * math.sqrt(1.0 - found)
-    domains = [declared_domain(column, schema) for column in columns]
-    keyed, numeric = undeclared_columns(layout, schema)
-    pairs = zip(columns, domains, strict=True)
+    cap, n_rows = accountant.mu_cap, guess.counts.sum()  # the first may be infinite
+    cost = discovery_cost(layout, schema, accountant, n_rows, known=guess.known)
+    numeric, delta = cost.numeric, cost.delta
     # A range that must be found may turn out to be narrow; that is not known yet.
     any_range = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
-    likely = [any_range if column in numeric else domain for column, domain in pairs]
-    target, mu_labels = layout.label_column, cap * math.sqrt(FOUND_SHARE)
+    likely = [
+        any_range if column in numeric else declared_domain(column, schema)
+        for column in modelled_columns(layout, schema)
+    ]
     plans = allocate(
         plan_classes,
         guess.labels,
         rounded(guess.counts),
         likely,
-        mu,
+        cap * math.sqrt(1.0 - sum(cost.shares.values())),
         measured=layout.measured,
     )
-    key_delta = threshold_delta(layout, schema, accountant.delta)
-    categories_from = 0
-    if keyed:
-        noise_std = grid_noise_std(
-            cap * math.sqrt(CATEGORIES_SHARE), math.sqrt(len(keyed))
-        )
-        categories_from = key_threshold(
-            noise_std, key_delta, len(keyed), rows_per_unit=accountant.rows_per_unit
-        )
+    target, most, categories_from = layout.label_column, accountant.rows_per_unit, 0
+    if n_keyed := len(cost.keyed):
+        norm, mu = math.sqrt(n_keyed), cap * math.sqrt(CATEGORIES_SHARE)
+        noise_std = grid_noise_std(mu, norm)
+        categories_from = key_threshold(noise_std, delta, n_keyed, rows_per_unit=most)
     labels_from = np.zeros(len(plans))
     if target is not None and public_labels(target, schema) is None:
-        labels_from = label_thresholds(
-            guess.labels, target.kind, mu_labels, key_delta, accountant.rows_per_unit
-        )
+        mu = cap * math.sqrt(FOUND_SHARE)
+        labels_from = label_thresholds(guess.labels, target.kind, mu, delta, most)
     of_all = []
     if categories_from >= n_rows:
         of_all.append("too few rows for any undeclared category to be found")
     elif categories_from > LITTLE * n_rows:
         of_all.append(f"undeclared categories of up to {categories_from} rows are lost")
-    share = ranges_share(len(numeric), cap, n_rows)
-    range_std = range_noise_std(len(numeric), cap * math.sqrt(share))
-    if numeric and range_std * RANGES_FROM > n_rows:
-        of_all.append("too few rows to find undeclared ranges: some are guesses")
+    if share := cost.shares.get("ranges"):
+        range_std = range_noise_std(len(numeric), cap * math.sqrt(share))
+        if range_std * RANGES_FROM > n_rows:
+            of_all.append("too few rows to find undeclared ranges: some are guesses")
     notes = []
     for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
-        rare = "too few rows for its label to be found" if 0 < needed >= rows else ""
-        notes.append("; ".join(filter(None, (plan.note, rare, *of_all))))
-    values_from = math.inf
-    if not guess.known:
-        values_from = frequent_from(layout, schema, accountant, n_rows)
-    return _Allocated(plans, domains, labels_from, categories_from, values_from, notes)
+        rare = "too few rows for its label to be found"
+        notes.append([*plan.notes, *[rare] * bool(0 < needed >= rows), *of_all])
+    thresholds = {
+        "label_threshold": labels_from,
+        "category_threshold": categories_from,
+        "value_threshold": cost.values_from,
+    }
+    return plans, notes, thresholds
 
 
 def _notes_of_all(guess: Guess, domains: list[ColumnDomain | None]) -> list[str]:
@@ -542,8 +512,8 @@ def _of_classes(
             yield "no label was frequent enough to be released"
         elif len(classes) == 1:
             yield "the target has one class only, so a classifier learns nothing"
-    notes = Counter(plan.note for plan in plans if plan.note and private)
-    for note, count in notes.items():
+    notes = chain.from_iterable(plan.notes for plan in plans if private)
+    for note, count in Counter(notes).items():
         yield f"{count} of {len(plans)} classes have {note}"
     lost = all(plan.dependence == "lost" for plan in plans)
     if dependent and private and lost and len(metadata.columns) > 1:

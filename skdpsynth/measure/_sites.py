@@ -83,11 +83,6 @@ def combine_measurements(sites: Iterable[Measurements]) -> Measurements:
     return measured.measurements.of_origin(origin)
 
 
-# How notes begin of a report on several fits, and on one that has a design.
-COMBINED = "Made of the measurements of"
-OF_DESIGN = "Measured in the tables of"
-
-
 def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
     """Return the report for somebody whose rows are at one site alone."""
     first = reports[0]
@@ -104,7 +99,7 @@ def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
         for number, own in enumerate(reports, start=1)
     )
     note = (
-        f"{COMBINED} {len(reports)} sites ({claims}), as their files"
+        f"Made of the measurements of {len(reports)} sites ({claims}), as their files"
         " state it. The guarantee is for somebody whose rows are at one site alone; for"
         " somebody at several sites, the epsilons and deltas of these add up."
     )

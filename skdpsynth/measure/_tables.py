@@ -20,9 +20,7 @@ from skdpsynth.measure._shares import (
     BESIDE_SHARE,
     CLEAR_FROM,
     COARSE_BINS,
-    FEW,
     MOMENTS_SHARES,
-    QUARTER,
     ROWS_FROM,
     SURE,
     TINY,
@@ -49,7 +47,7 @@ from skdpsynth.table import (
 from skdpsynth.utils import in_chunks, require
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -367,19 +365,6 @@ def _bins_of_categories(
 # smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to .65, .97 to .88; where
 # only some classes have few rows, classifiers learnt less by it.
 MOST_TABLES, _FEW_TABLES = 300, 15
-# Of all columns together, by their number. What a fit costs grows with the square; a
-# wide table is learnt better by more components of fewer bins.
-_MOST_BINS = (15, 20), (500, 330)
-# Mean count of a cell over its noise; what regressors learn of a measured target
-# comes from the means of many cells, which few bins know better.
-_CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
-# Few rows for all pairs of 20 numbers or more: second moments say more than tables of
-# some pairs (docs/marginal.md). In 22 pairs of fits, not stored, to 20 to 103 columns
-# of Epileptic seizure and ISOLET at epsilon 1 and 3 AUPRC rose in 20, and distances of
-# triples fell in 17; C2ST of 89 of Epileptic seizure at 3 rose, .97 to .99. With 10 and
-# 13 columns only AUPRC rose; of 7 columns of Diamonds C2ST did too, .77 to .98. At most
-# a twentieth may be something else: with an eighth (categories in no order) C2ST rose
-# from .82 to .90.
 
 TRIPLE_COLUMNS = range(3, 20)  # of tables whose triples are measured: 969 at most
 _MOST_GROUPS = 6  # of a column: with 14 a fit of 400,000 x 7 took 31 s, not 25
@@ -437,11 +422,6 @@ def all_pairs(n_columns: int) -> int:
     return n_columns * (n_columns - 1) // 2
 
 
-def most_tables(n_columns: int) -> int:
-    """Give the number of tables of pairs that are measured at most."""
-    return min(all_pairs(n_columns), MOST_TABLES)
-
-
 def is_scarce(largest: float, n_columns: int, mu: float) -> bool:
     """Tell whether the rows of the largest class are not clear of the noise."""
     return largest * mu < CLEAR_FROM * math.sqrt(all_pairs(n_columns))
@@ -458,26 +438,9 @@ def planned_tables(n_columns: int, *, few: bool = False) -> int:
     return min(all_pairs(n_columns), _FEW_TABLES if few else MOST_TABLES)
 
 
-def pairs_chosen(n_columns: int, *, few: bool) -> bool:
-    """Tell whether a plan counts on some of all pairs only."""
-    return planned_tables(n_columns, few=few) < all_pairs(n_columns)
-
-
 def pair_noise_std(n_columns: int, mu: float, *, few: bool = False) -> float:
     """Give the planned noise of a count of a table of two columns, in rows."""
     return math.sqrt(planned_tables(n_columns, few=few)) / mu
-
-
-def bins_of_pairs(
-    rows_per_noise: float, n_columns: int, *, measured: bool = False
-) -> int:
-    """Choose the bins of a column so that the mean count of a cell is twice the noise.
-
-    Four times where the target is measured. A few columns may have more bins.
-    """
-    least = _MEASURED_CELL_FROM if measured else _CELL_FROM
-    most = max(np.interp(n_columns, *_MOST_BINS) // n_columns, COARSE_BINS[0])
-    return int(np.clip(math.sqrt(rows_per_noise / least), COARSE_BINS[0], most))
 
 
 def pairs_affordable(
@@ -490,42 +453,17 @@ def pairs_affordable(
     return n_rows * mu >= ROWS_FROM * math.sqrt(n_tables)
 
 
-def moments_best(
-    largest: float, n_continuous: int, n_discrete: int, mu: float, *, alone: bool
-) -> bool:
-    """Tell whether second moments say more than tables of pairs, if both are clear.
-
-    Of few rows in a table without classes (`alone`), or of many numbers.
-    """
-    n_columns = n_continuous + n_discrete
-    numbers = n_columns >= TRIPLE_COLUMNS.stop and n_discrete <= FEW * n_columns
-    n_tables = most_tables(n_columns) if alone else all_pairs(n_columns)
-    scarce = largest * mu * math.sqrt(1.0 - QUARTER) < CLEAR_FROM * math.sqrt(n_tables)
-    return scarce and (alone or numbers)
-
-
-def pairs_serve(n_rows: Sequence[float], n_columns: int, mu: float) -> bool:
-    """Tell whether some class affords tables of pairs, from public numbers.
-
-    With `mu` for all its measurements. The others take its dependence (`borrowers`).
-    """
-    mu *= math.sqrt(1.0 - QUARTER)
-    few = few_rows(max(n_rows), n_columns, mu)
-    return any(pairs_affordable(n, n_columns, mu, few=few) for n in n_rows)
-
-
-def borrowers(known: Sequence[bool], n_rows: Sequence[float]) -> dict[int, int]:
+def borrowers(known: Collection[int], n_rows: Floats) -> dict[int, int]:
     """Map classes to the one whose dependence they take, the largest that is `known`.
 
     Dependence in one class and none in another is a difference between the classes
     that the rows do not have, and classifiers learn it. `n_rows` are planned, so
     public.
     """
-    sources = [c for c, own in enumerate(known) if own]
-    if not sources:
+    if not known:
         return {}
-    source = max(sources, key=lambda c: n_rows[c])
-    return {c: source for c, own in enumerate(known) if not own}
+    source = max(sorted(known), key=lambda c: n_rows[c])
+    return {c: source for c in range(len(n_rows)) if c not in known}
 
 
 # --- Triples and moments: plans -----------------------------------------------------
@@ -538,15 +476,10 @@ def triple_groups(n_rows: float, n_columns: int, mu: float) -> int:
     """
     if n_columns not in TRIPLE_COLUMNS or mu == 0:
         return 0
-    noise_std = max(triple_noise_std(n_columns, mu), 1.0)
+    noise_std = max(math.sqrt(math.comb(n_columns, 3)) / mu, 1.0)  # of a count, in rows
     clear = int((n_rows / (_PER_CELL * noise_std)) ** (1 / 3))
     found = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
     return found if found >= 3 else 0
-
-
-def triple_noise_std(n_columns: int, mu: float) -> float:
-    """Give the noise of a count of the tables of all triples, in rows."""
-    return math.sqrt(math.comb(n_columns, 3)) / mu
 
 
 def moments_share(n_rows: float, n_columns: int, mu: float) -> float:

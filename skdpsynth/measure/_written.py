@@ -54,9 +54,11 @@ if TYPE_CHECKING:
 MOST_TENS = 6  # zeros that all numbers of a column may end with
 
 
-def affords_tens(n_columns: int, mu: float, n_rows: float) -> bool:
-    """Tell whether enough rows are there to ask so many columns for tens."""
-    return n_rows >= ROWS_FROM * grid_noise_std(mu, math.sqrt(max(n_columns, 1)))
+def affords(n_columns: int, mu: float, n_rows: float) -> bool:
+    """Tell whether histograms of so many columns would show more than their noise."""
+    if n_columns == 0 or mu <= 0:
+        return False
+    return n_rows >= ROWS_FROM * grid_noise_std(mu, math.sqrt(n_columns))
 
 
 def discover_resolutions(
@@ -220,13 +222,6 @@ def period_of(domain: ColumnDomain | None) -> int:
         return 0
     period = _PERIODS.get(domain.step, 0)
     return period if domain.n_numbers >= _CYCLES * period else 0
-
-
-def affords_remainders(n_columns: int, mu: float, n_rows: float) -> bool:
-    """Tell whether `discover_remainders` would show anything of so many columns."""
-    if n_columns == 0 or mu <= 0:
-        return False
-    return n_rows >= ROWS_FROM * grid_noise_std(mu, math.sqrt(n_columns))
 
 
 def discover_remainders(

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 Matrix = NDArray[np.float64]
 
-# Outliers beyond this many standard deviations are all as far out; without a limit, a
-# nearly constant training column takes a test value out of the range of float32 trees.
-_LIMIT = 1e6
+# Outliers beyond so many standard deviations, the largest number in half precision, are
+# all as far out; without a limit, a nearly constant training column takes a test value
+# out of the range of float32 trees.
+_LIMIT = float(np.finfo(np.float16).max)
 MOST_LABELS = 20  # that numbers may be; and cells that a column of texts has
 # Categories with a column each, and one for the rest: a column of dates or codes that
-# are texts would become thousands, and the scores of 5,000 rows take minutes.
+# are texts would become thousands, and the scores of 5,000 rows take minutes. More
+# texts hardly are categories: rows with one each are distinguished by them, and a
+# contingency table of two columns of all of them would not fit in memory.
 MOST_CATEGORIES = 100
-# Texts from where they hardly are categories: rows with one each are distinguished by
-# them, and a contingency table of two columns of all of them would not fit in memory.
-MANY_TEXTS = 50
 
 
 def check_tables(target: Hashable, **tables: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -83,7 +83,7 @@ def without_identifiers(
         name
         for name in first.columns
         if {name} != {target}
-        and least >= MANY_TEXTS
+        and least > MOST_CATEGORIES
         and all(
             _kind(own[name], name) == "category" and own[name].is_unique
             for own in tables.values()

@@ -22,7 +22,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from skdpsynth.exceptions import InvalidTableError, check_range
 from skdpsynth.metrics._encode import (
-    MANY_TEXTS,
+    MOST_CATEGORIES,
     MOST_LABELS,
     by_name,
     check_tables,
@@ -144,7 +144,7 @@ def pair_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
     root of the share of the variance that lies between the categories), with Kelley's
     correction for the same bias [2]_. Rows that lack one of the two values are left
     out. A column that is constant in the rest depends on nothing: 0. Categories beyond
-    the 50 most frequent of both tables count as one.
+    the 100 most frequent of both tables count as one.
 
     References
     ----------
@@ -273,7 +273,7 @@ def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> tuple[Values,
     if kind != "category":
         return finite_numbers(real, kind), finite_numbers(synthetic, kind)
     both = pd.concat([real.astype(object), synthetic.astype(object)])
-    codes = CategoryCells.of(both, MANY_TEXTS).codes(both).astype(np.intp)
+    codes = CategoryCells.of(both, MOST_CATEGORIES).codes(both).astype(np.intp)
     codes[both.isna().to_numpy()] = -1
     return codes[: len(real)], codes[len(real) :]
 

@@ -17,10 +17,10 @@ from skdpsynth.metrics._encode import (
     finite_numbers,
 )
 from skdpsynth.metrics._fidelity import CategoryCells, Codes, NumberCells, Numbers
+from skdpsynth.utils import FEW_NUMBERS
 
 Flags = NDArray[np.bool_]
 
-_N_CELLS = 32  # of a number: enough for the days of a month
 # Of the rows that independent columns would have. Two booleans of equal shares have a
 # relation if they agree in 99 % of the rows.
 _RARE = 0.02
@@ -157,11 +157,11 @@ def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> _Coded:
     own, other = finite_numbers(real, kind), finite_numbers(synthetic, kind)
     values, counts = np.unique(own[~np.isnan(own)], return_counts=True)
     edges = values[1:]
-    if len(values) > _N_CELLS:
-        frequent = np.flatnonzero(counts * _N_CELLS >= counts.sum())
+    if len(values) > FEW_NUMBERS:
+        frequent = np.flatnonzero(counts * FEW_NUMBERS >= counts.sum())
         starts = np.union1d(frequent, frequent + 1)  # of its cell, and of the next one
         starts = starts[(starts > 0) & (starts < len(values))]
-        edges = np.union1d(NumberCells.of(own, _N_CELLS).edges, values[starts])
+        edges = np.union1d(NumberCells.of(own, FEW_NUMBERS).edges, values[starts])
     cells = NumberCells(edges)
     wide = np.bincount(cells.codes(values), minlength=cells.n_cells) > 1
     i = np.arange(cells.n_cells)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # Long enough for many processes that charge at once; a charge takes milliseconds.
 _LOCK_TIMEOUT_S = 60.0
-_HEADER = 100  # bytes of every file of SQLite; with fewer it takes one for empty
 
 
 # As SQLite keeps them. A file with anything else is none of ours: reading a view or
@@ -275,7 +274,8 @@ class PrivacyBudget:
         """Refuse a file that stays too short, which may have lost what was spent."""
         for seconds in (0, 1):  # one that is being created is short for milliseconds
             time.sleep(seconds)
-            if not self._path.is_file() or self._path.stat().st_size >= _HEADER:
+            # SQLite takes a single byte for nothing too; others for no file of its own.
+            if not self._path.is_file() or self._path.stat().st_size > 1:
                 return
         raise PersistenceError(
             f"Expected a privacy budget in {str(self._path)!r}. Got an empty file, of"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_SEED_BITS = 256  # of the operating system's entropy
-
 # Set by `skdpsynth.privacy.testing.insecure_randomness` alone. The threads of
 # `LocalParts` copy it; any other new thread or process starts with OS entropy.
 _insecure_seeds: ContextVar[np.random.SeedSequence | None] = ContextVar(
@@ -30,7 +28,7 @@ _insecure_seeds: ContextVar[np.random.SeedSequence | None] = ContextVar(
 
 # Set by `skdpsynth.privacy.testing.coupled_rows` alone; of effect beside seeds only.
 _coupled: ContextVar[bool] = ContextVar("skdpsynth_coupled", default=False)
-_PLACES = 2**12  # draws that rows share out among them
+_PLACES: int = np.iinfo(np.uint16).max  # draws that rows share out among them
 
 
 def insecure_randomness_active() -> bool:
@@ -55,10 +53,9 @@ def secret_generator() -> np.random.Generator:
     """
     insecure = _insecure_seeds.get()
     if insecure is None:
-        entropy = secrets.randbits(_SEED_BITS)
+        entropy = np.frombuffer(secrets.token_bytes(), np.uint32)
         # The default pool, of four words, keeps 128 bits only.
-        n_words = _SEED_BITS // np.iinfo(np.uint32).bits
-        seeds = np.random.SeedSequence(entropy, pool_size=n_words)
+        seeds = np.random.SeedSequence(entropy, pool_size=len(entropy))
     else:
         seeds = insecure.spawn(1)[0]
     return np.random.Generator(np.random.PCG64DXSM(seeds))

@@ -50,9 +50,6 @@ _T = TypeVar("_T")
 # The unit, and which tables are neighbours, where no column says another unit.
 _ROW, _ONE_ROW = "one row of the training table", "add or remove one row"
 
-# Far above what a fit can have; beyond, the search for an epsilon would not end.
-_MAX_MU = 1e5
-
 
 @dataclass(frozen=True)
 class ReportEntry:
@@ -193,7 +190,8 @@ class PrivacyReport(Document):
         require(self.private == (self.epsilon < math.inf), "epsilon")
         asked = self.epsilon_requested
         require(not self.private or self.epsilon <= asked < math.inf, "epsilon")
-        require(self.mu <= _MAX_MU or not self.private, "mu")
+        spent = self.get_epsilon(self.delta) if self.private else 0.0
+        require(spent < math.inf, "mu")
         for entry in self.entries:
             require(entry.kind in _MECHANISMS, "a mechanism")
             require(0 < entry.sampling_rate <= 1, "a sampling rate")
@@ -204,7 +202,7 @@ class PrivacyReport(Document):
         """What the fit promises, in plain language: one paragraph to quote."""
         if not self.private:
             return _NO_PROMISE
-        large = self.epsilon > _LARGE_EPSILON
+        large = self.epsilon > MOST_EXPONENT
         return _PROMISE.format(
             epsilon=claim(self.epsilon),
             delta=claim(self.delta),
@@ -463,7 +461,6 @@ _OF_UNITS = {
 }
 _PUBLIC = "names, order and types of the columns; the settings of the fit"
 _OWN_CLASS = "A row is charged for its own class only."
-_LARGE_EPSILON = 30.0  # from where e^epsilon says nothing to a reader
 _UPWARDS = Context(prec=4, rounding=ROUND_CEILING)  # a claim is never rounded down
 _WORDS = ("release", "charged", "mechanism")  # columns of text, aligned on the left
 _NUMBERS = ("reserved", "used", "sensitivity", "noise", "mu", "% of mu^2")

@@ -20,7 +20,7 @@ from skdpsynth.table import (
     to_category_series,
     to_series,
 )
-from skdpsynth.utils import n_threads
+from skdpsynth.utils import CHUNK_ROWS, in_chunks, n_threads
 from skdpsynth.utils.containers import converter
 from skdpsynth.utils.sklearn_compat import public_seed
 
@@ -202,7 +202,6 @@ def _fresh_identifiers(
     return to_category_series(np.arange(n_rows), names, column)
 
 
-_BLOCK_ROWS = 50_000  # rows decoded at once
 _MOST_ROWS = 10**9  # of NumPy's hypergeometric numbers
 
 
@@ -422,9 +421,9 @@ class Sampler:
             for first in range(0, len(class_codes), _CHUNK_ROWS):
                 ranks = self._ranks(class_codes[first : first + _CHUNK_ROWS], rng)
                 wait(jobs)
-                for place in range(0, len(ranks), _BLOCK_ROWS):
-                    block = ranks[place : place + _BLOCK_ROWS]
-                    jobs.append(pool.submit(decode, first + place, block))
+                of_thread = max(CHUNK_ROWS, len(ranks) // n_threads())
+                for rows in in_chunks(len(ranks), of_thread):
+                    jobs += [pool.submit(decode, first + rows.start, ranks[rows])]
         for job in jobs:
             job.result()
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from skdpsynth.schema import ROUNDING, SECONDS_OF, plain
 from skdpsynth.table import CategoryDomain, NumericDomain, from_wall, to_wall, zone_of
+from skdpsynth.utils import CHUNK_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -30,7 +31,6 @@ DrawRanks = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.float6
 
 _HOUR = SECONDS_OF["h"]
 _CHUNK_ROWS = 250_000  # rows drawn at once; with another number a seed draws others
-_MOST_TRIED = 5_000_000  # rows drawn in all, beside a thousand for each that is wanted
 _COLUMNS = pd.Series | pd.Index
 
 
@@ -149,7 +149,7 @@ def rows_where(
     shares = left * condition.classes * model.metadata.classes.prior
     found = tried = 0
     while found < n_samples:
-        if tried >= _MOST_TRIED + 1000 * n_samples or not shares.sum() > 0:
+        if tried >= 1000 * (CHUNK_ROWS + n_samples) or not shares.sum() > 0:
             raise ValueError(_too_few(condition, model, found, tried))
         wanted = (n_samples - found) * (tried + 1) / (found + 1)
         size = int(min(max(wanted, 1000), _CHUNK_ROWS))

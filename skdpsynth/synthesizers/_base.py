@@ -268,14 +268,22 @@ n_teachers_ : ndarray of shape (n_classes,), int
         """Measure, and fit the initial model; or begin with networks."""
         if self._scratch:
             self.measurements_ = Measurements(())
-            return InitialNetwork(metadata, plans, tuple(self.hidden_dims[0]))
+            return InitialNetwork(metadata, tuple(self.hidden_dims[0]))
         measured = measure(rows, metadata, plans, accountant)
         self.measurements_ = measured.measurements
-        return fitted(measured, plans, seed=seed, device=resolve_device(self.device))
+        trained = {
+            c: clear_products(
+                plan.n_rows, math.sqrt(plan.n_iter) * plan.training.mu_step
+            )
+            for c, plan in enumerate(plans)
+            if plan.training
+        }
+        device = resolve_device(self.device)
+        return fitted(measured, seed=seed, device=device, trained=trained)
 
     def _collect(self, initial: InitialModel, plans: Sequence[Allocation]) -> None:
         """Set the generator, once all classes are trained."""
-        initial.close([plan.n_iter > 0 for plan in plans], [p.n_rows for p in plans])
+        initial.close()
         self.generator_ = initial.generator
         self.n_iter_ = max(plan.n_iter for plan in plans)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,18 +35,18 @@ from skdpsynth.measure import (
     borrowers,
     choose_bins,
     flat_marginals,
-    most_tables,
+    planned_tables,
     with_together,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import torch
     from numpy.typing import NDArray
 
     from skdpsynth.generators import Components
-    from skdpsynth.measure import Allocation, Measured
+    from skdpsynth.measure import Measured
     from skdpsynth.models import FactorTrainer, MixtureTrainer, NetworkTrainer
     from skdpsynth.table import Metadata, PrivateRows
 
@@ -59,28 +60,33 @@ _N_LOADINGS = 4  # of a generator of factors that nothing was measured of
 
 def fitted(
     measured: Measured,
-    plans: Sequence[Allocation],
     *,
     seed: int,
     device: torch.device | None,
+    trained: Mapping[int, float] = MappingProxyType({}),
 ) -> InitialMixture | InitialFactors:
     """Fit a generator to measurements: a mixture to tables, factors to moments.
 
-    By NumPy where `device` is None or the CPU, which is as fast there as torch.
+    The classes `trained` will learn more, each by as many features as its steps can
+    show. By NumPy where `device` is None or the CPU,
+    which is as fast there as torch.
     """
     if measured.pairs:
-        return InitialMixture(measured, plans, seed=seed, device=device)
-    return InitialFactors(measured, seed)
+        return InitialMixture(measured, trained, seed=seed, device=device)
+    return InitialFactors(measured, trained, seed)
 
 
 class InitialFactors:
     """Measured marginals, and the factors of second moments above their noise."""
 
-    def __init__(self, measured: Measured, seed: int) -> None:
+    def __init__(
+        self, measured: Measured, trained: Mapping[int, float], seed: int
+    ) -> None:
         self.model = measured.model
         n_columns = len(measured.model.metadata.columns)
         found = {c: self._loadings(measured, c) for c in measured.moments}
-        self._known = {c for c, loadings in found.items() if loadings.any()}
+        known = {c for c, loadings in found.items() if loadings.any()}
+        self._known = known | {*trained}
         most = max([_N_LOADINGS, *(own.shape[1] for own in found.values())])
         self.generator = FactorGenerator(
             [np.zeros((n_columns, most)) for _ in measured.rounds]
@@ -113,10 +119,9 @@ class InitialFactors:
         """Take back the loadings of a class."""
         self.generator.loadings[position][:, : result.shape[1]] = result
 
-    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+    def close(self) -> None:
         """Let the classes that learnt nothing borrow from one that did."""
-        known = [own or c in self._known for c, own in enumerate(learnt)]
-        self.generator.lend(borrowers(known, n_rows))
+        self.generator.lend(borrowers(self._known, self.model.metadata.classes.planned))
 
 
 # Where rows without a label are fitted too, so is a class without tables of pairs that
@@ -180,7 +185,7 @@ class InitialMixture:
     def __init__(
         self,
         measured: Measured,
-        plans: Sequence[Allocation],
+        trained: Mapping[int, float],
         *,
         seed: int,
         device: torch.device | None,
@@ -188,7 +193,7 @@ class InitialMixture:
         self.model, bins = measured.model.labelled, measured.bins
         counts = measured.model.metadata.classes.counts
         prior = self.model.metadata.classes.prior
-        shares, joint = measured.shares[: len(prior)], len(plans) > len(prior)
+        shares, joint = measured.shares[: len(prior)], len(counts) > len(prior)
         stds = np.array(measured.noise_stds)
         self._bins = bins
         arrays = NUMPY
@@ -197,12 +202,12 @@ class InitialMixture:
 
             arrays = on_device(device)
         known, rest, released = [], [], []
-        for c, plan in enumerate(plans[: len(prior)]):
+        for c in range(len(prior)):
             alone = joint and c not in measured.pairs
             few = prior[c] < _LEAST_SHARE or counts[c] < _LEAST_COUNT * stds[c]
             if alone and few:
                 rest.append(c)
-            elif alone or c in measured.pairs or plan.n_iter:
+            elif alone or c in measured.pairs or c in trained:
                 known.append(c)
                 own = released_class(measured, c, counts[c], stds[c], arrays)
                 released.append(own)
@@ -236,7 +241,7 @@ class InitialMixture:
                 None,
                 arrays,
             )
-            own.chosen = len(measured.together.pairs) / most_tables(len(bins.sizes))
+            own.chosen = len(measured.together.pairs) / planned_tables(len(bins.sizes))
             together.append(Together(own, _sums(weights, groups)))
         if joint:  # rows without a label
             place = measured, len(prior), counts[-1], stds[-1]
@@ -255,8 +260,9 @@ class InitialMixture:
         )
         for c, components in self._components.items():
             mixtures[c] = components.mixture(heads, mixtures[c].ranks)
-        if trained := [c for c in known if plans[c].n_iter]:
-            from skdpsynth.models import BinScores, clear_products, on_device
+        self._known = {*self._components, *trained}
+        if trained:
+            from skdpsynth.models import BinScores, on_device
 
             assert device is not None  # synthesizers that train have one
             arrays = on_device(device)
@@ -265,17 +271,13 @@ class InitialMixture:
                 pairs = with_together(measured.pairs, measured.together)
                 measured = replace(measured, pairs=pairs)
             self._released, self._scores = {}, {}
-            for c in trained:
+            for c in self._components.keys() & trained:
                 own = released_class(measured, c, counts[c], stds[c], arrays)
                 own.with_triples = True
                 self._released[c] = own
-                training = plans[c].training
-                assert training is not None
-                tables = measured.pairs.get(c)
-                known = () if tables is None else tables.pairs
-                mu = math.sqrt(training.n_iter) * training.mu_step
-                most = clear_products(plans[c].n_rows, mu)
-                self._scores[c] = BinScores(mixtures[c], bins.starts, known, most)
+                known = measured.pairs[c].pairs if c in measured.pairs else ()
+                scores = BinScores(mixtures[c], bins.starts, known, trained[c])
+                self._scores[c] = scores
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Return the scores of the bins of the rows of a class."""
@@ -298,17 +300,16 @@ class InitialMixture:
         """Take back the mixture of a class."""
         self.generator.mixtures[position] = result
 
-    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+    def close(self) -> None:
         """Let classes without tables that learnt nothing borrow from one with them."""
-        known = [own or c in self._components for c, own in enumerate(learnt)]
+        classes = self.model.metadata.classes
         mixtures, followers = self.generator.mixtures, self.generator.followers
         of_bins = self._bins.starts, self._bins.categories
         with_cells = followers.with_cells if followers is not None else ()
-        for c, lender in borrowers(known, n_rows).items():
+        for c, lender in borrowers(self._known, classes.planned).items():
             mixtures[c] = mixtures[lender].lent(mixtures[c], *of_bins, with_cells)
         if followers is not None:
-            prior = self.model.metadata.classes.prior
-            followers.compare(mixtures, prior, self._bins.starts)
+            followers.compare(mixtures, classes.prior, self._bins.starts)
 
 
 def _followers(measured: Measured, model: TableModel) -> Followers | None:
@@ -376,7 +377,7 @@ def released_class(
         arrays,
     )
     if c in measured.pairs:
-        released.chosen = len(pairs.pairs) / most_tables(len(bins.sizes))
+        released.chosen = len(pairs.pairs) / planned_tables(len(bins.sizes))
     return released
 
 
@@ -386,11 +387,11 @@ class InitialNetwork:
     def __init__(
         self,
         metadata: Metadata,
-        plans: Sequence[Allocation],
         hidden_dims: Sequence[int],
     ) -> None:
+        n_classes = len(metadata.classes)
         n_cells = max(min(_CELLS, _MOST_BINS // max(len(metadata.domains), 1)), 2)
-        flat = flat_marginals(metadata.domains, len(plans), n_cells)
+        flat = flat_marginals(metadata.domains, n_classes, n_cells)
         prior = metadata.classes.prior
         self._bins, flat = choose_bins(metadata.domains, flat, prior, n_cells)
         self._groups = self._bins.coarser()
@@ -398,7 +399,7 @@ class InitialNetwork:
         self._ranks = self._bins.ranks(flat[0])
         self._hidden_dims = hidden_dims
         even = Mixture.independent(self._bins.shares(self._ranks), self._ranks)
-        self.generator = MixtureGenerator([even] * len(plans), self._bins.starts)
+        self.generator = MixtureGenerator([even] * n_classes, self._bins.starts)
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Return the bins of the rows, as many zeros and ones."""
@@ -419,7 +420,7 @@ class InitialNetwork:
         """Take back the generator of a class."""
         self.generator.mixtures[position] = result
 
-    def close(self, learnt: Sequence[bool], n_rows: Sequence[float]) -> None:
+    def close(self) -> None:
         """Do nothing: a class without training stays uniform, and `plan` says so."""
 
 

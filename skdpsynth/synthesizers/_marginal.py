@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import (
-    OF_DESIGN,
     Allocation,
     Form,
     Measurements,
-    Spend,
     allocate_design,
     allocate_measurements,
     measure,
@@ -224,15 +222,8 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             device=device,
             random_state=random_state,
         )
-        classes = origin.measured.model.metadata.classes
-        plans = [
-            Allocation(label, n_rows, Spend(), n_bins=1)
-            for label, n_rows in zip(
-                classes.scopes, classes.counts.tolist(), strict=True
-            )
-        ]
         seed = public_seed(random_state)
-        synth._model = synth._fitted(origin.measured, plans, seed)
+        synth._model = synth._fitted(origin.measured, seed)
         synth.measurements_, synth._report = measurements, origin.report
         synth.schema_ = origin.schema
         synth._make_ready([seed, 1])
@@ -248,22 +239,20 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     ) -> TableModel:
         if self._designed is not None:
             accountant.remark(
-                f"{OF_DESIGN} another table, whose domains and bins were public."
+                "Measured in the tables of another table, whose domains and bins were"
+                " public."
             )
         if self.use_unlabelled:
             known = and_measured_unlabelled(rows, metadata, plans, accountant)
             metadata, plans = known
         measured = measure(rows, metadata, plans, accountant, self._designed)
         self.measurements_ = measured.measurements
-        return self._fitted(measured, plans, seed)
+        return self._fitted(measured, seed)
 
-    def _fitted(
-        self, measured: Measured, plans: list[Allocation], seed: int
-    ) -> TableModel:
+    def _fitted(self, measured: Measured, seed: int) -> TableModel:
         """Fit the generator, set it, and give the marginals."""
-        model = fitted(measured, plans, seed=seed, device=self._device())
-        classes = plans[: len(model.model.marginals)]  # not of rows without a label
-        model.close([False] * len(classes), [plan.n_rows for plan in classes])
+        model = fitted(measured, seed=seed, device=self._device())
+        model.close()
         self.generator_ = model.generator
         return model.model
 
@@ -281,7 +270,6 @@ class MarginalSynthesizer(GeneratedSynthesizer):
                 allocate_design(
                     label,
                     n_rows,
-                    sum(columns),
                     mu,
                     pairs=c in design.pairs,
                     together=design.together is not None,

@@ -8,7 +8,6 @@ are laid out, a `MarginalTransform` how they are distributed in a class.
 
 from skdpsynth.table._csv import CsvFile, CsvForm, read_csv
 from skdpsynth.table._domains import (
-    FEW_NUMBERS,
     MISSING,
     ZERO,
     CategoryDomain,
@@ -54,6 +53,7 @@ from skdpsynth.table._metadata import (
 from skdpsynth.table._rules import Cells, check_rules
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
 from skdpsynth.table._units import Limited, limit_rows
+from skdpsynth.utils import FEW_NUMBERS
 
 __all__ = [
     "FEW_NUMBERS",

@@ -30,7 +30,7 @@ from skdpsynth.schema import (
     is_date,
 )
 from skdpsynth.table._layout import factorize, numeric_values, place_keys, to_wall
-from skdpsynth.utils import CHUNK_ROWS, EXCESS, in_chunks, require
+from skdpsynth.utils import CHUNK_ROWS, EXCESS, FEW_NUMBERS, in_chunks, require
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -45,9 +45,7 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
 
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
-FEW_NUMBERS = 32  # whole numbers that can have a cell each
 _FEWER_NUMBERS = 4  # so few that the range says all
-_PERIODS = (0, 7, 24, 60, 100)  # of remainders; 0 of none
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,6 @@ class NumericDomain:
         require(type(self.decimals) is int, "decimals")
         require(abs(self.decimals) <= MOST_STATED_DECIMALS, "decimals")
         require(not self.decimals or (self.integer and self.step is None), "decimals")
-        require(len(self.remainders) in _PERIODS, "remainders")
         require(self.integer or not self.remainders, "remainders")
         require(all(room > 0 for room in self.remainders), "remainders")
         values = [value for value, _ in self.frequent]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # Files that the keys of rows are kept in, by the keys of their units: one at a time is
 # in memory, so the peak is a small part of all keys.
 _N_FILES = 64
-_BYTES = 16  # of the digest of a text: two texts have one with probability 2^-128
+_BYTES = np.dtype("u8, u8").itemsize  # of the digest of a text, which is two words
 
 
 class Limited(NamedTuple):

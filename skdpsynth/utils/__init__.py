@@ -11,6 +11,7 @@ from skdpsynth.utils._document import Block, Document, Grid, Heading, Items, Pic
 from skdpsynth.utils._json import (
     DAMAGED,
     EXCESS,
+    FEW_NUMBERS,
     MAX_BYTES,
     MOST_SHOWN,
     ROUNDING,
@@ -30,6 +31,7 @@ __all__ = [
     "CHUNK_ROWS",
     "DAMAGED",
     "EXCESS",
+    "FEW_NUMBERS",
     "MAX_BYTES",
     "MOST_SHOWN",
     "ROUNDING",

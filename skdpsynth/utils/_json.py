@@ -28,6 +28,9 @@ _MAX_DEPTH = 64
 ROUNDING = 1e-3
 #: Names, columns or classes that a text or a picture lists; more are counted.
 MOST_SHOWN = 12
+#: Values of a number that can have a cell each, and that a picture has bins for; the
+#: days of a month are.
+FEW_NUMBERS = 32
 #: Characters of a line; a word that is printed from a file has no more.
 WIDTH = 88
 #: By which rounding may take a sum of doubles past its limit, as a share of it.

@@ -151,7 +151,7 @@ def test_scores_of_a_table_by_hand():
     found = dict(zip(scores.names, scores(sample), strict=True))
     assert found["smallest distance"] == 0
     assert found["mean distance"] == pytest.approx((0 + 0.75 + 0.5 + 1) / 4)
-    assert found["count in the narrow cell"] == 0.25
+    assert found["count in the cell"] == 0.25
     assert found["count near: c"] == 0.5
     assert found["mean difference: x"] == pytest.approx((0 - 0.5 - 1 + 1) / 4)
     assert found["density"] == pytest.approx(0.25, abs=1e-4)

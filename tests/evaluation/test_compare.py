@@ -29,9 +29,9 @@ from skdpsynth.metrics import (
     two_sample_scores,
 )
 
-few_trees = pytest.mark.usefixtures("few_trees")
+pytestmark = pytest.mark.usefixtures("few_trees")
 
-BOOSTING = HistGradientBoostingClassifier(random_state=0)
+BOOSTING = HistGradientBoostingClassifier(max_iter=5, random_state=0)  # `few_trees`
 FIDELITY = {"settings": "C", "fidelity": True}
 REST = ["LogisticRegression", "DecisionTreeClassifier"]
 
@@ -88,7 +88,6 @@ def test_scores_are_those_of_the_metrics(compare, stubs, tables):
         assert found == pytest.approx(value), metric
 
 
-@few_trees
 def test_rows_that_break_a_relation_of_the_test_table(compare, stubs, tables):
     """A tenth of the training rows, which are copied, has the letter of another kind.
 
@@ -105,7 +104,6 @@ def test_rows_that_break_a_relation_of_the_test_table(compare, stubs, tables):
     assert "broken" not in compare({"copy": stubs["Copy"]()}, **options).summary()
 
 
-@few_trees
 def test_gradient_boosting_leads_where_it_is_scored(compare, stubs):
     """It is scored by default, and not part of the mean."""
     panel = ["GaussianNB", "HistGradientBoosting"]
@@ -122,7 +120,6 @@ def test_gradient_boosting_leads_where_it_is_scored(compare, stubs):
     assert twelve <= set(scored["classifier"])
 
 
-@few_trees
 def test_a_target_that_is_a_number_has_r2_and_rmse(stubs, tables):
     """A copy of the rows, once more: `size` follows from the label, and has gaps."""
     train, test = (table.dropna() for table in tables)
@@ -302,7 +299,6 @@ def test_warnings_of_a_run_are_kept_beside_it(compare, stubs):
     assert (values(result, "one", "B", "auroc", 1.0) == 0.5).all()
 
 
-@few_trees
 def test_settings_can_be_left_out(compare, stubs):
     only_c = compare({"blind": stubs["Blind"]()}, settings="C", n_repeats=1)
     assert set(only_c.scores["setting"]) == {"C"}

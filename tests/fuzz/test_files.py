@@ -53,9 +53,9 @@ def check(found: dict, count: int) -> None:
 
 @pytest.mark.slow
 def test_spoilt_files(folder):
-    """60 of each kind."""
-    for found in outcomes(folder, 20_000, 60, *KINDS).values():
-        check(found, 60)
+    """30 of each kind."""
+    for found in outcomes(folder, 20_000, 30, *KINDS).values():
+        check(found, 30)
 
 
 @pytest.mark.nightly

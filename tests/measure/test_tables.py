@@ -144,9 +144,8 @@ def test_the_noise_that_is_said_is_in_rows_and_in_covariances():
 def test_classes_borrow_from_the_largest_that_can_lend():
     """Not from the largest of all, and however few rows they have."""
     n_rows = [9000.0, 4000.0, 5000.0, 50.0, 49.0]
-    some = [False, True, True, False, False]
-    assert borrowers(some, n_rows) == {0: 2, 3: 2, 4: 2}
-    assert borrowers([True] * 5, n_rows) == borrowers([False] * 5, n_rows) == {}
+    assert borrowers({1, 2}, n_rows) == {0: 2, 3: 2, 4: 2}
+    assert borrowers({*range(5)}, n_rows) == borrowers(set(), n_rows) == {}
 
 
 @pytest.mark.parametrize(
@@ -203,8 +202,8 @@ def test_a_row_of_any_class_is_charged_for_what_several_release_together(mu):
     domains = [CategoryDomain(("p", "q", "r"), False)] * 6
 
     *having, rare = allocate(plan_classes, [*"abc"], counts, domains, mu)
-    (shared,) = {plan.mus_together for plan in having}
-    assert len({plan.relations for plan in having}) == 1  # with one noise
+    ((*spent,),) = {(own.choice, own.together, own.relations) for own in having}
+    shared = [spend.mu for spend in spent]  # with one noise
     for plan in having:
         own = plan.pairs.mu, plan.triples.mu, plan.marginals.mu
         assert math.hypot(*own, *shared) == pytest.approx(mu)

@@ -157,8 +157,8 @@ def test_pairs_of_known_dependence():
     assert found["g", "half"] == 0.0
     assert found["code", "half"] == 0.0
     assert found["g", "constant"] == 0.0
-    # Of 400 distinct texts 50 are kept apart and the rest is one category.
-    kept = table["id"].where(table.index < 50, "rest")
+    # Of 400 distinct texts 100 are kept apart and the rest is one category.
+    kept = table["id"].where(table.index < 100, "rest")
     assert found["half", "id"] == pytest.approx(cramers_v(table["half"], kept))
 
 

@@ -330,7 +330,8 @@ def test_texts_that_differ_in_every_row_are_left_out():
     """With a warning that names the column, and no value of it."""
     rng = np.random.default_rng(0)
     plain = [
-        pd.DataFrame({"x": rng.random(n), "y": rng.integers(0, 2, n)}) for n in (60, 90)
+        pd.DataFrame({"x": rng.random(n), "y": rng.integers(0, 2, n)})
+        for n in (160, 190)
     ]
     with_ids = [own.assign(who=[f"P{k}" for k in range(len(own))]) for own in plain]
     options = {"target": "y", "classifiers": ["GaussianNB"]}

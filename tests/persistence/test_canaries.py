@@ -8,6 +8,7 @@ proved by a twin that keeps values.
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
 import pickletools
@@ -26,6 +27,7 @@ N_ROWS = 240
 _MAX_CHANCE, _MAX_HITS = 0.2, 5
 
 
+@functools.cache
 def canaries(seed: int) -> pd.DataFrame:
     """Make a table of values that occur once; the numbers are no plausible weights.
 
@@ -69,9 +71,10 @@ def number_patterns(value: float) -> set[bytes]:
     return found
 
 
-def canary_values(table: pd.DataFrame) -> dict[object, str]:
+@functools.cache
+def canary_values(seed: int) -> dict[object, str]:
     """Map every value to its column; a time counts as its digits and its integers."""
-    found: dict[object, str] = {}
+    table, found = canaries(seed), dict[object, str]()
     for name in ("real", "whole", "long", "text"):
         found |= dict.fromkeys(table[name].tolist(), name)
     for moment in table["when"]:
@@ -81,10 +84,11 @@ def canary_values(table: pd.DataFrame) -> dict[object, str]:
     return found
 
 
-def long_patterns(table: pd.DataFrame) -> dict[bytes, str]:
+@functools.cache
+def long_patterns(seed: int) -> dict[bytes, str]:
     """Map patterns of eight bytes and more to the column that they are of."""
     found: dict[bytes, str] = {}
-    for value, name in canary_values(table).items():
+    for value, name in canary_values(seed).items():
         forms = text_patterns if isinstance(value, str) else number_patterns
         found |= dict.fromkeys(forms(value), name)
     assert min(map(len, found)) >= 8
@@ -99,8 +103,10 @@ def values_in(document: object) -> set[object]:
     return {document}
 
 
-def short_patterns(table: pd.DataFrame) -> list[set[bytes]]:
+@functools.cache
+def short_patterns(seed: int) -> list[set[bytes]]:
     """Give four bytes for each number: of float32 and of int32, in both orders."""
+    table = canaries(seed)
     numbers = [*table["real"].tolist(), *table["whole"].tolist()]
     return [
         {struct.pack(f"{order}f", value) for order in "<>"}
@@ -109,17 +115,17 @@ def short_patterns(table: pd.DataFrame) -> list[set[bytes]]:
     ]
 
 
-def columns_found(table: pd.DataFrame, file: bytes, pickled: bytes) -> set[str]:
+def columns_found(seed: int, file: bytes, pickled: bytes) -> set[str]:
     """Say of which columns some value is in the file or in the pickle."""
     header = json.loads(file[8 : 8 + int.from_bytes(file[:8], "little")])
     present = values_in(json.loads(header["__metadata__"]["skdpsynth"]))
     present |= {
         a for _, a, _ in pickletools.genops(pickled) if isinstance(a, int | float | str)
     }
-    found = {name for value, name in canary_values(table).items() if value in present}
+    found = {name for value, name in canary_values(seed).items() if value in present}
     places = file + pickled
     starts = parts_of(places, 8)
-    for form, name in long_patterns(table).items():
+    for form, name in long_patterns(seed).items():
         if form[:8] in starts and form in places:
             found.add(name)
     return found
@@ -130,9 +136,9 @@ def parts_of(places: bytes, size: int) -> set[bytes]:
     return {places[at : at + size] for at in range(len(places))}
 
 
-def n_short_hits(table: pd.DataFrame, *places: bytes) -> int:
+def n_short_hits(seed: int, *places: bytes) -> int:
     parts = set().union(*(parts_of(place, 4) for place in places))
-    return sum(not parts.isdisjoint(forms) for forms in short_patterns(table))
+    return sum(not parts.isdisjoint(forms) for forms in short_patterns(seed))
 
 
 def kept_by(synth, folder) -> tuple[bytes, bytes]:
@@ -155,15 +161,14 @@ def test_no_training_value_is_kept(synthesizer, tmp_path, global_random_seed):
     on average, which is checked to be at most 0.2. More than 5 numbers are then hit
     with probability 0.2^6 / 6! = 9e-8.
     """
-    table = canaries(global_random_seed)
     synth = clone(synthesizer).set_params(target="y")
     if "epsilon" in synth.get_params():
         synth.set_params(epsilon=8.0)
-    places = kept_by(synth.fit(table), tmp_path)
-    assert columns_found(table, *places) == set()
+    places = kept_by(synth.fit(canaries(global_random_seed)), tmp_path)
+    assert columns_found(global_random_seed, *places) == set()
     chance = sum(map(len, places)) * 4 * 2 * N_ROWS / 2**32
     assert chance <= _MAX_CHANCE
-    assert n_short_hits(table, *places) <= _MAX_HITS
+    assert n_short_hits(global_random_seed, *places) <= _MAX_HITS
 
 
 # --- Values that are kept are found -----------------------------------------------
@@ -188,14 +193,13 @@ def file_of(facts):
 @pytest.mark.parametrize("leak", LEAKS)
 def test_one_value_that_is_kept_is_found(leak):
     """In a pickle; and in a file, among its arrays or in its header."""
-    table, no_pickle = canaries(0), pickle.dumps(None)
-    keep, name = LEAKS[leak]
-    kept = keep(table)
+    no_pickle, (keep, name) = pickle.dumps(None), LEAKS[leak]
+    kept = keep(canaries(0))
     file = file_of({})
-    assert columns_found(table, file, no_pickle) == set()
-    assert columns_found(table, file, pickle.dumps({"kept": kept})) == {name}
+    assert columns_found(0, file, no_pickle) == set()
+    assert columns_found(0, file, pickle.dumps({"kept": kept})) == {name}
     if isinstance(kept, np.ndarray):
         file += kept.tobytes()
     else:
         file = file_of({"kept": [kept]})
-    assert columns_found(table, file, no_pickle) == {name}
+    assert columns_found(0, file, no_pickle) == {name}

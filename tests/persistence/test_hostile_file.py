@@ -82,11 +82,11 @@ def test_another_format_is_named_with_the_remedy(saved, refused, files):
         archive.writestr("synthesizer.json", json.dumps(files.facts_of(saved[1])))
     remedy = "Use the release of skdpsynth that wrote it, or fit again"
     refused(
-        old.getvalue(), match=rf"version 2\. Got a zip, as up to 0\.1\.1\. {remedy}"
+        old.getvalue(), match=rf"version 3\. Got a zip, as up to 0\.1\.1\. {remedy}"
     )
-    newer = files.facts_of(saved[1]) | {"format_version": 3}
+    newer = files.facts_of(saved[1]) | {"format_version": 4}
     data = files.with_parts(saved[1], newer)
-    refused(data, match=rf"version 2\. Got 3\. {remedy}")
+    refused(data, match=rf"version 3\. Got 4\. {remedy}")
 
 
 # --- Memory -----------------------------------------------------------------------
@@ -262,6 +262,8 @@ LIES_OF_PARTS = [
     *((("table", "missing", 0, 0), own) for own in (1.5, "1")),
     *((("table", "axes", 0, "low"), 10**400), (("table", "axes", 0, "high"), -6.0)),
     *((("table", "axes", 1, "step"), 0), (("table", "axes", 0, "axis"), "other")),
+    *((("plans",), {}), (("plans", 1, "label"), "a"), (("plans", 0, "training"), 0)),
+    *((("plans", 0, "n_rows"), own) for own in (-1.0, "1", {"float": "inf"})),
     *((("table", "levels"), ["a"]), (DTYPE, {"numpy": "V1000000000"})),
     (DTYPE, {"pandas": "os.system"}),
     # Zones that pandas would read from a file.

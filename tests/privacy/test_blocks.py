@@ -167,10 +167,13 @@ def test_the_noise_of_a_step_is_the_least_for_its_charge(rate, mu, count):
 
 
 def test_rarely_sampled_rows_are_charged_less():
-    """Below what the arithmetic resolves, as much as on a sample that is larger."""
-    costs = [steps_mu(3.0, rate, 12, TAIL) for rate in (1e-9, 1e-6, 1e-3, 0.1)]
+    """At epsilon 0 a step costs its rate times what it would cost on all rows."""
+    rates = (1e-9, 1e-6, 1e-5, 1e-3, 0.1)
+    costs = [steps_mu(3.0, rate, 1, TAIL) for rate in rates]
     assert costs == sorted(costs)
-    assert 0 < costs[0] == costs[1] < 1e-3 < costs[3]
+    assert 0 < costs[0] < costs[1] < 1e-3 < costs[-1]
+    for rate, mu in zip(rates, costs, strict=True):
+        assert rate * claimed(1 / 3, 0.0, 0.0) <= claimed(mu, 0.0)
 
 
 # --- Both ---------------------------------------------------------------------------

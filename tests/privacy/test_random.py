@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -20,16 +21,11 @@ def words(generator):
 
 
 def test_seed_has_256_bits_of_entropy_in_a_256_bit_pool(monkeypatch):
-    asked = []
-
-    def randbits(bits):
-        asked.append(bits)
-        return 7
-
-    monkeypatch.setattr("skdpsynth.privacy._random.secrets.randbits", randbits)
+    asked = secrets.token_bytes()
+    monkeypatch.setattr("skdpsynth.privacy._random.secrets.token_bytes", lambda: asked)
     seeds = secret_generator().bit_generator.seed_seq
-    assert asked == [256]
-    assert seeds.pool_size * 32 == 256
+    assert np.asarray(seeds.entropy).tobytes() == asked
+    assert seeds.pool_size * 32 == len(asked) * 8 == 256
 
 
 def test_insecure_context_repeats_streams_and_separates_generators():

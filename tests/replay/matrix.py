@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,12 +14,7 @@ from unittest.mock import patch
 
 import dask
 from _instances import PLAIN, PRIVATE
-from replay.odd_tables import (
-    ALL_SOURCES,
-    OddTable,
-    contained,
-    odd_tables,
-)
+from replay.odd_tables import ALL_SOURCES, OddTable, contained, odd_tables
 from replay.twins import TWINS
 from sklearn.base import clone
 
@@ -30,7 +24,7 @@ from skdpsynth.audit._replay import CHANGES, PLACES, ReplayedPair, replayed_pair
 # Sizes and steps that are made small: see `small`.
 from skdpsynth.generators import _fit
 from skdpsynth.models import _mixture_trainer, _network
-from skdpsynth.privacy import _calibration, _parts
+from skdpsynth.privacy import _parts
 from skdpsynth.synthesizers import MarginalSynthesizer, _dpcgan, _pategan
 
 if TYPE_CHECKING:
@@ -89,8 +83,6 @@ _EVERYWHERE = ("independent", "gpate")
 # Cells of a block, and steps of the generator that follow a release: tables of some
 # rows are to be read in several parts, and what follows releases is post-processing.
 _BLOCK_ENTRIES, _FEW_STEPS = 48, 20
-# What sampled steps cost takes seconds to compute, and all plans of a table ask for it.
-_kept_mu = lru_cache(maxsize=1024)(_calibration.steps_mu)
 
 
 class Group(NamedTuple):
@@ -185,8 +177,6 @@ def small() -> Iterator[None]:
             (_pategan, "GENERATOR_STEPS", 2),
             (_pategan, "_NOISY_NETWORK_STEPS", 2),
             (_dpcgan, "GENERATOR_STEPS", 2),
-            (_calibration, "steps_mu", _kept_mu),
-            (_dpcgan, "steps_mu", _kept_mu),
         ):
             stack.enter_context(patch.object(where, name, value))
         stack.enter_context(dask.config.set(scheduler="synchronous"))

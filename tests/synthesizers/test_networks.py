@@ -7,35 +7,29 @@ import pandas as pd
 import pytest
 from tables import LINKED_SCHEMA, distance, linked_table
 
-from skdpsynth import (
-    DPCGANSynthesizer,
-    GPATESynthesizer,
-    PATEGANSynthesizer,
-)
+from skdpsynth import DPCGANSynthesizer, GPATESynthesizer, PATEGANSynthesizer
 from skdpsynth.schema import Continuous, TableSchema
 from skdpsynth.synthesizers._initial import InitialNetwork  # encodes rows
 
 NETWORK = {"init": "random", "hidden_dims": ((32,), (16,))}
-STEPS = {"n_iter": 800, "batch_size": 64, "max_grad_norm": 100.0, "learning_rate": 4.0}
-LABELS = {"n_teachers": 5, "n_iter": 800, "batch_size": 256, "n_teacher_steps": 5}
+STEPS = {"n_iter": 400, "batch_size": 64, "max_grad_norm": 100.0, "learning_rate": 10.0}
+LABELS = {"n_teachers": 5, "n_iter": 400, "batch_size": 256, "n_teacher_steps": 5}
 CASES = {
-    "DP-CGAN": (DPCGANSynthesizer, STEPS),
-    "PATE-GAN": (PATEGANSynthesizer, LABELS | {"n_student_steps": 8}),
+    "DP-CGAN": (DPCGANSynthesizer, STEPS, 0.4),
+    "PATE-GAN": (PATEGANSynthesizer, LABELS | {"n_student_steps": 8}, 0.55),
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["DP-CGAN", pytest.param("PATE-GAN", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", CASES)
 def test_a_network_learns_a_table_without_noise(name):
-    """Right marginals alone would be at 0.6; five seeds are at 0.22 to 0.45."""
-    cls, settings = CASES[name]
+    """Right marginals alone would be at 0.76; seeds are at 0.17 and 0.48."""
+    cls, settings, most = CASES[name]
     synthesizer = cls(
         math.inf, schema=LINKED_SCHEMA, random_state=0, **NETWORK, **settings
     )
     table = linked_table()
     fake = synthesizer.fit(table).sample(3000)
-    assert distance(table, fake) < 0.5
+    assert distance(table, fake) < most
     assert fake["c"].isna().mean() == pytest.approx(0.1, abs=0.2)
 
 

@@ -48,7 +48,7 @@ from skdpsynth.models import FactorTrainer, MixtureTrainer
 from skdpsynth.privacy import HoldsPrivateRows, Parts, _aggregators, _tables
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Categorical, Continuous
-from skdpsynth.synthesizers import _dpcgan, _gpate, _pategan
+from skdpsynth.synthesizers import _dpcgan
 from skdpsynth.table import PrivateRows
 from skdpsynth.training import _teachers
 from skdpsynth.utils.estimator_checks import reachable

@@ -11,9 +11,7 @@ import pytest
 from _counting import kill_once, length_of_part
 from tables import small_table
 
-from skdpsynth import (
-    IndependentSynthesizer,
-)
+from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy._aggregators import exact_counts  # no noise on top
 from skdpsynth.privacy.testing import insecure_randomness
@@ -47,7 +45,7 @@ def parts_of(arrays):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two workers, each a process that is started again when it dies."""
+    """A worker, which is a process that is started again when it dies."""
     settings = {
         "distributed.scheduler.allowed-failures": 30,
         "distributed.worker.daemon": True,
@@ -55,7 +53,7 @@ def cluster():
     with (
         dask.config.set(settings),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None
+            n_workers=1, threads_per_worker=1, dashboard_address=None
         ) as made,
         distributed.Client(made) as client,
     ):
