@@ -50,9 +50,9 @@ LIKELY, SURE = 3.0, 5.0
 # Rows of a class, in noise deviations of a count: a mean cell of a table of 4 x 4 bins
 # is 2.5 of them, one of 20 bins 2.
 ROWS_FROM = 40.0
-# The same, clear of the noise: of fewer rows, if they are the largest class, some pairs
-# are chosen.
-CLEAR_FROM = 200.0
+# The same, clear of the noise: so many that a cell with one in ROWS_FROM of them is
+# sure. Of fewer rows, if they are the largest class, some pairs are chosen.
+CLEAR_FROM = SURE * ROWS_FROM
 # Cells of the final density of a numeric column, and bins of round 2 at most.
 N_CELLS = 256
 # Bins of round 1, and of a column in tables of two, at least: with four a density has a
