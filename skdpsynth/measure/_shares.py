@@ -72,4 +72,3 @@ FEW = 0.05
 TINY = 1e-12  # keeps divisions and logarithms finite
 WIDE = 120  # columns, from which counts of each say less than a few factors
 RAKINGS = 30  # rounds until a table has given sums to 1e-3
-SHOWN = 3  # columns in a warning, categories of a bin in a text
