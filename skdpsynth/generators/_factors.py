@@ -68,9 +68,9 @@ def factors_above_noise(
     # A column that is nearly constant says little.
     found = axes / np.maximum(slopes, LITTLE)[:, None]
     # What a score has alone deviates by a tenth of it at least.
-    shared, most = np.square(found).sum(axis=1, keepdims=True), 1.0 - LITTLE**2
-    found *= np.sqrt(most / np.maximum(shared, most))
-    return np.asarray(found / np.sqrt(1.0 - np.minimum(shared, most)))
+    shared, limit = np.square(found).sum(axis=1, keepdims=True), 1.0 - LITTLE**2
+    found *= np.sqrt(limit / np.maximum(shared, limit))
+    return np.asarray(found / np.sqrt(1.0 - np.minimum(shared, limit)))
 
 
 class FactorGenerator:
