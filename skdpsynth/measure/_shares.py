@@ -62,9 +62,9 @@ COARSE_BINS = (4, 16)
 LEAST_NOISE = 0.5  # rows; counts without noise are whole numbers
 RARE = 0.01  # share of the rows that may be rounded, or that the noise may hide
 # What matters little, of a whole: rows in merged categories, or in pairs of bins that
-# are not above the noise; a bin beside the fullest one, what is even in edges for scale="quantile", what a third column says of a child
-# and what it says beyond what mixtures draw, in nats; of a score, its slope and what it
-# has alone.
+# are not above the noise; a bin beside the fullest one, what is even in edges for
+# scale="quantile", what a third column says of a child and what it says beyond what
+# mixtures draw, in nats; of a score, its slope and what it has alone.
 LITTLE = 0.1
 # The same, before something is spent on them: columns of another kind, and the rows of
 # the least value that could be found.
