@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.special import ndtr
 
+from skdpsynth.measure import LITTLE
 from skdpsynth.utils import (
     check_array,
     in_chunks,
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 
 _MOST_FACTORS = 64  # bounds what a row of a wide table costs
 _ROUNDS = 6  # of the search for what columns share, which is the diagonal
-_LEAST_SLOPE = 0.15  # of a score; a column that is nearly constant says little
-_MOST_SHARED = 0.97  # of the variance of a score, so that loadings stay finite
+MOST_LOADING = 100.0  # what noise can do at most: beyond, rows would overflow
 
 
 def factors_above_noise(
@@ -65,14 +65,12 @@ def factors_above_noise(
         values, vectors = eigh(covariance, subset_by_index=(max(n - most, 0), n - 1))
         sizes = np.sqrt(np.maximum(values**2 - edge**2, 0.0)) * (values > edge)
         axes = vectors[:, sizes > 0] * np.sqrt(sizes[sizes > 0])
-    found = axes / np.maximum(slopes, _LEAST_SLOPE)[:, None]
-    shared = np.square(found).sum(axis=1, keepdims=True)
-    found *= np.sqrt(_MOST_SHARED / np.maximum(shared, _MOST_SHARED))
-    shared = np.minimum(shared, _MOST_SHARED)
-    return np.asarray(found / np.sqrt(1.0 - shared))
-
-
-MOST_LOADING = 100.0  # what noise can do at most: beyond, rows would overflow
+    # A column that is nearly constant says little.
+    found = axes / np.maximum(slopes, LITTLE)[:, None]
+    # What a score has alone deviates by a tenth of it at least.
+    shared, limit = np.square(found).sum(axis=1, keepdims=True), 1.0 - LITTLE**2
+    found *= np.sqrt(limit / np.maximum(shared, limit))
+    return np.asarray(found / np.sqrt(1.0 - np.minimum(shared, limit)))
 
 
 class FactorGenerator:

@@ -5,6 +5,7 @@ It is written for arrays of NumPy and of PyTorch, by what both have in common.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -137,13 +138,10 @@ class TripleLoss:
 _COMPONENTS, _COMPONENTS_PER_BIN = (100, 1000), 4.0
 _STEPS, _STEPS_PER_BIN = (300, 600), 2.5
 _BLOCKS = 8  # of the tables of all pairs, by rows: few cells below the diagonal
-_HALVED_FROM = 128  # bins, from which a step is by every second block: it costs much
 # Pairs of bins, of all components and classes, by the number of columns: bounds time.
 _MOST_CELLS = (15, 20), (2.5e8, 1.6e8)
 # By the number of columns: a step of a wide table costs much, so it is longer.
 _LEARNING_RATE = (15, 20), (0.05, 0.08)
-# With tables of three columns, before the rate falls: without, a parity is not learnt.
-_TRIPLE_STEPS = 100
 # Units of parameters, so that equal steps suit logits of categories, and of intervals.
 # Without adversarial steps 1 and 1 are as good.
 _LOGIT, _BUMP = 3.0, 0.6
@@ -155,12 +153,13 @@ _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its o
 # Noise variances that dependence of one nat costs all classes. With 50 to 1500 no part
 # of Adult and Diamonds (2,000 to 5,000 rows) was better at epsilon 1 and 3.
 _ENTROPY = 500.0
-# Of a bin, so that logarithms are finite: with 1e-12 the 3-way distance of storms was
-# .237, not .231 (epsilon 10).
-_LEAST_SHARE = 1e-6
-_LEAST_WEIGHT = 1e-5  # of a component that a class keeps: a row of 100,000
+# A row of 100,000. Of a bin, so that logarithms are finite: with 1e-12 the 3-way
+# distance of storms was .237, not .231 (epsilon 10). And of a component that a class
+# keeps.
+_LEAST_SHARE = 1e-5
 _WIDTHS = (-4.0, 2.0)  # logarithms, of a component in normal scores: a spike, and even
-_FAR = 60.0  # of a logit, which float32 can exponentiate
+# Of a logit: float32 holds the sum of the exponentials of many.
+_FAR = math.log(math.sqrt(np.finfo(np.float32).max))
 
 
 class Heads:
@@ -388,7 +387,7 @@ def slopes_of_loss(
     def add(one: ReleasedClass, own: Array) -> tuple[Array, Array, Array]:
         """Add a distance; give its slopes by the weights that matter, and which do."""
         # What the class will not keep does not matter to it now.
-        kept = xp.where(own >= _LEAST_WEIGHT)[0]
+        kept = xp.where(own >= _LEAST_SHARE)[0]
         own = own[kept] / own[kept].sum()
         distance, by_own, by_all = one.distance(own, probabilities[kept], half)
         by_shares[kept] += by_all / n_cells
@@ -494,24 +493,21 @@ class Fit:
         n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)
         half = int(n_steps * _LEARNING_RATE[1][0] / self._rate) // 2
         with one_thread():
-            self._descend(half)
-            if any(one.triples is not None for one in every):
-                for one in every:
-                    one.with_triples = True
-                self._descend(min(_TRIPLE_STEPS, half))
+            self._descend(half // 2)
+            for one in every:  # before the rate falls: else a parity is not learnt
+                one.with_triples = True
+            self._descend(half // 2)
             self._descend(half, falling=True)
 
     def _descend(self, n_steps: int, *, falling: bool = False) -> None:
         """Take some steps of Adam, with a rate that stays or falls to 0.
 
-        Where a step costs much, it is by half of the pairs, and the next by the other.
+        A step is by half of the pairs, and the next one by the other: it costs much.
         """
         start = self._parameters, self._log_weights, self._home, len(self._released)
-        in_halves = self._home.shape[1] >= _HALVED_FROM
         for step in range(n_steps):
-            half = step % 2 if in_halves else None
             _, *slopes = slopes_of_loss(
-                self._released, self._heads, *start, half, self._together
+                self._released, self._heads, *start, step % 2, self._together
             )
             rate = self._rate * (1.0 - step / n_steps if falling else 1.0)
             self._step(slopes, rate)
@@ -523,7 +519,7 @@ class Fit:
         found = []
         for logs in give(self._log_weights):
             odds = np.exp(logs - logs.max())
-            kept = odds >= _LEAST_WEIGHT * odds.sum()
+            kept = odds >= _LEAST_SHARE * odds.sum()
             found.append(
                 Components(logs[kept], parameters[kept], home[kept], n_classes)
             )

@@ -23,9 +23,8 @@ _SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
 # Edges of the cells of a smooth density: time grows with the cube.
 SMOOTH_GRID = np.linspace(0.0, 1.0, 65)
 _SPIKE_ROUNDS = 3  # with 2 the 3-way distance of Adult was .097, not .096 (epsilon 1)
-# A step that changes less, absolutely and relative to the loss, is the last one; a few
-# columns of amounts would take more than 100.
-_MAX_NEWTON_STEPS, _CONVERGED = 100, (1e-3, 1e-6)
+# A step that changes less, absolutely and relative to the loss, is the last one.
+_CONVERGED = (1e-3, 1e-6)
 
 
 @dataclass(frozen=True)
@@ -195,7 +194,11 @@ def _thinned(edges: Floats) -> Floats:
 
 
 def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
-    """Minimise ``|design q - target|^2 / 2 + penalty`` with q = softmax(theta)."""
+    """Minimise ``|design q - target|^2 / 2 + penalty`` with q = softmax(theta).
+
+    It ends: a step that is taken lowers the loss, and one that is not is followed by a
+    shorter one. Columns took at most 134.
+    """
     n_columns, size = theta.shape
     # Of the smoothness prior on the log-masses of equal cells.
     differences = np.diff(np.eye(size), n=3, axis=0) * (size / 8) ** 2.5
@@ -206,7 +209,7 @@ def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
     active = np.arange(n_columns)  # columns that still move; the rest is left out
     damping = np.ones(n_columns)
     identity = np.eye(size)
-    for _ in range(_MAX_NEWTON_STEPS):
+    while len(active):
         mean = (design @ mass[:, :, None])[:, :, 0]
         jacobian = (design - mean[:, :, None]) * mass[:, None, :]
         gradient = (residual[:, None, :] @ jacobian)[:, 0] + theta @ precision
@@ -226,8 +229,6 @@ def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
             active, damping, loss = active[moving], damping[moving], loss[moving]
             design, target = design[moving], target[moving]
             theta, mass, residual = theta[moving], mass[moving], residual[moving]
-        if len(active) == 0:
-            break
     return fitted
 
 

@@ -28,7 +28,6 @@ from skdpsynth.measure._shares import (
     TINY,
 )
 from skdpsynth.measure._written import (
-    MOST_TENS,
     affords,
     discover_remainders,
     discover_resolutions,
@@ -48,6 +47,7 @@ from skdpsynth.privacy import (
     unit_name,
 )
 from skdpsynth.schema import (
+    MOST_STATED_DECIMALS,
     SECONDS_OF,
     Boolean,
     Categorical,
@@ -95,33 +95,30 @@ _TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
 # With 5 columns of two modes lost a sign; with 8 times smaller the ranges of diabetes
 # had 90 % of the values, not 94 % (epsilon 3).
 _ACROSS_FROM, _ALIKE = 4.0, 64.0
-# Rows of a table, in noise deviations, whose ranges are found. With 25 columns of two
-# modes lost a sign.
-RANGES_FROM = 15.0
-_NEAR_ZERO = 8.0  # a range that starts below this part of its end starts at 0
-_YEAR = 31_556_952.0  # seconds
-_DEFAULT_DATES = (0.0, 60 * _YEAR)  # of a column with no bin above the noise
-# Prior of a column: its largest number is near 8, and a factor of 2 away takes 0.25 off
-# the log probability, a negative one 1. Away from 0 it fills a few bins with such
-# shares. Near 1, with .7 off, the ranges of wine had 95 % of the values, not 98 %.
-_USUAL, _PER_DOUBLING = 8.0, 0.25
+# Rows of a table, in noise deviations, whose ranges are found: a bin with a fifth of
+# them is likely no noise. With 25 columns of two modes lost a sign.
+RANGES_FROM = LIKELY * SURE
+# A range that starts below this part of its end starts at 0. With 10 those of 1,000
+# rows of Adult had 91 % of the values, not 92 % (epsilon 0.3).
+_NEAR_ZERO = 8.0
+# Of a column with no bin above the noise.
+_DEFAULT_DATES = np.array(["1970", "2030"], "M8[s]").astype(np.float64).tolist()
+# Prior of a column: its largest number is near this, and a factor of 2 away takes
+# QUARTER off the log probability, a negative one 1. Away from 0 it fills a few bins
+# with such shares. Near 1, with .7 off, the ranges of wine had 95 % of the values, not
+# 98 %.
+_USUAL = 8.0
 _BUMPS = (
     *((1.0,), (0.5, 0.5), (0.25, 0.25, 0.25, 0.25)),
     *((0.25, 0.5, 0.25), (0.15, 0.35, 0.35, 0.15), (0.05, 0.15, 0.3, 0.3, 0.15, 0.05)),
     *((0.35, 0.65), (0.65, 0.35), (0.1, 0.3, 0.6), (0.6, 0.3, 0.1)),
 )
-# Where rows are less than noise, and the prior decides, bins have probably this part of
-# the rows of the fullest one at least: with 0.1 the range of a column without values
-# was 10 times as wide.
-_PRIOR_DENSITY = 0.3
 # Rows, in noise deviations, from which bins that are surely not empty say more than
-# shapes: of 900 rows of Kaggle Credit (22) shapes keep 96 % of the values, and such
-# bins 90 %; of 1,000 rows of Adult (35) 92 % and 96 %.
-_SHAPES_BELOW = 25.0
+# shapes: a bin with a fifth of them is sure. Of 900 rows of Kaggle Credit (22) shapes
+# keep 96 % of the values, and such bins 90 %; of 1,000 rows of Adult (35) 92 % and
+# 96 %.
+_SHAPES_BELOW = SURE * SURE
 _POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
-# Rows, in noise deviations, from which an outer bin is counted in parts, which together
-# have twice the noise: from 200 on, ranges of storms were cut off at epsilon 10.
-_PARTS_FROM, _PARTS = 4000.0, 4
 
 
 def range_noise_std(n_columns: int, mu: float) -> float:
@@ -149,11 +146,9 @@ def discover_ranges(
     more for missing values, so a row is in one bin per column. The range reaches from
     the first to the last bin that is surely not empty, and on while the next bin is
     probably not empty, but not across 0. Where no bin is sure, the prior says where the
-    rows are. The scale is that of `Continuous`. Of many rows the bins are counted in
-    parts, and the range ends with the last that has some.
+    rows are. The scale is that of `Continuous`.
     """
-    many = n_rows >= _PARTS_FROM * range_noise_std(len(columns), mu)
-    edges = [_outer_edges(column, _PARTS if many else 1) for column in columns]
+    edges = [_outer_edges(column) for column in columns]
     codes = Parts.of(table).map(_outer_codes, columns, edges)
     norm = math.sqrt(len(columns))
     reservation = accountant.reserve_gaussian("column ranges", mu=mu, sensitivity=norm)
@@ -166,7 +161,7 @@ def discover_ranges(
         own = column, bins, counts[:-1], noise_std, present
         low, high, found = _released_range(*own)
         integer = column.kind == "integer"
-        if integer:  # bins are half-open
+        if integer or column.kind == "datetime":  # bins are half-open
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
         scale = Continuous(low, high).resolved_scale()
         log = scale == "log" and column.kind != "datetime"
@@ -194,24 +189,18 @@ def _outer_codes(
     return codes
 
 
-def _outer_edges(column: ColumnLayout, parts: int = 1) -> Floats:
-    """Edges of the public outer bins, in parts: powers of two, or two years each."""
+def _outer_edges(column: ColumnLayout) -> Floats:
+    """Edges of the public outer bins: powers of two, or two years each."""
     if column.kind == "datetime":
-        return (_in_parts(np.arange(1900.0, 2102.0, 2.0), parts) - 1970.0) * _YEAR
+        years = np.arange("1900", "2102", 2, dtype="M8[Y]")
+        return years.astype("M8[s]").astype(np.float64)
     if column.kind != "integer":
-        powers = _in_parts(np.exp2(np.array(_POWERS, dtype=np.float64)), parts)
+        powers = np.exp2(np.array(_POWERS, dtype=np.float64))
         return np.concatenate((-powers[::-1], powers))
     limits = np.iinfo(getattr(column.dtype, "numpy_dtype", column.dtype))
     powers = np.exp2(np.arange(int(limits.max).bit_length() + 1, dtype=np.float64))
-    # No bin without a whole number in it: noise alone could make it the range.
-    powers = np.unique(np.ceil(_in_parts(powers, parts)))
     negative = -powers[::-1] if limits.min < 0 else np.empty(0)
     return np.concatenate((negative, [-0.5, 0.5], powers[1:]))
-
-
-def _in_parts(edges: Floats, parts: int) -> Floats:
-    inner = edges[:-1, None] + np.diff(edges)[:, None] * np.arange(parts) / parts
-    return np.append(inner, edges[-1])
 
 
 def _released_range(
@@ -223,21 +212,13 @@ def _released_range(
 ) -> tuple[float, float, bool]:
     """Read a range off noisy counts; with it, whether half of the rows were found."""
     dated = column.kind == "datetime"
-    begins = np.searchsorted(edges, _outer_edges(column))  # of whole bins, and the end
-    sums = np.add.reduceat(counts, begins[:-1])
-    std = noise_std * math.sqrt(np.diff(begins).max())
-    outer = _found_bins(edges[begins], sums, std, n_rows, dated=dated)
+    outer = _found_bins(edges, counts, noise_std, n_rows, dated=dated)
     if outer is None:
         return *_DEFAULT_DATES, False
     first, last = outer
-    within = sums[first : last + 1]
-    found = within.sum() >= 0.5 * n_rows and within.max() > LIKELY * std
-    start, end = begins[first], begins[last + 1]
-    filled = start + np.flatnonzero(counts[start:end] > LIKELY * noise_std)
-    if len(filled):  # parts of the outer whole bins may be empty
-        start = min(filled[0], begins[first + 1] - 1)
-        end = max(filled[-1] + 1, begins[last] + 1)
-    low, high = float(edges[start]), float(edges[end])
+    within = counts[first : last + 1]
+    found = within.sum() >= 0.5 * n_rows and within.max() > LIKELY * noise_std
+    low, high = float(edges[first]), float(edges[last + 1])
     if dated:
         return low, high, bool(found)
     # Of the other side of 0 only the middle bin may be cut off: no values are in it.
@@ -301,7 +282,9 @@ def _likely_bins(
     """
     shapes, log_prior = _shapes(tuple(edges.tolist()))
     known = counts.any() and n_rows > noise_std
-    least, log_weights = _PRIOR_DENSITY, log_prior
+    # Where the prior decides: with LITTLE the range of a column without values was 10
+    # times as wide.
+    least, log_weights = QUARTER, log_prior
     if known:
         noise_std = max(noise_std, TINY)
         fit = n_rows * (shapes @ counts) - 0.5 * n_rows**2 * (shapes**2).sum(axis=1)
@@ -350,7 +333,7 @@ def _shapes(edges: tuple[float, ...]) -> tuple[Floats, Floats]:
     stacked, limits = np.array(shares), np.array(far)
     stacked /= stacked.sum(axis=1, keepdims=True)
     doublings = np.abs(np.log2(np.abs(limits) / _USUAL))
-    return stacked, -_PER_DOUBLING * doublings - (limits < 0)
+    return stacked, -QUARTER * doublings - (limits < 0)
 
 
 def _together(
@@ -755,7 +738,7 @@ def _of_unknown_resolution(
     if not affords(len(numbers), mu, n_rows):
         return unknown, [0] * len(unknown)
     fixed = [c.kind == "datetime" or c.name in in_rules for c in numbers]
-    return numbers, [0 if own else MOST_TENS for own in fixed]
+    return numbers, [0 if own else MOST_STATED_DECIMALS for own in fixed]
 
 
 def _n_as_written(layout: TableLayout, schema: TableSchema | None) -> tuple[int, int]:

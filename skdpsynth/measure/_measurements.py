@@ -42,7 +42,6 @@ from skdpsynth.measure._relations import (
     with_cells,
     with_groups,
 )
-from skdpsynth.measure._shares import SHOWN
 from skdpsynth.measure._tables import (
     PairTables,
     SecondMoments,
@@ -57,7 +56,7 @@ from skdpsynth.measure._tables import (
 from skdpsynth.privacy import UNLABELLED, PrivacyReport
 from skdpsynth.schema import TableSchema, decode_value, encode_value
 from skdpsynth.table import NumericDomain
-from skdpsynth.utils import DAMAGED, check_new, parse_json, read_text
+from skdpsynth.utils import DAMAGED, MOST_SHOWN, check_new, parse_json, read_text
 
 if TYPE_CHECKING:
     import os
@@ -105,7 +104,7 @@ class Bin(NamedTuple):
 
     def __str__(self) -> str:
         """Write it as one would in a table."""
-        first, more = self.categories[:SHOWN], len(self.categories) - SHOWN
+        first, more = self.categories[:MOST_SHOWN], len(self.categories) - MOST_SHOWN
         text = ", ".join(map(str, first)) + (f" and {more} more" if more > 0 else "")
         if self.ends is not None:  # of times all digits count
             given, text = text, "[{:.12g}, {:.12g})".format(*self.ends)

@@ -35,7 +35,6 @@ from skdpsynth.measure._shares import (
     LITTLE,
     N_CELLS,
     RARE,
-    SHOWN,
 )
 from skdpsynth.privacy import grid_noise_std, key_threshold
 from skdpsynth.schema import (
@@ -56,6 +55,7 @@ from skdpsynth.table import (
     modelled_columns,
     rounded,
 )
+from skdpsynth.utils import MOST_SHOWN
 from skdpsynth.utils.containers import dtypes_of
 
 if TYPE_CHECKING:
@@ -440,7 +440,7 @@ def remarks(
     parts = [*_of_classes(model, plans, private=report.private, dependent=dependent)]
     warning, details = (
         " ".join(_sentences(model, declared, parts, most_names))
-        for most_names in (SHOWN, sys.maxsize)
+        for most_names in (MOST_SHOWN, sys.maxsize)
     )
     return warning, [*_doubts(model, report), *filter(None, [details])]
 

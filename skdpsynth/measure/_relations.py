@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from skdpsynth.measure._shares import LEAST_NOISE, LIKELY, N_CELLS, RAKINGS, TINY
+from skdpsynth.measure._shares import (
+    LEAST_NOISE,
+    LIKELY,
+    LITTLE,
+    N_CELLS,
+    RAKINGS,
+    TINY,
+)
 from skdpsynth.measure._tables import (
     MOST_TABLES,
     ColumnBins,
@@ -134,12 +141,11 @@ _STRONG = 0.55
 # .189 (2- and 3-way, epsilon 1).
 _RARE = 0.3
 # Groups of a child given its parent: with 8, C2ST of Diamonds at epsilon 1 was .845,
-# with 3 and 4 .83. And nats that a third column says of them at least, a tenth of what
-# it could say of two groups.
-N_GROUPS, _LEAST_GAIN = 3, 0.07
-# Cells of a bin at most; and rows of each, in noise deviations: six of a mean cell that
-# has rows, of which a column that is determined has about three.
-_MOST_CELLS, _CELL_FROM = 8, 18.0
+# with 3 and 4 .83.
+N_GROUPS = 3
+# Rows of a cell of a bin, in noise deviations: six of a mean cell that has rows, of
+# which a column that is determined has about three.
+_CELL_FROM = 18.0
 
 
 @dataclass(frozen=True)
@@ -340,7 +346,8 @@ def _possible(
     rare = noisy + LIKELY * std < _RARE * independent
     rest = 1.0 - noisy[kept].sum() + LIKELY * std * math.sqrt(max(kept.sum(), 1))
     apart = independent[~kept].sum()
-    if strong and rest < _RARE * apart:
+    # With no limit of its own the 2-way distance of RandHIE rose by .002 (epsilon 1).
+    if strong and rest < min(LITTLE, _RARE * apart):
         return np.asarray(kept)
     return np.asarray(kept | ~rare)
 
@@ -392,9 +399,12 @@ def _each_category(
 
 
 def parts_of_bins(n_rows: float, n_bins: int, noise_std: float) -> int:
-    """Choose into how many parts the bins of related columns are cut."""
+    """Choose into how many parts the bins of related columns are cut.
+
+    Marginals know no more than `N_CELLS` in all.
+    """
     clear = n_rows / (_CELL_FROM * max(noise_std, LEAST_NOISE) * n_bins)
-    return int(np.clip(clear, 1, _MOST_CELLS))
+    return int(np.clip(clear, 1, N_CELLS // n_bins))
 
 
 class CellTables(NamedTuple):
@@ -560,7 +570,7 @@ def with_groups(
     `shares` (D,) are those of the bins in their columns, all classes together.
     """
     starts = bins.starts
-    best = [_LEAST_GAIN] * len(relations.measured)
+    best = [LITTLE] * len(relations.measured)
     found = list(relations.measured)
     for n, (k, j) in enumerate(others(relations, len(bins.sizes))):
         noisy = tables.counts[n]

@@ -25,7 +25,8 @@ BESIDE_SHARE = 0.1
 # Each: ranges where they are not sure at that, since without its range a column is
 # worth nothing; of what a class has left, tables of three columns; of what is spent on
 # relations, third columns; of the rest, single columns where there are tables of two.
-# And of the rows, other numbers than 0 in a flag.
+# And of the rows, other numbers than 0 in a flag, and those of a bin beside the fullest
+# one where a prior decides; of a log probability there, what a factor of 2 takes off.
 # Of the values of wine (178 rows, 13 columns, epsilon 1) 90 % are in the range found
 # with .1, and 97 % with .25; of the ranges 4.6 % and .8 % are more than 32 times too
 # wide.
@@ -49,9 +50,9 @@ LIKELY, SURE = 3.0, 5.0
 # Rows of a class, in noise deviations of a count: a mean cell of a table of 4 x 4 bins
 # is 2.5 of them, one of 20 bins 2.
 ROWS_FROM = 40.0
-# The same, clear of the noise: of fewer rows, if they are the largest class, some pairs
-# are chosen.
-CLEAR_FROM = 200.0
+# The same, clear of the noise: so many that a cell with one in ROWS_FROM of them is
+# sure. Of fewer rows, if they are the largest class, some pairs are chosen.
+CLEAR_FROM = SURE * ROWS_FROM
 # Cells of the final density of a numeric column, and bins of round 2 at most.
 N_CELLS = 256
 # Bins of round 1, and of a column in tables of two, at least: with four a density has a
@@ -60,9 +61,10 @@ N_CELLS = 256
 COARSE_BINS = (4, 16)
 LEAST_NOISE = 0.5  # rows; counts without noise are whole numbers
 RARE = 0.01  # share of the rows that may be rounded, or that the noise may hide
-# What matters little, of a whole: rows in merged categories, a bin beside the fullest
-# one, what is even in edges for scale="quantile", what a third column says of a child
-# beyond what mixtures draw, in nats.
+# What matters little, of a whole: rows in merged categories, or in pairs of bins that
+# are not above the noise; a bin beside the fullest one, what is even in edges for
+# scale="quantile", what a third column says of a child and what it says beyond what
+# mixtures draw, in nats; of a score, its slope and what it has alone.
 LITTLE = 0.1
 # The same, before something is spent on them: columns of another kind, and the rows of
 # the least value that could be found.
@@ -70,4 +72,3 @@ FEW = 0.05
 TINY = 1e-12  # keeps divisions and logarithms finite
 WIDE = 120  # columns, from which counts of each say less than a few factors
 RAKINGS = 30  # rounds until a table has given sums to 1e-3
-SHOWN = 3  # columns in a warning, categories of a bin in a text

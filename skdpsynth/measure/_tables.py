@@ -372,12 +372,13 @@ _ALL_GROUPS = 84  # of all columns together in tables of three: bounds time
 _PER_CELL = 12.0  # rows of a mean cell of three columns, in noise deviations
 
 MOMENT_COLUMNS = range(2, 2001)  # of tables whose moments are measured: bounds memory
-# Rows over the noise, from which moments are measured, and are enough: 0.5 and 20 times
-# what a factor with 0.12 of the variance needs. Real ones are stronger: with 0.5
-# instead of 1 the errors of tables of three columns fell on Epileptic seizure (178
-# columns; epsilon 1: 0.39 to 0.37) and breast cancer (30; epsilon 3: 0.86 to 0.84);
-# with 0.2 those of breast cancer rose at epsilon 1.
-_ABOVE_NOISE, _CLEAR = 0.5 / 0.12, 20.0 / 0.12
+# Rows over the noise, from which moments are measured: 0.5 times what a factor with
+# 0.12 of the variance needs. Real ones are stronger: with 0.5 instead of 1 the errors
+# of tables of three columns fell on Epileptic seizure (178 columns; epsilon 1: 0.39 to
+# 0.37) and breast cancer (30; epsilon 3: 0.86 to 0.84); with 0.2 those of breast cancer
+# rose at epsilon 1. They are enough at ROWS_FROM times this: with a fifth more the
+# 2-way distance of Epileptic seizure rose by .001 (epsilon 3).
+_ABOVE_NOISE = 0.5 / 0.12
 _CLIP = 2.0  # squared length at which rows are shortened, over the mean one
 
 
@@ -494,7 +495,8 @@ def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
     noise = 2.0 * math.sqrt(n_columns) * _CLIP / math.sqrt(2.0)
     clear = n_rows * mu / noise
     least, most = MOMENTS_SHARES
-    share = min(max((_CLEAR / max(clear, TINY)) ** 2, least), most)
+    enough = ROWS_FROM * _ABOVE_NOISE
+    share = min(max((enough / max(clear, TINY)) ** 2, least), most)
     return share if clear * math.sqrt(share) >= _ABOVE_NOISE else 0.0
 
 

@@ -21,6 +21,7 @@ from skdpsynth.measure._shares import (
     FEW,
     LEAST_NOISE,
     LIKELY,
+    N_CELLS,
     QUARTER,
     RARE,
     ROWS_FROM,
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-
-MOST_TENS = 6  # zeros that all numbers of a column may end with
 
 
 def affords(n_columns: int, mu: float, n_rows: float) -> bool:
@@ -313,19 +312,14 @@ def _estimated(counts: Ints, expected: Floats, std: float) -> Floats:
     return np.asarray(found * (expected.sum() / max(float(found.sum()), 1e-300)))
 
 
-# A value of fewer rows than this share is not looked for, so that the values whose
-# exact counts are kept are few, whatever the number of rows.
-_LEAST_SHARE = 1e-4
-# Buckets of the values of a column: more than the values of the least share can be, so
-# that in many rows chance fills hardly one.
-_BUCKETS = 2**14
-# Values of a column, at most: those that most rows have.
-_MOST_VALUES = 512
+# Values of a column that are considered, at most: those of a mean number of rows or
+# more, so that the exact counts that are kept are few, whatever the number of rows.
+_MOST_SOUGHT = 10_000
 
 
 def least_count(n_rows: float) -> int:
     """Give the rows that a value must have to be considered at all."""
-    return max(math.ceil(_LEAST_SHARE * n_rows), MIN_KEY_COUNT)
+    return max(math.ceil(n_rows / _MOST_SOUGHT), MIN_KEY_COUNT)
 
 
 def values_threshold(
@@ -383,7 +377,7 @@ def discover_values(
     )
     found = []
     for domain, names, (kept, noisy) in zip(domains, keys, released, strict=True):
-        most = np.sort(np.argsort(-noisy, kind="stable")[:_MOST_VALUES])
+        most = np.sort(np.argsort(-noisy, kind="stable")[:N_CELLS])
         values = tuple(float(names[k]) for k in kept[most])
         shares = tuple((noisy[most] / n_rows).tolist())
         found.append(replace(domain, frequent=tuple(zip(values, shares, strict=True))))
@@ -407,7 +401,8 @@ def _keys(
 
 
 def _buckets(keys: Floats) -> NDArray[np.intp]:
-    return (hash_array(keys) % _BUCKETS).astype(np.intp)
+    # Twice as many as can be full, so that in many rows chance fills hardly one.
+    return (hash_array(keys) % (2 * _MOST_SOUGHT)).astype(np.intp)
 
 
 def _bucket_counts(
@@ -415,7 +410,9 @@ def _bucket_counts(
 ) -> Ints:
     """Count the rows in every bucket of values; private."""
     every = _keys(frame, columns, domains)
-    return np.array([np.bincount(_buckets(keys), minlength=_BUCKETS) for keys in every])
+    return np.array(
+        [np.bincount(_buckets(keys), minlength=2 * _MOST_SOUGHT) for keys in every]
+    )
 
 
 def _counters(

@@ -234,7 +234,7 @@ SECONDS_OF = {
 # "auto" is "log" when the range is wider than _WIDE and 0 is inside it, or outside by
 # at most _NEAR of the range: such columns (amounts, counts) tend to pile up at 0.
 _WIDE, _NEAR = 50.0, 0.1
-MOST_STATED_DECIMALS = sys.float_info.dig  # that a schema may state
+MOST_STATED_DECIMALS = 9  # that a schema may state, and zeros that are looked for
 MOST_DECIMALS = 4  # that are looked for where none are stated
 ROUNDING = 1e-6  # of a unit of decimals, by which a bound may be off it
 # Whole numbers below it are floats.
@@ -307,7 +307,7 @@ class Continuous(Column):
         almost alone, at no extra price; "auto" is chosen from the bounds alone, see
         `resolved_scale`.
     decimals : int, "any" or None, default=None
-        Values are multiples of ``10**-decimals``, 0 to 15; others are rounded. Money
+        Values are multiples of ``10**-decimals``, 0 to 9; others are rounded. Money
         has 2. "any": as fine as the dtype. None: of floats they are measured, for a
         hundredth of the budget. Integers have none, whatever is said.
 

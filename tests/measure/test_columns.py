@@ -92,28 +92,26 @@ def test_what_is_declared_is_taken(spec, values, domain):
 @pytest.mark.parametrize(
     ("values", "low", "high", "log"),
     [
-        ([5.0, 7.9], 5.0, 8.0, False),
+        ([5.0, 7.9], 4.0, 8.0, False),
         ([0.3, 900.0], 0.0, 1024.0, True),
-        ([-900.0, 0.3], -1024.0, 0.3125, True),  # one small value is no edge to cut off
+        ([-900.0, 0.3], -1024.0, 0.5, True),  # one small value is no edge to cut off
         ([0.0, 900.0], 0.0, 1024.0, True),
-        ([-3.2, 5.5], -3.5, 6.0, False),
-        ([0.02, 0.2], 0.0, 0.21875, False),  # what starts near zero starts at it
-        ([0.07, 0.2], 0.0625, 0.21875, False),
+        ([-3.2, 5.5], -4.0, 8.0, False),
+        ([0.02, 0.2], 0.0, 0.25, False),  # what starts near zero starts at it
+        ([0.07, 0.2], 0.0625, 0.25, False),
         ([0.0, 0.0], 0.0, 0.0, False),
-        ([1e-8, 2e-8], 2.0**-27 * 1.25, 2.0**-26 * 1.5, False),
-        ([1e300, 1e300], 2.0**62 * 1.75, 2.0**63, False),  # clamped
+        ([1e-8, 2e-8], 2.0**-27, 2.0**-25, False),
+        ([1e300, 1e300], 2.0**62, 2.0**63, False),  # clamped
         ([-1, 0], -1, 0, False),
         ([-500, -3], -512, 0, True),  # as 3 to 500 starts at 0
         (np.array([2**53 + 1, 2**63 - 1]), 0, 2.0**63 - 1, True),
         (np.array([-128, 127], dtype="int8"), -128, 127, True),
         (np.array([2**64 - 1, 1], dtype="uint64"), 0, 2.0**64 - 1, True),
-        (pd.array([5, None, 6], dtype="Int16"), 5, 6, False),
-        (pd.to_timedelta([90, 100], unit="s"), 80.0, 112.0, False),
+        (pd.array([5, None, 6], dtype="Int16"), 4, 7, False),
+        (pd.to_timedelta([90, 100], unit="s"), 64.0, 128.0, False),
     ],
 )
-def test_without_noise_the_range_is_that_of_quarters_of_powers_of_two(
-    values, low, high, log
-):
+def test_without_noise_the_range_is_that_of_powers_of_two(values, low, high, log):
     domain = discovered(np.repeat(values, 3))
     assert domain.low == pytest.approx(low)
     assert domain.high == pytest.approx(high)
@@ -183,7 +181,7 @@ def range_domains(frame, seed=0, mu=0.1, n_rows=None):
         return discover_ranges(frame, columns, accountant, **settings)
 
 
-def range_counts(frame, n_rows, answer=None):
+def range_counts(frame, answer=None):
     """Give the exact counts of outer bins, and the domains that came of the noisy."""
     seen = []
 
@@ -192,12 +190,11 @@ def range_counts(frame, n_rows, answer=None):
         return answer
 
     with observe_releases(watch):
-        domains = range_domains(frame, n_rows=n_rows)
+        domains = range_domains(frame, n_rows=9.0)
     return seen[0].exact, domains
 
 
-@pytest.mark.parametrize("n_rows", [9.0, 1e9])  # of so many, bins in parts
-def test_every_row_is_in_one_bin_of_every_column(n_rows):
+def test_every_row_is_in_one_bin_of_every_column():
     """And alone there: one row after the other, far outside and missing too."""
     frame = pd.DataFrame(
         {
@@ -206,8 +203,8 @@ def test_every_row_is_in_one_bin_of_every_column(n_rows):
             "c": pd.to_datetime(["1800-01-01", None, "1970-01-01", "2200-01-01"]),
         }
     )
-    whole, _ = range_counts(frame, n_rows)
-    rows = [range_counts(frame[at : at + 1], n_rows)[0] for at in range(4)]
+    whole, _ = range_counts(frame)
+    rows = [range_counts(frame[at : at + 1])[0] for at in range(4)]
     assert [sorted(row.tolist())[-4:] for row in rows] == [[0, 1, 1, 1]] * 4
     assert np.array_equal(sum(rows), whole)
 
@@ -226,15 +223,14 @@ def test_categories_are_sorted_and_rare_ones_stay_private():
     assert found(maybe) == CategoryDomain((False, True), nullable=True)
 
 
-@pytest.mark.parametrize("n_rows", [9.0, 1e9])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "Int32"])
-def test_every_outer_bin_of_integers_holds_one(dtype, n_rows):
+def test_every_outer_bin_of_integers_holds_one(dtype):
     """Noise alone can make any bin the range, and then it must be one."""
     frame = pd.DataFrame({"c": pd.Series([1, 2], dtype=dtype)})
-    counts, _ = range_counts(frame, n_rows)
+    counts, _ = range_counts(frame)
     for place in range(len(counts) - 1):
         noise = np.where(np.arange(len(counts)) == place, 10**9, 0)
-        (domain,) = range_counts(frame, n_rows, answer=noise)[1]
+        (domain,) = range_counts(frame, answer=noise)[1]
         assert domain.low <= domain.high
         assert domain.low == math.ceil(domain.low)
 

@@ -38,7 +38,7 @@ def constant_releases(constant=500):
     """Release a constant instead of noisy statistics; keep what was exact.
 
     What a fit then still tells of its table it took past the mechanisms. At 0 nothing
-    is found and every default is used; at 10^6 outer bins of ranges are in parts.
+    is found and every default is used.
     """
     kept = []
 
@@ -118,7 +118,6 @@ WAYS = [
     *product(SYNTHESIZERS[:1], ["none", "texts", "integers", "tie", "bool"], [500, 0]),
     *product(SYNTHESIZERS[1:], ["none", "texts", "tie"], [500]),
     *product(SYNTHESIZERS[1:], ["texts"], [0]),
-    *product(SYNTHESIZERS[:1], ["none", "texts"], [10**6]),
 ]
 
 
@@ -148,14 +147,13 @@ def test_objects_do_not_show_their_type(target, value, constant):
     assert shown_of(synth, tables[0], constant) == shown_of(synth, tables[1], constant)
 
 
-@pytest.mark.parametrize("constant", [500, 10**6])
-def test_one_row_moves_no_release_by_more_than_its_sensitivity(constant):
+def test_one_row_moves_no_release_by_more_than_its_sensitivity():
     """Add a row: every exact statistic moves by at most what its noise hides."""
     synth = clone(SYNTHESIZERS[0]).set_params(epsilon=1e3)
     for row in (0, 6, ROW):
-        with constant_releases(constant) as full:
+        with constant_releases() as full:
             synth.fit(TABLE)
-        with constant_releases(constant) as less:
+        with constant_releases() as less:
             synth.fit(TABLE.drop(index=row))
         moved = {}
         for one, other in zip(full, less, strict=True):

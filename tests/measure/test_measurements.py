@@ -179,7 +179,10 @@ def test_a_list_of_them_is_a_sequence(noisy):
     [
         (Bin("interval", (0.5, 2.0)), "[0.5, 2)"),
         (Bin("interval", (0.0, 1.0), (), ("zero", "missing")), "[0, 1), 0, missing"),
-        (Bin("categories", None, tuple("abcde")), "a, b, c and 2 more"),
+        (
+            Bin("categories", None, tuple("abcdefghijklmn")),
+            "a, b, c, d, e, f, g, h, i, j, k, l and 2 more",
+        ),
         (Bin("categories", None, ("a",), ("other",)), "a, other"),
         (Bin("categories"), "(nothing)"),
     ],

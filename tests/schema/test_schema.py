@@ -67,7 +67,7 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: Continuous(0.5, 1, integer=True), "a whole number. Got 0.5"),
         (lambda: Continuous(0, 1, scale="logit"), "linear, log, quantile"),
         (lambda: Continuous(0, 1, integer="yes"), "'integer' flag"),
-        (lambda: Continuous(0, 1, decimals=16), "'any', None or an int from 0 to 15"),
+        (lambda: Continuous(0, 1, decimals=10), "'any', None or an int from 0 to 9"),
         (lambda: Continuous(0, 1, integer=True, decimals=1), "'decimals' .* are 0"),
         (lambda: Continuous(0.01, 0.02, decimals=1), "number of so many 'decimals'"),
         (lambda: Continuous(0, 2**53, decimals=0), "what a float holds"),
