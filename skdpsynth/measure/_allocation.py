@@ -116,6 +116,11 @@ class Training:
     sampling_rate: float = 0.0
     mu_classifier: float = 0.0
 
+    @property
+    def mu(self) -> float:
+        """Gaussian-DP parameter of all steps together."""
+        return math.sqrt(self.n_iter) * self.mu_step
+
 
 @dataclass(frozen=True)
 class Allocation:

@@ -272,9 +272,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
         measured = measure(rows, metadata, plans, accountant)
         self.measurements_ = measured.measurements
         trained = {
-            c: clear_products(
-                plan.n_rows, math.sqrt(plan.n_iter) * plan.training.mu_step
-            )
+            c: clear_products(plan.n_rows, plan.training.mu)
             for c, plan in enumerate(plans)
             if plan.training
         }

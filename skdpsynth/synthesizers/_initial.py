@@ -275,9 +275,10 @@ class InitialMixture:
                 own = released_class(measured, c, counts[c], stds[c], arrays)
                 own.with_triples = True
                 self._released[c] = own
-                known = measured.pairs[c].pairs if c in measured.pairs else ()
-                scores = BinScores(mixtures[c], bins.starts, known, trained[c])
-                self._scores[c] = scores
+                tables = measured.pairs.get(c)
+                pairs_of_class = () if tables is None else tables.pairs
+                of_class = mixtures[c], bins.starts, pairs_of_class, trained[c]
+                self._scores[c] = BinScores(*of_class)
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Return the scores of the bins of the rows of a class."""

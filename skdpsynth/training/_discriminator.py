@@ -92,6 +92,7 @@ class Discriminator(HoldsPrivateRows):
         self.n_parameters = sum(p.numel() for p in self._params)
         self._rate = learning_rate * (1.0 if self._linear else HIDDEN_RATE)
         self._slower = 1.0
+        self._slope = 0.5 if loss == "logistic" else 1.0  # of the loss, in doubt
         # Before the last release, and after the steps that followed it.
         self._directions = self._followed = Adam(momentum=MOMENTUM)
         self._start = self._flat()
@@ -150,8 +151,10 @@ class Discriminator(HoldsPrivateRows):
         if self._linear:
             noise = self._reservation.noise_std * self._clip / self._divisor
             variance = noise**2 / self._n_released
-            # Of generated rows the gradient is a mean of vectors of length C at most.
-            variance += self._clip**2 / (len(generated) * len(gradient))
+            # The gradient of generated rows is a mean too, of clipped vectors.
+            lengths = self._slope * values.norm(dim=1)
+            squares = float(lengths.clamp_max(self._clip).square().mean())
+            variance += squares / (len(values) * len(gradient))
             self.share = share_above_noise(gradient, math.sqrt(variance))
             self._set(self._start - rate * gradient)
         else:
