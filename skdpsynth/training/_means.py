@@ -70,10 +70,12 @@ def told_by_labels(
     expected = ndtr(above).clamp(_RAREST, 1.0 - _RAREST)
     votes = n_teachers * GAIN * _density(middle / spread) / spread
     slopes = (votes * _density(above) / std)[:, None] * seen
-    weights = 1.0 / (expected * (1.0 - expected))
+    weights, beyond = 1.0 / (expected * (1.0 - expected)), labels - expected
     slopes -= weights @ slopes / weights.sum()  # what moves all labels alike is a bias
+    # Labels that are further off than coins may be have as much more variance.
+    weights /= (weights * beyond**2).mean().clamp_min(1.0)
     weighted = slopes.T * weights
-    return Told(weighted @ slopes, weighted @ (labels - expected))
+    return Told(weighted @ slopes, weighted @ beyond)
 
 
 class RealMeans:
