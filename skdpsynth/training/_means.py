@@ -72,8 +72,6 @@ def told_by_labels(
     slopes = (votes * _density(above) / std)[:, None] * seen
     weights, beyond = 1.0 / (expected * (1.0 - expected)), labels - expected
     slopes -= weights @ slopes / weights.sum()  # what moves all labels alike is a bias
-    # Labels that are further off than coins may be have as much more variance.
-    weights /= (weights * beyond**2).mean().clamp_min(1.0)
     weighted = slopes.T * weights
     return Told(weighted @ slopes, weighted @ beyond)
 
