@@ -200,8 +200,8 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     """DP-CGAN for tables.
 
     A conditional GAN: every class has a generator and a discriminator. The
-    discriminator learns by DP-SGD: the gradient of every real row is clipped, and
-    their sum is noised. Generators learn from discriminators alone, and start from the
+    discriminator learns by DP-SGD: the gradient of every real row is clipped, and their
+    sum is noised. Generators learn from discriminators alone, and start from the
     measurements of `MarginalSynthesizer`.
 
     Parameters
@@ -225,19 +225,18 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     Notes
     -----
     **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
-    removing one row. A row enters the discriminator of its class through one term of
-    a sum, its own gradient clipped to the norm C, if its own secret draw puts it in
-    the sample of a step. So the sum has L2 sensitivity C, and a step is the sampled
+    removing one row. A row enters the discriminator of its class through one term of a
+    sum, its own gradient clipped to the norm C, if its own secret draw puts it in the
+    sample of a step. So the sum has L2 sensitivity C, and a step is the sampled
     Gaussian mechanism. Synthetic rows are clipped alike, without noise: they depend on
     earlier releases and on public numbers, for their label is the class. The sum is
     divided by a public constant (sampling rate times planned count), and a sample
     without rows is released like any other. Classes are disjoint, have rates of their
     own and compose in parallel. The norm of each row's gradient comes from Opacus. The
-    noise is floating-point Gaussian noise from the operating
-    system's entropy; all other noise is discrete Gaussian. The measurements
-    are those of `MarginalSynthesizer`, with its guarantee: E tables of two columns, and
-    as well E of three or of finer cells, have L2 sensitivity ``sqrt(E)`` together.
-    They, labels, counts, ranges, decimals and categories come out of the same budget.
+    noise is floating-point Gaussian noise from the operating system's entropy; all
+    other noise is discrete Gaussian. Measurements, labels, counts, ranges, decimals and
+    categories have the guarantee of `MarginalSynthesizer` and come out of the same
+    budget.
 
     Symbols of the paper ([2]_, Algorithm 1): C ``max_grad_norm``, B ``batch_size``, m =
     B (each row is clipped alone), eta ``learning_rate`` times the class's own,
@@ -250,14 +249,12 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     samples; a divisor that is the size of the batch; ranges and class shares taken from
     the data.
 
-    The generator is a mixture: a latent code, and given the code a distribution over
-    the bins of each column. It is fitted to the measured tables, which stay in its loss
-    while it trains; where second moments are measured instead of tables, it is normal
-    factors. The discriminator is linear in products of the columns of a row. Between
-    two releases the gradient of the real rows stays what was released, and that of the
-    synthetic rows follows the generator, whose steps are shorter the less of both is
-    above the noise (James, Stein). A class whose budget allows neither tables nor
-    training takes the dependence of the largest class that has some.
+    The generator is that of `MarginalSynthesizer`. Measured tables stay in its loss
+    while it trains. The discriminator is linear in products of the columns of a row.
+    Between two releases the gradient of the real rows stays what was released, and that
+    of the synthetic rows follows the generator, whose steps are shorter the less of
+    both is above the noise (James, Stein). A class whose budget allows neither tables
+    nor training takes the dependence of the largest class that has some.
 
     References
     ----------

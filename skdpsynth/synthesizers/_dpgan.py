@@ -52,10 +52,9 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     gradients of a Poisson sample has L2 sensitivity C, the gradient of the synthetic
     rows is exact, the divisor is public, and classes compose in parallel. The noise of
     gradients is floating-point Gaussian noise from the operating system's entropy; all
-    other noise is discrete Gaussian. The measurements
-    are those of `MarginalSynthesizer`, with its guarantee: E tables of two columns, and
-    as well E of three or of finer cells, have L2 sensitivity ``sqrt(E)`` together.
-    They, labels, counts, ranges, decimals and categories come out of the same budget.
+    other noise is discrete Gaussian. Measurements, labels, counts, ranges, decimals and
+    categories have the guarantee of `MarginalSynthesizer` and come out of the same
+    budget.
 
     Symbols of the paper ([1]_, Algorithm 1): c_g ``max_grad_norm``, c_p
     ``weight_clip``, m ``batch_size``, n_d ``n_discriminator_steps``, n_g ``n_iter``,

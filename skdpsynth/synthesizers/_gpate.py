@@ -58,8 +58,8 @@ class GPATESynthesizer(ClassGAN):
     """G-PATE for tables.
 
     Teacher discriminators see disjoint parts of the private rows. They advise one
-    student generator, which never sees a row: only the noisy sum of their gradients
-    is released. Each class has its own ensemble, and a generator that starts from the
+    student generator, which never sees a row: only the noisy sum of their gradients is
+    released. Each class has its own ensemble, and a generator that starts from the
     measurements of `MarginalSynthesizer`.
 
     Parameters
@@ -99,26 +99,22 @@ class GPATESynthesizer(ClassGAN):
     batch is one release). With ``init="random"`` teachers vote, as in the paper, and
     every one of the m*k answers of a step is charged (Lemma 3 counts k of them), each
     with sensitivity ``sqrt(2)``. No cost depends on the data. Classes are disjoint and
-    compose in parallel. Noise is discrete Gaussian. The measurements
-    are those of `MarginalSynthesizer`, with its guarantee: E tables of two columns, and
-    as well E of three or of finer cells, have L2 sensitivity ``sqrt(E)`` together.
-    They, labels, counts, ranges, decimals and categories come out of the same budget.
+    compose in parallel. Noise is discrete Gaussian. Measurements, labels, counts,
+    ranges, decimals and categories have the guarantee of `MarginalSynthesizer` and come
+    out of the same budget.
 
     Symbols of the paper: N ``n_iter``, n ``n_teachers``, m ``batch_size``, k
     ``projection_dim``, B ``n_bins``, c ``max_grad_norm``. The budget and
     the number of steps decide sigma_2.
 
-    The generator is a mixture: a latent code, and given the code a distribution over
-    the bins of each column. It is fitted to the measured tables, which stay in its loss
-    while it trains; where second moments are measured instead of tables, it is normal
-    factors. Where the paper projects gradients by a random matrix, the sum has them by
-    the features of a row, which are few: products of two columns. Teachers of generated
-    rows, which are public, show what the sum would be if real rows were such rows; the
-    generator moves as far as all sums so far say that they are not, less the noise in
-    them (James, Stein). The paper's threshold test is left out:
-    votes on ten bins rarely have a majority, what is not answered teaches nothing, and
-    asking costs as much as an answer. Rows without a released label take no part in
-    training.
+    The generator is that of `MarginalSynthesizer`. Measured tables stay in its loss
+    while it trains. Where the paper projects gradients by a random matrix, the sum has
+    them by the features of a row, which are few: products of two columns. Teachers of
+    generated rows, which are public, show what the sum would be if real rows were such
+    rows; the generator moves as far as all sums so far say that they are not, less the
+    noise in them (James, Stein). The paper's threshold test is left out: votes on ten
+    bins rarely have a majority, what is not answered teaches nothing, and asking costs
+    as much as an answer. Rows without a released label take no part in training.
 
     References
     ----------

@@ -200,20 +200,18 @@ class PATETripleGANSynthesizer(ClassGAN):
     -----
     **Privacy guarantee.** ``(epsilon_, delta_)``-differential privacy for adding or
     removing one row, labelled or not. Labelled rows are charged for the measurements of
-    their class, with the guarantee of `MarginalSynthesizer` (E tables of two columns,
-    and as well E of three or of finer cells, have L2 sensitivity ``sqrt(E)`` together);
-    for their part in the classifier, one clipped noisy sum per step; and for noisy
-    votes of one bit, of which a row touches one, charged as one block, or clipped noisy
-    sums ("dpsgd"). No vote is on a private row. Where some class has tables of two
-    columns, unlabelled rows are charged for their number and, if that is enough, for
-    the same measurements as a class; where some class trains, for counts of
-    pseudo-labels and one clipped noisy sum per round: the classifier is frozen and its
-    weights are released, and their target is the constant "fake", so a row is in a sum
-    as its own term only. A row is labelled or it is not, and either kind has the
-    whole budget; a person with rows of both kinds is charged twice. All is reserved
-    without regard to whether there are unlabelled rows. The noise of gradients is
-    floating-point Gaussian noise from the operating system's entropy; all other noise
-    is discrete.
+    their class, with the guarantee of `MarginalSynthesizer`; for their part in the
+    classifier, one clipped noisy sum per step; and for noisy votes of one bit, of which
+    a row touches one, charged as one block, or clipped noisy sums ("dpsgd"). No vote is
+    on a private row. Where some class has tables of two columns, unlabelled rows are
+    charged for their number and, if that is enough, for the same measurements as a
+    class; where some class trains, for counts of pseudo-labels and one clipped noisy
+    sum per round: the classifier is frozen and its weights are released, and their
+    target is the constant "fake", so a row is in a sum as its own term only. A row is
+    labelled or it is not, and either kind has the whole budget; a person with rows of
+    both kinds is charged twice. All is reserved without regard to whether there are
+    unlabelled rows. The noise of gradients is floating-point Gaussian noise from the
+    operating system's entropy; all other noise is discrete.
 
     **What the paper does, and why it is not private.** It shows the discriminator
     unlabelled rows with the teachers' majority on them (``r_c``) and labels by a

@@ -233,10 +233,9 @@ class PATEGANSynthesizer(ClassGAN):
     one bit, ``votes + noise > n_teachers / 2``. Their number is fixed, all are reserved
     before training, and they are charged as one block: by its exact privacy profile
     against the worst questions, whatever the teachers said before. Classes are disjoint
-    and compose in parallel. Noise is discrete. The measurements
-    are those of `MarginalSynthesizer`, with its guarantee: E tables of two columns, and
-    as well E of three or of finer cells, have L2 sensitivity ``sqrt(E)`` together.
-    They, labels, counts, ranges, decimals and categories come out of the same budget.
+    and compose in parallel. Noise is discrete. Measurements, labels, counts, ranges,
+    decimals and categories have the guarantee of `MarginalSynthesizer` and come out of
+    the same budget.
 
     The paper stops when an epsilon computed from the votes is reached, and publishes
     it. That epsilon is a function of the private votes, as is the time of stopping, so
@@ -249,14 +248,12 @@ class PATEGANSynthesizer(ClassGAN):
     n_S ``n_student_steps``, 1 / lambda (of Algorithm 1) the noise of a vote.
 
     In the paper a label teaches once; here those of the last eight rounds teach a
-    network. The generator is a mixture: a latent code, and given the code a
-    distribution over the bins of each column, fitted to the measured tables, which stay
-    in its loss; where second moments are measured instead of tables, it is normal
-    factors. Teachers and student see products of two columns of a row, and are linear
-    in them. Teachers of generated rows, which are public, show what votes would be if
-    real rows were such rows; the student is the least squares of all labels so far that
-    differ from this. The generator moves as far as it says, less the noise in it
-    (James, Stein). Rows without a released label take no part in training.
+    network. The generator is that of `MarginalSynthesizer`. Measured tables stay in its
+    loss while it trains. Teachers and student see products of two columns of a row, and
+    are linear in them. Teachers of generated rows, which are public, show what votes
+    would be if real rows were such rows; the student is the least squares of all labels
+    so far that differ from this. The generator moves as far as it says, less the noise
+    in it (James, Stein). Rows without a released label take no part in training.
 
     References
     ----------
