@@ -18,7 +18,14 @@ from skdpsynth.synthesizers._base import (
     ClassGAN,
     progress_of,
 )
-from skdpsynth.training import N_GENERATED, N_KNOWN, Discriminator, train_generator
+from skdpsynth.training import (
+    N_GENERATED,
+    N_KNOWN,
+    Discriminator,
+    RealMeans,
+    move_means,
+    train_generator,
+)
 from skdpsynth.utils import without
 
 if TYPE_CHECKING:
@@ -140,9 +147,7 @@ random_state : int, RandomState instance or None, default=None
         }
         initial = self._initialise(rows, metadata, plans, accountant, seed)
         rates = self._network_rates if scratch else (1.0, RATE)
-        small = scratch and self.batch_size != "auto"
-        n_generated = int(self.batch_size) if small else N_GENERATED
-        n_generated = n_generated if scratch else N_KNOWN
+        n_generated = N_GENERATED if self.batch_size == "auto" else int(self.batch_size)
         n_steps = 1 if scratch else GENERATOR_STEPS
         name = type(self).__name__.removesuffix("Synthesizer")
         with progress_of(plans, name) as progress:
@@ -169,17 +174,24 @@ random_state : int, RandomState instance or None, default=None
                     generator=public,
                     device=device,
                 )
+                real = RealMeans(generator.n_features)
                 for done in range(training.n_iter):  # Algorithm 1 of both papers
                     discriminator.begin_round(1.0 - done / training.n_iter)
                     for step in range(training.n_queries):  # t_2 = 1 ... n_d
                         # Sample X^t; clip the gradients of real rows; noise their sum.
                         discriminator.release(features)
-                        if step + 1 < training.n_queries:
-                            # Z^t, whose label is the class; DPGAN clips w.
+                        # Z^t, whose label is the class; DPGAN clips w.
+                        if not scratch:
+                            generated = generator.rows(generator.draw(N_KNOWN))
+                            real.add(*discriminator.told(generated, features))
+                        elif step + 1 < training.n_queries:
                             generated = generator.rows(generator.draw(n_generated))
                             discriminator.follow(generated, features)
-                    # The last step, then gen_loss, its gradient, and a step on theta_g.
-                    train_generator(generator, discriminator, n_steps, n_generated)
+                    # The last step, then gen_loss, its gradient, and steps on theta_g.
+                    if scratch:
+                        train_generator(generator, discriminator, n_generated)
+                    else:
+                        move_means(generator, real, n_steps)
                     progress.update()
                 initial.keep(c, generator.result())
         self._collect(initial, plans)

@@ -27,7 +27,6 @@ from skdpsynth.training import (
     RealMeans,
     ballots_of,
     decode_answers,
-    generated_means,
     make_teachers,
     mean_gradients,
     move_means,
@@ -309,9 +308,7 @@ class GPATESynthesizer(ClassGAN):
             clip,
         )
         real.add(told, rehearsed_means)
-        means = generated_means(generator)
-        wanted, share = real.beyond(means)
-        move_means(generator, means + wanted, share, GENERATOR_STEPS)
+        move_means(generator, real, GENERATOR_STEPS)
 
     def _votes(
         self,

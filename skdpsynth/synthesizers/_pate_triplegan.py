@@ -13,6 +13,7 @@ from skdpsynth.models import resolve_device
 from skdpsynth.privacy import UNLABELLED, noisy_counts, secret_generator
 from skdpsynth.synthesizers import _dpcgan, _pategan
 from skdpsynth.synthesizers._base import (
+    GENERATOR_STEPS,
     SAMPLE_ROWS,
     TRAINING_SHARE,
     ClassGAN,
@@ -27,7 +28,9 @@ from skdpsynth.training import (
     N_KNOWN,
     ClippedSums,
     Discriminator,
+    RealMeans,
     UnlabelledBranch,
+    move_means,
     pseudo_label_rows,
     rejected,
     train_generator,
@@ -125,22 +128,25 @@ class StepPlayer:
             device=device,
         )
         self._features = generator.features()
+        self._real = RealMeans(generator.n_features)
         self.n_parameters = self._discriminator.n_parameters
 
     def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
         """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
-        self._discriminator.begin_round()  # so that all gradients are at one place
         return self._discriminator.clipped_sum(rows, self._features)
 
     def play(self, unlabelled: torch.Tensor | None) -> None:
         """Release a step on labelled rows; train the generator, which it follows."""
-        self._discriminator.begin_round()
         self._discriminator.release(self._features)  # lines 10-12
         if unlabelled is not None:
             self._discriminator.add(unlabelled, self.alpha)  # lines 13-15
-        n_steps = _pategan.generator_steps(self._settings)
-        n_rows = N_GENERATED if self._settings._scratch else N_KNOWN
-        train_generator(self.generator, self._discriminator, n_steps, n_rows)  # 16-23
+        if self._settings._scratch:  # lines 16-23
+            for _ in range(_pategan.generator_steps(self._settings)):
+                train_generator(self.generator, self._discriminator, N_GENERATED)
+        else:
+            generated = self.generator.rows(self.generator.draw(N_KNOWN))
+            self._real.add(*self._discriminator.told(generated, self._features))
+            move_means(self.generator, self._real, GENERATOR_STEPS)
 
 
 Player = VotePlayer | StepPlayer

@@ -25,7 +25,6 @@ from skdpsynth.training import (
     RealMeans,
     Student,
     ascend_student,
-    generated_means,
     make_teachers,
     move_means,
     told_by_labels,
@@ -166,10 +165,7 @@ class VotePlayer:
             self.student.train(self._settings.n_student_steps)  # lines 19-20
             ascend_student(self.generator, self.student, n_steps)  # lines 21-23
         else:
-            means = generated_means(self.generator)
-            wanted, share = self._real.beyond(means)
-            aim = self.beside(means + wanted)
-            move_means(self.generator, aim, share, n_steps)
+            move_means(self.generator, self._real, n_steps, self.beside)
 
     def beside(self, aim: torch.Tensor) -> torch.Tensor:
         """Return the mean features of real rows, with what else was released."""

@@ -8,7 +8,6 @@ its base, `HoldsPrivateRows`.
 
 from skdpsynth.training._discriminator import (
     Discriminator,
-    share_above_noise,
     train_generator,
 )
 from skdpsynth.training._dp_sgd import ClippedSums
@@ -59,7 +58,6 @@ __all__ = [
     "pseudo_label_rows",
     "random_projections",
     "rejected",
-    "share_above_noise",
     "told_by_labels",
     "told_by_sum",
     "train_generator",

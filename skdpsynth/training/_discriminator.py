@@ -16,6 +16,7 @@ from torch.nn.utils import skip_init
 from skdpsynth.models import MOMENTUM, Adam
 from skdpsynth.privacy import HoldsPrivateRows
 from skdpsynth.training._dp_sgd import CHUNK_ROWS, ClippedSums, release_mean, sampled
+from skdpsynth.training._means import Told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,12 +54,9 @@ class Discriminator(HoldsPrivateRows):
     public numbers. See `ClippedSums`.
 
     Features are divided by the root of their number, so that the gradient of a row has
-    a norm about 1 whatever the number of columns. Without hidden layers it is linear
-    and learns anew in every round; `share` is then the part of the last gradient that
-    is above its noise (James, Stein), and the generator's steps are so much shorter.
+    a norm about 1 whatever the number of columns. Without hidden layers it is linear,
+    learns anew in every round, and says how mean features differ (`told`).
     """
-
-    share = 1.0
 
     def __init__(
         self,
@@ -81,30 +79,23 @@ class Discriminator(HoldsPrivateRows):
         self._clip, self._divisor = max_grad_norm, expected_batch_size
         self._reservation, self._rng = reservation, rng
         self._network = make_network(n_features, hidden_dims, generator).to(device)
-        self._linear = not hidden_dims
-        if hidden_dims:
-            with torch.no_grad():
-                next(self._network.parameters()).mul_(min(1.0, _WIDE / n_features))
+        with torch.no_grad():
+            next(self._network.parameters()).mul_(min(1.0, _WIDE / n_features))
         self._params = list(self._network.parameters())
         # Most samples in one chunk, by what is public of their size.
         most = min(CHUNK_ROWS, math.ceil(1.5 * expected_batch_size) + 16)
         self._sums = ClippedSums(self._network, max_grad_norm, most)
         self.n_parameters = sum(p.numel() for p in self._params)
-        self._rate = learning_rate * (1.0 if self._linear else HIDDEN_RATE)
-        self._slower = 1.0
+        self._rate, self._slower = learning_rate * HIDDEN_RATE, 1.0
         self._slope = 0.5 if loss == "logistic" else 1.0  # of the loss, in doubt
         # Before the last release, and after the steps that followed it.
         self._directions = self._followed = Adam(momentum=MOMENTUM)
         self._start = self._flat()
-        self._n_released = 0
-        self._real = self._beside = torch.zeros_like(self._start)
+        self._released = torch.zeros_like(self._start)
 
     def begin_round(self, share: float = 1.0) -> None:
-        """Begin a round: a linear one learns anew, a network by a share of its rate."""
-        if self._linear:
-            nn.init.zeros_(self._params[0])
-        else:
-            self._slower = share
+        """Begin a round, in which steps are of this share of the learning rate."""
+        self._slower = share
 
     def release(self, features: Features) -> None:
         """Release the noisy gradient of a sample of real rows: one step of DP-SGD."""
@@ -112,9 +103,7 @@ class Discriminator(HoldsPrivateRows):
         chosen = sampled(self._rows, self._reservation, self._rng)
         total = self.clipped_sum(chosen, features, real=True)
         released = release_mean(total, self._clip, self._divisor, self._reservation)
-        self._n_released = self._n_released + 1 if self._linear else 1
-        self._real = self._with(self._real, released)
-        self._released = self._real
+        self._released = released.to(self._start)
 
     def clipped_sum(
         self, rows: Tensor, features: Features, *, real: bool = False
@@ -131,12 +120,27 @@ class Discriminator(HoldsPrivateRows):
 
         ``real + alpha unlabelled + (1 - alpha) generated``, divided by 1 - alpha.
         """
-        self._beside = self._with(self._beside, unlabelled)
-        self._released = (self._real + alpha * self._beside) / (1.0 - alpha)
+        added = alpha * unlabelled.to(self._released)
+        self._released = (self._released + added) / (1.0 - alpha)
 
-    def _with(self, mean: Tensor, released: Tensor) -> Tensor:
-        """Add a release to the mean of those at the same weights."""
-        return mean + (released.to(mean) - mean) / self._n_released
+    def told(self, generated: Tensor, features: Features) -> tuple[Told, Tensor]:
+        """Return what the last release of a linear one says, beside generated rows.
+
+        And the mean features of these. At weights 0 the gradient of a row is its
+        features times the slope of the loss; clipping keeps a part of a difference.
+        """
+        values = features(generated) * self._scale
+        total = self._sums(values, lambda scores: self._losses(scores, real=False))
+        lengths = self._slope * values.norm(dim=1)
+        clipped = lengths.clamp_max(self._clip)
+        kept = float((clipped / lengths.clamp_min(1e-30)).mean())
+        noise = self._reservation.noise_std * self._clip / self._divisor
+        variance = float(clipped.square().mean()) / (len(values) * values.shape[1])
+        gain = self._slope * self._scale * kept
+        precision = torch.full_like(self._released, gain / (noise**2 + variance))
+        beyond = -(self._released + total / len(values))
+        means = values.double().mean(0) / self._scale
+        return Told(torch.diag(gain * precision), precision * beyond), means
 
     def follow(self, generated: Tensor, features: Features) -> None:
         """Step from before the last release, with it and the gradient of public rows.
@@ -147,22 +151,12 @@ class Discriminator(HoldsPrivateRows):
         values = features(generated) * self._scale
         total = self._sums(values, lambda scores: self._losses(scores, real=False))
         gradient = self._released + (total / len(generated)).to(self._released)
+        if self._loss == "logistic":
+            gradient = gradient + self._penalty(values)
+        self._followed = copy.deepcopy(self._directions)
         rate = self._rate * self._slower
-        if self._linear:
-            noise = self._reservation.noise_std * self._clip / self._divisor
-            variance = noise**2 / self._n_released
-            # The gradient of generated rows is a mean too, of clipped vectors.
-            lengths = self._slope * values.norm(dim=1)
-            squares = float(lengths.clamp_max(self._clip).square().mean())
-            variance += squares / (len(values) * len(gradient))
-            self.share = share_above_noise(gradient, math.sqrt(variance))
-            self._set(self._start - rate * gradient)
-        else:
-            if self._loss == "logistic":
-                gradient = gradient + self._penalty(values)
-            self._followed = copy.deepcopy(self._directions)
-            kept = (1.0 - FORGOTTEN / HIDDEN_RATE * rate) * self._start
-            self._set(kept - rate * self._followed(gradient))
+        kept = (1.0 - FORGOTTEN / HIDDEN_RATE * rate) * self._start
+        self._set(kept - rate * self._followed(gradient))
         if self._bound < math.inf:
             self._set(self._flat().clamp(-self._bound, self._bound))
 
@@ -204,27 +198,16 @@ class Discriminator(HoldsPrivateRows):
             p.copy_(part.reshape(p.shape))
 
 
-def share_above_noise(vector: Tensor, noise_std: float) -> float:
-    """Return the share of a noisy vector that is above its noise (James, Stein)."""
-    size = max(float(vector.square().sum()), 1e-300)
-    return max(0.0, 1.0 - len(vector) * noise_std**2 / size)
-
-
 def train_generator(
-    generator: Trainer,
-    discriminator: Discriminator,
-    n_steps: int,
-    n_rows: int,
+    generator: Trainer, discriminator: Discriminator, n_rows: int
 ) -> None:
-    """Train a generator against a discriminator that follows it: post-processing."""
-    features = generator.features()
-    for _ in range(n_steps):
-        draws = generator.draw(n_rows)
-        discriminator.follow(generator.rows(draws), features)
-        gradient = generator.gradient(
-            draws, lambda rows: discriminator.objective(rows, features)
-        )
-        generator.ascend(gradient, discriminator.share)
+    """Step with a discriminator that follows the generator: post-processing."""
+    features, draws = generator.features(), generator.draw(n_rows)
+    discriminator.follow(generator.rows(draws), features)
+    gradient = generator.gradient(
+        draws, lambda rows: discriminator.objective(rows, features)
+    )
+    generator.ascend(gradient)
 
 
 def make_network(

@@ -19,6 +19,8 @@ from torch.special import ndtr
 from skdpsynth.training._teachers import GAIN, N_GENERATED, N_KNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skdpsynth.models import Features, Trainer
 
 
@@ -116,12 +118,20 @@ def generated_means(generator: Trainer) -> Tensor:
     return generator.features()(rows).double().mean(0)
 
 
-def move_means(generator: Trainer, aim: Tensor, share: float, n_steps: int) -> None:
-    """Move the mean features of generated rows towards an aim: post-processing.
+def move_means(
+    generator: Trainer,
+    real: RealMeans,
+    n_steps: int,
+    beside: Callable[[Tensor], Tensor] = lambda aim: aim,
+) -> None:
+    """Move mean features of generated rows towards real ones: post-processing.
 
-    Steps are as much shorter as the aim's `share` of signal is less than 1.
+    As far as what was told of these is signal, by steps that are as much shorter.
+    `beside` adds to the aim what else was released.
     """
-    features = generator.features()
+    features, means = generator.features(), generated_means(generator)
+    wanted, share = real.beyond(means)
+    aim = beside(means + wanted)
     for _ in range(n_steps):
         draws = generator.draw(N_GENERATED)
         missing = aim - features(generator.rows(draws)).mean(0)
