@@ -137,10 +137,13 @@ class Discriminator(HoldsPrivateRows):
         noise = self._reservation.noise_std * self._clip / self._divisor
         variance = float(clipped.square().mean()) / (len(values) * values.shape[1])
         gain = self._slope * self._scale * kept
-        precision = torch.full_like(self._released, gain / (noise**2 + variance))
+        precision = torch.full_like(
+            self._released, gain / max(noise**2 + variance, 1e-300)
+        )
         beyond = -(self._released + total / len(values))
         means = values.double().mean(0) / self._scale
-        return Told(torch.diag(gain * precision), precision * beyond), means
+        information = gain * precision * torch.eye(len(beyond)).to(beyond)
+        return Told(information, precision * beyond), means
 
     def follow(self, generated: Tensor, features: Features) -> None:
         """Step from before the last release, with it and the gradient of public rows.

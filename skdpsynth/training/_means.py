@@ -50,8 +50,10 @@ def told_by_sum(
     clipped, gain = kept * rehearsed, 0.5 * GAIN * float(kept.mean())
     n_errors = 1.0 / len(rehearsed) + 1.0 / n_teachers
     variance = n_errors * clipped.var(0, correction=0) + noise_std**2
-    product = gain * (released - clipped.mean(0)) / variance
-    return Told(torch.diag(gain**2 / variance), product)
+    # A feature that is the same in all rows tells nothing.
+    precision = torch.where(variance > 0.0, 1.0 / variance, 0.0)
+    product = gain * precision * (released - clipped.mean(0))
+    return Told(torch.diag(gain**2 * precision), product)
 
 
 def told_by_labels(
@@ -104,7 +106,7 @@ class RealMeans:
         product = self._product - self._information @ means.to(self._product)
         inverse = torch.linalg.pinv(self._information, hermitian=True)
         above = float(product @ inverse @ product) - len(product)
-        if above <= 0.0:
+        if not above > 0.0:
             return torch.zeros_like(means), 0.0
         variance = min(above / float(self._information.trace()), 1.0)
         prior = torch.eye(len(product), dtype=product.dtype) / variance

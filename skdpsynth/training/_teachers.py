@@ -138,6 +138,7 @@ class TeacherEnsemble(HoldsPrivateRows):
         n_rows = min(n_rows * n_teachers / self._n_teachers, _MOST_ROWS)
         rows = generator.rows(generator.draw(max(int(n_rows), 1)))
         features = generator.features()
+        seed = int(torch.randint(2**31, (), generator=public))
         ensemble = TeacherEnsemble(
             rows.cpu().numpy(),
             n_teachers,
@@ -146,7 +147,7 @@ class TeacherEnsemble(HoldsPrivateRows):
             learning_rate=self._learning_rate,
             weight_decay=self._weight_decay,
             batch_size=self._batch_size,
-            rng=np.random.default_rng(int(torch.randint(2**31, (), generator=public))),
+            rng=np.random.Generator(np.random.PCG64(seed)),
             generator=public,
             device=self._device,
         )

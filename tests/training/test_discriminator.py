@@ -27,7 +27,7 @@ from torch.nn import functional
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import observe_releases
-from skdpsynth.training import share_above_noise, train_generator
+from skdpsynth.training import RealMeans, move_means, train_generator
 
 N_COLUMNS, CLIP, DIVISOR = 5, 0.1, 10.0  # those of `make_discriminator`
 HIDDEN = [(), (7,), (6, 4)]
@@ -110,9 +110,7 @@ def test_each_step_takes_one_release_of_a_sample():
         second = released(discriminator)
     assert not np.allclose(first, second)
     assert [release.unit for release in seen] == [CLIP, CLIP]
-    # A linear one learns anew in every round, from the mean of all releases.
-    exact = np.stack([release.exact for release in seen]) / 10
-    np.testing.assert_allclose([exact[0], exact.mean(0)], [first, second])
+    np.testing.assert_allclose(np.stack([r.exact for r in seen]) / 10, [first, second])
     with pytest.raises(ReservationError, match="holds 2 releases"):
         released(discriminator)
 
@@ -129,10 +127,10 @@ def test_another_kind_of_reservation_is_refused():
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
 def test_a_step_adds_the_mean_gradient_of_generated_rows(loss, hidden_dims):
-    """A linear one descends along both, and by what was released of others.
+    """It descends along both, and by what was released of others.
 
-    With hidden layers a penalty on slopes is added to a logistic loss. Of Adam's first
-    step only the signs are left, and it forgets a little of the weights.
+    A penalty on slopes is added to a logistic loss. Of Adam's first step only the signs
+    are left, and it forgets a little of the weights.
     """
     discriminator = make_discriminator(
         make_rows(23), loss=loss, hidden_dims=hidden_dims, learning_rate=0.7
@@ -142,14 +140,11 @@ def test_a_step_adds_the_mean_gradient_of_generated_rows(loss, hidden_dims):
     fakes = gradient_by_hand(start, generated, loss, -1) / 9
     unlabelled = torch.linspace(-1e-3, 1e-3, len(before)).double()
     total = (released(discriminator) + 0.2 * unlabelled.numpy()) / 0.8 + fakes
-    if hidden_dims and loss == "logistic":
+    if loss == "logistic":
         total += 0.1 * penalty_by_hand(start, generated)
     discriminator.add(unlabelled, 0.2)
     discriminator.follow(generated, identity)
     after = weights_of(discriminator).numpy()
-    if not hidden_dims:
-        np.testing.assert_allclose(after, before - 0.7 * total, atol=1e-6)
-        return
     clear = np.abs(total) > 1e-6
     assert clear.sum() > 0.8 * len(clear)
     kept = after + 0.7 * 4e-3 * np.sign(total)
@@ -185,21 +180,16 @@ def test_weights_stay_within_their_bound(hidden_dims):
     assert float(weights_of(discriminator).abs().max()) == pytest.approx(1e-3)
 
 
-def test_a_round_begins_anew_or_more_slowly():
-    """A linear one forgets the last round; a network takes shorter steps."""
-    moved = {}
-    for hidden_dims in ((), (7,)):
-        for share in (1.0, 0.25):
-            own = make_discriminator(make_rows(20), hidden_dims=hidden_dims)
-            own.begin_round(share)
-            before = weights_of(own)
-            released(own)
-            own.follow(torch.from_numpy(make_rows(6, seed=1)), identity)
-            moved[hidden_dims, share] = float((weights_of(own) - before).norm())
-            own.begin_round()
-            assert weights_of(own).any() == bool(hidden_dims)
-    assert moved[(7,), 0.25] == pytest.approx(0.25 * moved[(7,), 1.0], rel=1e-2)
-    assert moved[(), 0.25] == moved[(), 1.0]
+def test_a_round_of_a_share_takes_shorter_steps():
+    moved = []
+    for share in (1.0, 0.25):
+        own = make_discriminator(make_rows(20), hidden_dims=(7,))
+        own.begin_round(share)
+        before = weights_of(own)
+        released(own)
+        own.follow(torch.from_numpy(make_rows(6, seed=1)), identity)
+        moved.append(float((weights_of(own) - before).norm()))
+    assert moved[1] == pytest.approx(0.25 * moved[0], rel=1e-2)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -211,67 +201,69 @@ def test_the_objective_is_that_a_row_is_taken_for_real(loss):
     torch.testing.assert_close(discriminator.objective(rows, identity), expected)
 
 
-# --- Signal and noise ---------------------------------------------------------------
+# --- What a generator learns of it --------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [0.0, 0.5, 2.0, 30.0])
-def test_the_share_above_noise_is_that_of_james_and_stein(size):
-    """E |signal + noise|^2 is |signal|^2 + n s^2: the part of the first of them.
-
-    n = 10,000; the sum of squares is outside of 8 deviations less than once in 10^6.
-    """
-    n, std = 10_000, 0.3
-    noise = np.random.default_rng(0).normal(0.0, std, n)
-    found = share_above_noise(torch.from_numpy(noise + size * std), std)
-    error = 8 * math.sqrt(2 * n + 4 * n * size**2) / (n * (1 + size**2))
-    assert found == pytest.approx(size**2 / (1 + size**2), abs=error)
-    assert share_above_noise(torch.zeros(4), 1.0) == 0.0
-    assert share_above_noise(torch.ones(4), 0.0) == 1.0
-
-
-@pytest.mark.parametrize(("epsilon", "most"), [(1e-3, 0.9), (math.inf, 1.0)])
-def test_a_linear_discriminator_knows_the_share_of_noise(epsilon, most):
-    reservation = reserve(epsilon=epsilon)
-    own = make_discriminator(make_rows(20), reservation=reservation)
-    assert own.share == 1.0
+@pytest.mark.parametrize("loss", ["logistic", "wasserstein"])
+@pytest.mark.parametrize("clip", [10.0, 0.3])
+def test_a_linear_one_tells_how_mean_features_differ(loss, clip):
+    """Of 40,000 rows each. What is clipped, some rows or nearly all, tells less."""
+    rows = make_rows(40_000) + np.float32([0.2, 0.0, -0.1, 0.0, 0.0])
+    settings = {"max_grad_norm": clip, "expected_batch_size": 40_000.0, "loss": loss}
+    own = make_discriminator(rows, **settings)
     released(own)
-    generated = torch.from_numpy(make_rows(600, seed=1))
-    own.follow(generated, identity)
-    noise = reservation.noise_std * CLIP / DIVISOR
-    # All rows are clipped, and the mean of 600 of them is known to C / sqrt(600).
-    noise = math.sqrt(noise**2 + CLIP**2 / (600 * N_COLUMNS))
-    # It started at 0, and its learning rate is 1.
-    share = share_above_noise(-weights_of(own), noise)
-    assert own.share == pytest.approx(share, abs=0.05)
-    assert own.share <= most
-    assert own.share > 0.9 or math.isfinite(epsilon)
+    generated = torch.from_numpy(make_rows(40_000, seed=1))
+    told, means = own.told(generated, identity)
+    torch.testing.assert_close(means, generated.double().mean(0))
+    found = torch.linalg.solve(told.information, told.product)
+    expected = torch.from_numpy(rows.mean(0)) - means
+    torch.testing.assert_close(found, expected, rtol=0.3, atol=0.02)
+    # Its error is that of the mean of the generated rows.
+    error = told.information.diagonal() ** -0.5
+    if clip == 10.0:
+        of_mean = float(generated.square().mean() / 40_000) ** 0.5
+        np.testing.assert_allclose(error, of_mean, rtol=0.01)
+
+
+def test_what_it_tells_has_the_noise_of_the_release():
+    """One deviation of a feature: noise times C, over the divisor and the slope."""
+    reservation = reserve(epsilon=0.1)
+    settings = {"max_grad_norm": 10.0, "expected_batch_size": 50.0}
+    own = make_discriminator(make_rows(50), reservation=reservation, **settings)
+    released(own)
+    told, _ = own.told(torch.from_numpy(make_rows(4000, seed=1)), identity)
+    expected = reservation.noise_std * 10.0 / 50.0 / (0.5 / math.sqrt(N_COLUMNS))
+    error = told.information.diagonal() ** -0.5
+    np.testing.assert_allclose(error, expected, rtol=0.01)
 
 
 def test_a_generator_comes_to_depend_as_rows_do():
-    """By DP-SGD without noise; if all were noise, it would stay as it was."""
-    trainer = factor_trainer(np.full((3, 2), 0.1), n_steps=60)
+    """By DP-SGD without noise."""
+    trainer = factor_trainer(np.full((3, 2), 0.1), n_steps=100)
+    features, real = trainer.features(), RealMeans(trainer.n_features)
     own = make_discriminator(
         correlated_rows(400, 0.8),
         n_features=trainer.n_features,
         max_grad_norm=10.0,
         expected_batch_size=400.0,
-        reservation=reserve(count=30),
+        reservation=reserve(count=10),
     )
-    for _ in range(30):
-        own.begin_round()
-        own.release(trainer.features())
-        train_generator(trainer, own, n_steps=2, n_rows=512)
+    for _ in range(10):
+        own.release(features)
+        real.add(*own.told(trainer.rows(trainer.draw(4096)), features))
+        move_means(trainer, real, 10)
     assert 0.6 < correlation_of(trainer) < 0.95
 
 
-def test_a_generator_steps_by_the_share_above_noise():
-    """Of each step, along the gradient of what follows its own rows."""
+def test_a_generator_steps_against_what_follows_its_rows():
+    """Along the gradient of the score of a network that has just seen these rows."""
     trainer, steps = factor_trainer(np.full((3, 2), 0.1)), []
-    trainer.ascend = lambda gradient, share: steps.append((gradient, share, own.share))
-    own = make_discriminator(correlated_rows(400, 0.8), reservation=reserve(epsilon=30))
+    trainer.ascend = steps.append
+    own = make_discriminator(correlated_rows(400, 0.8), hidden_dims=(4,))
     own.release(trainer.features())
-    train_generator(trainer, own, n_steps=3, n_rows=10)
-    assert len(steps) == 3
-    for gradient, share, of_noise in steps:
-        assert gradient.shape == (6,)
-        assert share == of_noise < 1.0
+    before = weights_of(own)
+    train_generator(trainer, own, n_rows=10)
+    assert not torch.equal(weights_of(own), before)
+    (gradient,) = steps
+    assert gradient.shape == (6,)
+    assert gradient.any()
