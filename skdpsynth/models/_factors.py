@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from skdpsynth.generators import MOST_LOADING
-from skdpsynth.models._generator import Trainer, n_products, products
+from skdpsynth.models._generator import Trainer, n_products, strongest_products
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ class FactorTrainer(Trainer):
         self.n_columns, self._n_factors = first.shape
         self.n_features = n_products(self.n_columns)
         norm = torch.sqrt(1.0 + (first**2).sum(dim=1))
-        self._features = products((first @ first.T) / torch.outer(norm, norm))
+        self._features = strongest_products((first @ first.T) / torch.outer(norm, norm))
 
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""

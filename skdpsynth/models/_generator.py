@@ -82,19 +82,24 @@ def clear_products(n_rows: float, mu: float) -> float:
     return min((n_rows * mu / _CLEAR) ** 2, MOST_PRODUCTS)
 
 
-def products(dependence: Tensor) -> Features:
+def strongest_products(dependence: Tensor) -> Features:
     """Return the features of rows: products of the scores of two columns.
 
     Of all pairs, or of those that depend most on each other at first, by a matrix
     (n_columns, n_columns). Where the mean of a feature is another in real rows than in
-    generated ones, two columns depend on each other in another way. Features (...,
-    n_features) of a row are a function of it alone.
+    generated ones, two columns depend on each other in another way.
     """
     n_columns = len(dependence)
     pairs = torch.triu_indices(n_columns, n_columns, 1, device=dependence.device)
     order = dependence[tuple(pairs)].abs().argsort(descending=True, stable=True)
-    first, second = pairs[:, order[: n_products(n_columns)]]
-    return lambda rows: rows[..., first] * rows[..., second]
+    return partial(products, pairs=pairs[:, order[: n_products(n_columns)]])
+
+
+def products(rows: Tensor, pairs: Tensor) -> Tensor:
+    """Return the products of `pairs` of columns, (2, n_features), of each row alone."""
+    flat = rows.flatten(0, -2)  # of two dimensions, which takes a quarter of the time
+    found = flat.index_select(1, pairs[0]) * flat.index_select(1, pairs[1])
+    return found.unflatten(0, rows.shape[:-1])
 
 
 class Trainer(ABC):

@@ -16,6 +16,7 @@ from skdpsynth.models._generator import (
     MOST_PRODUCTS,
     Adam,
     Trainer,
+    products,
 )
 
 if TYPE_CHECKING:
@@ -165,9 +166,8 @@ class MixtureTrainer(Trainer):
         self._made: tuple[Tensor, Tensor, Tensor] | None = None
         self._adam = Adam()
         self.n_columns = len(ends)
-        first, second = torch.from_numpy(scores.products).to(self._device)
-        self._features = partial(_products, first=first, second=second)
-        self.n_features = len(first)
+        pairs = torch.from_numpy(scores.products).to(self._device)
+        self._features, self.n_features = partial(products, pairs=pairs), pairs.shape[1]
 
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
@@ -245,7 +245,3 @@ class MixtureTrainer(Trainer):
         super()._set(flat)
         self.parameters = {name: own.clone() for name, own in self.parameters.items()}
         self._made = None
-
-
-def _products(rows: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    return rows[..., first] * rows[..., second]
