@@ -32,7 +32,8 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     max_grad_norm : float, default=1.0
         Clipping norm of a row's gradient, real or fake. Positive.
     weight_clip : float, default=0.1
-        Weights of the critic are clipped to this size after every step. Positive.
+        With ``init="random"``: weights of the critic are clipped to this size after
+        every step. Positive.
     learning_rate, hidden_dims, device, random_state : shared
 
     Attributes
@@ -65,7 +66,6 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     bound on the data and on the derivatives of the network, and adds noise to the mean
     over real and generated rows together. Here every row's gradient is clipped to c_g,
     so that the bound holds whatever the network, and generated rows need no noise.
-    Steps of a linear critic are plain, since RMSProp scales noise up to full steps.
 
     References
     ----------
