@@ -139,17 +139,27 @@ class Reservation:
 
     @property
     def _entry(self) -> Entry:
-        return self._known_ledger()._entry_of(self)
-
-    def _known_ledger(self) -> Ledger:
         ledger = getattr(self, "_ledger", None)
         if type(ledger) is not Ledger:
             raise ReservationError(_UNKNOWN)
-        return ledger
+        return ledger._entry_of(self)
 
     def _draw_down(self, n: int = 1) -> None:
         """Use up `n` releases, or raise `ReservationError` and use up none."""
-        self._known_ledger()._draw_down(self, n)
+        n = operator.index(n)
+        if n < 1:
+            raise ValueError(f"The number of releases must be >= 1. Got {n} instead.")
+        entry, ledger = self._entry, self._ledger
+        with ledger.lock:
+            ledger.refuse_if_over(entry.name)
+            if entry.used + n > entry.count:
+                raise ReservationError(
+                    f"The reservation {entry.name!r} holds {entry.count} releases and "
+                    f"{entry.used} are used, but {n} more were asked for. "
+                    "Reserve all releases of the plan."
+                )
+            entry.used += n
+            ledger.note_insecure()
 
 
 @dataclass
@@ -251,22 +261,6 @@ class Ledger:
             raise ReservationError(_UNKNOWN)
         return entry
 
-    def _draw_down(self, reservation: Reservation, n: int) -> None:
-        n = operator.index(n)
-        if n < 1:
-            raise ValueError(f"The number of releases must be >= 1. Got {n} instead.")
-        with self.lock:
-            entry = self._entry_of(reservation)
-            self.refuse_if_over(entry.name)
-            if entry.used + n > entry.count:
-                raise ReservationError(
-                    f"The reservation {entry.name!r} holds {entry.count} releases and "
-                    f"{entry.used} are used, but {n} more were asked for. "
-                    "Reserve all releases of the plan."
-                )
-            entry.used += n
-            self.note_insecure()
-
 
 # Up to the first number, the plan aims at so much less than the epsilon asked for: the
 # pessimistic certificate of the loss distributions must stay within it. It is coarser
@@ -303,13 +297,6 @@ class PrivacyAccountant:
     budget : PrivacyBudget, optional
         What several fits share. It is charged ``(epsilon, delta)`` at once; a fit that
         fails later stays charged.
-
-    Attributes
-    ----------
-    mu_cap : float
-        What all reservations of a row share; inf for an infinite epsilon.
-    rows_per_unit : int
-        As given.
 
     Raises
     ------
@@ -392,7 +379,7 @@ class PrivacyAccountant:
 
     @property
     def mu_cap(self) -> float:
-        """What the whole fit may be charged: the root of a sum of mu^2 of a row."""
+        """What all reservations of a row share: the root of a sum of mu^2, or inf."""
         return self._mu_unit / self._rows_per_unit
 
     rows_per_unit: int = read_only("_rows_per_unit", "Rows of one unit, at most.")
@@ -608,7 +595,11 @@ class PrivacyAccountant:
         check_range("count", line.count, line.count >= 1, "an int >= 1")
         check_range("delta", line.delta, 0 <= line.delta < 1, "a number in [0, 1)")
         # A key that differs from itself (NaN, NA) would open a new class at every use.
-        if not _equals_itself(line.scope):
+        try:
+            same = bool(line.scope == line.scope)
+        except TypeError:
+            same = False
+        if not same:
             msg = "scope must equal itself, so that its class has one sum of charges."
             raise ValueError(msg)
         if self._scopes is not None and line.scope not in self._scopes:
@@ -737,10 +728,3 @@ def _charged(sums: dict[Hashable | None, float], scope: Hashable | None) -> floa
     if scope is None:
         own = max((v for key, v in sums.items() if key is not None), default=0.0)
     return sums.get(None, 0.0) + own
-
-
-def _equals_itself(key: Hashable | None) -> bool:
-    try:
-        return bool(key == key)
-    except TypeError:
-        return False

@@ -63,24 +63,6 @@ class PrivacyBudget:
         it must be a budget of the same `epsilon` and `delta`, whose charges count.
         None: a private temporary file that lives as long as this object.
 
-    Attributes
-    ----------
-    epsilon : float
-        Total epsilon.
-    delta : float
-        Total delta.
-    path : pathlib.Path
-        The file, absolute.
-    spent : tuple of (float, float)
-        Sums of epsilon and delta charged so far, by anybody who shares the file.
-    remaining : tuple of (float, float)
-        What is left of epsilon and delta.
-    charges : pandas.DataFrame
-        One row per charge: ``charged_at`` (UTC), ``label``, ``epsilon``, ``delta``.
-    unit : str or None
-        Whom it protects: the `privacy_unit` of the first fit that charged it, or None,
-        which is one row. Fits that protect another unit are refused.
-
     Raises
     ------
     PersistenceError
@@ -156,11 +138,11 @@ class PrivacyBudget:
 
     epsilon: float = read_only("_epsilon", "Total epsilon.")
     delta: float = read_only("_delta", "Total delta.")
-    path: Path = read_only("_path", "The file that holds the budget.")
+    path: Path = read_only("_path", "The file, absolute, that holds the budget.")
 
     @property
     def spent(self) -> tuple[float, float]:
-        """Sums of epsilon and delta charged so far."""
+        """Sums of epsilon and delta charged by anybody who shares the file."""
         with self._connection() as connection:
             return _sums(connection)
 
@@ -172,7 +154,7 @@ class PrivacyBudget:
 
     @property
     def charges(self) -> pd.DataFrame:
-        """All charges, oldest first."""
+        """All, by age: ``charged_at`` (UTC), ``label``, ``epsilon``, ``delta``."""
         import pandas as pd
 
         columns = ["charged_at", "label", "epsilon", "delta"]
@@ -183,7 +165,10 @@ class PrivacyBudget:
 
     @property
     def unit(self) -> str | None:
-        """Whom the charges protect; None is one row."""
+        """Whom it protects: `privacy_unit` of the first fit, or None, which is one row.
+
+        Fits that protect another unit are refused.
+        """
         with self._connection() as connection:
             return _unit(connection)
 
