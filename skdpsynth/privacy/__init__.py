@@ -12,7 +12,7 @@ Importing this package loads neither dp-accounting nor OpenDP; the first release
 the first certificate do.
 """
 
-from skdpsynth.privacy._accountant import Ledger, PrivacyAccountant, Reservation
+from skdpsynth.privacy._accountant import PrivacyAccountant, Reservation
 from skdpsynth.privacy._aggregators import (
     LENGTH,
     MIN_KEY_COUNT,
@@ -80,7 +80,6 @@ __all__ = [
     "Counted",
     "HoldsPrivateRows",
     "Kind",
-    "Ledger",
     "LocalParts",
     "Parts",
     "PrivacyAccountant",

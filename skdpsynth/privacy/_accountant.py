@@ -50,12 +50,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy._calibration import VoteNoise
 
 
-_UNKNOWN = (
-    "This reservation is in no ledger. "
-    "Ask PrivacyAccountant for one and do not copy it."
-)
-
-
 class Reservation:
     """A part of a fit's privacy budget: the right to a number of noisy releases.
 
@@ -88,7 +82,7 @@ class Reservation:
 
     __slots__ = ("_ledger",)
 
-    _ledger: Ledger
+    _ledger: PrivacyAccountant
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         msg = "A Reservation cannot be constructed. Ask PrivacyAccountant for one."
@@ -139,10 +133,15 @@ class Reservation:
 
     @property
     def _entry(self) -> Entry:
-        ledger = getattr(self, "_ledger", None)
-        if type(ledger) is not Ledger:
-            raise ReservationError(_UNKNOWN)
-        return ledger._entry_of(self)
+        ledger, entry = getattr(self, "_ledger", None), None
+        if isinstance(ledger, PrivacyAccountant):
+            entry = ledger._entries.get(id(self))
+        if entry is None or entry.reservation is not self:
+            raise ReservationError(
+                "This reservation is in no ledger. "
+                "Ask PrivacyAccountant for one and do not copy it."
+            )
+        return entry
 
     def _draw_down(self, n: int = 1) -> None:
         """Use up `n` releases, or raise `ReservationError` and use up none."""
@@ -150,8 +149,8 @@ class Reservation:
         if n < 1:
             raise ValueError(f"The number of releases must be >= 1. Got {n} instead.")
         entry, ledger = self._entry, self._ledger
-        with ledger.lock:
-            ledger.refuse_if_over(entry.name)
+        with ledger._lock:
+            ledger._refuse_if_over(entry.name)
             if entry.used + n > entry.count:
                 raise ReservationError(
                     f"The reservation {entry.name!r} holds {entry.count} releases and "
@@ -159,7 +158,7 @@ class Reservation:
                     "Reserve all releases of the plan."
                 )
             entry.used += n
-            ledger.note_insecure()
+            ledger._note_insecure()
 
 
 @dataclass
@@ -178,7 +177,7 @@ class Entry:
     n_teachers: int = 0
     rows_per_unit: int = 1
     used: int = 0
-    # Set by the ledger.
+    # Set by `PrivacyAccountant`.
     reservation: Reservation = field(init=False, repr=False, compare=False)
 
     def reported(self, mu_cap: float) -> ReportEntry:
@@ -196,70 +195,6 @@ class Entry:
             kind=self.kind,
             sampling_rate=self.sampling_rate,
         )
-
-
-class Ledger:
-    """What was reserved and drawn in one fit; the accountant decides what may be."""
-
-    def __init__(self) -> None:
-        # By id. Each entry keeps its reservation alive, so that no id comes twice.
-        self._entries: dict[int, Entry] = {}
-        self._closed = False
-        # Whether the insecure context was active at any step of the fit.
-        self.insecure = insecure_randomness_active()
-        # A forked child has a copy of the ledger and would draw the same part again.
-        self._process = os.getpid()
-        self.lock = threading.RLock()
-
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """All lines, in the order of reservation."""
-        return tuple(self._entries.values())
-
-    def issue(self, line: Entry) -> Reservation:
-        """Write a copy of a line into the ledger and return its reservation."""
-        with self.lock:
-            self.refuse_if_over(line.name)
-            self.note_insecure()
-            reservation = object.__new__(Reservation)
-            object.__setattr__(reservation, "_ledger", self)
-            entry = replace(line, used=0)
-            entry.reservation = reservation
-            self._entries[id(reservation)] = entry
-        return reservation
-
-    def close(self) -> None:
-        """Refuse every later reservation and draw."""
-        with self.lock:
-            self.note_insecure()
-            self._closed = True
-
-    def refuse_if_over(self, name: str) -> None:
-        """Raise `ReservationError` after the end of the fit or in another process."""
-        if self._closed:
-            msg = f"The fit is over: nothing more can be released for {name!r}."
-            raise ReservationError(msg)
-        if os.getpid() != self._process:
-            raise ReservationError(
-                f"Another process asks for {name!r}. "
-                "Reserve and draw in the process that started the fit."
-            )
-
-    def note_insecure(self) -> None:
-        """Remember for good that the insecure context was active."""
-        self.insecure = self.insecure or insecure_randomness_active()
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise ReservationError(
-            "The ledger of a fit cannot be copied or pickled, since that would spend "
-            "its budget twice. Keep the accountant's report() instead."
-        )
-
-    def _entry_of(self, reservation: Reservation) -> Entry:
-        entry = self._entries.get(id(reservation))
-        if entry is None or entry.reservation is not reservation:
-            raise ReservationError(_UNKNOWN)
-        return entry
 
 
 # Up to the first number, the plan aims at so much less than the epsilon asked for: the
@@ -366,7 +301,14 @@ class PrivacyAccountant:
         # Of a unit; all else in the ledger is of a row.
         self._mu_unit = gdp_mu(self._epsilon * (1 - room), self._curve_delta)
         self._rows_per_unit, self._unit = operator.index(rows_per_unit), unit
-        self._ledger = Ledger()
+        # By id. Each entry keeps its reservation alive, so that no id comes twice.
+        self._entries: dict[int, Entry] = {}
+        self._closed = False
+        # Whether the insecure context was active at any step of the fit.
+        self._insecure = insecure_randomness_active()
+        # A forked child has a copy of the ledger and would draw the same part again.
+        self._process = os.getpid()
+        self._lock = threading.RLock()
         self._remarks: list[str] = []
         self._scopes: frozenset[Hashable | None] | None = None  # None: any
         # Sums of mu^2 and of delta: of every row, and those of each scope beside.
@@ -388,7 +330,7 @@ class PrivacyAccountant:
     @property
     def private(self) -> bool:
         """False when epsilon is infinite or noise came from a seeded generator."""
-        return not self._ledger.insecure and self._epsilon < math.inf
+        return not self._insecure and self._epsilon < math.inf
 
     @property
     def epsilon(self) -> float:
@@ -619,9 +561,9 @@ class PrivacyAccountant:
         line.noise_std = noise_std()
         line.mu, line.delta = float(line.mu), float(line.delta)
         mu_squared, delta = line.count * line.mu * line.mu, line.count * line.delta
-        with self._ledger.lock:
+        with self._lock:
             self._refuse_if_exceeded(line, mu_squared, delta)
-            reservation = self._ledger.issue(line)
+            reservation = self._issue(line)
             for sums, charge in ((self._mu_squared, mu_squared), (self._deltas, delta)):
                 sums[line.scope] = sums.get(line.scope, 0.0) + charge
         rows = scope_words(line.scope)
@@ -679,7 +621,42 @@ class PrivacyAccountant:
 
     def close(self) -> None:
         """End the fit: from now on nothing can be reserved or drawn."""
-        self._ledger.close()
+        with self._lock:
+            self._note_insecure()
+            self._closed = True
+
+    def _issue(self, line: Entry) -> Reservation:
+        """Write a copy of a line into the ledger and return its reservation."""
+        with self._lock:
+            self._refuse_if_over(line.name)
+            self._note_insecure()
+            reservation = object.__new__(Reservation)
+            object.__setattr__(reservation, "_ledger", self)
+            entry = replace(line, used=0)
+            entry.reservation = reservation
+            self._entries[id(reservation)] = entry
+        return reservation
+
+    def _refuse_if_over(self, name: str) -> None:
+        """Raise `ReservationError` after the end of the fit or in another process."""
+        if self._closed:
+            msg = f"The fit is over: nothing more can be released for {name!r}."
+            raise ReservationError(msg)
+        if os.getpid() != self._process:
+            raise ReservationError(
+                f"Another process asks for {name!r}. "
+                "Reserve and draw in the process that started the fit."
+            )
+
+    def _note_insecure(self) -> None:
+        """Remember for good that the insecure context was active."""
+        self._insecure = self._insecure or insecure_randomness_active()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise ReservationError(
+            "The ledger of a fit cannot be copied or pickled, since that would spend "
+            "its budget twice. Keep the accountant's report() instead."
+        )
 
     def report(self) -> PrivacyReport:
         """Summarise the ledger for people.
@@ -689,8 +666,8 @@ class PrivacyAccountant:
         PrivacyReport
             Every reservation, and the total.
         """
-        private, entries = self.private, self._ledger.entries
-        notes = [INSECURE] if self._ledger.insecure else []
+        private, entries = self.private, self._entries.values()
+        notes = [INSECURE] if self._insecure else []
         notes += self._remarks
         if self._epsilon == math.inf:
             notes.append(NO_NOISE)
