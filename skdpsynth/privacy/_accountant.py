@@ -428,10 +428,8 @@ class PrivacyAccountant:
         sensitivity : float, optional
             L2 sensitivity of sums of whole numbers, positive: their noise is discrete.
             None: sums of floating-point numbers, in clipping norms.
-        count : int, default=1
-            Number of steps, at least 1.
-        scope : hashable, optional
-            Key of the class whose rows are charged. None: every row is.
+        count, scope : int and hashable, optional
+            As of `reserve_gaussian`; a release is a step.
         tail_delta : float, default=0.0
             Delta of the whole block, out of `discovery_delta`; only of an accountant
             that is `amplified`. Without any, a step is charged as if every row were in
@@ -496,10 +494,8 @@ class PrivacyAccountant:
             block is charged ``sqrt(count)`` times as much.
         n_teachers : int
             Number of teachers that vote, at least 1; public.
-        count : int, default=1
-            Number of votes, at least 1.
-        scope : hashable, optional
-            Key of the class whose rows are charged. None: every row is.
+        count, scope : int and hashable, optional
+            As of `reserve_gaussian`; a release is a vote.
         noise : {"gaussian", "laplace"}, default="gaussian"
             Law of the discrete noise on the number of votes.
         tail_delta : float, default=0.0
@@ -651,6 +647,9 @@ class PrivacyAccountant:
     def _note_insecure(self) -> None:
         """Remember for good that the insecure context was active."""
         self._insecure = self._insecure or insecure_randomness_active()
+
+    def __copy__(self) -> PrivacyAccountant:
+        return self
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise ReservationError(

@@ -208,7 +208,7 @@ def require_sensitivity(reservation: Reservation, needed: float) -> None:
 
 def noisy_histogram(
     codes: Codes, n_bins: Sequence[int], reservation: Reservation
-) -> list[NDArray[np.int64]]:
+) -> list[Ints]:
     """Count the codes of every column and release all counts at once.
 
     Parameters
@@ -307,13 +307,13 @@ def centred_histogram(
 
 
 def thresholded_counts(
-    counts_by_column: Sequence[NDArray[np.int64]],
+    counts_by_column: Sequence[Ints],
     reservation: Reservation,
     threshold_delta: float,
     names: Callable[[], Sequence[Sequence[Hashable]]] | None = None,
     *,
     least: int = MIN_KEY_COUNT,
-) -> list[tuple[NDArray[np.intp], NDArray[np.int64]]]:
+) -> list[tuple[NDArray[np.intp], Ints]]:
     """Discover keys that are private themselves, such as the categories of a column.
 
     Given are the exact counts of the keys present in each column; each row has at most
@@ -394,7 +394,7 @@ def _named(
 
 def gaussian_sum(
     vectors: NDArray[np.floating], clip: float, reservation: Reservation
-) -> NDArray[np.float64]:
+) -> Floats:
     """Sum one clipped vector per teacher and release the sum.
 
     Parameters
@@ -450,7 +450,7 @@ def gaussian_sum(
     return noisy.astype(np.float64) * (clip / GRID)
 
 
-def _on_grid(vectors: NDArray[np.floating], clip: float) -> NDArray[np.int64]:
+def _on_grid(vectors: NDArray[np.floating], clip: float) -> Ints:
     """Clip each row and truncate it to the grid; the integer norm is <= GRID."""
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = np.array(vectors, dtype=np.float64, order="C") / clip
@@ -465,7 +465,7 @@ def _on_grid(vectors: NDArray[np.floating], clip: float) -> NDArray[np.int64]:
     return grid
 
 
-def gnmax(votes: NDArray[np.int64], reservation: Reservation) -> NDArray[np.int64]:
+def gnmax(votes: Ints, reservation: Reservation) -> Ints:
     """Answer queries by the teachers' noisy plurality, (n_queries,).
 
     Each teacher votes once per query, for one of the bins: (n_queries, n_bins).
@@ -486,7 +486,7 @@ def gnmax(votes: NDArray[np.int64], reservation: Reservation) -> NDArray[np.int6
 
 
 def noisy_votes(
-    counts: NDArray[np.int64], n_teachers: int, reservation: Reservation
+    counts: Ints, n_teachers: int, reservation: Reservation
 ) -> NDArray[np.bool_]:
     """Answer yes-or-no queries by the teachers' noisy majority.
 
@@ -538,7 +538,7 @@ LENGTH = 2**12
 MOMENTS_SENSITIVITY = LENGTH**2 / math.sqrt(2.0)
 
 
-def exact_pair_counts(codes: Codes, n_bins: Sequence[int]) -> NDArray[np.int64]:
+def exact_pair_counts(codes: Codes, n_bins: Sequence[int]) -> Ints:
     """Count how often two bins come together, without noise: private.
 
     Symmetric, of shape (D, D): the D bins of all columns stand one after the other.
@@ -549,9 +549,7 @@ def exact_pair_counts(codes: Codes, n_bins: Sequence[int]) -> NDArray[np.int64]:
     return np.asarray(counts + np.triu(counts, 1).T)
 
 
-def _pair_counts_of_part(
-    codes: NDArray[np.integer], bins: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _pair_counts_of_part(codes: NDArray[np.integer], bins: Ints) -> Ints:
     """Count the pairs of the rows of a part: on the diagonal and above."""
     starts = starts_of_bins(codes, bins)
     width = int(starts[-1])
@@ -578,13 +576,13 @@ def noisy_pair_tables(
     pairs: NDArray[np.integer],
     reservation: Reservation,
     scale: int = 1,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Release the tables of some pairs of columns, all at once.
 
     Parameters
     ----------
     codes, n_bins
-        As for `exact_pair_counts`.
+        As for `noisy_histogram`.
     pairs : ndarray of shape (n_pairs, 2), integer
         Columns i < j of each pair, each pair once; public.
     reservation : Reservation
@@ -601,10 +599,8 @@ def noisy_pair_tables(
 
     Raises
     ------
-    ReservationError
-        When the reservation is not for this sensitivity, or invalid.
-    ValueError
-        When shapes disagree, a code is out of range, or `pairs` are no such pairs.
+    ReservationError, ValueError
+        As `noisy_histogram`; also when `pairs` are no such pairs.
 
     Notes
     -----
@@ -624,13 +620,13 @@ def noisy_pair_distances(
     n_bins: Sequence[int],
     expected: NDArray[np.integer],
     reservation: Reservation,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Release how far the table of every pair of columns is from an expected one.
 
     Parameters
     ----------
     codes, n_bins
-        As for `exact_pair_counts`.
+        As for `noisy_histogram`.
     expected : ndarray of shape (D, D), integer
         A function of releases. Its blocks (i, j) with i < j are compared.
     reservation : Reservation
@@ -643,10 +639,8 @@ def noisy_pair_distances(
 
     Raises
     ------
-    ReservationError
-        When the reservation is not for this sensitivity, or invalid.
-    ValueError
-        When shapes disagree, a code is out of range, or `expected` is not whole.
+    ReservationError, ValueError
+        As `noisy_histogram`; also when `expected` is not whole.
 
     Notes
     -----
@@ -684,7 +678,7 @@ def noisy_triple_tables(
     triples: NDArray[np.integer],
     reservation: Reservation,
     scale: int = 1,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Release the tables of some triples of columns, all at once.
 
     `n_groups` bins of every column and `triples` (n_triples, 3) of columns i < j < k,
@@ -707,7 +701,7 @@ def noisy_triple_tables(
 
 def _triple_counts_of_part(
     codes: NDArray[np.integer], n_groups: int, triples: NDArray[np.integer]
-) -> NDArray[np.int64]:
+) -> Ints:
     """Count the rows of a part in the cells of every triple."""
     starts_of_bins(codes, [n_groups] * codes.shape[1])
     if triples.max(initial=0) >= codes.shape[1]:
@@ -725,10 +719,10 @@ def _triple_counts_of_part(
 
 def noisy_second_moments(
     scores: NDArray[np.floating] | Parts,
-    means: NDArray[np.float64],
+    means: Floats,
     unit: float,
     reservation: Reservation,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Release the sums over the rows of the products of all pairs of scores.
 
     Finite public `means` are taken off the scores (n_rows, n_columns), which are then
@@ -747,9 +741,7 @@ def noisy_second_moments(
     return noisy.astype(np.float64) * unit**2
 
 
-def _moments_of_part(
-    scores: NDArray[np.floating], means: NDArray[np.float64], unit: float
-) -> NDArray[np.int64]:
+def _moments_of_part(scores: NDArray[np.floating], means: Floats, unit: float) -> Ints:
     """Add up the products of the rows of a part, in two halves, (2, n_products)."""
     n_columns = len(means)
     total = np.zeros((n_columns, n_columns), dtype=np.int64)

@@ -203,13 +203,13 @@ class PrivacyReport(Document):
         """What the fit promises, in plain language: one paragraph to quote."""
         if not self.private:
             return _NO_PROMISE
-        large = self.epsilon > MOST_EXPONENT
+        factor = "e to the power of epsilon"
+        if self.epsilon <= MOST_EXPONENT:
+            factor = claim(math.exp(self.epsilon))
         return _PROMISE.format(
             epsilon=claim(self.epsilon),
             delta=claim(self.delta),
-            factor="e to the power of epsilon"
-            if large
-            else claim(math.exp(self.epsilon)),
+            factor=factor,
             won=_won_bets(self.epsilon, self.delta),
             **(_OF_ROWS if self.unit == _ROW else _OF_UNITS),
             unit=_printable(self.unit),
