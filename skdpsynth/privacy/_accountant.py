@@ -92,12 +92,8 @@ class Reservation:
     sampling_rate: float = read_only(
         "_entry.sampling_rate", "How probably a row is in a release; 1 if not sampled."
     )
-    n_teachers: int = read_only(
-        "_entry.n_teachers", "Teachers that vote; 0 where none does."
-    )
-    name: str = read_only(
-        "_entry.name", "What the releases are, as the report prints it."
-    )
+    n_teachers: int = read_only("_entry.n_teachers", "Teachers that vote, if any do.")
+    name: str = read_only("_entry.name", "What is released, for the report.")
     scope: Hashable | None = read_only(
         "_entry.scope", "Key of the class whose rows are charged; None: every row is."
     )
@@ -106,12 +102,9 @@ class Reservation:
         "_entry.sensitivity", "Of one release, L2: grid units, clipping norms or votes."
     )
     noise_std: float = read_only(
-        "_entry.noise_std",
-        "Sigma or scale of the noise, in units of `sensitivity`'s; or 0.",
+        "_entry.noise_std", "Sigma or scale of the noise, in the same units; or 0."
     )
-    delta: float = read_only(
-        "_entry.delta", "Delta of one release beside the Gaussian curve."
-    )
+    delta: float = read_only("_entry.delta", "Of one release, beside the curve of mu.")
     count: int = read_only("_entry.count", "Number of releases reserved.")
     rows_per_unit: int = read_only("_entry.rows_per_unit", "Rows of one unit, at most.")
     used: int = read_only("_entry.used", "Number of releases drawn so far.")
@@ -415,6 +408,9 @@ class PrivacyAccountant:
     ) -> Reservation:
         """Set aside a block of noisy sums over Poisson samples of the rows.
 
+        Discrete noise is a post-processing of continuous noise (`grid_noise_std`) when
+        it is added to a sample's sum as well, so it is charged as that is.
+
         Parameters
         ----------
         name : str
@@ -445,11 +441,6 @@ class PrivacyAccountant:
         ------
         BudgetExceededError, ReservationError, ValueError
             As `reserve_gaussian`.
-
-        Notes
-        -----
-        Discrete noise is a post-processing of continuous noise (`grid_noise_std`) when
-        it is added to a sample's sum as well, so it is charged as that is.
         """
         if tail_delta > 0 and not self._amplified:
             raise ValueError(
@@ -512,9 +503,7 @@ class PrivacyAccountant:
         BudgetExceededError, ReservationError, ValueError
             As `reserve_gaussian`.
         """
-        if n_teachers < 1:
-            msg = f"Expected at least 1 teacher. Got {n_teachers!r} instead."
-            raise ValueError(msg)
+        check_range("n_teachers", n_teachers, n_teachers >= 1, "an int >= 1")
         line = Entry(name, scope, mu, 1.0, count, tail_delta / max(count, 1))
         line.kind = "gaussian vote" if noise == "gaussian" else "laplace vote"
         line.n_teachers = operator.index(n_teachers)

@@ -211,6 +211,9 @@ def noisy_histogram(
 ) -> list[Ints]:
     """Count the codes of every column and release all counts at once.
 
+    Sensitivity: a row is in exactly one bin of each column, so adding or removing it
+    changes n_columns counts by one each, an L2 norm of ``sqrt(n_columns)``.
+
     Parameters
     ----------
     codes : ndarray of shape (n_rows, n_columns), integer, or such arrays as `Parts`
@@ -231,11 +234,6 @@ def noisy_histogram(
         When the reservation is not for this sensitivity, or invalid.
     ValueError
         When shapes disagree or a code is out of range.
-
-    Notes
-    -----
-    Sensitivity: a row is in exactly one bin of each column, so adding or removing it
-    changes n_columns counts by one each, an L2 norm of ``sqrt(n_columns)``.
     """
     require_sensitivity(reservation, math.sqrt(len(n_bins)))
     counts = exact_counts(codes, n_bins)
@@ -397,6 +395,14 @@ def gaussian_sum(
 ) -> Floats:
     """Sum one clipped vector per teacher and release the sum.
 
+    Sensitivity: a row trains one teacher, and can change that teacher's vector from
+    any clipped vector to any other, so the sum moves by up to twice the clipping
+    norm. On the grid: each clipped vector is truncated toward zero to multiples of
+    ``clip / GRID``, and a teacher whose integer norm still exceeds GRID (rounding)
+    sends 0. The sum is exact in int64, which has room for 2**43 teachers, so its
+    sensitivity is exactly ``2 * GRID``.
+    Nothing is computed across teachers before the sum.
+
     Parameters
     ----------
     vectors : ndarray of shape (n_teachers, n_dimensions), float
@@ -420,16 +426,6 @@ def gaussian_sum(
     ValueError
         When `vectors` is not two-dimensional, `clip` is not positive, or there are more
         than 2**40 teachers.
-
-    Notes
-    -----
-    Sensitivity: a row trains one teacher, and can change that teacher's vector from
-    any clipped vector to any other, so the sum moves by up to twice the clipping
-    norm. On the grid: each clipped vector is truncated toward zero to multiples of
-    ``clip / GRID``, and a teacher whose integer norm still exceeds GRID (rounding)
-    sends 0. The sum is exact in int64, which has room for 2**43 teachers, so its
-    sensitivity is exactly ``2 * GRID``.
-    Nothing is computed across teachers before the sum.
     """
     if vectors.ndim != 2 or not 0 < vectors.shape[1] <= _MAX_DIMENSION:
         raise ValueError(
@@ -490,6 +486,10 @@ def noisy_votes(
 ) -> NDArray[np.bool_]:
     """Answer yes-or-no queries by the teachers' noisy majority.
 
+    Sensitivity: a row can change one teacher, hence every count by at most 1, and
+    each query is charged as one. The noise is one-dimensional: the noisy number of
+    noes would tell nothing more.
+
     Parameters
     ----------
     counts : ndarray of shape (n_queries,), int64
@@ -510,12 +510,6 @@ def noisy_votes(
         When the reservation is of another kind, or has too few releases left.
     ValueError
         When `counts` is no vector of such counts.
-
-    Notes
-    -----
-    Sensitivity: a row can change one teacher, hence every count by at most 1, and
-    each query is charged as one. The noise is one-dimensional: the noisy number of
-    noes would tell nothing more.
     """
     if counts.ndim != 1 or len(counts) == 0:
         msg = f"Expected counts of shape (n_queries,). Got {counts.shape} instead."
@@ -579,6 +573,9 @@ def noisy_pair_tables(
 ) -> Ints:
     """Release the tables of some pairs of columns, all at once.
 
+    Sensitivity: a row is in exactly one cell of each table, so adding or removing it
+    changes n_pairs counts by one each, an L2 norm of ``sqrt(n_pairs)``.
+
     Parameters
     ----------
     codes, n_bins
@@ -601,11 +598,6 @@ def noisy_pair_tables(
     ------
     ReservationError, ValueError
         As `noisy_histogram`; also when `pairs` are no such pairs.
-
-    Notes
-    -----
-    Sensitivity: a row is in exactly one cell of each table, so adding or removing it
-    changes n_pairs counts by one each, an L2 norm of ``sqrt(n_pairs)``.
     """
     measured = measured_cells(n_bins, pairs)
     require_sensitivity(reservation, scale * math.sqrt(len(pairs)))
@@ -622,6 +614,10 @@ def noisy_pair_distances(
     reservation: Reservation,
 ) -> Ints:
     """Release how far the table of every pair of columns is from an expected one.
+
+    Sensitivity: a row changes one cell of each table by 1, and so each of the P
+    distances by at most 1: an L2 norm of at most ``sqrt(P)``. What a cell adds is
+    clamped, so that all cells together do not pass 2**63.
 
     Parameters
     ----------
@@ -641,12 +637,6 @@ def noisy_pair_distances(
     ------
     ReservationError, ValueError
         As `noisy_histogram`; also when `expected` is not whole.
-
-    Notes
-    -----
-    Sensitivity: a row changes one cell of each table by 1, and so each of the P
-    distances by at most 1: an L2 norm of at most ``sqrt(P)``. What a cell adds is
-    clamped, so that all cells together do not pass 2**63.
     """
     n_columns = len(n_bins)
     first, second = np.triu_indices(n_columns, 1)

@@ -11,7 +11,7 @@ import weakref
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._report import claim, read_only
@@ -133,7 +133,7 @@ class PrivacyBudget:
         budget = object.__new__(cls)
         budget._path = Path(path).absolute()
         with budget._connection() as connection:
-            budget._epsilon, budget._delta = _totals(connection)
+            budget._epsilon, budget._delta = _read(connection)[0]
         return budget
 
     epsilon: float = read_only("_epsilon", "Total epsilon.")
@@ -144,7 +144,7 @@ class PrivacyBudget:
     def spent(self) -> tuple[float, float]:
         """Sums of epsilon and delta charged by anybody who shares the file."""
         with self._connection() as connection:
-            return _sums(connection)
+            return _sums(_read(connection)[-1])
 
     @property
     def remaining(self) -> tuple[float, float]:
@@ -159,7 +159,7 @@ class PrivacyBudget:
 
         columns = ["charged_at", "label", "epsilon", "delta"]
         with self._connection() as connection:
-            rows = _charges(connection)
+            rows = _read(connection)[-1]
         table = pd.DataFrame(rows, columns=columns)
         return table.astype({"epsilon": "float64", "delta": "float64"})
 
@@ -170,7 +170,7 @@ class PrivacyBudget:
         Fits that protect another unit are refused.
         """
         with self._connection() as connection:
-            return _unit(connection)
+            return _read(connection)[1]
 
     def charge(
         self,
@@ -200,14 +200,11 @@ class PrivacyBudget:
         PersistenceError
             When the file cannot be opened.
         """
-        if not epsilon > 0 or not 0 < delta < 1:
-            raise ValueError(
-                "A charge needs epsilon > 0 and delta in (0, 1). "
-                f"Got {epsilon!r} and {delta!r} instead."
-            )
+        check_range("epsilon", epsilon, epsilon > 0, "a number > 0")
+        check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
         with self._connection() as connection, _locked(connection):
-            spent_epsilon, spent_delta = _sums(connection)
-            known = _unit(connection)
+            _, known, charges = _read(connection)
+            spent_epsilon, spent_delta = _sums(charges)
             if spent_epsilon and known != unit:
                 ours, theirs = (
                     "one row" if own is None else f"all rows of one {own}"
@@ -279,7 +276,7 @@ class PrivacyBudget:
                     "VALUES (1, ?, ?)",
                     (self.epsilon, self.delta),
                 )
-            found = _totals(connection)
+            found = _read(connection)[0]
         if found != (self.epsilon, self.delta):
             raise PersistenceError(
                 f"The file {str(self.path)!r} holds a budget of epsilon = {found[0]!r} "
@@ -339,52 +336,42 @@ def _tables(connection: sqlite3.Connection) -> dict[str, str]:
     return found
 
 
-def _charges(connection: sqlite3.Connection) -> list[tuple[str, str, float, float]]:
-    """Read all charges, oldest first, each of them a number that can be charged."""
-    totals = _totals(connection)
-    query = (
-        "SELECT charged_at, label, epsilon, delta FROM skdpsynth_charges ORDER BY id"
-    )
-    rows = connection.execute(query).fetchall()
-    most = [total * (1 + EXCESS) for total in totals]
-    for *words, epsilon, delta in rows:
+def _read(
+    connection: sqlite3.Connection,
+) -> tuple[tuple[float, float], str | None, list[list[Any]]]:
+    """Return the totals, whom the charges protect and these, oldest first; checked."""
+    rows = {
+        table: connection.execute(f"SELECT * FROM {table} ORDER BY id").fetchall()
+        for table in _tables(connection)
+    }
+    totals = rows.get("skdpsynth_budget", [])
+    if len(totals) != 1 or not all(type(value) is float for value in totals[0][1:]):
+        raise sqlite3.DatabaseError("it has no totals")
+    _, total_epsilon, total_delta = totals[0]
+    if not 0 < total_epsilon < math.inf or not 0 < total_delta < 1:
+        raise sqlite3.DatabaseError("its totals are out of range")
+    unit = None  # one row
+    if "skdpsynth_unit" in rows:
+        names = [name for _, name in rows["skdpsynth_unit"]]
+        if len(names) != 1 or not isinstance(unit := names[0], str):
+            raise sqlite3.DatabaseError("it does not say whom it protects")
+    charges = [charge for _, *charge in rows["skdpsynth_charges"]]
+    most = [total * (1 + EXCESS) for total in (total_epsilon, total_delta)]
+    for *words, epsilon, delta in charges:
         numbers = type(epsilon) is type(delta) is float
         if not numbers or not 0 < epsilon <= most[0] or not 0 < delta <= most[1]:
             raise sqlite3.DatabaseError("a charge in it is out of range")
         if not all(isinstance(word, str) for word in words):
             raise sqlite3.DatabaseError("a charge in it has no time or no label")
-    return rows
+    return (total_epsilon, total_delta), unit, charges
 
 
-def _sums(connection: sqlite3.Connection) -> tuple[float, float]:
-    rows = _charges(connection)
+def _sums(charges: list[list[Any]]) -> tuple[float, float]:
     try:
-        return math.fsum(row[2] for row in rows), math.fsum(row[3] for row in rows)
+        epsilon = math.fsum(charge[-2] for charge in charges)
+        return epsilon, math.fsum(charge[-1] for charge in charges)
     except OverflowError:
         raise sqlite3.DatabaseError("its charges have no sum") from None
-
-
-def _unit(connection: sqlite3.Connection) -> str | None:
-    """Read whom the charges protect; None is one row."""
-    if not _tables(connection).keys() & _UNIT:
-        return None
-    rows = connection.execute("SELECT name FROM skdpsynth_unit").fetchall()
-    if len(rows) != 1 or not isinstance(rows[0][0], str):
-        raise sqlite3.DatabaseError("it does not say whom it protects")
-    return str(rows[0][0])
-
-
-def _totals(connection: sqlite3.Connection) -> tuple[float, float]:
-    rows = []
-    if _tables(connection):
-        query = "SELECT epsilon, delta FROM skdpsynth_budget"
-        rows = connection.execute(query).fetchall()
-    if len(rows) != 1 or not all(type(value) is float for value in rows[0]):
-        raise sqlite3.DatabaseError("it has no totals")
-    ((epsilon, delta),) = rows
-    if not 0 < epsilon < math.inf or not 0 < delta < 1:
-        raise sqlite3.DatabaseError("its totals are out of range")
-    return epsilon, delta
 
 
 def _remove(path: Path, owner: int) -> None:

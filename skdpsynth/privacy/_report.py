@@ -231,6 +231,8 @@ class PrivacyReport(Document):
     def get_epsilon(self, delta: float) -> float:
         """Return the epsilon of the same fit at another delta.
 
+        Valid for every delta, since the fit was planned under one fixed curve.
+
         Parameters
         ----------
         delta : float
@@ -245,10 +247,6 @@ class PrivacyReport(Document):
         ------
         ValueError
             When `delta` is not in that range.
-
-        Notes
-        -----
-        Valid for every delta, since the fit was planned under one fixed curve.
         """
         low = self.discovery_delta
         if not _is_number(delta) or not low < delta < 1:
