@@ -54,7 +54,6 @@ from skdpsynth.privacy._parts import (
     changed_parts,
     clamped_counts,
     count_part,
-    digest_of,
     of_both,
 )
 from skdpsynth.privacy._random import of_rows, secret_generator
@@ -95,7 +94,6 @@ __all__ = [
     "clamped_counts",
     "cost_of_failure",
     "count_part",
-    "digest_of",
     "gaussian_sum",
     "gdp_epsilon",
     "gnmax",

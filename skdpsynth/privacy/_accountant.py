@@ -170,7 +170,6 @@ class Entry:
     n_teachers: int = 0
     rows_per_unit: int = 1
     used: int = 0
-    # Set by `PrivacyAccountant`.
     reservation: Reservation = field(init=False, repr=False, compare=False)
 
     def reported(self, mu_cap: float) -> ReportEntry:
@@ -205,6 +204,22 @@ _LOG = logging.getLogger("skdpsynth")
 class PrivacyAccountant:
     """The ledger of one fit.
 
+    The guarantee is for adding or removing one row. Releases with ``scope=None`` are
+    charged to every row, releases with a scope to the rows of that class only. Since a
+    row has one class, classes compose in parallel: a row is charged ``mu_all^2 +
+    mu_class^2``, and the total is the worst class's. What is claimed is the cap,
+    whatever was reserved: how much that is may depend on earlier releases.
+
+    With `rows_per_unit` k the guarantee is for adding or removing all rows of a unit.
+    Everything in the ledger is of one row; k rows move a Gaussian release by k times
+    its sensitivity at most, so what all releases tell of a unit is bounded by k times
+    the mu of a row, and a row has a k-th of the unit's mu (group privacy, Dong, Roth,
+    Su 2022, Theorem 2.14; exact for Gaussian releases). Rows of one unit may be of
+    several classes: k_c of class c, with sum k. They are charged ``sum_c k_c^2
+    mu_c^2``, which is at most ``k^2 max_c mu_c^2``, so the worst class's total holds
+    for them too. That argument is for Gaussian releases alone: votes and sampled steps
+    are refused for more than one row.
+
     Parameters
     ----------
     epsilon : float
@@ -237,24 +252,6 @@ class PrivacyAccountant:
     --------
     skdpsynth.PrivacyBudget : What several fits share.
     Reservation : The right to a number of releases.
-
-    Notes
-    -----
-    The guarantee is for adding or removing one row. Releases with ``scope=None`` are
-    charged to every row, releases with a scope to the rows of that class only. Since a
-    row has one class, classes compose in parallel: a row is charged ``mu_all^2 +
-    mu_class^2``, and the total is the worst class's. What is claimed is the cap,
-    whatever was reserved: how much that is may depend on earlier releases.
-
-    With `rows_per_unit` k the guarantee is for adding or removing all rows of a unit.
-    Everything in the ledger is of one row; k rows move a Gaussian release by k times
-    its sensitivity at most, so what all releases tell of a unit is bounded by k times
-    the mu of a row, and a row has a k-th of the unit's mu (group privacy, Dong, Roth,
-    Su 2022, Theorem 2.14; exact for Gaussian releases). Rows of one unit may be of
-    several classes: k_c of class c, with sum k. They are charged ``sum_c k_c^2
-    mu_c^2``, which is at most ``k^2 max_c mu_c^2``, so the worst class's total holds
-    for them too. That argument is for Gaussian releases alone: votes and sampled steps
-    are refused for more than one row.
 
     Examples
     --------

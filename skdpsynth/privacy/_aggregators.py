@@ -400,8 +400,7 @@ def gaussian_sum(
     norm. On the grid: each clipped vector is truncated toward zero to multiples of
     ``clip / GRID``, and a teacher whose integer norm still exceeds GRID (rounding)
     sends 0. The sum is exact in int64, which has room for 2**43 teachers, so its
-    sensitivity is exactly ``2 * GRID``.
-    Nothing is computed across teachers before the sum.
+    sensitivity is exactly ``2 * GRID``. Nothing is computed across teachers before.
 
     Parameters
     ----------

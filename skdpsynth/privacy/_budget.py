@@ -52,6 +52,13 @@ _UNIT = {
 class PrivacyBudget:
     """A total (epsilon, delta) that several fits draw from.
 
+    The file is the only state, so copies, scikit-learn clones and pickles of this
+    object all charge the same budget. A process that cannot open the file gets an
+    error, never a fresh budget. Fits compose by the plain sum of epsilon and of
+    delta, valid also when later fits are chosen from what earlier ones gave.
+    A fit that fails stays charged. All of them protect the same unit, a row or, say, a
+    patient: a sum of both would be no claim about patients.
+
     Parameters
     ----------
     epsilon : float
@@ -71,15 +78,6 @@ class PrivacyBudget:
     See Also
     --------
     skdpsynth.privacy.PrivacyAccountant : The ledger of one fit, which charges it.
-
-    Notes
-    -----
-    The file is the only state, so copies, scikit-learn clones and pickles of this
-    object all charge the same budget. A process that cannot open the file gets an
-    error, never a fresh budget. Fits compose by the plain sum of epsilon and of
-    delta, valid also when later fits are chosen from what earlier ones gave.
-    A fit that fails stays charged. All of them protect the same unit, a row or, say, a
-    patient: a sum of both would be no claim about patients.
 
     Examples
     --------
@@ -109,7 +107,19 @@ class PrivacyBudget:
                 self._refuse_short()
             except OSError:
                 pass  # what is wrong is said where it is opened
-        self._create()
+        with self._connection() as connection, _locked(connection):
+            if not _tables(connection):
+                for create in _TABLES.values():
+                    connection.execute(create)
+                insert = "INSERT INTO skdpsynth_budget VALUES (1, ?, ?)"
+                connection.execute(insert, (self.epsilon, self.delta))
+            found, _, _ = _read(connection)
+        if found != (self.epsilon, self.delta):
+            raise PersistenceError(
+                f"The file {str(self.path)!r} holds a budget of epsilon = {found[0]!r} "
+                f"and delta = {found[1]!r}, not {self.epsilon!r} and {self.delta!r}. "
+                "Use the totals that were agreed on, or another path."
+            )
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> PrivacyBudget:
@@ -226,14 +236,10 @@ class PrivacyBudget:
                     )
             if unit is not None and known is None:
                 connection.execute(*_UNIT.values())
-                insert = "INSERT INTO skdpsynth_unit (id, name) VALUES (1, ?)"
-                connection.execute(insert, (unit,))
+                connection.execute("INSERT INTO skdpsynth_unit VALUES (1, ?)", (unit,))
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            connection.execute(
-                "INSERT INTO skdpsynth_charges (charged_at, label, epsilon, delta) "
-                "VALUES (?, ?, ?, ?)",
-                (now, label, float(epsilon), float(delta)),
-            )
+            insert = "INSERT INTO skdpsynth_charges VALUES (NULL, ?, ?, ?, ?)"
+            connection.execute(insert, (now, label, float(epsilon), float(delta)))
 
     def __repr__(self) -> str:
         return (
@@ -264,25 +270,6 @@ class PrivacyBudget:
             " which nobody knows whether something was spent. Restore it from a copy,"
             " or delete it if it never was a budget."
         )
-
-    def _create(self) -> None:
-        """Create the tables, or check that they are of the same budget."""
-        with self._connection() as connection, _locked(connection):
-            if not _tables(connection):
-                for create in _TABLES.values():
-                    connection.execute(create)
-                connection.execute(
-                    "INSERT INTO skdpsynth_budget (id, epsilon, delta) "
-                    "VALUES (1, ?, ?)",
-                    (self.epsilon, self.delta),
-                )
-            found = _read(connection)[0]
-        if found != (self.epsilon, self.delta):
-            raise PersistenceError(
-                f"The file {str(self.path)!r} holds a budget of epsilon = {found[0]!r} "
-                f"and delta = {found[1]!r}, not {self.epsilon!r} and {self.delta!r}. "
-                "Use the totals that were agreed on, or another path."
-            )
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:

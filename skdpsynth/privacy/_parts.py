@@ -19,7 +19,6 @@ sums are kept in two halves, which hold any total, and only that is clamped.
 
 from __future__ import annotations
 
-import hashlib
 import operator
 import pickle
 import tempfile
@@ -197,7 +196,7 @@ class Parts(ABC):
         """Yield what steps make of each part, in order."""
 
     def _sum(self, steps: tuple[Step, ...]) -> Counted:
-        """Add up over all parts what steps make of them."""
+        """Add up what steps make of all parts."""
         counts = self._counts(steps)
         first = next(counts, None)
         if first is None:
@@ -287,14 +286,6 @@ def _sum(first: Any, second: Any) -> Any:  # noqa: ANN401 - arrays, or lists of 
         both.update(second)
         return both
     return saturating_sum(first, second)
-
-
-def digest_of(rows: Any) -> bytes:  # noqa: ANN401 - an array, or `PrivateRows`
-    """Return a number that other rows, or another order of them, do not have."""
-    digest = hashlib.sha256()
-    for array in getattr(rows, "arrays", (rows,)):
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.digest()
 
 
 def changed_parts() -> InvalidTableError:

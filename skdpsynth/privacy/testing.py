@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +11,9 @@ from skdpsynth.privacy._mechanisms import Release, _observer
 from skdpsynth.privacy._random import _coupled, _insecure_seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from skdpsynth.privacy._mechanisms import Observer
 
 __all__ = ["Release", "coupled_rows", "insecure_randomness", "observe_releases"]
 
@@ -76,7 +76,7 @@ def coupled_rows() -> Iterator[None]:
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsynth.privacy._random import of_rows, secret_generator
+    >>> from skdpsynth.privacy import of_rows, secret_generator
     >>> from skdpsynth.privacy.testing import coupled_rows, insecure_randomness
     >>> def draws(rows):
     ...     with insecure_randomness(0), coupled_rows():
@@ -93,9 +93,7 @@ def coupled_rows() -> Iterator[None]:
 
 
 @contextmanager
-def observe_releases(
-    callback: Callable[[Release], NDArray[Any] | None],
-) -> Iterator[None]:
+def observe_releases(callback: Observer) -> Iterator[None]:
     """Call a function with every release that is made inside.
 
     A release holds the exact values: what an observer sees is not private. The
