@@ -112,11 +112,11 @@ def number_of_rows_for_free(real, n_cells, size_weight=0.0):
     return real(n_cells)
 
 
-@mutation("skdpsynth.privacy._tables", "noisy_pair_tables")
+@mutation("skdpsynth.privacy._aggregators", "noisy_pair_tables")
 def empty_cells_without_noise(real, codes, n_bins, pairs, reservation, scale=1):
     """Add noise only to cells that some row is in: the others stay 0."""
     # Private: counts without noise are no interface.
-    from skdpsynth.privacy._tables import exact_pair_counts
+    from skdpsynth.privacy._aggregators import exact_pair_counts
 
     released = real(codes, n_bins, pairs, reservation, scale)
     return np.where(exact_pair_counts(codes, n_bins) > 0, released, 0)

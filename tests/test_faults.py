@@ -34,7 +34,7 @@ from skdpsynth import (
     PrivacyBudget,
 )
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError
-from skdpsynth.privacy import Ledger
+from skdpsynth.privacy import Reservation
 from skdpsynth.privacy.testing import observe_releases
 
 ROOT = Path(skdpsynth.__file__).parents[1]
@@ -250,14 +250,14 @@ def loads(path):
 def killed_fits(folder, rng):
     """Kill a fit with saves after it at random moments."""
     saved = folder / "saved"
-    draw_down = Ledger._draw_down
+    draw_down = Reservation._draw_down
 
     def fit_and_save(say):
         def noted(*arguments):
             say("noise")
             return draw_down(*arguments)
 
-        Ledger._draw_down = noted
+        Reservation._draw_down = noted
         synth = IndependentSynthesizer(target="y", budget=shared_budget(folder))
         synth.fit(table(2_000))
         for _ in range(20):

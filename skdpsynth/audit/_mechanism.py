@@ -18,7 +18,7 @@ from skdpsynth.audit._bounds import (
     epsilon_lower_bound,
     guessing_lower_bound,
 )
-from skdpsynth.privacy import Ledger, gdp_epsilon, secret_generator
+from skdpsynth.privacy import PrivacyAccountant, gdp_epsilon, secret_generator
 from skdpsynth.utils import EXCESS
 
 if TYPE_CHECKING:
@@ -252,8 +252,9 @@ def _line_like(
     reservation: Reservation, count: int = sys.maxsize, *, noise: bool = True
 ) -> Reservation:
     """Copy a line into a ledger of its own, with or without its noise."""
-    line = replace(reservation._entry, count=count, used=0)
-    return Ledger().issue(line if noise else replace(line, mu=math.inf, noise_std=0.0))
+    line = replace(reservation._entry, count=count)
+    line = line if noise else replace(line, mu=math.inf, noise_std=0.0)
+    return PrivacyAccountant(math.inf, 1 / 2)._issue(line)  # it charges nothing
 
 
 def _compare_line(

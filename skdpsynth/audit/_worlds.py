@@ -266,7 +266,7 @@ def entries_of(releases: list[Observed]) -> list[Any]:
     """Give the lines of the ledger that was charged, in order of reservation."""
     if not releases:
         return []
-    return list(releases[0].reservation._known_ledger().entries)
+    return list(releases[0].reservation._ledger._entries.values())
 
 
 def compare(first: World, second: World, row: str) -> tuple[list[float], list[str]]:

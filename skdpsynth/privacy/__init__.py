@@ -12,17 +12,24 @@ Importing this package loads neither dp-accounting nor OpenDP; the first release
 the first certificate do.
 """
 
-from skdpsynth.privacy._accountant import Ledger, PrivacyAccountant, Reservation
+from skdpsynth.privacy._accountant import PrivacyAccountant, Reservation
 from skdpsynth.privacy._aggregators import (
+    LENGTH,
     MIN_KEY_COUNT,
+    MOMENTS_SENSITIVITY,
     CentredCounts,
     centred_histogram,
     centred_sensitivity,
     gaussian_sum,
     gnmax,
     key_threshold,
+    measured_cells,
     noisy_counts,
     noisy_histogram,
+    noisy_pair_distances,
+    noisy_pair_tables,
+    noisy_second_moments,
+    noisy_triple_tables,
     noisy_unit_counts,
     noisy_votes,
     thresholded_counts,
@@ -31,11 +38,9 @@ from skdpsynth.privacy._budget import PrivacyBudget, cost_of_failure
 from skdpsynth.privacy._calibration import (
     gdp_epsilon,
     grid_noise_std,
-    likely_vote_noise_std,
     sampled_noise_multiplier,
     steps_mu,
     vote_noise_std,
-    votes_mu,
 )
 from skdpsynth.privacy._mechanisms import release_float_gaussian, telling
 from skdpsynth.privacy._parts import (
@@ -49,7 +54,6 @@ from skdpsynth.privacy._parts import (
     changed_parts,
     clamped_counts,
     count_part,
-    digest_of,
     of_both,
 )
 from skdpsynth.privacy._random import of_rows, secret_generator
@@ -63,15 +67,6 @@ from skdpsynth.privacy._report import (
     unit_name,
     unit_words,
 )
-from skdpsynth.privacy._tables import (
-    LENGTH,
-    MOMENTS_SENSITIVITY,
-    measured_cells,
-    noisy_pair_distances,
-    noisy_pair_tables,
-    noisy_second_moments,
-    noisy_triple_tables,
-)
 
 __all__ = [
     "GRID",
@@ -84,7 +79,6 @@ __all__ = [
     "Counted",
     "HoldsPrivateRows",
     "Kind",
-    "Ledger",
     "LocalParts",
     "Parts",
     "PrivacyAccountant",
@@ -100,13 +94,11 @@ __all__ = [
     "clamped_counts",
     "cost_of_failure",
     "count_part",
-    "digest_of",
     "gaussian_sum",
     "gdp_epsilon",
     "gnmax",
     "grid_noise_std",
     "key_threshold",
-    "likely_vote_noise_std",
     "measured_cells",
     "noisy_counts",
     "noisy_histogram",
@@ -128,5 +120,4 @@ __all__ = [
     "unit_name",
     "unit_words",
     "vote_noise_std",
-    "votes_mu",
 ]

@@ -50,12 +50,6 @@ if TYPE_CHECKING:
     from skdpsynth.privacy._calibration import VoteNoise
 
 
-_UNKNOWN = (
-    "This reservation is in no ledger. "
-    "Ask PrivacyAccountant for one and do not copy it."
-)
-
-
 class Reservation:
     """A part of a fit's privacy budget: the right to a number of noisy releases.
 
@@ -88,7 +82,7 @@ class Reservation:
 
     __slots__ = ("_ledger",)
 
-    _ledger: Ledger
+    _ledger: PrivacyAccountant
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         msg = "A Reservation cannot be constructed. Ask PrivacyAccountant for one."
@@ -98,12 +92,8 @@ class Reservation:
     sampling_rate: float = read_only(
         "_entry.sampling_rate", "How probably a row is in a release; 1 if not sampled."
     )
-    n_teachers: int = read_only(
-        "_entry.n_teachers", "Teachers that vote; 0 where none does."
-    )
-    name: str = read_only(
-        "_entry.name", "What the releases are, as the report prints it."
-    )
+    n_teachers: int = read_only("_entry.n_teachers", "Teachers that vote, if any do.")
+    name: str = read_only("_entry.name", "What is released, for the report.")
     scope: Hashable | None = read_only(
         "_entry.scope", "Key of the class whose rows are charged; None: every row is."
     )
@@ -112,12 +102,9 @@ class Reservation:
         "_entry.sensitivity", "Of one release, L2: grid units, clipping norms or votes."
     )
     noise_std: float = read_only(
-        "_entry.noise_std",
-        "Sigma or scale of the noise, in units of `sensitivity`'s; or 0.",
+        "_entry.noise_std", "Sigma or scale of the noise, in the same units; or 0."
     )
-    delta: float = read_only(
-        "_entry.delta", "Delta of one release beside the Gaussian curve."
-    )
+    delta: float = read_only("_entry.delta", "Of one release, beside the curve of mu.")
     count: int = read_only("_entry.count", "Number of releases reserved.")
     rows_per_unit: int = read_only("_entry.rows_per_unit", "Rows of one unit, at most.")
     used: int = read_only("_entry.used", "Number of releases drawn so far.")
@@ -139,17 +126,32 @@ class Reservation:
 
     @property
     def _entry(self) -> Entry:
-        return self._known_ledger()._entry_of(self)
-
-    def _known_ledger(self) -> Ledger:
-        ledger = getattr(self, "_ledger", None)
-        if type(ledger) is not Ledger:
-            raise ReservationError(_UNKNOWN)
-        return ledger
+        ledger, entry = getattr(self, "_ledger", None), None
+        if isinstance(ledger, PrivacyAccountant):
+            entry = ledger._entries.get(id(self))
+        if entry is None or entry.reservation is not self:
+            raise ReservationError(
+                "This reservation is in no ledger. "
+                "Ask PrivacyAccountant for one and do not copy it."
+            )
+        return entry
 
     def _draw_down(self, n: int = 1) -> None:
         """Use up `n` releases, or raise `ReservationError` and use up none."""
-        self._known_ledger()._draw_down(self, n)
+        n = operator.index(n)
+        if n < 1:
+            raise ValueError(f"The number of releases must be >= 1. Got {n} instead.")
+        entry, ledger = self._entry, self._ledger
+        with ledger._lock:
+            ledger._refuse_if_over(entry.name)
+            if entry.used + n > entry.count:
+                raise ReservationError(
+                    f"The reservation {entry.name!r} holds {entry.count} releases and "
+                    f"{entry.used} are used, but {n} more were asked for. "
+                    "Reserve all releases of the plan."
+                )
+            entry.used += n
+            ledger._note_insecure()
 
 
 @dataclass
@@ -168,7 +170,6 @@ class Entry:
     n_teachers: int = 0
     rows_per_unit: int = 1
     used: int = 0
-    # Set by the ledger.
     reservation: Reservation = field(init=False, repr=False, compare=False)
 
     def reported(self, mu_cap: float) -> ReportEntry:
@@ -188,86 +189,6 @@ class Entry:
         )
 
 
-class Ledger:
-    """What was reserved and drawn in one fit; the accountant decides what may be."""
-
-    def __init__(self) -> None:
-        # By id. Each entry keeps its reservation alive, so that no id comes twice.
-        self._entries: dict[int, Entry] = {}
-        self._closed = False
-        # Whether the insecure context was active at any step of the fit.
-        self.insecure = insecure_randomness_active()
-        # A forked child has a copy of the ledger and would draw the same part again.
-        self._process = os.getpid()
-        self.lock = threading.RLock()
-
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """All lines, in the order of reservation."""
-        return tuple(self._entries.values())
-
-    def issue(self, line: Entry) -> Reservation:
-        """Write a copy of a line into the ledger and return its reservation."""
-        with self.lock:
-            self.refuse_if_over(line.name)
-            self.note_insecure()
-            reservation = object.__new__(Reservation)
-            object.__setattr__(reservation, "_ledger", self)
-            entry = replace(line, used=0)
-            entry.reservation = reservation
-            self._entries[id(reservation)] = entry
-        return reservation
-
-    def close(self) -> None:
-        """Refuse every later reservation and draw."""
-        with self.lock:
-            self.note_insecure()
-            self._closed = True
-
-    def refuse_if_over(self, name: str) -> None:
-        """Raise `ReservationError` after the end of the fit or in another process."""
-        if self._closed:
-            msg = f"The fit is over: nothing more can be released for {name!r}."
-            raise ReservationError(msg)
-        if os.getpid() != self._process:
-            raise ReservationError(
-                f"Another process asks for {name!r}. "
-                "Reserve and draw in the process that started the fit."
-            )
-
-    def note_insecure(self) -> None:
-        """Remember for good that the insecure context was active."""
-        self.insecure = self.insecure or insecure_randomness_active()
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise ReservationError(
-            "The ledger of a fit cannot be copied or pickled, since that would spend "
-            "its budget twice. Keep the accountant's report() instead."
-        )
-
-    def _entry_of(self, reservation: Reservation) -> Entry:
-        entry = self._entries.get(id(reservation))
-        if entry is None or entry.reservation is not reservation:
-            raise ReservationError(_UNKNOWN)
-        return entry
-
-    def _draw_down(self, reservation: Reservation, n: int) -> None:
-        n = operator.index(n)
-        if n < 1:
-            raise ValueError(f"The number of releases must be >= 1. Got {n} instead.")
-        with self.lock:
-            entry = self._entry_of(reservation)
-            self.refuse_if_over(entry.name)
-            if entry.used + n > entry.count:
-                raise ReservationError(
-                    f"The reservation {entry.name!r} holds {entry.count} releases and "
-                    f"{entry.used} are used, but {n} more were asked for. "
-                    "Reserve all releases of the plan."
-                )
-            entry.used += n
-            self.note_insecure()
-
-
 # Up to the first number, the plan aims at so much less than the epsilon asked for: the
 # pessimistic certificate of the loss distributions must stay within it. It is coarser
 # for large ones, and at a delta near 1e-12 rounding moves it by a few per cent.
@@ -282,6 +203,22 @@ _LOG = logging.getLogger("skdpsynth")
 
 class PrivacyAccountant:
     """The ledger of one fit.
+
+    The guarantee is for adding or removing one row. Releases with ``scope=None`` are
+    charged to every row, releases with a scope to the rows of that class only. Since a
+    row has one class, classes compose in parallel: a row is charged ``mu_all^2 +
+    mu_class^2``, and the total is the worst class's. What is claimed is the cap,
+    whatever was reserved: how much that is may depend on earlier releases.
+
+    With `rows_per_unit` k the guarantee is for adding or removing all rows of a unit.
+    Everything in the ledger is of one row; k rows move a Gaussian release by k times
+    its sensitivity at most, so what all releases tell of a unit is bounded by k times
+    the mu of a row, and a row has a k-th of the unit's mu (group privacy, Dong, Roth,
+    Su 2022, Theorem 2.14; exact for Gaussian releases). Rows of one unit may be of
+    several classes: k_c of class c, with sum k. They are charged ``sum_c k_c^2
+    mu_c^2``, which is at most ``k^2 max_c mu_c^2``, so the worst class's total holds
+    for them too. That argument is for Gaussian releases alone: votes and sampled steps
+    are refused for more than one row.
 
     Parameters
     ----------
@@ -304,13 +241,6 @@ class PrivacyAccountant:
         What several fits share. It is charged ``(epsilon, delta)`` at once; a fit that
         fails later stays charged.
 
-    Attributes
-    ----------
-    mu_cap : float
-        What all reservations of a row share; inf for an infinite epsilon.
-    rows_per_unit : int
-        As given.
-
     Raises
     ------
     ValueError
@@ -322,24 +252,6 @@ class PrivacyAccountant:
     --------
     skdpsynth.PrivacyBudget : What several fits share.
     Reservation : The right to a number of releases.
-
-    Notes
-    -----
-    The guarantee is for adding or removing one row. Releases with ``scope=None`` are
-    charged to every row, releases with a scope to the rows of that class only. Since a
-    row has one class, classes compose in parallel: a row is charged ``mu_all^2 +
-    mu_class^2``, and the total is the worst class's. What is claimed is the cap,
-    whatever was reserved: how much that is may depend on earlier releases.
-
-    With `rows_per_unit` k the guarantee is for adding or removing all rows of a unit.
-    Everything in the ledger is of one row; k rows move a Gaussian release by k times
-    its sensitivity at most, so what all releases tell of a unit is bounded by k times
-    the mu of a row, and a row has a k-th of the unit's mu (group privacy, Dong, Roth,
-    Su 2022, Theorem 2.14; exact for Gaussian releases). Rows of one unit may be of
-    several classes: k_c of class c, with sum k. They are charged ``sum_c k_c^2
-    mu_c^2``, which is at most ``k^2 max_c mu_c^2``, so the worst class's total holds
-    for them too. That argument is for Gaussian releases alone: votes and sampled steps
-    are refused for more than one row.
 
     Examples
     --------
@@ -379,7 +291,14 @@ class PrivacyAccountant:
         # Of a unit; all else in the ledger is of a row.
         self._mu_unit = gdp_mu(self._epsilon * (1 - room), self._curve_delta)
         self._rows_per_unit, self._unit = operator.index(rows_per_unit), unit
-        self._ledger = Ledger()
+        # By id. Each entry keeps its reservation alive, so that no id comes twice.
+        self._entries: dict[int, Entry] = {}
+        self._closed = False
+        # Whether the insecure context was active at any step of the fit.
+        self._insecure = insecure_randomness_active()
+        # A forked child has a copy of the ledger and would draw the same part again.
+        self._process = os.getpid()
+        self._lock = threading.RLock()
         self._remarks: list[str] = []
         self._scopes: frozenset[Hashable | None] | None = None  # None: any
         # Sums of mu^2 and of delta: of every row, and those of each scope beside.
@@ -392,7 +311,7 @@ class PrivacyAccountant:
 
     @property
     def mu_cap(self) -> float:
-        """What the whole fit may be charged: the root of a sum of mu^2 of a row."""
+        """What all reservations of a row share: the root of a sum of mu^2, or inf."""
         return self._mu_unit / self._rows_per_unit
 
     rows_per_unit: int = read_only("_rows_per_unit", "Rows of one unit, at most.")
@@ -401,7 +320,7 @@ class PrivacyAccountant:
     @property
     def private(self) -> bool:
         """False when epsilon is infinite or noise came from a seeded generator."""
-        return not self._ledger.insecure and self._epsilon < math.inf
+        return not self._insecure and self._epsilon < math.inf
 
     @property
     def epsilon(self) -> float:
@@ -486,6 +405,9 @@ class PrivacyAccountant:
     ) -> Reservation:
         """Set aside a block of noisy sums over Poisson samples of the rows.
 
+        Discrete noise is a post-processing of continuous noise (`grid_noise_std`) when
+        it is added to a sample's sum as well, so it is charged as that is.
+
         Parameters
         ----------
         name : str
@@ -499,10 +421,8 @@ class PrivacyAccountant:
         sensitivity : float, optional
             L2 sensitivity of sums of whole numbers, positive: their noise is discrete.
             None: sums of floating-point numbers, in clipping norms.
-        count : int, default=1
-            Number of steps, at least 1.
-        scope : hashable, optional
-            Key of the class whose rows are charged. None: every row is.
+        count, scope : int and hashable, optional
+            As of `reserve_gaussian`; a release is a step.
         tail_delta : float, default=0.0
             Delta of the whole block, out of `discovery_delta`; only of an accountant
             that is `amplified`. Without any, a step is charged as if every row were in
@@ -518,11 +438,6 @@ class PrivacyAccountant:
         ------
         BudgetExceededError, ReservationError, ValueError
             As `reserve_gaussian`.
-
-        Notes
-        -----
-        Discrete noise is a post-processing of continuous noise (`grid_noise_std`) when
-        it is added to a sample's sum as well, so it is charged as that is.
         """
         if tail_delta > 0 and not self._amplified:
             raise ValueError(
@@ -567,10 +482,8 @@ class PrivacyAccountant:
             block is charged ``sqrt(count)`` times as much.
         n_teachers : int
             Number of teachers that vote, at least 1; public.
-        count : int, default=1
-            Number of votes, at least 1.
-        scope : hashable, optional
-            Key of the class whose rows are charged. None: every row is.
+        count, scope : int and hashable, optional
+            As of `reserve_gaussian`; a release is a vote.
         noise : {"gaussian", "laplace"}, default="gaussian"
             Law of the discrete noise on the number of votes.
         tail_delta : float, default=0.0
@@ -587,9 +500,7 @@ class PrivacyAccountant:
         BudgetExceededError, ReservationError, ValueError
             As `reserve_gaussian`.
         """
-        if n_teachers < 1:
-            msg = f"Expected at least 1 teacher. Got {n_teachers!r} instead."
-            raise ValueError(msg)
+        check_range("n_teachers", n_teachers, n_teachers >= 1, "an int >= 1")
         line = Entry(name, scope, mu, 1.0, count, tail_delta / max(count, 1))
         line.kind = "gaussian vote" if noise == "gaussian" else "laplace vote"
         line.n_teachers = operator.index(n_teachers)
@@ -608,7 +519,11 @@ class PrivacyAccountant:
         check_range("count", line.count, line.count >= 1, "an int >= 1")
         check_range("delta", line.delta, 0 <= line.delta < 1, "a number in [0, 1)")
         # A key that differs from itself (NaN, NA) would open a new class at every use.
-        if not _equals_itself(line.scope):
+        try:
+            same = bool(line.scope == line.scope)
+        except TypeError:
+            same = False
+        if not same:
             msg = "scope must equal itself, so that its class has one sum of charges."
             raise ValueError(msg)
         if self._scopes is not None and line.scope not in self._scopes:
@@ -628,9 +543,9 @@ class PrivacyAccountant:
         line.noise_std = noise_std()
         line.mu, line.delta = float(line.mu), float(line.delta)
         mu_squared, delta = line.count * line.mu * line.mu, line.count * line.delta
-        with self._ledger.lock:
+        with self._lock:
             self._refuse_if_exceeded(line, mu_squared, delta)
-            reservation = self._ledger.issue(line)
+            reservation = self._issue(line)
             for sums, charge in ((self._mu_squared, mu_squared), (self._deltas, delta)):
                 sums[line.scope] = sums.get(line.scope, 0.0) + charge
         rows = scope_words(line.scope)
@@ -688,7 +603,45 @@ class PrivacyAccountant:
 
     def close(self) -> None:
         """End the fit: from now on nothing can be reserved or drawn."""
-        self._ledger.close()
+        with self._lock:
+            self._note_insecure()
+            self._closed = True
+
+    def _issue(self, line: Entry) -> Reservation:
+        """Write a copy of a line into the ledger and return its reservation."""
+        with self._lock:
+            self._refuse_if_over(line.name)
+            self._note_insecure()
+            reservation = object.__new__(Reservation)
+            object.__setattr__(reservation, "_ledger", self)
+            entry = replace(line, used=0)
+            entry.reservation = reservation
+            self._entries[id(reservation)] = entry
+        return reservation
+
+    def _refuse_if_over(self, name: str) -> None:
+        """Raise `ReservationError` after the end of the fit or in another process."""
+        if self._closed:
+            msg = f"The fit is over: nothing more can be released for {name!r}."
+            raise ReservationError(msg)
+        if os.getpid() != self._process:
+            raise ReservationError(
+                f"Another process asks for {name!r}. "
+                "Reserve and draw in the process that started the fit."
+            )
+
+    def _note_insecure(self) -> None:
+        """Remember for good that the insecure context was active."""
+        self._insecure = self._insecure or insecure_randomness_active()
+
+    def __copy__(self) -> PrivacyAccountant:
+        return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise ReservationError(
+            "The ledger of a fit cannot be copied or pickled, since that would spend "
+            "its budget twice. Keep the accountant's report() instead."
+        )
 
     def report(self) -> PrivacyReport:
         """Summarise the ledger for people.
@@ -698,8 +651,8 @@ class PrivacyAccountant:
         PrivacyReport
             Every reservation, and the total.
         """
-        private, entries = self.private, self._ledger.entries
-        notes = [INSECURE] if self._ledger.insecure else []
+        private, entries = self.private, self._entries.values()
+        notes = [INSECURE] if self._insecure else []
         notes += self._remarks
         if self._epsilon == math.inf:
             notes.append(NO_NOISE)
@@ -737,10 +690,3 @@ def _charged(sums: dict[Hashable | None, float], scope: Hashable | None) -> floa
     if scope is None:
         own = max((v for key, v in sums.items() if key is not None), default=0.0)
     return sums.get(None, 0.0) + own
-
-
-def _equals_itself(key: Hashable | None) -> bool:
-    try:
-        return bool(key == key)
-    except TypeError:
-        return False

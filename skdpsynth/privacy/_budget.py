@@ -11,7 +11,7 @@ import weakref
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._report import claim, read_only
@@ -52,6 +52,13 @@ _UNIT = {
 class PrivacyBudget:
     """A total (epsilon, delta) that several fits draw from.
 
+    The file is the only state, so copies, scikit-learn clones and pickles of this
+    object all charge the same budget. A process that cannot open the file gets an
+    error, never a fresh budget. Fits compose by the plain sum of epsilon and of
+    delta, valid also when later fits are chosen from what earlier ones gave.
+    A fit that fails stays charged. All of them protect the same unit, a row or, say, a
+    patient: a sum of both would be no claim about patients.
+
     Parameters
     ----------
     epsilon : float
@@ -63,24 +70,6 @@ class PrivacyBudget:
         it must be a budget of the same `epsilon` and `delta`, whose charges count.
         None: a private temporary file that lives as long as this object.
 
-    Attributes
-    ----------
-    epsilon : float
-        Total epsilon.
-    delta : float
-        Total delta.
-    path : pathlib.Path
-        The file, absolute.
-    spent : tuple of (float, float)
-        Sums of epsilon and delta charged so far, by anybody who shares the file.
-    remaining : tuple of (float, float)
-        What is left of epsilon and delta.
-    charges : pandas.DataFrame
-        One row per charge: ``charged_at`` (UTC), ``label``, ``epsilon``, ``delta``.
-    unit : str or None
-        Whom it protects: the `privacy_unit` of the first fit that charged it, or None,
-        which is one row. Fits that protect another unit are refused.
-
     Raises
     ------
     PersistenceError
@@ -89,15 +78,6 @@ class PrivacyBudget:
     See Also
     --------
     skdpsynth.privacy.PrivacyAccountant : The ledger of one fit, which charges it.
-
-    Notes
-    -----
-    The file is the only state, so copies, scikit-learn clones and pickles of this
-    object all charge the same budget. A process that cannot open the file gets an
-    error, never a fresh budget. Fits compose by the plain sum of epsilon and of
-    delta, valid also when later fits are chosen from what earlier ones gave.
-    A fit that fails stays charged. All of them protect the same unit, a row or, say, a
-    patient: a sum of both would be no claim about patients.
 
     Examples
     --------
@@ -127,7 +107,19 @@ class PrivacyBudget:
                 self._refuse_short()
             except OSError:
                 pass  # what is wrong is said where it is opened
-        self._create()
+        with self._connection() as connection, _locked(connection):
+            if not _tables(connection):
+                for create in _TABLES.values():
+                    connection.execute(create)
+                insert = "INSERT INTO skdpsynth_budget VALUES (1, ?, ?)"
+                connection.execute(insert, (self.epsilon, self.delta))
+            found, _, _ = _read(connection)
+        if found != (self.epsilon, self.delta):
+            raise PersistenceError(
+                f"The file {str(self.path)!r} holds a budget of epsilon = {found[0]!r} "
+                f"and delta = {found[1]!r}, not {self.epsilon!r} and {self.delta!r}. "
+                "Use the totals that were agreed on, or another path."
+            )
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> PrivacyBudget:
@@ -151,18 +143,18 @@ class PrivacyBudget:
         budget = object.__new__(cls)
         budget._path = Path(path).absolute()
         with budget._connection() as connection:
-            budget._epsilon, budget._delta = _totals(connection)
+            budget._epsilon, budget._delta = _read(connection)[0]
         return budget
 
     epsilon: float = read_only("_epsilon", "Total epsilon.")
     delta: float = read_only("_delta", "Total delta.")
-    path: Path = read_only("_path", "The file that holds the budget.")
+    path: Path = read_only("_path", "The file, absolute, that holds the budget.")
 
     @property
     def spent(self) -> tuple[float, float]:
-        """Sums of epsilon and delta charged so far."""
+        """Sums of epsilon and delta charged by anybody who shares the file."""
         with self._connection() as connection:
-            return _sums(connection)
+            return _sums(_read(connection)[-1])
 
     @property
     def remaining(self) -> tuple[float, float]:
@@ -172,20 +164,23 @@ class PrivacyBudget:
 
     @property
     def charges(self) -> pd.DataFrame:
-        """All charges, oldest first."""
+        """All, by age: ``charged_at`` (UTC), ``label``, ``epsilon``, ``delta``."""
         import pandas as pd
 
         columns = ["charged_at", "label", "epsilon", "delta"]
         with self._connection() as connection:
-            rows = _charges(connection)
+            rows = _read(connection)[-1]
         table = pd.DataFrame(rows, columns=columns)
         return table.astype({"epsilon": "float64", "delta": "float64"})
 
     @property
     def unit(self) -> str | None:
-        """Whom the charges protect; None is one row."""
+        """Whom it protects: `privacy_unit` of the first fit, or None, which is one row.
+
+        Fits that protect another unit are refused.
+        """
         with self._connection() as connection:
-            return _unit(connection)
+            return _read(connection)[1]
 
     def charge(
         self,
@@ -215,14 +210,11 @@ class PrivacyBudget:
         PersistenceError
             When the file cannot be opened.
         """
-        if not epsilon > 0 or not 0 < delta < 1:
-            raise ValueError(
-                "A charge needs epsilon > 0 and delta in (0, 1). "
-                f"Got {epsilon!r} and {delta!r} instead."
-            )
+        check_range("epsilon", epsilon, epsilon > 0, "a number > 0")
+        check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
         with self._connection() as connection, _locked(connection):
-            spent_epsilon, spent_delta = _sums(connection)
-            known = _unit(connection)
+            _, known, charges = _read(connection)
+            spent_epsilon, spent_delta = _sums(charges)
             if spent_epsilon and known != unit:
                 ours, theirs = (
                     "one row" if own is None else f"all rows of one {own}"
@@ -244,14 +236,10 @@ class PrivacyBudget:
                     )
             if unit is not None and known is None:
                 connection.execute(*_UNIT.values())
-                insert = "INSERT INTO skdpsynth_unit (id, name) VALUES (1, ?)"
-                connection.execute(insert, (unit,))
+                connection.execute("INSERT INTO skdpsynth_unit VALUES (1, ?)", (unit,))
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            connection.execute(
-                "INSERT INTO skdpsynth_charges (charged_at, label, epsilon, delta) "
-                "VALUES (?, ?, ?, ?)",
-                (now, label, float(epsilon), float(delta)),
-            )
+            insert = "INSERT INTO skdpsynth_charges VALUES (NULL, ?, ?, ?, ?)"
+            connection.execute(insert, (now, label, float(epsilon), float(delta)))
 
     def __repr__(self) -> str:
         return (
@@ -282,25 +270,6 @@ class PrivacyBudget:
             " which nobody knows whether something was spent. Restore it from a copy,"
             " or delete it if it never was a budget."
         )
-
-    def _create(self) -> None:
-        """Create the tables, or check that they are of the same budget."""
-        with self._connection() as connection, _locked(connection):
-            if not _tables(connection):
-                for create in _TABLES.values():
-                    connection.execute(create)
-                connection.execute(
-                    "INSERT INTO skdpsynth_budget (id, epsilon, delta) "
-                    "VALUES (1, ?, ?)",
-                    (self.epsilon, self.delta),
-                )
-            found = _totals(connection)
-        if found != (self.epsilon, self.delta):
-            raise PersistenceError(
-                f"The file {str(self.path)!r} holds a budget of epsilon = {found[0]!r} "
-                f"and delta = {found[1]!r}, not {self.epsilon!r} and {self.delta!r}. "
-                "Use the totals that were agreed on, or another path."
-            )
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -354,52 +323,42 @@ def _tables(connection: sqlite3.Connection) -> dict[str, str]:
     return found
 
 
-def _charges(connection: sqlite3.Connection) -> list[tuple[str, str, float, float]]:
-    """Read all charges, oldest first, each of them a number that can be charged."""
-    totals = _totals(connection)
-    query = (
-        "SELECT charged_at, label, epsilon, delta FROM skdpsynth_charges ORDER BY id"
-    )
-    rows = connection.execute(query).fetchall()
-    most = [total * (1 + EXCESS) for total in totals]
-    for *words, epsilon, delta in rows:
+def _read(
+    connection: sqlite3.Connection,
+) -> tuple[tuple[float, float], str | None, list[list[Any]]]:
+    """Return the totals, whom the charges protect and these, oldest first; checked."""
+    rows = {
+        table: connection.execute(f"SELECT * FROM {table} ORDER BY id").fetchall()
+        for table in _tables(connection)
+    }
+    totals = rows.get("skdpsynth_budget", [])
+    if len(totals) != 1 or not all(type(value) is float for value in totals[0][1:]):
+        raise sqlite3.DatabaseError("it has no totals")
+    _, total_epsilon, total_delta = totals[0]
+    if not 0 < total_epsilon < math.inf or not 0 < total_delta < 1:
+        raise sqlite3.DatabaseError("its totals are out of range")
+    unit = None  # one row
+    if "skdpsynth_unit" in rows:
+        names = [name for _, name in rows["skdpsynth_unit"]]
+        if len(names) != 1 or not isinstance(unit := names[0], str):
+            raise sqlite3.DatabaseError("it does not say whom it protects")
+    charges = [charge for _, *charge in rows["skdpsynth_charges"]]
+    most = [total * (1 + EXCESS) for total in (total_epsilon, total_delta)]
+    for *words, epsilon, delta in charges:
         numbers = type(epsilon) is type(delta) is float
         if not numbers or not 0 < epsilon <= most[0] or not 0 < delta <= most[1]:
             raise sqlite3.DatabaseError("a charge in it is out of range")
         if not all(isinstance(word, str) for word in words):
             raise sqlite3.DatabaseError("a charge in it has no time or no label")
-    return rows
+    return (total_epsilon, total_delta), unit, charges
 
 
-def _sums(connection: sqlite3.Connection) -> tuple[float, float]:
-    rows = _charges(connection)
+def _sums(charges: list[list[Any]]) -> tuple[float, float]:
     try:
-        return math.fsum(row[2] for row in rows), math.fsum(row[3] for row in rows)
+        epsilon = math.fsum(charge[-2] for charge in charges)
+        return epsilon, math.fsum(charge[-1] for charge in charges)
     except OverflowError:
         raise sqlite3.DatabaseError("its charges have no sum") from None
-
-
-def _unit(connection: sqlite3.Connection) -> str | None:
-    """Read whom the charges protect; None is one row."""
-    if not _tables(connection).keys() & _UNIT:
-        return None
-    rows = connection.execute("SELECT name FROM skdpsynth_unit").fetchall()
-    if len(rows) != 1 or not isinstance(rows[0][0], str):
-        raise sqlite3.DatabaseError("it does not say whom it protects")
-    return str(rows[0][0])
-
-
-def _totals(connection: sqlite3.Connection) -> tuple[float, float]:
-    rows = []
-    if _tables(connection):
-        query = "SELECT epsilon, delta FROM skdpsynth_budget"
-        rows = connection.execute(query).fetchall()
-    if len(rows) != 1 or not all(type(value) is float for value in rows[0]):
-        raise sqlite3.DatabaseError("it has no totals")
-    ((epsilon, delta),) = rows
-    if not 0 < epsilon < math.inf or not 0 < delta < 1:
-        raise sqlite3.DatabaseError("its totals are out of range")
-    return epsilon, delta
 
 
 def _remove(path: Path, owner: int) -> None:

@@ -264,13 +264,6 @@ def steps_mu(
     return _dominating_mu(losses, tail, cell, scale, alone)
 
 
-def likely_vote_noise_std(mu: float, count: int, noise: VoteNoise) -> float:
-    """Return the vote noise within some per cent, in closed form; for planning only."""
-    # Of a block of many votes, over what as many Gaussian releases cost.
-    limit = 2.0 / math.pi if noise == "gaussian" else 1.0
-    return math.sqrt(limit * count) / mu
-
-
 @lru_cache(maxsize=256)
 def vote_noise_std(mu: float, count: int, noise: VoteNoise, tail: float) -> float:
     """Return the sigma or scale of a block of votes that costs at most mu; or 0."""
@@ -288,7 +281,9 @@ def vote_noise_std(mu: float, count: int, noise: VoteNoise, tail: float) -> floa
         alone = 1.0 / (float(log_ndtr(each / 2)) - float(log_ndtr(-each / 2)))
     if tail < EXCESS or not _LEAST_MU <= mu <= _MOST_MU:
         return alone
-    start = likely_vote_noise_std(mu, count, noise)
+    # Of a block of many votes, over what as many Gaussian releases cost.
+    limit = 2.0 / math.pi if noise == "gaussian" else 1.0
+    start = math.sqrt(limit * count) / mu
     return _least(lambda std: votes_mu(std, count, noise, tail), mu, start, alone)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from opendp.mod import Domain, Measurement
 
     ByTeacher = Callable[[], "NDArray[Any] | Mapping[int, NDArray[Any]]"]
+    Keys = Callable[[], Sequence[tuple[int, Hashable]]]
     Observer = Callable[["Release"], NDArray[Any] | None]
     Ints = NDArray[np.int64]
 
@@ -37,9 +36,9 @@ _T = TypeVar("_T", bound="np.generic")
 # `LocalParts` copy it; any other new thread or process starts unobserved.
 _observer: ContextVar[Observer | None] = ContextVar("skdpsynth_observer", default=None)
 
-# What an observer is given besides; set by `telling` alone.
-_told: ContextVar[Mapping[str, Any]] = ContextVar(
-    "skdpsynth_told", default=MappingProxyType({})
+# What an observer is given besides, but for `keys` made first; set by `telling` alone.
+_told: ContextVar[tuple[Keys | None, ByTeacher | None, int]] = ContextVar(
+    "skdpsynth_told", default=(None, None, 0)
 )
 
 
@@ -106,20 +105,10 @@ class Release:
 
 @contextmanager
 def telling(
-    keys: Callable[[], Sequence[tuple[int, Hashable]]] | None = None,
-    by_teacher: ByTeacher | None = None,
-    least: int = 0,
+    keys: Keys | None = None, by_teacher: ByTeacher | None = None, least: int = 0
 ) -> Iterator[None]:
     """Let an observer, if there is one, see what the releases inside are made of."""
-    if _observer.get() is None:
-        yield
-        return
-    told = {
-        "keys": None if keys is None else tuple(keys()),
-        "by_teacher": by_teacher,
-        "least": least,
-    }
-    token = _told.set(told)
+    token = _told.set((keys, by_teacher, least))
     try:
         yield
     finally:
@@ -137,10 +126,9 @@ def observed(
     observer = _observer.get()
     if observer is None:
         return noisy
-    release = Release(
-        reservation, exact.copy(), noisy.copy(), unit, n_releases, **_told.get()
-    )
-    answer = observer(release)
+    keys, by_teacher, least = _told.get()
+    what = reservation, exact.copy(), noisy.copy(), unit, n_releases
+    answer = observer(Release(*what, keys and tuple(keys()), by_teacher, least))
     if answer is None:
         return noisy
     if not insecure_randomness_active():
@@ -168,7 +156,12 @@ def release_gaussian(
     Kamath, Steinke (2020), "The Discrete Gaussian for Differential Privacy"
     (https://arxiv.org/abs/2004.00010).
     """
-    n_releases = _checked_request(values, reservation, n_releases, ("gaussian",))
+    _check_request(values, "int64", reservation, ("gaussian",))
+    if n_releases != 1 and values.shape[:1] != (n_releases,):
+        raise ValueError(
+            f"Expected one row of values per release, {n_releases} in all. "
+            f"Got the shape {values.shape} instead."
+        )
     reservation._draw_down(n_releases)
     noisy = _noisy_integers(values, reservation)
     return observed(reservation, values, noisy, n_releases)
@@ -181,11 +174,10 @@ def release_votes(counts: Ints, reservation: Reservation) -> NDArray[np.bool_]:
     reservation is from ``reserve_votes``, for as many teachers as can vote. The noisy
     numbers stay here: they would tell more.
     """
-    kinds = ("gaussian vote", "laplace vote")
-    n_queries = _checked_request(counts, reservation, len(counts), kinds)
-    reservation._draw_down(n_queries)
+    _check_request(counts, "int64", reservation, ("gaussian vote", "laplace vote"))
+    reservation._draw_down(len(counts))
     answers = _noisy_majorities(counts, reservation)
-    return observed(reservation, counts, answers, n_queries)
+    return observed(reservation, counts, answers, len(counts))
 
 
 def release_float_gaussian(
@@ -201,11 +193,8 @@ def release_float_gaussian(
     The noise is that of floating-point numbers, from a generator that is seeded with
     256 bits of the operating system's entropy; the report says so.
     """
-    if not isinstance(total, np.ndarray) or total.dtype != np.float64:
-        kind = getattr(total, "dtype", type(total).__name__)
-        raise TypeError(f"Expected a float64 array. Got {kind} instead.")
+    _check_request(total, "float64", reservation, ("sampled gaussian",))
     check_range("clip", clip, 0 < clip < float("inf"), "positive and finite")
-    _require_kind(reservation, ("sampled gaussian",))
     reservation._draw_down()
     noisy = _noisy_floats(total, reservation, clip)
     return observed(reservation, total, noisy, unit=clip)
@@ -250,24 +239,13 @@ def _noisy_floats(
     return total + secret_generator().normal(0.0, std, total.shape)
 
 
-def _checked_request(
-    values: object, reservation: Reservation, n_releases: int, kinds: tuple[str, ...]
-) -> int:
-    """Refuse what is no array of int64, or not what this reservation is for."""
-    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
+def _check_request(
+    values: object, dtype: str, reservation: object, kinds: tuple[str, ...]
+) -> None:
+    """Refuse what is no array of this dtype, or not what the reservation is for."""
+    if not isinstance(values, np.ndarray) or values.dtype != dtype:
         kind = getattr(values, "dtype", type(values).__name__)
-        raise TypeError(f"Expected an int64 array of exact values. Got {kind} instead.")
-    _require_kind(reservation, kinds)
-    n_releases = operator.index(n_releases)
-    if n_releases != 1 and values.shape[:1] != (n_releases,):
-        raise ValueError(
-            f"Expected one row of values per release, {n_releases} in all. "
-            f"Got the shape {values.shape} instead."
-        )
-    return n_releases
-
-
-def _require_kind(reservation: object, kinds: tuple[str, ...]) -> None:
+        raise TypeError(f"Expected an array of {dtype}. Got {kind} instead.")
     if type(reservation) is not Reservation:
         raise ReservationError(
             f"Expected a Reservation. Got {type(reservation).__name__} instead. "

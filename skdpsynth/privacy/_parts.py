@@ -19,7 +19,6 @@ sums are kept in two halves, which hold any total, and only that is clamped.
 
 from __future__ import annotations
 
-import hashlib
 import operator
 import pickle
 import tempfile
@@ -155,17 +154,14 @@ class Parts(ABC):
         width = rows.shape[1] if len(getattr(rows, "shape", ())) > 1 else 1
         step = Parts.rows_at_once(width)
         take = getattr(rows, "iloc", rows)
+        starts = range(0, max(len(rows), 1), step)
+        return LocalParts(
+            lambda: (take[at : at + step] for at in starts), in_memory=True
+        )
 
-        def blocks() -> Iterator[Any]:
-            return (take[at : at + step] for at in range(0, max(len(rows), 1), step))
-
-        return LocalParts(blocks, in_memory=True)
-
-    def map(
-        self, function: Callable[..., Any], *args: object, numbered: bool = False
-    ) -> Parts:
+    def map(self, function: Callable[..., Any], *args: object) -> Parts:
         """Return what a function makes of every part. Nothing is computed yet."""
-        return self._with((*self._steps, Step(function, args, numbered)))
+        return self._with((*self._steps, Step(function, args)))
 
     def total(
         self, function: Callable[..., Any], *args: object, numbered: bool = False
@@ -200,7 +196,7 @@ class Parts(ABC):
         """Yield what steps make of each part, in order."""
 
     def _sum(self, steps: tuple[Step, ...]) -> Counted:
-        """Add up over all parts what steps make of them."""
+        """Add up what steps make of all parts."""
         counts = self._counts(steps)
         first = next(counts, None)
         if first is None:
@@ -232,7 +228,6 @@ class LocalParts(Parts):
         self._blocks, self._in_memory, self._narrowed = blocks, in_memory, narrowed
 
     def only(self, names: Sequence[Hashable]) -> Parts:
-        """Read some columns only, if the source can."""
         if self._narrowed is None:
             return self
         return LocalParts(partial(self._narrowed, names), self._steps, self.n_rows)
@@ -244,11 +239,23 @@ class LocalParts(Parts):
         return thinned
 
     def kept(self) -> Parts:
-        """Keep the parts in a file without a name, or in memory, as they were."""
-        if not self._in_memory:
-            return LocalParts(Spilled(self.each()))
-        blocks = [*self.each()]
-        return LocalParts(lambda: iter(blocks), in_memory=True)
+        """Keep the parts in memory, as they were, or in a file without a name."""
+        if self._in_memory:
+            blocks = [*self.each()]
+            return LocalParts(lambda: iter(blocks), in_memory=True)
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with what reads it
+        places: list[int] = []
+
+        def read() -> Iterator[Any]:
+            for place in places:
+                file.seek(place)
+                yield pickle.load(file)
+
+        weakref.finalize(read, file.close)
+        for part in self.each():
+            places.append(file.tell())
+            pickle.dump(part, file, protocol=5)
+        return LocalParts(read)
 
     def _with(self, steps: tuple[Step, ...]) -> LocalParts:
         return LocalParts(self._blocks, steps, self.n_rows, in_memory=self._in_memory)
@@ -271,27 +278,6 @@ class LocalParts(Parts):
                 yield waiting.popleft().result()
 
 
-class Spilled:
-    """Pieces of rows in a file without a name: nothing is left of it after a crash."""
-
-    def __init__(self, pieces: Iterable[Any]) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
-        weakref.finalize(self, self._file.close)
-        self._n_pieces = 0
-        for piece in pieces:
-            pickle.dump(piece, self._file, protocol=5)
-            self._n_pieces += 1
-
-    def __call__(self) -> Iterator[Any]:
-        """Read all pieces, in order."""
-        place = 0
-        for _ in range(self._n_pieces):
-            self._file.seek(place)
-            piece = pickle.load(self._file)
-            place = self._file.tell()
-            yield piece
-
-
 def _sum(first: Any, second: Any) -> Any:  # noqa: ANN401 - arrays, or lists of them
     if isinstance(first, list):
         return [_sum(*both) for both in zip(first, second, strict=True)]
@@ -300,14 +286,6 @@ def _sum(first: Any, second: Any) -> Any:  # noqa: ANN401 - arrays, or lists of 
         both.update(second)
         return both
     return saturating_sum(first, second)
-
-
-def digest_of(rows: Any) -> bytes:  # noqa: ANN401 - an array, or `PrivateRows`
-    """Return a number that other rows, or another order of them, do not have."""
-    digest = hashlib.sha256()
-    for array in getattr(rows, "arrays", (rows,)):
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.digest()
 
 
 def changed_parts() -> InvalidTableError:

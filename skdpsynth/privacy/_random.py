@@ -39,17 +39,15 @@ def insecure_randomness_active() -> bool:
 def secret_generator() -> np.random.Generator:
     """Make a generator for draws that the privacy guarantee relies on.
 
+    Do not keep, pickle or publish it. NumPy's global generator is neither read nor
+    set.
+
     Returns
     -------
     numpy.random.Generator
         A new generator, seeded with 256 bits of the operating system's entropy.
         Inside `skdpsynth.privacy.testing.insecure_randomness` the next child stream
         of the seed of that context instead.
-
-    Notes
-    -----
-    Do not keep, pickle or publish it. NumPy's global generator is neither read nor
-    set.
     """
     insecure = _insecure_seeds.get()
     if insecure is None:
@@ -77,17 +75,14 @@ class _DrawsOfKeys:
         self._rng, self._keys = rng, keys
 
     def random(self, size: int) -> NDArray[np.float64]:
-        """Draw uniform numbers."""
         return self._shared(self._rng.random(_PLACES), size)
 
     def integers(self, high: int, *, size: int, dtype: type) -> NDArray[Any]:
-        """Draw whole numbers below a limit."""
         return self._shared(self._rng.integers(high, size=_PLACES, dtype=dtype), size)
 
     def _shared(self, draws: NDArray[Any], size: int) -> NDArray[Any]:
         if size != len(self._keys):
-            msg = f"Expected one draw for each of {len(self._keys)} rows. Got {size}."
-            raise ValueError(msg)
+            raise ValueError(f"Expected {len(self._keys)} draws, one a row. Got {size}.")
         return draws[self._keys]
 
 

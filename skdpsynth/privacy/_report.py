@@ -8,10 +8,11 @@ import textwrap
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from enum import Enum
+from functools import cache
 from numbers import Real
 from operator import attrgetter
 from types import GenericAlias, NoneType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._calibration import MOST_EXPONENT, gdp_epsilon
@@ -45,7 +46,7 @@ class _Unlabelled(Enum):
 UNLABELLED = _Unlabelled.UNLABELLED
 
 
-_T = TypeVar("_T")
+_kinds_of = cache(get_type_hints)  # annotations are compiled for it
 
 # The unit, and which tables are neighbours, where no column says another unit.
 _ROW, _ONE_ROW = "one row of the training table", "add or remove one row"
@@ -84,11 +85,11 @@ def _to_json(values: Mapping[str, Any]) -> dict[str, Any]:
     return {k: "inf" if v == math.inf else v for k, v in plain.items()}
 
 
-def _from_json(cls: type[_T], values: Mapping[str, Any]) -> _T:
+def _fields_of(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """Undo `_to_json`; refuse other fields than those of a dataclass, or types."""
-    kinds = _KINDS[cls]
+    kinds = _kinds_of(cls)
     require(set(values) == set(kinds), "other fields")
-    return cls(**{name: _read(kinds[name], value) for name, value in values.items()})
+    return {name: _read(kinds[name], value) for name, value in values.items()}
 
 
 def _read(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any field, of a type
@@ -100,7 +101,7 @@ def _read(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any field, of a type
         require(isinstance(value, list | tuple), "no list")
         return tuple(_read(within[0], own) for own in value)
     if kind is ReportEntry:
-        return _from_json(ReportEntry, value)
+        return ReportEntry(**_fields_of(ReportEntry, value))
     if kind is float and value == "inf":
         return math.inf
     require(type(value) in (kind, int if kind is float else kind), f"no {kind}")
@@ -202,13 +203,13 @@ class PrivacyReport(Document):
         """What the fit promises, in plain language: one paragraph to quote."""
         if not self.private:
             return _NO_PROMISE
-        large = self.epsilon > MOST_EXPONENT
+        factor = "e to the power of epsilon"
+        if self.epsilon <= MOST_EXPONENT:
+            factor = claim(math.exp(self.epsilon))
         return _PROMISE.format(
             epsilon=claim(self.epsilon),
             delta=claim(self.delta),
-            factor="e to the power of epsilon"
-            if large
-            else claim(math.exp(self.epsilon)),
+            factor=factor,
             won=_won_bets(self.epsilon, self.delta),
             **(_OF_ROWS if self.unit == _ROW else _OF_UNITS),
             unit=_printable(self.unit),
@@ -230,6 +231,8 @@ class PrivacyReport(Document):
     def get_epsilon(self, delta: float) -> float:
         """Return the epsilon of the same fit at another delta.
 
+        Valid for every delta, since the fit was planned under one fixed curve.
+
         Parameters
         ----------
         delta : float
@@ -244,10 +247,6 @@ class PrivacyReport(Document):
         ------
         ValueError
             When `delta` is not in that range.
-
-        Notes
-        -----
-        Valid for every delta, since the fit was planned under one fixed curve.
         """
         low = self.discovery_delta
         if not _is_number(delta) or not low < delta < 1:
@@ -276,12 +275,6 @@ class PrivacyReport(Document):
             When it does not. What the fit spent stays spent.
         ValueError
             When an argument is out of range.
-
-        Examples
-        --------
-        >>> from skdpsynth.privacy import PrivacyAccountant
-        >>> report = PrivacyAccountant(epsilon=1.0, delta=1e-5).report()
-        >>> report.assert_within(epsilon=1.2, delta=1e-6)
         """
         fits = _is_number(epsilon) and epsilon >= 0
         check_range("epsilon", epsilon, fits, "a number >= 0")
@@ -354,19 +347,16 @@ class PrivacyReport(Document):
             When the fields are not those of a report, or one is out of range.
         """
         try:
-            if values["report_version"] != _VERSION:
-                raise ValueError("another version")
+            require(values["report_version"] == _VERSION, "another version")
             own = {k: v for k, v in values.items() if k not in _DERIVED}
-            if len(own) != len(values) - len(_DERIVED):
-                raise ValueError("other fields")
-            report = _from_json(cls, own)
+            require(len(own) == len(values) - len(_DERIVED), "other fields")
+            return cls(**_fields_of(cls, own))
         except DAMAGED as error:
             raise PersistenceError(
                 f"Expected the fields of a privacy report of version {_VERSION}. "
                 "Something else came. If a newer version of skdpsynth wrote it, "
                 "upgrade; else write it again by to_dict."
             ) from error
-        return report
 
     def __str__(self) -> str:
         entries, remarks = _shown(self)
@@ -587,9 +577,3 @@ def _wrapped(line: str, indent: str = "") -> str:
 def _printable(text: str) -> str:
     """Replace what could move the cursor: a label may come from a stranger's file."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
-# Once, since annotations are compiled; of what a file has.
-_KINDS: dict[type, dict[str, Any]] = {
-    cls: get_type_hints(cls) for cls in (ReportEntry, PrivacyReport)
-}

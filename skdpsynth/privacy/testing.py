@@ -11,10 +11,9 @@ from skdpsynth.privacy._mechanisms import Release, _observer
 from skdpsynth.privacy._random import _coupled, _insecure_seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
+    from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from skdpsynth.privacy._mechanisms import Observer
 
 __all__ = ["Release", "coupled_rows", "insecure_randomness", "observe_releases"]
 
@@ -22,6 +21,11 @@ __all__ = ["Release", "coupled_rows", "insecure_randomness", "observe_releases"]
 @contextmanager
 def insecure_randomness(seed: int) -> Iterator[None]:
     """Draw secret randomness from a seed, so that a test can repeat a fit.
+
+    A fit that draws inside has ``epsilon_ == inf``, and its report says why.
+    The context covers the calling thread (and tasks that copy its context, as those
+    do by which a fit reads a table in parts). Other threads and processes that are
+    started inside draw secure randomness.
 
     Parameters
     ----------
@@ -33,13 +37,6 @@ def insecure_randomness(seed: int) -> Iterator[None]:
     None
         Inside the block every secret generator is the next child stream of `seed`,
         and noise is rounded normal noise.
-
-    Notes
-    -----
-    A fit that draws inside has ``epsilon_ == inf``, and its report says why.
-    The context covers the calling thread (and tasks that copy its context, as those
-    do by which a fit reads a table in parts). Other threads and processes that are
-    started inside draw secure randomness.
 
     Examples
     --------
@@ -66,22 +63,20 @@ def coupled_rows() -> Iterator[None]:
     `insecure_randomness` and in this process, equal seeds give equal rows equal draws,
     whatever other rows there are, in which order, and in which part of the table.
 
-    Yields
-    ------
-    None
-        Rows with equal content have equal draws. Everything else is drawn as before.
-
-    Notes
-    -----
     It has no effect outside `insecure_randomness`, nor on workers of Dask, to which the
     context does not travel: choose the synchronous scheduler. Any fixed draws of the
     other rows are as good as any to compare two tables that differ in one row, since
     draws are independent.
 
+    Yields
+    ------
+    None
+        Rows with equal content have equal draws. Everything else is drawn as before.
+
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpsynth.privacy._random import of_rows, secret_generator
+    >>> from skdpsynth.privacy import of_rows, secret_generator
     >>> from skdpsynth.privacy.testing import coupled_rows, insecure_randomness
     >>> def draws(rows):
     ...     with insecure_randomness(0), coupled_rows():
@@ -98,10 +93,11 @@ def coupled_rows() -> Iterator[None]:
 
 
 @contextmanager
-def observe_releases(
-    callback: Callable[[Release], NDArray[Any] | None],
-) -> Iterator[None]:
+def observe_releases(callback: Observer) -> Iterator[None]:
     """Call a function with every release that is made inside.
+
+    A release holds the exact values: what an observer sees is not private. The
+    context covers the calling thread, as that of `insecure_randomness` does.
 
     Parameters
     ----------
@@ -119,11 +115,6 @@ def observe_releases(
     ------
     ReservationError
         Inside the block, where `callback` gives an array outside `insecure_randomness`.
-
-    Notes
-    -----
-    A release holds the exact values: what an observer sees is not private. The
-    context covers the calling thread, as that of `insecure_randomness` does.
 
     Examples
     --------

@@ -7,6 +7,7 @@ the fit and its number, so that a task that runs again makes the same.
 
 from __future__ import annotations
 
+import hashlib
 import operator
 from dataclasses import dataclass
 from functools import reduce
@@ -22,7 +23,6 @@ from skdpsynth.privacy import (
     Step,
     changed_parts,
     count_part,
-    digest_of,
     of_both,
 )
 from skdpsynth.table._units import with_unit_places
@@ -151,7 +151,10 @@ class _Kept:
 
 
 def _kept(counted: Counted) -> _Kept:
-    return _Kept(counted, digest_of(counted.value))
+    digest = hashlib.sha256()  # other rows, or another order of them, have another
+    for array in getattr(counted.value, "arrays", (counted.value,)):
+        digest.update(array.tobytes())
+    return _Kept(counted, digest.digest())
 
 
 def _known(part: _Kept) -> tuple[dict[int, int], bytes]:

@@ -22,7 +22,7 @@ import skdpsynth
 from skdpsynth.audit import replay
 from skdpsynth.audit._worlds import compare, enter, entries_of  # one pair of worlds
 from skdpsynth.measure import _tables
-from skdpsynth.privacy._tables import exact_pair_counts
+from skdpsynth.privacy._aggregators import exact_pair_counts
 from skdpsynth.schema import Boolean, TableSchema
 
 

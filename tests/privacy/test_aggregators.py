@@ -207,7 +207,7 @@ def test_gnmax_answers_as_often_as_its_noise_says():
 
 def test_gnmax_refuses_what_is_short_or_empty_before_drawing():
     votes, reservation = np.zeros((5, 3), dtype=np.int64), exact(ROOT2, count=4)
-    with pytest.raises(ReservationError, match="4 releases left, but 5 are needed"):
+    with pytest.raises(ReservationError, match="4 releases and 0 are used, but 5 more"):
         gnmax(votes, reservation)
     for shape in ((3,), (0, 3), (3, 0)):
         with pytest.raises(ValueError, match="Expected votes of shape"):

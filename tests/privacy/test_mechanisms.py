@@ -66,7 +66,7 @@ def test_several_releases_need_as_many_rows_of_int64():
         with pytest.raises(ValueError, match="one row of values per release, 4 in all"):
             release_gaussian(np.zeros(shape, dtype=np.int64), reservation, 4)
     for values in (np.zeros(3), np.zeros(3, np.int32), np.zeros(3, bool), [1, 2], 3):
-        with pytest.raises(TypeError, match="Expected an int64 array"):
+        with pytest.raises(TypeError, match="Expected an array of int64"):
             release_gaussian(values, reservation)
     assert reservation.used == 0
     release_gaussian(np.zeros((4, 2), dtype=np.int64), reservation, 4)

@@ -18,8 +18,8 @@ from skdpsynth.privacy import (
     noisy_votes,
     release_float_gaussian,
     steps_mu,
-    votes_mu,
 )
+from skdpsynth.privacy._calibration import votes_mu
 
 TAIL = 1e-7
 

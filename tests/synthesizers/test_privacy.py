@@ -45,7 +45,7 @@ from skdpsynth.measure import TableBins
 from skdpsynth.models import FactorTrainer, MixtureTrainer
 
 # Counts, teachers and secrets that the twins break.
-from skdpsynth.privacy import HoldsPrivateRows, Parts, _aggregators, _tables
+from skdpsynth.privacy import HoldsPrivateRows, Parts, _aggregators
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Categorical, Continuous
 from skdpsynth.synthesizers import _dpcgan
@@ -182,7 +182,7 @@ def in_parts_of_all_classes(rows, *positions):
 COUNTS = _aggregators, "exact_counts", after(_aggregators.exact_counts, twice)
 BINS = TableBins, "encode", after(TableBins.encode, by_rank)
 PAIRS, TRIPLES = (
-    (_tables, name, after(getattr(_tables, name), also_beside))
+    (_aggregators, name, after(getattr(_aggregators, name), also_beside))
     for name in ("_pair_counts_of_part", "_triple_counts_of_part")
 )
 OTHERS = "moves with a row of"
@@ -191,7 +191,7 @@ INFLUENTIAL = [
     ("pairwise", *BINS, "columns.* moves by"),
     ("pairwise", *PAIRS, "of 2 columns.* moves by"),
     ("pairwise", *TRIPLES, "of 3 columns.* moves by"),
-    ("moments", _tables, "_moments_of_part", not_shortened, "moments.* moves by"),
+    ("moments", _aggregators, "_moments_of_part", not_shortened, "moments.* moves by"),
     ("pairwise", PrivateRows, "parts_of_class", in_parts_of_all_classes, OTHERS),
     ("gpate random", PrivateRows, "of_class", of_all_classes, OTHERS),
 ]
