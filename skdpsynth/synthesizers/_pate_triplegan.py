@@ -13,7 +13,6 @@ from skdpsynth.models import resolve_device
 from skdpsynth.privacy import UNLABELLED, noisy_counts, secret_generator
 from skdpsynth.synthesizers import _dpcgan, _pategan
 from skdpsynth.synthesizers._base import (
-    SAMPLE_ROWS,
     TRAINING_SHARE,
     ClassGAN,
     Init,
@@ -25,6 +24,7 @@ from skdpsynth.synthesizers._generated import and_measured_unlabelled
 from skdpsynth.training import (
     N_GENERATED,
     N_KNOWN,
+    SAMPLE_ROWS,
     ClippedSums,
     Discriminator,
     UnlabelledBranch,

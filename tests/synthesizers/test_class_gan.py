@@ -161,7 +161,7 @@ def test_dependence_is_learnt_from_what_rows_say_alone(name, epsilon, monkeypatc
         with insecure_randomness(0):
             found.append(dependence(clone(synthesizer).fit(table)))
     assert np.subtract(*found).min() > 0.07
-    # Without noise, votes are taken for what teachers say, whatever a coin made of them.
+    # Without noise, votes are taken for what teachers say, whatever a coin made of it.
     votes = type(synthesizer) in VOTING and epsilon == math.inf
     assert np.abs(found[1]).max() < (0.4 if votes else 0.17)
 
