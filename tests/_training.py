@@ -1,7 +1,5 @@
 """Trainers, discriminators and teachers on small tables; their networks by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

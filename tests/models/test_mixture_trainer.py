@@ -1,7 +1,5 @@
 """The mixture in training: what it draws, how updates move it, and what holds it."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from itertools import combinations, pairwise

@@ -3,8 +3,6 @@
 Their privacy is in `test_privacy.py`, their loops and twins in modules of their own.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import math
@@ -161,7 +159,7 @@ def test_dependence_is_learnt_from_what_rows_say_alone(name, epsilon, monkeypatc
         with insecure_randomness(0):
             found.append(dependence(clone(synthesizer).fit(table)))
     assert np.subtract(*found).min() > 0.07
-    # Without noise, votes are taken for what teachers say, whatever a coin made of it.
+    # Without noise, votes are taken for what teachers say, though coins made them.
     votes = type(synthesizer) in VOTING and epsilon == math.inf
     assert np.abs(found[1]).max() < (0.4 if votes else 0.17)
 
@@ -218,6 +216,16 @@ def test_a_class_trains_from_so_many_rows_on(cls):
     counts = {"u": 1100, "v": 700}
     assert cls(schema=schema).plan(class_counts=counts)["n_iter"].tolist() == [10, 0]
     assert cls(4.0, schema=schema).plan(class_counts=counts)["n_iter"].min() == 10
+
+
+@pytest.mark.parametrize("cls", VOTING)
+def test_a_teacher_has_four_rows_and_at_least_two(cls):
+    """A teacher of a single row would have nothing to aggregate."""
+    plan = plan_of(cls, {"u": 300_000, "v": 4000})
+    assert list(plan["n_teachers"]) == [2048, 1000]
+    for asked in (7, 50, 10**6):
+        plan = plan_of(cls, {"u": 100, "v": 31}, n_teachers=asked, init="random")
+        assert list(plan["n_teachers"]) == [min(asked, 50), min(asked, 15)]
 
 
 @pytest.mark.parametrize("n_iter", ["auto", 5])

@@ -1,7 +1,5 @@
 """GANSynthesizer: the upper bound, which says that it is not private."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd
