@@ -212,8 +212,8 @@ class PATEGANSynthesizer(ClassGAN):
     n_teacher_steps : int, default=2
         Steps of the teachers per round, at least 1.
     n_student_steps : int, default=30
-        Steps of the student discriminator per round, at least 1; with
-        ``init="random"``, since a linear one is solved.
+        With ``init="random"``, since a linear one is solved: steps of the student
+        discriminator per round, and with noise of the generator, at least 1.
     hidden_dims, device, random_state : shared
 
     Attributes
