@@ -1,7 +1,5 @@
 """What tests count in parts of a table: workers of a cluster import this file alone."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter

@@ -6,8 +6,6 @@ A new one is a row of `INSTANCES`: whatever holds for every synthesizer is then 
 on it too. The first row of a class is the plainest. They are shared: clone them.
 """
 
-from __future__ import annotations
-
 from skdpsynth import (
     DPCGANSynthesizer,
     DPGANSynthesizer,

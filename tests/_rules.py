@@ -1,7 +1,5 @@
 """A table of many dtypes that keeps rules of all kinds, and one that breaks them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,23 +1,18 @@
 """Broken twins: what draws noise, clips, and shows private rows to discriminators."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import clone
 
 from skdpsynth.audit import audit_ledger
 
 # Private: twins replace what is inside of the package.
 from skdpsynth.privacy import _mechanisms
-from skdpsynth.synthesizers._initial import (
-    InitialFactors,
-    InitialMixture,
-    InitialNetwork,
-)
+from skdpsynth.synthesizers._initial import InitialMixture
 
 
 def whole(parts):
@@ -50,27 +45,20 @@ def in_place_of_the_mechanisms(watch):
 
 
 def after_encoding(change):
-    """Give what `change` makes of the rows that discriminators see, by `init`.
-
-    As where, name and twin of a patch.
-    """
-
-    def twin(real):
-        return lambda self, rows, position: change(real(self, rows, position))
-
-    models = {
-        "measured": InitialMixture,
-        "marginals": InitialFactors,
-        "random": InitialNetwork,
-    }
-    return {
-        init: (start, "encode", twin(start.encode)) for init, start in models.items()
-    }
+    """Change the rows that discriminators see: where, name and twin of a patch."""
+    real = InitialMixture.encode
+    return InitialMixture, "encode", lambda *asked: change(real(*asked))
 
 
 def standardised_together(scores):
     """Scale the scores of a row by those of all rows."""
     return scores / np.float32(scores.std())
+
+
+def shuffled(rows, reservation, rng):
+    """Give so many rows of a known order, of which one row more moves all."""
+    order = np.random.default_rng(0).permutation(len(rows))
+    return rows[torch.from_numpy(order[: int(reservation.sampling_rate * len(rows))])]
 
 
 def slices(n_units, n_teachers, rng):

@@ -1,7 +1,5 @@
 """Fits of every private synthesizer in every way of training, on small tables."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -65,16 +65,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make what follows releases short, for what holds however good fits are."""
     from skdpsynth.generators import _fit  # private: constants of a fit
-    from skdpsynth.models import _mixture_trainer, _network
+    from skdpsynth.models import _network
     from skdpsynth.synthesizers import _dpcgan, _gpate, _pategan
 
-    for module in (_dpcgan, _gpate, _pategan):
+    for module in (_dpcgan, _gpate):
         monkeypatch.setattr(module, "GENERATOR_STEPS", 2)
-    monkeypatch.setattr(_pategan, "_NOISY_NETWORK_STEPS", 2)
+    monkeypatch.setattr(_pategan, "generator_steps", lambda settings: 2)
     monkeypatch.setattr(_fit, "_STEPS", (20, 20))
     monkeypatch.setattr(_fit, "_COMPONENTS", (60, 60))
-    monkeypatch.setattr(_mixture_trainer, "_N_HELD", 5)
-    monkeypatch.setattr(_network, "_MOST_CODES", 60)
+    monkeypatch.setattr(_network, "_MANY_CODES", 60)
 
 
 @pytest.fixture

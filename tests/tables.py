@@ -3,8 +3,6 @@
 A test file takes a table from here; one of its own has a reason beside it.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import functools
 import math

@@ -1,7 +1,5 @@
 """Bad parameters are refused before any budget is spent, by `fit` and by `plan`."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """The model card: what is public of a fit, in words."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What holds for every synthesizer: scikit-learn's checks and our own battery."""
 
-from __future__ import annotations
-
 import math
 import pkgutil
 import random

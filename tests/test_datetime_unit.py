@@ -1,7 +1,5 @@
 """Points in time come back as whole as the schema or the dtype says they are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

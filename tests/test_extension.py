@@ -1,7 +1,5 @@
 """The synthesizer of the guide: it runs as printed, and is what it claims to be."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`fit_resample`: what comes back is what came, and missing labels train nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa

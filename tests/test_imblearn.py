@@ -1,7 +1,5 @@
 """imbalanced-learn's own checks of samplers: what passes, and why the rest does not."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields
 

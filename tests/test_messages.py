@@ -1,7 +1,5 @@
 """What users read when something is wrong: public names, and all of them documented."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -3,8 +3,6 @@
 A test that goes takes its faults along: another has to see them before.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

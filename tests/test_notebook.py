@@ -3,8 +3,6 @@
 It is not executed here: that takes the table, and minutes.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """A target that is a number: modelled as any column is, and still the target."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -4,8 +4,6 @@
 `make replay` has all.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import pkgutil

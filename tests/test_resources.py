@@ -1,7 +1,5 @@
 """What a fit costs: time and memory, measured in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

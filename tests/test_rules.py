@@ -1,7 +1,5 @@
 """Every drawn row keeps the rules of its schema, and no private row decides on it."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,7 +1,5 @@
 """Batches: one table in parts, in the memory of one part."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 

@@ -5,8 +5,6 @@ of its owner, the row it came from. The fitted object, its pickle, its samples a
 file hold exact built-in values only, wherever the object was.
 """
 
-from __future__ import annotations
-
 import datetime
 import enum
 import pickle

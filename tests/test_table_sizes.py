@@ -1,7 +1,5 @@
 """From a hundred thousand rows to ten million: what is planned for them."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

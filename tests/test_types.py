@@ -4,8 +4,6 @@
 draws tables for every way of training.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -29,7 +29,9 @@ from skdpsynth.measure._shares import (
     LIKELY,
     LITTLE,
     RAKINGS,
+    RARE,
     SMALL_SHARE,
+    SURE,
     TINY,
 )
 from skdpsynth.measure._sites import combine_measurements
@@ -47,7 +49,9 @@ __all__ = [
     "LIKELY",
     "LITTLE",
     "RAKINGS",
+    "RARE",
     "SMALL_SHARE",
+    "SURE",
     "TINY",
     "Allocation",
     "Form",

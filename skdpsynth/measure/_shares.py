@@ -60,7 +60,9 @@ N_CELLS = 256
 # round 1 at most.
 COARSE_BINS = (4, 16)
 LEAST_NOISE = 0.5  # rows; counts without noise are whole numbers
-RARE = 0.01  # share of the rows that may be rounded, or that the noise may hide
+# Share of the rows that may be rounded, that the noise may hide, or of a class or bin
+# that is too small to be learnt by itself.
+RARE = 0.01
 # What matters little, of a whole: rows in merged categories, or in pairs of bins that
 # are not above the noise; a bin beside the fullest one, what is even in edges for
 # scale="quantile", what a third column says of a child and what it says beyond what

@@ -42,7 +42,6 @@ def on_device(device: torch.device) -> Arrays:
     return Arrays(torch, take, lambda values: values.cpu().numpy())
 
 
-LEAST_SHARE = 1e-2  # of a bin: with rarer ones as units, gradients are unstable
 _SQUARES = 0.99  # of mean squares of gradients, which follow the last hundred steps
 MOST_PRODUCTS = 500  # of columns, as features: all of 32 columns
 # Rows times the mu of all steps, over the root of the number of features, from which

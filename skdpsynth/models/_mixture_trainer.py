@@ -11,13 +11,8 @@ import torch
 from torch import Tensor
 
 from skdpsynth.generators import Components, slopes_of_loss
-from skdpsynth.models._generator import (
-    LEAST_SHARE,
-    MOST_PRODUCTS,
-    Adam,
-    Trainer,
-    products,
-)
+from skdpsynth.measure import RARE
+from skdpsynth.models._generator import MOST_PRODUCTS, Adam, Trainer, products
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -28,14 +23,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-import os
-
-_MOST_SCORES = int(os.environ.get("NS", "4"))
+_MOST_SCORES = 4  # of a column, as long as steps can show all their products
 _MOST_SCORE = 4.0  # of a bin: those of rare ones would hide those of all others
-_MOST_LOGIT = 30.0  # where a probability is next to 0 or 1, and slopes are finite
-# Steps towards the measured tables, among those of the adversary, and their length at
-# first; it falls to 0. With 5 of them the 2-way distance of Adult was .036, not .034.
-_N_HELD, _HELD_RATE = 50, 0.02
+# Length of a step towards the measured tables at first; it falls to 0.
+_HELD_RATE = 0.02
 
 
 class BinScores:
@@ -96,7 +87,7 @@ def _scores_of_bins(mixture: Mixture, starts: NDArray[np.int64]) -> list[Floats]
     probabilities = mixture.probabilities.astype(np.float64)
     shares = mixture.weights @ probabilities
     weighted = probabilities * np.sqrt(mixture.weights)[:, None]
-    roots = np.sqrt(np.maximum(shares, LEAST_SHARE))
+    roots = np.sqrt(np.maximum(shares, RARE))  # with rarer units slopes are unstable
     joint = weighted.T @ weighted - np.outer(shares, shares)
     joint /= np.outer(roots, roots)
     found = []
@@ -162,7 +153,6 @@ class MixtureTrainer(Trainer):
             "parameters": take(components.parameters),
         }
         self._home, self._n_classes = take(components.home), components.n_classes
-        self._held = 0
         self._made: tuple[Tensor, Tensor, Tensor] | None = None
         self._adam = Adam()
         self.n_columns = len(ends)
@@ -207,12 +197,13 @@ class MixtureTrainer(Trainer):
         return torch.cat([part.flatten() for part in found])
 
     def _move(self, direction: Tensor, rate: float) -> None:
-        """Take one step, and now and then one on what was released."""
-        moved = self._flat() + rate * direction
-        self._set(moved.clamp(-_MOST_LOGIT, _MOST_LOGIT))
-        while self._held * self._n_steps < _N_HELD * self._step:
+        """Take one step, and after every second one a step on what was released.
+
+        With a tenth as many the 2-way distance of Adult was .036, not .034.
+        """
+        super()._move(direction, rate)
+        if self._step % 2:
             self._hold()
-            self._held += 1
 
     def present(self) -> Mixture:
         """Return the mixture as it is."""

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from skdpsynth.generators import Mixture
-from skdpsynth.models._generator import LEAST_SHARE, Adam, Trainer
+from skdpsynth.measure import RARE
+from skdpsynth.models._generator import Adam, Trainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
     from skdpsynth.models._generator import Features, Score
 
 
-_ENTRIES = 2**22  # bins times codes that the finished generator draws from: 32 MB
-_MOST_CODES = 10_000  # of a narrow table
+_MANY_CODES = 4096  # that the finished generator draws from; of 4096 bins: 64 MB
 _CODES_OF_SCALES = 256  # whose mean bins give a scale to every score
-_FEW_BINS = 15  # up to here a softmax in four steps is faster than torch's own
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
 
 N_CODES = 64  # normal numbers that a row is made of; the papers state none
@@ -103,7 +102,7 @@ class NetworkTrainer(Trainer):
     def scales(self) -> Tensor:
         """Present deviation of each score, over many codes."""
         mean = self._probabilities(_CODES_OF_SCALES).mean(0)
-        mean = mean.clamp(LEAST_SHARE, 1.0 - LEAST_SHARE)
+        mean = mean.clamp(RARE, 1.0 - RARE)  # with rarer units slopes are unstable
         return (mean * (1.0 - mean)).sqrt()
 
     def draw(self, n_rows: int) -> Draws:
@@ -165,10 +164,8 @@ class NetworkTrainer(Trainer):
 
     def present(self) -> Mixture:
         """Return the generator as it is, for codes of which each is as likely."""
-        n_codes = max(_ENTRIES // self.n_columns, 1)
-        n_codes = min(n_codes, _MOST_CODES)
-        found = self._probabilities(n_codes).cpu().numpy()
-        return Mixture(np.full(n_codes, 1.0 / n_codes), found, self._ranks)
+        found = self._probabilities(_MANY_CODES).cpu().numpy()
+        return Mixture(np.full(len(found), 1.0 / len(found)), found, self._ranks)
 
     def _probabilities(self, n_codes: int) -> Tensor:
         """Return the probability of every bin given each of some codes."""
@@ -201,9 +198,7 @@ def _joined(parts: list[Tensor]) -> Tensor:
 
 
 def _softmax(values: Tensor) -> Tensor:
-    """Return the softmax of the last dimension, of few numbers faster than torch."""
-    if values.shape[-1] > _FEW_BINS:
-        return values.softmax(-1)
+    """Return the softmax of the last dimension; torch's own is slow for few numbers."""
     powers = (values - values.amax(-1, keepdim=True)).exp_()
     return powers.div_(powers.sum(-1, keepdim=True))
 

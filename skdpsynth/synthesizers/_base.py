@@ -57,17 +57,19 @@ ROUNDS = 10  # of "auto"
 # What several algorithms train with.
 # Steps of a mixture per round, and the length of one, of logits.
 GENERATOR_STEPS, RATE = 10, 0.05
-SAMPLE_ROWS = 2.0**18  # of a step; more of them say nothing that noise would hide
+MOST_TEACHERS = 2048  # 4,096 take twice the time, and their votes vary more
+NETWORK_RATE = 1e-3  # length of a step of a generator that is a network
 _BAR_AFTER = 10.0  # seconds, from which a loop shows its progress
 
 
-def teachers_of(n_teachers: int | Literal["auto"], n_rows: float, most: int) -> int:
+def teachers_of(n_teachers: int | Literal["auto"], n_rows: float) -> int:
     """Return the teachers of a class: at most half its rows, since one adds nothing.
 
-    "auto": one for 4 rows, at most `most`. More teachers outweigh the noise of what
+    "auto": one for 4 rows, at most `MOST_TEACHERS`. More outweigh the noise of what
     they send, but see fewer rows each.
     """
-    wanted = min(int(n_rows / 4), most) if n_teachers == "auto" else int(n_teachers)
+    auto = min(int(n_rows / 4), MOST_TEACHERS)
+    wanted = auto if n_teachers == "auto" else int(n_teachers)
     return max(min(wanted, int(n_rows / 2)), 1)
 
 

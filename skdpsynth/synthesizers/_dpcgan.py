@@ -12,15 +12,16 @@ from skdpsynth.models import resolve_device
 from skdpsynth.privacy import sampled_noise_multiplier, secret_generator, steps_mu
 from skdpsynth.synthesizers._base import (
     GENERATOR_STEPS,
+    NETWORK_RATE,
     ONE_OR_AUTO,
     RATE,
-    SAMPLE_ROWS,
     ClassGAN,
     progress_of,
 )
 from skdpsynth.training import (
     N_GENERATED,
     N_KNOWN,
+    SAMPLE_ROWS,
     Discriminator,
     RealMeans,
     move_means,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 
 _LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there
-_NETWORK_RATE = 1e-3  # of a step of a generator that is a network: one per round
 
 
 def plan_steps(
@@ -120,7 +120,7 @@ random_state : int, RandomState instance or None, default=None
 
     _loss: ClassVar[Literal["logistic", "wasserstein"]] = "logistic"
     _weight_bound: float = math.inf
-    _network_rates = 1.0, _NETWORK_RATE  # of the discriminator, and of the generator
+    _network_rates = 1.0, NETWORK_RATE  # of the discriminator, and of the generator
 
     @property
     def _block(self) -> Literal["sampled steps"] | None:  # type: ignore[override]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from skdpsynth.synthesizers._base import POSITIVE, Init, Widths
+from skdpsynth.synthesizers._base import NETWORK_RATE, POSITIVE, Init, Widths
 from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
 from skdpsynth.utils import without
 
@@ -88,7 +88,7 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     _loss = "wasserstein"
 
     # Algorithm 1 of the Wasserstein GAN: RMSProp with 5e-5. Steps of Adam of 1e-3 here.
-    _network_rates = 0.25, 1e-3
+    _network_rates = 0.25, NETWORK_RATE
 
     @without(
         since="0.3",

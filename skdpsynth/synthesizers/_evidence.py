@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from skdpsynth.measure import RARE
 from skdpsynth.privacy import secret_generator
+from skdpsynth.synthesizers._initial import CELLS
 from skdpsynth.table import MISSING, ZERO, NumericDomain
 from skdpsynth.training import N_GENERATED, Classifier
 from skdpsynth.utils import in_chunks
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from skdpsynth.table import MarginalTransform, PrivateRows, TableRows
 
 
-_CELLS = 128  # of a numeric column, finer than most of its bins
-_BLUR = 0.02  # share of a column's mass that is spread evenly, so that none is 0
 _MOST = 3.0  # log odds that one column can give
 _PAIRS_WEIGHT = 0.1  # the paper's alpha_p
 
@@ -42,7 +42,8 @@ class Evidence:
         self._tables = []
         for masses in self._masses:
             even = 1.0 / masses.shape[1]
-            logs = np.log((1.0 - _BLUR) * masses + _BLUR * even)
+            # A share of the mass is spread evenly, so that none is 0.
+            logs = np.log((1.0 - RARE) * masses + RARE * even)
             self._tables.append(np.clip(logs - logs.mean(axis=0), -_MOST, _MOST))
         self.informed = any(np.any(table != 0) for table in self._tables)
         self.n_classes = len(model.marginals)
@@ -104,9 +105,9 @@ class Evidence:
         """Return the cell of every row in one column."""
         if not isinstance(self._model.metadata.domains[j], NumericDomain):
             return category_codes[:, j].astype(np.int64)
-        cells = np.minimum((uniforms[:, j] * _CELLS).astype(np.int64), _CELLS - 1)
-        cells = np.where(category_codes[:, j] == ZERO, _CELLS, cells)
-        return np.where(category_codes[:, j] == MISSING, _CELLS + 1, cells)
+        cells = np.minimum((uniforms[:, j] * CELLS).astype(np.int64), CELLS - 1)
+        cells = np.where(category_codes[:, j] == ZERO, CELLS, cells)
+        return np.where(category_codes[:, j] == MISSING, CELLS + 1, cells)
 
 
 def train_classifier(
@@ -145,16 +146,16 @@ def _masses(column: MarginalTransform) -> NDArray[np.float64]:
         masses[column.points.astype(np.int64)] = present * np.diff(column.cumulative)
         masses[-1] = column.missing
         return masses
-    masses = np.zeros(_CELLS + 2)
-    edges = np.linspace(0.0, 1.0, _CELLS + 1)
-    masses[:_CELLS] = np.diff(np.interp(edges, column.points, column.cumulative))
+    masses = np.zeros(CELLS + 2)
+    edges = np.linspace(0.0, 1.0, CELLS + 1)
+    masses[:CELLS] = np.diff(np.interp(edges, column.points, column.cumulative))
     doubled = np.flatnonzero(np.diff(column.points) == 0)
     if len(doubled):  # the jump at an exact zero
         first = doubled[0]
         zero = column.cumulative[first + 1] - column.cumulative[first]
-        cell = min(int(column.points[first] * _CELLS), _CELLS - 1)
+        cell = min(int(column.points[first] * CELLS), CELLS - 1)
         masses[cell] = max(masses[cell] - zero, 0.0)
-        masses[_CELLS] = zero
+        masses[CELLS] = zero
     masses[:-1] *= present
     masses[-1] = column.missing
     return masses

@@ -65,6 +65,11 @@ class GeneratedSynthesizer(BaseSynthesizer):
             self.n_teachers_ = arrays["n_teachers"]
 
 
+def left_of_unlabelled(accountant: PrivacyAccountant) -> float:
+    """Return the mu that rows without a label have left, but for rounding."""
+    return accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+
+
 def and_measured_unlabelled(
     rows: TableRows,
     metadata: Metadata,
@@ -85,7 +90,7 @@ def and_measured_unlabelled(
     # Without a class every row is charged for the plans, which leave nothing.
     if not (may_lack and metadata.classes.labels and of_pairs):
         return metadata, plans
-    left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+    left = left_of_unlabelled(accountant)
     left = left if left == math.inf else left * math.sqrt(share)
     of_size = accountant.reserve_gaussian(
         "rows without a label",

@@ -15,6 +15,7 @@ from skdpsynth.privacy import GRID, gaussian_sum, gnmax, telling
 from skdpsynth.synthesizers._base import (
     AT_LEAST_ONE,
     GENERATOR_STEPS,
+    NETWORK_RATE,
     RATE,
     ClassGAN,
     Init,
@@ -47,10 +48,9 @@ if TYPE_CHECKING:
     from skdpsynth.training import TeacherEnsemble
 
 
-_MOST_TEACHERS = 2048  # with twice as many a fit of Adult took 11 s, not 8
 _TEACHER_STEPS = 2  # per round
-# Length of a step of a network, with noise and without it (A.5: 1e-3, with Adam).
-_NOISY_NETWORK_RATE, _NETWORK_RATE = 1e-2, 5e-4
+# Length of a step of a network by noisy votes: tenfold (A.5: 1e-3), since they are few.
+_NOISY_NETWORK_RATE = 1e-2
 
 
 class GPATESynthesizer(ClassGAN):
@@ -338,7 +338,7 @@ class GPATESynthesizer(ClassGAN):
 
     @property
     def _rate(self) -> float:
-        noisy = _NOISY_NETWORK_RATE if self.epsilon < math.inf else _NETWORK_RATE
+        noisy = _NOISY_NETWORK_RATE if self.epsilon < math.inf else NETWORK_RATE
         return noisy if self._scratch else RATE
 
     def _plan_training(self, n_iter: int, n_rows: float, mu: float) -> Training:
@@ -350,5 +350,5 @@ class GPATESynthesizer(ClassGAN):
             mu_step=mu / math.sqrt(n_iter),
             noise_std=math.sqrt(unit_cost * n_iter) / mu,
             n_queries=n_votes,
-            n_teachers=teachers_of(self.n_teachers, n_rows, _MOST_TEACHERS),
+            n_teachers=teachers_of(self.n_teachers, n_rows),
         )

@@ -30,6 +30,9 @@ from skdpsynth.generators import (
     factors_above_noise,
 )
 from skdpsynth.measure import (
+    LITTLE,
+    RARE,
+    SURE,
     PairTables,
     TableModel,
     borrowers,
@@ -52,9 +55,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# Bins of a number, where nothing is known of it, and of all columns together: what a
-# network of the papers can still learn.
-_CELLS, _MOST_BINS = 64, 4096
+# Cells of a number that are as wide, and bins of all columns together: what a network
+# of the papers can still learn.
+CELLS, _MOST_BINS = 64, 4096
 _N_LOADINGS = 4  # of a generator of factors that nothing was measured of
 
 
@@ -124,24 +127,10 @@ class InitialFactors:
         self.generator.lend(borrowers(self._known, self.model.metadata.classes.planned))
 
 
-# Where rows without a label are fitted too, so is a class without tables of pairs that
-# is at least this share of all rows, and has so many noise deviations of a count of its
-# marginals. The others keep their own marginals and borrow: on Thyroid with 10 % of the
-# labels (validation, 23 seeds) the AUROC of two classifiers was 0.83 without a least
-# count, 0.85 with 3 and 0.87 with 6.
-_LEAST_SHARE, _LEAST_COUNT = 0.01, 6.0
-# In the fit these others are one class, which takes their share of the rows without a
-# label: left out, they made the mean of a class of two thirds of the rows -1.5 instead
-# of -2. Its noise is this share of its rows at most, so that the fit cannot make it of
-# whatever only the rows without a label have.
-_MOST_ERROR = 0.1
-
-
 # Part of the doubt that other shares of the classes leave at most, to be taken. Labels
 # missing at random: they left 85 % or more (20 fits of Adult and Thyroid); missing to
 # 75 % in one class and 90 % in the other: 65 % or less (3 fits of Adult).
 _BETTER = 0.8
-_SUM = 1e4  # weight of the sum of shares, in noise deviations: as good as exact
 
 
 def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, float]:
@@ -164,9 +153,8 @@ def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, 
     found, scale = doubt(prior)
     if found == 1.0:
         return prior, found
-    design = np.vstack([(scale * shares[:-1]).T, np.full(len(prior), _SUM)])
     try:
-        fitted, _ = nnls(design, np.append(scale * shares[-1], _SUM))
+        fitted, _ = nnls((scale * shares[:-1]).T, scale * shares[-1])
     except RuntimeError:  # it did not converge
         return prior, found
     fitted /= fitted.sum()
@@ -179,7 +167,11 @@ class InitialMixture:
 
     Rows without a label, the last class if they were measured, are fitted as a mixture
     of the others. All classes are then in one fit, also those without tables. Of these,
-    small ones are fitted as one, and keep their own marginals.
+    those with few rows keep their own marginals and borrow: on Thyroid with 10 % of the
+    labels (validation, 23 seeds) the AUROC of two classifiers was 0.83 where noise did
+    not count, 0.85 from 3 deviations and 0.87 from 6. They are fitted as one, which
+    takes their share of the rows without a label: left out, they made the mean of a
+    class of two thirds of the rows -1.5 instead of -2.
     """
 
     def __init__(
@@ -204,7 +196,7 @@ class InitialMixture:
         known, rest, released = [], [], []
         for c in range(len(prior)):
             alone = joint and c not in measured.pairs
-            few = prior[c] < _LEAST_SHARE or counts[c] < _LEAST_COUNT * stds[c]
+            few = prior[c] < RARE or counts[c] < SURE * stds[c]
             if alone and few:
                 rest.append(c)
             elif alone or c in measured.pairs or c in trained:
@@ -342,7 +334,8 @@ def _as_one(
     released = ReleasedClass(
         n_rows,
         counts / n_rows @ np.array([measured.shares[c] for c in classes]),
-        min(float(np.sqrt(stds @ stds)), _MOST_ERROR * n_rows),
+        # Else the fit could make it of whatever only the rows without a label have.
+        min(float(np.sqrt(stds @ stds)), LITTLE * n_rows),
         *PairTables.nothing(int(measured.bins.starts[-1]), n_rows)[:3],
         None,
         arrays,
@@ -391,7 +384,7 @@ class InitialNetwork:
         hidden_dims: Sequence[int],
     ) -> None:
         n_classes = len(metadata.classes)
-        n_cells = max(min(_CELLS, _MOST_BINS // max(len(metadata.domains), 1)), 2)
+        n_cells = max(min(CELLS, _MOST_BINS // max(len(metadata.domains), 1)), 2)
         flat = flat_marginals(metadata.domains, n_classes, n_cells)
         prior = metadata.classes.prior
         self._bins, flat = choose_bins(metadata.domains, flat, prior, n_cells)

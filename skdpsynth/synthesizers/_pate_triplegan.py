@@ -14,7 +14,6 @@ from skdpsynth.privacy import UNLABELLED, noisy_counts, secret_generator
 from skdpsynth.synthesizers import _dpcgan, _pategan
 from skdpsynth.synthesizers._base import (
     GENERATOR_STEPS,
-    SAMPLE_ROWS,
     TRAINING_SHARE,
     ClassGAN,
     Init,
@@ -22,10 +21,14 @@ from skdpsynth.synthesizers._base import (
     progress_of,
 )
 from skdpsynth.synthesizers._evidence import Evidence, train_classifier
-from skdpsynth.synthesizers._generated import and_measured_unlabelled
+from skdpsynth.synthesizers._generated import (
+    and_measured_unlabelled,
+    left_of_unlabelled,
+)
 from skdpsynth.training import (
     N_GENERATED,
     N_KNOWN,
+    SAMPLE_ROWS,
     ClippedSums,
     Discriminator,
     RealMeans,
@@ -185,8 +188,8 @@ class PATETripleGANSynthesizer(ClassGAN):
     n_teacher_steps : int, default=4
         "hybrid": steps of the teachers per round, at least 1.
     n_student_steps : int, default=30
-        "hybrid", with ``init="random"``: steps of the discriminator per round, on the
-        labels of the last eight, at least 1.
+        With ``init="random"``: steps of the discriminator per round ("hybrid"), on the
+        labels of the last eight, and with noise of the generator, at least 1.
     hidden_dims, device, random_state : shared
 
     Attributes
@@ -389,7 +392,7 @@ class PATETripleGANSynthesizer(ClassGAN):
             )
             # Rows without a label are charged, whether or not there are any: first for
             # the numbers of them that have each class as pseudo-label, C(d).
-            left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+            left = left_of_unlabelled(accountant)
             of_counts = accountant.reserve_gaussian(
                 "unlabelled rows of each class",
                 mu=left * math.sqrt(CLASSIFIER_SHARE),
@@ -401,7 +404,7 @@ class PATETripleGANSynthesizer(ClassGAN):
             counts = noisy_counts(labels, len(prior), of_counts)
             # Then for a sum of their gradients per round, with all that is left.
             n_rounds = max(training.n_iter for training in trained.values())
-            left = accountant.remaining_mu(UNLABELLED) * (1 - 1e-9)
+            left = left_of_unlabelled(accountant)
             of_gradients = accountant.reserve_sampled_gaussian(
                 "unlabelled rows' gradients",
                 mu=left / math.sqrt(n_rounds),

@@ -23,6 +23,7 @@ from skdpsynth.training._student import Student, ascend_student
 from skdpsynth.training._teachers import (
     N_GENERATED,
     N_KNOWN,
+    SAMPLE_ROWS,
     TeacherEnsemble,
     ballots_of,
     decode_answers,
@@ -40,6 +41,7 @@ from skdpsynth.training._unlabelled import (
 __all__ = [
     "N_GENERATED",
     "N_KNOWN",
+    "SAMPLE_ROWS",
     "Classifier",
     "ClippedSums",
     "Discriminator",

@@ -17,6 +17,7 @@ from skdpsynth.models import MOMENTUM, Adam
 from skdpsynth.privacy import HoldsPrivateRows
 from skdpsynth.training._dp_sgd import CHUNK_ROWS, ClippedSums, release_mean, sampled
 from skdpsynth.training._means import Told
+from skdpsynth.training._teachers import FORGOTTEN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +29,11 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import Reservation
 
 
-# Steps of Adam of networks: 40 times the papers' 1e-4, since they are fewer. They
-# forget, else two networks chase each other.
+# Steps of Adam of networks: 40 times the papers' 1e-4, since they are fewer.
 HIDDEN_RATE = 4e-3
-FORGOTTEN = 1e-3  # of weights, at a learning rate of 1
 # Weight of the penalty on slopes at generated rows (Mescheder, Geiger, Nowozin 2018),
-# for the same reason; and the most of it times the square of the largest feature, such
-# as the bin of a column: in wide tables one column changes a row little.
+# since two networks chase each other; and the most of it times the square of the
+# largest feature, such as the bin of a column: in wide tables one changes a row little.
 _PENALTY, _WIDE_PENALTY = 0.1, 3.0
 # Features, of more of which the first layer begins weaker: the steps of many features
 # add up, and the generator would follow the layer's random slopes instead.

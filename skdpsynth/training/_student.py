@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 from torch.nn import functional
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from skdpsynth.generators import AdamSteps
-from skdpsynth.models import MOMENTUM
-from skdpsynth.training._discriminator import FORGOTTEN, HIDDEN_RATE, make_network
+from skdpsynth.models import MOMENTUM, Adam
+from skdpsynth.training._discriminator import HIDDEN_RATE, make_network
+from skdpsynth.training._teachers import FORGOTTEN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,10 +44,7 @@ class Student:
         double = make_network(n_features, hidden_dims, generator)
         self.network = double.to(device, torch.float32)
         self._params = list(self.network.parameters())
-        # Detached, they are the same memory.
-        self._step = AdamSteps(
-            [p.detach() for p in self._params], betas=(MOMENTUM, 0.99)
-        )
+        self._direction = Adam(momentum=MOMENTUM)
         self._generator = generator
         self._inputs: list[Tensor] = []
         self._labels: list[Tensor] = []
@@ -68,16 +66,12 @@ class Student:
                     logits, labels[chosen]
                 )
                 gradients = torch.autograd.grad(loss, self._params)
+            gradient = parameters_to_vector(gradients)
             if self._beside is not None:
-                parts = self._beside.split([p.numel() for p in self._params])
-                gradients = tuple(
-                    own + part.reshape(own.shape).to(own)
-                    for own, part in zip(gradients, parts, strict=True)
-                )
-            with torch.no_grad():
-                for p in self._params:
-                    p.mul_(1.0 - FORGOTTEN)
-                self._step(gradients, HIDDEN_RATE)
+                gradient += self._beside.to(gradient)
+            kept = (1.0 - FORGOTTEN) * parameters_to_vector(self._params).detach()
+            step = HIDDEN_RATE * self._direction(gradient)
+            vector_to_parameters(kept - step, self._params)
 
     def add_gradient(self, gradient: Tensor) -> None:
         """Learn from a released mean gradient as well; it replaces the last one."""

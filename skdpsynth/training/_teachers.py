@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from skdpsynth.privacy import HoldsPrivateRows, of_rows, secret_generator
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 # Entries of one tensor of a chunk of teachers; bounds the memory of a call.
 _CHUNK_ENTRIES = 2**20
 
-_LEAKY_SLOPE = 0.2  # of leaky ReLU, as in DCGAN (Radford et al. 2016)
-
 N_GENERATED = 512  # public rows of a step, or that minibatches are drawn from
 N_KNOWN = 4096  # public rows whose mean features are those of the generator, nearly
 _BATCH = 32  # real rows of a teacher's step (A.5 of the G-PATE paper)
@@ -36,9 +33,12 @@ _BATCH = 32  # real rows of a teacher's step (A.5 of the G-PATE paper)
 # times the difference of mean features: a step sees half of it from either side.
 _RATE, _FORGOTTEN = 0.5, 0.8
 GAIN = _RATE / (4.0 * _FORGOTTEN)
-_NETWORK_RATE, _NETWORK_FORGOTTEN = 0.1, 3e-3  # of teachers with hidden layers
+_NETWORK_RATE = 0.1  # of teachers with hidden layers
 _MOST_REHEARSED = 256  # teachers, whose mean is known to a sixteenth of a deviation
-_MOST_ROWS = 2**18  # that they have together: more say nothing that noise would hide
+# Of the weights of a network that judges rows, by a step: else it and the generator
+# chase each other.
+FORGOTTEN = 1e-3
+SAMPLE_ROWS = 2**18  # of a step, of all teachers too; more say nothing above the noise
 
 
 def assign_teachers(n_units: int, n_teachers: int, rng: np.random.Generator) -> Ints:
@@ -55,7 +55,7 @@ class TeacherEnsemble(HoldsPrivateRows):
     """Discriminators that each see their own part of the private rows of one class.
 
     `rows` are of shape (n_rows, n_columns), float32, maybe none. Teachers may outnumber
-    them; those without a row answer 0. Hidden layers have leaky ReLU; none of them
+    them; those without a row answer 0. Hidden layers have ReLU; none of them
     means a logistic discriminator, which starts at zero. `weight_decay` is the share of
     every parameter, biases included, that a step forgets, whatever the learning rate.
     `batch_size` counts real rows per teacher and step, and generated rows too. `rng`
@@ -135,7 +135,7 @@ class TeacherEnsemble(HoldsPrivateRows):
         them come the mean features of their rows, in double precision.
         """
         n_teachers = min(self._n_teachers, _MOST_REHEARSED)
-        n_rows = min(n_rows * n_teachers / self._n_teachers, _MOST_ROWS)
+        n_rows = min(n_rows * n_teachers / self._n_teachers, SAMPLE_ROWS)
         rows = generator.rows(generator.draw(max(int(n_rows), 1)))
         features = generator.features()
         seed = int(torch.randint(2**31, (), generator=public))
@@ -183,8 +183,8 @@ class TeacherEnsemble(HoldsPrivateRows):
         parameters = []
         widths = self._n_features, *self._hidden_dims, 1
         for depth, (n_in, n_out) in enumerate(pairwise(widths)):
-            # He's rule: the variance that leaves a leaky ReLU is the one that came in.
-            std = math.sqrt(2 / (1 + _LEAKY_SLOPE**2) / n_in)
+            # He's rule: the variance that leaves a ReLU is the one that came in.
+            std = math.sqrt(2 / n_in)
             if depth == len(self._hidden_dims):
                 std = math.sqrt(1 / n_in) if self._hidden_dims else 0.0
             weight = torch.zeros(self._n_teachers, n_in, n_out)
@@ -234,7 +234,7 @@ class TeacherEnsemble(HoldsPrivateRows):
             slopes = by_weight, errors.sum(dim=1, keepdim=True)
             if depth > 0:
                 errors = _product(errors, weight.mT)
-                errors.mul_(_leaky_slopes(inputs[depth]))
+                errors.mul_(inputs[depth] > 0)
             for parameter, slope in zip(own, slopes, strict=True):
                 parameter.mul_(1 - self._weight_decay)
                 parameter.sub_(slope, alpha=self._learning_rate)
@@ -247,7 +247,7 @@ class TeacherEnsemble(HoldsPrivateRows):
         for depth in reversed(range(len(inputs))):
             slopes = _product(slopes, parameters[2 * depth].mT)
             if depth > 0:
-                slopes *= _leaky_slopes(inputs[depth])
+                slopes *= inputs[depth] > 0
         slopes.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
         slopes[~self._has_rows[chunk]] = 0.0
         return slopes
@@ -264,7 +264,7 @@ def _forward(parameters: list[Tensor], batch: Tensor) -> list[Tensor]:
     values = [batch]
     for layer in range(0, len(parameters), 2):
         if layer > 0:
-            values[-1] = functional.leaky_relu(values[-1], _LEAKY_SLOPE)
+            values[-1] = values[-1].relu_()
         weight, bias = parameters[layer : layer + 2]
         values.append(_product(values[-1], weight).add_(bias))
     return values
@@ -277,12 +277,6 @@ def _product(left: Tensor, right: Tensor) -> Tensor:
     if right.shape[2] == 1:
         return torch.bmm(right.mT, left.mT).mT
     return torch.bmm(left, right)
-
-
-def _leaky_slopes(values: Tensor) -> Tensor:
-    """Return the slopes of the leaky ReLU that gave these values; at 0 their mean."""
-    middle, half = (1 + _LEAKY_SLOPE) / 2, (1 - _LEAKY_SLOPE) / 2
-    return values.sign().mul_(half).add_(middle)
 
 
 def make_teachers(
@@ -300,7 +294,7 @@ def make_teachers(
         n_features=generator.n_features,
         hidden_dims=hidden_dims,
         learning_rate=_NETWORK_RATE if hidden_dims else _RATE,
-        weight_decay=_NETWORK_FORGOTTEN if hidden_dims else _FORGOTTEN,
+        weight_decay=FORGOTTEN if hidden_dims else _FORGOTTEN,
         batch_size=_BATCH,
         rng=secret_generator(),
         generator=public,

@@ -1,7 +1,5 @@
 """What the audits of this folder attack: small synthesizers and small tables."""
 
-from __future__ import annotations
-
 import pytest
 import tables
 from _instances import PLAIN, PRIVATE

@@ -1,7 +1,5 @@
 """Lower bounds against closed forms, independent sums and the published figures."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from itertools import product

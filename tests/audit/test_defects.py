@@ -1,7 +1,5 @@
 """The page on audits names tests for every known defect; they exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -5,8 +5,6 @@ exact. Where noise has the size of the ledger, `audit_ledger` sees nothing: it l
 the squares alone.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import wraps

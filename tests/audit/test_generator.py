@@ -4,8 +4,6 @@ Twins of a fit are deliberately broken. The published ones that generated rows c
 show (a student that sees real rows passed such audits) are in `test_ledger.py`.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from unittest import mock

@@ -3,8 +3,6 @@
 What else a row must not decide is in `tests/synthesizers/test_privacy.py`.
 """
 
-from __future__ import annotations
-
 import zlib
 from contextlib import contextmanager
 from functools import wraps

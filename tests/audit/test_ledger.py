@@ -4,8 +4,6 @@ A twin is a small change of the package's own code. Each is caught by three fits
 by the finding that is named beside it.
 """
 
-from __future__ import annotations
-
 import math
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock

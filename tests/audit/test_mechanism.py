@@ -1,7 +1,5 @@
 """The white-box audit of one mechanism: the package's pass, broken ones do not."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -5,8 +5,6 @@ in the table by the toss of a coin. The attacker adds up all released gradients 
 guesses: the 100 largest coordinates are in, the 100 smallest are out.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The replay on every synthesizer, and every twin that is planted in the package."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

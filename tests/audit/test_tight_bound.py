@@ -7,8 +7,6 @@ binomial law of the wrong guesses; for bounds by the whole curve, whose law is n
 normal of sigma ``2 / sqrt(n)`` at a small mu, from audits of normal scores.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The tables in the package are the published ones."""
 
-from __future__ import annotations
-
 import hashlib
 from importlib import resources
 

@@ -1,7 +1,5 @@
 """What a comparison runs, reports, refuses, and does when something fails."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

@@ -1,7 +1,5 @@
 """Quality reports: figures are those of the metrics, and the worst come first."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

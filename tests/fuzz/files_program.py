@@ -93,10 +93,8 @@ HIDDEN = TableSchema({"text": Identifier(), "whole": Continuous(0, 99, integer=T
 def valid_saved(folder: Path) -> list[tuple[Any, bytes]]:
     """Fit some synthesizers whose files have all forms of facts and arrays."""
     from skdpsynth.generators import _fit  # to make fits short
-    from skdpsynth.models import _mixture_trainer
 
     _fit._STEPS, _fit._COMPONENTS = (20, 20), (20, 20)
-    _mixture_trainer._N_HELD = 5
     table = mixed_table(300)
     table["zoned"] = table["time"].dt.tz_localize("Europe/Paris")
     odd = table.astype({"whole": "Int16", "number": "Float32", "flag": "boolean"})

@@ -1,7 +1,5 @@
 """The factors that follow from measured second moments, and what they draw."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

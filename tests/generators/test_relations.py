@@ -1,7 +1,5 @@
 """Rows of a mixture are changed until they follow the relations, and no further."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Tables of three columns in the loss of a mixture, and what a fit makes of them."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 
 import numpy as np

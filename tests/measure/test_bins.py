@@ -1,7 +1,5 @@
 """Bins partition codes and ranks, and know nothing but releases."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st

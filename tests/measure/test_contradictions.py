@@ -1,7 +1,5 @@
 """Parts of measurements that are not of one fit are refused, one by one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

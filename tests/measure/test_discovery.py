@@ -1,7 +1,5 @@
 """What a fit learns about a table that it measures: nothing else about a row shows."""
 
-from __future__ import annotations
-
 import functools
 import math
 import warnings

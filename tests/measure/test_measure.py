@@ -1,7 +1,5 @@
 """All that a fit measures: what the plans say, in order, and what a row moves of it."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations, pairwise
 

@@ -1,7 +1,5 @@
 """Measurements as users see them: names, labels that are right, and a file of them."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import product

@@ -1,7 +1,5 @@
 """What `plan` shows is what a fit of such a table does, declared or measured."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

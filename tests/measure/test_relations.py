@@ -1,7 +1,5 @@
 """Columns that nearly determine another one are found, and measured in finer cells."""
 
-from __future__ import annotations
-
 import math
 from copy import copy
 from functools import cache

@@ -1,7 +1,5 @@
 """Measurements that travel: fitted again, added up over sites, and refused."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

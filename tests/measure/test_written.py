@@ -1,7 +1,5 @@
 """How numbers are written: decimals, tens, last digits, values that are frequent."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Adam's directions are torch's."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

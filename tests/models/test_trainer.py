@@ -1,7 +1,5 @@
 """What all trainers do with a gradient, and the factors of a class in training."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 from types import SimpleNamespace

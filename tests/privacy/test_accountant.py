@@ -1,7 +1,5 @@
 """The ledger of a fit: what it allows, what it refuses, what it certifies."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Each statistic moves by no more than its sensitivity, and is what it says."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

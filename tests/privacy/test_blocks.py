@@ -1,7 +1,5 @@
 """What blocks of votes and of sampled steps cost, against exact profiles."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import cache

@@ -1,7 +1,5 @@
 """Several fits share one total, across copies, clones, pickles and processes."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import math

@@ -11,8 +11,6 @@ Each test names the thread that it is about. Others of these bugs are elsewhere:
   all: `synthesizers/test_privacy.py`
 """
 
-from __future__ import annotations
-
 import math
 import re
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The Gaussian curve and its inverses, and what noise of whole numbers costs."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

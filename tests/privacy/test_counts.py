@@ -1,7 +1,5 @@
 """Counts less their mean: no row moves them more, and they are what they say."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Keys that are private themselves: the threshold, and what passes it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sums of whole numbers near 2**63: they stop there, and a row moves them as ever."""
 
-from __future__ import annotations
-
 import math
 from contextlib import nullcontext
 from functools import partial

@@ -1,7 +1,5 @@
 """The noise is there, has the sigma that was reserved, and is independent."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows in parts: sums are those of the whole, and no part is lost or counted twice."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections import Counter

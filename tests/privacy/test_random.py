@@ -1,7 +1,5 @@
 """Secret randomness is secret, seeded only in its named context, and global-free."""
 
-from __future__ import annotations
-
 import random
 import secrets
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The figures of a report, its JSON, its words, and what a pipeline asserts."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

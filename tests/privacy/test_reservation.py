@@ -1,7 +1,5 @@
 """No way round a reservation: forged, copied, exhausted, closed or borrowed ones."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

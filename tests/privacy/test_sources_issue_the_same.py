@@ -5,8 +5,6 @@ source is held against the table in memory: by the ledger, by the noise of each 
 to the bit where it is frozen, and by the law of the noise where it is secret.
 """
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

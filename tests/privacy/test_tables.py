@@ -1,7 +1,5 @@
 """Tables of two and three columns, and second moments: exact, bounded, and noisy."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import partial

@@ -1,7 +1,5 @@
 """Noisy votes and DP-SGD steps: what is released, and what is refused."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from itertools import product

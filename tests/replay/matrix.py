@@ -23,7 +23,7 @@ from skdpsynth.audit._replay import CHANGES, PLACES, ReplayedPair, replayed_pair
 
 # Sizes and steps that are made small: see `small`.
 from skdpsynth.generators import _fit
-from skdpsynth.models import _mixture_trainer, _network
+from skdpsynth.models import _network
 from skdpsynth.privacy import _parts
 from skdpsynth.synthesizers import MarginalSynthesizer, _dpcgan, _pategan
 
@@ -172,10 +172,8 @@ def small() -> Iterator[None]:
         for where, name, value in (
             (_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
             (_fit, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
-            (_mixture_trainer, "_N_HELD", _FEW_STEPS),
-            (_network, "_MOST_CODES", 60),
-            (_pategan, "GENERATOR_STEPS", 2),
-            (_pategan, "_NOISY_NETWORK_STEPS", 2),
+            (_network, "_MANY_CODES", 60),
+            (_pategan, "generator_steps", lambda settings: 2),
             (_dpcgan, "GENERATOR_STEPS", 2),
         ):
             stack.enter_context(patch.object(where, name, value))

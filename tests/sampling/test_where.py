@@ -1,7 +1,5 @@
 """Rows that satisfy a condition: all do, and they come from the right distribution."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

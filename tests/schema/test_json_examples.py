@@ -1,7 +1,5 @@
 """The table of docs/schema.md: every kind of column and rule, in Python and in JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rules across columns: what a schema takes, refuses, writes, and finds in a table."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -1,7 +1,5 @@
 """What tests of synthesizers share."""
 
-from __future__ import annotations
-
 import pytest
 
 
@@ -10,8 +8,8 @@ def hardly_any_fit(monkeypatch):
     """Stop post-processing at once, for what holds whatever becomes of releases."""
     monkeypatch.setattr("skdpsynth.generators._fit._STEPS", (4, 4))
     monkeypatch.setattr("skdpsynth.generators._fit._COMPONENTS", (20, 20))
-    monkeypatch.setattr("skdpsynth.models._mixture_trainer._N_HELD", 2)
-    for module in ("_dpcgan", "_gpate", "_pategan"):
+    for module in ("_dpcgan", "_gpate"):
         name = f"skdpsynth.synthesizers.{module}.GENERATOR_STEPS"
         monkeypatch.setattr(name, 2)
-    monkeypatch.setattr("skdpsynth.synthesizers._pategan._NOISY_NETWORK_STEPS", 2)
+    name = "skdpsynth.synthesizers._pategan.generator_steps"
+    monkeypatch.setattr(name, lambda settings: 2)

@@ -3,8 +3,6 @@
 Their privacy is in `test_privacy.py`, their loops and twins in modules of their own.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import math
@@ -218,6 +216,16 @@ def test_a_class_trains_from_so_many_rows_on(cls):
     counts = {"u": 1100, "v": 700}
     assert cls(schema=schema).plan(class_counts=counts)["n_iter"].tolist() == [10, 0]
     assert cls(4.0, schema=schema).plan(class_counts=counts)["n_iter"].min() == 10
+
+
+@pytest.mark.parametrize("cls", VOTING)
+def test_a_teacher_has_four_rows_and_at_least_two(cls):
+    """A teacher of a single row would have nothing to aggregate."""
+    plan = plan_of(cls, {"u": 300_000, "v": 4000})
+    assert list(plan["n_teachers"]) == [2048, 1000]
+    for asked in (7, 50, 10**6):
+        plan = plan_of(cls, {"u": 100, "v": 31}, n_teachers=asked, init="random")
+        assert list(plan["n_teachers"]) == [min(asked, 50), min(asked, 15)]
 
 
 @pytest.mark.parametrize("n_iter", ["auto", 5])

@@ -3,14 +3,11 @@
 What it has in common with the others is in `test_class_gan.py` and `test_privacy.py`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from _releases import GRID, flow, influence, watched
-from _twins import after_encoding, slices, standardised_together
+from _releases import GRID, flow, watched
 from _ways import DELTA, TABLE, WAYS, table_of, without_schema
 from sklearn.base import clone
 from tables import correlated_schema, correlated_table
@@ -21,25 +18,10 @@ from skdpsynth.privacy import PrivacyAccountant, _aggregators
 
 # Its teachers, sums and plans, which the twins break.
 from skdpsynth.synthesizers import _gpate
-from skdpsynth.training import _teachers
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 ANSWERS = "answers by vote"
-
-
-def plan_of(counts, **parameters):
-    synthesizer = GPATESynthesizer(schema=correlated_schema(), **parameters)
-    return synthesizer.plan(class_counts=counts).set_index("class")
-
-
-def test_a_teacher_has_four_rows_and_at_least_two():
-    """A teacher of a single row would have nothing to aggregate."""
-    plan = plan_of({"u": 300_000, "v": 4000})
-    assert list(plan["n_teachers"]) == [2048, 1000]
-    for asked in (7, 50, 10**6):
-        plan = plan_of({"u": 100, "v": 31}, n_teachers=asked, init="random")
-        assert list(plan["n_teachers"]) == [min(asked, 50), min(asked, 15)]
 
 
 def test_a_random_model_says_that_it_learns_nothing():
@@ -89,27 +71,6 @@ def test_a_plan_without_the_factor_m_or_2_cannot_run(way, monkeypatch):
 
 
 # --- Broken twins ------------------------------------------------------------------
-
-
-def centred_together(*arguments):
-    vectors = mean_gradients(*arguments)
-    return vectors - vectors.mean(axis=0)
-
-
-mean_gradients = _gpate.mean_gradients
-CASES = [
-    (_teachers, "assign_teachers", slices, "gpate"),
-    (_gpate, "mean_gradients", centred_together, "gpate"),
-    (*after_encoding(standardised_together)["measured"], "gpate"),
-]
-
-
-@pytest.mark.parametrize(("where", "name", "twin", "way"), CASES)
-def test_one_row_that_moves_several_teachers_is_caught(
-    where, name, twin, way, monkeypatch
-):
-    monkeypatch.setattr(where, name, twin)
-    assert influence(WAYS[way], table_of(way), until="teachers change")[1]
 
 
 def exact_sum(vectors, clip, reservation):

@@ -3,8 +3,6 @@
 Its privacy is in `test_privacy.py`.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -258,30 +256,20 @@ def test_rows_without_a_label_have_no_design():
 # --- Classes that borrow ----------------------------------------------------------
 
 
-def fit_of_one_factor(n_rows, n_columns, loading):
-    """Fit columns that share a factor, alike in the classes "a" and "b"."""
-    rng = np.random.default_rng(0)
-    own = rng.standard_normal((sum(n_rows), n_columns))
-    shared = rng.standard_normal((sum(n_rows), 1))
-    table = pd.DataFrame(loading * shared + math.sqrt(1 - loading**2) * own)
-    table = table.rename(columns=str).assign(y=np.repeat(["a", "b"], n_rows))
-    columns = dict.fromkeys(table.columns.drop("y"), Continuous(-5, 5))
-    labels = {"y": Categorical(["a", "b"])}
-    schema = TableSchema({**columns, **labels}, target="y")
-    with insecure_randomness(0):
-        synth = MarginalSynthesizer(epsilon=1.0, schema=schema, random_state=0)
-        return synth.fit(table)
-
-
-def classes_that_release(fitted, words):
-    entries = fitted.privacy_report().entries
-    return {entry.scope for entry in entries if words in entry.name}
-
-
+@pytest.mark.usefixtures("frozen_noise")
 def test_a_class_whose_moments_are_all_noise_borrows_factors():
     """Both classes measure second moments; the factor is clear in the large one."""
-    fitted = fit_of_one_factor((20_000, 1500), 130, 0.28)
-    assert classes_that_release(fitted, "second moments") == {"class a", "class b"}
+    rng, n_rows = np.random.default_rng(0), (20_000, 1500)
+    numbers = 0.96 * rng.standard_normal((sum(n_rows), 130))
+    numbers += 0.28 * rng.standard_normal((sum(n_rows), 1))
+    table = pd.DataFrame(numbers).rename(columns=str)
+    columns = dict.fromkeys(table, Continuous(-5, 5)) | {"y": Categorical(["a", "b"])}
+    schema = TableSchema(columns, target="y")
+    synth = MarginalSynthesizer(schema=schema, random_state=0)
+    fitted = synth.fit(table.assign(y=np.repeat(["a", "b"], n_rows)))
+    entries = fitted.privacy_report().entries
+    found = {entry.scope for entry in entries if "second moments" in entry.name}
+    assert found == {"class a", "class b"}
     large, small = fitted.generator_.loadings
     assert np.square(large).sum() > 5
     assert (small == large).all()

@@ -7,8 +7,6 @@ has the size of the ledger. `_releases.py` does the sums, `_ways.py` has the fit
 of one algorithm alone are in its own module.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections import Counter
@@ -29,6 +27,7 @@ from _releases import (
     noise_is_right,
     watched,
 )
+from _twins import after_encoding, slices, standardised_together
 from _ways import DECLARED, DELTA, TABLE, WAYS, table_of, without_schema
 from scipy.stats import binomtest
 from sklearn.base import clone
@@ -48,7 +47,7 @@ from skdpsynth.models import FactorTrainer, MixtureTrainer
 from skdpsynth.privacy import HoldsPrivateRows, Parts, _aggregators
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Categorical, Continuous
-from skdpsynth.synthesizers import _dpcgan
+from skdpsynth.synthesizers import _dpcgan, _gpate
 from skdpsynth.table import PrivateRows
 from skdpsynth.training import _teachers
 from skdpsynth.utils.estimator_checks import reachable
@@ -179,13 +178,20 @@ def in_parts_of_all_classes(rows, *positions):
     return Parts.of(of_all_classes(rows, *positions))
 
 
+def centred_together(vectors):
+    """Vectors of teachers less the mean of all."""
+    return vectors - vectors.mean(axis=0)
+
+
 COUNTS = _aggregators, "exact_counts", after(_aggregators.exact_counts, twice)
 BINS = TableBins, "encode", after(TableBins.encode, by_rank)
 PAIRS, TRIPLES = (
     (_aggregators, name, after(getattr(_aggregators, name), also_beside))
     for name in ("_pair_counts_of_part", "_triple_counts_of_part")
 )
-OTHERS = "moves with a row of"
+CENTRED = _gpate, "mean_gradients", after(_gpate.mean_gradients, centred_together)
+SCALED = after_encoding(standardised_together)
+OTHERS, TEACHERS = "moves with a row of", "teachers change"
 INFLUENTIAL = [
     ("pairwise", *COUNTS, "marginals.* moves by"),
     ("pairwise", *BINS, "columns.* moves by"),
@@ -194,6 +200,9 @@ INFLUENTIAL = [
     ("moments", _aggregators, "_moments_of_part", not_shortened, "moments.* moves by"),
     ("pairwise", PrivateRows, "parts_of_class", in_parts_of_all_classes, OTHERS),
     ("gpate random", PrivateRows, "of_class", of_all_classes, OTHERS),
+    ("gpate", _teachers, "assign_teachers", slices, TEACHERS),
+    ("gpate", *CENTRED, TEACHERS),
+    ("gpate", *SCALED, TEACHERS),
 ]
 
 

@@ -1,7 +1,5 @@
 """From the text of a cell to a typed value: what other cells there are has no say."""
 
-from __future__ import annotations
-
 import datetime
 import re
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Rows on a Dask cluster: the table in memory, whatever becomes of the workers."""
 
-from __future__ import annotations
-
 from itertools import chain
 from pathlib import Path
 

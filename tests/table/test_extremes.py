@@ -5,8 +5,6 @@ not decide it once the budget is charged: a fit goes as that to the table withou
 row does, or it is refused for a reason that `docs/privacy.md` lists, at no cost.
 """
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 

@@ -6,8 +6,6 @@ whatever is added to the table leaves the keys, codes and units of all other row
 they were, bit for bit.
 """
 
-from __future__ import annotations
-
 import enum
 
 import numpy as np

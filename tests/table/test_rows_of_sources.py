@@ -5,8 +5,6 @@ source that `fit` takes, through its readers and in blocks, and the row is at th
 places. Keys, units, codes and classes of all other rows must stay, bit for bit.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from tables import SOURCES

@@ -1,7 +1,5 @@
 """Drawn rows are brought in line with rules; which dtypes can keep one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Units of privacy of several rows: which rows take part, and what a unit may move."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from functools import cache

@@ -1,7 +1,5 @@
 """The classifier trained by DP-SGD, and the branch of unlabelled rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The discriminator: what it releases, how it follows it, and what it teaches."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

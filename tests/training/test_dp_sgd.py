@@ -1,7 +1,5 @@
 """DP-SGD: what enters a sum of clipped gradients, and who is in a sample."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

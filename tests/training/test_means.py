@@ -1,7 +1,5 @@
 """What linear teachers say of the mean features of real rows, by sums and by votes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Students learn what labels say of rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One row touches one teacher, to the last bit, and the teachers learn."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle

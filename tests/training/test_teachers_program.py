@@ -1,7 +1,5 @@
 """The batched program equals a loop over single teachers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

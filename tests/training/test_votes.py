@@ -1,7 +1,5 @@
 """Gradient discretisation does what Algorithm 2 of G-PATE says."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from scipy.stats import chi2

@@ -1,7 +1,5 @@
 """Documents: what is shown is what was given, in Markdown and in HTML."""
 
-from __future__ import annotations
-
 import html
 import re
 

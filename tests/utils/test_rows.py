@@ -1,7 +1,5 @@
 """Rows by class and in chunks, and the threads of a computation."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 import numpy as np

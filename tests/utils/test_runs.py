@@ -1,7 +1,5 @@
 """The memory of a block of code."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
