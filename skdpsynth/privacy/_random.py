@@ -82,9 +82,8 @@ class _DrawsOfKeys:
 
     def _shared(self, draws: NDArray[Any], size: int) -> NDArray[Any]:
         if size != len(self._keys):
-            raise ValueError(
-                f"Expected {len(self._keys)} draws, one a row. Got {size}."
-            )
+            msg = f"Expected {len(self._keys)} draws, one a row. Got {size}."
+            raise ValueError(msg)
         return draws[self._keys]
 
 

@@ -32,7 +32,6 @@ from skdpsynth.generators import (
 from skdpsynth.measure import (
     LITTLE,
     RARE,
-    SURE,
     PairTables,
     TableModel,
     borrowers,
@@ -127,6 +126,9 @@ class InitialFactors:
         self.generator.lend(borrowers(self._known, self.model.metadata.classes.planned))
 
 
+# Noise deviations of a count, below which a class borrows: see `InitialMixture`.
+_LEAST_COUNT = 6.0
+
 # Part of the doubt that other shares of the classes leave at most, to be taken. Labels
 # missing at random: they left 85 % or more (20 fits of Adult and Thyroid); missing to
 # 75 % in one class and 90 % in the other: 65 % or less (3 fits of Adult).
@@ -196,7 +198,7 @@ class InitialMixture:
         known, rest, released = [], [], []
         for c in range(len(prior)):
             alone = joint and c not in measured.pairs
-            few = prior[c] < RARE or counts[c] < SURE * stds[c]
+            few = prior[c] < RARE or counts[c] < _LEAST_COUNT * stds[c]
             if alone and few:
                 rest.append(c)
             elif alone or c in measured.pairs or c in trained:
