@@ -82,7 +82,7 @@ class _DrawsOfKeys:
 
     def _shared(self, draws: NDArray[Any], size: int) -> NDArray[Any]:
         if size != len(self._keys):
-            raise ValueError(f"Expected {len(self._keys)} draws, one a row. Got {size}.")
+            raise ValueError(f"Expected {len(self._keys)} draws, one each. Got {size}.")
         return draws[self._keys]
 
 
