@@ -264,9 +264,7 @@ def enter(
 
 def entries_of(releases: list[Observed]) -> list[Any]:
     """Give the lines of the ledger that was charged, in order of reservation."""
-    if not releases:
-        return []
-    return list(releases[0].reservation._ledger._entries.values())
+    return [*releases[0].reservation._ledger._entries.values()] if releases else []
 
 
 def compare(first: World, second: World, row: str) -> tuple[list[float], list[str]]:

@@ -500,7 +500,7 @@ class PrivacyAccountant:
         BudgetExceededError, ReservationError, ValueError
             As `reserve_gaussian`.
         """
-        check_range("n_teachers", n_teachers, n_teachers >= 1, "an int >= 1")
+        check_range("n_teachers", n_teachers, n_teachers >= 1, "at least 1")
         line = Entry(name, scope, mu, 1.0, count, tail_delta / max(count, 1))
         line.kind = "gaussian vote" if noise == "gaussian" else "laplace vote"
         line.n_teachers = operator.index(n_teachers)

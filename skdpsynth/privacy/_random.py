@@ -82,8 +82,7 @@ class _DrawsOfKeys:
 
     def _shared(self, draws: NDArray[Any], size: int) -> NDArray[Any]:
         if size != len(self._keys):
-            msg = f"Expected {len(self._keys)} draws, one a row. Got {size}."
-            raise ValueError(msg)
+            raise ValueError(f"Expected {len(self._keys)} draws, one each. Got {size}.")
         return draws[self._keys]
 
 
