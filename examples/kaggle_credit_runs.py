@@ -1,11 +1,11 @@
 """The long runs of kaggle_credit.ipynb, and a command that executes the notebook.
 
 ``python examples/kaggle_credit_runs.py --data creditcard.csv`` runs the notebook's code
-here, comparisons included: about an hour on two cores. Finished runs are kept, so that
-an interrupted command goes on where it was; what the comparisons found is written to
-examples/results. With ``--execute`` the notebook is executed in place, which takes two
-minutes where the results are there. ``--quick`` rehearses either with few rows, in a
-folder of its own.
+here, its comparison included: a quarter of an hour on an idle core. Finished runs are
+kept, so that an interrupted command goes on where it was; what the comparison found is
+written to examples/results. With ``--execute`` the notebook is executed in place, which
+takes some minutes where the results are there. ``--quick`` rehearses either with few
+rows, in a folder of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sklearn.base import clone
 from skdpsynth.evaluation import ComparisonResult, compare_synthesizers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from sklearn.base import BaseEstimator
 
@@ -105,33 +105,6 @@ def compare(
     return result
 
 
-def joined(
-    *results: ComparisonResult, classifiers: Sequence[str] | None = None
-) -> ComparisonResult:
-    """Join comparisons on the same tables.
-
-    Parameters
-    ----------
-    *results : ComparisonResult
-        What several have, such as the reference, is taken from the first.
-    classifiers : sequence of str or None, default=None
-        Keep the scores of these only. None keeps all.
-
-    Returns
-    -------
-    ComparisonResult
-        The scores and runs of all.
-    """
-    scores = pd.concat([result.scores for result in results], ignore_index=True)
-    runs = pd.concat([result.runs for result in results], ignore_index=True)
-    row = [*_KEYS, "setting", "classifier", "metric"]
-    scores = scores.drop_duplicates(row, ignore_index=True)
-    runs = runs.drop_duplicates(_KEYS, ignore_index=True)
-    if classifiers is not None:
-        scores = scores[scores["classifier"].isin(classifiers)]
-    return ComparisonResult(scores, runs, {}, [], results[0].target)
-
-
 def folder() -> Path:
     """Give the folder of results: two small files for each comparison."""
     return _runs_folder() if QUICK else HERE / "results" / "kaggle_credit"
@@ -167,7 +140,7 @@ def _wanted(
 
 
 def run_cells() -> None:
-    """Run the notebook's code in this process, with a bar for each comparison."""
+    """Run the notebook's code in this process, with a bar for the comparison."""
     os.environ["MPLBACKEND"] = "Agg"
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     codes = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
@@ -186,6 +159,7 @@ def execute() -> None:
     from nbclient import NotebookClient
 
     # The kernel has no bar to draw, and need not say that ipywidgets is not there.
+    os.environ["TQDM_DISABLE"] = "1"
     os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     client = NotebookClient(
@@ -216,7 +190,7 @@ def execute() -> None:
 
 
 def main() -> None:
-    """Run the comparisons, or execute the notebook."""
+    """Run the comparison, or execute the notebook."""
     options = _options()
     if options.data:
         os.environ["KAGGLE_CREDIT"] = str(options.data.resolve())
