@@ -152,6 +152,9 @@ class Savable(BaseEstimator):
             self._plans = [*map(Allocation.from_json, document["plans"])]
             labels = tuple(plan.label for plan in self._plans)
             require(labels in ((), model.metadata.classes.scopes), "other plans")
+            rows = tuple(plan.n_rows for plan in self._plans)
+            planned = tuple(model.metadata.classes.planned[: len(rows)])
+            require(rows == planned, "other numbers of rows")
             self._report = PrivacyReport.from_dict(document["report"])
             whose = unit_words(schema_.privacy_unit, schema_.max_rows_per_unit or 1)
             require(whose.items() <= vars(self._report).items(), "another unit")

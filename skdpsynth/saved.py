@@ -89,7 +89,7 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 FORMAT_VERSION = 3  # counted up when a file holds something else
 _MAX_HEADER = MAX_BYTES  # metadata, and names and shapes of arrays
-_MAX_SIZE: int = np.iinfo(np.int32).max
+_MAX_SIZE = 2**30  # bytes, of which a reader holds some copies
 _DTYPES = ("float64", "float32", "int64", "int32", "bool")
 _ENTRY = {"dtype", "shape", "data_offsets"}  # of an array in the header
 _KEY = "skdpsynth"  # of the only metadata

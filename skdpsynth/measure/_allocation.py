@@ -252,6 +252,8 @@ class Allocation:
         like = cls(None, 0.0, training=training)
         found: Allocation = _decoded(like, {**data, "label": None})
         require(found.n_rows < math.inf, "numbers of rows")
+        if (steps := found.training) is not None:
+            require(steps.n_iter >= 1 and steps.sampling_rate <= 1, "a training")
         return replace(found, label=decode_value(data["label"]))
 
 

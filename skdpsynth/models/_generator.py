@@ -104,7 +104,7 @@ def products(rows: Tensor, pairs: Tensor) -> Tensor:
 class Trainer(ABC):
     """The generator of one class while it is trained. It never sees a private row.
 
-    Rows are vectors of `n_columns` scores; discriminators see `n_features` features of
+    Rows are vectors of scores of columns; discriminators see `n_features` features of
     them. A step is along a gradient by the trained parameters. Its length is the
     learning rate, which falls linearly to 0 over the planned steps; the result is the
     mean over their second half. `generator` is a public stream of latent draws, on the

@@ -56,7 +56,8 @@ class BinScores:
         known = np.zeros((n_columns, n_columns), dtype=bool)
         known[tuple(np.reshape(measured, (-1, 2)).astype(int).T)] = True
         scores = _scores_of_bins(mixture, starts)
-        for n_scores in range(_MOST_SCORES, 0, -1):
+        few = n_columns * (n_columns - 1) <= 2 * most
+        for n_scores in range(_MOST_SCORES if few else 1, 0, -1):
             parts = [own[:, :n_scores] for own in scores]
             column = np.repeat(np.arange(n_columns), [own.shape[1] for own in parts])
             leads = np.diff(column, prepend=-1) > 0

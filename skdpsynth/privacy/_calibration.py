@@ -155,7 +155,9 @@ def certified_epsilon(mu: float, delta: float) -> float:
     cell = 2 * mu * max(1.0, mu / _MOST_MU**2) / _CELLS
     accountant = PLDAccountant(value_discretization_interval=cell)
     accountant.compose(GaussianDpEvent(1 / mu))
-    return float(accountant.get_epsilon(delta))
+    # From about 710 on it may overflow, and the formula holds.
+    certified = float(accountant.get_epsilon(delta))
+    return certified if certified < math.inf else gdp_epsilon(mu, delta)
 
 
 def replace_one_epsilon(
@@ -476,5 +478,5 @@ def _least(
         last = x, y
         x = max(x - 1.0, min(x - (y + _CLOSE) / slope, x + 1.0))
         if not low < x < high:
-            x = (low + high) / 2
+            x = (max(low, high - 2) + high) / 2
     return alone * math.exp(high)

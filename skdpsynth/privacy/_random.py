@@ -51,7 +51,7 @@ def secret_generator() -> np.random.Generator:
     """
     insecure = _insecure_seeds.get()
     if insecure is None:
-        entropy = np.frombuffer(secrets.token_bytes(), np.uint32)
+        entropy = np.frombuffer(secrets.token_bytes(32), np.uint32)
         # The default pool, of four words, keeps 128 bits only.
         seeds = np.random.SeedSequence(entropy, pool_size=len(entropy))
     else:

@@ -62,7 +62,7 @@ def plan_steps(
             rate = min(1.0, 2.0 * rate)
     return Training(
         n_iter,
-        mu_step=mu / math.sqrt(count),
+        mu_step=mu / math.sqrt(n_iter),
         noise_std=sampled_noise_multiplier(mu, rate, count, tail_delta),
         n_queries=n_steps,
         sampling_rate=rate,
@@ -78,7 +78,7 @@ def reserve_steps(
     """Reserve the noisy sums of all steps of a class, with sensitivity C each."""
     return accountant.reserve_sampled_gaussian(
         "discriminator's gradients",
-        mu=training.mu_step,
+        mu=training.mu_step / math.sqrt(training.n_queries),
         sampling_rate=training.sampling_rate,
         count=training.n_iter * training.n_queries,
         scope=scope,
@@ -174,7 +174,7 @@ random_state : int, RandomState instance or None, default=None
                     generator=public,
                     device=device,
                 )
-                real = RealMeans(generator.n_features)
+                real = RealMeans()
                 for done in range(training.n_iter):  # Algorithm 1 of both papers
                     discriminator.begin_round(1.0 - done / training.n_iter)
                     for step in range(training.n_queries):  # t_2 = 1 ... n_d

@@ -242,7 +242,7 @@ class GPATESynthesizer(ClassGAN):
                     public,
                     device,
                 )
-                real = RealMeans(generator.n_features)
+                real = RealMeans()
                 for _ in range(training.n_iter):  # line 1
                     generated = generator.rows(generator.draw(N_GENERATED))  # lines 2-4
                     for _ in range(_TEACHER_STEPS):

@@ -70,8 +70,7 @@ def fitted(
     """Fit a generator to measurements: a mixture to tables, factors to moments.
 
     The classes `trained` will learn more, each by as many features as its steps can
-    show. By NumPy where `device` is None or the CPU,
-    which is as fast there as torch.
+    show. By NumPy where `device` is None or the CPU, which is as fast there as torch.
     """
     if measured.pairs:
         return InitialMixture(measured, trained, seed=seed, device=device)

@@ -131,7 +131,7 @@ class StepPlayer:
             device=device,
         )
         self._features = generator.features()
-        self._real = RealMeans(generator.n_features)
+        self._real = RealMeans()
         self.n_parameters = self._discriminator.n_parameters
 
     def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:

@@ -112,7 +112,7 @@ class VotePlayer:
         self._n_rows, self._public = n_rows, public
         self.features, self._real = (
             generator.features(),
-            RealMeans(generator.n_features),
+            RealMeans(),
         )
         self._teachers = make_teachers(
             rows, training.n_teachers, generator, tuple(of_teachers), public, device

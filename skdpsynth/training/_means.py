@@ -86,14 +86,15 @@ class RealMeans:
     Rows stay the same while the generator moves, so what rounds say adds up.
     """
 
-    def __init__(self, n_features: int) -> None:
-        self._information = torch.zeros(n_features, n_features, dtype=torch.float64)
-        self._product = torch.zeros(n_features, dtype=torch.float64)
+    def __init__(self) -> None:
+        self._information = self._product = torch.zeros((), dtype=torch.float64)
 
     def add(self, told: Told, means: Tensor) -> None:
         """Add what was told of the difference from rows with these mean features."""
-        self._information += told.information.cpu()
-        self._product += (told.product + told.information @ means).cpu()
+        information, means = told.information.to(self._product), means.to(self._product)
+        self._information = self._information + information
+        product = told.product.to(self._product) + information @ means
+        self._product = self._product + product
 
     def beyond(self, means: Tensor) -> tuple[Tensor, float]:
         """Return how far they are from these `means`, and the share that is signal.

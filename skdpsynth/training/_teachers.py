@@ -135,7 +135,9 @@ class TeacherEnsemble(HoldsPrivateRows):
         them come the mean features of their rows, in double precision.
         """
         n_teachers = min(self._n_teachers, _MOST_REHEARSED)
-        n_rows = min(n_rows * n_teachers / self._n_teachers, SAMPLE_ROWS)
+        # Of so many rows a teacher reads hardly any twice.
+        most = n_teachers * 2 * n_steps * self._batch_size
+        n_rows = min(n_rows * n_teachers / self._n_teachers, most)
         rows = generator.rows(generator.draw(max(int(n_rows), 1)))
         features = generator.features()
         seed = int(torch.randint(2**31, (), generator=public))

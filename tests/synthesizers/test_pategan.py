@@ -29,15 +29,15 @@ def test_votes_are_read_once_and_only_by_the_mechanism(way, monkeypatch):
 
     Those of teachers of generated rows are public, and in no release.
     """
-    asked, real, of_public = [], _teachers.TeacherEnsemble, set()
+    asked, real, of_public = [], _teachers.TeacherEnsemble, []
 
     def count(self, rows, features):
-        asked.extend([] if id(self) in of_public else [len(rows)])
+        asked.extend([] if self in of_public else [len(rows)])
         return logits(self, rows, features)
 
     def rehearse(self, *given):
         found = rehearsed(self, *given)
-        of_public.add(id(found[0]))
+        of_public.append(found[0])
         return found
 
     logits, rehearsed = real.logits, real.rehearse

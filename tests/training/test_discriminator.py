@@ -238,7 +238,7 @@ def test_what_it_tells_has_the_noise_of_the_release():
 def test_a_generator_comes_to_depend_as_rows_do():
     """By DP-SGD without noise."""
     trainer = factor_trainer(np.full((3, 2), 0.1), n_steps=100)
-    features, real = trainer.features(), RealMeans(trainer.n_features)
+    features, real = trainer.features(), RealMeans()
     own = make_discriminator(
         correlated_rows(400, 0.8),
         n_features=trainer.n_features,

@@ -59,7 +59,7 @@ def test_teachers_tell_how_mean_features_differ(kind, noise_std):
     other = factor_trainer(np.array([[0.6, 0.3], [0.6, 0.3], [0.1, 0.0]]), n_steps=10)
     rows = other.rows(other.draw(40_000))
     expected = trainer.features()(rows).double().mean(0) - generated_means(trainer)
-    real = RealMeans(N_FEATURES)
+    real = RealMeans()
     real.add(*told_of(trainer, rows.numpy(), kind, noise_std=noise_std))
     found, share = real.beyond(generated_means(trainer))
     assert share > 0.8
@@ -72,7 +72,7 @@ def test_rows_like_those_of_the_generator_move_nothing(kind):
     """By clipped vectors alone, their mean would be taken for a difference."""
     trainer = factor_trainer(np.full((N_FEATURES, 2), 0.5), n_steps=10)
     rows = trainer.rows(trainer.draw(40_000)).numpy()
-    real = RealMeans(N_FEATURES)
+    real = RealMeans()
     real.add(*told_of(trainer, rows, kind, noise_std=1e-4 if kind == "sum" else 100.0))
     found, share = real.beyond(generated_means(trainer))
     assert share * found.norm() < 0.1
@@ -82,7 +82,7 @@ def test_rounds_are_combined_by_the_inverse_of_their_variance():
     """Two rounds, from other places: the mean of both, and a prior that is wide."""
     rng = np.random.default_rng(0)
     truth = torch.from_numpy(rng.standard_normal(N_FEATURES))
-    real, total, product = RealMeans(N_FEATURES), 0.0, 0.0
+    real, total, product = RealMeans(), 0.0, 0.0
     for size in (1e6, 4e6):
         half = torch.from_numpy(rng.standard_normal((N_FEATURES, N_FEATURES)))
         information = size * (half @ half.T + torch.eye(N_FEATURES))
@@ -109,7 +109,7 @@ def test_noise_is_taken_for_signal_as_often_as_chi_squared_says(global_random_se
     half = torch.from_numpy(rng.standard_normal((k, k)))
     shares = []
     for _ in range(n_runs):
-        real = RealMeans(k)
+        real = RealMeans()
         noise = half @ torch.from_numpy(rng.standard_normal(k))
         real.add(Told(half @ half.T, noise), torch.zeros(k, dtype=torch.float64))
         found, share = real.beyond(torch.zeros(k, dtype=torch.float64))
@@ -126,7 +126,7 @@ def test_means_move_to_real_ones_and_not_without_signal():
     for size in (1e6, 1e-6):
         trainer = factor_trainer(np.full((3, 2), 0.3), n_steps=100)
         first, before = trainer.parameters["loadings"].clone(), generated_means(trainer)
-        real, wanted = RealMeans(3), torch.tensor([0.2, 0.0, 0.0], dtype=torch.float64)
+        real, wanted = RealMeans(), torch.tensor([0.2, 0.0, 0.0], dtype=torch.float64)
         real.add(Told(size * torch.eye(3).double(), size * wanted), before)
         move_means(trainer, real, 100)
         moved = sum(generated_means(trainer) for _ in range(20)) / 20 - before
