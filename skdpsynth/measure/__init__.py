@@ -31,7 +31,6 @@ from skdpsynth.measure._shares import (
     RAKINGS,
     RARE,
     SMALL_SHARE,
-    SURE,
     TINY,
 )
 from skdpsynth.measure._sites import combine_measurements
@@ -51,7 +50,6 @@ __all__ = [
     "RAKINGS",
     "RARE",
     "SMALL_SHARE",
-    "SURE",
     "TINY",
     "Allocation",
     "Form",
