@@ -11,6 +11,7 @@ import datetime
 import shutil
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,7 @@ MIXED["y"] = [("p", "q", None, None)[i % 4] for i in range(len(MIXED))]
 _LABEL = Categorical(["p", "q"], nullable=True)
 
 # Measured are 2 columns of so many declared rows, and loops run by default.
-_DEFAULT = {"schema": _schema("ab", 3000)}
+_DEFAULT = {"schema": _schema("ab", 500)}
 # `as_published` but for one teacher and fewer and smaller steps.
 _PAPER = {"n_iter": 10, "batch_size": 1, "hidden_dims": ((16,), (16,))}
 _VOTES = {**_PAPER, "n_teachers": 1, "n_iter": 3, "batch_size": 8, "n_student_steps": 5}
@@ -114,14 +115,14 @@ def audit(name: str, n_runs: int, epsilon: float = EPSILON) -> GeneratorAudit:
     return found
 
 
-def run(key: tuple[str]) -> dict[str, object]:
+def run(key: tuple[str], n_runs: int) -> dict[str, object]:
     """Put the result of a case, and that of the same fit without noise, into a row."""
     start = time.perf_counter()
-    found = audit(key[0], N_RUNS)
+    found = audit(key[0], n_runs)
     seconds = time.perf_counter() - start
     silent = audit(key[0], N_RUNS_WITHOUT_NOISE, float("inf"))
     row: dict[str, object] = {name: getattr(found, name) for name in FOUND}
-    row |= {"synthesizer": key[0], "runs": 2 * N_RUNS, "judged": found.n_judged}
+    row |= {"synthesizer": key[0], "runs": 2 * n_runs, "judged": found.n_judged}
     row |= {"claim": found.claim, "delta": found.delta, "seconds": seconds}
     row["date"] = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     return row | {"without_noise": silent.lower_bound, "version": skdpsynth.__version__}
@@ -132,13 +133,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fresh", action="store_true", help="start anew")
     parser.add_argument("--only", nargs="*", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--runs", type=int, default=N_RUNS, help="fits with the canary")
     parser.add_argument("--csv", type=Path, default=RESULTS / "audit.csv")
     options = parser.parse_args()
     if options.fresh:
         options.csv.unlink(missing_ok=True)
         shutil.rmtree(_RUNS, ignore_errors=True)  # runs of older code
     wanted = [(name,) for name in options.only]
-    done = run_missing(run, wanted, options.csv, COLUMNS[:1], COLUMNS, jobs=1)
+    task = partial(run, n_runs=options.runs)
+    done = run_missing(task, wanted, options.csv, COLUMNS[:1], COLUMNS, jobs=1)
     shown = ["synthesizer", "claim", "lower_bound", "mu_lower_bound", "power"]
     shown += ["false_alarms", "misses", "judged", "without_noise", "seconds"]
     cells = done[shown].map(lambda v: v if isinstance(v, str) else f"{v:.4g}")

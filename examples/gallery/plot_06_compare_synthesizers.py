@@ -10,7 +10,7 @@ pairs of columns beside the real ones.
 # %%
 # The synthesizers of the papers measure what `MarginalSynthesizer` does, and train by
 # their own loops with a twentieth of the budget; all have their defaults. Each one is
-# fitted once to 8,000 rows of Adult at epsilon 3. One fit is too few to rank them:
+# fitted once to 6,000 rows of Adult at epsilon 3. One fit is too few to rank them:
 # ``n_repeats`` is 3 by default, and a difference below one standard deviation of the
 # repeats means nothing.
 
@@ -40,7 +40,7 @@ result = compare_synthesizers(
         "marginals": MarginalSynthesizer(schema=public),
         "baseline": IndependentSynthesizer(schema=public),
     },
-    train[:8_000],
+    train[:6_000],
     test[:8_000],
     "income",
     epsilons=(3.0,),
