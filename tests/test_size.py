@@ -23,32 +23,32 @@ PACKAGE = "skdpsynth"
 # Of every folder: lines, tokens without comments, files, and names in its `__all__`.
 FOLDERS = {
     ".ci": (44, 296, 1, 0),
-    "benchmarks": (1985, 15123, 10, 0),
+    "benchmarks": (1988, 15161, 10, 0),
     "docs": (78, 258, 1, 0),
-    "examples": (2273, 14470, 24, 0),
-    "skdpsynth": (2086, 10359, 8, 15),
-    "skdpsynth/audit": (2689, 14634, 7, 15),
+    "examples": (2269, 14407, 24, 0),
+    "skdpsynth": (2088, 10396, 8, 15),
+    "skdpsynth/audit": (2688, 14643, 7, 15),
     "skdpsynth/datasets": (508, 2170, 2, 6),
-    "skdpsynth/evaluation": (2515, 15893, 7, 4),
-    "skdpsynth/generators": (1429, 10679, 7, 17),
-    "skdpsynth/measure": (6787, 45655, 15, 39),
-    "skdpsynth/metrics": (1988, 10318, 7, 26),
-    "skdpsynth/models": (694, 4750, 5, 11),
-    "skdpsynth/privacy": (4080, 18889, 11, 55),
-    "skdpsynth/sampling": (762, 5176, 3, 3),
+    "skdpsynth/evaluation": (2515, 15895, 7, 4),
+    "skdpsynth/generators": (1423, 10661, 7, 17),
+    "skdpsynth/measure": (6660, 44928, 15, 38),
+    "skdpsynth/metrics": (1988, 10330, 7, 26),
+    "skdpsynth/models": (744, 5227, 5, 12),
+    "skdpsynth/privacy": (3817, 18165, 10, 51),
+    "skdpsynth/sampling": (761, 5189, 3, 3),
     "skdpsynth/schema": (2530, 12615, 5, 43),
-    "skdpsynth/synthesizers": (3390, 16055, 13, 8),
-    "skdpsynth/table": (3698, 26572, 9, 49),
-    "skdpsynth/training": (1046, 6637, 6, 19),
-    "skdpsynth/utils": (1505, 8839, 11, 31),
-    "tests": (32983, 270735, 176, 0),
+    "skdpsynth/synthesizers": (3409, 16026, 13, 8),
+    "skdpsynth/table": (3698, 26591, 9, 49),
+    "skdpsynth/training": (1206, 7587, 7, 24),
+    "skdpsynth/utils": (1510, 8846, 11, 32),
+    "tests": (32768, 270888, 177, 0),
 }
 # Of the package.
 CIRCLES = 1  # of modules that import one another, also for their types alone
-CONSTANTS = 261  # that are numbers, of modules
+CONSTANTS = 197  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 547  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 40721  # words of docs
+DOCS = 40804  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
