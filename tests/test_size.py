@@ -48,7 +48,7 @@ CIRCLES = 1  # of modules that import one another, also for their types alone
 CONSTANTS = 197  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 547  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 40721  # words of docs
+DOCS = 40715  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
