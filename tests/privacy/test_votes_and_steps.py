@@ -201,7 +201,7 @@ def test_votes_need_their_own_reservation():
     with pytest.raises(ReservationError, match="2 more were asked for"):
         noisy_votes(two, 10, votes)
     for bad in ({"noise": "normal"}, {"n_teachers": 0}):
-        with pytest.raises(ValueError, match="at least 1|int >= 1"):
+        with pytest.raises(ValueError, match=r"at least 1|int >= 1"):
             ledger.reserve_votes("v", mu=0.1, **{"n_teachers": 3, **bad})
 
 
