@@ -773,7 +773,7 @@ def discovery_cost(
     *,
     known: bool = False,
 ) -> DiscoveryCost:
-    """Say what `discover` releases of so many rows.
+    """Return what `discover` releases of so many rows.
 
     `known` tells whether the domains of the columns are those of another table.
     """

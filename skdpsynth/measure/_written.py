@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 def affords(n_columns: int, mu: float, n_rows: float) -> bool:
-    """Tell whether histograms of so many columns would show more than their noise."""
+    """Return whether histograms of so many columns would show more than their noise."""
     if n_columns == 0 or mu <= 0:
         return False
     return n_rows >= ROWS_FROM * grid_noise_std(mu, math.sqrt(n_columns))
