@@ -20,7 +20,9 @@ def words(generator):
 
 def test_seed_has_256_bits_of_entropy_in_a_256_bit_pool(monkeypatch):
     asked = secrets.token_bytes()
-    monkeypatch.setattr("skdpsynth.privacy._random.secrets.token_bytes", lambda: asked)
+    monkeypatch.setattr(
+        "skdpsynth.privacy._random.secrets.token_bytes", lambda n: asked
+    )
     seeds = secret_generator().bit_generator.seed_seq
     assert np.asarray(seeds.entropy).tobytes() == asked
     assert seeds.pool_size * 32 == len(asked) * 8 == 256
