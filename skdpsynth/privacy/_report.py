@@ -19,7 +19,6 @@ from skdpsynth.privacy._calibration import MOST_EXPONENT, gdp_epsilon
 from skdpsynth.utils import (
     DAMAGED,
     MOST_SHOWN,
-    ROUNDING,
     WIDTH,
     Document,
     Grid,
