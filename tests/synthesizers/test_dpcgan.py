@@ -48,8 +48,9 @@ def test_noise_of_a_sampled_step_is_at_least_3_clipping_norms(n_rows):
     assert sampled.sampling_rate == 1 or sampled.noise_std >= 3
     assert sampled.sampling_rate >= 100 / n_rows
     assert alone.sampling_rate == pytest.approx(min(1.0, 2**18 / n_rows))
-    assert alone.noise_std == pytest.approx(1 / alone.mu_step)
-    assert math.sqrt(2 * 3) * alone.mu_step == pytest.approx(0.5)
+    # A round has two steps, and there are three of them.
+    assert alone.noise_std == pytest.approx(math.sqrt(2) / alone.mu_step)
+    assert alone.mu == math.sqrt(3) * alone.mu_step == pytest.approx(0.5)
 
 
 # --- Steps -------------------------------------------------------------------------
