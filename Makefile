@@ -58,7 +58,7 @@ help:
 	@echo "make coverage      the same tests; fails if they miss too much (15 minutes)"
 	@echo "make test-lowest   some of them with the lower bounds of pyproject.toml"
 	@echo "make test-audit    attacks on the privacy claim (4 to 7 minutes)"
-	@echo "make replay        fits of odd tables with and without a row (6 minutes); ARGS=--help"
+	@echo "make replay        fits of odd tables with and without a row (10 minutes); ARGS=--help"
 	@echo "make size          lines, tokens and names of every folder"
 	@echo "make test-nightly  the tests that take long"
 	@echo "make bench         seconds and memory of all synthesizers, of few and small tables"

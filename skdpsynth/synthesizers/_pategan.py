@@ -110,10 +110,7 @@ class VotePlayer:
         of_student, of_teachers = settings.hidden_dims if scratch else ((), ())
         self._scratch = scratch
         self._n_rows, self._public = n_rows, public
-        self.features, self._real = (
-            generator.features(),
-            RealMeans(),
-        )
+        self.features, self._real = generator.features(), RealMeans()
         self._teachers = make_teachers(
             rows, training.n_teachers, generator, tuple(of_teachers), public, device
         )  # lines 2-3
