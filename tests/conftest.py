@@ -22,12 +22,13 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 
 class Examples:
-    """Examples in docstrings, which show how to call: two rounds of a loop do."""
+    """Examples in docstrings, which show how to call: short fits do."""
 
     @pytest.fixture(autouse=True)
-    def _few_rounds(self, request: pytest.FixtureRequest) -> Iterator[None]:
+    def _short(self, request: pytest.FixtureRequest) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             if isinstance(request.node, pytest.DoctestItem):
+                shorten_fits(patch)
                 patch.setattr("skdpsynth.synthesizers._base.ROUNDS", 2)
             yield
 
@@ -64,6 +65,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make what follows releases short, for what holds however good fits are."""
+    shorten_fits(monkeypatch)
+
+
+def shorten_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     from skdpsynth.generators import _fit  # private: constants of a fit
     from skdpsynth.models import _network
     from skdpsynth.synthesizers import _dpcgan, _gpate, _pategan
@@ -85,8 +90,8 @@ def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
 
     sizes = {"n_estimators": 5, "max_iter": 5}
     for model in [*CLASSIFIERS.values(), *REGRESSORS.values()]:
-        trees = "Forest" in type(model).__name__ or "Boost" in type(model).__name__
-        for name in sizes.keys() & vars(model).keys() if trees else ():
+        large = any(own in type(model).__name__ for own in ("Forest", "Boost", "MLP"))
+        for name in sizes.keys() & vars(model).keys() if large else ():
             monkeypatch.setattr(model, name, sizes[name])
     forest = partial(RandomForestClassifier, n_estimators=5)
     boosting = partial(HistGradientBoostingClassifier, max_iter=5)
