@@ -29,7 +29,9 @@ class Examples:
         with pytest.MonkeyPatch.context() as patch:
             if isinstance(request.node, pytest.DoctestItem):
                 shorten_fits(patch)
+                take_few_trees(patch)
                 patch.setattr("skdpsynth.synthesizers._base.ROUNDS", 2)
+                patch.setattr("skdpsynth.synthesizers._base.MOST_TEACHERS", 50)
             yield
 
 
@@ -84,6 +86,10 @@ def shorten_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the classifiers of scores small, for what holds however good they are."""
+    take_few_trees(monkeypatch)
+
+
+def take_few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
     from skdpsynth.metrics import CLASSIFIERS, REGRESSORS
