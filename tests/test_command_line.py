@@ -225,6 +225,7 @@ def test_a_csv_file_is_checked_as_it_is(capsys):
     assert "category not declared: read as 'other'\t1" in out
 
 
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize("name", COLUMNS)
 def test_no_message_holds_a_value_of_the_table(name, capsys):
     """A canary where something else was declared, in every command that reads rows."""
