@@ -71,16 +71,16 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shorten_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    from skdpsynth.generators import _fit  # private: constants of a fit
-    from skdpsynth.models import _network
-    from skdpsynth.synthesizers import _dpcgan, _gpate, _pategan
-
-    for module in (_dpcgan, _gpate):
-        monkeypatch.setattr(module, "GENERATOR_STEPS", 2)
-    monkeypatch.setattr(_pategan, "generator_steps", lambda settings: 2)
-    monkeypatch.setattr(_fit, "_STEPS", (20, 20))
-    monkeypatch.setattr(_fit, "_COMPONENTS", (60, 60))
-    monkeypatch.setattr(_network, "_MANY_CODES", 60)
+    constants = {
+        "synthesizers._dpcgan.GENERATOR_STEPS": 2,
+        "synthesizers._gpate.GENERATOR_STEPS": 2,
+        "synthesizers._pategan.generator_steps": lambda settings: 2,
+        "generators._fit._STEPS": (20, 20),
+        "generators._fit._COMPONENTS": (60, 60),
+        "models._network._MANY_CODES": 60,
+    }
+    for name, value in constants.items():
+        monkeypatch.setattr(f"skdpsynth.{name}", value)
 
 
 @pytest.fixture
