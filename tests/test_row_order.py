@@ -181,6 +181,8 @@ SCORES = {
     "quality_report: number": lambda r, s, o: tables_of(quality_report(r, s, **PRICE)),
     "ComparisonResult, compare_synthesizers": compared,
 }
+# Made of the metrics above, and dear: in one other order and container.
+DEAR = {name for name in SCORES if "compare_" in name or "quality_report" in name}
 # What says nothing of rows, or gives them as they came.
 NO_SCORES = {"CLASSIFIERS", "REGRESSORS", "Classifiers", "averaged", "has_methods"}
 NO_SCORES |= {"named_by_class", "resolve_classifiers", "default_classifiers"}
@@ -221,7 +223,7 @@ def test_every_public_name_is_a_score_or_none():
 def test_no_score_depends_on_an_order(name):
     """Equal but for rounding, for sorted rows and two other orders of each table."""
     expected = values(SCORES[name](*SORTED))
-    for seed, (way, container) in enumerate(WAYS.items()):
+    for seed, (way, container) in enumerate([*WAYS.items()][name in DEAR :]):
         tables = [reordered(table, 10 * seed + i) for i, table in enumerate(SORTED)]
         found = values(SCORES[name](*map(container, tables)))
         assert found.keys() == expected.keys(), way

@@ -106,8 +106,8 @@ def test_columns_that_no_classifier_takes_are_refused(train, other, message):
         matrices(column(*train), column(*other))
 
 
-def test_far_and_constant_columns_are_finite():
-    """Also where the mean is not exact."""
+def test_columns_are_standardised_by_the_first_table():
+    """Far numbers stop at a limit; constants are 0, also where the mean is not exact."""
     train = pd.DataFrame({"a": [1.0, 3.0, 8.0], "b": 5.0, "c": 0.1})
     other = pd.DataFrame({"a": [4.0, 1e300], "b": [7.0, 5.0], "c": [0.2, 0.1]})
     first, second = matrices(train, other)
