@@ -107,7 +107,7 @@ def test_columns_that_no_classifier_takes_are_refused(train, other, message):
 
 
 def test_columns_are_standardised_by_the_first_table():
-    """Far numbers stop at a limit; constants are 0, also where the mean is not exact."""
+    """Far numbers end at a limit; constants are 0, even if their mean is inexact."""
     train = pd.DataFrame({"a": [1.0, 3.0, 8.0], "b": 5.0, "c": 0.1})
     other = pd.DataFrame({"a": [4.0, 1e300], "b": [7.0, 5.0], "c": [0.2, 0.1]})
     first, second = matrices(train, other)
