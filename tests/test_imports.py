@@ -9,6 +9,7 @@ import ast
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,7 @@ PUBLIC_SAMPLING = {
 NOISE_METHODS = {"laplace", "normal", "standard_normal"}
 
 
+@cache
 def parse(file: str) -> ast.Module:
     return ast.parse((ROOT / file).read_text(encoding="utf-8"))
 
@@ -210,16 +212,16 @@ def test_a_fit_does_not_import_the_compiler_of_torch():
     run(code, "-W", "ignore")
 
 
-_TRAINING = {"torch", "opacus", "xgboost", "matplotlib"}
+LIGHT = ["report m", "schema t.csv", "check t.csv --schema s"]
+OTHERS = ["sample m -n 9 -o -", "card m", "plan --schema s --epsilon 1 --rows 99"]
+OTHERS += ["fit t.csv --schema s --epsilon 1 -o n"]
 
 
 @pytest.mark.parametrize(
     ("commands", "heavy"),
     [
-        (["report m", "schema t.csv", "check t.csv --schema s"], {"torch", "sklearn"}),
-        (["sample m -n 9 -o -", "card m"], _TRAINING),
-        (["plan --schema s --epsilon 1 --rows 99"], _TRAINING),
-        (["fit t.csv --schema s --epsilon 1 -o n"], _TRAINING),
+        (LIGHT, {"torch", "sklearn"}),
+        (OTHERS, {"torch", "opacus", "xgboost", "matplotlib"}),
     ],
 )
 def test_commands_import_what_they_need(commands, heavy, tmp_path, monkeypatch):
