@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make what follows releases short, for what holds however good fits are."""
-    from skdpsynth.generators import _fit  # private: constants of a fit
+    from skdpsynth.model import _fit  # private: constants of a fit
     from skdpsynth.models import _network
     from skdpsynth.synthesizers import _dpcgan, _gpate, _pategan
 

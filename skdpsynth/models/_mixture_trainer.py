@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skdpsynth.generators import Components, slopes_of_loss
 from skdpsynth.measure import RARE
+from skdpsynth.model import Components, slopes_of_loss
 from skdpsynth.models._generator import MOST_PRODUCTS, Adam, Trainer, products
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from skdpsynth.generators import Heads, Mixture, ReleasedClass
+    from skdpsynth.model import Heads, Mixture, ReleasedClass
     from skdpsynth.models._generator import Features, Score
 
     Floats = NDArray[np.float64]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.generators import FactorGenerator, MixtureGenerator
 from skdpsynth.measure import SMALL_SHARE, and_unlabelled
+from skdpsynth.model import FactorGenerator, MixtureGenerator
 from skdpsynth.privacy import UNLABELLED, noisy_counts
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.generators import Generator
     from skdpsynth.measure import Allocation
+    from skdpsynth.model import Generator
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.sampling import DrawRanks
     from skdpsynth.table import Metadata, PrivateRows, TableRows

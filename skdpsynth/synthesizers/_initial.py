@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import nnls
 
-from skdpsynth.generators import (
+from skdpsynth.measure import (
+    LITTLE,
+    RARE,
+    PairTables,
+    TableModel,
+    borrowers,
+    choose_bins,
+    flat_marginals,
+    planned_tables,
+    with_together,
+)
+from skdpsynth.model import (
     NUMPY,
     Arrays,
     FactorGenerator,
@@ -29,17 +40,6 @@ from skdpsynth.generators import (
     TripleLoss,
     factors_above_noise,
 )
-from skdpsynth.measure import (
-    LITTLE,
-    RARE,
-    PairTables,
-    TableModel,
-    borrowers,
-    choose_bins,
-    flat_marginals,
-    planned_tables,
-    with_together,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from skdpsynth.generators import Components
     from skdpsynth.measure import Measured
+    from skdpsynth.model import Components
     from skdpsynth.models import FactorTrainer, MixtureTrainer, NetworkTrainer
     from skdpsynth.table import Metadata, PrivateRows
 

@@ -92,7 +92,7 @@ HIDDEN = TableSchema({"text": Identifier(), "whole": Continuous(0, 99, integer=T
 
 def valid_saved(folder: Path) -> list[tuple[Any, bytes]]:
     """Fit some synthesizers whose files have all forms of facts and arrays."""
-    from skdpsynth.generators import _fit  # to make fits short
+    from skdpsynth.model import _fit  # to make fits short
 
     _fit._STEPS, _fit._COMPONENTS = (20, 20), (20, 20)
     table = mixed_table(300)

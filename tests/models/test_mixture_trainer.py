@@ -10,7 +10,7 @@ import torch
 from scipy.linalg import svd
 from scipy.stats import chi2
 
-from skdpsynth.generators import Components, Heads, Mixture, ReleasedClass
+from skdpsynth.model import Components, Heads, Mixture, ReleasedClass
 from skdpsynth.models import BinScores, MixtureTrainer, on_device
 
 STARTS = np.array([0, 3, 5, 9])

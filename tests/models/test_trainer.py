@@ -9,7 +9,7 @@ import pytest
 import torch
 from _training import factor_trainer
 
-from skdpsynth.generators import FactorGenerator
+from skdpsynth.model import FactorGenerator
 from skdpsynth.models import n_products, resolve_device
 
 LOADINGS = np.random.default_rng(0).normal(size=(3, 2))

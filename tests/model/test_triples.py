@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.generators import NUMPY, TripleLoss
+from skdpsynth.model import NUMPY, TripleLoss
 from skdpsynth.models import on_device
 
 TENSORS = on_device(torch.device("cpu"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, multivariate_normal, norm
 
-from skdpsynth.generators import FactorGenerator, factors_above_noise
+from skdpsynth.model import FactorGenerator, factors_above_noise
 from skdpsynth.table import CategoryDomain, MarginalTransform
 
 

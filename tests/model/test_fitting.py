@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.generators import (
+from skdpsynth.model import (
     NUMPY,
     Fit,
     Heads,
@@ -19,7 +19,7 @@ from skdpsynth.generators import (
 )
 
 # Sizes of the stated loss and of the normals, which are not to be found from outside.
-from skdpsynth.generators._fit import _BUMP, _ENTROPY, _LOGIT
+from skdpsynth.model._fit import _BUMP, _ENTROPY, _LOGIT
 from skdpsynth.models import on_device
 from skdpsynth.privacy import measured_cells
 

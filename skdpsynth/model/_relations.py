@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.generators._mixture import check_ranks
 from skdpsynth.measure import LIKELY, LITTLE, TINY, Relation, raked
+from skdpsynth.model._mixture import check_ranks
 from skdpsynth.utils import check_groups, require
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.generators._mixture import Mixture
+    from skdpsynth.model._mixture import Mixture
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]

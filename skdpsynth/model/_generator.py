@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from skdpsynth.generators._mixture import Mixture
-from skdpsynth.generators._relations import Followers
 from skdpsynth.measure import TINY
+from skdpsynth.model._mixture import Mixture
+from skdpsynth.model._relations import Followers
 from skdpsynth.utils import ROUNDING, check_array, in_order_of_class, require
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skdpsynth.generators import Fit, Heads, ReleasedClass
+from skdpsynth.model import Fit, Heads, ReleasedClass
 
 # Holds the threads longer than a fit does, so that two overlap.
-from skdpsynth.generators._threads import one_thread
+from skdpsynth.model._threads import one_thread
 
 
 def blas_threads() -> list[int]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth.generators._mixture import Mixture
-from skdpsynth.generators._threads import one_thread
 from skdpsynth.measure import LEAST_NOISE, strongest_tree
+from skdpsynth.model._mixture import Mixture
+from skdpsynth.model._threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

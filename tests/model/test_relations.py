@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from skdpsynth.generators import Followers, Mixture, MixtureGenerator
 from skdpsynth.measure import Relation
+from skdpsynth.model import Followers, Mixture, MixtureGenerator
 
 STARTS = np.array([0, 3, 7])
 N_ROWS = 200_000
