@@ -1,46 +1,52 @@
 """Models of measurements: what a saved file holds, and rows are drawn from.
 
-A generator draws ranks: mixtures of independent columns (`Mixture`,
-`MixtureGenerator`), changed where a column nearly determines another (`Followers`); or
-normal scores of a few factors (`FactorGenerator`). The measured marginals turn ranks
-into values (`decode_columns`). `Fit` fits mixtures to measured tables; `models` trains
-all of them further. Nothing here needs torch.
+`fit_mixture` and `fit_factors` fit to what was measured; `models` trains further. A
+generator draws ranks: mixtures of independent columns (`MixtureGenerator`), changed
+where a column nearly determines another (`Followers`); or normal scores of a few
+factors (`FactorGenerator`). The measured marginals turn ranks into values
+(`decode_columns`). Nothing here needs torch.
 """
 
 from skdpsynth.model._decoder import check_categories, decode_cells, decode_columns
 from skdpsynth.model._factors import (
     MOST_LOADING,
+    N_LOADINGS,
     FactorGenerator,
     factors_above_noise,
+    fit_factors,
 )
 from skdpsynth.model._fit import (
-    NUMPY,
     AdamSteps,
-    Arrays,
     Components,
-    Fit,
+    MixtureFit,
+    fit_components,
+    fit_mixture,
+    mixture_generator,
+)
+from skdpsynth.model._loss import (
+    NUMPY,
+    Arrays,
     Heads,
     ReleasedClass,
     Together,
     TripleLoss,
     slopes_of_loss,
 )
-from skdpsynth.model._generator import Generator, MixtureGenerator
-from skdpsynth.model._mixture import Mixture
+from skdpsynth.model._mixture import Mixture, MixtureGenerator
 from skdpsynth.model._relations import Followers
 
 __all__ = [
     "MOST_LOADING",
     "NUMPY",
+    "N_LOADINGS",
     "AdamSteps",
     "Arrays",
     "Components",
     "FactorGenerator",
-    "Fit",
     "Followers",
-    "Generator",
     "Heads",
     "Mixture",
+    "MixtureFit",
     "MixtureGenerator",
     "ReleasedClass",
     "Together",
@@ -49,5 +55,9 @@ __all__ = [
     "decode_cells",
     "decode_columns",
     "factors_above_noise",
+    "fit_components",
+    "fit_factors",
+    "fit_mixture",
+    "mixture_generator",
     "slopes_of_loss",
 ]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from skdpsynth.measure import Measured
+
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
     Facts = Mapping[str, Any]
@@ -33,6 +35,37 @@ if TYPE_CHECKING:
 _MOST_FACTORS = 64  # bounds what a row of a wide table costs
 _ROUNDS = 6  # of the search for what columns share, which is the diagonal
 MOST_LOADING = 100.0  # what noise can do at most: beyond, rows would overflow
+
+
+N_LOADINGS = 4  # at least, for what training may find
+
+
+def fit_factors(measured: Measured) -> Floats:
+    """Find the loadings of all classes, (n_classes, n_columns, n_factors).
+
+    They are 0 where no second moments were measured.
+    """
+    found = {
+        c: factors_above_noise(*moments, *measured.model.score_moments(c)[1:])
+        for c, moments in measured.moments.items()
+    }
+    most = max([N_LOADINGS, *(own.shape[1] for own in found.values())])
+    n_columns = len(measured.model.metadata.columns)
+    loadings = np.zeros((len(measured.rounds), n_columns, most))
+    for c, own in found.items():
+        loadings[c, :, : own.shape[1]] = own
+    return loadings
+
+
+def lenders(known: NDArray[np.bool_], n_rows: Floats) -> Ints:
+    """Return the class whose dependence each class has: its own, or the largest known.
+
+    Dependence in one class and none in another is a difference between the classes
+    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
+    public.
+    """
+    largest = np.where(known, n_rows, -np.inf).argmax()
+    return np.where(known, np.arange(len(known)), largest)
 
 
 def factors_above_noise(
@@ -81,22 +114,23 @@ class FactorGenerator:
     Whatever the loadings B, every t_j stays standard normal, so they bring dependence
     without touching the marginals.
 
-    Each class has loadings (n_columns, n_factors). All is public: initial values, and
+    The `loadings` (n_classes, n_columns, n_factors) are public: initial values, and
     what was released.
     """
 
-    def __init__(self, loadings: list[Floats]) -> None:
+    def __init__(self, loadings: Floats) -> None:
         self.loadings = loadings
 
-    def lend(self, borrowers: dict[int, int]) -> None:
-        """Give classes without a dependence of their own the loadings of another."""
-        for c, source in borrowers.items():
-            self.loadings[c] = self.loadings[source].copy()
+    @classmethod
+    def lent(cls, loadings: Floats, n_rows: Floats) -> FactorGenerator:
+        """Let classes without a dependence of their own borrow; see `lenders`."""
+        known = np.array([own.any() for own in loadings])
+        return cls(loadings[lenders(known, n_rows)])
 
     def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw the ranks of rows of given classes; see `scores`."""
-        if not any(own.any() for own in self.loadings):  # columns are independent
-            return rng.random((len(class_codes), len(self.loadings[0])))
+        if not self.loadings.any():  # columns are independent
+            return rng.random((len(class_codes), self.loadings.shape[1]))
         scores = self.scores(class_codes, rng)
         blocks = np.array_split(scores, n_threads())  # views
         with ThreadPoolExecutor(len(blocks)) as pool:
@@ -130,11 +164,11 @@ class FactorGenerator:
                 arrays.get(f"generator.{c}.{x}") for x in ("location", "log_scale")
             )
             require(not any(np.any(x) for x in moved if x is not None), "moved scores")
-        return cls(loadings)
+        return cls(np.array(loadings))
 
     def scores(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw scores (n_rows, n_columns) of given classes by a public stream."""
-        n_columns, n_factors = self.loadings[0].shape
+        _, n_columns, n_factors = self.loadings.shape
         scores = rng.standard_normal((len(class_codes), n_columns))
         factors = rng.standard_normal((len(class_codes), n_factors))
         order, places = in_order_of_class(class_codes, len(self.loadings))

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from skdpsynth.measure import LIKELY, LITTLE, TINY, Relation, raked
-from skdpsynth.model._mixture import check_ranks
-from skdpsynth.utils import check_groups, require
+from skdpsynth.utils import check_array, check_groups, require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from skdpsynth.model._mixture import Mixture
-
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
     Facts = Mapping[str, Any]
     Arrays = Mapping[str, NDArray[Any]]
+    # Of each class: weights of components, and their probabilities of all bins.
+    Mixtures = Sequence[tuple[Floats, NDArray[np.float32]]]
 
 
 class Drawn:
@@ -80,30 +79,17 @@ class Change:
         child[wrong] = self.instead(parent[wrong], rng)
 
 
-@dataclass(frozen=True)
-class CellStep:
+class CellStep(NamedTuple):
     """What finer cells add to a step.
 
     Rows of `change` and `child` are cells of the parent, and for each of them the bins
-    of a second column if there is one.
+    of a second column if there are `n_seconds`.
     """
 
     parent: Drawn  # cells of the parent, given the bin of the child; one row if second
     change: Change
     child: Drawn  # cells of the child
-    second: int | None
-    n_seconds: int
-
-
-@dataclass(frozen=True)
-class Step:
-    """One relation in the course of a draw."""
-
-    parent: int
-    child: int
-    change: Change  # by the bin of the parent
-    # Only where finer cells were measured.
-    cells: CellStep | None = None
+    n_seconds: int = 0
 
 
 class Followers:
@@ -142,7 +128,8 @@ class Followers:
             np.searchsorted(own, np.arange(own.max(initial=-1) + 2))
             for own in self.within
         ]
-        self._steps: list[Step] = []
+        # The change of each child by the bin of its parent; and cells, if measured.
+        self._steps: list[tuple[Change, CellStep | None]] = []
 
     @property
     def children(self) -> set[int]:
@@ -155,19 +142,18 @@ class Followers:
         measured = [own for own in self.relations if own.cells is not None]
         return {j for own in measured for j in (own.parent, own.child)}
 
-    def compare(self, mixtures: Sequence[Mixture], prior: Floats, starts: Ints) -> None:
+    def compare(self, mixtures: Mixtures, prior: Floats, starts: Ints) -> None:
         """Compute what is to be changed of the pairs of bins that mixtures draw.
 
         Of all classes together, whose shares are `prior`; `starts` is where the bins of
         each column begin.
         """
-        self._steps = []
+        prior, self._steps = prior / prior.sum(), []
         for own in self.relations:
             a, b = (slice(*starts[j : j + 2]) for j in (own.parent, own.child))
             drawn = np.zeros(own.shares.shape)
-            for share, one in zip(prior / prior.sum(), mixtures, strict=True):
-                of_parent = one.weights[:, None] * one.probabilities[:, a]
-                drawn += share * of_parent.T @ one.probabilities[:, b]
+            for share, (weights, own_bins) in zip(prior, mixtures, strict=True):
+                drawn += share * (weights[:, None] * own_bins[:, a]).T @ own_bins[:, b]
             wanted = own.shares
             if not own.strong:
                 # With 2 deviations the marginals of Adult lost more than pairs won.
@@ -178,16 +164,15 @@ class Followers:
             wanted = np.maximum(wanted, TINY * own.shares)
             wanted = raked(wanted, drawn.sum(axis=1), drawn.sum(axis=0))
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
-            step = Step(own.parent, own.child, Change.to(wanted, given))
+            cells = None
             if own.cells is not None:
                 cells = self._cells(own, mixtures, prior, starts, drawn)
-                step = replace(step, cells=cells)
-            self._steps.append(step)
+            self._steps.append((Change.to(wanted, given), cells))
 
     def _cells(
         self,
         own: Relation,
-        mixtures: Sequence[Mixture],
+        mixtures: Mixtures,
         prior: Floats,
         starts: Ints,
         drawn: Floats,
@@ -207,7 +192,7 @@ class Followers:
         if joint is None or self._left(own, joint) < LITTLE:
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
             change = Change.to(halves, given[of_bin])
-            return CellStep(Drawn(halves.T), change, Drawn(own.cells), None, 1)
+            return CellStep(Drawn(halves.T), change, Drawn(own.cells))
         assert own.lift is not None
         n_bins, n_seconds = drawn.shape[1], own.lift.shape[1]
         joint += TINY * drawn[:, None]
@@ -218,10 +203,10 @@ class Followers:
         wanted = np.add.reduceat(cells, cuts, axis=1) * changed
         change = Change.to(wanted, given[of_bin].reshape(-1, n_bins))
         first = Drawn(halves.sum(axis=1)[None])
-        return CellStep(first, change, Drawn(cells), own.second, n_seconds)
+        return CellStep(first, change, Drawn(cells), n_seconds)
 
     def _joint(
-        self, own: Relation, mixtures: Sequence[Mixture], prior: Floats, starts: Ints
+        self, own: Relation, mixtures: Mixtures, prior: Floats, starts: Ints
     ) -> Floats:
         """Give what mixtures draw of a parent, its second column and the child."""
         assert own.second is not None
@@ -229,10 +214,10 @@ class Followers:
             slice(*starts[j : j + 2]) for j in (own.parent, own.child, own.second)
         )
         joint = np.zeros((a.stop - a.start, c.stop - c.start, b.stop - b.start))
-        for share, one in zip(prior / prior.sum(), mixtures, strict=True):
-            of_parent = share * one.weights[:, None] * one.probabilities[:, a]
-            both = of_parent[:, :, None] * one.probabilities[:, None, c]
-            found = both.reshape(len(both), -1).T @ one.probabilities[:, b]
+        for share, (weights, own_bins) in zip(prior, mixtures, strict=True):
+            of_parent = share * weights[:, None] * own_bins[:, a]
+            both = of_parent[:, :, None] * own_bins[:, None, c]
+            found = both.reshape(len(both), -1).T @ own_bins[:, b]
             joint += found.reshape(joint.shape)
         return joint
 
@@ -266,31 +251,30 @@ class Followers:
         The ranks of the columns with finer cells are given, by column.
         """
         cells: dict[int, Ints] = {}
-        for step in self._steps:
-            parent, child, finer = bins[step.parent], bins[step.child], step.cells
+        for own, (change, finer) in zip(self.relations, self._steps, strict=True):
+            parent, child = bins[own.parent], bins[own.child]
             if finer is None:
-                step.change(parent, child, rng)
+                change(parent, child, rng)
                 continue
-            between = self._between(step.parent, parent)
-            new = step.parent not in cells
-            if finer.second is not None:
-                if new:
-                    first = np.zeros_like(parent)
-                    cells[step.parent] = finer.parent(first, rng, between)
-                row = cells[step.parent] * finer.n_seconds + bins[finer.second]
+            new = own.parent not in cells
+            if new:
+                row = np.zeros_like(parent)
+                if not finer.n_seconds:
+                    change(parent, child, rng)
+                    row = child
+                between = self._between(own.parent, parent)
+                cells[own.parent] = finer.parent(row, rng, between)
+            row = cells[own.parent]
+            if finer.n_seconds:
+                row = row * finer.n_seconds + bins[own.second]
+            if finer.n_seconds or not new:
                 finer.change(row, child, rng)
-            elif new:
-                step.change(parent, child, rng)
-                row = cells[step.parent] = finer.parent(child, rng, between)
-            else:
-                row = cells[step.parent]
-                finer.change(row, child, rng)
-            between = self._between(step.child, child)
-            cells[step.child] = finer.child(row, rng, between)
+            between = self._between(own.child, child)
+            cells[own.child] = finer.child(row, rng, between)
         found = {}
-        for j, own in cells.items():
-            low, high = self.ranks[position][:, self._first[j] + own]
-            found[j] = low + rng.random(len(own)) * (high - low)
+        for j, of_rows in cells.items():
+            low, high = self.ranks[position][:, self._first[j] + of_rows]
+            found[j] = low + rng.random(len(of_rows)) * (high - low)
         return found
 
     def _between(self, column: int, bins: Ints) -> tuple[Ints, Ints]:
@@ -301,11 +285,12 @@ class Followers:
         """Split into a JSON-safe document and arrays, for saving."""
         arrays: dict[str, NDArray[Any]] = {}
         for k, own in enumerate(self.relations):
-            arrays[f"relations.{k}.shares"] = own.shares
-            if own.cells is not None:
-                arrays[f"relations.{k}.cells"] = own.cells
-            if own.lift is not None:
-                arrays[f"relations.{k}.lift"] = own.lift
+            parts = {"shares": own.shares, "cells": own.cells, "lift": own.lift}
+            arrays |= {
+                f"relations.{k}.{name}": part
+                for name, part in parts.items()
+                if part is not None
+            }
         arrays |= {f"relations.within.{j}": own for j, own in enumerate(self.within)}
         arrays |= {f"relations.ranks.{c}": own for c, own in enumerate(self.ranks)}
         document = {
@@ -352,3 +337,9 @@ class Followers:
         for relation in relations:
             relation.check(n_bins, n_cells)
         return cls(relations, std, within, ranks)
+
+
+def check_ranks(ranks: Floats, n_bins: int) -> None:
+    """Raise a ValueError unless bins begin and end among ranks, in this order."""
+    check_array(ranks, "float64", (2, n_bins), 0, 1 + TINY)
+    require((ranks[0] <= ranks[1] + TINY).all(), "ranks")
