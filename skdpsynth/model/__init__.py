@@ -28,7 +28,6 @@ from skdpsynth.model._loss import (
     Arrays,
     Heads,
     ReleasedClass,
-    Together,
     TripleLoss,
     slopes_of_loss,
 )
@@ -49,7 +48,6 @@ __all__ = [
     "MixtureFit",
     "MixtureGenerator",
     "ReleasedClass",
-    "Together",
     "TripleLoss",
     "check_categories",
     "decode_cells",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
@@ -22,7 +22,6 @@ from skdpsynth.model._loss import (
     SPREAD,
     Heads,
     ReleasedClass,
-    Together,
     slopes_of_loss,
 )
 from skdpsynth.model._mixture import Mixture, MixtureGenerator
@@ -135,34 +134,32 @@ def fit_components(
     heads: Heads,
     *,
     seed: int,
-    together: Sequence[Together] = (),
 ) -> list[Components]:
     """Fit one set of components for all classes, each with weights of its own.
 
     Minimises the loss of `slopes_of_loss` by Adam; components start from the marginals
-    of a class and a tree of its pairs, or of those of the last part that was measured
-    of several classes `together` where it has none. `prior` (n_classes,) are the
-    classes' shares. Each class is given the components that matter to it.
+    of a class and a tree of its pairs, or of those of the last part that is `released`
+    where it has none. `prior` (n_classes,) are the classes' shares. Each class is given
+    the components that matter to it.
     """
     rng, take, give = np.random.default_rng(seed), heads.arrays.take, heads.arrays.give
-    every = [*released, *(own.released for own in together)]
-    n_classes, n_bins = len(released), int(heads.starts[-1])
-    n_columns = len(heads.starts) - 1
+    n_classes, n_columns = len(prior), len(heads.starts) - 1
+    n_bins, classes = int(heads.starts[-1]), released[:n_classes]
     most_cells = np.interp(n_columns, *_MOST_CELLS)
     wanted = min(_COMPONENTS_PER_BIN * n_bins, most_cells / n_bins**2 / n_classes)
     n_components = int(np.clip(wanted, *_COMPONENTS))
     ends = np.cumsum((1.0 - SPREAD) * prior / prior.sum() + SPREAD / n_classes)
     homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
     own = np.minimum(homes, n_classes - 1)
-    shares = np.log(np.maximum([one.tables[0] for one in released], LEAST_SHARE))
+    shares = np.log(np.maximum([one.tables[0] for one in classes], LEAST_SHARE))
     bins = [
         draw_from_tree(
-            *(one if one.chosen else every[-1]).tables,
+            *(one if one.chosen else released[-1]).tables,
             heads.starts,
             int((own == c).sum()),
             rng,
         )
-        for c, one in enumerate(released)
+        for c, one in enumerate(classes)
     ]
     first = heads.at(np.concatenate(bins), shares[own])
     first[:, :n_bins] += SPREAD * rng.standard_normal((n_components, n_bins))
@@ -180,17 +177,8 @@ def fit_components(
     with one_thread():
         for length, triples, falling in phases:
             for n in range(length):
-                _, *slopes = slopes_of_loss(
-                    released,
-                    heads,
-                    parameters,
-                    log_weights,
-                    home,
-                    n_classes,
-                    n % 2,
-                    together,
-                    triples=triples,
-                )
+                start = parameters, log_weights, home, n_classes, n % 2
+                slopes = slopes_of_loss(released, heads, *start, triples=triples)
                 step(slopes, longest * (1.0 - falling * n / length))
     found, every_home = give(parameters), give(home)
     components = []
@@ -239,10 +227,11 @@ def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, 
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """What was fitted: the components of some classes, and their form."""
+    """What was fitted of the classes that have tables, by position of the class."""
 
-    components: dict[int, Components]  # by position of the class
-    heads: Heads
+    mixtures: dict[int, Mixture]
+    components: dict[int, Components]  # that the mixtures are made of
+    heads: Heads  # the form of the components
 
 
 # Noise deviations of a count, below which a class without tables is not fitted alone:
@@ -262,52 +251,51 @@ def fit_mixture(measured: Measured, *, seed: int, arrays: Arrays = NUMPY) -> Mix
     """
     bins, classes = measured.bins, measured.model.metadata.classes
     counts, prior = classes.counts, classes.labelled.prior
-    every, stds = np.array(measured.shares), np.array(measured.noise_stds)
+    shares, stds = np.array(measured.shares), np.array(measured.noise_stds)
     n_classes, n_bins = len(prior), int(bins.starts[-1])
-    shares, joint = every[:n_classes], len(counts) > n_classes
+    joint = len(counts) > n_classes
     has_pairs = np.isin(np.arange(len(counts)), [*measured.pairs])
     few = (prior < RARE) | (counts < _LEAST_COUNT * stds)[:n_classes]
     alone = has_pairs[:n_classes] | (joint & ~few)
-    rest = np.flatnonzero(~alone & joint)
-    groups = [[c] for c in np.flatnonzero(alone).tolist()] + [rest] * bool(len(rest))
+    positions, rest = np.flatnonzero(alone).tolist(), np.flatnonzero(~alone & joint)
+    groups = [*([c] for c in positions), *([rest] if len(rest) else [])]
 
-    def released(c: int, doubt: float = 1.0) -> ReleasedClass:
+    def of_class(c: int) -> tuple[Any, ...]:
         pairs = measured.pairs.get(c) or PairTables.nothing(n_bins, counts[c])
-        own = every[c], stds[c], pairs, measured.triples.get(c)
-        return ReleasedClass(bins.starts, *own, doubt=doubt, arrays=arrays)
+        return shares[c], stds[c], pairs, measured.triples.get(c)
 
-    parts = [released(c) for c in np.flatnonzero(alone).tolist()]
+    def of_groups(values: Floats) -> Floats:
+        return np.array([values[group].sum() for group in groups])
+
+    parts = [of_class(c) for c in positions]
     if len(rest):
         rows = np.maximum(counts[rest], 1.0)
         n_rows = float(rows.sum())
         # Else the fit could make it of whatever only the rows without a label have.
         std = min(float(np.sqrt(stds[rest] @ stds[rest])), LITTLE * n_rows)
-        own = rows / n_rows @ shares[rest], std, PairTables.nothing(n_bins, n_rows)
-        parts.append(ReleasedClass(bins.starts, *own, arrays=arrays))
-
-    def together(one: ReleasedClass, weights: Floats) -> Together:
-        return Together(one, np.array([weights[group].sum() for group in groups]))
-
-    among, doubt, mixed = prior, 1.0, []
-    if joint:
-        among, doubt = as_a_mixture(every, counts, stds)
+        mean = rows / n_rows @ shares[rest]
+        parts.append((mean, std, PairTables.nothing(n_bins, n_rows)))
+    among, doubt = as_a_mixture(shares, counts, stds) if joint else (prior, 1.0)
     if measured.together is not None:
         weights = counts * has_pairs
         if joint:
             weights = weights[:n_classes] + counts[-1] * among
         weights /= weights.sum()
         # Shares of bins are fitted in each class.
-        own = weights @ shares, math.inf, measured.together
-        one = ReleasedClass(bins.starts, *own, arrays=arrays)
-        mixed.append(together(one, weights))
+        mean = weights @ shares[:n_classes]
+        parts.append((mean, math.inf, measured.together, None, of_groups(weights)))
     if joint:  # rows without a label
-        mixed.append(together(released(n_classes, doubt), among))
-    heads = Heads(bins.starts, bins.normal_scores(prior @ shares), arrays)
-    of_groups = np.array([prior[group].sum() for group in groups])
-    found = fit_components(parts, of_groups, heads, seed=seed, together=mixed)
+        parts.append((*of_class(n_classes), of_groups(among), doubt))
+    released = [ReleasedClass(bins.starts, *part, arrays=arrays) for part in parts]
+    scores = bins.normal_scores(prior @ shares[:n_classes])
+    heads = Heads(bins.starts, scores, arrays)
+    found = fit_components(released, of_groups(prior), heads, seed=seed)
     # Of the classes that were fitted as one, none takes its components.
-    fitted = zip(np.flatnonzero(alone).tolist(), found, strict=False)
-    return MixtureFit(dict(fitted), heads)
+    components = dict(zip(positions, found, strict=False))
+    mixtures = {
+        c: own.mixture(heads, measured.ranks[c]) for c, own in components.items()
+    }
+    return MixtureFit(mixtures, components, heads)
 
 
 def mixture_generator(

@@ -222,12 +222,13 @@ class Heads:
 
 
 class ReleasedClass:
-    """What was measured of one class, as the fit reads it.
+    """What was measured of one class, or of several together, as the fit reads it.
 
     `shares` (D,) are those of the bins in their columns, by the marginals, whose counts
-    have noise `share_std`, in rows. All noise counts `doubt` times. `chosen` is the
-    share of the planned tables of pairs that was measured: the fewer, the less noise
-    there is to be fitted. It is 0 for a class without such tables.
+    have noise `share_std`, in rows. `prior` are the shares of the classes that are
+    fitted, if they were measured together. All noise counts `doubt` times. `chosen` is
+    the share of the planned tables of pairs that was measured: the fewer, the less
+    noise there is to be fitted. It is 0 for a class without such tables.
     """
 
     def __init__(
@@ -237,10 +238,12 @@ class ReleasedClass:
         share_std: float,
         pairs: PairTables,
         triples: TripleTables | None = None,
-        *,
+        prior: Floats | None = None,
         doubt: float = 1.0,
+        *,
         arrays: Arrays = NUMPY,
     ) -> None:
+        self.prior = prior
         self.n_rows = n_rows = max(pairs.n_rows, 1.0)
         noise_std = doubt * pairs.noise_std
         self.tables = shares, pairs.counts / n_rows, pairs.measured, noise_std / n_rows
@@ -298,13 +301,6 @@ class ReleasedClass:
         return found
 
 
-class Together(NamedTuple):
-    """Tables of several classes together, and the shares of the classes in them."""
-
-    released: ReleasedClass
-    prior: Floats  # (n_classes,), of those that are fitted; with sum 1
-
-
 def slopes_of_loss(
     released: Sequence[ReleasedClass],
     heads: Heads,
@@ -313,17 +309,16 @@ def slopes_of_loss(
     home: Array,
     n_classes: int,
     half: int | None = None,
-    together: Sequence[Together] = (),
     *,
     triples: bool = True,
-) -> tuple[Array, Array, Array]:
-    """Give the distances of some classes, and the slopes of the loss.
+) -> tuple[Array, Array]:
+    """Give the slopes of the loss by the parameters and by the log-weights.
 
-    By the parameters and by the log-weights, one row per class. The loss is the
-    distances, those of several classes `together` too, and the relative entropy to
-    `home`, per cell. Without the entropy, which is that of a mean class of all
-    `n_classes` of the table, noise would be fitted too.
-    For `half` and `triples` see `ReleasedClass.distance`.
+    These have a row for each class, of which something is `released`, in this order;
+    what was released of several together comes last. The loss is the distances to it,
+    and the relative entropy to `home`, per cell. Without the entropy, which is that of
+    a mean class of all `n_classes` of the table, noise would be fitted too. For `half`
+    and `triples` see `ReleasedClass.distance`.
     """
     xp, n_cells = heads.arrays.library, home.shape[1] ** 2
     odds = xp.exp(log_weights - xp.amax(log_weights, 1, keepdims=True))
@@ -331,36 +326,32 @@ def slopes_of_loss(
     changes = heads.changes(parameters)
     probabilities = heads.shares(home + changes)
     # The slopes of the entropy are the changes: what is constant in a column is lost.
-    every = [*released, *(several.released for several in together)]
-    n_rows = [one.n_rows * (one.chosen > 0) for one in every]
-    chosen = np.average([one.chosen for one in every], weights=n_rows)
+    n_rows = [one.n_rows * (one.chosen > 0) for one in released]
+    chosen = np.average([one.chosen for one in released], weights=n_rows)
     per_cell = float(_ENTROPY * chosen / n_classes / n_cells)
     by_shares = changes * (per_cell * weights.sum(0)[:, None])
-    distances, by_log_weights = [], 0.0 * weights
+    by_log_weights = 0.0 * weights
 
     def add(one: ReleasedClass, own: Array) -> tuple[Array, Array, Array]:
-        """Add a distance; give its slopes by the weights that matter, and which do."""
+        """Add slopes by shares; give those by the weights that matter, and which do."""
         # What the class will not keep does not matter to it now.
         kept = xp.where(own >= LEAST_SHARE)[0]
         own = own[kept] / own[kept].sum()
-        distance, by_own, by_all = one.distance(
-            own, probabilities[kept], half, triples=triples
-        )
+        given = own, probabilities[kept], half
+        _, by_own, by_all = one.distance(*given, triples=triples)
         by_shares[kept] += by_all / n_cells
-        distances.append(distance)
         return by_own - own @ by_own, kept, own
 
-    for one, weight, by_logs in zip(released, weights, by_log_weights, strict=True):
+    for one, weight, by_logs in zip(released, weights, by_log_weights, strict=False):
         by_own, kept, own = add(one, weight)
         by_logs[kept] = own * by_own / n_cells
-    for several in together:
-        prior = heads.arrays.take(several.prior)
-        by_own, kept, _ = add(several.released, prior @ weights)
+    for one in released[len(weights) :]:
+        prior = heads.arrays.take(one.prior)
+        by_own, kept, _ = add(one, prior @ weights)
         of_classes = prior[:, None] * weights[:, kept]
         by_classes = (of_classes * by_own).sum(1, keepdims=True)
         by_log_weights[:, kept] += of_classes * by_own / n_cells
         by_log_weights -= weights * by_classes / n_cells
     by_changes = by_shares * probabilities
     by_changes -= probabilities * heads.by_column(by_changes)
-    by_parameters = heads.slopes(parameters, by_changes)
-    return xp.stack(distances), by_parameters, by_log_weights
+    return heads.slopes(parameters, by_changes), by_log_weights

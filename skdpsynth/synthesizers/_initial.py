@@ -73,11 +73,7 @@ def fitted(
 
         arrays = on_device(device)
     fit = fit_mixture(measured, seed=seed, arrays=arrays)
-    mixtures = {
-        c: own.mixture(fit.heads, measured.ranks[c])
-        for c, own in fit.components.items()
-    }
-    initial = InitialMixture(measured.model.labelled, measured, fit, mixtures)
+    initial = InitialMixture(measured.model.labelled, measured, fit)
     if trained:
         from skdpsynth.models import BinScores, on_device
 
@@ -85,7 +81,7 @@ def fitted(
         initial.heads = Heads(fit.heads.starts, fit.heads.scores, on_device(device))
         for c, most in trained.items():
             seen = measured.bins.starts, measured.pairs[c].pairs, most
-            initial.scores[c] = BinScores(mixtures[c], *seen)
+            initial.scores[c] = BinScores(fit.mixtures[c], *seen)
         if measured.together is not None:  # which a class alone is not fitted to
             pairs = with_together(measured.pairs, measured.together)
             initial.measured = replace(measured, pairs=pairs)
@@ -128,7 +124,6 @@ class InitialMixture:
     model: TableModel
     measured: Measured
     fit: MixtureFit
-    mixtures: dict[int, Mixture]  # of classes with tables, by position
     # Of classes that train: bins as scores, and the form of components on the device.
     scores: dict[int, BinScores] = field(default_factory=dict)
     heads: Heads | None = None
@@ -162,11 +157,11 @@ class InitialMixture:
 
     def keep(self, position: int, result: Mixture) -> None:
         """Take back the mixture of a class."""
-        self.mixtures[position] = result
+        self.fit.mixtures[position] = result
 
     def generator(self) -> MixtureGenerator:
         """Return the generator of all classes."""
-        return mixture_generator(self.measured, self.mixtures)
+        return mixture_generator(self.measured, self.fit.mixtures)
 
 
 class InitialNetwork:

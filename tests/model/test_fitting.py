@@ -14,7 +14,6 @@ from skdpsynth.model import (
     NUMPY,
     Heads,
     ReleasedClass,
-    Together,
     fit_components,
     slopes_of_loss,
 )
@@ -159,7 +158,7 @@ def test_slopes_are_those_of_the_stated_loss(scores, arrays):
     start = start_of(None if scores is None else LINE)
     start[3][1, 2] = -20.0
     expected = by_autograd(*start, n_classes=3)
-    _, *found = slopes_of_loss(*in_arrays(arrays, *start), n_classes=3)
+    found = slopes_of_loss(*in_arrays(arrays, *start), n_classes=3)
     assert_slopes(found, expected, arrays)
     assert found[1][1, 2] == 0.0
 
@@ -180,11 +179,9 @@ def test_several_classes_together_are_their_mixture_in_the_loss(arrays):
     more = stated_loss(both[:1], heads, parameters, mixed, home, math.inf)
     whole = stated_loss(classes, *start, n_classes=2) + more
     expected = torch.autograd.grad(whole, given)
-    _, *found = slopes_of_loss(
-        *in_arrays(arrays, classes, *start),
-        n_classes=2,
-        together=[Together(both[1], prior.numpy())],
-    )
+    each, *ready = in_arrays(arrays, classes, *start)
+    both[1].prior = prior.numpy()
+    found = slopes_of_loss([*each, both[1]], *ready, n_classes=2)
     assert_slopes(found, expected, arrays)
 
 
