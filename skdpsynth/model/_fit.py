@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import threadpoolctl
 from scipy.optimize import nnls
 
 from skdpsynth.measure import (
@@ -26,10 +29,9 @@ from skdpsynth.model._loss import (
 )
 from skdpsynth.model._mixture import Mixture, MixtureGenerator
 from skdpsynth.model._relations import Followers
-from skdpsynth.model._threads import one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -53,20 +55,11 @@ _ELSEWHERE = -6.0  # first log-weight of a component in other classes than its o
 
 
 def draw_from_tree(
-    shares: Floats,
-    noisy: NDArray[np.floating],
-    measured: NDArray[np.bool_],
-    std: float,
-    starts: Ints,
-    n_rows: int,
-    rng: np.random.Generator,
+    one: ReleasedClass, starts: Ints, n_rows: int, rng: np.random.Generator
 ) -> Ints:
-    """Draw bins (n_rows, n_columns) from a tree of measured pairs (Chow, Liu 1968).
-
-    `shares` (D,) are those of the bins in their columns; `noisy` (D, D), with noise
-    `std`, those of pairs of bins above the diagonal, where they were `measured`.
-    """
-    order, tables, _ = strongest_tree(noisy, measured, std, shares, starts)
+    """Draw bins (n_rows, n_columns) from a tree of measured pairs (Chow, Liu 1968)."""
+    order, tables, _ = strongest_tree(*one.tables, starts)
+    shares = one.tables[-1]
     drawn = np.zeros((n_rows, len(starts) - 1), dtype=np.int64)
     for parent, j in order:
         given = shares[None, starts[j] : starts[j + 1]]
@@ -85,8 +78,7 @@ class Components(NamedTuple):
 
     log_weights: NDArray[np.float32]  # (n_components,), up to a constant
     parameters: NDArray[np.float32]  # (n_components, n_parameters)
-    # (n_components, D), logarithms of the shares they start from
-    home: NDArray[np.float32]
+    home: NDArray[np.float32]  # (n_components, D), log shares that they start from
     n_classes: int  # that were fitted together
 
     def mixture(self, heads: Heads, ranks: Floats) -> Mixture:
@@ -128,6 +120,36 @@ class AdamSteps:
             own -= rate * mean / (unbiased * square**0.5 + self._floor)
 
 
+_LOCK, _LIMITS = Lock(), list[threadpoolctl.threadpool_limits]()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit NumPy to one thread inside the block, in this thread and all others.
+
+    Threads that wait for each other at every product gain up to a third where cores
+    are idle (two threads, 6 to 60 columns), and take four times as long where they are
+    not, as in a container whose share of the cores is less than their number. Builds
+    of NumPy whose threads threadpoolctl cannot limit keep them (Accelerate).
+    """
+    with _LOCK:
+        _LIMITS.append(threadpoolctl.threadpool_limits(1, user_api="blas"))
+        _let_others_limit()
+    try:
+        yield
+    finally:
+        with _LOCK:  # of several fits at the same time the last one has the first limit
+            _LIMITS.pop().restore_original_limits()
+            _let_others_limit()
+
+
+def _let_others_limit() -> None:
+    """Since threadpoolctl 3.8 the first thread that sets a limit is the only one."""
+    openblas = threadpoolctl.OpenBLASController
+    if hasattr(openblas, "clear_controlling_thread"):
+        openblas.clear_controlling_thread()
+
+
 def fit_components(
     released: Sequence[ReleasedClass],
     prior: Floats,
@@ -135,12 +157,12 @@ def fit_components(
     *,
     seed: int,
 ) -> list[Components]:
-    """Fit one set of components for all classes, each with weights of its own.
+    """Fit one set of components for all classes, whose shares are `prior`.
 
     Minimises the loss of `slopes_of_loss` by Adam; components start from the marginals
     of a class and a tree of its pairs, or of those of the last part that is `released`
-    where it has none. `prior` (n_classes,) are the classes' shares. Each class is given
-    the components that matter to it.
+    where it has none. Each class has weights of its own, and the components that matter
+    to it.
     """
     rng, take, give = np.random.default_rng(seed), heads.arrays.take, heads.arrays.give
     n_classes, n_columns = len(prior), len(heads.starts) - 1
@@ -151,16 +173,11 @@ def fit_components(
     ends = np.cumsum((1.0 - SPREAD) * prior / prior.sum() + SPREAD / n_classes)
     homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
     own = np.minimum(homes, n_classes - 1)
-    shares = np.log(np.maximum([one.tables[0] for one in classes], LEAST_SHARE))
-    bins = [
-        draw_from_tree(
-            *(one if one.chosen else released[-1]).tables,
-            heads.starts,
-            int((own == c).sum()),
-            rng,
-        )
-        for c, one in enumerate(classes)
-    ]
+    shares = np.log(np.maximum([one.tables[-1] for one in classes], LEAST_SHARE))
+    bins = []
+    for c, one in enumerate(classes):
+        drawn = heads.starts, int((own == c).sum()), rng
+        bins.append(draw_from_tree(one if one.chosen else released[-1], *drawn))
     first = heads.at(np.concatenate(bins), shares[own])
     first[:, :n_bins] += SPREAD * rng.standard_normal((n_components, n_bins))
     first_logs = np.full((n_classes, n_components), _ELSEWHERE)
@@ -257,8 +274,8 @@ def fit_mixture(measured: Measured, *, seed: int, arrays: Arrays = NUMPY) -> Mix
     has_pairs = np.isin(np.arange(len(counts)), [*measured.pairs])
     few = (prior < RARE) | (counts < _LEAST_COUNT * stds)[:n_classes]
     alone = has_pairs[:n_classes] | (joint & ~few)
-    positions, rest = np.flatnonzero(alone).tolist(), np.flatnonzero(~alone & joint)
-    groups = [*([c] for c in positions), *([rest] if len(rest) else [])]
+    positions, rest = (np.flatnonzero(x).tolist() for x in (alone, ~alone & joint))
+    groups = [[c] for c in positions] + [rest] * bool(rest)
 
     def of_class(c: int) -> tuple[Any, ...]:
         pairs = measured.pairs.get(c) or PairTables.nothing(n_bins, counts[c])
@@ -268,7 +285,7 @@ def fit_mixture(measured: Measured, *, seed: int, arrays: Arrays = NUMPY) -> Mix
         return np.array([values[group].sum() for group in groups])
 
     parts = [of_class(c) for c in positions]
-    if len(rest):
+    if rest:
         rows = np.maximum(counts[rest], 1.0)
         n_rows = float(rows.sum())
         # Else the fit could make it of whatever only the rows without a label have.

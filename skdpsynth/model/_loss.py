@@ -39,9 +39,8 @@ NUMPY = Arrays(np, lambda values: np.asarray(values, dtype=np.float32), np.asarr
 class TripleLoss:
     """The distance of a mixture to the tables of triples that were measured of a class.
 
-    `starts` (n_columns + 1,) is where the bins of each column begin, and the last ones
-    end. `n_rows` of the class are known otherwise: tables with less than half of them
-    count as much as half. Their noise counts `doubt` times.
+    `n_rows` of the class are known otherwise: tables with less than half of them count
+    as much as half. `starts` and `doubt` are those of `ReleasedClass`.
     """
 
     def __init__(
@@ -77,10 +76,7 @@ class TripleLoss:
         ]
 
     def __call__(self, weights: Array, probabilities: Array) -> tuple[Array, ...]:
-        """Give the squared distance of a mixture's shares, in noise variances.
-
-        Beside it its slopes by the weights and the probabilities, in closed form.
-        """
+        """Give the squared distance in noise variances, and its slopes by both."""
         by_group = self._member.T @ probabilities.T  # components last, as memory goes
         n, n_components = self._n_groups, len(weights)
         groups = by_group.reshape(-1, n, n_components)
@@ -136,12 +132,7 @@ class Heads:
     end; `scores` (D,) are normal scores of the intervals of numbers, NaN elsewhere.
     """
 
-    def __init__(
-        self,
-        starts: Ints,
-        scores: Floats,
-        arrays: Arrays = NUMPY,
-    ) -> None:
+    def __init__(self, starts: Ints, scores: Floats, arrays: Arrays = NUMPY) -> None:
         self.arrays, self._xp, take = arrays, arrays.library, arrays.take
         n_columns, n_bins = len(starts) - 1, int(starts[-1])
         column = np.repeat(np.arange(n_columns), np.diff(starts))
@@ -159,11 +150,7 @@ class Heads:
         self._powers = take(0.5 * np.concatenate([own * z**2, own * z, own]))
 
     def __call__(self, parameters: Array, home: Array) -> Array:
-        """Give the probabilities of the bins by column, (n_components, D).
-
-        Of parameters (n_components, n_parameters) and the logarithms of the shares that
-        components start from, (n_components, D).
-        """
+        """Give the probabilities of the bins by column, (n_components, D)."""
         return self.shares(home + self.changes(parameters))
 
     def changes(self, parameters: Array) -> Array:
@@ -243,10 +230,12 @@ class ReleasedClass:
         *,
         arrays: Arrays = NUMPY,
     ) -> None:
-        self.prior = prior
+        self.prior: Array = None if prior is None else arrays.take(prior)
         self.n_rows = n_rows = max(pairs.n_rows, 1.0)
         noise_std = doubt * pairs.noise_std
-        self.tables = shares, pairs.counts / n_rows, pairs.measured, noise_std / n_rows
+        # As `strongest_tree` takes them.
+        noisy = pairs.counts / n_rows, pairs.measured, noise_std / n_rows
+        self.tables = *noisy, shares
         self.chosen = len(pairs.pairs) / max(planned_tables(len(starts) - 1), 1)
         self.shares = arrays.take(shares)
         self._per_share = float(n_rows / max(doubt * share_std, LEAST_NOISE))
@@ -346,9 +335,8 @@ def slopes_of_loss(
         by_own, kept, own = add(one, weight)
         by_logs[kept] = own * by_own / n_cells
     for one in released[len(weights) :]:
-        prior = heads.arrays.take(one.prior)
-        by_own, kept, _ = add(one, prior @ weights)
-        of_classes = prior[:, None] * weights[:, kept]
+        by_own, kept, _ = add(one, one.prior @ weights)
+        of_classes = one.prior[:, None] * weights[:, kept]
         by_classes = (of_classes * by_own).sum(1, keepdims=True)
         by_log_weights[:, kept] += of_classes * by_own / n_cells
         by_log_weights -= weights * by_classes / n_cells

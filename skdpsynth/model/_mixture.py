@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-    Facts = Mapping[str, Any]
-    Arrays = Mapping[str, NDArray[Any]]
+    State = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -187,27 +186,25 @@ class MixtureGenerator:
     def within(
         self, spans: Sequence[Mapping[int, Floats]]
     ) -> tuple[MixtureGenerator, Floats]:
-        """Restrict the ranks of some columns, class by class, to spans (n, 2).
+        """Restrict the ranks of each class to spans (n, 2) of some columns.
 
-        Of each class the share of rows that are left is given too. Rows outside may be
-        left, and are then part of the share. A column that follows another one is
-        changed after the mixture has drawn it, so it is not restricted, unless hardly
-        any row would be left: a thousandth. Rows with a rarer value of such a column
-        are about those of its distribution.
+        The share of rows that are left is given too. Rows outside may be left, and are
+        then part of it.
         """
 
         def restricted(
             children: Collection[int] = (), whole: Collection[int] = ()
         ) -> list[tuple[Mixture, float]]:
-            return [
-                mixture.within(
-                    {j: own for j, own in part.items() if j not in children},
-                    self.starts,
-                    whole,
-                )
-                for mixture, part in zip(self.mixtures, spans, strict=True)
+            kept = [
+                {j: own for j, own in part.items() if j not in children}
+                for part in spans
             ]
+            pairs = zip(self.mixtures, kept, strict=True)
+            return [own.within(part, self.starts, whole) for own, part in pairs]
 
+        # A column that follows another one is changed after the mixture has drawn it,
+        # so it is not restricted, unless hardly any row would be left: a thousandth.
+        # Rows with a rarer value of it are about those of its distribution.
         found = restricted()
         if self.followers is not None:
             exact = restricted(self.followers.children, self.followers.with_cells)
@@ -231,7 +228,7 @@ class MixtureGenerator:
 
     @classmethod
     def from_state(
-        cls, document: Facts, arrays: Arrays, n_classes: int, n_columns: int
+        cls, document: State, arrays: State, n_classes: int, n_columns: int
     ) -> MixtureGenerator:
         """Rebuild what `to_state` split, and check it."""
         require(document["n_classes"] == n_classes, "another number of classes")

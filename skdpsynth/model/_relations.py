@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-    Facts = Mapping[str, Any]
-    Arrays = Mapping[str, NDArray[Any]]
+    State = Mapping[str, Any]
     # Of each class: weights of components, and their probabilities of all bins.
     Mixtures = Sequence[tuple[Floats, NDArray[np.float32]]]
 
@@ -52,7 +51,6 @@ class Drawn:
         return np.clip(found, first, np.subtract(end, 1))
 
 
-@dataclass(frozen=True)
 class Change:
     """How the bin of a child is drawn again, to have a wanted distribution.
 
@@ -61,22 +59,17 @@ class Change:
     proportion to max(w - g, 0).
     """
 
-    stays: Floats  # (n, n_bins)
-    instead: Drawn  # from rows of n_bins
-
-    @classmethod
-    def to(cls, wanted: Floats, given: Floats) -> Change:
-        """Bring what is given, distributions over bins, to what is wanted."""
+    def __init__(self, wanted: Floats, given: Floats) -> None:
         wanted = wanted / np.maximum(wanted.sum(axis=1, keepdims=True), TINY)
-        stays = np.minimum(wanted / np.maximum(given, TINY), 1.0)
+        self._stays = np.minimum(wanted / np.maximum(given, TINY), 1.0)
         instead = np.maximum(wanted - given, 0.0)
         some = instead.any(axis=1, keepdims=True)
-        return cls(stays, Drawn(np.where(some, instead, wanted)))
+        self._instead = Drawn(np.where(some, instead, wanted))
 
     def __call__(self, parent: Ints, child: Ints, rng: np.random.Generator) -> None:
         """Change the bins of a child in place."""
-        wrong = np.flatnonzero(rng.random(len(child)) >= self.stays[parent, child])
-        child[wrong] = self.instead(parent[wrong], rng)
+        wrong = np.flatnonzero(rng.random(len(child)) >= self._stays[parent, child])
+        child[wrong] = self._instead(parent[wrong], rng)
 
 
 class CellStep(NamedTuple):
@@ -92,6 +85,7 @@ class CellStep(NamedTuple):
     n_seconds: int = 0
 
 
+@dataclass(eq=False)
 class Followers:
     """How rows of mixtures are changed so that columns follow each other.
 
@@ -99,28 +93,15 @@ class Followers:
     another one is drawn (`Change`); then the cells inside both bins. Where a relation
     is not strong, only pairs of bins change that are impossible, or drawn surely too
     often or too seldom.
-
-    Parameters
-    ----------
-    relations : list of Relation
-        What was measured.
-    std : float
-        Noise of a share of a pair of bins.
-    within : list of n_columns ndarray
-        The bin of each finer cell of a column, in order.
-    ranks : list of n_classes ndarray of shape (2, n_cells of all columns)
-        Where each cell begins and ends among the ranks of its column in a class.
     """
 
-    def __init__(
-        self,
-        relations: Sequence[Relation],
-        std: float,
-        within: Sequence[Ints],
-        ranks: Sequence[Floats],
-    ) -> None:
-        self.relations, self.std = list(relations), std
-        self.within, self.ranks = list(within), list(ranks)
+    relations: Sequence[Relation]
+    std: float  # noise of a share of a pair of bins
+    within: Sequence[Ints]  # by column: the bin of each finer cell, in order
+    # By class: where each cell begins and ends among the ranks of its column.
+    ranks: Sequence[Floats]  # (2, n_cells of all columns)
+
+    def __post_init__(self) -> None:
         sizes = [len(own) for own in self.within]
         self._first = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
         # Where the cells of each bin begin, and the last ones end.
@@ -166,32 +147,23 @@ class Followers:
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
             cells = None
             if own.cells is not None:
-                cells = self._cells(own, mixtures, prior, starts, drawn)
-            self._steps.append((Change.to(wanted, given), cells))
+                joint = self._joint(own, mixtures, prior, starts)
+                cells = self._cells(own, drawn, joint)
+            self._steps.append((Change(wanted, given), cells))
 
-    def _cells(
-        self,
-        own: Relation,
-        mixtures: Mixtures,
-        prior: Floats,
-        starts: Ints,
-        drawn: Floats,
-    ) -> CellStep:
-        """Compute what finer cells add; `drawn` are the pairs of bins of mixtures."""
+    def _cells(self, own: Relation, drawn: Floats, joint: Floats | None) -> CellStep:
+        """Compute what finer cells add to the pairs of bins that are `drawn`."""
         assert own.cells is not None
         cuts, of_bin = self._ends[own.child][:-1], self.within[own.parent]
         whole = np.maximum(own.shares.sum(axis=1), TINY)
         before = np.add.reduceat(own.cells, cuts, axis=1)
         rows = before.sum(axis=1) * (drawn.sum(axis=1) / whole)[of_bin]
         halves = raked(before, rows, drawn.sum(axis=0))
-        joint = None
-        if own.lift is not None:
-            joint = self._joint(own, mixtures, prior, starts)
         # Without noise C2ST of RandHIE is .62 so, and .69 if what mixtures draw is
         # replaced in any case; Diamonds (.12 and .24) has .64, and .66 if it is not.
         if joint is None or self._left(own, joint) < LITTLE:
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
-            change = Change.to(halves, given[of_bin])
+            change = Change(halves, given[of_bin])
             return CellStep(Drawn(halves.T), change, Drawn(own.cells))
         assert own.lift is not None
         n_bins, n_seconds = drawn.shape[1], own.lift.shape[1]
@@ -201,15 +173,16 @@ class Followers:
         cells = cells.reshape(-1, cells.shape[2])
         changed = np.repeat(halves / np.maximum(before, TINY), n_seconds, axis=0)
         wanted = np.add.reduceat(cells, cuts, axis=1) * changed
-        change = Change.to(wanted, given[of_bin].reshape(-1, n_bins))
+        change = Change(wanted, given[of_bin].reshape(-1, n_bins))
         first = Drawn(halves.sum(axis=1)[None])
         return CellStep(first, change, Drawn(cells), n_seconds)
 
     def _joint(
         self, own: Relation, mixtures: Mixtures, prior: Floats, starts: Ints
-    ) -> Floats:
-        """Give what mixtures draw of a parent, its second column and the child."""
-        assert own.second is not None
+    ) -> Floats | None:
+        """Give what mixtures draw of a parent, its second column, if any, and child."""
+        if own.second is None:
+            return None
         a, b, c = (
             slice(*starts[j : j + 2]) for j in (own.parent, own.child, own.second)
         )
@@ -228,8 +201,7 @@ class Followers:
         """
         assert own.cells is not None
         assert own.lift is not None
-        n_parents, _, n_bins = joint.shape
-        n_groups = len(own.lift)
+        (n_parents, _, n_bins), n_groups = joint.shape, len(own.lift)
         pairs = self.within[own.parent][:, None] * n_bins + self.within[own.child]
         counted = np.bincount(
             (pairs * n_groups + own.groups).ravel(),
@@ -283,14 +255,12 @@ class Followers:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""
-        arrays: dict[str, NDArray[Any]] = {}
-        for k, own in enumerate(self.relations):
-            parts = {"shares": own.shares, "cells": own.cells, "lift": own.lift}
-            arrays |= {
-                f"relations.{k}.{name}": part
-                for name, part in parts.items()
-                if part is not None
-            }
+        arrays = {
+            f"relations.{k}.{name}": getattr(own, name)
+            for k, own in enumerate(self.relations)
+            for name in ("shares", "cells", "lift")
+            if getattr(own, name) is not None
+        }
         arrays |= {f"relations.within.{j}": own for j, own in enumerate(self.within)}
         arrays |= {f"relations.ranks.{c}": own for c, own in enumerate(self.ranks)}
         document = {
@@ -305,13 +275,12 @@ class Followers:
 
     @classmethod
     def from_state(
-        cls, document: Facts, arrays: Arrays, n_classes: int, n_bins: Ints
+        cls, document: State, arrays: State, n_classes: int, n_bins: Ints
     ) -> Followers:
         """Rebuild what `to_state` split, and check it."""
-        n_finer = document["n_finer"]
-        sizes = (n_finer, document["n_classes"])
-        require(sizes in ((0, 0), (len(n_bins), n_classes)), "cells")
-        std = document["std"]
+        n_finer, n_ranks, std = (document[x] for x in ("n_finer", "n_classes", "std"))
+        sizes = (0, 0), (len(n_bins), n_classes)
+        require((n_finer, n_ranks) in sizes, "cells")
         require(type(std) is float and 0 <= std < np.inf, "noise")
         relations = [
             Relation(
@@ -329,7 +298,7 @@ class Followers:
         for own, n in zip(within, n_bins, strict=bool(within)):
             check_groups(own, n)
         n_cells = [len(own) for own in within]
-        ranks = [arrays[f"relations.ranks.{c}"] for c in range(document["n_classes"])]
+        ranks = [arrays[f"relations.ranks.{c}"] for c in range(n_ranks)]
         for of_class in ranks:
             check_ranks(of_class, sum(n_cells))
         lengths = {len(document[name]) for name in ("pairs", "strong", "second")}

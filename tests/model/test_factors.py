@@ -149,7 +149,7 @@ def test_scores_have_the_correlations_that_the_loadings_say(global_random_seed):
     n_rows, loadings = 20_000, 3.0 * true_loadings(3)
     rng = np.random.default_rng(global_random_seed)
     codes = np.zeros(n_rows, dtype=np.int64)
-    scores = FactorGenerator(loadings[None]).scores(codes, rng)
+    scores = norm.ppf(FactorGenerator(loadings[None]).draw(codes, rng))
     for column in scores.T:
         assert kstest(column, "norm").pvalue > 1e-7
     expected = correlations(loadings)
@@ -166,4 +166,4 @@ def test_a_class_has_its_own_loadings_or_borrows_them():
     none_known = FactorGenerator.lent(0.0 * loadings, np.ones(5))
     assert not none_known.loadings.any()
     none = np.zeros(0, dtype=np.int64)
-    assert generator.scores(none, np.random.default_rng(0)).shape == (0, 3)
+    assert generator.draw(none, np.random.default_rng(0)).shape == (0, 3)

@@ -180,7 +180,7 @@ def test_several_classes_together_are_their_mixture_in_the_loss(arrays):
     whole = stated_loss(classes, *start, n_classes=2) + more
     expected = torch.autograd.grad(whole, given)
     each, *ready = in_arrays(arrays, classes, *start)
-    both[1].prior = prior.numpy()
+    both[1].prior = arrays.take(prior.numpy())
     found = slopes_of_loss([*each, both[1]], *ready, n_classes=2)
     assert_slopes(found, expected, arrays)
 

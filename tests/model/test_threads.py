@@ -13,7 +13,7 @@ from skdpsynth.measure import PairTables
 from skdpsynth.model import Heads, ReleasedClass, fit_components
 
 # Holds the threads longer than a fit does, so that two overlap.
-from skdpsynth.model._threads import one_thread
+from skdpsynth.model._fit import one_thread
 
 
 def blas_threads() -> list[int]:
