@@ -117,17 +117,23 @@ class Mixture:
         return replace(self, probabilities=probabilities, ranks=ranks)
 
     def within(
-        self, spans: Mapping[int, Floats], starts: Ints, whole: Collection[int] = ()
+        self,
+        spans: Mapping[int, Floats],
+        starts: Ints,
+        free: Collection[int] = (),
+        whole: Collection[int] = (),
     ) -> tuple[Mixture, float]:
         """Restrict the ranks of some columns; give the share of rows that are kept too.
 
         A bin keeps what is between its first and its last allowed rank, so where it has
-        several spans some other rows are left. Of the columns `whole` a bin of which
-        something is allowed is kept as it is.
+        several spans some other rows are left. Columns that are `free` are left out; of
+        those that are `whole` a bin of which something is allowed is kept as it is.
         """
         weights, probabilities = self.weights.copy(), self.probabilities.astype(float)
         ranks = self.ranks.copy()
         for j, allowed in spans.items():
+            if j in free:
+                continue
             bins = slice(starts[j], starts[j + 1])
             low, high = ranks[:, bins]
             begin = np.maximum(low, allowed[:, :1])
@@ -191,23 +197,14 @@ class MixtureGenerator:
         The share of rows that are left is given too. Rows outside may be left, and are
         then part of it.
         """
-
-        def restricted(
-            children: Collection[int] = (), whole: Collection[int] = ()
-        ) -> list[tuple[Mixture, float]]:
-            kept = [
-                {j: own for j, own in part.items() if j not in children}
-                for part in spans
-            ]
-            pairs = zip(self.mixtures, kept, strict=True)
-            return [own.within(part, self.starts, whole) for own, part in pairs]
-
         # A column that follows another one is changed after the mixture has drawn it,
         # so it is not restricted, unless hardly any row would be left: a thousandth.
         # Rows with a rarer value of it are about those of its distribution.
-        found = restricted()
-        if self.followers is not None:
-            exact = restricted(self.followers.children, self.followers.with_cells)
+        pairs, followers = [*zip(self.mixtures, spans, strict=True)], self.followers
+        found = [mixture.within(part, self.starts) for mixture, part in pairs]
+        if followers is not None:
+            beside = self.starts, followers.children, followers.with_cells
+            exact = [mixture.within(part, *beside) for mixture, part in pairs]
             both = zip(found, exact, strict=True)
             if any(own >= ROUNDING * max(more, TINY) for (_, own), (_, more) in both):
                 found = exact
