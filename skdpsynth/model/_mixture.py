@@ -157,7 +157,7 @@ class Mixture:
         return Mixture(weights, probabilities.astype(np.float32), ranks), total
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class MixtureGenerator:
     """The mixtures of all classes, and what is changed of their rows; public.
 

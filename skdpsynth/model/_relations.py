@@ -85,7 +85,7 @@ class CellStep(NamedTuple):
     n_seconds: int = 0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Followers:
     """How rows of mixtures are changed so that columns follow each other.
 
