@@ -75,8 +75,8 @@ def shorten_fits(monkeypatch: pytest.MonkeyPatch) -> None:
         "synthesizers._dpcgan.GENERATOR_STEPS": 2,
         "synthesizers._gpate.GENERATOR_STEPS": 2,
         "synthesizers._pategan.generator_steps": lambda settings: 2,
-        "generators._fit._STEPS": (20, 20),
-        "generators._fit._COMPONENTS": (60, 60),
+        "model._fit._STEPS": (20, 20),
+        "model._fit._COMPONENTS": (60, 60),
         "models._network._MANY_CODES": 60,
     }
     for name, value in constants.items():

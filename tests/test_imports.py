@@ -31,7 +31,7 @@ _BOTTOM = {"exceptions", "utils"}
 _PRIVATE_SIDE = _BOTTOM | {"privacy", "schema"}
 _FITTED = _PRIVATE_SIDE | {"table", "measure"}
 _ESTIMATORS = _FITTED | {
-    *("base", "generators", "models", "persistence", "sampling", "training"),
+    *("base", "model", "models", "persistence", "sampling", "training"),
 }
 ALLOWED = {
     "exceptions": set(),
@@ -40,12 +40,12 @@ ALLOWED = {
     "table": _PRIVATE_SIDE,
     "saved": _PRIVATE_SIDE,
     "measure": _PRIVATE_SIDE | {"table"},
-    "sampling": _FITTED,
     "card": _FITTED,
-    "generators": _BOTTOM | {"table", "measure"},
-    "models": _BOTTOM | {"generators", "table", "measure"},
-    "training": _BOTTOM | {"privacy", "generators", "models"},
-    "persistence": _FITTED | {"saved"},
+    "model": _BOTTOM | {"table", "measure"},
+    "models": _BOTTOM | {"model", "table", "measure"},
+    "training": _BOTTOM | {"privacy", "model", "models"},
+    "sampling": _FITTED | {"model"},
+    "persistence": _FITTED | {"model", "saved"},
     "base": _FITTED | {"card", "persistence", "sampling"},
     "synthesizers": _ESTIMATORS,
     "extension": _ESTIMATORS,
@@ -75,8 +75,8 @@ PUBLIC_SAMPLING = {
     "privacy/_mechanisms.py",
     "base.py",
     "sampling/_sampler.py",
-    "generators/_factors.py",
-    "generators/_fit.py",
+    "model/_factors.py",
+    "model/_fit.py",
     "synthesizers/_initial.py",
 }
 NOISE_METHODS = {"laplace", "normal", "standard_normal"}

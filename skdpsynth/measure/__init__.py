@@ -3,8 +3,7 @@
 In the order of a fit: `discover` releases what the schema leaves out (labels,
 categories, ranges, decimals) and encodes the rows; `allocate` divides the budget of
 every class, a pure function that `plan` shares; `measure` releases tables of one, two
-and three columns, and second moments. A `TableModel` has the marginals and turns ranks
-into values.
+and three columns, and second moments. A `TableModel` has the marginals.
 """
 
 from skdpsynth.measure._allocation import (
@@ -21,7 +20,6 @@ from skdpsynth.measure._allocation import (
 from skdpsynth.measure._discovery import discover, discovery_share
 from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
-from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
 from skdpsynth.measure._relations import Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
@@ -34,10 +32,11 @@ from skdpsynth.measure._shares import (
     TINY,
 )
 from skdpsynth.measure._sites import combine_measurements
+from skdpsynth.measure._table_model import TableModel
 from skdpsynth.measure._tables import (
     PairTables,
     TableBins,
-    borrowers,
+    TripleTables,
     choose_bins,
     planned_tables,
     with_together,
@@ -62,11 +61,11 @@ __all__ = [
     "TableBins",
     "TableModel",
     "Training",
+    "TripleTables",
     "allocate",
     "allocate_design",
     "allocate_measurements",
     "and_unlabelled",
-    "borrowers",
     "choose_bins",
     "combine_measurements",
     "discover",

@@ -26,7 +26,6 @@ from skdpsynth.measure._marginals import (
     measure_marginals,
     opened,
 )
-from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._origin import PARTS, Origin, decoded
 from skdpsynth.measure._relations import (
     N_GROUPS,
@@ -42,6 +41,7 @@ from skdpsynth.measure._relations import (
     with_cells,
     with_groups,
 )
+from skdpsynth.measure._table_model import TableModel
 from skdpsynth.measure._tables import (
     PairTables,
     SecondMoments,

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from skdpsynth.measure._allocation import PlanClasses
-    from skdpsynth.measure._model import TableModel
+    from skdpsynth.measure._table_model import TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
     from skdpsynth.schema import Column, TableSchema
     from skdpsynth.table import ColumnDomain

@@ -15,8 +15,8 @@ import numpy as np
 from skdpsynth.measure._checks import KINDS
 from skdpsynth.measure._marginals import Round, estimate, known_sizes
 from skdpsynth.measure._measurements import pooled
-from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._relations import find_relations, with_cells_of
+from skdpsynth.measure._table_model import TableModel
 from skdpsynth.measure._tables import SecondMoments
 from skdpsynth.privacy import CentredCounts, claim
 

@@ -47,7 +47,7 @@ from skdpsynth.table import (
 from skdpsynth.utils import in_chunks, require
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -452,19 +452,6 @@ def pairs_affordable(
         return False
     n_tables = planned_tables(n_columns, few=few)
     return n_rows * mu >= ROWS_FROM * math.sqrt(n_tables)
-
-
-def borrowers(known: Collection[int], n_rows: Floats) -> dict[int, int]:
-    """Map classes to the one whose dependence they take, the largest that is `known`.
-
-    Dependence in one class and none in another is a difference between the classes
-    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
-    public.
-    """
-    if not known:
-        return {}
-    source = max(sorted(known), key=lambda c: n_rows[c])
-    return {c: source for c in range(len(n_rows)) if c not in known}
 
 
 # --- Triples and moments: plans -----------------------------------------------------

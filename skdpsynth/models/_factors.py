@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from skdpsynth.generators import MOST_LOADING
+from skdpsynth.model import MOST_LOADING
 from skdpsynth.models._generator import Trainer, n_products, strongest_products
 
 if TYPE_CHECKING:

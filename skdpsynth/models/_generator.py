@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skdpsynth.generators import AdamSteps, Arrays
+from skdpsynth.model import AdamSteps, Arrays
 
 Features = Callable[[Tensor], Tensor]
 Score = Callable[[Tensor], Tensor]

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skdpsynth.generators import Components, slopes_of_loss
 from skdpsynth.measure import RARE
+from skdpsynth.model import Components, slopes_of_loss
 from skdpsynth.models._generator import MOST_PRODUCTS, Adam, Trainer, products
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from skdpsynth.generators import Heads, Mixture, ReleasedClass
+    from skdpsynth.model import Heads, Mixture, ReleasedClass
     from skdpsynth.models._generator import Features, Score
 
     Floats = NDArray[np.float64]
@@ -220,7 +220,7 @@ class MixtureTrainer(Trainer):
         rate = _HELD_RATE * (1.0 - self._step / self._n_steps)
         log_weights, parameters = self.parameters.values()
         start = parameters, log_weights[None], self._home, self._n_classes
-        _, *slopes = slopes_of_loss([self._released], self._heads, *start)
+        slopes = slopes_of_loss([self._released], self._heads, *start)
         step = self._adam(-torch.cat([part.flatten() for part in reversed(slopes)]))
         self._set(self._flat() + rate * step)
 

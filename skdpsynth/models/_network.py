@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from skdpsynth.generators import Mixture
 from skdpsynth.measure import RARE
+from skdpsynth.model import Mixture
 from skdpsynth.models._generator import Adam, Trainer
 
 if TYPE_CHECKING:

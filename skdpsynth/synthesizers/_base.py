@@ -283,8 +283,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
 
     def _collect(self, initial: InitialModel, plans: Sequence[Allocation]) -> None:
         """Set the generator, once all classes are trained."""
-        initial.close()
-        self.generator_ = initial.generator
+        self.generator_ = initial.generator()
         self.n_iter_ = max(plan.n_iter for plan in plans)
 
     def _remarks(self, plans: Sequence[Allocation]) -> list[str]:

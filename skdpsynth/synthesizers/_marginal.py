@@ -251,10 +251,9 @@ class MarginalSynthesizer(GeneratedSynthesizer):
 
     def _fitted(self, measured: Measured, seed: int) -> TableModel:
         """Fit the generator, set it, and give the marginals."""
-        model = fitted(measured, seed=seed, device=self._device())
-        model.close()
-        self.generator_ = model.generator
-        return model.model
+        initial = fitted(measured, seed=seed, device=self._device())
+        self.generator_ = initial.generator()
+        return initial.model
 
     def _plan_classes(
         self,

@@ -10,7 +10,8 @@ import torch
 from scipy.linalg import svd
 from scipy.stats import chi2
 
-from skdpsynth.generators import Components, Heads, Mixture, ReleasedClass
+from skdpsynth.measure import PairTables
+from skdpsynth.model import Components, Heads, Mixture, ReleasedClass
 from skdpsynth.models import BinScores, MixtureTrainer, on_device
 
 STARTS = np.array([0, 3, 5, 9])
@@ -44,7 +45,9 @@ def make_released(mixture):
     joint, shares = joint_of(mixture)
     measured = np.triu(joint > 0)
     counts = np.where(measured, N_ROWS * joint, 0.0).astype(np.float32)
-    return ReleasedClass(N_ROWS, shares, 5.0, counts, measured, 5.0, None, TENSORS)
+    pairs = np.array([*combinations(range(3), 2)])
+    tables = PairTables(counts, measured, 5.0, N_ROWS, pairs)
+    return ReleasedClass(STARTS, shares, 5.0, tables, arrays=TENSORS)
 
 
 def components_of(mixture):

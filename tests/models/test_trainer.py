@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 from _training import factor_trainer
+from scipy.special import ndtri
 
-from skdpsynth.generators import FactorGenerator
+from skdpsynth.model import FactorGenerator
 from skdpsynth.models import n_products, resolve_device
 
 LOADINGS = np.random.default_rng(0).normal(size=(3, 2))
@@ -53,7 +54,7 @@ def test_no_gradient_is_no_step_and_noise_overflows_nothing():
     assert np.isfinite(result).all()
     assert far.rows(far.draw(50)).isfinite().all()
     # A file with larger ones would be refused.
-    document, arrays = FactorGenerator([result]).to_state()
+    document, arrays = FactorGenerator(result[None]).to_state()
     FactorGenerator.from_state(document, arrays, 1, 3)
 
 
@@ -66,9 +67,9 @@ def test_the_trainer_draws_as_its_generator_does():
     draws = trainer.draw(n_rows)
     values = [draws.noise.double().numpy(), draws.factors.double().numpy()]
     replay = SimpleNamespace(standard_normal=lambda shape: values.pop(0).copy())
-    generator = FactorGenerator([LOADINGS + 1.0, LOADINGS])
+    generator = FactorGenerator(np.array([LOADINGS + 1.0, LOADINGS]))
     codes = np.arange(n_rows) % 2
-    found, expected = generator.scores(codes, replay), trainer.rows(draws).numpy()
+    found, expected = ndtri(generator.draw(codes, replay)), trainer.rows(draws).numpy()
     np.testing.assert_allclose(found[1::2], expected[1::2], atol=1e-5)
     assert np.abs(found[::2] - expected[::2]).max() > 0.1
 

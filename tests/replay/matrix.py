@@ -22,7 +22,7 @@ from sklearn.base import clone
 from skdpsynth.audit._replay import CHANGES, PLACES, ReplayedPair, replayed_pairs
 
 # Sizes and steps that are made small: see `small`.
-from skdpsynth.generators import _fit
+from skdpsynth.model import _fit
 from skdpsynth.models import _network
 from skdpsynth.privacy import _parts
 from skdpsynth.synthesizers import MarginalSynthesizer, _dpcgan, _pategan

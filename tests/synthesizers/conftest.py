@@ -6,8 +6,8 @@ import pytest
 @pytest.fixture
 def hardly_any_fit(monkeypatch):
     """Stop post-processing at once, for what holds whatever becomes of releases."""
-    monkeypatch.setattr("skdpsynth.generators._fit._STEPS", (4, 4))
-    monkeypatch.setattr("skdpsynth.generators._fit._COMPONENTS", (20, 20))
+    monkeypatch.setattr("skdpsynth.model._fit._STEPS", (4, 4))
+    monkeypatch.setattr("skdpsynth.model._fit._COMPONENTS", (20, 20))
     for module in ("_dpcgan", "_gpate"):
         name = f"skdpsynth.synthesizers.{module}.GENERATOR_STEPS"
         monkeypatch.setattr(name, 2)

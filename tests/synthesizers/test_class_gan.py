@@ -29,13 +29,14 @@ from skdpsynth import (
     PrivacyBudget,
 )
 from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.model import _factors
 from skdpsynth.models import Trainer
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 # What begins a fit, and its mechanisms, which the twins are.
-from skdpsynth.synthesizers import _base, _gpate, _initial, _pategan
+from skdpsynth.synthesizers import _base, _gpate, _pategan
 from skdpsynth.training import _dp_sgd
 
 FIVE = [
@@ -135,9 +136,9 @@ def of_nothing_measured(monkeypatch):
     def none(*moments):
         return 0.0 * factors(*moments)
 
-    factors = _initial.factors_above_noise
+    factors = _factors.factors_above_noise
     monkeypatch.setattr(_base, "measured_form", lambda *asked, **more: "moments")
-    monkeypatch.setattr(_initial, "factors_above_noise", none)
+    monkeypatch.setattr(_factors, "factors_above_noise", none)
 
 
 @pytest.mark.usefixtures("of_nothing_measured")
