@@ -22,21 +22,9 @@ import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure._allocation import NO_DEPENDENCE, Allocation, allocate
-from skdpsynth.measure._discovery import (
-    RANGES_FROM,
-    discovery_cost,
-    label_thresholds,
-    public_labels,
-    range_noise_std,
-)
-from skdpsynth.measure._shares import (
-    CATEGORIES_SHARE,
-    FOUND_SHARE,
-    LITTLE,
-    N_CELLS,
-    RARE,
-)
-from skdpsynth.privacy import grid_noise_std, key_threshold
+from skdpsynth.measure._discovery import Discovery, public_labels
+from skdpsynth.measure._shares import LITTLE, N_CELLS, RARE
+from skdpsynth.measure._steps import is_numeric
 from skdpsynth.schema import (
     Continuous,
     Datetime,
@@ -359,42 +347,34 @@ def _allocated(
     That is a list of notes for each class, and the noisy rows from which labels,
     categories and frequent values are found.
     """
-    layout, schema = guess.layout, guess.schema
-    cap, n_rows = accountant.mu_cap, guess.counts.sum()  # the first may be infinite
-    cost = discovery_cost(layout, schema, accountant, n_rows, known=guess.known)
-    numeric, delta = cost.numeric, cost.delta
+    discovery = Discovery(guess.layout, guess.schema, known=guess.known)
+    n_rows = guess.counts.sum()
+    costs = discovery.costs(accountant, n_rows)
     # A range that must be found may turn out to be narrow; that is not known yet.
     any_range = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
     likely = [
-        any_range if column in numeric else declared_domain(column, schema)
-        for column in modelled_columns(layout, schema)
+        any_range if domain is None and is_numeric(column) else domain
+        for column, domain in discovery.declared.items()
     ]
+    left = 1.0 - sum(cost.share for cost in costs.values())
     plans = allocate(
         plan_classes,
         guess.labels,
         rounded(guess.counts),
         likely,
-        cap * math.sqrt(1.0 - sum(cost.shares.values())),
-        measured=layout.measured,
+        accountant.mu_cap * math.sqrt(left),
+        measured=guess.layout.measured,
     )
-    target, most, categories_from = layout.label_column, accountant.rows_per_unit, 0
-    if n_keyed := len(cost.keyed):
-        norm, mu = math.sqrt(n_keyed), cap * math.sqrt(CATEGORIES_SHARE)
-        noise_std = grid_noise_std(mu, norm)
-        categories_from = key_threshold(noise_std, delta, n_keyed, rows_per_unit=most)
-    labels_from = np.zeros(len(plans))
-    if target is not None and public_labels(target, schema) is None:
-        mu = cap * math.sqrt(FOUND_SHARE)
-        labels_from = label_thresholds(guess.labels, target.kind, mu, delta, most)
+    public = discovery.public(accountant, n_rows)
+    labels_from = discovery.labels.found_from(guess.labels, public)
+    categories_from = costs["categories"].found_from
     of_all = []
     if categories_from >= n_rows:
         of_all.append("too few rows for any undeclared category to be found")
     elif categories_from > LITTLE * n_rows:
         of_all.append(f"undeclared categories of up to {categories_from} rows are lost")
-    if share := cost.shares.get("ranges"):
-        range_std = range_noise_std(len(numeric), cap * math.sqrt(share))
-        if range_std * RANGES_FROM > n_rows:
-            of_all.append("too few rows to find undeclared ranges: some are guesses")
+    if costs["column ranges"].found_from > n_rows:
+        of_all.append("too few rows to find undeclared ranges: some are guesses")
     notes = []
     for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
         rare = "too few rows for its label to be found"
@@ -402,7 +382,7 @@ def _allocated(
     thresholds = {
         "label_threshold": labels_from,
         "category_threshold": categories_from,
-        "value_threshold": cost.values_from,
+        "value_threshold": costs["frequent values"].found_from,
     }
     return plans, notes, thresholds
 
