@@ -22,7 +22,7 @@ import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure._allocation import NO_DEPENDENCE, Allocation, allocate
-from skdpsynth.measure._discovery import Discovery, public_labels
+from skdpsynth.measure._discovery import Discovery, Labels
 from skdpsynth.measure._shares import LITTLE, N_CELLS, RARE
 from skdpsynth.measure._steps import is_numeric
 from skdpsynth.schema import (
@@ -39,8 +39,6 @@ from skdpsynth.table import (
     NumericDomain,
     TableLayout,
     check_schema,
-    declared_domain,
-    modelled_columns,
     rounded,
 )
 from skdpsynth.utils import MOST_SHOWN
@@ -124,49 +122,43 @@ def guess_table(
         )
     if layout.target is None and class_counts is not None:  # for fit(X, y)
         layout = _with_labels(layout, tuple(class_counts))
-    target = layout.label_column
-    labels: tuple[Hashable, ...] = (None,)
-    if target is not None:
-        public = public_labels(target, schema)
-        if public is not None:  # no category: nothing but missing values
-            labels = public or (None,)
-        else:
-            labels = tuple(class_counts or known_labels)
-            layout = _with_labels(layout, labels)
-            target = layout.label_column
-            if labels and target is not None:
-                labels = _likely_labels(target, labels)
-            if class_counts is not None:  # a usual label that was left out is empty
-                class_counts = dict.fromkeys(set(labels) & {0, 1}, 0) | {**class_counts}
+    labels = Labels(layout.label_column, schema).labels
+    if labels is None:
+        labels = tuple(class_counts or known_labels)
         if not labels:
             raise InvalidSchemaError(
                 f"plan needs to know the classes of the target {layout.target!r}. Give "
                 "class_counts={label: rows, ...}, or describe it in the schema."
             )
-    declared = None if schema is None else schema.class_counts
-    if class_counts is None and declared:
-        class_counts = declared
+        layout = _with_labels(layout, labels)
+        labels = _likely_labels(layout, labels)
+        if class_counts is not None:  # a usual label that was left out is empty
+            class_counts = dict.fromkeys(set(labels) & {0, 1}, 0) | {**class_counts}
+    labels = labels or (None,)
+    declared = None if schema is None else schema.class_counts or None
+    class_counts = declared if class_counts is None else class_counts
     if n_rows is None and class_counts is not None:
         n_rows = sum(class_counts.values())
-    if n_rows is None and schema is not None:
-        n_rows = schema.n_rows
+    stated = None if schema is None else schema.n_rows
+    n_rows = stated if n_rows is None else n_rows
     if n_rows is None:
         raise ValueError(
             "plan needs a guess of the number of rows. Give n_rows=..., or "
             "class_counts={label: rows, ...}."
         )
     n_rows = _checked_guess("n_rows", n_rows, least=1)
-    if schema is not None and schema.n_rows not in (None, n_rows):
+    if stated not in (None, n_rows):
         raise ValueError(
-            f"n_rows is {n_rows}, but the schema declares {schema.n_rows}. Leave out "
+            f"n_rows is {n_rows}, but the schema declares {stated}. Leave out "
             "n_rows, or plan with a schema that does not declare it."
         )
     if class_counts is None:
         counts = np.full(len(labels), n_rows / len(labels))
         return Guess(layout, schema, labels, counts)
+    target = layout.label_column
     missing = target is not None and target.can_be_missing
     _check_class_counts(class_counts, labels, n_rows, missing=missing)
-    if declared and dict(class_counts) != dict(declared):
+    if declared is not None and dict(class_counts) != dict(declared):
         raise ValueError(
             "class_counts differ from those that the schema declares, which a fit "
             "would use. Leave them out, or plan with a schema without class_counts."
@@ -233,9 +225,11 @@ def _with_labels(layout: TableLayout, labels: tuple[Hashable, ...]) -> TableLayo
 
 
 def _likely_labels(
-    target: ColumnLayout, labels: tuple[Hashable, ...]
+    layout: TableLayout, labels: tuple[Hashable, ...]
 ) -> tuple[Hashable, ...]:
-    """Give the labels that a fit will find: both usual ones if it finds no other."""
+    """Return the labels that a fit will find: both usual ones if it finds no other."""
+    target = layout.label_column
+    assert target is not None
     if target.kind in ("continuous", "timedelta"):
         raise ValueError(
             f"The target {target.name!r} has dtype {target.dtype}, but classes must be "
@@ -300,7 +294,10 @@ def plan_table(
     `dependent` tells whether the algorithm learns how columns depend on each other,
     `adversarial` whether it has a loop of training.
     """
-    at = cache(lambda own: _allocated(plan_classes, accountant_of(own), guess))
+    discovery = Discovery(guess.layout, guess.schema, known=guess.known)
+    at = cache(
+        lambda own: _allocated(plan_classes, accountant_of(own), guess, discovery)
+    )
     plans, mendable, thresholds = at(epsilon)
     needed = np.full(len(plans), math.nan)
     for other in _EPSILONS:  # the largest cost most time, where the noise is given
@@ -308,9 +305,14 @@ def plan_table(
         needed[clean & np.isnan(needed)] = other
         if clean.all():
             break
-    columns = modelled_columns(guess.layout, guess.schema)
-    of_all = _notes_of_all(guess, [declared_domain(c, guess.schema) for c in columns])
-    dependent = dependent and len(columns) > 1
+    domains = discovery.declared.values()
+    dependent = dependent and len(domains) > 1
+    # Whatever the budget.
+    of_all = []
+    if guess.layout.label_column is not None and len(guess.labels) == 1:
+        of_all.append("one class only: a classifier has nothing to learn")
+    if n := sum(map(_is_fixed, domains)):
+        of_all.append(f"{n} of {len(domains)} columns can hold one value only")
     rows = [
         {
             "class": plan.label,
@@ -340,14 +342,16 @@ def plan_table(
 
 
 def _allocated(
-    plan_classes: PlanClasses, accountant: PrivacyAccountant, guess: Guess
+    plan_classes: PlanClasses,
+    accountant: PrivacyAccountant,
+    guess: Guess,
+    discovery: Discovery,
 ) -> tuple[list[Allocation], list[list[str]], dict[str, Any]]:
     """Allocate for a guessed table; also what a larger epsilon would mend.
 
     That is a list of notes for each class, and the noisy rows from which labels,
     categories and frequent values are found.
     """
-    discovery = Discovery(guess.layout, guess.schema, known=guess.known)
     n_rows = guess.counts.sum()
     costs = discovery.costs(accountant, n_rows)
     # A range that must be found may turn out to be narrow; that is not known yet.
@@ -387,22 +391,11 @@ def _allocated(
     return plans, notes, thresholds
 
 
-def _notes_of_all(guess: Guess, domains: list[ColumnDomain | None]) -> list[str]:
-    """Say what is poor about a table whatever the budget."""
-    notes = []
-    if guess.layout.label_column is not None and len(guess.labels) == 1:
-        notes.append("one class only: a classifier has nothing to learn")
-    n_fixed = sum(domain is not None and _is_fixed(domain) for domain in domains)
-    if n_fixed:
-        notes.append(f"{n_fixed} of {len(domains)} columns can hold one value only")
-    return notes
-
-
-def _is_fixed(domain: ColumnDomain) -> bool:
-    """Whether one value (or none) is all that a domain has."""
+def _is_fixed(domain: ColumnDomain | None) -> bool:
+    """Return whether one value (or none) is all that a domain has."""
     if isinstance(domain, NumericDomain):
         return domain.low == domain.high and not domain.nullable
-    return len(domain.categories) + domain.nullable <= 1
+    return domain is not None and len(domain.categories) + domain.nullable <= 1
 
 
 def remarks(
@@ -450,16 +443,15 @@ def _sentences(
             f"Parts of the result are poor: {'; '.join(parts)}. Use a larger epsilon, "
             "declare more in a schema, or leave out columns; plan() shows the numbers."
         )
-    categories = {
-        name: domain.categories for name, domain in _categories_of(model).items()
-    }
+    categories = {name: own.categories for name, own in _of_kind(model, CategoryDomain)}
     categories[metadata.layout.target] = metadata.classes.labels
+    described = {} if declared is None else declared.columns
     unsorted = [
         column.name
         for column in metadata.layout.columns
         if getattr(column.dtype, "ordered", False)
         and len(categories.get(column.name, ())) > 1
-        and (declared is None or column.name not in declared.columns)
+        and column.name not in described
     ]
     if unsorted:
         yield (
@@ -503,8 +495,8 @@ def _of_classes(
 def _of_columns(
     model: TableModel, declared: TableSchema | None, most_names: int
 ) -> Iterator[str]:
-    of_categories = _categories_of(model)
-    empty = [n for n, a in of_categories.items() if not a.categories and not a.nullable]
+    of_categories = _of_kind(model, CategoryDomain)
+    empty = [n for n, own in of_categories if not own.categories and not own.nullable]
     if empty:
         yield (
             f"no category of {_named(empty, most_names)} was frequent enough to be "
@@ -514,7 +506,7 @@ def _of_columns(
     merged = [
         f"{name!r} ({len(domain.categories)}, "
         f"about {100 * domain.other:.0f} % of its rows)"
-        for name, domain in of_categories.items()
+        for name, domain in of_categories
         if domain.categories and domain.other > LITTLE
     ]
     if merged:
@@ -522,8 +514,7 @@ def _of_columns(
             "rare categories are drawn as the ones that were found, in "
             f"{_listed(merged, most_names)} (group them, or declare Categorical([...]))"
         )
-    pairs = zip(model.metadata.columns, model.metadata.domains, strict=True)
-    guessed = [c.name for c, a in pairs if isinstance(a, NumericDomain) and a.guessed]
+    guessed = [name for name, own in _of_kind(model, NumericDomain) if own.guessed]
     if guessed:
         yield (
             f"the range of {_named(guessed, most_names)} is a guess (state bounds by "
@@ -537,38 +528,33 @@ def _of_columns(
         )
 
 
-def _categories_of(model: TableModel) -> dict[Hashable, CategoryDomain]:
-    return {
-        column.name: domain
-        for column, domain in zip(
-            model.metadata.columns, model.metadata.domains, strict=True
-        )
-        if isinstance(domain, CategoryDomain)
-    }
+def _of_kind(model: TableModel, kind: type) -> list[tuple[Hashable, Any]]:
+    """Return the names and domains of the columns that have a kind of domain."""
+    metadata = model.metadata
+    both = zip(metadata.columns, metadata.domains, strict=True)
+    return [(column.name, own) for column, own in both if isinstance(own, kind)]
 
 
 def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashable]:
     """Name undeclared columns of whole numbers with evenly spread values."""
     metadata = model.metadata
     described = {} if declared is None else declared.columns
-    n_rows, largest = (
-        metadata.classes.counts.sum(),
-        int(metadata.classes.counts.argmax()),
-    )
+    counts = metadata.classes.counts
+    marginals = model.marginals[int(counts.argmax())]
     found: list[Hashable] = []
-    for j, (column, domain) in enumerate(
-        zip(metadata.columns, metadata.domains, strict=True)
+    for j, (column, marginal) in enumerate(
+        zip(metadata.columns, marginals, strict=True)
     ):
         if column.kind != "integer" or column.name in described:
             continue
+        domain = metadata.domains[j]
         assert isinstance(domain, NumericDomain)
-        marginal = model.marginals[largest][j]
         if domain.guessed or domain.nullable or j == metadata.measured:
             continue
         values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
         gaps = np.diff(values)
         # Ages may number fewer rows than there are cells, and be as even.
-        many = 2 * (values[-1] - values[0]) > max(n_rows, N_CELLS)
+        many = 2 * (values[-1] - values[0]) > max(counts.sum(), N_CELLS)
         if many and gaps.max() < 2 * gaps.min():
             found.append(column.name)
     return found

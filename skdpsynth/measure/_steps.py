@@ -376,16 +376,12 @@ def _outer_cells(
 ) -> NDArray[np.integer]:
     """Return the cell of every row of a column; private."""
     values, missing = numeric_values(series, column)
-    inner = _outer_edges(column)[1:-1]
-    codes = np.empty(len(values), np.min_scalar_type(n_cells))
-    for rows in in_chunks(len(values)):
-        codes[rows] = np.searchsorted(inner, values[rows], side="right")
-    codes[missing] = n_cells - 1
-    return codes
+    codes = np.searchsorted(_outer_edges(column)[1:-1], values, side="right")
+    return np.where(missing, n_cells - 1, codes)
 
 
 def _outer_edges(column: ColumnLayout) -> Floats:
-    """Edges of the public outer bins: powers of two, or two years each."""
+    """Return the edges of the public outer bins: powers of two, or two years each."""
     if column.kind == "datetime":
         years = np.arange("1900", "2102", 2, dtype="M8[Y]")
         return years.astype("M8[s]").astype(np.float64)
@@ -456,9 +452,9 @@ def _found_bins(
 
 
 def _likely_bins(
-    counts: NDArray[np.int64], edges: Floats, noise_std: float, n_rows: float
+    counts: Ints, edges: Floats, noise_std: float, n_rows: float
 ) -> tuple[int, int]:
-    """Give the bins between which most rows probably are, where rows are few.
+    """Return the bins between which most rows probably are, where rows are few.
 
     Columns of several shapes are weighed by their prior and by the Gaussian likelihood
     of the counts. Of the mean of the shapes the sizes about the most likely one are
@@ -524,9 +520,7 @@ def _shapes(edges: tuple[float, ...]) -> tuple[Floats, Floats]:
     return stacked, -QUARTER * doublings - (limits < 0)
 
 
-def _together(
-    counts: NDArray[np.int64], noise_std: float, least: float
-) -> NDArray[np.intp]:
+def _together(counts: Ints, noise_std: float, least: float) -> NDArray[np.intp]:
     """Find neighbouring bins that are not all empty, though alone none may be sure.
 
     Their sum exceeds so many noise deviations. Both ends of such a group are probably
@@ -544,7 +538,7 @@ def _together(
 
 
 def _across_zero(
-    edges: Floats, counts: NDArray[np.int64], noise_std: float, first: int, last: int
+    edges: Floats, counts: Ints, noise_std: float, first: int, last: int
 ) -> tuple[int, int]:
     """Let a range of one sign reach over 0 where there are rows on the other side.
 
@@ -568,7 +562,7 @@ def _across_zero(
     return min(first, int(core[0])), max(last, int(core[-1]))
 
 
-def _growth(counts: NDArray[np.int64], noise_std: float) -> int:
+def _growth(counts: Ints, noise_std: float) -> int:
     """Count the bins beyond an end of a range, nearest first, that belong to it."""
     grown = 0
     while grown < len(counts):
@@ -657,9 +651,7 @@ class Resolutions(ColumnStep):
         std, n_rows = released.noise_std, released.n_rows
         timed = column.kind == "datetime"
         tens = 0 if timed else len(counts) - MOST_DECIMALS - 2
-        resolution = _coarsest(counts, std, tens)
-        if n_rows < _more_than_noise(len(counts), std):
-            resolution = None  # no column has as many rows as a resolution needs
+        resolution = _coarsest(counts, std, tens, n_rows)
         if resolution is None and not timed and domain.high >= 1:
             # A flag or a count, as files have them, unless fractions are seen.
             few = n_rows - of_last + std < QUARTER * n_rows
@@ -700,8 +692,8 @@ def _resolution_cells(
     return codes
 
 
-def _none_finer(counts: NDArray[np.int64], noise_std: float) -> NDArray[np.bool_]:
-    """Tell of which resolutions no finer values are seen in noisy counts."""
+def _none_finer(counts: Ints, noise_std: float) -> NDArray[np.bool_]:
+    """Return of which resolutions no finer values are seen in noisy counts."""
     finer = counts.sum() - np.cumsum(counts)
     n_finer = np.arange(len(counts) - 1, -1, -1)
     most = np.maximum(LIKELY * noise_std * np.sqrt(n_finer), RARE * counts.sum())
@@ -709,7 +701,7 @@ def _none_finer(counts: NDArray[np.int64], noise_std: float) -> NDArray[np.bool_
 
 
 def _coarsest(
-    counts: NDArray[np.int64], noise_std: float, most_tens: int = 0
+    counts: Ints, noise_std: float, most_tens: int, n_rows: float
 ) -> int | None:
     """Read the resolution off noisy counts; the last of them is of finer values."""
     resolution = int(_none_finer(counts, noise_std).argmax())
@@ -717,19 +709,14 @@ def _coarsest(
     tens = SURE * noise_std * math.sqrt(len(counts))
     while resolution < most_tens and beside[resolution] <= tens:
         resolution += 1
-    if resolution == len(counts) - 1:
-        return None
-    more = _more_than_noise(len(counts), noise_std)
-    return resolution if beside[resolution] > more else None
-
-
-def _more_than_noise(n_counts: int, noise_std: float) -> float:
-    """Give by how many rows a resolution must exceed the finer ones."""
-    return LIKELY * noise_std * math.sqrt(n_counts)
+    # By so many rows it must exceed the finer ones.
+    more = LIKELY * noise_std * math.sqrt(len(counts))
+    known = resolution < len(counts) - 1 and n_rows >= more
+    return resolution if known and beside[resolution] > more else None
 
 
 def _in_decimals(domain: NumericDomain, decimals: int) -> NumericDomain:
-    """Give the domain of so many decimals, if there are some and floats can hold them.
+    """Return the domain of so many decimals, if there are some that floats hold.
 
     One that is known to be no finer stays.
     """
@@ -755,7 +742,7 @@ _ALIKE_FROM = 2.0
 
 
 def period_of(domain: ColumnDomain | None) -> int:
-    """Give the steps after which the numbers of a domain repeat; 0 if they do not."""
+    """Return the steps after which the numbers of a domain repeat; 0 if they do not."""
     if not isinstance(domain, NumericDomain) or not domain.integer:
         return 0
     if max(-domain.low, domain.high) >= EXACT:  # floats have lost their last digits
@@ -817,7 +804,7 @@ def _remainder_cells(
 
 
 def _room(counts: Ints, noise_std: float) -> tuple[float, ...]:
-    """Give how much room each remainder needs, with a mean of 1; none if all are alike.
+    """Return the room that each remainder needs, with a mean of 1; none if all alike.
 
     Counts are of even and of odd cycles, (2, period). Those of two digits are estimated
     by the tens times the units, and by what is beside these.
@@ -841,7 +828,7 @@ def _room(counts: Ints, noise_std: float) -> tuple[float, ...]:
 
 
 def _estimated(counts: Ints, expected: Floats, std: float) -> Floats:
-    """Give counts of all cycles from noisy ones of even and of odd cycles, (2, n).
+    """Return counts of all cycles from noisy ones of even and of odd cycles, (2, n).
 
     What they differ in is noise, or no matter of cycles. Of what lies beside the
     expected counts, so much is kept as both have in common, and all of what is surely
