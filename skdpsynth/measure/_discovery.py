@@ -77,12 +77,11 @@ class Labels:
         self.labels = () if column is None else public_labels(column, schema)
         self.of_keys = self.labels is None
         self._usual = _USUAL_LABELS if column and column.kind == "integer" else ()
-        self._declared: list[float] = []  # rows of each class
-        if schema is not None and column is None and schema.n_rows is not None:
-            self._declared = [float(schema.n_rows)]
-        elif schema is not None and schema.class_counts is not None:
-            counts = schema.class_counts
-            self._declared = [float(counts[label]) for label in self.labels or ()]
+        n_rows = None if schema is None else schema.n_rows
+        counts = {} if schema is None else schema.class_counts or {}
+        stated = [counts.get(label) for label in self.labels or ()]
+        stated = [n_rows] if column is None else stated
+        self._declared = [float(n) for n in stated if n is not None]  # rows of each
 
     def cost(self, public: Public) -> Cost:
         """Return what is spent, and from how many rows a label is found."""

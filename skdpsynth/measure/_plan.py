@@ -24,7 +24,7 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure._allocation import NO_DEPENDENCE, Allocation, allocate
 from skdpsynth.measure._discovery import Discovery, Labels
 from skdpsynth.measure._shares import LITTLE, N_CELLS, RARE
-from skdpsynth.measure._steps import is_numeric
+from skdpsynth.measure._steps import has_many_numbers, is_numeric
 from skdpsynth.schema import (
     Continuous,
     Datetime,
@@ -33,7 +33,6 @@ from skdpsynth.schema import (
     known_kind,
 )
 from skdpsynth.table import (
-    FEW_NUMBERS,
     CategoryDomain,
     ColumnLayout,
     NumericDomain,
@@ -210,7 +209,7 @@ def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
 
 
 def _with_labels(layout: TableLayout, labels: tuple[Hashable, ...]) -> TableLayout:
-    """Give a target that no dtype describes the kind that its labels have."""
+    """Return a layout whose target, if no dtype says more, is of its labels' kind."""
     kind: Any = "categorical"
     if all(isinstance(label, bool | np.bool_) for label in labels):
         kind = "boolean"
@@ -289,7 +288,7 @@ def plan_table(
     dependent: bool,
     adversarial: bool,
 ) -> pd.DataFrame:
-    """Show the allocation of every class of a guessed table.
+    """Return the allocation of every class of a guessed table.
 
     `dependent` tells whether the algorithm learns how columns depend on each other,
     `adversarial` whether it has a loop of training.
@@ -406,7 +405,7 @@ def remarks(
     *,
     dependent: bool,
 ) -> tuple[str, list[str]]:
-    """Give the warning of a fit, empty if nothing is poor, and notes for its report.
+    """Return the warning of a fit, empty if nothing is poor, and notes for its report.
 
     `dependent` tells whether the synthesizer learns how columns depend on each other.
     """
@@ -419,7 +418,7 @@ def remarks(
 
 
 def _doubts(model: TableModel, report: PrivacyReport) -> Iterator[str]:
-    """Say where a claim is weaker than it may look."""
+    """Yield where a claim is weaker than it may look."""
     n_rows = float(model.metadata.classes.counts.sum())
     if report.private and report.delta * n_rows > 1.0:
         yield (
@@ -561,7 +560,7 @@ def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashab
 
 
 def _few_numbers(model: TableModel, declared: TableSchema | None) -> bool:
-    """Tell from its released range whether a measured target may be labels."""
+    """Return from its released range whether a measured target may be labels."""
     metadata = model.metadata
     if declared is not None and metadata.layout.target in declared.columns:
         return False
@@ -569,7 +568,7 @@ def _few_numbers(model: TableModel, declared: TableSchema | None) -> bool:
     domain = metadata.domains[metadata.measured]
     assert isinstance(domain, NumericDomain)
     whole = domain.integer and domain.decimals <= 0
-    return whole and domain.high - domain.low < FEW_NUMBERS
+    return whole and not has_many_numbers(domain)
 
 
 def _named(names: Iterable[Hashable], most: int) -> str:

@@ -585,7 +585,8 @@ def _shows(share: float, n_columns: int, public: Public) -> bool:
     return public.n_rows >= ROWS_FROM * public.noise_std(share, n_columns)
 
 
-def _has_many_numbers(domain: Domain) -> bool:
+def has_many_numbers(domain: Domain) -> bool:
+    """Return whether a domain has more numbers than a few codes would."""
     return isinstance(domain, NumericDomain) and domain.n_numbers > FEW_NUMBERS
 
 
@@ -619,7 +620,7 @@ class Resolutions(ColumnStep):
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         """Return whether all numbers may be multiples of ten."""
-        many = domain is None or (_has_many_numbers(domain) and domain.integer)
+        many = domain is None or (has_many_numbers(domain) and domain.integer)
         return many and column.kind in ("integer", "continuous", "timedelta")
 
     def cost(self, public: Public) -> Cost:
@@ -870,7 +871,7 @@ class FrequentValues(ColumnStep):
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         unknown = domain is None and is_numeric(column)
-        return unknown or _has_many_numbers(domain)
+        return unknown or has_many_numbers(domain)
 
     def cost(self, public: Public) -> Cost:
         if not (n := len(self.columns)):
