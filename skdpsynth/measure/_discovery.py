@@ -84,7 +84,7 @@ class Labels:
         self._declared = [float(n) for n in stated if n is not None]  # rows of each
 
     def cost(self, public: Public) -> Cost:
-        """Return what is spent, and from how many rows a label is found."""
+        """Return what is spent, and from how many noisy rows a label is found."""
         if self._declared:
             return Cost()
         if not self.of_keys:
@@ -96,12 +96,12 @@ class Labels:
 
     def found_from(self, labels: Sequence[Hashable], public: Public) -> Floats:
         """Return the noisy rows from which each label is found; 0 if it is public."""
-        found_from = self.cost(public).found_from
-        others = any(label not in self._usual for label in labels)
-        noise_std = grid_noise_std(self._mu_found(public), 1.0)
-        usual = SURE * noise_std if self.of_keys and others else 0.0
-        each = (usual if label in self._usual else found_from for label in labels)
-        return np.array([*each], dtype=np.float64)
+        found_from = np.full(len(labels), float(self.cost(public).found_from))
+        usual = np.array([label in self._usual for label in labels])
+        if self.of_keys and usual.any():
+            noise_std = grid_noise_std(self._mu_found(public), 1.0)
+            found_from[usual] = 0.0 if usual.all() else SURE * noise_std
+        return found_from
 
     def _mu_found(self, public: Public) -> float:
         """Return the mu of each of two releases for labels that are not public."""

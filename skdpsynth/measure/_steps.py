@@ -446,9 +446,7 @@ def _found_bins(
     highest = zero if last <= zero and not dated else len(counts) - 1
     first -= _growth(counts[lowest:first][::-1], noise_std)
     last += _growth(counts[last + 1 : highest + 1], noise_std)
-    if dated:
-        return first, last
-    return _across_zero(edges, counts, noise_std, first, last)
+    return (first, last) if dated else _across_zero(edges, released, first, last)
 
 
 def _likely_bins(
@@ -538,7 +536,7 @@ def _together(counts: Ints, noise_std: float, least: float) -> NDArray[np.intp]:
 
 
 def _across_zero(
-    edges: Floats, counts: Ints, noise_std: float, first: int, last: int
+    edges: Floats, released: Released, first: int, last: int
 ) -> tuple[int, int]:
     """Let a range of one sign reach over 0 where there are rows on the other side.
 
@@ -556,10 +554,9 @@ def _across_zero(
     else:
         return first, last
     places = np.flatnonzero(other)
-    core = places[_together(counts[places], noise_std, _ACROSS_FROM)]
-    if len(core) == 0:
-        return first, last
-    return min(first, int(core[0])), max(last, int(core[-1]))
+    core = _together(released.counts[places], released.noise_std, _ACROSS_FROM)
+    within = [first, last, *places[core].tolist()]
+    return min(within), max(within)
 
 
 def _growth(counts: Ints, noise_std: float) -> int:
@@ -646,7 +643,7 @@ class Resolutions(ColumnStep):
         return _histograms(rows, _resolution_cells, known, n_cells, reservation, public)
 
     def read(
-        self, column: ColumnLayout, domain: Domain, released: Released
+        self, column: ColumnLayout, domain: NumericDomain, released: Released
     ) -> NumericDomain:
         of_last, counts = float(released.counts[-1]), released.counts[:-1]
         std, n_rows = released.noise_std, released.n_rows
@@ -782,13 +779,11 @@ class Remainders(ColumnStep):
         return _histograms(rows, _remainder_cells, known, n_cells, reservation, public)
 
     def read(
-        self, column: ColumnLayout, domain: Domain, released: Released
+        self, column: ColumnLayout, domain: NumericDomain, released: Released
     ) -> NumericDomain:
         counts = released.counts[:-1].reshape(2, -1)
-        found: NumericDomain = replace(
-            domain, remainders=_room(counts, released.noise_std)
-        )
-        return found
+        room = _room(counts, released.noise_std)
+        return replace(domain, remainders=room)
 
 
 def _remainder_cells(
@@ -891,15 +886,14 @@ class FrequentValues(ColumnStep):
         return released_keys(counters, reservation, public, least)
 
     def read(
-        self, column: ColumnLayout, domain: Domain, released: Released
+        self, column: ColumnLayout, domain: NumericDomain, released: Released
     ) -> NumericDomain:
         counts = released.counts
         most = np.sort(np.argsort(-counts, kind="stable")[:N_CELLS])
         values = [float(released.keys[place]) for place in most]
         shares = (counts[most] / released.n_rows).tolist()
         frequent = tuple(zip(values, shares, strict=True))
-        found: NumericDomain = replace(domain, frequent=frequent)
-        return found
+        return replace(domain, frequent=frequent)
 
 
 def _keys(frame: pd.DataFrame, known: Domains) -> Iterator[Floats]:

@@ -234,10 +234,9 @@ SCHEMAS = {
 @pytest.mark.parametrize(("n_rows", "epsilon"), [(60, 0.5), (2000, 1.0), (2000, 9.0)])
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_every_step_is_charged_what_it_costs(name, n_rows, epsilon, labels):
-    """And delta is set aside for each release of keys, no more.
+    """But where no column turns out to be one of a step.
 
-    No column may turn out to be one of a step. Labels cost as much again if none is
-    found, since all rows are counted then.
+    Labels cost as much again if none is found, since all rows are counted then.
     """
     frame, target = labelled(labels, n_rows)
     schema = SCHEMAS[name]
