@@ -25,13 +25,7 @@ from skdpsynth.measure._allocation import NO_DEPENDENCE, Allocation, allocate
 from skdpsynth.measure._discovery import Discovery, Labels
 from skdpsynth.measure._shares import LITTLE, N_CELLS, RARE
 from skdpsynth.measure._steps import has_many_numbers, is_numeric
-from skdpsynth.schema import (
-    Continuous,
-    Datetime,
-    holds_truths,
-    is_object,
-    known_kind,
-)
+from skdpsynth.schema import Continuous, Datetime, holds_truths, is_object, known_kind
 from skdpsynth.table import (
     CategoryDomain,
     ColumnLayout,
@@ -48,6 +42,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.measure._allocation import PlanClasses
     from skdpsynth.measure._model import TableModel
+    from skdpsynth.measure._steps import Cost
     from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
     from skdpsynth.schema import Column, TableSchema
     from skdpsynth.table import ColumnDomain
@@ -297,7 +292,7 @@ def plan_table(
     at = cache(
         lambda own: _allocated(plan_classes, accountant_of(own), guess, discovery)
     )
-    plans, mendable, thresholds = at(epsilon)
+    plans, mendable, costs, labels_from = at(epsilon)
     needed = np.full(len(plans), math.nan)
     for other in _EPSILONS:  # the largest cost most time, where the noise is given
         clean = np.array([not notes for notes in at(other)[1]])
@@ -312,6 +307,8 @@ def plan_table(
         of_all.append("one class only: a classifier has nothing to learn")
     if n := sum(map(_is_fixed, domains)):
         of_all.append(f"{n} of {len(domains)} columns can hold one value only")
+    lost = [NO_DEPENDENCE] * dependent
+    every = zip(plans, mendable, labels_from, needed, strict=True)
     rows = [
         {
             "class": plan.label,
@@ -329,15 +326,15 @@ def plan_table(
             "n_iter": plan.n_iter,
             "training": plan.training_words if adversarial else _FITTED,
             "step_noise_std": plan.training.noise_std if plan.training else 0.0,
+            "label_threshold": label_from,
+            "category_threshold": costs["categories"].found_from,
+            "value_threshold": costs["frequent values"].found_from,
+            "epsilon_needed": enough,
+            "note": "; ".join([*notes, *lost * (plan.dependence == "lost"), *of_all]),
         }
-        for plan in plans
+        for plan, notes, label_from, enough in every
     ]
-    notes = []
-    for plan, own in zip(plans, mendable, strict=True):
-        lost = [NO_DEPENDENCE] * (dependent and plan.dependence == "lost")
-        notes.append("; ".join([*own, *lost, *of_all]))
-    table = pd.DataFrame(rows).assign(**thresholds)
-    return table.assign(epsilon_needed=needed, note=notes)
+    return pd.DataFrame(rows)
 
 
 def _allocated(
@@ -345,11 +342,11 @@ def _allocated(
     accountant: PrivacyAccountant,
     guess: Guess,
     discovery: Discovery,
-) -> tuple[list[Allocation], list[list[str]], dict[str, Any]]:
-    """Allocate for a guessed table; also what a larger epsilon would mend.
+) -> tuple[list[Allocation], list[list[str]], dict[str, Cost], np.ndarray]:
+    """Allocate for a guessed table.
 
-    That is a list of notes for each class, and the noisy rows from which labels,
-    categories and frequent values are found.
+    Also what a larger epsilon would mend, a list of notes for each class; the costs of
+    discovery; and the noisy rows from which each label is found.
     """
     n_rows = guess.counts.sum()
     costs = discovery.costs(accountant, n_rows)
@@ -382,12 +379,7 @@ def _allocated(
     for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
         rare = "too few rows for its label to be found"
         notes.append([*plan.notes, *[rare] * bool(0 < needed >= rows), *of_all])
-    thresholds = {
-        "label_threshold": labels_from,
-        "category_threshold": categories_from,
-        "value_threshold": costs["frequent values"].found_from,
-    }
-    return plans, notes, thresholds
+    return plans, notes, costs, labels_from
 
 
 def _is_fixed(domain: ColumnDomain | None) -> bool:
@@ -410,8 +402,9 @@ def remarks(
     `dependent` tells whether the synthesizer learns how columns depend on each other.
     """
     parts = [*_of_classes(model, plans, private=report.private, dependent=dependent)]
+    described = set() if declared is None else {*declared.columns}
     warning, details = (
-        " ".join(_sentences(model, declared, parts, most_names))
+        " ".join(_sentences(model, described, parts, most_names))
         for most_names in (MOST_SHOWN, sys.maxsize)
     )
     return warning, [*_doubts(model, report), *filter(None, [details])]
@@ -433,10 +426,10 @@ def _doubts(model: TableModel, report: PrivacyReport) -> Iterator[str]:
 
 
 def _sentences(
-    model: TableModel, declared: TableSchema | None, parts: list[str], most_names: int
+    model: TableModel, described: set[Hashable], parts: list[str], most_names: int
 ) -> Iterator[str]:
     metadata = model.metadata
-    parts = [*parts, *_of_columns(model, declared, most_names)]
+    parts = [*parts, *_of_columns(model, described, most_names)]
     if parts:
         yield (
             f"Parts of the result are poor: {'; '.join(parts)}. Use a larger epsilon, "
@@ -444,7 +437,6 @@ def _sentences(
         )
     categories = {name: own.categories for name, own in _of_kind(model, CategoryDomain)}
     categories[metadata.layout.target] = metadata.classes.labels
-    described = {} if declared is None else declared.columns
     unsorted = [
         column.name
         for column in metadata.layout.columns
@@ -458,7 +450,7 @@ def _sentences(
             "public, so they come back sorted by name or number. State the order by "
             "Categorical([...], ordered=True) in a schema."
         )
-    if metadata.measured is not None and _few_numbers(model, declared):
+    if metadata.measured is not None and _few_numbers(model, described):
         yield (
             f"The target {metadata.layout.target!r} is a float column, so it is "
             "modelled as a measurement, but it has a few whole numbers only. If they "
@@ -492,7 +484,7 @@ def _of_classes(
 
 
 def _of_columns(
-    model: TableModel, declared: TableSchema | None, most_names: int
+    model: TableModel, described: set[Hashable], most_names: int
 ) -> Iterator[str]:
     of_categories = _of_kind(model, CategoryDomain)
     empty = [n for n, own in of_categories if not own.categories and not own.nullable]
@@ -519,7 +511,7 @@ def _of_columns(
             f"the range of {_named(guessed, most_names)} is a guess (state bounds by "
             "Continuous(low, high) or Datetime)"
         )
-    numbers = _row_numbers(model, declared)
+    numbers = _row_numbers(model, described)
     if numbers:
         yield (
             f"{_named(numbers, most_names)} may number the rows (describe it as "
@@ -534,10 +526,9 @@ def _of_kind(model: TableModel, kind: type) -> list[tuple[Hashable, Any]]:
     return [(column.name, own) for column, own in both if isinstance(own, kind)]
 
 
-def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashable]:
+def _row_numbers(model: TableModel, described: set[Hashable]) -> list[Hashable]:
     """Name undeclared columns of whole numbers with evenly spread values."""
     metadata = model.metadata
-    described = {} if declared is None else declared.columns
     counts = metadata.classes.counts
     marginals = model.marginals[int(counts.argmax())]
     found: list[Hashable] = []
@@ -559,10 +550,10 @@ def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashab
     return found
 
 
-def _few_numbers(model: TableModel, declared: TableSchema | None) -> bool:
+def _few_numbers(model: TableModel, described: set[Hashable]) -> bool:
     """Return from its released range whether a measured target may be labels."""
     metadata = model.metadata
-    if declared is not None and metadata.layout.target in declared.columns:
+    if metadata.layout.target in described:
         return False
     assert metadata.measured is not None
     domain = metadata.domains[metadata.measured]
