@@ -28,10 +28,10 @@ from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import (
     SMALL_SHARE,
     Allocation,
+    Discovery,
     Measurements,
     allocate,
     discover,
-    discovery_share,
     guess_table,
     guessed_layout,
     plan_table,
@@ -505,7 +505,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         budget: PrivacyBudget | None = None,
     ) -> PrivacyAccountant:
         """Open the ledger of a fit, or of a plan."""
-        keys_delta = self.delta * discovery_share(layout, schema)
+        keys_delta = self.delta * Discovery(layout, schema).delta_share
         unit, most = None, None
         if schema is not None:
             unit, most = schema.privacy_unit, schema.max_rows_per_unit

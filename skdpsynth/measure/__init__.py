@@ -17,7 +17,7 @@ from skdpsynth.measure._allocation import (
     and_unlabelled,
     measured_form,
 )
-from skdpsynth.measure._discovery import discover, discovery_share
+from skdpsynth.measure._discovery import Discovery, discover
 from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
@@ -51,6 +51,7 @@ __all__ = [
     "SMALL_SHARE",
     "TINY",
     "Allocation",
+    "Discovery",
     "Form",
     "Measured",
     "Measurement",
@@ -69,7 +70,6 @@ __all__ = [
     "choose_bins",
     "combine_measurements",
     "discover",
-    "discovery_share",
     "flat_marginals",
     "guess_table",
     "guessed_layout",
