@@ -65,8 +65,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make what follows releases short, for what holds however good fits are."""
     from skdpsynth.generators import _fit  # private: constants of a fit
-    from skdpsynth.models import _network
     from skdpsynth.synthesizers import _dpcgan, _gpate, _pategan
+    from skdpsynth.training import _network
 
     for module in (_dpcgan, _gpate):
         monkeypatch.setattr(module, "GENERATOR_STEPS", 2)

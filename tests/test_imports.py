@@ -30,7 +30,7 @@ _BOTTOM = {"exceptions", "utils"}
 _PRIVATE_SIDE = _BOTTOM | {"privacy", "schema"}
 _FITTED = _PRIVATE_SIDE | {"table", "measure"}
 _ESTIMATORS = _FITTED | {
-    *("base", "generators", "models", "persistence", "sampling", "training"),
+    *("base", "generators", "persistence", "sampling", "training"),
 }
 ALLOWED = {
     "exceptions": set(),
@@ -42,8 +42,7 @@ ALLOWED = {
     "sampling": _FITTED,
     "card": _FITTED,
     "generators": _BOTTOM | {"table", "measure"},
-    "models": _BOTTOM | {"generators", "table", "measure"},
-    "training": _BOTTOM | {"privacy", "generators", "models"},
+    "training": _BOTTOM | {"privacy", "generators", "measure"},
     "persistence": _FITTED | {"saved"},
     "base": _FITTED | {"card", "persistence", "sampling"},
     "synthesizers": _ESTIMATORS,
@@ -59,7 +58,7 @@ ALLOWED = {
 
 # Which third party may be imported where. Anything else may be imported anywhere.
 THIRD_PARTIES = {
-    "torch": ("models/", "training/", "synthesizers/"),
+    "torch": ("training/", "synthesizers/"),
     "opacus": ("training/", "synthesizers/"),
     "opendp": ("privacy/_mechanisms.py",),
     "dp_accounting": ("privacy/",),

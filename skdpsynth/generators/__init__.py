@@ -3,7 +3,7 @@
 Mixtures of independent columns (`Mixture`, `MixtureGenerator`), changed where a column
 nearly determines another (`Followers`); and normal scores of a few factors
 (`FactorGenerator`). A generator draws ranks, which the measured marginals turn into
-values. `Fit` fits mixtures to measured tables; `models` trains all of them further.
+values. `Fit` fits mixtures to measured tables; `training` trains them further.
 Nothing here needs torch.
 """
 

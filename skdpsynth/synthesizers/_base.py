@@ -27,9 +27,9 @@ from skdpsynth.measure import (
     measure,
     measured_form,
 )
-from skdpsynth.models import clear_products, n_products, resolve_device
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._initial import InitialModel, InitialNetwork, fitted
+from skdpsynth.training import clear_products, n_products, resolve_device
 from skdpsynth.utils import warn_deprecated
 from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 
 from skdpsynth.measure import Training
-from skdpsynth.models import resolve_device
 from skdpsynth.privacy import sampled_noise_multiplier, secret_generator, steps_mu
 from skdpsynth.synthesizers._base import (
     GENERATOR_STEPS,
@@ -25,6 +24,7 @@ from skdpsynth.training import (
     Discriminator,
     RealMeans,
     move_means,
+    resolve_device,
     train_generator,
 )
 from skdpsynth.utils import without

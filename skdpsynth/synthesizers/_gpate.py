@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from skdpsynth.measure import Training
-from skdpsynth.models import resolve_device
 from skdpsynth.privacy import GRID, gaussian_sum, gnmax, telling
 from skdpsynth.synthesizers._base import (
     AT_LEAST_ONE,
@@ -32,6 +31,7 @@ from skdpsynth.training import (
     mean_gradients,
     move_means,
     random_projections,
+    resolve_device,
     told_by_sum,
 )
 from skdpsynth.utils import without
@@ -41,11 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from skdpsynth.measure import Allocation, TableModel
-    from skdpsynth.models import NetworkTrainer, Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.table import Metadata, TableRows
-    from skdpsynth.training import TeacherEnsemble
+    from skdpsynth.training import NetworkTrainer, TeacherEnsemble, Trainer
 
 
 _TEACHER_STEPS = 2  # per round

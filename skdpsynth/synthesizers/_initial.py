@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
     from skdpsynth.generators import Components
     from skdpsynth.measure import Measured
-    from skdpsynth.models import FactorTrainer, MixtureTrainer, NetworkTrainer
     from skdpsynth.table import Metadata, PrivateRows
+    from skdpsynth.training import FactorTrainer, MixtureTrainer, NetworkTrainer
 
     Floats = NDArray[np.float64]
 
@@ -110,7 +110,7 @@ class InitialFactors:
 
     def trainer(self, position: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
         """Hand out the generator of a class."""
-        from skdpsynth.models import FactorTrainer
+        from skdpsynth.training import FactorTrainer
 
         own = self.generator.loadings[position]
         known = own[:, own.any(axis=0)]
@@ -191,7 +191,7 @@ class InitialMixture:
         self._bins = bins
         arrays = NUMPY
         if device is not None and device.type != "cpu":
-            from skdpsynth.models import on_device
+            from skdpsynth.training import on_device
 
             arrays = on_device(device)
         known, rest, released = [], [], []
@@ -255,7 +255,7 @@ class InitialMixture:
             mixtures[c] = components.mixture(heads, mixtures[c].ranks)
         self._known = {*self._components, *trained}
         if trained:
-            from skdpsynth.models import BinScores, on_device
+            from skdpsynth.training import BinScores, on_device
 
             assert device is not None  # synthesizers that train have one
             arrays = on_device(device)
@@ -279,7 +279,7 @@ class InitialMixture:
 
     def trainer(self, position: int, **training: Any) -> MixtureTrainer:  # noqa: ANN401
         """Hand out the mixture of a class."""
-        from skdpsynth.models import MixtureTrainer
+        from skdpsynth.training import MixtureTrainer
 
         return MixtureTrainer(
             self._components[position],
@@ -406,7 +406,7 @@ class InitialNetwork:
 
     def trainer(self, position: int, **training: Any) -> NetworkTrainer:  # noqa: ANN401
         """Hand out the network of a class."""
-        from skdpsynth.models import NetworkTrainer
+        from skdpsynth.training import NetworkTrainer
 
         del position
         return NetworkTrainer(self._ranks, self._groups, self._hidden_dims, **training)

@@ -296,7 +296,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         """Return the device of torch to fit on, or None: the CPU needs no torch."""
         if self.device == "cpu":
             return None
-        from skdpsynth.models import resolve_device
+        from skdpsynth.training import resolve_device
 
         return resolve_device(self.device)
 

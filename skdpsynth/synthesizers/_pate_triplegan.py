@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import torch
 
-from skdpsynth.models import resolve_device
 from skdpsynth.privacy import UNLABELLED, noisy_counts, secret_generator
 from skdpsynth.synthesizers import _dpcgan, _pategan
 from skdpsynth.synthesizers._base import (
@@ -36,6 +35,7 @@ from skdpsynth.training import (
     move_means,
     pseudo_label_rows,
     rejected,
+    resolve_device,
     train_generator,
 )
 from skdpsynth.utils import without
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.measure import Allocation, TableModel, Training
-    from skdpsynth.models import Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._base import WholeTable
     from skdpsynth.synthesizers._initial import InitialModel
     from skdpsynth.table import Metadata, TableRows
+    from skdpsynth.training import Trainer
 
 
 # Of the squared mu of a class, and of rows without a label for counts of pseudo-labels.

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from skdpsynth.measure import Training
-from skdpsynth.models import resolve_device
 from skdpsynth.privacy import noisy_votes, telling, vote_noise_std
 from skdpsynth.synthesizers._base import (
     GENERATOR_STEPS,
@@ -27,6 +26,7 @@ from skdpsynth.training import (
     ascend_student,
     make_teachers,
     move_means,
+    resolve_device,
     told_by_labels,
 )
 from skdpsynth.utils import without
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.measure import Allocation, TableModel
-    from skdpsynth.models import Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.table import Metadata, TableRows
+    from skdpsynth.training import Trainer
 
 
 # Length of a step of a network; with half of it and no noise the distance of pairs of

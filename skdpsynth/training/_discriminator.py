@@ -13,9 +13,9 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.utils import skip_init
 
-from skdpsynth.models import MOMENTUM, Adam
 from skdpsynth.privacy import HoldsPrivateRows
 from skdpsynth.training._dp_sgd import CHUNK_ROWS, ClippedSums, release_mean, sampled
+from skdpsynth.training._generator import MOMENTUM, Adam
 from skdpsynth.training._means import Told
 from skdpsynth.training._teachers import FORGOTTEN
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.models import Features, Trainer
     from skdpsynth.privacy import Reservation
+    from skdpsynth.training._generator import Features, Trainer
 
 
 # Steps of Adam of networks: 40 times the papers' 1e-4, since they are fewer.

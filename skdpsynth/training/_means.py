@@ -21,7 +21,7 @@ from skdpsynth.training._teachers import GAIN, N_GENERATED, N_KNOWN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skdpsynth.models import Features, Trainer
+    from skdpsynth.training._generator import Features, Trainer
 
 
 _RAREST = 1e-3  # probability of a label; rarer ones would weigh more than is known

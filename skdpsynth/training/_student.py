@@ -11,14 +11,14 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from skdpsynth.models import MOMENTUM, Adam
 from skdpsynth.training._discriminator import HIDDEN_RATE, make_network
+from skdpsynth.training._generator import MOMENTUM, Adam
 from skdpsynth.training._teachers import FORGOTTEN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skdpsynth.models import Features, Trainer
+    from skdpsynth.training._generator import Features, Trainer
 
 
 _ROUNDS = 8  # whose labels are learnt again

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.models import Features, Trainer
+    from skdpsynth.training._generator import Features, Trainer
 
     Ints = NDArray[np.int64]
 

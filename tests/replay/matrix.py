@@ -23,9 +23,9 @@ from skdpsynth.audit._replay import CHANGES, PLACES, ReplayedPair, replayed_pair
 
 # Sizes and steps that are made small: see `small`.
 from skdpsynth.generators import _fit
-from skdpsynth.models import _network
 from skdpsynth.privacy import _parts
 from skdpsynth.synthesizers import MarginalSynthesizer, _dpcgan, _pategan
+from skdpsynth.training import _network
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

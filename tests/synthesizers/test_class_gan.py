@@ -29,14 +29,13 @@ from skdpsynth import (
     PrivacyBudget,
 )
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.models import Trainer
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 # What begins a fit, and its mechanisms, which the twins are.
 from skdpsynth.synthesizers import _base, _gpate, _initial, _pategan
-from skdpsynth.training import _dp_sgd
+from skdpsynth.training import Trainer, _dp_sgd
 
 FIVE = [
     GPATESynthesizer,

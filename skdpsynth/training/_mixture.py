@@ -12,13 +12,13 @@ from torch import Tensor
 
 from skdpsynth.generators import Components, slopes_of_loss
 from skdpsynth.measure import RARE
-from skdpsynth.models._generator import MOST_PRODUCTS, Adam, Trainer, products
+from skdpsynth.training._generator import MOST_PRODUCTS, Adam, Trainer, products
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from skdpsynth.generators import Heads, Mixture, ReleasedClass
-    from skdpsynth.models._generator import Features, Score
+    from skdpsynth.training._generator import Features, Score
 
     Floats = NDArray[np.float64]
 

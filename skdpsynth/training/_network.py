@@ -13,14 +13,14 @@ from torch.nn import functional
 
 from skdpsynth.generators import Mixture
 from skdpsynth.measure import RARE
-from skdpsynth.models._generator import Adam, Trainer
+from skdpsynth.training._generator import MOMENTUM, Adam, Trainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from skdpsynth.models._generator import Features, Score
+    from skdpsynth.training._generator import Features, Score
 
 
 _MANY_CODES = 4096  # that the finished generator draws from; of 4096 bins: 64 MB
@@ -28,7 +28,6 @@ _CODES_OF_SCALES = 256  # whose mean bins give a scale to every score
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
 
 N_CODES = 64  # normal numbers that a row is made of; the papers state none
-MOMENTUM = 0.5  # as in DCGAN (Radford et al. 2016), else two networks chase each other
 
 
 class Draws(NamedTuple):

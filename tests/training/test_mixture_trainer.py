@@ -11,7 +11,7 @@ from scipy.linalg import svd
 from scipy.stats import chi2
 
 from skdpsynth.generators import Components, Heads, Mixture, ReleasedClass
-from skdpsynth.models import BinScores, MixtureTrainer, on_device
+from skdpsynth.training import BinScores, MixtureTrainer, on_device
 
 STARTS = np.array([0, 3, 5, 9])
 D, N_COMPONENTS, N_ROWS = 9, 6, 5000.0

@@ -42,6 +42,8 @@ def on_device(device: torch.device) -> Arrays:
     return Arrays(torch, take, lambda values: values.cpu().numpy())
 
 
+# Of networks, as in DCGAN (Radford et al. 2016): else two chase each other.
+MOMENTUM = 0.5
 _SQUARES = 0.99  # of mean squares of gradients, which follow the last hundred steps
 MOST_PRODUCTS = 500  # of columns, as features: all of 32 columns
 # Rows times the mu of all steps, over the root of the number of features, from which

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.models import NetworkTrainer
+from skdpsynth.training import NetworkTrainer
 
 STARTS = np.array([0, 3, 5, 9, 13, 33])
 N_BINS = 33

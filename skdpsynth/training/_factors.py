@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from skdpsynth.generators import MOST_LOADING
-from skdpsynth.models._generator import Trainer, n_products, strongest_products
+from skdpsynth.training._generator import Trainer, n_products, strongest_products
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.models._generator import Features, Score
+    from skdpsynth.training._generator import Features, Score
 
 
 class Draws(NamedTuple):

@@ -10,7 +10,7 @@ import torch
 from _training import factor_trainer
 
 from skdpsynth.generators import FactorGenerator
-from skdpsynth.models import n_products, resolve_device
+from skdpsynth.training import n_products, resolve_device
 
 LOADINGS = np.random.default_rng(0).normal(size=(3, 2))
 RATE = 0.3
