@@ -65,12 +65,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make what follows releases short, for what holds however good fits are."""
     from skdpsynth.generators import _fit  # private: constants of a fit
-    from skdpsynth.synthesizers import _dpcgan, _gpate, _pategan
+    from skdpsynth.synthesizers import _base, _pategan
     from skdpsynth.training import _network
 
-    for module in (_dpcgan, _gpate):
-        monkeypatch.setattr(module, "GENERATOR_STEPS", 2)
-    monkeypatch.setattr(_pategan, "generator_steps", lambda settings: 2)
+    monkeypatch.setattr(_base, "GENERATOR_STEPS", 2)
+    monkeypatch.setattr(_pategan.VotingGAN, "_generator_steps", 2)
     monkeypatch.setattr(_fit, "_STEPS", (20, 20))
     monkeypatch.setattr(_fit, "_COMPONENTS", (60, 60))
     monkeypatch.setattr(_network, "_MANY_CODES", 60)

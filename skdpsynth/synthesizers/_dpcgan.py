@@ -10,12 +10,10 @@ import torch
 from skdpsynth.measure import Training
 from skdpsynth.privacy import sampled_noise_multiplier, secret_generator, steps_mu
 from skdpsynth.synthesizers._base import (
-    GENERATOR_STEPS,
-    NETWORK_RATE,
     ONE_OR_AUTO,
-    RATE,
     ClassGAN,
-    progress_of,
+    ClassRun,
+    without_those_of_0_2,
 )
 from skdpsynth.training import (
     N_GENERATED,
@@ -24,15 +22,14 @@ from skdpsynth.training import (
     Discriminator,
     RealMeans,
     move_means,
-    resolve_device,
     train_generator,
 )
-from skdpsynth.utils import without
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     import numpy as np
+    from numpy.typing import NDArray
 
     from skdpsynth.measure import Allocation, TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
@@ -86,6 +83,27 @@ def reserve_steps(
     )
 
 
+def make_discriminator(
+    settings: Any,  # noqa: ANN401
+    own: ClassRun,
+    rows: NDArray[np.float32],
+    **options: Any,  # noqa: ANN401
+) -> Discriminator:
+    """Make the discriminator of a class; `settings` is the synthesizer."""
+    return Discriminator(
+        rows,
+        n_features=own.generator.n_features,
+        hidden_dims=settings._widths[1],
+        max_grad_norm=settings.max_grad_norm,
+        expected_batch_size=own.training.sampling_rate * max(own.n_rows, 1.0),
+        reservation=own.reservation,
+        rng=secret_generator(),
+        generator=own.public,
+        device=own.device,
+        **options,
+    )
+
+
 class AdversarialSynthesizer(ClassGAN):
     """Base of `DPCGANSynthesizer`, `DPGANSynthesizer` and `GANSynthesizer`."""
 
@@ -118,9 +136,10 @@ random_state : int, RandomState instance or None, default=None
     n_discriminator_steps: int = 1
     learning_rate: float
 
+    weight_clip: float = math.inf
+
     _loss: ClassVar[Literal["logistic", "wasserstein"]] = "logistic"
-    _weight_bound: float = math.inf
-    _network_rates = 1.0, NETWORK_RATE  # of the discriminator, and of the generator
+    _share_of_rate = 1.0  # of the discriminator, in the steps of its network
 
     @property
     def _block(self) -> Literal["sampled steps"] | None:  # type: ignore[override]
@@ -136,66 +155,52 @@ random_state : int, RandomState instance or None, default=None
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        device, public = resolve_device(self.device), torch.Generator()
-        public.manual_seed(seed)
-        scopes, scratch = metadata.classes.scopes, self._scratch
-        trained = {c: plan.training for c, plan in enumerate(plans) if plan.training}
-        # The whole run is reserved before anything is trained.
-        reserved = {
-            c: reserve_steps(training, scopes[c], accountant, self._tail_delta)
-            for c, training in trained.items()
-        }
+        scratch = self._scratch
+        reserved = self._reserve_loops(metadata, plans, accountant)
         initial = self._initialise(rows, metadata, plans, accountant, seed)
-        rates = self._network_rates if scratch else (1.0, RATE)
+        public = torch.Generator().manual_seed(seed)
         n_generated = N_GENERATED if self.batch_size == "auto" else int(self.batch_size)
-        n_steps = 1 if scratch else GENERATOR_STEPS
-        name = type(self).__name__.removesuffix("Synthesizer")
-        with progress_of(plans, name) as progress:
-            for c, training in trained.items():
-                generator: Any = initial.trainer(
-                    c,
-                    n_steps=training.n_iter * n_steps,
-                    learning_rate=self.learning_rate * rates[1],
-                    generator=public,
-                    device=device,
-                )
-                features, n_rows = generator.features(), max(plans[c].n_rows, 1.0)
-                discriminator = Discriminator(
-                    initial.encode(rows.of_class(c), c),
-                    n_features=generator.n_features,
-                    hidden_dims=tuple(self.hidden_dims[1]) if scratch else (),
+        with self._loop(plans) as progress:
+            for own in self._runs(initial, plans, reserved, public):
+                generator, training, real = own.generator, own.training, RealMeans()
+                discriminator = make_discriminator(
+                    self,
+                    own,
+                    initial.encode(rows.of_class(own.place), own.place),
                     loss=self._loss,
-                    learning_rate=self.learning_rate * rates[0],
-                    weight_bound=self._weight_bound,
-                    max_grad_norm=self.max_grad_norm,
-                    expected_batch_size=training.sampling_rate * n_rows,
-                    reservation=reserved[c],
-                    rng=secret_generator(),
-                    generator=public,
-                    device=device,
+                    learning_rate=self.learning_rate * self._share_of_rate,
+                    weight_bound=self.weight_clip,
                 )
-                real = RealMeans()
                 for done in range(training.n_iter):  # Algorithm 1 of both papers
                     discriminator.begin_round(1.0 - done / training.n_iter)
                     for step in range(training.n_queries):  # t_2 = 1 ... n_d
                         # Sample X^t; clip the gradients of real rows; noise their sum.
-                        discriminator.release(features)
+                        discriminator.release(generator.features)
                         # Z^t, whose label is the class; DPGAN clips w.
                         if not scratch:
                             generated = generator.rows(generator.draw(N_KNOWN))
-                            real.add(*discriminator.told(generated, features))
+                            told = discriminator.told(generated, generator.features)
+                            real.add(*told)
                         elif step + 1 < training.n_queries:
                             generated = generator.rows(generator.draw(n_generated))
-                            discriminator.follow(generated, features)
+                            discriminator.follow(generated, generator.features)
                     # The last step, then gen_loss, its gradient, and steps on theta_g.
                     if scratch:
                         train_generator(generator, discriminator, n_generated)
                     else:
-                        move_means(generator, real, n_steps)
+                        move_means(generator, real, self._generator_steps)
                     progress.update()
-                initial.keep(c, generator.result())
-        self._collect(initial, plans)
-        return initial.model
+                initial.keep(own.place, generator.result())
+        return self._collect(initial, plans)
+
+    def _reserve(
+        self, training: Training, scope: Hashable, accountant: PrivacyAccountant
+    ) -> Reservation:
+        return reserve_steps(training, scope, accountant, self._tail_delta)
+
+    @property
+    def _generator_rate(self) -> float:
+        return self.learning_rate * super()._generator_rate
 
     def _plan_training(self, n_iter: int, n_rows: float, mu: float) -> Training:
         return plan_steps(
@@ -287,17 +292,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
 
     _loss = "logistic"
 
-    @without(
-        since="0.3",
-        removed_in="0.5",
-        noise_multiplier="Set n_iter: the budget then gives the noise.",
-        n_discriminator_steps="There is one per round; leave it out.",
-        n_generator_steps="It is fixed; leave it out.",
-        latent_dim="It is fixed; leave it out.",
-        generator_hidden_dims="Set hidden_dims=(generator's, discriminator's widths).",
-        discriminator_learning_rate="Set learning_rate, which is of both networks.",
-        verbose="Long training shows a progress bar; leave it out.",
-    )
+    @without_those_of_0_2
     def __init__(
         self,
         epsilon: float = 1.0,

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 _MOST = 3.0  # log odds that one column can give
-_PAIRS_WEIGHT = 0.1  # the paper's alpha_p
 
 
 class Evidence:
@@ -128,9 +127,6 @@ def train_classifier(
         generated,
         reservations,
         expected_batch_sizes,
-        max_grad_norm=1.0,
-        learning_rate=1.0,
-        pairs_weight=_PAIRS_WEIGHT,
         rng=secret_generator(),
     )
     for _ in range(n_steps):

@@ -18,6 +18,7 @@ from skdpsynth.training._generator import (
     clear_products,
     n_products,
     on_device,
+    one_thread,
     resolve_device,
 )
 from skdpsynth.training._means import (
@@ -77,6 +78,7 @@ __all__ = [
     "move_means",
     "n_products",
     "on_device",
+    "one_thread",
     "pseudo_label_rows",
     "random_projections",
     "rejected",

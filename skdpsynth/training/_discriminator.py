@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -63,9 +64,9 @@ class Discriminator(HoldsPrivateRows):
         *,
         n_features: int,
         hidden_dims: Sequence[int],
-        loss: Literal["logistic", "wasserstein"],
-        learning_rate: float,
-        weight_bound: float,
+        loss: Literal["logistic", "wasserstein"] = "logistic",
+        learning_rate: float = 1.0,
+        weight_bound: float = math.inf,
         max_grad_norm: float,
         expected_batch_size: float,
         reservation: Reservation,
@@ -164,11 +165,7 @@ class Discriminator(HoldsPrivateRows):
 
     def objective(self, rows: Tensor, features: Features) -> Tensor:
         """Return what the generator wants to raise: log D of each row, or its score."""
-        parameters = {
-            name: p.detach().to(rows) for name, p in self._network.named_parameters()
-        }
-        values = features(rows) * self._scale
-        scores = functional_call(self._network, parameters, (values,)).squeeze(-1)
+        scores = scores_of(self._network, features(rows) * self._scale)
         return functional.logsigmoid(scores) if self._loss == "logistic" else scores
 
     def _losses(self, scores: Tensor, *, real: bool) -> Tensor:
@@ -204,12 +201,17 @@ def train_generator(
     generator: Trainer, discriminator: Discriminator, n_rows: int
 ) -> None:
     """Step with a discriminator that follows the generator: post-processing."""
-    features, draws = generator.features(), generator.draw(n_rows)
-    discriminator.follow(generator.rows(draws), features)
-    gradient = generator.gradient(
-        draws, lambda rows: discriminator.objective(rows, features)
-    )
-    generator.ascend(gradient)
+    draws = generator.draw(n_rows)
+    discriminator.follow(generator.rows(draws), generator.features)
+    objective = partial(discriminator.objective, features=generator.features)
+    generator.ascend(generator.gradient(draws, objective))
+
+
+def scores_of(network: nn.Module, values: Tensor) -> Tensor:
+    """Return a network's score of each row, without its weights in the graph."""
+    parameters = {name: p.detach().to(values) for name, p in network.named_parameters()}
+    scores: Tensor = functional_call(network, parameters, (values,))
+    return scores.squeeze(-1)
 
 
 def make_network(

@@ -139,7 +139,6 @@ class TeacherEnsemble(HoldsPrivateRows):
         most = n_teachers * 2 * n_steps * self._batch_size
         n_rows = min(n_rows * n_teachers / self._n_teachers, most)
         rows = generator.rows(generator.draw(max(int(n_rows), 1)))
-        features = generator.features()
         seed = int(torch.randint(2**31, (), generator=public))
         ensemble = TeacherEnsemble(
             rows.cpu().numpy(),
@@ -154,8 +153,8 @@ class TeacherEnsemble(HoldsPrivateRows):
             device=self._device,
         )
         for _ in range(n_steps):
-            ensemble.train_step(pool, features)
-        return ensemble, features(rows).double().mean(0)
+            ensemble.train_step(pool, generator.features)
+        return ensemble, generator.features(rows).double().mean(0)
 
     def logits(self, rows: Tensor, features: Features) -> Tensor:
         """Return every teacher's log odds of "real" for public rows; 0 without rows."""

@@ -127,13 +127,13 @@ def test_one_row_that_moves_several_teachers_is_caught(
 class Cheating(_pategan.VotePlayer):
     """The student is trained on real rows called real (S8, O4)."""
 
-    def __init__(self, settings, rows, *asked):
-        super().__init__(settings, rows, *asked)
+    def __init__(self, settings, own, rows):
+        super().__init__(settings, own, rows)
         self._some = torch.from_numpy(rows[:256])
 
     def learn(self):
         fake = self.generator.rows(self.generator.draw(256))
-        both = self.features(torch.cat([self._some, fake]))
+        both = self.generator.features(torch.cat([self._some, fake]))
         self.student.add(both, (torch.arange(len(both)) < len(self._some)).float())
         super().learn()
 

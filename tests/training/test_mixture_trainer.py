@@ -168,7 +168,7 @@ def test_features_are_products_of_the_scores_of_two_columns():
     dependence = np.abs((mixture.weights * means.T) @ means)
     pairs = sorted(combinations(range(3), 2), key=lambda pair: -dependence[pair])
     expected = torch.stack([rows[:, i] * rows[:, j] for i, j in pairs], dim=1)
-    torch.testing.assert_close(trainer.features()(rows), expected)
+    torch.testing.assert_close(trainer.features(rows), expected)
     assert (trainer.n_columns, trainer.n_features) == (3, 3)
 
 

@@ -110,9 +110,9 @@ def test_features_are_products_of_the_columns_that_depend_most(n_columns):
     rows = trainer.rows(trainer.draw(20))
     expected = torch.stack([rows[:, i] * rows[:, j] for i, j in pairs], dim=1)
     trainer.ascend(torch.ones(loadings.size))
-    torch.testing.assert_close(trainer.features()(rows), expected)
+    torch.testing.assert_close(trainer.features(rows), expected)
     assert trainer.n_features == n_products(n_columns) == len(pairs)
-    torch.testing.assert_close(trainer.features()(rows[None, 3]), expected[None, 3])
+    torch.testing.assert_close(trainer.features(rows[None, 3]), expected[None, 3])
 
 
 @pytest.mark.parametrize("device", ["nothing", "cpu:x", "meta", "cuda:99"])
