@@ -112,7 +112,8 @@ class ClassRun(NamedTuple):
 class ClassGAN(GeneratedSynthesizer):
     """Base of the synthesizers that train a generator per class.
 
-    A subclass fills in `_plan_training`, `_reserve` and `_paper`, and trains in `_fit`.
+    A subclass has its paper's values in `_paper`, its loop in `_train`, and what this
+    releases in `_plan_training` and `_reserve`.
     """
 
     _shared_docs = """\
@@ -314,6 +315,29 @@ n_teachers_ : ndarray of shape (n_classes,), int
         }
         device = resolve_device(self.device)
         return fitted(measured, seed=seed, device=device, trained=trained)
+
+    def _fit(
+        self,
+        rows: TableRows,
+        metadata: Metadata,
+        plans: list[Allocation],
+        accountant: PrivacyAccountant,
+        seed: int,
+    ) -> TableModel:
+        reserved = self._reserve_loops(metadata, plans, accountant)
+        initial = self._initialise(rows, metadata, plans, accountant, seed)
+        public = torch.Generator().manual_seed(seed)
+        with self._loop(plans) as progress:
+            for own in self._runs(initial, plans, reserved, public):
+                encoded = initial.encode(rows.of_class(own.place), own.place)
+                for _ in self._train(own, encoded):
+                    progress.update()
+                initial.keep(own.place, own.generator.result())
+        return self._collect(initial, plans)
+
+    def _train(self, own: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
+        """Train the generator of a class with private rows; yield after each round."""
+        raise NotImplementedError
 
     def _reserve_loops(
         self,

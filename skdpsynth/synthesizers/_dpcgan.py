@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import torch
-
 from skdpsynth.measure import Training
 from skdpsynth.privacy import sampled_noise_multiplier, secret_generator, steps_mu
 from skdpsynth.synthesizers._base import (
@@ -26,16 +24,15 @@ from skdpsynth.training import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
     import numpy as np
+    import torch
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import Allocation, TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._base import Init, Widths
-    from skdpsynth.table import Metadata, TableRows
 
 
 _LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there
@@ -118,12 +115,6 @@ n_discriminator_steps : int, default=1
 learning_rate : float, default=1.0
     Steps of the discriminator and of the generator, in those of the class; positive.
     They fall linearly to 0.
-hidden_dims : tuple of two tuples of int
-    With ``init="random"``: widths of the hidden layers of the generator's network, and
-    of those of the discriminator's, which is linear without any.
-random_state : int, RandomState instance or None, default=None
-    Seeds initial weights, latent draws and `sample`, never noise or the
-    samples of real rows: two fits differ.
 """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -147,51 +138,35 @@ random_state : int, RandomState instance or None, default=None
         # takes whole classes where it can, and a Gaussian release is exact for them.
         return None if self.batch_size == "auto" else "sampled steps"
 
-    def _fit(
-        self,
-        rows: TableRows,
-        metadata: Metadata,
-        plans: list[Allocation],
-        accountant: PrivacyAccountant,
-        seed: int,
-    ) -> TableModel:
-        scratch = self._scratch
-        reserved = self._reserve_loops(metadata, plans, accountant)
-        initial = self._initialise(rows, metadata, plans, accountant, seed)
-        public = torch.Generator().manual_seed(seed)
+    def _train(self, own: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
+        generator, training, real = own.generator, own.training, RealMeans()
         n_generated = N_GENERATED if self.batch_size == "auto" else int(self.batch_size)
-        with self._loop(plans) as progress:
-            for own in self._runs(initial, plans, reserved, public):
-                generator, training, real = own.generator, own.training, RealMeans()
-                discriminator = make_discriminator(
-                    self,
-                    own,
-                    initial.encode(rows.of_class(own.place), own.place),
-                    loss=self._loss,
-                    learning_rate=self.learning_rate * self._share_of_rate,
-                    weight_bound=self.weight_clip,
-                )
-                for done in range(training.n_iter):  # Algorithm 1 of both papers
-                    discriminator.begin_round(1.0 - done / training.n_iter)
-                    for step in range(training.n_queries):  # t_2 = 1 ... n_d
-                        # Sample X^t; clip the gradients of real rows; noise their sum.
-                        discriminator.release(generator.features)
-                        # Z^t, whose label is the class; DPGAN clips w.
-                        if not scratch:
-                            generated = generator.rows(generator.draw(N_KNOWN))
-                            told = discriminator.told(generated, generator.features)
-                            real.add(*told)
-                        elif step + 1 < training.n_queries:
-                            generated = generator.rows(generator.draw(n_generated))
-                            discriminator.follow(generated, generator.features)
-                    # The last step, then gen_loss, its gradient, and steps on theta_g.
-                    if scratch:
-                        train_generator(generator, discriminator, n_generated)
-                    else:
-                        move_means(generator, real, self._generator_steps)
-                    progress.update()
-                initial.keep(own.place, generator.result())
-        return self._collect(initial, plans)
+        discriminator = make_discriminator(
+            self,
+            own,
+            rows,
+            loss=self._loss,
+            learning_rate=self.learning_rate * self._share_of_rate,
+            weight_bound=self.weight_clip,
+        )
+        for done in range(training.n_iter):  # Algorithm 1 of both papers
+            discriminator.begin_round(1.0 - done / training.n_iter)
+            for step in range(training.n_queries):  # t_2 = 1 ... n_d
+                # Sample X^t; clip the gradients of real rows; noise their sum.
+                discriminator.release(generator.features)
+                # Z^t, whose label is the class; DPGAN clips w.
+                if not self._scratch:
+                    generated = generator.rows(generator.draw(N_KNOWN))
+                    real.add(*discriminator.told(generated, generator.features))
+                elif step + 1 < training.n_queries:
+                    generated = generator.rows(generator.draw(n_generated))
+                    discriminator.follow(generated, generator.features)
+            # The last step, then gen_loss, its gradient, and steps on theta_g.
+            if self._scratch:
+                train_generator(generator, discriminator, n_generated)
+            else:
+                move_means(generator, real, self._generator_steps)
+            yield
 
     def _reserve(
         self, training: Training, scope: Hashable, accountant: PrivacyAccountant
@@ -289,8 +264,6 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     >>> synth.fit(load_thyroid()).sample(5).shape
     (5, 22)
     """
-
-    _loss = "logistic"
 
     @without_those_of_0_2
     def __init__(

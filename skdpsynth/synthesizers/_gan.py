@@ -78,7 +78,6 @@ class GANSynthesizer(AdversarialSynthesizer):
     inf
     """
 
-    _loss = "logistic"
     # What the private ones take as parameters.
     epsilon, delta, budget = math.inf, 1e-5, None
     max_grad_norm = 1e6

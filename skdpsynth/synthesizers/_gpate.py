@@ -34,14 +34,13 @@ from skdpsynth.training import (
 from skdpsynth.utils.sklearn_compat import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
     import numpy as np
+    from numpy.typing import NDArray
 
-    from skdpsynth.measure import Allocation, TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
-    from skdpsynth.table import Metadata, TableRows
     from skdpsynth.training import TeacherEnsemble
 
 
@@ -187,41 +186,27 @@ class GPATESynthesizer(ClassGAN):
             "n_iter": math.ceil(min(8000, 60 * epsilon)),
         }
 
-    def _fit(
-        self,
-        rows: TableRows,
-        metadata: Metadata,
-        plans: list[Allocation],
-        accountant: PrivacyAccountant,
-        seed: int,
-    ) -> TableModel:
-        reserved = self._reserve_loops(metadata, plans, accountant)
-        initial = self._initialise(rows, metadata, plans, accountant, seed)
-        public = torch.Generator().manual_seed(seed)
-        with self._loop(plans) as progress:
-            for own in self._runs(initial, plans, reserved, public):
-                generator, training, real = own.generator, own.training, RealMeans()
-                teachers = make_teachers(
-                    initial.encode(rows.of_class(own.place), own.place),
-                    training.n_teachers,
-                    generator,
-                    self._widths[1],
-                    public,
-                    own.device,
-                )
-                for _ in range(training.n_iter):  # line 1
-                    generated = generator.rows(generator.draw(N_GENERATED))  # lines 2-4
-                    for _ in range(_TEACHER_STEPS):
-                        teachers.train_step(generated, generator.features)  # lines 5-8
-                    if self._scratch:
-                        self._votes(own, teachers)  # lines 9-13
-                    else:
-                        beside = generator, generated, own.n_rows, _TEACHER_STEPS
-                        rehearsed = teachers.rehearse(*beside, public)
-                        self._sum(own, teachers, *rehearsed, real)
-                    progress.update()
-                initial.keep(own.place, generator.result())
-        return self._collect(initial, plans)
+    def _train(self, own: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
+        generator, training, real = own.generator, own.training, RealMeans()
+        teachers = make_teachers(
+            rows,
+            training.n_teachers,
+            generator,
+            self._widths[1],
+            own.public,
+            own.device,
+        )
+        for _ in range(training.n_iter):  # line 1
+            generated = generator.rows(generator.draw(N_GENERATED))  # lines 2-4
+            for _ in range(_TEACHER_STEPS):
+                teachers.train_step(generated, generator.features)  # lines 5-8
+            if self._scratch:
+                self._votes(own, teachers)  # lines 9-13
+            else:
+                beside = generator, generated, own.n_rows, _TEACHER_STEPS
+                rehearsed = teachers.rehearse(*beside, own.public)
+                self._sum(own, teachers, *rehearsed, real)
+            yield
 
     def _reserve(
         self, training: Training, scope: Hashable, accountant: PrivacyAccountant

@@ -30,14 +30,12 @@ from skdpsynth.training import (
 from skdpsynth.utils.sklearn_compat import StrOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import Allocation, TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
-    from skdpsynth.table import Metadata, TableRows
 
 
 # Length of a step of a network; with half of it and no noise the distance of pairs of
@@ -307,24 +305,9 @@ class PATEGANSynthesizer(VotingGAN):
             "n_student_steps": 40 if noisy else 8,
         }
 
-    def _fit(
-        self,
-        rows: TableRows,
-        metadata: Metadata,
-        plans: list[Allocation],
-        accountant: PrivacyAccountant,
-        seed: int,
-    ) -> TableModel:
-        reserved = self._reserve_loops(metadata, plans, accountant)
-        initial = self._initialise(rows, metadata, plans, accountant, seed)
-        public = torch.Generator().manual_seed(seed)
-        with self._loop(plans) as progress:
-            for own in self._runs(initial, plans, reserved, public):
-                encoded = initial.encode(rows.of_class(own.place), own.place)
-                player = VotePlayer(self, own, encoded)
-                for _ in range(own.training.n_iter):  # Algorithm 1
-                    player.add_labels()
-                    player.learn()
-                    progress.update()
-                initial.keep(own.place, own.generator.result())
-        return self._collect(initial, plans)
+    def _train(self, own: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
+        player = VotePlayer(self, own, rows)  # lines 2-3
+        for _ in range(own.training.n_iter):  # line 4
+            player.add_labels()  # lines 5-18
+            player.learn()  # lines 19-23
+            yield
