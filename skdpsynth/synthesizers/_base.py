@@ -50,9 +50,9 @@ Init = Literal["measured", "random"]
 Widths = tuple[tuple[int, ...], tuple[int, ...]]
 
 # What several parameters may be: a number of things, and a size.
-AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]
-POSITIVE = [Interval(Real, 0, None, closed="neither")]
-ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
+_AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]
+_POSITIVE = [Interval(Real, 0, None, closed="neither")]
+ONE_OR_AUTO = [*_AT_LEAST_ONE, StrOptions({"auto"})]
 
 # Of the squared mu of a class that starts from measurements: what its loop takes. The
 # rest is for the measurements, and all of it if the class does not train.
@@ -143,19 +143,25 @@ n_iter_ : int
 n_teachers_ : ndarray of shape (n_classes,), int
     Teachers of each class, 0 where it did not train.
 """
-    # Of all parameters that more than one of them may have.
+    # Of all parameters that any of them has.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSynthesizer._parameter_constraints,
         "init": [StrOptions({"measured", "random", "marginals", "pairs"})],
         "n_iter": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
-        "max_grad_norm": POSITIVE,
-        "batch_size": AT_LEAST_ONE,
+        "noise": [StrOptions({"gaussian", "laplace"})],
+        "desensitization": [StrOptions({"hybrid", "dpsgd"})],
+        "unlabelled_weight": [Interval(Real, 0, 1, closed="left")],
+        "projection_dim": _AT_LEAST_ONE,
+        "n_bins": [Interval(Integral, 2, None, closed="left")],
+        "max_grad_norm": _POSITIVE,
+        "weight_clip": _POSITIVE,
+        "batch_size": _AT_LEAST_ONE,
         "n_teachers": ONE_OR_AUTO,
-        "n_teacher_steps": AT_LEAST_ONE,
-        "n_student_steps": AT_LEAST_ONE,
-        "n_discriminator_steps": AT_LEAST_ONE,
+        "n_teacher_steps": _AT_LEAST_ONE,
+        "n_student_steps": _AT_LEAST_ONE,
+        "n_discriminator_steps": _AT_LEAST_ONE,
         "hidden_dims": ["array-like"],
-        "learning_rate": POSITIVE,
+        "learning_rate": _POSITIVE,
         "device": [str, torch.device],
     }
 

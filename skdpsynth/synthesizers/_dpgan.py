@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from skdpsynth.synthesizers._base import POSITIVE, Init, Widths, without_those_of_0_2
+from skdpsynth.synthesizers._base import Init, Widths, without_those_of_0_2
 from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
 
 if TYPE_CHECKING:
@@ -80,10 +80,6 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     (5, 22)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AdversarialSynthesizer._parameter_constraints,
-        "weight_clip": POSITIVE,
-    }
     _loss = "wasserstein"
 
     # Algorithm 1 of the Wasserstein GAN: RMSProp with 5e-5. Steps of Adam of 1e-3 here.

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from skdpsynth.measure import Training
 from skdpsynth.privacy import GRID, gaussian_sum, gnmax, telling
 from skdpsynth.synthesizers._base import (
-    AT_LEAST_ONE,
-    GENERATOR_STEPS,
     ClassGAN,
     ClassRun,
     Init,
@@ -31,7 +28,6 @@ from skdpsynth.training import (
     random_projections,
     told_by_sum,
 )
-from skdpsynth.utils.sklearn_compat import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -123,12 +119,6 @@ class GPATESynthesizer(ClassGAN):
     (5, 22)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ClassGAN._parameter_constraints,
-        "projection_dim": AT_LEAST_ONE,
-        "n_bins": [Interval(Integral, 2, None, closed="left")],
-    }
-
     @without_those_of_0_2
     def __init__(
         self,
@@ -216,18 +206,13 @@ class GPATESynthesizer(ClassGAN):
         A sum has sensitivity 2C. An answer has ``sqrt(2)``: a vote moves from one bin
         to another.
         """
-        if not self._scratch:
-            return accountant.reserve_gaussian(
-                "sums of teachers' gradients",
-                mu=training.mu_step,
-                sensitivity=2 * GRID,
-                count=training.n_iter,
-                scope=scope,
-            )
+        name, sensitivity = "sums of teachers' gradients", 2.0 * GRID
+        if self._scratch:
+            name, sensitivity = "answers by vote", math.sqrt(2)
         return accountant.reserve_gaussian(
-            "answers by vote",
+            name,
             mu=training.mu_step / math.sqrt(training.n_queries),
-            sensitivity=math.sqrt(2),
+            sensitivity=sensitivity,
             count=training.n_iter * training.n_queries,
             scope=scope,
         )
@@ -254,7 +239,7 @@ class GPATESynthesizer(ClassGAN):
             clip,
         )
         real.add(told, rehearsed_means)
-        move_means(generator, real, GENERATOR_STEPS)
+        move_means(generator, real, self._generator_steps)
 
     def _votes(self, own: ClassRun, teachers: TeacherEnsemble) -> None:
         """Release votes on projected gradients (Algorithm 2), and step."""

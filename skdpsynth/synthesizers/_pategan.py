@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -27,7 +27,6 @@ from skdpsynth.training import (
     move_means,
     told_by_labels,
 )
-from skdpsynth.utils.sklearn_compat import StrOptions
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -242,11 +241,6 @@ class PATEGANSynthesizer(VotingGAN):
     """
 
     _block = "votes"
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ClassGAN._parameter_constraints,
-        "noise": [StrOptions({"gaussian", "laplace"})],
-    }
 
     @without_those_of_0_2
     def __init__(

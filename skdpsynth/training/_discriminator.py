@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
-from torch.nn.utils import skip_init
+from torch.nn.utils import parameters_to_vector, skip_init, vector_to_parameters
 
 from skdpsynth.privacy import HoldsPrivateRows
 from skdpsynth.training._dp_sgd import CHUNK_ROWS, ClippedSums, release_mean, sampled
@@ -90,7 +90,7 @@ class Discriminator(HoldsPrivateRows):
         self._slope = 0.5 if loss == "logistic" else 1.0  # of the loss, in doubt
         # Before the last release, and after the steps that followed it.
         self._directions = self._followed = Adam(momentum=MOMENTUM)
-        self._start = self._flat()
+        self._start = parameters_to_vector(self._params).detach()
         self._released = torch.zeros_like(self._start)
 
     def begin_round(self, share: float = 1.0) -> None:
@@ -99,7 +99,8 @@ class Discriminator(HoldsPrivateRows):
 
     def release(self, features: Features) -> None:
         """Release the noisy gradient of a sample of real rows: one step of DP-SGD."""
-        self._start, self._directions = self._flat(), self._followed
+        self._start = parameters_to_vector(self._params).detach()
+        self._directions = self._followed
         chosen = sampled(self._rows, self._reservation, self._rng)
         total = self.clipped_sum(chosen, features, real=True)
         released = release_mean(total, self._clip, self._divisor, self._reservation)
@@ -150,7 +151,8 @@ class Discriminator(HoldsPrivateRows):
 
         It is post-processing, and may be taken again when these rows have changed.
         """
-        self._set(self._start)  # the gradient is that of the weights before
+        # The gradient is that of the weights before.
+        vector_to_parameters(self._start, self._params)
         values = features(generated) * self._scale
         total = self._sums(values, lambda scores: self._losses(scores, real=False))
         gradient = self._released + (total / len(generated)).to(self._released)
@@ -159,9 +161,9 @@ class Discriminator(HoldsPrivateRows):
         self._followed = copy.deepcopy(self._directions)
         rate = self._rate * self._slower
         kept = (1.0 - FORGOTTEN / HIDDEN_RATE * rate) * self._start
-        self._set(kept - rate * self._followed(gradient))
-        if self._bound < math.inf:
-            self._set(self._flat().clamp(-self._bound, self._bound))
+        weights = kept - rate * self._followed(gradient)
+        weights.clamp_(-self._bound, self._bound)
+        vector_to_parameters(weights, self._params)
 
     def objective(self, rows: Tensor, features: Features) -> Tensor:
         """Return what the generator wants to raise: log D of each row, or its score."""
@@ -186,15 +188,6 @@ class Discriminator(HoldsPrivateRows):
         parts = torch.autograd.grad(penalty, self._params, materialize_grads=True)
         weight = min(_PENALTY, _WIDE_PENALTY * float(values.detach().square().max()))
         return weight * torch.cat([part.flatten() for part in parts])
-
-    def _flat(self) -> Tensor:
-        return torch.cat([p.detach().flatten() for p in self._params])
-
-    @torch.no_grad()
-    def _set(self, flat: Tensor) -> None:
-        parts = flat.split([p.numel() for p in self._params])
-        for p, part in zip(self._params, parts, strict=True):
-            p.copy_(part.reshape(p.shape))
 
 
 def train_generator(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from skdpsynth.synthesizers._base import (
     Widths,
     without_those_of_0_2,
 )
-from skdpsynth.synthesizers._evidence import Evidence, train_classifier
+from skdpsynth.synthesizers._evidence import Evidence
 from skdpsynth.synthesizers._generated import (
     and_measured_unlabelled,
     left_of_unlabelled,
@@ -27,6 +26,7 @@ from skdpsynth.training import (
     N_GENERATED,
     N_KNOWN,
     SAMPLE_ROWS,
+    Classifier,
     ClippedSums,
     RealMeans,
     UnlabelledBranch,
@@ -36,7 +36,6 @@ from skdpsynth.training import (
     resolve_device,
     train_generator,
 )
-from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -246,12 +245,6 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
 
     _tables_first = True  # of rows without a label only tables are measured
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_pategan.VotingGAN._parameter_constraints,
-        "desensitization": [StrOptions({"hybrid", "dpsgd"})],
-        "unlabelled_weight": [Interval(Real, 0, 1, closed="left")],
-    }
-
     @property
     def _block(self) -> Literal["votes"] | None:  # type: ignore[override]
         return "votes" if self.desensitization == "hybrid" else None
@@ -355,9 +348,19 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
             evidence = Evidence(initial.model)
             sizes = [sampling_rate(p.n_rows) * max(p.n_rows, 1.0) for p in plans]
             # Lines 18-20, once: with a frozen C a term of line 14 is of one row.
-            weights = train_classifier(
-                evidence, rows, of_classifier, sizes, CLASSIFIER_STEPS, public
+            classes, drawn = range(evidence.n_classes), None
+            if evidence.informed:
+                drawn = [evidence.draw(c, N_GENERATED, public) for c in classes]
+            classifier = Classifier(
+                evidence.initial_weights,
+                [evidence.features(rows.of_class(c)) for c in classes],
+                drawn,
+                of_classifier,
+                sizes,
+                rng=secret_generator(),
             )
+            for _ in range(CLASSIFIER_STEPS):
+                classifier.train_step()
             # Rows without a label are charged, whether or not there are any: first for
             # the numbers of them that have each class as pseudo-label, C(d).
             left = left_of_unlabelled(accountant)
@@ -368,7 +371,9 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
                 scope=UNLABELLED,
             )
             unlabelled, prior = rows.of_class(-1), metadata.classes.prior
-            labels = pseudo_label_rows(weights, evidence.features(unlabelled), prior)
+            labels = pseudo_label_rows(
+                classifier.weights, evidence.features(unlabelled), prior
+            )
             counts = noisy_counts(labels, len(prior), of_counts)
             # Then for a sum of their gradients per round, with all that is left.
             left = left_of_unlabelled(accountant)
