@@ -55,6 +55,24 @@ RELEASED |= {n: {STEPS: 1} for n in ("DPCGANSynthesizer", "DPGANSynthesizer", "d
 RELEASED["PATETripleGANSynthesizer"] = {LABELS: 512}
 
 
+@pytest.mark.parametrize(("init", "expected"), [("measured", 1), ("random", 2)])
+def test_small_products_take_one_thread_and_networks_all(init, expected, monkeypatch):
+    seen, train = [], GPATESynthesizer._train
+
+    def watching(self, *given):
+        for _ in train(self, *given):
+            seen.append(torch.get_num_threads())
+            yield
+
+    monkeypatch.setattr(GPATESynthesizer, "_train", watching)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    GPATESynthesizer(9.0, target="y", init=init, n_iter=2).fit(TABLE)
+    after = torch.get_num_threads()
+    torch.set_num_threads(before)
+    assert (after, {*seen}) == (2, {expected})
+
+
 # --- They train by default ----------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import torch
 from _training import factor_trainer
 
 from skdpsynth.generators import FactorGenerator
-from skdpsynth.training import n_products, resolve_device
+from skdpsynth.training import n_products, one_thread, resolve_device
 
 LOADINGS = np.random.default_rng(0).normal(size=(3, 2))
 RATE = 0.3
@@ -113,6 +113,18 @@ def test_features_are_products_of_the_columns_that_depend_most(n_columns):
     torch.testing.assert_close(trainer.features(rows), expected)
     assert trainer.n_features == n_products(n_columns) == len(pairs)
     torch.testing.assert_close(trainer.features(rows[None, 3]), expected[None, 3])
+
+
+def test_threads_are_given_back_by_the_last_of_several_fits():
+    before, others = torch.get_num_threads(), [one_thread(), one_thread()]
+    torch.set_num_threads(3)
+    for own in others:
+        own.__enter__()
+        assert torch.get_num_threads() == 1
+    for own in others:  # the first that began ends first
+        own.__exit__(None, None, None)
+    assert torch.get_num_threads() == 3
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("device", ["nothing", "cpu:x", "meta", "cuda:99"])
