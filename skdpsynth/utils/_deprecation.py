@@ -53,8 +53,8 @@ def without(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a constructor accept parameters that went: a warning says what to do.
 
-    They have no effect otherwise. `remedies` has a sentence for each of them; those
-    that this constructor still has are not concerned.
+    They have no effect otherwise. `remedies` has a sentence for each of them, and maybe
+    for others, which this constructor still has.
     """
 
     def decorate(constructor: Callable[P, R]) -> Callable[P, R]:
