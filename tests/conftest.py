@@ -72,12 +72,11 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shorten_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     constants = {
-        "synthesizers._dpcgan.GENERATOR_STEPS": 2,
-        "synthesizers._gpate.GENERATOR_STEPS": 2,
-        "synthesizers._pategan.generator_steps": lambda settings: 2,
+        "synthesizers._base.GENERATOR_STEPS": 2,
+        "synthesizers._pategan.VotingGAN._generator_steps": 2,
         "model._fit._STEPS": (20, 20),
         "model._fit._COMPONENTS": (60, 60),
-        "models._network._MANY_CODES": 60,
+        "training._network._MANY_CODES": 60,
     }
     for name, value in constants.items():
         monkeypatch.setattr(f"skdpsynth.{name}", value)

@@ -439,11 +439,11 @@ def teachers_of_equal_size(real, n_units, n_teachers, rng):
 
 
 @mutation("skdpsynth.synthesizers._gpate:GPATESynthesizer", "_sum")
-def mean_over_teachers_with_rows(real, self, teachers, generator, training, *asked):
+def mean_over_teachers_with_rows(real, self, own, teachers, *asked):
     """Divide a sum by the number of teachers that have a row, which is private."""
     with_rows = max(int(teachers._has_rows.sum()), 1)
-    training = replace(training, n_teachers=with_rows)
-    return real(self, teachers, generator, training, *asked)
+    training = replace(own.training, n_teachers=with_rows)
+    return real(self, own._replace(training=training), teachers, *asked)
 
 
 # --- Saved files --------------------------------------------------------------------

@@ -31,7 +31,7 @@ _BOTTOM = {"exceptions", "utils"}
 _PRIVATE_SIDE = _BOTTOM | {"privacy", "schema"}
 _FITTED = _PRIVATE_SIDE | {"table", "measure"}
 _ESTIMATORS = _FITTED | {
-    *("base", "model", "models", "persistence", "sampling", "training"),
+    *("base", "model", "persistence", "sampling", "training"),
 }
 ALLOWED = {
     "exceptions": set(),
@@ -42,8 +42,7 @@ ALLOWED = {
     "measure": _PRIVATE_SIDE | {"table"},
     "card": _FITTED,
     "model": _BOTTOM | {"table", "measure"},
-    "models": _BOTTOM | {"model", "table", "measure"},
-    "training": _BOTTOM | {"privacy", "model", "models"},
+    "training": _BOTTOM | {"privacy", "model", "measure"},
     "sampling": _FITTED | {"model"},
     "persistence": _FITTED | {"model", "saved"},
     "base": _FITTED | {"card", "persistence", "sampling"},
@@ -60,7 +59,7 @@ ALLOWED = {
 
 # Which third party may be imported where. Anything else may be imported anywhere.
 THIRD_PARTIES = {
-    "torch": ("models/", "training/", "synthesizers/"),
+    "torch": ("training/", "synthesizers/"),
     "opacus": ("training/", "synthesizers/"),
     "opendp": ("privacy/_mechanisms.py",),
     "dp_accounting": ("privacy/",),

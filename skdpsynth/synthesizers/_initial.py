@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
     from skdpsynth.measure import Measured
     from skdpsynth.model import MixtureFit
-    from skdpsynth.models import (
+    from skdpsynth.table import Metadata, PrivateRows
+    from skdpsynth.training import (
         BinScores,
         FactorTrainer,
         MixtureTrainer,
         NetworkTrainer,
     )
-    from skdpsynth.table import Metadata, PrivateRows
 
     Floats = NDArray[np.float64]
 
@@ -69,13 +69,13 @@ def fitted(
         return InitialFactors(measured.model, fit_factors(measured), weak)
     arrays = NUMPY
     if device is not None and device.type != "cpu":
-        from skdpsynth.models import on_device
+        from skdpsynth.training import on_device
 
         arrays = on_device(device)
     fit = fit_mixture(measured, seed=seed, arrays=arrays)
     initial = InitialMixture(measured.model.labelled, measured, fit)
     if trained:
-        from skdpsynth.models import BinScores, on_device
+        from skdpsynth.training import BinScores, on_device
 
         assert device is not None  # synthesizers that train have one
         initial.heads = Heads(fit.heads.starts, fit.heads.scores, on_device(device))
@@ -102,7 +102,7 @@ class InitialFactors:
 
     def trainer(self, position: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
         """Hand out the loadings of a class."""
-        from skdpsynth.models import FactorTrainer
+        from skdpsynth.training import FactorTrainer
 
         own = self.loadings[position]
         known = own[:, own.any(axis=0)]
@@ -134,7 +134,7 @@ class InitialMixture:
 
     def trainer(self, position: int, **training: Any) -> MixtureTrainer:  # noqa: ANN401
         """Hand out the mixture of a class, held by what was measured of it."""
-        from skdpsynth.models import MixtureTrainer
+        from skdpsynth.training import MixtureTrainer
 
         assert self.heads is not None
         measured = self.measured
@@ -194,7 +194,7 @@ class InitialNetwork:
 
     def trainer(self, position: int, **training: Any) -> NetworkTrainer:  # noqa: ANN401
         """Hand out the network of a class."""
-        from skdpsynth.models import NetworkTrainer
+        from skdpsynth.training import NetworkTrainer
 
         del position
         return NetworkTrainer(self._ranks, self._groups, self._hidden_dims, **training)

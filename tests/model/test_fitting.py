@@ -20,8 +20,8 @@ from skdpsynth.model import (
 
 # Sizes of the stated loss and of the normals, which are not to be found from outside.
 from skdpsynth.model._loss import _BUMP, _ENTROPY, _LOGIT
-from skdpsynth.models import on_device
 from skdpsynth.privacy import measured_cells
+from skdpsynth.training import on_device
 
 TENSORS = on_device(torch.device("cpu"))
 LIBRARIES = pytest.mark.parametrize("arrays", [NUMPY, TENSORS], ids=["numpy", "torch"])

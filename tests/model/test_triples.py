@@ -8,7 +8,7 @@ import torch
 
 from skdpsynth.measure import TripleTables
 from skdpsynth.model import NUMPY, TripleLoss
-from skdpsynth.models import on_device
+from skdpsynth.training import on_device
 
 TENSORS = on_device(torch.device("cpu"))
 STARTS = np.array([0, 4, 7, 12, 14])

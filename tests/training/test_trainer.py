@@ -11,7 +11,7 @@ from _training import factor_trainer
 from scipy.special import ndtri
 
 from skdpsynth.model import FactorGenerator
-from skdpsynth.models import n_products, resolve_device
+from skdpsynth.training import n_products, one_thread, resolve_device
 
 LOADINGS = np.random.default_rng(0).normal(size=(3, 2))
 RATE = 0.3
@@ -111,9 +111,21 @@ def test_features_are_products_of_the_columns_that_depend_most(n_columns):
     rows = trainer.rows(trainer.draw(20))
     expected = torch.stack([rows[:, i] * rows[:, j] for i, j in pairs], dim=1)
     trainer.ascend(torch.ones(loadings.size))
-    torch.testing.assert_close(trainer.features()(rows), expected)
+    torch.testing.assert_close(trainer.features(rows), expected)
     assert trainer.n_features == n_products(n_columns) == len(pairs)
-    torch.testing.assert_close(trainer.features()(rows[None, 3]), expected[None, 3])
+    torch.testing.assert_close(trainer.features(rows[None, 3]), expected[None, 3])
+
+
+def test_threads_are_given_back_by_the_last_of_several_fits():
+    before, others = torch.get_num_threads(), [one_thread(), one_thread()]
+    torch.set_num_threads(3)
+    for own in others:
+        own.__enter__()
+        assert torch.get_num_threads() == 1
+    for own in others:  # the first that began ends first
+        own.__exit__(None, None, None)
+    assert torch.get_num_threads() == 3
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("device", ["nothing", "cpu:x", "meta", "cuda:99"])
