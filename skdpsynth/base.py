@@ -436,8 +436,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         last = None if metadata is None or schema is not None else metadata.layout
         labels = () if metadata is None else metadata.classes.labels
         layout = guessed_layout(dtypes, given, target, last)
-        guess = guess_table(layout, given, n_rows, class_counts, labels)
-        guess = replace(guess, known=self._known is not None)
+        known = self._known is not None
+        guess = guess_table(layout, given, n_rows, class_counts, labels, known=known)
         # Whether a class trains depends on the rows of a unit.
         planner = self if schema is None else clone(self).set_params(schema=given)
         if self._adversarial:

@@ -56,7 +56,7 @@ class Guess:
     schema: TableSchema | None
     labels: tuple[Hashable, ...]
     counts: np.ndarray  # rows of each class
-    known: bool = False  # domains of the columns are those of another table
+    known: bool  # whether domains of the columns are those of another table
 
 
 def guessed_layout(
@@ -99,10 +99,13 @@ def guess_table(
     n_rows: int | None,
     class_counts: Mapping[Hashable, int] | None,
     known_labels: tuple[Hashable, ...] = (),
+    *,
+    known: bool = False,
 ) -> Guess:
     """Complete a guess by the schema: which classes, and how many rows has each.
 
     `known_labels` are what an earlier fit found, used where the labels are not public.
+    `known` tells whether the domains of the columns are those of another table.
     """
     if class_counts is not None and not isinstance(class_counts, Mapping):
         raise ValueError(
@@ -148,7 +151,7 @@ def guess_table(
         )
     if class_counts is None:
         counts = np.full(len(labels), n_rows / len(labels))
-        return Guess(layout, schema, labels, counts)
+        return Guess(layout, schema, labels, counts, known)
     target = layout.label_column
     missing = target is not None and target.can_be_missing
     _check_class_counts(class_counts, labels, n_rows, missing=missing)
@@ -158,7 +161,7 @@ def guess_table(
             "would use. Leave them out, or plan with a schema without class_counts."
         )
     counts = np.array([float(class_counts[label]) for label in labels])
-    return Guess(layout, schema, labels, counts)
+    return Guess(layout, schema, labels, counts, known)
 
 
 def _read_dtypes(

@@ -17,7 +17,13 @@ from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesi
 from skdpsynth.measure import Discovery, discover
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
-from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
+from skdpsynth.schema import (
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    TableSchema,
+)
 from skdpsynth.table import limit_rows, modelled_columns, open_table
 
 pytestmark = pytest.mark.usefixtures("short_fits")
@@ -225,7 +231,14 @@ SCHEMAS = {
     "nothing": None,
     "rows": TableSchema({}, n_rows=2000),
     "labels": TableSchema({"y": Categorical(["u", "v"])}),
-    "numbers": TableSchema({"number": Continuous(-9, 9), "whole": Continuous(0, 5000)}),
+    "numbers": TableSchema(
+        {
+            "number": Continuous(-9, 9, decimals=2),
+            "whole": Continuous(0, 50_000),
+            "time": Datetime("2019-01-01", "2022-01-01", unit="s"),
+            "span": Continuous(0, 2e6, decimals="any"),
+        }
+    ),
     "a unit": TableSchema(VISITS, privacy_unit="person", max_rows_per_unit=3),
 }
 

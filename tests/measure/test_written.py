@@ -13,7 +13,6 @@ from scipy import stats
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.measure import Discovery
-from skdpsynth.privacy import GRID
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Continuous, Datetime, Ordered, TableSchema
 from skdpsynth.table import ColumnLayout, NumericDomain, TableLayout
@@ -212,46 +211,6 @@ def test_columns_in_rules_are_not_put_on_tens(dtype):
     for rules, decimals in (((), -3), ([Ordered(["a", "b"])], 0)):
         found, _ = fitted(frame, spec=Continuous(0, 10**6), n=10, rules=rules)
         assert [domain.decimals for domain in found] == [decimals] * 2
-
-
-@pytest.mark.parametrize(
-    ("n_rows", "epsilon"), [(300, 1.0), (3000, 0.5), (3000, 3.0), (40_000, 1.0)]
-)
-def test_a_plan_knows_what_is_spent_on_how_numbers_are_written(n_rows, epsilon):
-    """All is declared, decimals too; of 300 rows nothing is asked, of many all."""
-    rng = np.random.default_rng(0)
-    days = pd.to_timedelta(rng.integers(0, 3000, n_rows), unit="D")
-    frame = pd.DataFrame(
-        {
-            "i": 10 * rng.integers(0, 5000, n_rows),
-            "x": np.round(rng.uniform(0, 900, n_rows), 2),
-            "y": rng.normal(size=n_rows),
-            "t": pd.Timestamp("2015-01-01") + days,
-            "few": rng.integers(0, 10, n_rows),
-        }
-    )
-    schema = TableSchema(
-        {
-            "i": Continuous(0, 50_000, integer=True),
-            "x": Continuous(0, 1000, decimals=2),
-            "y": Continuous(-6, 6, decimals="any"),
-            "t": Datetime("2015-01-01", "2024-01-01", unit="D"),
-            "few": Continuous(0, 9, integer=True),
-        },
-        n_rows=n_rows,
-    )
-    synth = IndependentSynthesizer(epsilon, schema=schema)
-    (planned,) = synth.plan(n_rows)["noise_std"]
-    report = synth.fit(frame).privacy_report()
-    spent = {entry.name: entry.share for entry in report.entries}
-    assert sum(spent.values()) == pytest.approx(100)
-    spent = spent.keys() - {"marginals", "coarse marginals"}
-    assert spent <= {"decimals", "remainders", "frequent values"}
-    assert len(spent) == {300: 0, 40_000: 3}.get(n_rows, len(spent))
-    (std,) = (e.noise_std / GRID for e in report.entries if e.name == "marginals")
-    # Bins of a column with few numbers fall together; to check the declared number of
-    # rows costs up to 1 % of the squared noise.
-    assert 0.99**0.5 < planned / std < 1.02
 
 
 # --- Frequent values ----------------------------------------------------------------
