@@ -18,11 +18,14 @@ from skdpsynth.measure._allocation import (
     and_unlabelled,
     measured_form,
 )
+from skdpsynth.measure._bins import TableBins, choose_bins
 from skdpsynth.measure._discovery import discover, discovery_share
 from skdpsynth.measure._marginals import flat_marginals
-from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
+from skdpsynth.measure._measure import measure
+from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
+from skdpsynth.measure._query import Measurement, Query
 from skdpsynth.measure._relations import Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
     LEAST_NOISE,
@@ -36,9 +39,7 @@ from skdpsynth.measure._shares import (
 from skdpsynth.measure._sites import combine_measurements
 from skdpsynth.measure._tables import (
     PairTables,
-    TableBins,
     borrowers,
-    choose_bins,
     planned_tables,
     with_together,
 )
@@ -53,10 +54,10 @@ __all__ = [
     "TINY",
     "Allocation",
     "Form",
-    "Measured",
     "Measurement",
     "Measurements",
     "PairTables",
+    "Query",
     "Relation",
     "Spend",
     "TableBins",

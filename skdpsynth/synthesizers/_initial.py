@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.generators import Components
-    from skdpsynth.measure import Measured
+    from skdpsynth.measure import Measurements
     from skdpsynth.models import FactorTrainer, MixtureTrainer, NetworkTrainer
     from skdpsynth.table import Metadata, PrivateRows
 
@@ -61,7 +61,7 @@ _N_LOADINGS = 4  # of a generator of factors that nothing was measured of
 
 
 def fitted(
-    measured: Measured,
+    measured: Measurements,
     *,
     seed: int,
     device: torch.device | None,
@@ -81,7 +81,7 @@ class InitialFactors:
     """Measured marginals, and the factors of second moments above their noise."""
 
     def __init__(
-        self, measured: Measured, trained: Mapping[int, float], seed: int
+        self, measured: Measurements, trained: Mapping[int, float], seed: int
     ) -> None:
         self.model = measured.model
         n_columns = len(measured.model.metadata.columns)
@@ -99,7 +99,7 @@ class InitialFactors:
             (n_columns, _N_LOADINGS)
         )
 
-    def _loadings(self, measured: Measured, position: int) -> Floats:
+    def _loadings(self, measured: Measurements, position: int) -> Floats:
         _, stds, slopes = self.model.score_moments(position)
         moments = measured.moments[position]
         return factors_above_noise(*moments, stds, slopes)
@@ -177,7 +177,7 @@ class InitialMixture:
 
     def __init__(
         self,
-        measured: Measured,
+        measured: Measurements,
         trained: Mapping[int, float],
         *,
         seed: int,
@@ -187,7 +187,7 @@ class InitialMixture:
         counts = measured.model.metadata.classes.counts
         prior = self.model.metadata.classes.prior
         shares, joint = measured.shares[: len(prior)], len(counts) > len(prior)
-        stds = np.array(measured.noise_stds)
+        stds = np.array(measured.planned_stds)
         self._bins = bins
         arrays = NUMPY
         if device is not None and device.type != "cpu":
@@ -306,7 +306,7 @@ class InitialMixture:
             followers.compare(mixtures, classes.prior, self._bins.starts)
 
 
-def _followers(measured: Measured, model: TableModel) -> Followers | None:
+def _followers(measured: Measurements, model: TableModel) -> Followers | None:
     """Return the columns that another one nearly determines, if any were measured."""
     relations = measured.relations
     if relations is None:
@@ -323,7 +323,7 @@ def _sums(values: Floats, groups: Sequence[Sequence[int]]) -> Floats:
 
 
 def _as_one(
-    measured: Measured,
+    measured: Measurements,
     classes: Sequence[int],
     counts: Floats,
     stds: Floats,
@@ -346,7 +346,7 @@ def _as_one(
 
 
 def released_class(
-    measured: Measured,
+    measured: Measurements,
     c: int,
     n_rows: float,
     share_std: float,
