@@ -395,7 +395,7 @@ class Measurements(Sequence[Measurement]):
         """Tables of two columns, by class."""
         counts = self.metadata.classes.counts
         of_class = self._by_class(Pairs).items()
-        return {c: PairTables.of(own, float(counts[c])) for c, own in of_class}
+        return {c: PairTables.of(own, counts[c]) for c, own in of_class}
 
     @cached_property
     def together(self) -> PairTables | None:
