@@ -202,7 +202,10 @@ def _related_columns(
         return known
     relations = known.relations
     sets = third_columns(relations, len(domains))
-    groups = {(own.parent, own.child): own.groups for own in relations.measured}
+    groups = {
+        (own.parent, own.child): own.groups.astype(np.uint8)
+        for own in relations.measured
+    }
     of_sets = [groups[parent, child] for parent, child, _ in sets.tolist()]
     ranks = Ranks(bins, finer, sets, of_sets)
     return known.and_more(ask(ranks, of_ranks, *having))

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from skdpsynth.exceptions import InvalidSchemaError, PersistenceError
+from skdpsynth.exceptions import (
+    InvalidSchemaError,
+    PersistenceError,
+    ReservationError,
+)
 from skdpsynth.measure._bins import ColumnBins, FinerBins, TableBins, in_order
 from skdpsynth.measure._described import Table, described
 from skdpsynth.measure._marginals import (
@@ -46,7 +50,7 @@ from skdpsynth.measure._relations import (
     with_ranks,
 )
 from skdpsynth.measure._tables import PairTables, SecondMoments, TripleTables
-from skdpsynth.privacy import UNLABELLED, PrivacyReport, unit_words
+from skdpsynth.privacy import UNLABELLED, PrivacyReport, scope_words, unit_words
 from skdpsynth.schema import TableSchema
 from skdpsynth.table import NumericDomain, is_number
 from skdpsynth.utils import DAMAGED, check_new, parse_json, read_text, require
@@ -266,23 +270,23 @@ class Measurements(Sequence[Measurement]):
         name = Path(path).name
         try:
             document = parse_json(read_text(path))
-            if document["format"] == _EARLIER:
-                raise PersistenceError(
-                    f"Expected measurements that skdpsynth 0.3 or later wrote. Got"
-                    f" {name!r}, of 0.2: what they cost need not be spent again. With"
-                    " skdpsynth==0.2.1, MarginalSynthesizer.from_measurements("
-                    "Measurements.load(path)).sample(n) draws from them."
-                )
-            require(document["format"] == _FORMAT, "another format")
-            return cls._from_json(document)
+            if document["format"] != _EARLIER:
+                return cls._from_json(document)
         except (*DAMAGED, InvalidSchemaError) as error:
             raise PersistenceError(
                 f"Expected a file that Measurements.save wrote. Got {name!r}"
                 ", which is another or damaged; save it again."
             ) from error
+        raise PersistenceError(
+            f"Expected measurements that skdpsynth 0.3 or later wrote. Got {name!r}, of"
+            " 0.2. What they cost need not be spent again: with skdpsynth==0.2.1,"
+            " MarginalSynthesizer.from_measurements(Measurements.load(path)).sample(n)"
+            " draws from them."
+        )
 
     @classmethod
     def _from_json(cls, document: Mapping[str, Any]) -> Self:
+        require(document["format"] == _FORMAT, "another format")
         schema = TableSchema.from_dict(document["schema"])
         noise = {name: document["noise"][name] for name in _STDS}
         counts = _decoded(document["counts"])
@@ -326,6 +330,25 @@ class Measurements(Sequence[Measurement]):
         public = replace(schema, n_rows=None, class_counts=None)
         self._claim = public, report
         return self
+
+    def check_charges(self, report: PrivacyReport) -> None:
+        """Raise unless the report charges what these answers say, and nothing more.
+
+        Its other lines are choices, thresholds and steps of training: no answers.
+        """
+        answers = [(o.query.name, scope_words(o.scope), o.mu) for o in self]
+        names = {name for name, *_ in answers}
+        lines = [(e.name, e.scope, e.mu_total) for e in report.entries]
+        charged = sorted(line for line in lines if line[0] in names)
+        same = len(charged) == len(answers) and all(
+            ours[:2] == theirs[:2] and math.isclose(ours[2], theirs[2])
+            for ours, theirs in zip(sorted(answers), charged, strict=True)
+        )
+        if not same:
+            raise ReservationError(
+                "The measurements of a fit are not what its ledger charges. Expected"
+                " each answer once; set `measurements_` to all that were released."
+            )
 
     def of_kind(self, *kinds: type[Query]) -> list[Measurement]:
         """Return the answers to some kinds of queries."""

@@ -114,7 +114,8 @@ class Measurement:
     noise_std : float
         Standard deviation of the noise of each value.
     mu : float
-        Gaussian-DP parameter that the ledger charges for it; infinite without noise.
+        Gaussian-DP parameter that the ledger charges for it, for all rows of a unit of
+        privacy; infinite without noise.
     scope : hashable
         The class whose rows were asked and are charged; None for all rows.
     """
@@ -144,8 +145,8 @@ def measure_query(
     line = accountant.reserve_gaussian(
         query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
     )
-    values = query.release(rows, line)
-    return Measurement(query, values, line.noise_std * query.unit, mu, scope)
+    values, of_unit = query.release(rows, line), mu * line.rows_per_unit
+    return Measurement(query, values, line.noise_std * query.unit, of_unit, scope)
 
 
 # --- One column -------------------------------------------------------------------

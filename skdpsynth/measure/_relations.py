@@ -245,7 +245,7 @@ def find_relations(
     measured = next(iter(pairs.values())).measured
     variance = sum(own.noise_std**2 for own in pairs.values())
     if together is not None:  # the same counts again: the mean of both, by variances
-        part = variance / (variance + together.noise_std**2)
+        part = variance / max(variance + together.noise_std**2, 1e-300)
         counts += part * (together.counts - counts)
         variance *= 1.0 - part
     std, noisy = math.sqrt(variance) / n_rows, counts / n_rows

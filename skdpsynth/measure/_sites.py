@@ -17,7 +17,7 @@ from skdpsynth.measure._query import QUERIES, Marginals, Measurement, Moments
 from skdpsynth.privacy import claim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from skdpsynth.privacy import PrivacyReport
     from skdpsynth.table import Metadata
@@ -206,10 +206,11 @@ def _queries(own: Measurements) -> Iterator[tuple[str, Any]]:
     yield f"labels ({metadata.layout.target!r})", metadata.classes.labels
     sizes = None if metadata.units is None else metadata.units.sizes
     yield "values of max_rows_per_unit", None if sizes is None else len(sizes)
-    asked: dict[str, list[object]] = {kind: [] for kind in QUERIES}
+    asked: dict[str, dict[Hashable, object]] = {kind: {} for kind in QUERIES}
     for one in _last_round(own):
-        asked[one.query.kind].append((one.scope, one.query.asked))
+        asked[one.query.kind][one.scope] = one.query.asked
     yield "bins of one column", asked.pop("marginals")
+    yield from ((f"tables ({kind})", [*of_kind]) for kind, of_kind in asked.items())
     bins = own.bins.columns if own.pairs else []
     yield "bins", [(one.edges.tolist(), one.of_code.tolist(), one.zero) for one in bins]
-    yield from ((f"tables ({kind})", queries) for kind, queries in asked.items())
+    yield from ((f"tables ({kind})", of_kind) for kind, of_kind in asked.items())

@@ -95,15 +95,12 @@ def spoilt_measurements(document, rng):
     changed = json.loads(json.dumps(document))
     listed = [
         place
-        for place in places(changed["fit"])
-        if isinstance(at(changed["fit"], place), dict)
-        and "dtype" in at(changed["fit"], place)
-        and "data" in at(changed["fit"], place)
+        for place in places(changed)
+        if isinstance(at(changed, place), dict) and "data" in at(changed, place)
     ]
     if rng.random() < 0.5:
-        changed["fit"] = spoilt_document(changed["fit"], rng)
-        return changed
-    own = at(changed["fit"], rng.choice(listed))
+        return spoilt_document(changed, rng)
+    own = at(changed, rng.choice(listed))
     array = np.frombuffer(base64.b64decode(own["data"]), own["dtype"])
     array = array.reshape(own["shape"]).copy()
     if array.dtype == np.int64 and array.size and rng.random() < 0.5:
