@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -53,31 +52,27 @@ CLIP = 2.0  # squared length at which rows are shortened, over the mean one
 
 
 class Query(ABC):
-    """A question about the rows of a class, or of several; public."""
+    """A question about the rows of a class, or of several; public.
+
+    Attributes
+    ----------
+    name : str
+        What the ledger calls it.
+    sensitivity : float
+        By how much a row moves what is released (L2), in units of the release.
+    unit : float
+        What one unit of the release is in an answer.
+    shape : tuple of int
+        Shape of an answer.
+    """
 
     kind: ClassVar[str]  # its name in a file
     saved: ClassVar[tuple[str, ...]]  # the fields that a file has
     dtype: ClassVar[str] = "float64"  # of an answer
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """What the ledger calls it."""
-
-    @property
-    @abstractmethod
-    def sensitivity(self) -> float:
-        """By how much a row moves what is released, in units of the release."""
-
-    @property
-    @abstractmethod
-    def unit(self) -> float:
-        """What one unit of the release is in an answer."""
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, ...]:
-        """Shape of an answer."""
+    name: str
+    sensitivity: float
+    unit: float
+    shape: tuple[int, ...]
 
     @abstractmethod
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
@@ -91,6 +86,17 @@ class Query(ABC):
     def asked(self) -> object:
         """What must be equal so that answers can be added up."""
         return [_plain(getattr(self, name)) for name in self.saved]
+
+    def _tables(self, what: str, n: int, shape: tuple[int, ...], scale: int) -> None:
+        """Set what `n` tables of counts have.
+
+        A row is in one cell of each and adds `scale` to its count, so their sensitivity
+        is ``scale * sqrt(n)``.
+        """
+        tables = "1 table" if n == 1 else f"{n} tables"
+        self.name = f"{tables} of {what}, {math.prod(shape)} cells"
+        self.sensitivity = scale * math.sqrt(n)
+        self.unit, self.shape = 1.0 / scale, shape
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - of a query
@@ -152,7 +158,7 @@ def measure_query(
 # --- One column -------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Marginals(Query):
     """Counts of single columns less their mean, and maybe the number of all rows.
 
@@ -182,31 +188,14 @@ class Marginals(Query):
 
     kind, saved = "marginals", ("columns", "edges", "size_weight", "coarse")
 
-    @property
-    def name(self) -> str:
-        """What the ledger calls it."""
-        return "coarse marginals" if self.coarse else "marginals"
-
-    @cached_property
-    def n_cells(self) -> list[int]:
-        """Number of cells of each column."""
+    def __post_init__(self) -> None:
         sizes = ((j, len(self.edges.get(j, [0])) - 1) for j in self.columns)
-        return [n_cells(self.domains[j], n) for j, n in sizes]
-
-    @property
-    def sensitivity(self) -> float:
-        """Return that of all numbers together, in units of 1 / GRID rows."""
-        return centred_sensitivity(self.n_cells, self.size_weight)
-
-    @property
-    def unit(self) -> float:
-        """What one unit of the release is in rows."""
-        return 1.0 / GRID
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of an answer: the numbers of `CentredCounts`."""
-        return (sum(self.n_cells) + len(self.columns) + (self.size_weight > 0),)
+        self.n_cells = [n_cells(self.domains[j], n) for j, n in sizes]
+        self.name = "coarse marginals" if self.coarse else "marginals"
+        self.sensitivity = centred_sensitivity(self.n_cells, self.size_weight)
+        self.unit = 1.0 / GRID
+        n_numbers = sum(self.n_cells) + len(self.columns) + (self.size_weight > 0)
+        self.shape = (n_numbers,)
 
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
         """Draw the noisy counts."""
@@ -217,7 +206,7 @@ class Marginals(Query):
     def counted(self, own: Measurement) -> CentredCounts:
         """Return an answer as counts less their mean."""
         numbers = own.values.astype(np.float64)
-        return CentredCounts(numbers, self.n_cells, self.size_weight, own.noise_std)
+        return CentredCounts.of(numbers, self.n_cells, self.size_weight, own.noise_std)
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         """Raise a ValueError unless it is a question about these columns."""
@@ -289,41 +278,8 @@ def _codes_of_cells(
 # --- Two and three columns --------------------------------------------------------
 
 
-class Tables(Query):
-    """Tables of counts, all at once.
-
-    Sensitivity: a row is in one cell of each table and adds `scale` to its count, so N
-    tables have ``scale * sqrt(N)``.
-    """
-
-    sets: Ints  # (N, n), the columns of each table
-    scale: ClassVar[int]  # so large that the noise need not be rounded, or 1
-    what: ClassVar[str]  # is counted, in words
-
-    @property
-    def name(self) -> str:
-        """What the ledger calls it."""
-        tables = in_words(len(self.sets))
-        return f"{tables} of {self.what}, {math.prod(self.shape)} cells"
-
-    @property
-    def sensitivity(self) -> float:
-        """Return that of all tables together."""
-        return self.scale * math.sqrt(len(self.sets))
-
-    @property
-    def unit(self) -> float:
-        """What one unit of the release is in rows."""
-        return 1.0 / self.scale
-
-
-def in_words(number: int) -> str:
-    """Return a number of tables in words."""
-    return "1 table" if number == 1 else f"{number} tables"
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs(Tables):
+@dataclass(eq=False)
+class Pairs(Query):
     """Tables of pairs of columns, all at once.
 
     Parameters
@@ -338,17 +294,13 @@ class Pairs(Tables):
     sets: Ints
 
     kind, saved, dtype = "pairs", ("sets",), "float32"
-    scale, what = GRID, "2 columns"
 
-    @cached_property
-    def measured(self) -> NDArray[np.bool_]:
-        """Which pairs of bins are in a table, (D, D), above the diagonal."""
-        return measured_cells(self.bins.sizes, self.sets)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of an answer: the cells of all tables, in the order of `measured`."""
-        return (int(self.measured.sum()),)
+    def __post_init__(self) -> None:
+        # Which pairs of bins are in a table, (D, D), above the diagonal: the order of
+        # the cells of an answer.
+        self.measured = measured_cells(self.bins.sizes, self.sets)
+        shape = (int(self.measured.sum()),)
+        self._tables("2 columns", len(self.sets), shape, GRID)
 
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
         """Draw the noisy counts of all tables."""
@@ -358,19 +310,13 @@ class Pairs(Tables):
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         """Raise a ValueError unless it is a question about these columns."""
-        self.bins.check(domains)
-        check_sets(self.sets, 2, len(domains))
+        self.bins.check(domains)  # pairs twice, or i >= j, have no cells
+        check_array(self.sets, "int64", (len(self.sets), 2), 0, len(domains) - 1)
+        require(len(self.sets), "sets of columns")
 
 
-def check_sets(sets: Any, n: int, n_columns: int) -> None:  # noqa: ANN401 - of a file
-    """Raise a ValueError unless these are sets of `n` columns, each of them once."""
-    check_array(sets, "int64", (len(sets), n), 0, n_columns - 1)
-    require(len(sets) and (np.diff(sets, axis=1) > 0).all(), "sets of columns")
-    require(len(np.unique(sets, axis=0)) == len(sets), "sets of columns")
-
-
-@dataclass(frozen=True, eq=False)
-class Triples(Tables):
+@dataclass(eq=False)
+class Triples(Query):
     """Tables of all triples of columns, whose bins are in a few groups.
 
     Parameters
@@ -388,18 +334,12 @@ class Triples(Tables):
     n_groups: int
 
     kind, saved, dtype = "triples", ("groups", "n_groups"), "float32"
-    scale, what = GRID, "3 columns"
 
-    @cached_property
-    def sets(self) -> Ints:
-        """Columns i < j < k of each table, (T, 3)."""
+    def __post_init__(self) -> None:
         triples = combinations(range(len(self.bins.sizes)), 3)
-        return np.array(list(triples), dtype=np.int64).reshape(-1, 3)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of an answer, (T, n_groups, n_groups, n_groups)."""
-        return (len(self.sets), *(self.n_groups,) * 3)
+        self.sets = np.array(list(triples), dtype=np.int64).reshape(-1, 3)
+        shape = (len(self.sets), *(self.n_groups,) * 3)
+        self._tables("3 columns", len(self.sets), shape, GRID)
 
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
         """Draw the noisy counts of all tables."""
@@ -426,8 +366,8 @@ def _codes_of_groups(
 # --- Columns that nearly determine each other --------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Cells(Tables):
+@dataclass(eq=False)
+class Cells(Query):
     """Finer cells of some pairs of columns, inside the pairs of bins that have rows.
 
     A row is in one cell of each table: of impossible pairs of bins in one for all.
@@ -447,37 +387,23 @@ class Cells(Tables):
     possible: Sequence[NDArray[np.bool_]]
 
     kind, saved = "cells", ("sets", "possible")
-    scale, what = 1, "2 columns in finer cells"
 
-    @cached_property
-    def places(self) -> list[Ints]:
-        """Numbers of the cells of each table; the last is for all that are impossible.
-
-        Of shape (n_cells of the first column, n_cells of the second).
-        """
-        found = []
+    def __post_init__(self) -> None:
+        # Numbers of the cells of each table; the last is for all that are impossible.
+        self.places: list[Ints] = []
         for pair, bins in zip(self.sets.tolist(), self.possible, strict=True):
             possible = bins[self.finer.in_bins(pair)]
             places = np.full(possible.shape, possible.sum())
             places[possible] = np.arange(possible.sum())
-            found.append(places)
-        return found
-
-    @property
-    def sizes(self) -> list[int]:
-        """Number of counts of each table."""
-        return [int(place.max(initial=0)) + 1 for place in self.places]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of an answer: the counts of all tables."""
-        return (sum(self.sizes),)
+            self.places.append(places)
+        self.sizes = [int(bins.max()) + 1 for bins in self.places]
+        what = "2 columns in finer cells"
+        self._tables(what, len(self.sets), (sum(self.sizes),), 1)
 
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy counts."""
+        """Draw the noisy counts of all tables."""
         codes = rows.map(_codes_of_pairs, self.finer, self.sets.tolist(), self.places)
-        counts = noisy_histogram(codes, self.sizes, line)
-        return np.concatenate(counts).astype(np.float64)
+        return np.concatenate(noisy_histogram(codes, self.sizes, line)).astype(float)
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return an answer as tables, NaN where a pair of bins is impossible."""
@@ -488,16 +414,11 @@ class Cells(Tables):
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         """Raise a ValueError unless it is a question about these columns."""
         self.finer.bins.check(domains)
-        check_ordered_pairs(self.sets, len(domains))
+        check_array(self.sets, "int64", (len(self.sets), 2), 0, len(domains) - 1)
+        require(len(self.sets) and (np.diff(self.sets) != 0).all(), "sets of columns")
         n_bins = [int(own[-1]) + 1 for own in self.finer.within]
         for pair, bins in zip(self.sets.tolist(), self.possible, strict=True):
             check_array(bins, "bool", tuple(n_bins[j] for j in pair))
-
-
-def check_ordered_pairs(sets: Any, n_columns: int) -> None:  # noqa: ANN401 - of a file
-    """Raise a ValueError unless these are pairs of columns, in either order."""
-    check_array(sets, "int64", (len(sets), 2), 0, n_columns - 1)
-    require(len(sets) and (sets[:, 0] != sets[:, 1]).all(), "sets of columns")
 
 
 def _codes_of_pairs(
@@ -514,8 +435,8 @@ def _codes_of_pairs(
     return codes
 
 
-@dataclass(frozen=True, eq=False)
-class Ranks(Tables):
+@dataclass(eq=False)
+class Ranks(Query):
     """Counts by the rank of a column, given another one, and the bin of a third.
 
     This is the second tree of a vine (Bedford, Cooke 2002). The rank is among the
@@ -541,23 +462,16 @@ class Ranks(Tables):
     groups: Sequence[NDArray[np.uint8]]
 
     kind, saved = "ranks", ("sets", "groups")
-    scale, what = 1, "ranks given a column"
 
-    @property
-    def sizes(self) -> list[int]:
-        """Number of counts of each table."""
-        return [N_GROUPS * self.bins.sizes[j] for j in self.sets[:, 2].tolist()]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of an answer: the counts of all tables."""
-        return (sum(self.sizes),)
+    def __post_init__(self) -> None:
+        self.sizes = [N_GROUPS * self.bins.sizes[j] for j in self.sets[:, 2].tolist()]
+        shape = (sum(self.sizes),)
+        self._tables("ranks given a column", len(self.sets), shape, 1)
 
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy counts."""
+        """Draw the noisy counts of all tables."""
         codes = rows.map(_codes_of_ranks, self.bins, self.finer, self.sets, self.groups)
-        counts = noisy_histogram(codes, self.sizes, line)
-        return np.concatenate(counts).astype(np.float64)
+        return np.concatenate(noisy_histogram(codes, self.sizes, line)).astype(float)
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return an answer as tables, (N_GROUPS, n_bins) each."""
@@ -595,7 +509,7 @@ def _codes_of_ranks(
 # --- All columns ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Moments(Query):
     """Covariances of the normal scores of all columns.
 
@@ -624,32 +538,17 @@ class Moments(Query):
 
     kind, saved = "moments", ("position", "n_columns", "n_rows", "step")
 
+    def __post_init__(self) -> None:
+        self.name = f"second moments of {self.n_columns} columns"
+        self.sensitivity, self.unit = MOMENTS_SENSITIVITY, self.step**2 / self.n_rows
+        self.shape = (math.comb(self.n_columns, 2),)  # in the order of `triu_indices`
+
     @classmethod
     def of(cls, model: TableModel, position: int, n_rows: float) -> Moments:
         """Return the query whose unit suits the scores of a class."""
         _, stds, _ = moments_of_scores(model, position)
         step = math.sqrt(max(CLIP * float((stds**2).sum()), TINY)) / LENGTH
         return cls(model, position, len(stds), n_rows, step)
-
-    @property
-    def name(self) -> str:
-        """What the ledger calls it."""
-        return f"second moments of {self.n_columns} columns"
-
-    @property
-    def sensitivity(self) -> float:
-        """Return that of the sums of products, in whole numbers."""
-        return MOMENTS_SENSITIVITY
-
-    @property
-    def unit(self) -> float:
-        """What one unit of the release is in an answer, a mean over the rows."""
-        return self.step**2 / self.n_rows
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of an answer: pairs of columns, in the order of ``triu_indices``."""
-        return (math.comb(self.n_columns, 2),)
 
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
         """Draw the noisy covariances."""

@@ -77,74 +77,47 @@ def starts_of_bins(codes: NDArray[np.integer], n_bins: Sequence[int] | Ints) -> 
 
 @dataclass(frozen=True)
 class CentredCounts:
-    """What `centred_histogram` released, in rows.
+    """What `centred_histogram` released, in rows."""
 
-    Parameters
-    ----------
-    numbers : ndarray of shape (sum of n_cells + 1,), or one more with a weight
-        Of each column the noisy numbers of its cells, then those of rows in none; last
-        the number of all rows, if it has a weight.
-    n_cells : sequence of int
-        Cells of each column.
-    size_weight : float
-        Of the number of all rows; that of a count is 1.
-    noise_std : float
-        Noise of a number. It is that of a count before the mean is taken off: of B
-        cells ``sqrt(1 - 1 / B)`` of it is left.
-    """
-
-    numbers: Floats
-    n_cells: Sequence[int]
-    size_weight: float
+    numbers: Floats  # as they were released, in the order of `centred_numbers`
+    deviations: list[Floats]  # noisy counts of the cells of each column less their mean
+    apart: Floats  # noisy numbers of rows in no cell; 0 with fewer than 2 cells
+    apart_stds: Floats  # of their noise
+    # Of a count before the mean is taken off; of B cells sqrt(1 - 1/B) of it is left.
     noise_std: float
+    size: float  # rows, 0 if not released
+    size_std: float  # inf if not released
 
-    @property
-    def _columns(self) -> list[Floats]:
-        """Numbers of each column."""
-        ends = np.cumsum([n + 1 for n in self.n_cells])
-        return np.split(self.numbers, ends)[:-1]
-
-    @property
-    def _entries(self) -> Floats:
-        """What a row in no cell adds to a column; infinite where there is no number."""
-        entries = np.array([_apart_entry(n) / GRID for n in self.n_cells])
-        return np.where(entries > 0, entries, math.inf)
-
-    @property
-    def deviations(self) -> list[Floats]:
-        """Noisy counts of the cells of each column less their mean."""
-        cells = [own[:-1] for own in self._columns]
-        return [own - own.sum() / max(len(own), 1) for own in cells]
-
-    @property
-    def apart(self) -> Floats:
-        """Noisy numbers of rows in no cell; 0 with fewer than 2 cells."""
-        return np.array([own[-1] for own in self._columns]) / self._entries
-
-    @property
-    def apart_stds(self) -> Floats:
-        """Noise of the numbers of rows in no cell."""
-        return self.noise_std / self._entries
-
-    @property
-    def size(self) -> float:
-        """Noisy number of rows; 0 if it was not released."""
-        entry = _size_entry(self.size_weight) / GRID
-        return float(self.numbers[-1]) / entry if entry else 0.0
-
-    @property
-    def size_std(self) -> float:
-        """Noise of the number of rows; infinite if it was not released."""
-        entry = _size_entry(self.size_weight) / GRID
-        return self.noise_std / entry if entry else math.inf
+    @classmethod
+    def of(
+        cls,
+        numbers: Floats,
+        n_cells: Sequence[int],
+        size_weight: float,
+        noise_std: float,
+    ) -> CentredCounts:
+        """Take noisy numbers apart, in rows like the noise of each."""
+        *columns, rest = np.split(numbers, np.cumsum([n + 1 for n in n_cells]))
+        cells = [part[:-1] for part in columns]
+        entries = np.array([_apart_entry(n) / GRID for n in n_cells])
+        scale = np.where(entries > 0, entries, math.inf)  # without one: noise alone
+        entry = _size_entry(size_weight) / GRID
+        return cls(
+            numbers,
+            [own - own.sum() / max(len(own), 1) for own in cells],
+            np.array([part[-1] for part in columns]) / scale,
+            noise_std / scale,
+            noise_std,
+            float(rest[0]) / entry if entry else 0.0,
+            noise_std / entry if entry else math.inf,
+        )
 
     def counts(self, size: float) -> list[Floats]:
         """Return noisy counts of the cells of each column, for a number of rows."""
         # Their sum is `size` less the rows in no cell. Mostly there are none, and a
         # noisy number o would do harm alone: with noise s it counts as o - (2 s)^2 / o.
-        apart = self.apart
-        doubt = (2.0 * self.apart_stds) ** 2 / np.maximum(apart, 1e-9)
-        totals = np.maximum(size - np.maximum(apart - doubt, 0.0), 1.0)
+        doubt = (2.0 * self.apart_stds) ** 2 / np.maximum(self.apart, 1e-9)
+        totals = np.maximum(size - np.maximum(self.apart - doubt, 0.0), 1.0)
         return [
             total / max(len(part), 1) + part
             for total, part in zip(totals, self.deviations, strict=True)
@@ -342,7 +315,7 @@ def centred_histogram(
     numbers = centred_numbers(counts, n_rows, size_weight)
     noisy = release_gaussian(numbers, reservation) / GRID
     noise_std = reservation.noise_std / GRID
-    return CentredCounts(noisy, tuple(n_cells), size_weight, noise_std)
+    return CentredCounts.of(noisy, n_cells, size_weight, noise_std)
 
 
 def thresholded_counts(
