@@ -23,7 +23,7 @@ from skdpsynth.metrics import tstr_scores
 
 OUTPUT = Path(__file__).parent / "output"
 QUICK = "--quick" in sys.argv
-N_ROWS, N_COLUMNS = (12_000, 5) if QUICK else (50_000, 10)
+N_ROWS, N_COLUMNS = (8_000, 3) if QUICK else (50_000, 10)
 SHOWN = 2_000
 
 

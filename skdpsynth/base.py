@@ -28,10 +28,10 @@ from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.measure import (
     SMALL_SHARE,
     Allocation,
+    Discovery,
     Measurements,
     allocate,
     discover,
-    discovery_share,
     guess_table,
     guessed_layout,
     plan_table,
@@ -438,8 +438,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         last = None if metadata is None or schema is not None else metadata.layout
         labels = () if metadata is None else metadata.classes.labels
         layout = guessed_layout(dtypes, given, target, last)
-        guess = guess_table(layout, given, n_rows, class_counts, labels)
-        guess = replace(guess, known=self._known is not None)
+        known = self._known is not None
+        guess = guess_table(layout, given, n_rows, class_counts, labels, known=known)
         # Whether a class trains depends on the rows of a unit.
         planner = self if schema is None else clone(self).set_params(schema=given)
         if self._adversarial:
@@ -507,7 +507,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         budget: PrivacyBudget | None = None,
     ) -> PrivacyAccountant:
         """Open the ledger of a fit, or of a plan."""
-        keys_delta = self.delta * discovery_share(layout, schema)
+        keys_delta = self.delta * Discovery(layout, schema).delta_share
         unit, most = None, None
         if schema is not None:
             unit, most = schema.privacy_unit, schema.max_rows_per_unit

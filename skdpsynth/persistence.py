@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.exceptions import InvalidSchemaError, PersistenceError
 from skdpsynth.measure import Allocation, TableModel
+from skdpsynth.model import check_categories
 from skdpsynth.privacy import PrivacyReport, unit_words
 from skdpsynth.saved import (
     FORMAT_VERSION,
@@ -162,7 +163,7 @@ class Savable(BaseEstimator):
             self._make_ready()
             # What cannot be drawn is refused here: a row of each class, every category.
             self.sample(len(self._model.marginals), random_state=0, output="pandas")
-            self._model.check_categories()
+            check_categories(self._model)
         return self
 
     def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -1,4 +1,4 @@
-"""Reservations that tests of mechanisms draw from, and a test of the noise."""
+"""Reservations that tests draw from, steps of discovery alone, a test of the noise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import math
 import numpy as np
 from scipy.stats import chi2
 
-from skdpsynth.privacy import PrivacyAccountant, Reservation
+from skdpsynth.measure import Discovery
+from skdpsynth.privacy import Parts, PrivacyAccountant, Reservation
+from skdpsynth.table import ColumnLayout, TableLayout
 
 
 def exact(sensitivity: float, count: int = 1, delta: float = 0.0) -> Reservation:
@@ -30,6 +32,36 @@ def noisy(
     return accountant.reserve_gaussian(
         "test", mu=mu, sensitivity=sensitivity, count=count, delta=delta
     )
+
+
+def run_step(
+    name: str,
+    frame,
+    *,
+    mu: float = math.inf,
+    delta: float = 1e-6,
+    n_rows: float | None = None,
+    known: list | None = None,
+) -> list:
+    """Run one step of discovery alone, with so much mu; return the domains it found.
+
+    `known` are the domains of the columns; by default nothing is known of them.
+    """
+    columns = tuple(ColumnLayout.of(column, frame[column]) for column in frame)
+    layout = TableLayout.of(columns, None, None)
+    discovery = Discovery(layout, None)
+    (step,) = [own for own in discovery.of_columns if own.name == name]
+    epsilon = math.inf if mu == math.inf else 1e4
+    accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=9e-6)
+    public = discovery.public(accountant, float(n_rows or len(frame)))
+    public = public._replace(mu_cap=mu, delta=delta)
+    for _ in range(2):  # the share may follow from the noise
+        cap = mu / math.sqrt(step.cost(public).share)
+        public = public._replace(mu_cap=cap)
+    domains = dict(discovery.declared)
+    if known is not None:
+        domains = dict(zip(domains, known, strict=True))
+    return [*step.run(Parts.of(frame), domains, accountant, public).values()]
 
 
 def is_noise(noise: np.ndarray, std: float, alpha: float = 1e-6) -> bool:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.models import FactorTrainer
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.training import Discriminator, TeacherEnsemble
+from skdpsynth.training import Discriminator, FactorTrainer, TeacherEnsemble
 
 CPU = torch.device("cpu")
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

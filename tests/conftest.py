@@ -22,13 +22,16 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 
 class Examples:
-    """Examples in docstrings, which show how to call: two rounds of a loop do."""
+    """Examples in docstrings, which show how to call: short fits do."""
 
     @pytest.fixture(autouse=True)
-    def _few_rounds(self, request: pytest.FixtureRequest) -> Iterator[None]:
+    def _short(self, request: pytest.FixtureRequest) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             if isinstance(request.node, pytest.DoctestItem):
+                shorten_fits(patch)
+                take_few_trees(patch)
                 patch.setattr("skdpsynth.synthesizers._base.ROUNDS", 2)
+                patch.setattr("skdpsynth.synthesizers._base.MOST_TEACHERS", 50)
             yield
 
 
@@ -64,29 +67,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make what follows releases short, for what holds however good fits are."""
-    from skdpsynth.generators import _fit  # private: constants of a fit
-    from skdpsynth.models import _network
-    from skdpsynth.synthesizers import _dpcgan, _gpate, _pategan
+    shorten_fits(monkeypatch)
 
-    for module in (_dpcgan, _gpate):
-        monkeypatch.setattr(module, "GENERATOR_STEPS", 2)
-    monkeypatch.setattr(_pategan, "generator_steps", lambda settings: 2)
-    monkeypatch.setattr(_fit, "_STEPS", (20, 20))
-    monkeypatch.setattr(_fit, "_COMPONENTS", (60, 60))
-    monkeypatch.setattr(_network, "_MANY_CODES", 60)
+
+def shorten_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    constants = {
+        "synthesizers._base.GENERATOR_STEPS": 2,
+        "synthesizers._pategan.VotingGAN._generator_steps": 2,
+        "model._fit._STEPS": (20, 20),
+        "model._fit._COMPONENTS": (60, 60),
+        "training._network._MANY_CODES": 60,
+    }
+    for name, value in constants.items():
+        monkeypatch.setattr(f"skdpsynth.{name}", value)
 
 
 @pytest.fixture
 def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the classifiers of scores small, for what holds however good they are."""
+    take_few_trees(monkeypatch)
+
+
+def take_few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
     from skdpsynth.metrics import CLASSIFIERS, REGRESSORS
 
     sizes = {"n_estimators": 5, "max_iter": 5}
     for model in [*CLASSIFIERS.values(), *REGRESSORS.values()]:
-        trees = "Forest" in type(model).__name__ or "Boost" in type(model).__name__
-        for name in sizes.keys() & vars(model).keys() if trees else ():
+        large = any(own in type(model).__name__ for own in ("Forest", "Boost", "MLP"))
+        for name in sizes.keys() & vars(model).keys() if large else ():
             monkeypatch.setattr(model, name, sizes[name])
     forest = partial(RandomForestClassifier, n_estimators=5)
     boosting = partial(HistGradientBoostingClassifier, max_iter=5)

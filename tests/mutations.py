@@ -233,20 +233,20 @@ def exact_rows_in_a_note(real, table, layout, schema, accountant, *args, **kwarg
     return found
 
 
-@mutation("skdpsynth.measure._discovery", "discover_ranges")
-def range_cut_to_the_values(real, table, columns, accountant, **kwargs):
+@mutation("skdpsynth.measure._steps:Ranges", "run")
+def range_cut_to_the_values(real, self, rows, *args):
     """End a released range where the private values end."""
     from skdpsynth.privacy import Parts
     from skdpsynth.table import numeric_values
 
-    domains = real(table, columns, accountant, **kwargs)
-    frame = pd.concat([*Parts.of(table).each()])
-    for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
+    domains = real(self, rows, *args)
+    frame = pd.concat([*Parts.of(rows).each()])
+    for column, domain in domains.items():
         values, missing = numeric_values(frame[column.name], column)
         if domain.step is None and not missing.all():
             ends = values[~missing].min(), values[~missing].max()
             low, high = np.clip(ends, domain.low, domain.high).tolist()
-            domains[position] = replace(domain, low=low, high=high)
+            domains[column] = replace(domain, low=low, high=high)
     return domains
 
 
@@ -265,19 +265,19 @@ def deviation_of_a_mean(real, sites):
     return Measurements(found.metadata, released, found.planned_stds, found.cells)
 
 
-@mutation("skdpsynth.measure._discovery", "discover_categories")
-def categories_as_they_appear(real, table, columns, accountant, **kwargs):
+@mutation("skdpsynth.measure._steps:Categories", "run")
+def categories_as_they_appear(real, self, rows, *args):
     """List found categories in the order of the rows, which is private."""
     from skdpsynth.privacy import Parts
     from skdpsynth.schema import plain
 
-    domains = real(table, columns, accountant, **kwargs)
-    frame = pd.concat([*Parts.of(table).each()])
-    for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
+    domains = real(self, rows, *args)
+    frame = pd.concat([*Parts.of(rows).each()])
+    for column, domain in domains.items():
         seen = dict.fromkeys(map(plain, frame[column.name].dropna()))
         first = tuple(key for key in seen if key in domain.categories)
         rest = tuple(key for key in domain.categories if key not in seen)
-        domains[position] = replace(domain, categories=first + rest)
+        domains[column] = replace(domain, categories=first + rest)
     return domains
 
 
@@ -443,11 +443,11 @@ def teachers_of_equal_size(real, n_units, n_teachers, rng):
 
 
 @mutation("skdpsynth.synthesizers._gpate:GPATESynthesizer", "_sum")
-def mean_over_teachers_with_rows(real, self, teachers, generator, training, *asked):
+def mean_over_teachers_with_rows(real, self, own, teachers, *asked):
     """Divide a sum by the number of teachers that have a row, which is private."""
     with_rows = max(int(teachers._has_rows.sum()), 1)
-    training = replace(training, n_teachers=with_rows)
-    return real(self, teachers, generator, training, *asked)
+    training = replace(own.training, n_teachers=with_rows)
+    return real(self, own._replace(training=training), teachers, *asked)
 
 
 # --- Saved files --------------------------------------------------------------------

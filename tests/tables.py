@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-from _instances import INSTANCES
 from pyarrow import csv, dataset, parquet
 from sklearn.base import clone
 
@@ -233,6 +232,8 @@ SOURCES = IN_MEMORY | {"csv": _csv} | PARTED
 @functools.cache
 def fitted(name, epsilon=1.0, n_rows=600):
     """Return a fit of `INSTANCES` to `mixed_table`, its noise frozen."""
+    from _instances import INSTANCES  # torch, which programs may do without
+
     synthesizer = clone(INSTANCES[name]).set_params(target="y", random_state=0)
     if "epsilon" in synthesizer.get_params():
         synthesizer.set_params(epsilon=epsilon)

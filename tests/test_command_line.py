@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import warnings
@@ -28,14 +29,22 @@ TOTALS = ["--budget-total", "5", "1e-4"]
 CANARY = "87654321"
 
 
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """A folder with three tables."""
+    made = tmp_path_factory.mktemp("tables")
+    thyroid, adult, cancer = load_thyroid(), load_adult(), load_cervical_cancer()
+    thyroid[["age", "TSH", "class"]].to_csv(made / "thyroid.csv", index=False)
+    adult[["age", "sex", "income"]].head(4_000).to_parquet(made / "adult.parquet")
+    cancer[["Age", "Smokes", "Biopsy"]].to_csv(made / "c.csv", index=False)
+    return made
+
+
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """Work in a folder with tables in it."""
+def _folder(tables, tmp_path, monkeypatch):
+    """Work in a folder with the tables in it."""
+    shutil.copytree(tables, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    load_thyroid()[["age", "TSH", "class"]].to_csv("thyroid.csv", index=False)
-    load_adult()[["age", "sex", "income"]].head(4_000).to_parquet("adult.parquet")
-    load_cervical_cancer()[["Age", "Smokes", "Biopsy"]].to_csv("c.csv", index=False)
-    return tmp_path
 
 
 def failed(capsys, *words: str) -> str:
@@ -216,6 +225,7 @@ def test_a_csv_file_is_checked_as_it_is(capsys):
     assert "category not declared: read as 'other'\t1" in out
 
 
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize("name", COLUMNS)
 def test_no_message_holds_a_value_of_the_table(name, capsys):
     """A canary where something else was declared, in every command that reads rows."""

@@ -43,7 +43,7 @@ def test_examples_of_a_page_run(page, tmp_path, monkeypatch, request):
     if page.stem in FROZEN:
         request.getfixturevalue("frozen_noise")
     # Loops have all their rounds, with few teachers.
-    monkeypatch.setattr("skdpsynth.synthesizers._base.MOST_TEACHERS", 50)
+    monkeypatch.setattr("skdpsynth.synthesizers._base.MOST_TEACHERS", 10)
     # Pictures are drawn in `evaluation/test_results.py`, each in a second.
     monkeypatch.setattr(Figure, "savefig", lambda self, file, **how: None)
     result = doctest.testfile(

@@ -14,8 +14,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -34,11 +32,11 @@ from skdpsynth import (
     PrivacyBudget,
 )
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError
-from skdpsynth.privacy import Reservation
 from skdpsynth.privacy.testing import observe_releases
 
 ROOT = Path(skdpsynth.__file__).parents[1]
 PACKAGE = str(ROOT / "skdpsynth")
+PROGRAM = Path(__file__).with_name("killed_fits.py")
 
 
 def table(n_rows: int = 150, seed: int = 0) -> pd.DataFrame:
@@ -203,93 +201,15 @@ def test_what_diverges_shows_no_nan(synthesizer, init):
     assert fake.dtypes.equals(real.dtypes)
 
 
-# --- In processes of their own: this file is the program ----------------------------
+# --- SIGKILL ------------------------------------------------------------------------
 
 
-def shared_budget(folder):
-    return PrivacyBudget(1e3, 0.1, path=folder / "budget.db")
-
-
-def in_child(work, seconds=None):
-    """Run work(say) in a child and kill it after some seconds.
-
-    Gives what it said, how it ended (0, 1 for an exception, or minus a signal), and
-    how long it took.
-    """
-    reading, writing = os.pipe()
-    start = time.perf_counter()
-    child = os.fork()
-    if child == 0:
-        code = 0
-        try:
-            work(lambda words: os.write(writing, f"{words}\n".encode()))
-        except BaseException as error:
-            code = 1
-            os.write(writing, repr(error).encode())
-        os._exit(code)
-    os.close(writing)
-    if seconds is not None:
-        time.sleep(seconds)
-        os.kill(child, signal.SIGKILL)
-    said = b""
-    while part := os.read(reading, 2**16):
-        said += part
-    os.close(reading)
-    end = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return said.decode(), end, time.perf_counter() - start
-
-
-def loads(path):
-    """Whether there is a file, and a whole one."""
-    try:
-        return len(IndependentSynthesizer.load(path).sample(5)) == 5
-    except (FileNotFoundError, PersistenceError):
-        return False
-
-
-def killed_fits(folder, rng):
-    """Kill a fit with saves after it at random moments."""
-    saved = folder / "saved"
-    draw_down = Reservation._draw_down
-
-    def fit_and_save(say):
-        def noted(*arguments):
-            say("noise")
-            return draw_down(*arguments)
-
-        Reservation._draw_down = noted
-        synth = IndependentSynthesizer(target="y", budget=shared_budget(folder))
-        synth.fit(table(2_000))
-        for _ in range(20):
-            synth.save(saved, overwrite=True)
-            say("saved")
-
-    in_child(fit_and_save)
-    wall = in_child(fit_and_save)[2]
-    for _ in range(12):
-        saved.unlink(missing_ok=True)
-        before = len(shared_budget(folder).charges)
-        said, end, _ = in_child(fit_and_save, rng.uniform(0, wall))
-        budget = shared_budget(folder)
-        yield {
-            "noise": "noise" in said,
-            "saved": "saved" in said,
-            "exists": saved.exists(),
-            "loads": loads(saved),
-            "charges": len(budget.charges) - before,
-            "end": end,
-        }
-        budget.charge(1e-6, 1e-9)  # the file is still a budget
-
-
-@pytest.fixture(scope="module")
-def fits(tmp_path_factory) -> list[dict[str, object]]:
-    """What this file finds as a program, which forks the processes that are killed."""
+def test_a_killed_fit_stays_charged_and_leaves_no_half_file(tmp_path):
+    """SIGKILL in 12 fits with saves: charged before the first noise is drawn."""
     if not Path("/proc/self/status").exists():
         pytest.skip("needs Linux")
-    folder = tmp_path_factory.mktemp("faults")
     done = subprocess.run(
-        [sys.executable, __file__, folder, "7"],
+        [sys.executable, PROGRAM, tmp_path, "7"],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -297,19 +217,9 @@ def fits(tmp_path_factory) -> list[dict[str, object]]:
         timeout=500,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def test_a_killed_fit_stays_charged_and_leaves_no_half_file(fits):
-    """SIGKILL in 12 fits with saves: charged before the first noise is drawn."""
+    fits = json.loads(done.stdout)
     for fit in fits:
         assert fit["charges"] == 1 if fit["noise"] else fit["charges"] in (0, 1)
         assert fit["exists"] == fit["loads"]
         assert fit["loads"] or not fit["saved"]
     assert sum(fit["noise"] and fit["end"] == -signal.SIGKILL for fit in fits)
-
-
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    killed = killed_fits(Path(sys.argv[1]), np.random.default_rng(int(sys.argv[2])))
-    json.dump(list(killed), sys.stdout)

@@ -90,7 +90,7 @@ class Fixed(BaseEstimator):
 
 def compared(real, synthetic, other):
     """Compare rows by all metrics; the reference has all real rows."""
-    settings = {"n_repeats": 1, "classifiers": ["HistGradientBoosting", *PANEL]}
+    settings = {"n_repeats": 1, "classifiers": ["HistGradientBoosting", "GaussianNB"]}
     found = compare_synthesizers(
         [Fixed(from_arrow(synthetic))], other, real, "label", **settings, verbose=0
     )
@@ -181,6 +181,8 @@ SCORES = {
     "quality_report: number": lambda r, s, o: tables_of(quality_report(r, s, **PRICE)),
     "ComparisonResult, compare_synthesizers": compared,
 }
+# Made of the metrics above, and dear: in one other order and container.
+DEAR = {name for name in SCORES if "compare_" in name or "quality_report" in name}
 # What says nothing of rows, or gives them as they came.
 NO_SCORES = {"CLASSIFIERS", "REGRESSORS", "Classifiers", "averaged", "has_methods"}
 NO_SCORES |= {"named_by_class", "resolve_classifiers", "default_classifiers"}
@@ -221,7 +223,7 @@ def test_every_public_name_is_a_score_or_none():
 def test_no_score_depends_on_an_order(name):
     """Equal but for rounding, for sorted rows and two other orders of each table."""
     expected = values(SCORES[name](*SORTED))
-    for seed, (way, container) in enumerate(WAYS.items()):
+    for seed, (way, container) in enumerate([*WAYS.items()][name in DEAR :]):
         tables = [reordered(table, 10 * seed + i) for i, table in enumerate(SORTED)]
         found = values(SCORES[name](*map(container, tables)))
         assert found.keys() == expected.keys(), way

@@ -33,7 +33,6 @@ FOLDERS = {
     "skdpsynth/generators": (1423, 10661, 7, 17),
     "skdpsynth/measure": (6660, 44928, 15, 38),
     "skdpsynth/metrics": (1988, 10330, 7, 26),
-    "skdpsynth/models": (744, 5227, 5, 12),
     "skdpsynth/privacy": (3816, 18157, 10, 51),
     "skdpsynth/sampling": (761, 5189, 3, 3),
     "skdpsynth/schema": (2530, 12615, 5, 43),

@@ -3,8 +3,7 @@
 In the order of a fit: `discover` releases what the schema leaves out (labels,
 categories, ranges, decimals) and encodes the rows; `allocate` divides the budget of
 every class, a pure function that `plan` shares; `measure` releases tables of one, two
-and three columns, and second moments. A `TableModel` has the marginals and turns ranks
-into values.
+and three columns, and second moments. A `TableModel` has the marginals.
 """
 
 from skdpsynth.measure._allocation import (
@@ -19,11 +18,10 @@ from skdpsynth.measure._allocation import (
     measured_form,
 )
 from skdpsynth.measure._bins import TableBins, choose_bins
-from skdpsynth.measure._discovery import discover, discovery_share
+from skdpsynth.measure._discovery import Discovery, discover
 from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measure import measure
 from skdpsynth.measure._measurements import Measurements
-from skdpsynth.measure._model import TableModel
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
 from skdpsynth.measure._query import Measurement, Query
 from skdpsynth.measure._relations import Relation, raked, strongest_tree
@@ -37,11 +35,11 @@ from skdpsynth.measure._shares import (
     TINY,
 )
 from skdpsynth.measure._sites import combine_measurements
+from skdpsynth.measure._table_model import TableModel
 from skdpsynth.measure._tables import (
     PairTables,
-    borrowers,
+    TripleTables,
     planned_tables,
-    with_together,
 )
 
 __all__ = [
@@ -53,6 +51,7 @@ __all__ = [
     "SMALL_SHARE",
     "TINY",
     "Allocation",
+    "Discovery",
     "Form",
     "Measurement",
     "Measurements",
@@ -63,15 +62,14 @@ __all__ = [
     "TableBins",
     "TableModel",
     "Training",
+    "TripleTables",
     "allocate",
     "allocate_design",
     "allocate_measurements",
     "and_unlabelled",
-    "borrowers",
     "choose_bins",
     "combine_measurements",
     "discover",
-    "discovery_share",
     "flat_marginals",
     "guess_table",
     "guessed_layout",
@@ -82,5 +80,4 @@ __all__ = [
     "raked",
     "remarks",
     "strongest_tree",
-    "with_together",
 ]

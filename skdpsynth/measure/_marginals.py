@@ -47,7 +47,7 @@ from skdpsynth.table import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -145,7 +145,7 @@ def estimate(
     domains: Sequence[ColumnDomain],
     classes: Classes,
     rounds: list[list[Measurement]],
-    cells: dict[int, Floats],
+    cells: Mapping[int, Floats],
 ) -> list[list[MarginalTransform]]:
     """Turn all noisy counts into marginals, one list of columns per class.
 
@@ -209,7 +209,7 @@ def estimate(
 def _masses(
     parts: dict[int, list[list[Counted]]],
     atoms: dict[int, Floats],
-    cells: dict[int, Floats],
+    cells: Mapping[int, Floats],
 ) -> list[dict[int, Floats]]:
     """Fit the densities of the numeric columns of each class."""
     # Of a wide table spikes of noise, which differ by class in every column, cost a

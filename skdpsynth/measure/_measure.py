@@ -181,6 +181,7 @@ def _related_columns(
     Which they are, the tables of pairs show.
     """
     having, relations = known.having_pairs, known.relations
+    assert relations is not None  # there are tables of pairs
     mu = plans[having[0]].relations.mu
     if not mu:
         return known
@@ -201,6 +202,7 @@ def _related_columns(
     if len(domains) == 2:  # there is no third column
         return known
     relations = known.relations
+    assert relations is not None
     sets = third_columns(relations, len(domains))
     groups = {
         (own.parent, own.child): own.groups.astype(np.uint8)

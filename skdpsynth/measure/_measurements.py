@@ -6,6 +6,7 @@ import base64
 import json
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -26,11 +27,6 @@ from skdpsynth.measure._marginals import (
     known_sizes,
     opened,
 )
-from skdpsynth.measure._model import (
-    TableModel,
-    metadata_from_state,
-    metadata_to_state,
-)
 from skdpsynth.measure._query import (
     QUERIES,
     Cells,
@@ -49,7 +45,17 @@ from skdpsynth.measure._relations import (
     with_cells,
     with_ranks,
 )
-from skdpsynth.measure._tables import PairTables, SecondMoments, TripleTables
+from skdpsynth.measure._table_model import (
+    TableModel,
+    metadata_from_state,
+    metadata_to_state,
+)
+from skdpsynth.measure._tables import (
+    PairTables,
+    SecondMoments,
+    TripleTables,
+    with_together,
+)
 from skdpsynth.privacy import UNLABELLED, PrivacyReport, scope_words, unit_words
 from skdpsynth.schema import TableSchema
 from skdpsynth.table import NumericDomain, is_number
@@ -427,6 +433,14 @@ class Measurements(Sequence[Measurement]):
         n_rows = float(self.metadata.classes.counts[having].sum())
         every = [own for own in self.of_kind(Pairs) if own.scope not in scopes]
         return PairTables.of(every[0], n_rows) if every else None
+
+    @property
+    def corrected(self) -> Self:
+        """The same, with the tables of each class corrected by those of all of them."""
+        found = copy(self)
+        if self.together is not None:
+            found.__dict__["pairs"] = with_together(self.pairs, self.together)
+        return found
 
     @property
     def having_pairs(self) -> list[int]:

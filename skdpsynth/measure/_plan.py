@@ -22,37 +22,16 @@ import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure._allocation import NO_DEPENDENCE, Allocation, allocate
-from skdpsynth.measure._discovery import (
-    RANGES_FROM,
-    discovery_cost,
-    label_thresholds,
-    public_labels,
-    range_noise_std,
-)
-from skdpsynth.measure._shares import (
-    CATEGORIES_SHARE,
-    FOUND_SHARE,
-    LITTLE,
-    N_CELLS,
-    RARE,
-)
-from skdpsynth.privacy import grid_noise_std, key_threshold
-from skdpsynth.schema import (
-    Continuous,
-    Datetime,
-    holds_truths,
-    is_object,
-    known_kind,
-)
+from skdpsynth.measure._discovery import Discovery, Labels
+from skdpsynth.measure._shares import LITTLE, N_CELLS, RARE
+from skdpsynth.measure._steps import has_many_numbers, is_numeric
+from skdpsynth.schema import Continuous, Datetime, holds_truths, is_object, known_kind
 from skdpsynth.table import (
-    FEW_NUMBERS,
     CategoryDomain,
     ColumnLayout,
     NumericDomain,
     TableLayout,
     check_schema,
-    declared_domain,
-    modelled_columns,
     rounded,
 )
 from skdpsynth.utils import MOST_SHOWN
@@ -62,7 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from skdpsynth.measure._allocation import PlanClasses
-    from skdpsynth.measure._model import TableModel
+    from skdpsynth.measure._steps import Cost
+    from skdpsynth.measure._table_model import TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
     from skdpsynth.schema import Column, TableSchema
     from skdpsynth.table import ColumnDomain
@@ -76,7 +56,7 @@ class Guess:
     schema: TableSchema | None
     labels: tuple[Hashable, ...]
     counts: np.ndarray  # rows of each class
-    known: bool = False  # domains of the columns are those of another table
+    known: bool  # whether domains of the columns are those of another table
 
 
 def guessed_layout(
@@ -119,10 +99,13 @@ def guess_table(
     n_rows: int | None,
     class_counts: Mapping[Hashable, int] | None,
     known_labels: tuple[Hashable, ...] = (),
+    *,
+    known: bool = False,
 ) -> Guess:
     """Complete a guess by the schema: which classes, and how many rows has each.
 
     `known_labels` are what an earlier fit found, used where the labels are not public.
+    `known` tells whether the domains of the columns are those of another table.
     """
     if class_counts is not None and not isinstance(class_counts, Mapping):
         raise ValueError(
@@ -136,55 +119,49 @@ def guess_table(
         )
     if layout.target is None and class_counts is not None:  # for fit(X, y)
         layout = _with_labels(layout, tuple(class_counts))
-    target = layout.label_column
-    labels: tuple[Hashable, ...] = (None,)
-    if target is not None:
-        public = public_labels(target, schema)
-        if public is not None:  # no category: nothing but missing values
-            labels = public or (None,)
-        else:
-            labels = tuple(class_counts or known_labels)
-            layout = _with_labels(layout, labels)
-            target = layout.label_column
-            if labels and target is not None:
-                labels = _likely_labels(target, labels)
-            if class_counts is not None:  # a usual label that was left out is empty
-                class_counts = dict.fromkeys(set(labels) & {0, 1}, 0) | {**class_counts}
+    labels = Labels(layout.label_column, schema).labels
+    if labels is None:
+        labels = tuple(class_counts or known_labels)
         if not labels:
             raise InvalidSchemaError(
                 f"plan needs to know the classes of the target {layout.target!r}. Give "
                 "class_counts={label: rows, ...}, or describe it in the schema."
             )
-    declared = None if schema is None else schema.class_counts
-    if class_counts is None and declared:
-        class_counts = declared
+        layout = _with_labels(layout, labels)
+        labels = _likely_labels(layout, labels)
+        if class_counts is not None:  # a usual label that was left out is empty
+            class_counts = dict.fromkeys(set(labels) & {0, 1}, 0) | {**class_counts}
+    labels = labels or (None,)
+    declared = None if schema is None else schema.class_counts or None
+    class_counts = declared if class_counts is None else class_counts
     if n_rows is None and class_counts is not None:
         n_rows = sum(class_counts.values())
-    if n_rows is None and schema is not None:
-        n_rows = schema.n_rows
+    stated = None if schema is None else schema.n_rows
+    n_rows = stated if n_rows is None else n_rows
     if n_rows is None:
         raise ValueError(
             "plan needs a guess of the number of rows. Give n_rows=..., or "
             "class_counts={label: rows, ...}."
         )
     n_rows = _checked_guess("n_rows", n_rows, least=1)
-    if schema is not None and schema.n_rows not in (None, n_rows):
+    if stated not in (None, n_rows):
         raise ValueError(
-            f"n_rows is {n_rows}, but the schema declares {schema.n_rows}. Leave out "
+            f"n_rows is {n_rows}, but the schema declares {stated}. Leave out "
             "n_rows, or plan with a schema that does not declare it."
         )
     if class_counts is None:
         counts = np.full(len(labels), n_rows / len(labels))
-        return Guess(layout, schema, labels, counts)
+        return Guess(layout, schema, labels, counts, known)
+    target = layout.label_column
     missing = target is not None and target.can_be_missing
     _check_class_counts(class_counts, labels, n_rows, missing=missing)
-    if declared and dict(class_counts) != dict(declared):
+    if declared is not None and dict(class_counts) != dict(declared):
         raise ValueError(
             "class_counts differ from those that the schema declares, which a fit "
             "would use. Leave them out, or plan with a schema without class_counts."
         )
     counts = np.array([float(class_counts[label]) for label in labels])
-    return Guess(layout, schema, labels, counts)
+    return Guess(layout, schema, labels, counts, known)
 
 
 def _read_dtypes(
@@ -230,7 +207,7 @@ def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
 
 
 def _with_labels(layout: TableLayout, labels: tuple[Hashable, ...]) -> TableLayout:
-    """Give a target that no dtype describes the kind that its labels have."""
+    """Return a layout whose target, if no dtype says more, is of its labels' kind."""
     kind: Any = "categorical"
     if all(isinstance(label, bool | np.bool_) for label in labels):
         kind = "boolean"
@@ -245,9 +222,11 @@ def _with_labels(layout: TableLayout, labels: tuple[Hashable, ...]) -> TableLayo
 
 
 def _likely_labels(
-    target: ColumnLayout, labels: tuple[Hashable, ...]
+    layout: TableLayout, labels: tuple[Hashable, ...]
 ) -> tuple[Hashable, ...]:
-    """Give the labels that a fit will find: both usual ones if it finds no other."""
+    """Return the labels that a fit will find: both usual ones if it finds no other."""
+    target = layout.label_column
+    assert target is not None
     if target.kind in ("continuous", "timedelta"):
         raise ValueError(
             f"The target {target.name!r} has dtype {target.dtype}, but classes must be "
@@ -307,22 +286,32 @@ def plan_table(
     dependent: bool,
     adversarial: bool,
 ) -> pd.DataFrame:
-    """Show the allocation of every class of a guessed table.
+    """Return the allocation of every class of a guessed table.
 
     `dependent` tells whether the algorithm learns how columns depend on each other,
     `adversarial` whether it has a loop of training.
     """
-    at = cache(lambda own: _allocated(plan_classes, accountant_of(own), guess))
-    plans, mendable, thresholds = at(epsilon)
+    discovery = Discovery(guess.layout, guess.schema, known=guess.known)
+    at = cache(
+        lambda own: _allocated(plan_classes, accountant_of(own), guess, discovery)
+    )
+    plans, mendable, costs, labels_from = at(epsilon)
     needed = np.full(len(plans), math.nan)
     for other in _EPSILONS:  # the largest cost most time, where the noise is given
         clean = np.array([not notes for notes in at(other)[1]])
         needed[clean & np.isnan(needed)] = other
         if clean.all():
             break
-    columns = modelled_columns(guess.layout, guess.schema)
-    of_all = _notes_of_all(guess, [declared_domain(c, guess.schema) for c in columns])
-    dependent = dependent and len(columns) > 1
+    domains = discovery.declared.values()
+    dependent = dependent and len(domains) > 1
+    # Whatever the budget.
+    of_all = []
+    if guess.layout.label_column is not None and len(guess.labels) == 1:
+        of_all.append("one class only: a classifier has nothing to learn")
+    if n := sum(map(_is_fixed, domains)):
+        of_all.append(f"{n} of {len(domains)} columns can hold one value only")
+    lost = [NO_DEPENDENCE] * dependent
+    every = zip(plans, mendable, labels_from, needed, strict=True)
     rows = [
         {
             "class": plan.label,
@@ -340,89 +329,67 @@ def plan_table(
             "n_iter": plan.n_iter,
             "training": plan.training_words if adversarial else _FITTED,
             "step_noise_std": plan.training.noise_std if plan.training else 0.0,
+            "label_threshold": label_from,
+            "category_threshold": costs["categories"].found_from,
+            "value_threshold": costs["frequent values"].found_from,
+            "epsilon_needed": enough,
+            "note": "; ".join([*notes, *lost * (plan.dependence == "lost"), *of_all]),
         }
-        for plan in plans
+        for plan, notes, label_from, enough in every
     ]
-    notes = []
-    for plan, own in zip(plans, mendable, strict=True):
-        lost = [NO_DEPENDENCE] * (dependent and plan.dependence == "lost")
-        notes.append("; ".join([*own, *lost, *of_all]))
-    table = pd.DataFrame(rows).assign(**thresholds)
-    return table.assign(epsilon_needed=needed, note=notes)
+    return pd.DataFrame(rows)
 
 
 def _allocated(
-    plan_classes: PlanClasses, accountant: PrivacyAccountant, guess: Guess
-) -> tuple[list[Allocation], list[list[str]], dict[str, Any]]:
-    """Allocate for a guessed table; also what a larger epsilon would mend.
+    plan_classes: PlanClasses,
+    accountant: PrivacyAccountant,
+    guess: Guess,
+    discovery: Discovery,
+) -> tuple[list[Allocation], list[list[str]], dict[str, Cost], np.ndarray]:
+    """Allocate for a guessed table.
 
-    That is a list of notes for each class, and the noisy rows from which labels,
-    categories and frequent values are found.
+    Also what a larger epsilon would mend, a list of notes for each class; the costs of
+    discovery; and the noisy rows from which each label is found.
     """
-    layout, schema = guess.layout, guess.schema
-    cap, n_rows = accountant.mu_cap, guess.counts.sum()  # the first may be infinite
-    cost = discovery_cost(layout, schema, accountant, n_rows, known=guess.known)
-    numeric, delta = cost.numeric, cost.delta
+    n_rows = guess.counts.sum()
+    costs = discovery.costs(accountant, n_rows)
     # A range that must be found may turn out to be narrow; that is not known yet.
     any_range = NumericDomain(-1.0, 1.0, log=False, integer=False, nullable=True)
     likely = [
-        any_range if column in numeric else declared_domain(column, schema)
-        for column in modelled_columns(layout, schema)
+        any_range if domain is None and is_numeric(column) else domain
+        for column, domain in discovery.declared.items()
     ]
+    left = 1.0 - sum(cost.share for cost in costs.values())
     plans = allocate(
         plan_classes,
         guess.labels,
         rounded(guess.counts),
         likely,
-        cap * math.sqrt(1.0 - sum(cost.shares.values())),
-        measured=layout.measured,
+        accountant.mu_cap * math.sqrt(left),
+        measured=guess.layout.measured,
     )
-    target, most, categories_from = layout.label_column, accountant.rows_per_unit, 0
-    if n_keyed := len(cost.keyed):
-        norm, mu = math.sqrt(n_keyed), cap * math.sqrt(CATEGORIES_SHARE)
-        noise_std = grid_noise_std(mu, norm)
-        categories_from = key_threshold(noise_std, delta, n_keyed, rows_per_unit=most)
-    labels_from = np.zeros(len(plans))
-    if target is not None and public_labels(target, schema) is None:
-        mu = cap * math.sqrt(FOUND_SHARE)
-        labels_from = label_thresholds(guess.labels, target.kind, mu, delta, most)
+    public = discovery.public(accountant, n_rows)
+    labels_from = discovery.labels.found_from(guess.labels, public)
+    categories_from = costs["categories"].found_from
     of_all = []
     if categories_from >= n_rows:
         of_all.append("too few rows for any undeclared category to be found")
     elif categories_from > LITTLE * n_rows:
         of_all.append(f"undeclared categories of up to {categories_from} rows are lost")
-    if share := cost.shares.get("ranges"):
-        range_std = range_noise_std(len(numeric), cap * math.sqrt(share))
-        if range_std * RANGES_FROM > n_rows:
-            of_all.append("too few rows to find undeclared ranges: some are guesses")
+    if costs["column ranges"].found_from > n_rows:
+        of_all.append("too few rows to find undeclared ranges: some are guesses")
     notes = []
     for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
         rare = "too few rows for its label to be found"
         notes.append([*plan.notes, *[rare] * bool(0 < needed >= rows), *of_all])
-    thresholds = {
-        "label_threshold": labels_from,
-        "category_threshold": categories_from,
-        "value_threshold": cost.values_from,
-    }
-    return plans, notes, thresholds
+    return plans, notes, costs, labels_from
 
 
-def _notes_of_all(guess: Guess, domains: list[ColumnDomain | None]) -> list[str]:
-    """Say what is poor about a table whatever the budget."""
-    notes = []
-    if guess.layout.label_column is not None and len(guess.labels) == 1:
-        notes.append("one class only: a classifier has nothing to learn")
-    n_fixed = sum(domain is not None and _is_fixed(domain) for domain in domains)
-    if n_fixed:
-        notes.append(f"{n_fixed} of {len(domains)} columns can hold one value only")
-    return notes
-
-
-def _is_fixed(domain: ColumnDomain) -> bool:
-    """Whether one value (or none) is all that a domain has."""
+def _is_fixed(domain: ColumnDomain | None) -> bool:
+    """Return whether one value (or none) is all that a domain has."""
     if isinstance(domain, NumericDomain):
         return domain.low == domain.high and not domain.nullable
-    return len(domain.categories) + domain.nullable <= 1
+    return domain is not None and len(domain.categories) + domain.nullable <= 1
 
 
 def remarks(
@@ -433,20 +400,21 @@ def remarks(
     *,
     dependent: bool,
 ) -> tuple[str, list[str]]:
-    """Give the warning of a fit, empty if nothing is poor, and notes for its report.
+    """Return the warning of a fit, empty if nothing is poor, and notes for its report.
 
     `dependent` tells whether the synthesizer learns how columns depend on each other.
     """
     parts = [*_of_classes(model, plans, private=report.private, dependent=dependent)]
+    described = set() if declared is None else {*declared.columns}
     warning, details = (
-        " ".join(_sentences(model, declared, parts, most_names))
+        " ".join(_sentences(model, described, parts, most_names))
         for most_names in (MOST_SHOWN, sys.maxsize)
     )
     return warning, [*_doubts(model, report), *filter(None, [details])]
 
 
 def _doubts(model: TableModel, report: PrivacyReport) -> Iterator[str]:
-    """Say where a claim is weaker than it may look."""
+    """Yield where a claim is weaker than it may look."""
     n_rows = float(model.metadata.classes.counts.sum())
     if report.private and report.delta * n_rows > 1.0:
         yield (
@@ -461,25 +429,23 @@ def _doubts(model: TableModel, report: PrivacyReport) -> Iterator[str]:
 
 
 def _sentences(
-    model: TableModel, declared: TableSchema | None, parts: list[str], most_names: int
+    model: TableModel, described: set[Hashable], parts: list[str], most_names: int
 ) -> Iterator[str]:
     metadata = model.metadata
-    parts = [*parts, *_of_columns(model, declared, most_names)]
+    parts = [*parts, *_of_columns(model, described, most_names)]
     if parts:
         yield (
             f"Parts of the result are poor: {'; '.join(parts)}. Use a larger epsilon, "
             "declare more in a schema, or leave out columns; plan() shows the numbers."
         )
-    categories = {
-        name: domain.categories for name, domain in _categories_of(model).items()
-    }
+    categories = {name: own.categories for name, own in _of_kind(model, CategoryDomain)}
     categories[metadata.layout.target] = metadata.classes.labels
     unsorted = [
         column.name
         for column in metadata.layout.columns
         if getattr(column.dtype, "ordered", False)
         and len(categories.get(column.name, ())) > 1
-        and (declared is None or column.name not in declared.columns)
+        and column.name not in described
     ]
     if unsorted:
         yield (
@@ -487,7 +453,7 @@ def _sentences(
             "public, so they come back sorted by name or number. State the order by "
             "Categorical([...], ordered=True) in a schema."
         )
-    if metadata.measured is not None and _few_numbers(model, declared):
+    if metadata.measured is not None and _few_numbers(model, described):
         yield (
             f"The target {metadata.layout.target!r} is a float column, so it is "
             "modelled as a measurement, but it has a few whole numbers only. If they "
@@ -521,10 +487,10 @@ def _of_classes(
 
 
 def _of_columns(
-    model: TableModel, declared: TableSchema | None, most_names: int
+    model: TableModel, described: set[Hashable], most_names: int
 ) -> Iterator[str]:
-    of_categories = _categories_of(model)
-    empty = [n for n, a in of_categories.items() if not a.categories and not a.nullable]
+    of_categories = _of_kind(model, CategoryDomain)
+    empty = [n for n, own in of_categories if not own.categories and not own.nullable]
     if empty:
         yield (
             f"no category of {_named(empty, most_names)} was frequent enough to be "
@@ -534,7 +500,7 @@ def _of_columns(
     merged = [
         f"{name!r} ({len(domain.categories)}, "
         f"about {100 * domain.other:.0f} % of its rows)"
-        for name, domain in of_categories.items()
+        for name, domain in of_categories
         if domain.categories and domain.other > LITTLE
     ]
     if merged:
@@ -542,14 +508,13 @@ def _of_columns(
             "rare categories are drawn as the ones that were found, in "
             f"{_listed(merged, most_names)} (group them, or declare Categorical([...]))"
         )
-    pairs = zip(model.metadata.columns, model.metadata.domains, strict=True)
-    guessed = [c.name for c, a in pairs if isinstance(a, NumericDomain) and a.guessed]
+    guessed = [name for name, own in _of_kind(model, NumericDomain) if own.guessed]
     if guessed:
         yield (
             f"the range of {_named(guessed, most_names)} is a guess (state bounds by "
             "Continuous(low, high) or Datetime)"
         )
-    numbers = _row_numbers(model, declared)
+    numbers = _row_numbers(model, described)
     if numbers:
         yield (
             f"{_named(numbers, most_names)} may number the rows (describe it as "
@@ -557,53 +522,47 @@ def _of_columns(
         )
 
 
-def _categories_of(model: TableModel) -> dict[Hashable, CategoryDomain]:
-    return {
-        column.name: domain
-        for column, domain in zip(
-            model.metadata.columns, model.metadata.domains, strict=True
-        )
-        if isinstance(domain, CategoryDomain)
-    }
+def _of_kind(model: TableModel, kind: type) -> list[tuple[Hashable, Any]]:
+    """Return the names and domains of the columns that have a kind of domain."""
+    metadata = model.metadata
+    both = zip(metadata.columns, metadata.domains, strict=True)
+    return [(column.name, own) for column, own in both if isinstance(own, kind)]
 
 
-def _row_numbers(model: TableModel, declared: TableSchema | None) -> list[Hashable]:
+def _row_numbers(model: TableModel, described: set[Hashable]) -> list[Hashable]:
     """Name undeclared columns of whole numbers with evenly spread values."""
     metadata = model.metadata
-    described = {} if declared is None else declared.columns
-    n_rows, largest = (
-        metadata.classes.counts.sum(),
-        int(metadata.classes.counts.argmax()),
-    )
+    counts = metadata.classes.counts
+    marginals = model.marginals[int(counts.argmax())]
     found: list[Hashable] = []
-    for j, (column, domain) in enumerate(
-        zip(metadata.columns, metadata.domains, strict=True)
+    for j, (column, marginal) in enumerate(
+        zip(metadata.columns, marginals, strict=True)
     ):
         if column.kind != "integer" or column.name in described:
             continue
+        domain = metadata.domains[j]
         assert isinstance(domain, NumericDomain)
-        marginal = model.marginals[largest][j]
         if domain.guessed or domain.nullable or j == metadata.measured:
             continue
         values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
         gaps = np.diff(values)
         # Ages may number fewer rows than there are cells, and be as even.
-        many = 2 * (values[-1] - values[0]) > max(n_rows, N_CELLS)
+        many = 2 * (values[-1] - values[0]) > max(counts.sum(), N_CELLS)
         if many and gaps.max() < 2 * gaps.min():
             found.append(column.name)
     return found
 
 
-def _few_numbers(model: TableModel, declared: TableSchema | None) -> bool:
-    """Tell from its released range whether a measured target may be labels."""
+def _few_numbers(model: TableModel, described: set[Hashable]) -> bool:
+    """Return from its released range whether a measured target may be labels."""
     metadata = model.metadata
-    if declared is not None and metadata.layout.target in declared.columns:
+    if metadata.layout.target in described:
         return False
     assert metadata.measured is not None
     domain = metadata.domains[metadata.measured]
     assert isinstance(domain, NumericDomain)
     whole = domain.integer and domain.decimals <= 0
-    return whole and domain.high - domain.low < FEW_NUMBERS
+    return whole and not has_many_numbers(domain)
 
 
 def _named(names: Iterable[Hashable], most: int) -> str:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.measure._bins import FinerBins, TableBins
-    from skdpsynth.measure._model import TableModel
+    from skdpsynth.measure._table_model import TableModel
     from skdpsynth.privacy import Parts, PrivacyAccountant, Reservation
     from skdpsynth.table import ColumnDomain, PrivateRows
 
@@ -126,8 +126,8 @@ class Measurement:
         The class whose rows were asked and are charged; None for all rows.
     """
 
-    query: Query
-    values: NDArray[np.floating]
+    query: Any  # of the kind that who asks for it knows
+    values: NDArray[Any]
     noise_std: float
     mu: float
     scope: Hashable = None

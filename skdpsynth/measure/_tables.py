@@ -25,7 +25,7 @@ from skdpsynth.measure._shares import (
 from skdpsynth.privacy import Parts, noisy_pair_distances
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Mapping
+    from collections.abc import Hashable, Mapping
 
     from numpy.typing import NDArray
 
@@ -145,19 +145,6 @@ def pairs_affordable(
         return False
     n_tables = planned_tables(n_columns, few=few)
     return n_rows * mu >= ROWS_FROM * math.sqrt(n_tables)
-
-
-def borrowers(known: Collection[int], n_rows: Floats) -> dict[int, int]:
-    """Map classes to the one whose dependence they take, the largest that is `known`.
-
-    Dependence in one class and none in another is a difference between the classes
-    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
-    public.
-    """
-    if not known:
-        return {}
-    source = max(sorted(known), key=lambda c: n_rows[c])
-    return {c: source for c in range(len(n_rows)) if c not in known}
 
 
 # --- Triples and moments: plans -----------------------------------------------------

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsynth.model import decode_columns
 from skdpsynth.sampling._where import _CHUNK_ROWS, Condition, rows_where
 from skdpsynth.schema import SECONDS_OF, Identifier, is_date, plain
 from skdpsynth.table import (
@@ -98,7 +99,7 @@ class DrawnTable:
         self._pieces: dict[int, list[pd.Series | None]] = {}
 
     def put(self, start: int, columns: Sequence[pd.Series | None]) -> None:
-        """Put what `TableModel.columns` gave where its rows start; threads may."""
+        """Put what `decode_columns` gave where its rows start; threads may."""
         if any(part is not None and len(part) for part in columns):
             self._pieces[start] = [*columns]
 
@@ -414,7 +415,7 @@ class Sampler:
 
         def decode(start: int, ranks: NDArray[np.float64]) -> None:
             own = class_codes[start : start + len(ranks)]
-            table.put(start, model.columns(ranks, own))
+            table.put(start, decode_columns(model, ranks, own))
 
         jobs: list[Future[None]] = []
         with ThreadPoolExecutor(n_threads()) as pool:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdpsynth.model import decode_cells, decode_columns
 from skdpsynth.schema import ROUNDING, SECONDS_OF, plain
 from skdpsynth.table import CategoryDomain, NumericDomain, from_wall, to_wall, zone_of
 from skdpsynth.utils import CHUNK_ROWS
@@ -129,7 +130,7 @@ class Condition:
     ) -> NDArray[np.bool_]:
         """Tell which rows satisfy it, from their ranks and classes."""
         found = self.classes[class_codes]
-        cells = model.cells(ranks, class_codes, self.columns)
+        cells = decode_cells(model, ranks, class_codes, self.columns)
         for name, allowed in self.columns.items():
             found &= allowed.holds(*cells[name])
         return found
@@ -157,7 +158,7 @@ def rows_where(
         ranks = draw(class_codes, rng)
         rows = np.flatnonzero(condition.holds(model, ranks, class_codes))
         rows = rows[: n_samples - found]
-        yield found, model.columns(ranks[rows], class_codes[rows])
+        yield found, decode_columns(model, ranks[rows], class_codes[rows])
         found, tried = found + len(rows), tried + size
 
 

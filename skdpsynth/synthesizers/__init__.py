@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from skdpsynth.synthesizers._gpate import GPATESynthesizer
     from skdpsynth.synthesizers._independent import IndependentSynthesizer
     from skdpsynth.synthesizers._marginal import MarginalSynthesizer
-    from skdpsynth.synthesizers._pate_triplegan import PATETripleGANSynthesizer
     from skdpsynth.synthesizers._pategan import PATEGANSynthesizer
+    from skdpsynth.synthesizers._patetriplegan import PATETripleGANSynthesizer
 
 __all__ = [
     "DPCGANSynthesizer",
@@ -30,23 +30,13 @@ __all__ = [
     "PATETripleGANSynthesizer",
 ]
 
-_FILES = {
-    "DPCGANSynthesizer": "_dpcgan",
-    "DPGANSynthesizer": "_dpgan",
-    "GANSynthesizer": "_gan",
-    "GPATESynthesizer": "_gpate",
-    "IndependentSynthesizer": "_independent",
-    "MarginalSynthesizer": "_marginal",
-    "PATEGANSynthesizer": "_pategan",
-    "PATETripleGANSynthesizer": "_pate_triplegan",
-}
-
 
 def __getattr__(name: str) -> object:
     """Import a class the first time it is asked for (PEP 562)."""
-    if name not in _FILES:
+    if name not in __all__:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    found: object = getattr(importlib.import_module(f"{__name__}.{_FILES[name]}"), name)
+    file = name.removesuffix("Synthesizer").lower()
+    found: object = getattr(importlib.import_module(f"{__name__}._{file}"), name)
     globals()[name] = found
     return found

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
+import numpy as np
 import torch
 from tqdm.auto import tqdm
 
@@ -27,28 +30,29 @@ from skdpsynth.measure import (
     measure,
     measured_form,
 )
-from skdpsynth.models import clear_products, n_products, resolve_device
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._initial import InitialModel, InitialNetwork, fitted
-from skdpsynth.utils import warn_deprecated
+from skdpsynth.training import clear_products, n_products, one_thread, resolve_device
+from skdpsynth.utils import warn_deprecated, without
 from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.measure import TableModel
+    from skdpsynth.privacy import PrivacyAccountant, Reservation
     from skdpsynth.table import Metadata, TableRows
+    from skdpsynth.training import Trainer
 
 Init = Literal["measured", "random"]
 Widths = tuple[tuple[int, ...], tuple[int, ...]]
 
 # What several parameters may be: a number of things, and a size.
-AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]
-POSITIVE = [Interval(Real, 0, None, closed="neither")]
-ONE_OR_AUTO = [*AT_LEAST_ONE, StrOptions({"auto"})]
+_AT_LEAST_ONE = [Interval(Integral, 1, None, closed="left")]
+_POSITIVE = [Interval(Real, 0, None, closed="neither")]
+ONE_OR_AUTO = [*_AT_LEAST_ONE, StrOptions({"auto"})]
 
 # Of the squared mu of a class that starts from measurements: what its loop takes. The
 # rest is for the measurements, and all of it if the class does not train.
@@ -58,8 +62,8 @@ ROUNDS = 10  # of "auto"
 # Steps of a mixture per round, and the length of one, of logits.
 GENERATOR_STEPS, RATE = 10, 0.05
 MOST_TEACHERS = 2048  # 4,096 take twice the time, and their votes vary more
-NETWORK_RATE = 1e-3  # length of a step of a generator that is a network
 _BAR_AFTER = 10.0  # seconds, from which a loop shows its progress
+_FIXED = "It is fixed; leave it out."
 
 
 def teachers_of(n_teachers: int | Literal["auto"], n_rows: float) -> int:
@@ -73,44 +77,43 @@ def teachers_of(n_teachers: int | Literal["auto"], n_rows: float) -> int:
     return max(min(wanted, int(n_rows / 2)), 1)
 
 
-def progress_of(plans: Sequence[Allocation], name: str) -> tqdm[Any]:
-    """Return a bar of all rounds, which shows itself once they take long."""
-    total = sum(plan.n_iter for plan in plans)
-    return tqdm(total=total, desc=name, delay=_BAR_AFTER)
+# Parameters of 0.2 that went, of one class or another.
+without_those_of_0_2 = without(
+    since="0.3",
+    removed_in="0.5",
+    aggregator="init='measured' sums gradients and init='random' votes.",
+    noise_multiplier="Set n_iter: the budget then gives the noise.",
+    generator_hidden_dims="Set hidden_dims, which has those of the other networks too.",
+    discriminator_learning_rate="Set learning_rate, if there is one; else it is fixed.",
+    threshold="Votes are answered without a test; leave it out.",
+    verbose="Long training shows a progress bar; leave it out.",
+    latent_dim=_FIXED,
+    learning_rate=_FIXED,
+    n_discriminator_steps=_FIXED,
+    n_generator_steps=_FIXED,
+    n_teacher_steps=_FIXED,
+    student_learning_rate=_FIXED,
+    teacher_learning_rate=_FIXED,
+)
 
 
-class WholeTable(NamedTuple):
-    """What the plan of a class has to know of the whole table; public."""
+class ClassRun(NamedTuple):
+    """What the loop of one class works with, beside its rows."""
 
-    form: Form  # what is measured of it
-    n_continuous: int  # numeric columns whose rows must be found first
-    n_discrete: int  # all others
-    n_classes: int
-    largest: float  # planned rows of the largest class
-
-    def allocate(self, label: Hashable, n_rows: float, mu: float) -> Allocation:
-        """Plan the measurements of one class, which has `mu` for them."""
-        return allocate_measurements(
-            label,
-            n_rows,
-            self.n_continuous,
-            self.n_discrete,
-            mu,
-            largest=self.largest,
-            form=self.form,
-        )
-
-    def serves(self, plan: Allocation) -> bool:
-        """Return whether a class has a dependence of its own, or has to borrow."""
-        if self.form == "random":
-            return True
-        return (plan.pairs.mu if self.form == "pairs" else plan.moments.mu) > 0
+    place: int  # of the class
+    n_rows: float  # planned
+    training: Training
+    reservation: Reservation  # of all releases of the loop
+    generator: Trainer
+    public: torch.Generator
+    device: torch.device
 
 
 class ClassGAN(GeneratedSynthesizer):
     """Base of the synthesizers that train a generator per class.
 
-    A subclass fills in `_plan_training` and `_paper`, and trains in `_fit`.
+    A subclass has its paper's values in `_paper`, its loop in `_train`, and what this
+    releases in `_plan_training` and `_reserve`.
     """
 
     _shared_docs = """\
@@ -123,6 +126,9 @@ n_iter : int or "auto", default="auto"
     (1,000 of 14 columns at epsilon 1), which take a twentieth of its squared mu, and
     none of the others; none where `max_rows_per_unit` is above 1. With
     ``init="random"`` as many as `as_published` has, at the whole budget.
+n_teachers : int or "auto", default="auto"
+    Teachers of each class, never more than half its planned rows. "auto": one for
+    4 rows of the noisy count, at most 2048.
 hidden_dims : tuple of two tuples of int
     With ``init="random"``: widths of the hidden layers of the generator's network, and
     of those of its teachers or discriminator, which are linear without any.
@@ -137,25 +143,32 @@ n_iter_ : int
 n_teachers_ : ndarray of shape (n_classes,), int
     Teachers of each class, 0 where it did not train.
 """
-    # Of all parameters that more than one of them may have.
+    # Of all parameters that any of them has.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseSynthesizer._parameter_constraints,
         "init": [StrOptions({"measured", "random", "marginals", "pairs"})],
         "n_iter": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
-        "max_grad_norm": POSITIVE,
-        "batch_size": AT_LEAST_ONE,
+        "noise": [StrOptions({"gaussian", "laplace"})],
+        "desensitization": [StrOptions({"hybrid", "dpsgd"})],
+        "unlabelled_weight": [Interval(Real, 0, 1, closed="left")],
+        "projection_dim": _AT_LEAST_ONE,
+        "n_bins": [Interval(Integral, 2, None, closed="left")],
+        "max_grad_norm": _POSITIVE,
+        "weight_clip": _POSITIVE,
+        "batch_size": _AT_LEAST_ONE,
         "n_teachers": ONE_OR_AUTO,
-        "n_teacher_steps": AT_LEAST_ONE,
-        "n_student_steps": AT_LEAST_ONE,
-        "n_discriminator_steps": AT_LEAST_ONE,
+        "n_teacher_steps": _AT_LEAST_ONE,
+        "n_student_steps": _AT_LEAST_ONE,
+        "n_discriminator_steps": _AT_LEAST_ONE,
         "hidden_dims": ["array-like"],
-        "learning_rate": POSITIVE,
+        "learning_rate": _POSITIVE,
         "device": [str, torch.device],
     }
 
     _adversarial = True
     # Whether tables of pairs go before second moments, which may say more.
     _tables_first: ClassVar[bool] = False
+    _network_rate = 1e-3  # length of a step of a generator that is a network
 
     init: Init
     n_iter: int | Literal["auto"]
@@ -195,6 +208,22 @@ n_teachers_ : ndarray of shape (n_classes,), int
         return self.init == "random"
 
     @property
+    def _widths(self) -> Widths:
+        """Those of hidden layers: of the generator, and of what judges it."""
+        of_generator, of_judge = self.hidden_dims if self._scratch else ((), ())
+        return tuple(of_generator), tuple(of_judge)
+
+    @property
+    def _generator_steps(self) -> int:
+        """Steps of the generator per round."""
+        return 1 if self._scratch else GENERATOR_STEPS
+
+    @property
+    def _generator_rate(self) -> float:
+        """Length of a step of the generator at first."""
+        return self._network_rate if self._scratch else RATE
+
+    @property
     def _units_of_many_rows(self) -> bool:
         most = None if self.schema is None else self.schema.max_rows_per_unit
         return (most or 1) > 1 and self.epsilon < math.inf
@@ -202,6 +231,12 @@ n_teachers_ : ndarray of shape (n_classes,), int
     @abstractmethod
     def _plan_training(self, n_iter: int, n_rows: float, mu: float) -> Training:
         """Allocate so many rounds of a class, which has `mu` for them."""
+
+    @abstractmethod
+    def _reserve(
+        self, training: Training, scope: Hashable, accountant: PrivacyAccountant
+    ) -> Reservation:
+        """Reserve all that the rounds of a class will release."""
 
     def _plan_classes(
         self,
@@ -216,30 +251,36 @@ n_teachers_ : ndarray of shape (n_classes,), int
         if not self._scratch:
             # "auto" costs no class its tables; a number of rounds is taken at its word.
             asked = self.n_iter not in ("auto", 0) and mu < math.inf
-            left = mu * math.sqrt(1.0 - TRAINING_SHARE) if asked else mu
+            least = mu * math.sqrt(1.0 - TRAINING_SHARE) if asked else mu
             first = self._tables_first
-            form = measured_form(labels, rows, *columns, left, tables_first=first)
-        whole = WholeTable(form, *columns, len(labels), max(rows))
-        return [
-            self._plan_class(label, n_rows, mu, whole)
-            for label, n_rows in zip(labels, rows, strict=True)
-        ]
-
-    def _plan_class(
-        self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
-    ) -> Allocation:
-        """Allocate what one class may spend; without training all on measurements."""
-        n_iter = self._n_rounds(n_rows, whole.n_continuous + whole.n_discrete, mu)
+            form = measured_form(labels, rows, *columns, least, tables_first=first)
         share = 1.0 if self._scratch else TRAINING_SHARE
         left = mu if mu == math.inf else mu * math.sqrt(1.0 - share)
-        plan = whole.allocate(label, n_rows, left)
-        if not n_iter or not whole.serves(plan):
-            return whole.allocate(label, n_rows, mu)
-        beside, left = self._mu_classifier(label, n_rows, mu, whole), mu
-        if mu < math.inf:
-            left = math.sqrt(share * mu**2 - beside**2)
-        training = self._plan_training(n_iter, n_rows, left)
-        return replace(plan, training=replace(training, mu_classifier=beside))
+        plans = []
+        for label, n_rows in zip(labels, rows, strict=True):
+            allocated = partial(
+                allocate_measurements,
+                label,
+                n_rows,
+                n_continuous,
+                n_discrete,
+                largest=max(rows),
+                form=form,
+            )
+            n_iter, plan = self._n_rounds(n_rows, sum(columns), mu), allocated(left)
+            # A class without a dependence of its own borrows one.
+            own = plan.pairs.mu if form == "pairs" else plan.moments.mu
+            if n_iter and (own or self._scratch):
+                beside = self._mu_classifier(
+                    label, n_rows, mu, len(labels), sum(columns)
+                )
+                of_loop = mu if mu == math.inf else math.sqrt(share * mu**2 - beside**2)
+                training = self._plan_training(n_iter, n_rows, of_loop)
+                training = replace(training, mu_classifier=beside)
+                plans.append(replace(plan, training=training))
+            else:  # all is for measurements
+                plans.append(allocated(mu))
+        return plans
 
     def _n_rounds(self, n_rows: float, n_columns: int, mu: float) -> int:
         """Return the rounds of a class that has `mu` in all, if it is to train."""
@@ -253,10 +294,10 @@ n_teachers_ : ndarray of shape (n_classes,), int
         return 0 if few or self._units_of_many_rows else ROUNDS
 
     def _mu_classifier(
-        self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
+        self, label: Hashable, n_rows: float, mu: float, n_classes: int, n_columns: int
     ) -> float:
         """Return what a classifier takes of `mu` beside the discriminator, or 0."""
-        del label, n_rows, mu, whole
+        del label, n_rows, mu, n_classes, n_columns
         return 0.0
 
     def _initialise(
@@ -270,7 +311,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
         """Measure, and fit the initial model; or begin with networks."""
         if self._scratch:
             self.measurements_ = Measurements(metadata)
-            return InitialNetwork(metadata, tuple(self.hidden_dims[0]))
+            return InitialNetwork(metadata, self._widths[0])
         measured = measure(rows, metadata, plans, accountant)
         self.measurements_ = measured
         trained = {
@@ -281,11 +322,84 @@ n_teachers_ : ndarray of shape (n_classes,), int
         device = resolve_device(self.device)
         return fitted(measured, seed=seed, device=device, trained=trained)
 
-    def _collect(self, initial: InitialModel, plans: Sequence[Allocation]) -> None:
-        """Set the generator, once all classes are trained."""
-        initial.close()
-        self.generator_ = initial.generator
+    def _fit(
+        self,
+        rows: TableRows,
+        metadata: Metadata,
+        plans: list[Allocation],
+        accountant: PrivacyAccountant,
+        seed: int,
+    ) -> TableModel:
+        reserved = self._reserve_loops(metadata, plans, accountant)
+        initial = self._initialise(rows, metadata, plans, accountant, seed)
+        public = torch.Generator().manual_seed(seed)
+        with self._loop(plans) as progress:
+            for own in self._runs(initial, plans, reserved, public):
+                encoded = initial.encode(rows.of_class(own.place), own.place)
+                for _ in self._train(own, encoded):
+                    progress.update()
+                initial.keep(own.place, own.generator.result())
+        return self._collect(initial, plans)
+
+    def _train(self, own: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
+        """Train the generator of a class with private rows; yield after each round."""
+        raise NotImplementedError
+
+    def _reserve_loops(
+        self,
+        metadata: Metadata,
+        plans: Sequence[Allocation],
+        accountant: PrivacyAccountant,
+    ) -> dict[int, Reservation]:
+        """Reserve the whole run, before anything is trained, by place of the class."""
+        own = enumerate(zip(plans, metadata.classes.scopes, strict=True))
+        return {
+            c: self._reserve(plan.training, scope, accountant)
+            for c, (plan, scope) in own
+            if plan.training
+        }
+
+    def _runs(
+        self,
+        initial: InitialModel,
+        plans: Sequence[Allocation],
+        reserved: Mapping[int, Reservation],
+        public: torch.Generator,
+    ) -> Iterator[ClassRun]:
+        """Yield what the loop of each class needs."""
+        device = resolve_device(self.device)
+        for c, reservation in reserved.items():
+            training = plans[c].training
+            assert training is not None  # something is reserved
+            generator = initial.trainer(
+                c,
+                n_steps=training.n_iter * self._generator_steps,
+                learning_rate=self._generator_rate,
+                generator=public,
+                device=device,
+            )
+            of_class = plans[c].n_rows, training, reservation, generator
+            yield ClassRun(c, *of_class, public, device)
+
+    @contextmanager
+    def _loop(self, plans: Sequence[Allocation]) -> Iterator[tqdm[Any]]:
+        """Open a bar of all rounds, which shows itself once they take long."""
+        total = sum(plan.n_iter for plan in plans)
+        name = type(self).__name__.removesuffix("Synthesizer")
+        # A generator that starts from measurements takes many small products.
+        threads = nullcontext() if self._scratch else one_thread()
+        with threads, tqdm(total=total, desc=name, delay=_BAR_AFTER) as progress:
+            yield progress
+
+    def _collect(
+        self, initial: InitialModel, plans: Sequence[Allocation]
+    ) -> TableModel:
+        """Set what was trained, and return the marginals."""
+        self.generator_ = initial.generator()
         self.n_iter_ = max(plan.n_iter for plan in plans)
+        if hasattr(self, "n_teachers"):
+            self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
+        return initial.model
 
     def _remarks(self, plans: Sequence[Allocation]) -> list[str]:
         """Return what the report says was run of the loop."""

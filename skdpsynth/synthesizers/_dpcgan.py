@@ -5,18 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import torch
-
 from skdpsynth.measure import Training
-from skdpsynth.models import resolve_device
 from skdpsynth.privacy import sampled_noise_multiplier, secret_generator, steps_mu
 from skdpsynth.synthesizers._base import (
-    GENERATOR_STEPS,
-    NETWORK_RATE,
     ONE_OR_AUTO,
-    RATE,
     ClassGAN,
-    progress_of,
+    ClassRun,
+    without_those_of_0_2,
 )
 from skdpsynth.training import (
     N_GENERATED,
@@ -27,18 +22,17 @@ from skdpsynth.training import (
     move_means,
     train_generator,
 )
-from skdpsynth.utils import without
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
     import numpy as np
+    import torch
+    from numpy.typing import NDArray
 
-    from skdpsynth.measure import Allocation, TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
     from skdpsynth.synthesizers._base import Init, Widths
-    from skdpsynth.table import Metadata, TableRows
 
 
 _LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there
@@ -86,6 +80,27 @@ def reserve_steps(
     )
 
 
+def make_discriminator(
+    settings: Any,  # noqa: ANN401
+    own: ClassRun,
+    rows: NDArray[np.float32],
+    **options: Any,  # noqa: ANN401
+) -> Discriminator:
+    """Make the discriminator of a class; `settings` is the synthesizer."""
+    return Discriminator(
+        rows,
+        n_features=own.generator.n_features,
+        hidden_dims=settings._widths[1],
+        max_grad_norm=settings.max_grad_norm,
+        expected_batch_size=own.training.sampling_rate * max(own.n_rows, 1.0),
+        reservation=own.reservation,
+        rng=secret_generator(),
+        generator=own.public,
+        device=own.device,
+        **options,
+    )
+
+
 class AdversarialSynthesizer(ClassGAN):
     """Base of `DPCGANSynthesizer`, `DPGANSynthesizer` and `GANSynthesizer`."""
 
@@ -100,12 +115,6 @@ n_discriminator_steps : int, default=1
 learning_rate : float, default=1.0
     Steps of the discriminator and of the generator, in those of the class; positive.
     They fall linearly to 0.
-hidden_dims : tuple of two tuples of int
-    With ``init="random"``: widths of the hidden layers of the generator's network, and
-    of those of the discriminator's, which is linear without any.
-random_state : int, RandomState instance or None, default=None
-    Seeds initial weights, latent draws and `sample`, never noise or the
-    samples of real rows: two fits differ.
 """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -118,9 +127,10 @@ random_state : int, RandomState instance or None, default=None
     n_discriminator_steps: int = 1
     learning_rate: float
 
+    weight_clip: float = math.inf
+
     _loss: ClassVar[Literal["logistic", "wasserstein"]] = "logistic"
-    _weight_bound: float = math.inf
-    _network_rates = 1.0, NETWORK_RATE  # of the discriminator, and of the generator
+    _share_of_rate = 1.0  # of the discriminator, in the steps of its network
 
     @property
     def _block(self) -> Literal["sampled steps"] | None:  # type: ignore[override]
@@ -128,74 +138,44 @@ random_state : int, RandomState instance or None, default=None
         # takes whole classes where it can, and a Gaussian release is exact for them.
         return None if self.batch_size == "auto" else "sampled steps"
 
-    def _fit(
-        self,
-        rows: TableRows,
-        metadata: Metadata,
-        plans: list[Allocation],
-        accountant: PrivacyAccountant,
-        seed: int,
-    ) -> TableModel:
-        device, public = resolve_device(self.device), torch.Generator()
-        public.manual_seed(seed)
-        scopes, scratch = metadata.classes.scopes, self._scratch
-        trained = {c: plan.training for c, plan in enumerate(plans) if plan.training}
-        # The whole run is reserved before anything is trained.
-        reserved = {
-            c: reserve_steps(training, scopes[c], accountant, self._tail_delta)
-            for c, training in trained.items()
-        }
-        initial = self._initialise(rows, metadata, plans, accountant, seed)
-        rates = self._network_rates if scratch else (1.0, RATE)
+    def _train(self, own: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
+        generator, training, real = own.generator, own.training, RealMeans()
         n_generated = N_GENERATED if self.batch_size == "auto" else int(self.batch_size)
-        n_steps = 1 if scratch else GENERATOR_STEPS
-        name = type(self).__name__.removesuffix("Synthesizer")
-        with progress_of(plans, name) as progress:
-            for c, training in trained.items():
-                generator: Any = initial.trainer(
-                    c,
-                    n_steps=training.n_iter * n_steps,
-                    learning_rate=self.learning_rate * rates[1],
-                    generator=public,
-                    device=device,
-                )
-                features, n_rows = generator.features(), max(plans[c].n_rows, 1.0)
-                discriminator = Discriminator(
-                    initial.encode(rows.of_class(c), c),
-                    n_features=generator.n_features,
-                    hidden_dims=tuple(self.hidden_dims[1]) if scratch else (),
-                    loss=self._loss,
-                    learning_rate=self.learning_rate * rates[0],
-                    weight_bound=self._weight_bound,
-                    max_grad_norm=self.max_grad_norm,
-                    expected_batch_size=training.sampling_rate * n_rows,
-                    reservation=reserved[c],
-                    rng=secret_generator(),
-                    generator=public,
-                    device=device,
-                )
-                real = RealMeans()
-                for done in range(training.n_iter):  # Algorithm 1 of both papers
-                    discriminator.begin_round(1.0 - done / training.n_iter)
-                    for step in range(training.n_queries):  # t_2 = 1 ... n_d
-                        # Sample X^t; clip the gradients of real rows; noise their sum.
-                        discriminator.release(features)
-                        # Z^t, whose label is the class; DPGAN clips w.
-                        if not scratch:
-                            generated = generator.rows(generator.draw(N_KNOWN))
-                            real.add(*discriminator.told(generated, features))
-                        elif step + 1 < training.n_queries:
-                            generated = generator.rows(generator.draw(n_generated))
-                            discriminator.follow(generated, features)
-                    # The last step, then gen_loss, its gradient, and steps on theta_g.
-                    if scratch:
-                        train_generator(generator, discriminator, n_generated)
-                    else:
-                        move_means(generator, real, n_steps)
-                    progress.update()
-                initial.keep(c, generator.result())
-        self._collect(initial, plans)
-        return initial.model
+        discriminator = make_discriminator(
+            self,
+            own,
+            rows,
+            loss=self._loss,
+            learning_rate=self.learning_rate * self._share_of_rate,
+            weight_bound=self.weight_clip,
+        )
+        for done in range(training.n_iter):  # Algorithm 1 of both papers
+            discriminator.begin_round(1.0 - done / training.n_iter)
+            for step in range(training.n_queries):  # t_2 = 1 ... n_d
+                # Sample X^t; clip the gradients of real rows; noise their sum.
+                discriminator.release(generator.features)
+                # Z^t, whose label is the class; DPGAN clips w.
+                if not self._scratch:
+                    generated = generator.rows(generator.draw(N_KNOWN))
+                    real.add(*discriminator.told(generated, generator.features))
+                elif step + 1 < training.n_queries:
+                    generated = generator.rows(generator.draw(n_generated))
+                    discriminator.follow(generated, generator.features)
+            # The last step, then gen_loss, its gradient, and steps on theta_g.
+            if self._scratch:
+                train_generator(generator, discriminator, n_generated)
+            else:
+                move_means(generator, real, self._generator_steps)
+            yield
+
+    def _reserve(
+        self, training: Training, scope: Hashable, accountant: PrivacyAccountant
+    ) -> Reservation:
+        return reserve_steps(training, scope, accountant, self._tail_delta)
+
+    @property
+    def _generator_rate(self) -> float:
+        return self.learning_rate * super()._generator_rate
 
     def _plan_training(self, n_iter: int, n_rows: float, mu: float) -> Training:
         return plan_steps(
@@ -285,19 +265,7 @@ class DPCGANSynthesizer(AdversarialSynthesizer):
     (5, 22)
     """
 
-    _loss = "logistic"
-
-    @without(
-        since="0.3",
-        removed_in="0.5",
-        noise_multiplier="Set n_iter: the budget then gives the noise.",
-        n_discriminator_steps="There is one per round; leave it out.",
-        n_generator_steps="It is fixed; leave it out.",
-        latent_dim="It is fixed; leave it out.",
-        generator_hidden_dims="Set hidden_dims=(generator's, discriminator's widths).",
-        discriminator_learning_rate="Set learning_rate, which is of both networks.",
-        verbose="Long training shows a progress bar; leave it out.",
-    )
+    @without_those_of_0_2
     def __init__(
         self,
         epsilon: float = 1.0,

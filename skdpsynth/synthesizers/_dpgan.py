@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from skdpsynth.synthesizers._base import NETWORK_RATE, POSITIVE, Init, Widths
+from skdpsynth.synthesizers._base import Init, Widths, without_those_of_0_2
 from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
-from skdpsynth.utils import without
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -81,25 +80,12 @@ class DPGANSynthesizer(AdversarialSynthesizer):
     (5, 22)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **AdversarialSynthesizer._parameter_constraints,
-        "weight_clip": POSITIVE,
-    }
     _loss = "wasserstein"
 
     # Algorithm 1 of the Wasserstein GAN: RMSProp with 5e-5. Steps of Adam of 1e-3 here.
-    _network_rates = 0.25, NETWORK_RATE
+    _share_of_rate = 0.25
 
-    @without(
-        since="0.3",
-        removed_in="0.5",
-        noise_multiplier="Set n_iter: the budget then gives the noise.",
-        n_generator_steps="It is fixed; leave it out.",
-        latent_dim="It is fixed; leave it out.",
-        generator_hidden_dims="Set hidden_dims=(generator's, critic's widths).",
-        discriminator_learning_rate="Set learning_rate, which is of both networks.",
-        verbose="Long training shows a progress bar; leave it out.",
-    )
+    @without_those_of_0_2
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -147,7 +133,3 @@ class DPGANSynthesizer(AdversarialSynthesizer):
             "max_grad_norm": 1.0,  # Algorithm 1: c_g, by c_p; here rows are clipped
             "n_iter": 2000,  # n_g; not stated
         }
-
-    @property
-    def _weight_bound(self) -> float:  # type: ignore[override]
-        return self.weight_clip

@@ -8,22 +8,18 @@ import numpy as np
 import torch
 
 from skdpsynth.measure import RARE
-from skdpsynth.privacy import secret_generator
 from skdpsynth.synthesizers._initial import CELLS
 from skdpsynth.table import MISSING, ZERO, NumericDomain
-from skdpsynth.training import N_GENERATED, Classifier
 from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.measure import TableModel
-    from skdpsynth.privacy import Reservation
-    from skdpsynth.table import MarginalTransform, PrivateRows, TableRows
+    from skdpsynth.table import MarginalTransform, PrivateRows
 
 
 _MOST = 3.0  # log odds that one column can give
-_PAIRS_WEIGHT = 0.1  # the paper's alpha_p
 
 
 class Evidence:
@@ -108,34 +104,6 @@ class Evidence:
         cells = np.minimum((uniforms[:, j] * CELLS).astype(np.int64), CELLS - 1)
         cells = np.where(category_codes[:, j] == ZERO, CELLS, cells)
         return np.where(category_codes[:, j] == MISSING, CELLS + 1, cells)
-
-
-def train_classifier(
-    evidence: Evidence,
-    rows: TableRows,
-    reservations: list[Reservation | None],
-    expected_batch_sizes: list[float],
-    n_steps: int,
-    generator: torch.Generator,
-) -> torch.Tensor:
-    """Train a softmax regression in which every class weighs the same; it is public."""
-    classes, generated = range(evidence.n_classes), None
-    if evidence.informed:
-        generated = [evidence.draw(c, N_GENERATED, generator) for c in classes]
-    classifier = Classifier(
-        evidence.initial_weights,
-        [evidence.features(rows.of_class(c)) for c in classes],
-        generated,
-        reservations,
-        expected_batch_sizes,
-        max_grad_norm=1.0,
-        learning_rate=1.0,
-        pairs_weight=_PAIRS_WEIGHT,
-        rng=secret_generator(),
-    )
-    for _ in range(n_steps):
-        classifier.train_step()
-    return classifier.weights
 
 
 def _masses(column: MarginalTransform) -> NDArray[np.float64]:

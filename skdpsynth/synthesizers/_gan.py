@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from skdpsynth.synthesizers._base import without_those_of_0_2
 from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
-from skdpsynth.utils import without
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -78,20 +78,11 @@ class GANSynthesizer(AdversarialSynthesizer):
     inf
     """
 
-    _loss = "logistic"
     # What the private ones take as parameters.
     epsilon, delta, budget = math.inf, 1e-5, None
     max_grad_norm = 1e6
 
-    @without(
-        since="0.3",
-        removed_in="0.5",
-        n_generator_steps="It is fixed; leave it out.",
-        latent_dim="It is fixed; leave it out.",
-        generator_hidden_dims="Set hidden_dims=(generator's, discriminator's widths).",
-        discriminator_learning_rate="Set learning_rate, which is of both networks.",
-        verbose="Long training shows a progress bar; leave it out.",
-    )
+    @without_those_of_0_2
     def __init__(
         self,
         target: Hashable = None,

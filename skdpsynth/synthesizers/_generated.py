@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.generators import FactorGenerator, MixtureGenerator
 from skdpsynth.measure import SMALL_SHARE, and_unlabelled
+from skdpsynth.model import FactorGenerator, MixtureGenerator
 from skdpsynth.privacy import UNLABELLED, noisy_counts
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.generators import Generator
     from skdpsynth.measure import Allocation
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.sampling import DrawRanks
@@ -29,7 +28,7 @@ _FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerato
 class GeneratedSynthesizer(BaseSynthesizer):
     """Base of the synthesizers whose columns depend on each other by `generator_`."""
 
-    generator_: Generator
+    generator_: MixtureGenerator | FactorGenerator
     n_iter_: int
 
     def _ranks(
@@ -56,7 +55,7 @@ class GeneratedSynthesizer(BaseSynthesizer):
     ) -> None:
         size = len(self._model.marginals), len(self._model.metadata.columns)
         if "form" not in document:  # of the independent baseline, up to 0.2
-            self.generator_ = FactorGenerator([np.zeros((size[1], 1))] * size[0])
+            self.generator_ = FactorGenerator(np.zeros((*size, 1)))
             return
         self.generator_ = _FORMS[document["form"]].from_state(document, arrays, *size)
         if "n_iter_" in document:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import torch
 
 from skdpsynth.measure import Training
-from skdpsynth.models import resolve_device
 from skdpsynth.privacy import GRID, gaussian_sum, gnmax, telling
 from skdpsynth.synthesizers._base import (
-    AT_LEAST_ONE,
-    GENERATOR_STEPS,
-    NETWORK_RATE,
-    RATE,
     ClassGAN,
+    ClassRun,
     Init,
     Widths,
-    progress_of,
     teachers_of,
+    without_those_of_0_2,
 )
 from skdpsynth.training import (
     N_GENERATED,
@@ -34,17 +28,15 @@ from skdpsynth.training import (
     random_projections,
     told_by_sum,
 )
-from skdpsynth.utils import without
-from skdpsynth.utils.sklearn_compat import Interval
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
-    from skdpsynth.measure import Allocation, TableModel
-    from skdpsynth.models import NetworkTrainer, Trainer
+    import numpy as np
+    from numpy.typing import NDArray
+
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
-    from skdpsynth.table import Metadata, TableRows
     from skdpsynth.training import TeacherEnsemble
 
 
@@ -64,10 +56,7 @@ class GPATESynthesizer(ClassGAN):
     Parameters
     ----------
     epsilon, delta, target, schema, budget, init : shared
-    n_teachers : int or "auto", default="auto"
-        Teachers of each class, never more than half its planned rows. "auto": one for
-        4 rows of the noisy count, at most 2048.
-    n_iter : shared
+    n_teachers, n_iter : shared
     batch_size : int, default=32
         Synthetic rows per step of the generator, at least 1.
     max_grad_norm : float, default=0.1
@@ -130,25 +119,7 @@ class GPATESynthesizer(ClassGAN):
     (5, 22)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ClassGAN._parameter_constraints,
-        "projection_dim": AT_LEAST_ONE,
-        "n_bins": [Interval(Integral, 2, None, closed="left")],
-    }
-
-    @without(
-        since="0.3",
-        removed_in="0.5",
-        aggregator="init='measured' sums gradients and init='random' votes.",
-        noise_multiplier="Set n_iter: the budget then gives the noise.",
-        latent_dim="It is fixed; leave it out.",
-        generator_hidden_dims="Set hidden_dims=(generator's widths, teachers' widths).",
-        learning_rate="It is fixed; leave it out.",
-        n_teacher_steps="There are two; leave it out.",
-        teacher_learning_rate="It is fixed; leave it out.",
-        threshold="Votes are answered without a test; leave it out.",
-        verbose="Long training shows a progress bar; leave it out.",
-    )
+    @without_those_of_0_2
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -205,60 +176,27 @@ class GPATESynthesizer(ClassGAN):
             "n_iter": math.ceil(min(8000, 60 * epsilon)),
         }
 
-    def _fit(
-        self,
-        rows: TableRows,
-        metadata: Metadata,
-        plans: list[Allocation],
-        accountant: PrivacyAccountant,
-        seed: int,
-    ) -> TableModel:
-        device, public = resolve_device(self.device), torch.Generator()
-        public.manual_seed(seed)
-        scopes, widths = metadata.classes.scopes, tuple(self.hidden_dims[1])
-        widths = widths if self._scratch else ()
-        trained = {c: plan.training for c, plan in enumerate(plans) if plan.training}
-        # The whole run is reserved before anything is trained.
-        reserved = {
-            c: self._reserve(training, scopes[c], accountant)
-            for c, training in trained.items()
-        }
-        initial = self._initialise(rows, metadata, plans, accountant, seed)
-        with progress_of(plans, "G-PATE") as progress:
-            for c, training in trained.items():
-                generator: Any = initial.trainer(
-                    c,
-                    n_steps=training.n_iter * (1 if self._scratch else GENERATOR_STEPS),
-                    learning_rate=self._rate,
-                    generator=public,
-                    device=device,
-                )
-                features = generator.features()
-                teachers = make_teachers(
-                    initial.encode(rows.of_class(c), c),
-                    training.n_teachers,
-                    generator,
-                    widths,
-                    public,
-                    device,
-                )
-                real = RealMeans()
-                for _ in range(training.n_iter):  # line 1
-                    generated = generator.rows(generator.draw(N_GENERATED))  # lines 2-4
-                    for _ in range(_TEACHER_STEPS):
-                        teachers.train_step(generated, features)  # lines 5-8
-                    asked = teachers, generator, training, reserved[c]
-                    if self._scratch:
-                        self._votes(*asked)  # lines 9-13
-                    else:
-                        beside = generator, generated, plans[c].n_rows, _TEACHER_STEPS
-                        rehearsed = teachers.rehearse(*beside, public)
-                        self._sum(*asked, *rehearsed, real)
-                    progress.update()
-                initial.keep(c, generator.result())
-        self._collect(initial, plans)
-        self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
-        return initial.model
+    def _train(self, own: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
+        generator, training, real = own.generator, own.training, RealMeans()
+        teachers = make_teachers(
+            rows,
+            training.n_teachers,
+            generator,
+            self._widths[1],
+            own.public,
+            own.device,
+        )
+        for _ in range(training.n_iter):  # line 1
+            generated = generator.rows(generator.draw(N_GENERATED))  # lines 2-4
+            for _ in range(_TEACHER_STEPS):
+                teachers.train_step(generated, generator.features)  # lines 5-8
+            if self._scratch:
+                self._votes(own, teachers)  # lines 9-13
+            else:
+                beside = generator, generated, own.n_rows, _TEACHER_STEPS
+                rehearsed = teachers.rehearse(*beside, own.public)
+                self._sum(own, teachers, *rehearsed, real)
+            yield
 
     def _reserve(
         self, training: Training, scope: Hashable, accountant: PrivacyAccountant
@@ -268,38 +206,31 @@ class GPATESynthesizer(ClassGAN):
         A sum has sensitivity 2C. An answer has ``sqrt(2)``: a vote moves from one bin
         to another.
         """
-        if not self._scratch:
-            return accountant.reserve_gaussian(
-                "sums of teachers' gradients",
-                mu=training.mu_step,
-                sensitivity=2 * GRID,
-                count=training.n_iter,
-                scope=scope,
-            )
+        name, sensitivity = "sums of teachers' gradients", 2.0 * GRID
+        if self._scratch:
+            name, sensitivity = "answers by vote", math.sqrt(2)
         return accountant.reserve_gaussian(
-            "answers by vote",
+            name,
             mu=training.mu_step / math.sqrt(training.n_queries),
-            sensitivity=math.sqrt(2),
+            sensitivity=sensitivity,
             count=training.n_iter * training.n_queries,
             scope=scope,
         )
 
     def _sum(
         self,
+        own: ClassRun,
         teachers: TeacherEnsemble,
-        generator: Trainer,
-        training: Training,
-        reservation: Reservation,
         rehearsed: TeacherEnsemble,
         rehearsed_means: torch.Tensor,
         real: RealMeans,
     ) -> None:
         """Release the sum of the teachers' vectors, and move as it says."""
-        features, clip = generator.features(), self.max_grad_norm
+        generator, training, clip = own.generator, own.training, self.max_grad_norm
         generated = generator.rows(generator.draw(self.batch_size))
-        vectors = mean_gradients(teachers, generated, features)
-        released = gaussian_sum(vectors, clip, reservation)
-        public = mean_gradients(rehearsed, generated, features)
+        vectors = mean_gradients(teachers, generated, generator.features)
+        released = gaussian_sum(vectors, clip, own.reservation)
+        public = mean_gradients(rehearsed, generated, generator.features)
         told = told_by_sum(
             torch.from_numpy(released / training.n_teachers),
             training.n_teachers,
@@ -308,28 +239,23 @@ class GPATESynthesizer(ClassGAN):
             clip,
         )
         real.add(told, rehearsed_means)
-        move_means(generator, real, GENERATOR_STEPS)
+        move_means(generator, real, self._generator_steps)
 
-    def _votes(
-        self,
-        teachers: TeacherEnsemble,
-        generator: NetworkTrainer,
-        training: Training,
-        reservation: Reservation,
-    ) -> None:
+    def _votes(self, own: ClassRun, teachers: TeacherEnsemble) -> None:
         """Release votes on projected gradients (Algorithm 2), and step."""
-        features, draws = generator.features(), generator.draw(self.batch_size)
+        generator: Any = own.generator  # a network, whose columns have scales
+        draws = generator.draw(self.batch_size)
         generated = generator.rows(draws)
-        n_projected = training.n_queries // self.batch_size
+        n_projected = own.training.n_queries // self.batch_size
         projections = random_projections(len(generated), n_projected, generator)
         # Gradients and answers are in units of the generator's scale of a column.
         scales = generator.scales
-        clip, n_bins = self.max_grad_norm, self.n_bins
+        clip, n_bins, features = self.max_grad_norm, self.n_bins, generator.features
         asked = teachers, generated, features, projections * scales, clip, n_bins
         votes = sum(ballots.sum(dim=0) for ballots in ballots_of(*asked))
         assert isinstance(votes, torch.Tensor)
         with telling(by_teacher=lambda: torch.cat([*ballots_of(*asked)]).cpu().numpy()):
-            answers = gnmax(votes.cpu().numpy(), reservation)
+            answers = gnmax(votes.cpu().numpy(), own.reservation)
         directions = decode_answers(answers, projections, n_bins) / scales
         gradient = generator.gradient(
             draws, lambda rows: (rows * directions).sum(dim=1)
@@ -337,9 +263,9 @@ class GPATESynthesizer(ClassGAN):
         generator.ascend(gradient)
 
     @property
-    def _rate(self) -> float:
-        noisy = _NOISY_NETWORK_RATE if self.epsilon < math.inf else NETWORK_RATE
-        return noisy if self._scratch else RATE
+    def _generator_rate(self) -> float:
+        noisy = self._scratch and self.epsilon < math.inf
+        return _NOISY_NETWORK_RATE if noisy else super()._generator_rate
 
     def _plan_training(self, n_iter: int, n_rows: float, mu: float) -> Training:
         n_votes = self.batch_size * self.projection_dim if self._scratch else 1

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.sampling import drawn_within
-from skdpsynth.synthesizers._marginal import MarginalSynthesizer
-from skdpsynth.utils import without
+from skdpsynth.synthesizers._marginal import MarginalSynthesizer, without_verbose
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -70,11 +69,7 @@ class IndependentSynthesizer(MarginalSynthesizer):
     # What `MarginalSynthesizer` has as parameters.
     order, design, use_unlabelled, device = 1, None, False, "cpu"
 
-    @without(
-        since="0.3",
-        removed_in="0.5",
-        verbose="It had no effect; leave it out.",
-    )
+    @without_verbose
     def __init__(
         self,
         epsilon: float = 1.0,

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from skdpsynth.schema import TableSchema
     from skdpsynth.table import Metadata, TableRows
 
+without_verbose = without(
+    since="0.3", removed_in="0.5", verbose="It had no effect; leave it out."
+)
+
 
 class MarginalSynthesizer(GeneratedSynthesizer):
     """Synthetic tables from noisy marginals of one, two and three columns.
@@ -152,11 +156,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         "device": [object],  # `resolve_device` has the better message
     }
 
-    @without(
-        since="0.3",
-        removed_in="0.5",
-        verbose="It had no effect; leave it out.",
-    )
+    @without_verbose
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -251,10 +251,9 @@ class MarginalSynthesizer(GeneratedSynthesizer):
 
     def _fitted(self, measured: Measurements, seed: int) -> TableModel:
         """Fit the generator, set it, and give the marginals."""
-        model = fitted(measured, seed=seed, device=self._device())
-        model.close()
-        self.generator_ = model.generator
-        return model.model
+        initial = fitted(measured, seed=seed, device=self._device())
+        self.generator_ = initial.generator()
+        return initial.model
 
     def _plan_classes(
         self,
@@ -284,7 +283,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         """Return the device of torch to fit on, or None: the CPU needs no torch."""
         if self.device == "cpu":
             return None
-        from skdpsynth.models import resolve_device
+        from skdpsynth.training import resolve_device
 
         return resolve_device(self.device)
 

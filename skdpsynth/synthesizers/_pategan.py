@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 
 from skdpsynth.measure import Training
-from skdpsynth.models import resolve_device
 from skdpsynth.privacy import noisy_votes, telling, vote_noise_std
 from skdpsynth.synthesizers._base import (
-    GENERATOR_STEPS,
-    RATE,
     ClassGAN,
+    ClassRun,
     Init,
     Widths,
-    progress_of,
     teachers_of,
+    without_those_of_0_2,
 )
 from skdpsynth.training import (
     N_GENERATED,
@@ -29,125 +27,78 @@ from skdpsynth.training import (
     move_means,
     told_by_labels,
 )
-from skdpsynth.utils import without
-from skdpsynth.utils.sklearn_compat import StrOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import Allocation, TableModel
-    from skdpsynth.models import Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
-    from skdpsynth.table import Metadata, TableRows
 
 
 # Length of a step of a network; with half of it and no noise the distance of pairs of
 # columns of 3,000 linked rows was .71, not .48.
 _NETWORK_RATE = 2e-3
-
-
-def reserve_labels(
-    training: Training,
-    scope: Hashable,
-    accountant: PrivacyAccountant,
-    noise: Literal["gaussian", "laplace"],
-    tail_delta: float,
-) -> Reservation:
-    """Reserve a noisy vote for every label of every round (`noisy_votes`)."""
-    return accountant.reserve_votes(
-        "labels by vote",
-        mu=training.mu_step / math.sqrt(training.n_queries),
-        n_teachers=training.n_teachers,
-        count=training.n_iter * training.n_queries,
-        scope=scope,
-        noise=noise,
-        tail_delta=tail_delta,
-    )
-
-
-def plan_votes(
-    settings: Any,  # noqa: ANN401
-    n_iter: int,
-    n_rows: float,
-    mu: float,
-    noise: Literal["gaussian", "laplace"],
-) -> Training:
-    """Allocate the votes of one class; `settings` is the synthesizer."""
-    count = n_iter * settings.batch_size
-    return Training(
-        n_iter,
-        mu_step=mu / math.sqrt(n_iter),
-        noise_std=vote_noise_std(mu, count, noise, settings._tail_delta),
-        n_queries=settings.batch_size,
-        n_teachers=teachers_of(settings.n_teachers, n_rows),
-    )
+# Deviation of the noise of a vote, in what its law is stated by: sigma, or scale b.
+_DEVIATIONS = {"gaussian": 1.0, "laplace": math.sqrt(2.0)}
 
 
 class VotePlayer:
     """A student discriminator that learns of real rows by noisy votes of teachers.
 
-    Only teachers get the private rows; the reservation is of all votes. `n_rows` is the
-    planned number of rows, and `settings` is the synthesizer.
+    Only teachers get the private `rows`; the reservation is of all votes.
     """
 
     def __init__(
-        self,
-        settings: Any,  # noqa: ANN401
-        rows: NDArray[np.float32],
-        generator: Trainer,
-        training: Training,
-        n_rows: float,
-        reservation: Reservation,
-        public: torch.Generator,
-        device: torch.device,
+        self, settings: VotingGAN, own: ClassRun, rows: NDArray[np.float32]
     ) -> None:
-        self._settings, self.generator = settings, generator
-        self._training, self._reservation = training, reservation
-        scratch = settings.init == "random"
-        of_student, of_teachers = settings.hidden_dims if scratch else ((), ())
-        self._scratch = scratch
-        self._n_rows, self._public = n_rows, public
-        self.features, self._real = generator.features(), RealMeans()
+        self._settings, self._own, self.generator = settings, own, own.generator
+        of_student, of_teachers = settings._widths
+        self._real = RealMeans()
         self._teachers = make_teachers(
-            rows, training.n_teachers, generator, tuple(of_teachers), public, device
+            rows,
+            own.training.n_teachers,
+            self.generator,
+            of_teachers,
+            own.public,
+            own.device,
         )  # lines 2-3
         # Its layers are as wide as the generator's.
         self.student = Student(
-            generator.n_features, tuple(of_student), generator=public, device=device
+            self.generator.n_features,
+            of_student,
+            generator=own.public,
+            device=own.device,
         )
 
     def add_labels(self) -> None:
         """Train the teachers, and release labels of generated rows by their votes."""
-        generator, features = self.generator, self.features
+        generator, training = self.generator, self._own.training
         pool = generator.rows(generator.draw(N_GENERATED))
         for _ in range(self._settings.n_teacher_steps):
-            self._teachers.train_step(pool, features)  # lines 5-9
-        draws = generator.draw(self._training.n_queries)
-        generated = generator.rows(draws)  # lines 11-14
-        opinions = self._teachers.logits(generated, features)
-        if self._scratch:  # a teacher calls half of the rows real
+            self._teachers.train_step(pool, generator.features)  # lines 5-9
+        generated = generator.rows(generator.draw(training.n_queries))  # lines 11-14
+        opinions = self._teachers.logits(generated, generator.features)
+        if self._settings._scratch:  # a teacher calls half of the rows real
             opinions -= opinions.median(dim=1, keepdim=True).values
         ballots = (opinions > 0).cpu().numpy()
         votes = ballots.sum(axis=0, dtype=np.int64)
-        n_teachers = self._training.n_teachers
-        with telling(by_teacher=lambda: ballots):
-            labels = noisy_votes(votes, n_teachers, self._reservation)  # line 15
+        with telling(by_teacher=lambda: ballots):  # line 15
+            labels = noisy_votes(votes, training.n_teachers, self._own.reservation)
         told = torch.from_numpy(labels).to(generated.device)
-        seen = features(generated)
-        if self._scratch:
+        seen = generator.features(generated)
+        if self._settings._scratch:
             self.student.add(seen, told)
             return
-        beside = generator, pool, self._n_rows, self._settings.n_teacher_steps
-        rehearsed, means = self._teachers.rehearse(*beside, self._public)
+        beside = generator, pool, self._own.n_rows, self._settings.n_teacher_steps
+        rehearsed, means = self._teachers.rehearse(*beside, self._own.public)
         read = told_by_labels(
             told.double(),
             seen.double(),
-            n_teachers,
-            self._training.noise_std,
-            rehearsed.logits(generated, features).double(),
+            training.n_teachers,
+            training.noise_std * _DEVIATIONS[self._settings.noise],
+            rehearsed.logits(generated, generator.features).double(),
         )
         self._real.add(read, means)
 
@@ -157,8 +108,8 @@ class VotePlayer:
         A generator that starts from measurements has a linear student, which is solved,
         and moves as far as the labels say.
         """
-        n_steps = generator_steps(self._settings)
-        if self._scratch:
+        n_steps = self._settings._generator_steps
+        if self._settings._scratch:
             self.student.train(self._settings.n_student_steps)  # lines 19-20
             ascend_student(self.generator, self.student, n_steps)  # lines 21-23
         else:
@@ -169,20 +120,49 @@ class VotePlayer:
         return aim
 
 
-def generator_steps(settings: Any) -> int:  # noqa: ANN401
-    """Return the steps of the generator per round."""
-    if settings.init != "random":
-        return GENERATOR_STEPS
-    # With noise there are fewer rounds: as many steps in each as the student takes.
-    return int(settings.n_student_steps) if settings.epsilon < math.inf else 1
+class VotingGAN(ClassGAN):
+    """Base of the synthesizers with students of noisy votes, one bit for each label."""
+
+    _network_rate = _NETWORK_RATE
+
+    noise: Literal["gaussian", "laplace"] = "gaussian"
+    n_teachers: int | Literal["auto"]
+    batch_size: int
+    n_teacher_steps: int
+    n_student_steps: int
+
+    @property
+    def _generator_steps(self) -> int:
+        # With noise there are fewer rounds: as many steps in each as the student takes.
+        many = self._scratch and self.epsilon < math.inf
+        return int(self.n_student_steps) if many else super()._generator_steps
+
+    def _plan_training(self, n_iter: int, n_rows: float, mu: float) -> Training:
+        count = n_iter * self.batch_size
+        return Training(
+            n_iter,
+            mu_step=mu / math.sqrt(n_iter),
+            noise_std=vote_noise_std(mu, count, self.noise, self._tail_delta),
+            n_queries=self.batch_size,
+            n_teachers=teachers_of(self.n_teachers, n_rows),
+        )
+
+    def _reserve(
+        self, training: Training, scope: Hashable, accountant: PrivacyAccountant
+    ) -> Reservation:
+        """Reserve a noisy vote for every label of every round (`noisy_votes`)."""
+        return accountant.reserve_votes(
+            "labels by vote",
+            mu=training.mu_step / math.sqrt(training.n_queries),
+            n_teachers=training.n_teachers,
+            count=training.n_iter * training.n_queries,
+            scope=scope,
+            noise=self.noise,
+            tail_delta=self._tail_delta,
+        )
 
 
-def generator_rate(settings: Any) -> float:  # noqa: ANN401
-    """Return the length of a step of the generator."""
-    return _NETWORK_RATE if settings.init == "random" else RATE
-
-
-class PATEGANSynthesizer(ClassGAN):
+class PATEGANSynthesizer(VotingGAN):
     """PATE-GAN for tables.
 
     Teacher discriminators see disjoint parts of the private rows and vote on generated
@@ -195,11 +175,7 @@ class PATEGANSynthesizer(ClassGAN):
     epsilon, delta, target, schema, budget : shared
     noise : {"gaussian", "laplace"}, default="gaussian"
         Law of the discrete noise on a number of votes; the paper's is "laplace".
-    init : shared
-    n_teachers : int or "auto", default="auto"
-        Teachers of each class, never more than half its planned rows. "auto": one for
-        4 rows of the noisy count, at most 2048.
-    n_iter : shared
+    init, n_teachers, n_iter : shared
     batch_size : int, default=512
         Labels released per round and class, at least 1.
     n_teacher_steps : int, default=2
@@ -266,23 +242,7 @@ class PATEGANSynthesizer(ClassGAN):
 
     _block = "votes"
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ClassGAN._parameter_constraints,
-        "noise": [StrOptions({"gaussian", "laplace"})],
-    }
-
-    @without(
-        since="0.3",
-        removed_in="0.5",
-        noise_multiplier="Set n_iter: the budget then gives the noise.",
-        n_generator_steps="It is fixed; leave it out.",
-        latent_dim="It is fixed; leave it out.",
-        generator_hidden_dims="Set hidden_dims=(generator's widths, teachers' widths).",
-        learning_rate="It is fixed; leave it out.",
-        student_learning_rate="It is fixed; leave it out.",
-        teacher_learning_rate="It is fixed; leave it out.",
-        verbose="Long training shows a progress bar; leave it out.",
-    )
+    @without_those_of_0_2
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -339,44 +299,9 @@ class PATEGANSynthesizer(ClassGAN):
             "n_student_steps": 40 if noisy else 8,
         }
 
-    def _fit(
-        self,
-        rows: TableRows,
-        metadata: Metadata,
-        plans: list[Allocation],
-        accountant: PrivacyAccountant,
-        seed: int,
-    ) -> TableModel:
-        device, public = resolve_device(self.device), torch.Generator()
-        public.manual_seed(seed)
-        scopes, beside = metadata.classes.scopes, (self.noise, self._tail_delta)
-        trained = {c: plan.training for c, plan in enumerate(plans) if plan.training}
-        # The whole run is reserved before anything is trained.
-        reserved = {
-            c: reserve_labels(training, scopes[c], accountant, *beside)
-            for c, training in trained.items()
-        }
-        initial = self._initialise(rows, metadata, plans, accountant, seed)
-        with progress_of(plans, "PATE-GAN") as progress:
-            for c, training in trained.items():
-                generator = initial.trainer(
-                    c,
-                    n_steps=training.n_iter * generator_steps(self),
-                    learning_rate=generator_rate(self),
-                    generator=public,
-                    device=device,
-                )
-                encoded = initial.encode(rows.of_class(c), c)
-                asked = training, plans[c].n_rows, reserved[c], public, device
-                player = VotePlayer(self, encoded, generator, *asked)
-                for _ in range(training.n_iter):  # Algorithm 1
-                    player.add_labels()
-                    player.learn()
-                    progress.update()
-                initial.keep(c, generator.result())
-        self._collect(initial, plans)
-        self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
-        return initial.model
-
-    def _plan_training(self, n_iter: int, n_rows: float, mu: float) -> Training:
-        return plan_votes(self, n_iter, n_rows, mu, self.noise)
+    def _train(self, own: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
+        player = VotePlayer(self, own, rows)  # lines 2-3
+        for _ in range(own.training.n_iter):  # line 4
+            player.add_labels()  # lines 5-18
+            player.learn()  # lines 19-23
+            yield

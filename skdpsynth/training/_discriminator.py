@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -11,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
-from torch.nn.utils import skip_init
+from torch.nn.utils import parameters_to_vector, skip_init, vector_to_parameters
 
-from skdpsynth.models import MOMENTUM, Adam
 from skdpsynth.privacy import HoldsPrivateRows
 from skdpsynth.training._dp_sgd import CHUNK_ROWS, ClippedSums, release_mean, sampled
+from skdpsynth.training._generator import MOMENTUM, Adam
 from skdpsynth.training._means import Told
 from skdpsynth.training._teachers import FORGOTTEN
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.models import Features, Trainer
     from skdpsynth.privacy import Reservation
+    from skdpsynth.training._generator import Features, Trainer
 
 
 # Steps of Adam of networks: 40 times the papers' 1e-4, since they are fewer.
@@ -63,9 +64,9 @@ class Discriminator(HoldsPrivateRows):
         *,
         n_features: int,
         hidden_dims: Sequence[int],
-        loss: Literal["logistic", "wasserstein"],
-        learning_rate: float,
-        weight_bound: float,
+        loss: Literal["logistic", "wasserstein"] = "logistic",
+        learning_rate: float = 1.0,
+        weight_bound: float = math.inf,
         max_grad_norm: float,
         expected_batch_size: float,
         reservation: Reservation,
@@ -89,7 +90,7 @@ class Discriminator(HoldsPrivateRows):
         self._slope = 0.5 if loss == "logistic" else 1.0  # of the loss, in doubt
         # Before the last release, and after the steps that followed it.
         self._directions = self._followed = Adam(momentum=MOMENTUM)
-        self._start = self._flat()
+        self._start = parameters_to_vector(self._params).detach()
         self._released = torch.zeros_like(self._start)
 
     def begin_round(self, share: float = 1.0) -> None:
@@ -98,7 +99,8 @@ class Discriminator(HoldsPrivateRows):
 
     def release(self, features: Features) -> None:
         """Release the noisy gradient of a sample of real rows: one step of DP-SGD."""
-        self._start, self._directions = self._flat(), self._followed
+        self._start = parameters_to_vector(self._params).detach()
+        self._directions = self._followed
         chosen = sampled(self._rows, self._reservation, self._rng)
         total = self.clipped_sum(chosen, features, real=True)
         released = release_mean(total, self._clip, self._divisor, self._reservation)
@@ -149,7 +151,8 @@ class Discriminator(HoldsPrivateRows):
 
         It is post-processing, and may be taken again when these rows have changed.
         """
-        self._set(self._start)  # the gradient is that of the weights before
+        # The gradient is that of the weights before.
+        vector_to_parameters(self._start, self._params)
         values = features(generated) * self._scale
         total = self._sums(values, lambda scores: self._losses(scores, real=False))
         gradient = self._released + (total / len(generated)).to(self._released)
@@ -158,17 +161,13 @@ class Discriminator(HoldsPrivateRows):
         self._followed = copy.deepcopy(self._directions)
         rate = self._rate * self._slower
         kept = (1.0 - FORGOTTEN / HIDDEN_RATE * rate) * self._start
-        self._set(kept - rate * self._followed(gradient))
-        if self._bound < math.inf:
-            self._set(self._flat().clamp(-self._bound, self._bound))
+        weights = kept - rate * self._followed(gradient)
+        weights.clamp_(-self._bound, self._bound)
+        vector_to_parameters(weights, self._params)
 
     def objective(self, rows: Tensor, features: Features) -> Tensor:
         """Return what the generator wants to raise: log D of each row, or its score."""
-        parameters = {
-            name: p.detach().to(rows) for name, p in self._network.named_parameters()
-        }
-        values = features(rows) * self._scale
-        scores = functional_call(self._network, parameters, (values,)).squeeze(-1)
+        scores = scores_of(self._network, features(rows) * self._scale)
         return functional.logsigmoid(scores) if self._loss == "logistic" else scores
 
     def _losses(self, scores: Tensor, *, real: bool) -> Tensor:
@@ -190,26 +189,22 @@ class Discriminator(HoldsPrivateRows):
         weight = min(_PENALTY, _WIDE_PENALTY * float(values.detach().square().max()))
         return weight * torch.cat([part.flatten() for part in parts])
 
-    def _flat(self) -> Tensor:
-        return torch.cat([p.detach().flatten() for p in self._params])
-
-    @torch.no_grad()
-    def _set(self, flat: Tensor) -> None:
-        parts = flat.split([p.numel() for p in self._params])
-        for p, part in zip(self._params, parts, strict=True):
-            p.copy_(part.reshape(p.shape))
-
 
 def train_generator(
     generator: Trainer, discriminator: Discriminator, n_rows: int
 ) -> None:
     """Step with a discriminator that follows the generator: post-processing."""
-    features, draws = generator.features(), generator.draw(n_rows)
-    discriminator.follow(generator.rows(draws), features)
-    gradient = generator.gradient(
-        draws, lambda rows: discriminator.objective(rows, features)
-    )
-    generator.ascend(gradient)
+    draws = generator.draw(n_rows)
+    discriminator.follow(generator.rows(draws), generator.features)
+    objective = partial(discriminator.objective, features=generator.features)
+    generator.ascend(generator.gradient(draws, objective))
+
+
+def scores_of(network: nn.Module, values: Tensor) -> Tensor:
+    """Return a network's score of each row, without its weights in the graph."""
+    parameters = {name: p.detach().to(values) for name, p in network.named_parameters()}
+    scores: Tensor = functional_call(network, parameters, (values,))
+    return scores.squeeze(-1)
 
 
 def make_network(

@@ -21,7 +21,7 @@ from skdpsynth.training._teachers import GAIN, N_GENERATED, N_KNOWN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skdpsynth.models import Features, Trainer
+    from skdpsynth.training._generator import Features, Trainer
 
 
 _RAREST = 1e-3  # probability of a label; rarer ones would weigh more than is known
@@ -118,7 +118,7 @@ class RealMeans:
 def generated_means(generator: Trainer) -> Tensor:
     """Return the mean features of rows that a generator makes now."""
     rows = generator.rows(generator.draw(N_KNOWN))
-    return generator.features()(rows).double().mean(0)
+    return generator.features(rows).double().mean(0)
 
 
 def move_means(
@@ -132,13 +132,13 @@ def move_means(
     As far as what was told of these is signal, by steps that are as much shorter.
     `beside` adds to the aim what else was released.
     """
-    features, means = generator.features(), generated_means(generator)
+    means = generated_means(generator)
     wanted, share = real.beyond(means)
     aim = beside(means + wanted)
     for _ in range(n_steps):
         draws = generator.draw(N_GENERATED)
-        missing = aim - features(generator.rows(draws)).mean(0)
-        score = partial(_along, features=features, direction=missing.float())
+        missing = aim - generator.features(generator.rows(draws)).mean(0)
+        score = partial(_along, features=generator.features, direction=missing.float())
         generator.ascend(generator.gradient(draws, score), share)
 
 

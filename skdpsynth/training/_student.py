@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from skdpsynth.models import MOMENTUM, Adam
-from skdpsynth.training._discriminator import HIDDEN_RATE, make_network
+from skdpsynth.training._discriminator import HIDDEN_RATE, make_network, scores_of
+from skdpsynth.training._generator import MOMENTUM, Adam
 from skdpsynth.training._teachers import FORGOTTEN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skdpsynth.models import Features, Trainer
+    from skdpsynth.training._generator import Features, Trainer
 
 
 _ROUNDS = 8  # whose labels are learnt again
@@ -79,14 +78,13 @@ class Student:
 
     def objective(self, rows: Tensor, features: Features) -> Tensor:
         """Return what the generator wants to raise: log S of each row."""
-        parameters = {name: p.detach() for name, p in self.network.named_parameters()}
-        values = features(rows) * self.scale
-        logits = functional_call(self.network, parameters, (values,)).squeeze(-1)
-        return functional.logsigmoid(logits)
+        return functional.logsigmoid(
+            scores_of(self.network, features(rows) * self.scale)
+        )
 
 
 def ascend_student(generator: Trainer, student: Student, n_steps: int) -> None:
     """Train a generator against a student: post-processing."""
-    objective = partial(student.objective, features=generator.features())
+    objective = partial(student.objective, features=generator.features)
     for _ in range(n_steps):
         generator.ascend(generator.gradient(generator.draw(BATCH), objective))

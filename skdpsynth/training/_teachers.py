@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.models import Features, Trainer
+    from skdpsynth.training._generator import Features, Trainer
 
     Ints = NDArray[np.int64]
 
@@ -139,23 +139,19 @@ class TeacherEnsemble(HoldsPrivateRows):
         most = n_teachers * 2 * n_steps * self._batch_size
         n_rows = min(n_rows * n_teachers / self._n_teachers, most)
         rows = generator.rows(generator.draw(max(int(n_rows), 1)))
-        features = generator.features()
         seed = int(torch.randint(2**31, (), generator=public))
-        ensemble = TeacherEnsemble(
+        ensemble = make_teachers(
             rows.cpu().numpy(),
             n_teachers,
-            n_features=self._n_features,
-            hidden_dims=self._hidden_dims,
-            learning_rate=self._learning_rate,
-            weight_decay=self._weight_decay,
-            batch_size=self._batch_size,
+            generator,
+            self._hidden_dims,
+            public,
+            self._device,
             rng=np.random.Generator(np.random.PCG64(seed)),
-            generator=public,
-            device=self._device,
         )
         for _ in range(n_steps):
-            ensemble.train_step(pool, features)
-        return ensemble, features(rows).double().mean(0)
+            ensemble.train_step(pool, generator.features)
+        return ensemble, generator.features(rows).double().mean(0)
 
     def logits(self, rows: Tensor, features: Features) -> Tensor:
         """Return every teacher's log odds of "real" for public rows; 0 without rows."""
@@ -288,8 +284,9 @@ def make_teachers(
     hidden_dims: Sequence[int],
     public: torch.Generator,
     device: torch.device,
+    rng: np.random.Generator | None = None,
 ) -> TeacherEnsemble:
-    """Make the teachers of private rows, against a generator."""
+    """Make the teachers of rows against a generator; of private ones `rng` is None."""
     return TeacherEnsemble(
         rows,
         n_teachers,
@@ -298,7 +295,7 @@ def make_teachers(
         learning_rate=_NETWORK_RATE if hidden_dims else _RATE,
         weight_decay=FORGOTTEN if hidden_dims else _FORGOTTEN,
         batch_size=_BATCH,
-        rng=secret_generator(),
+        rng=rng or secret_generator(),
         generator=public,
         device=device,
     )

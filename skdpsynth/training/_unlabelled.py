@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+_PAIRS_WEIGHT = 0.1  # the paper's alpha_p
+
 
 class Classifier(HoldsPrivateRows):
     """A softmax regression that gives rows a class.
@@ -59,10 +61,8 @@ class Classifier(HoldsPrivateRows):
         reservations: list[Reservation | None],
         expected_batch_sizes: list[float],
         *,
-        max_grad_norm: float,
-        learning_rate: float,
-        pairs_weight: float,
         rng: np.random.Generator,
+        max_grad_norm: float = 1.0,
     ) -> None:
         n_classes, n_features = weights.shape
         self._network = skip_init(
@@ -74,8 +74,7 @@ class Classifier(HoldsPrivateRows):
         self._rows = [torch.from_numpy(part) for part in rows]
         self._generated = [torch.from_numpy(part) for part in generated or ()]
         self._reservations, self._divisors = reservations, expected_batch_sizes
-        self._clip, self._learning_rate = max_grad_norm, learning_rate
-        self._pairs_weight, self._rng = pairs_weight, rng
+        self._clip, self._rng = max_grad_norm, rng
 
     def train_step(self) -> None:
         """Take one step: noisy gradients of labelled rows, exact ones of generated.
@@ -93,7 +92,7 @@ class Classifier(HoldsPrivateRows):
             if self._generated:  # exact, since they are public
                 generated = self._generated[position]
                 pairs = self._sums(generated, losses) / len(generated)
-            gradient += self._pairs_weight * pairs
+            gradient += _PAIRS_WEIGHT * pairs
             if reservation is None:
                 gradient += pairs
                 continue
@@ -101,8 +100,7 @@ class Classifier(HoldsPrivateRows):
             total = self._sums.of_private(rows, lambda chunk: chunk, losses)
             divisor = self._divisors[position]
             gradient += release_mean(total, self._clip, divisor, reservation)
-        step = self._learning_rate * gradient / len(self._rows)
-        self.weights -= step.reshape(self.weights.shape)
+        self.weights -= (gradient / len(self._rows)).reshape(self.weights.shape)
 
 
 def pseudo_label_rows(

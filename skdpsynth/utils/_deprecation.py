@@ -5,6 +5,7 @@ that should be without it.
 """
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -52,20 +53,23 @@ def without(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a constructor accept parameters that went: a warning says what to do.
 
-    They have no effect otherwise. `remedies` has a sentence for each of them.
+    They have no effect otherwise. `remedies` has a sentence for each of them, and maybe
+    for others, which this constructor still has.
     """
 
     def decorate(constructor: Callable[P, R]) -> Callable[P, R]:
+        went = remedies.keys() - inspect.signature(constructor).parameters.keys()
+
         @functools.wraps(constructor)
         def accepting(*args: P.args, **kwargs: P.kwargs) -> R:
-            for name in remedies.keys() & kwargs.keys():
+            for name in went & kwargs.keys():
                 del kwargs[name]
                 warn_deprecated(
                     name, since=since, removed_in=removed_in, remedy=remedies[name]
                 )
             return constructor(*args, **kwargs)
 
-        accepting.went = frozenset(remedies)  # type: ignore[attr-defined]
+        accepting.went = frozenset(went)  # type: ignore[attr-defined]
         return accepting
 
     return decorate

@@ -405,8 +405,8 @@ def test_progress_counts_runs_where_asked_or_in_a_terminal(
 
 
 def test_many_fits_without_a_folder_are_a_warning(compare, stubs, tmp_path):
-    """Of 30 fits none, of 31 one, and with a folder none."""
-    many = {f"{n}": stubs["Blind"]() for n in range(31)}
+    """Of 30 fits none, of 31 one, and with a folder none. They fail, so it is quick."""
+    many = {f"{n}": stubs["Broken"]() for n in range(31)}
     options = {"settings": "C", "n_repeats": 1, "classifiers": ["GaussianNB"]}
     with pytest.warns(UserWarning, match=r"31 fits are .* Give a folder="):
         compare(many, **options)

@@ -18,7 +18,6 @@ import tracemalloc
 import warnings
 import zoneinfo
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +32,12 @@ from tables import mixed_table
 
 import skdpsynth
 from skdpsynth import (
-    GPATESynthesizer,
     IndependentSynthesizer,
+    MarginalSynthesizer,
     PrivacyBudget,
     TableSchema,
-    __main__,
 )
+from skdpsynth.__main__ import main
 from skdpsynth.exceptions import (
     BudgetExceededError,
     InvalidSchemaError,
@@ -46,7 +45,6 @@ from skdpsynth.exceptions import (
     SkdpsynthError,
 )
 from skdpsynth.privacy import PrivacyReport
-from skdpsynth.saved import _signed  # for a digest that is right
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
 
 # A parsed `{}` of two or three bytes is a dict of 64 and a place of 8 in a list, and
@@ -92,9 +90,6 @@ HIDDEN = TableSchema({"text": Identifier(), "whole": Continuous(0, 99, integer=T
 
 def valid_saved(folder: Path) -> list[tuple[Any, bytes]]:
     """Fit some synthesizers whose files have all forms of facts and arrays."""
-    from skdpsynth.generators import _fit  # to make fits short
-
-    _fit._STEPS, _fit._COMPONENTS = (20, 20), (20, 20)
     table = mixed_table(300)
     table["zoned"] = table["time"].dt.tz_localize("Europe/Paris")
     odd = table.astype({"whole": "Int16", "number": "Float32", "flag": "boolean"})
@@ -102,9 +97,8 @@ def valid_saved(folder: Path) -> list[tuple[Any, bytes]]:
     odd = odd.rename(columns={"time": ("a", 1)}).drop(columns="y")
     arrow = table.drop(columns=["span", "level"])
     arrow = arrow.convert_dtypes(dtype_backend="pyarrow")
-    few = {"n_iter": 1, "n_teachers": 3, "epsilon": 4.0, "schema": SCHEMA}
     fitted = [
-        GPATESynthesizer(**few).fit(table[[*SCHEMA.columns]]),
+        MarginalSynthesizer(epsilon=4.0, schema=SCHEMA).fit(table[[*SCHEMA.columns]]),
         IndependentSynthesizer(epsilon=4.0, schema=HIDDEN).fit(odd),
         IndependentSynthesizer(epsilon=4.0, schema=HIDDEN, target="y").fit(arrow),
         IndependentSynthesizer(epsilon=4.0, schema=RULED).fit(RULED_TABLE),
@@ -193,7 +187,7 @@ def by_command_line(kind: str, path: Path) -> str:
         contextlib.redirect_stderr(io.StringIO()) as said,
         contextlib.redirect_stdout(io.StringIO()),
     ):
-        code = __main__.main(words)
+        code = main(words)
     errors = [line for line in said.getvalue().splitlines() if "error:" in line]
     clear = len(errors) == code and code in (0, 1) and "\x1b" not in said.getvalue()
     return "" if clear else f"exit code {code}: {said.getvalue()[:300]!r}"
@@ -218,8 +212,7 @@ def write_spoilt(
     if kind == "budget" and not whole:
         spoil_budget(path, rng)
     elif not whole:
-        saved = kind == "saved"
-        how = partial(spoilt_saved, signed=_signed) if saved else spoilt_schema
+        how = spoilt_saved if kind == "saved" else spoilt_schema
         path.write_bytes(how(data, rng))
     return known
 

@@ -53,9 +53,9 @@ def check(found: dict, count: int) -> None:
 
 @pytest.mark.slow
 def test_spoilt_files(folder):
-    """30 of each kind."""
-    for found in outcomes(folder, 20_000, 30, *KINDS).values():
-        check(found, 30)
+    """20 of each kind."""
+    for found in outcomes(folder, 20_000, 20, *KINDS).values():
+        check(found, 20)
 
 
 @pytest.mark.nightly

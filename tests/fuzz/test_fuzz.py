@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("short_fits")
 
 PACKAGE = Path(skdpsynth.__file__).parent
 # Where a plain ValueError or TypeError is a check of ours, and no accident.
-PLACES = [PACKAGE / own for own in ("base.py", "models", "sampling", "synthesizers")]
+PLACES = [PACKAGE / own for own in ("base.py", "sampling", "synthesizers", "training")]
 OUR_CHECKS = (*map(str, PLACES), _param_validation.__file__)
 
 WAYS = list(INSTANCES.values())

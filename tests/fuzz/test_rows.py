@@ -2,7 +2,7 @@
 
 Each example is a table of some columns and a row at any place in it. Both tables go the
 whole private way, from the check to the encoded rows, in domains that are read off the
-smaller one. Every other row must keep its key, code, unit and class, bit for bit.
+smaller one. Every other row must keep its codes, unit and class, bit for bit.
 `table/test_keys.py` asks the same of single columns and says why.
 """
 
@@ -18,14 +18,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.exceptions import SkdpsynthError
+from skdpsynth.privacy import Parts
 from skdpsynth.table import (
     CategoryDomain,
     NumericDomain,
     encode_rows,
     numeric_values,
     open_table,
+    total_keys,
 )
-from skdpsynth.table._layout import factorize  # keys, before any release
 
 FUZZING = settings(
     deadline=None, database=None, suppress_health_check=list(HealthCheck)
@@ -57,24 +58,29 @@ def neighbours(draw):
     return Neighbours(pd.DataFrame(made), draw(st.integers(0, n_rows - 1)))
 
 
+def keys_of(frame, name):
+    (counts,) = total_keys(Parts.of(frame), [name])
+    return sorted({*counts} - {None})
+
+
 def domains_of(frame, layout):
     """Categories are half of the keys; ranges are public."""
     domains = []
     for column in layout.columns:
         domain = NumericDomain(-1e3, 1e6, log=True, integer=False, nullable=True)
         if column.kind in ("categorical", "boolean"):
-            known = factorize(frame[column.name])[1][::2]
+            known = keys_of(frame, column.name)[::2]
             domain = CategoryDomain(tuple(known), nullable=True)
         domains.append(domain)
     return domains
 
 
-def shown(frame, layout, domains):
-    """Give all that is made of every row, as bytes and as keys."""
-    members, keys = factorize(frame[layout.columns[0].name])
-    classes = [repr(keys[code]) if code >= 0 else None for code in members]
-    rows = encode_rows(frame, list(layout.columns), domains)
-    parts = [classes, *rows.uniforms.T, *rows.category_codes.T.astype(np.int64)]
+def shown(frame, layout, domains, labels):
+    """Return the bytes of all that is made of every row."""
+    columns = list(layout.columns)
+    rows = encode_rows(frame, columns, domains, columns[0], labels)
+    codes = [rows.class_codes, *rows.category_codes.T.astype(np.int64)]
+    parts = [*codes, *rows.uniforms.T]
     for column in layout.columns:
         if column.kind not in ("categorical", "boolean"):
             parts += numeric_values(frame[column.name], column)
@@ -101,7 +107,8 @@ def check(table, place):
         return False
     assert same == layout  # the dtypes are equal, and so is all that follows
     domains = domains_of(first, layout)
-    expected, found = shown(first, layout, domains), shown(second, same, domains)
+    known = domains, keys_of(first, layout.columns[0].name)
+    expected, found = shown(first, layout, *known), shown(second, same, *known)
     assert found[:place] + found[place + 1 :] == expected
     return True
 

@@ -16,7 +16,14 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from _spoilt import at, places, spoilt_arrays, spoilt_document, spoilt_saved
+from _spoilt import (
+    at,
+    places,
+    signed,
+    spoilt_arrays,
+    spoilt_document,
+    spoilt_saved,
+)
 from safetensors.numpy import load, save
 from sklearn.base import clone
 
@@ -29,7 +36,6 @@ from skdpsynth import (
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.measure import Measurements
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.saved import _signed  # for a digest that is right
 from skdpsynth.schema import Categorical, Continuous, Datetime, TableSchema
 
 pytestmark = pytest.mark.usefixtures("short_fits")
@@ -156,14 +162,14 @@ def saved(tmp_path_factory):
 def spoilt_synthesizer(data, rng):
     """Spoil a file anywhere, or only what another fit takes of it."""
     if rng.random() < 0.5:
-        return spoilt_saved(data, rng, signed=_signed)
+        return spoilt_saved(data, rng)
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     facts, arrays = json.loads(header["__metadata__"]["skdpsynth"]), load(data)
     name = rng.choice([part for part in OF_FITS if facts[part]])
     facts[name] = spoilt_document(facts[name], rng)
     try:
-        return save(arrays, metadata={"skdpsynth": _signed(facts, arrays)})
+        return save(arrays, metadata={"skdpsynth": signed(facts, arrays)})
     except ValueError:  # NaN, which no writer of ours takes
         return data[:-1]
 

@@ -7,17 +7,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from _reserve import run_step
 from sklearn.datasets import load_breast_cancer
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.measure import discover
-
-# One kind of release at a time, and its parameters: `discover` makes them all.
-from skdpsynth.measure._discovery import (
-    discover_categories,
-    discover_ranges,
-    ranges_share,
-)
+from skdpsynth.measure import Discovery, discover
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import (
@@ -39,24 +33,14 @@ from skdpsynth.table import (
 
 
 def discovered(values, epsilon: float = math.inf) -> NumericDomain:
-    series = pd.Series(values, name="v")
-    accountant = PrivacyAccountant(epsilon, 1e-5)
-    frame, columns = series.to_frame(), [ColumnLayout.of("v", series)]
-    mu, n_rows = accountant.mu_cap, float(len(series))
-    return discover_ranges(frame, columns, accountant, mu=mu, n_rows=n_rows)[0]
+    frame, mu = pd.DataFrame({"v": values}), PrivacyAccountant(epsilon, 1e-5).mu_cap
+    return run_step("column ranges", frame, mu=mu)[0]
 
 
 def found(values, epsilon: float = math.inf, delta: float = 1e-6) -> CategoryDomain:
-    series = pd.Series(values, name="v")
-    accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=delta)
-    return discover_categories(
-        series.to_frame(),
-        [ColumnLayout.of("v", series)],
-        accountant,
-        mu=accountant.mu_cap,
-        threshold_delta=delta,
-        n_rows=float(len(series)),
-    )[0]
+    mu = PrivacyAccountant(epsilon, 1e-5, discovery_delta=delta).mu_cap
+    frame = pd.DataFrame({"v": values})
+    return run_step("categories", frame, mu=mu, delta=delta)[0]
 
 
 FLAGS = dict.fromkeys(("log", "integer", "nullable"), False)
@@ -174,11 +158,8 @@ def test_a_rare_class_far_from_the_others_is_in_the_range():
 
 def range_domains(frame, seed=0, mu=0.1, n_rows=None):
     """Find ranges of all columns, by one draw of the noise."""
-    columns = [ColumnLayout.of(name, frame[name]) for name in frame]
-    settings = {"mu": mu, "n_rows": float(n_rows or len(frame))}
     with insecure_randomness(seed):
-        accountant = PrivacyAccountant(1.0, 1e-5)
-        return discover_ranges(frame, columns, accountant, **settings)
+        return run_step("column ranges", frame, mu=mu, n_rows=n_rows)
 
 
 def range_counts(frame, answer=None):
@@ -243,9 +224,10 @@ def test_ranges_of_small_tables_are_no_orders_of_magnitude_off():
     """
     table, wide, inside = load_breast_cancer(as_frame=True).data, [], []
     accountant = PrivacyAccountant(1.0, 1e-5)
-    share = ranges_share(table.shape[1], accountant.mu_cap, float(len(table)))
+    _, layout = open_table(table)
+    cost = Discovery(layout, None).costs(accountant, len(table))["column ranges"]
     for seed in range(8):
-        domains = range_domains(table, seed, accountant.mu_cap * math.sqrt(share))
+        domains = range_domains(table, seed, accountant.mu_cap * math.sqrt(cost.share))
         for name, domain in zip(table, domains, strict=True):
             low, high = table[name].quantile([0.01, 0.99])
             beyond = max(domain.high - high, 0.0) + max(low - domain.low, 0.0)
@@ -326,25 +308,6 @@ def test_without_noise_the_counts_are_exact(
     assert found == class_codes
     assert len(classes) == len(counts)
     assert classes.scopes == (categories or (None,))
-
-
-@pytest.mark.parametrize(
-    ("values", "releases"),
-    [
-        ([0, 1] * 500, {"class counts": 1.0, "other class labels": 1.0}),
-        (["a", "b"] * 500, {"class labels and counts": 1.0}),
-        (["a", "b", "c"], {"class labels and counts": 1.0, "row count": 1.0}),
-        ([True, False] * 500, {"class counts": 1.0}),
-        (None, {"row count": 1.0}),
-    ],
-)
-def test_what_is_released_stays_within_its_share(values, releases):
-    _, _, entries = classes_of(
-        values, epsilon=1.0, n_rows=9 if values is None else None
-    )
-    assert {entry.name: entry.sensitivity for entry in entries} == releases
-    cap = PrivacyAccountant(1.0, 1e-5, discovery_delta=DELTA).mu_cap
-    assert sum(entry.mu_total**2 for entry in entries) <= 0.1 * cap**2
 
 
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")

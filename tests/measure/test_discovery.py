@@ -14,11 +14,17 @@ from sklearn.base import clone
 from tables import mixed_table
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.measure import discover, discovery_share
+from skdpsynth.measure import Discovery, discover
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
-from skdpsynth.schema import Categorical, Identifier, TableSchema
-from skdpsynth.table import modelled_columns, open_table
+from skdpsynth.schema import (
+    Categorical,
+    Continuous,
+    Datetime,
+    Identifier,
+    TableSchema,
+)
+from skdpsynth.table import limit_rows, modelled_columns, open_table
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
@@ -72,9 +78,10 @@ def shown_of(synthesizer, table, constant=500):
 # --- One row ----------------------------------------------------------------------
 
 
-def labelled(kind):
-    """Give a table without missing values, and its target."""
-    table = TABLE.dropna().reset_index(drop=True)
+def labelled(kind, n_rows=None):
+    """Return a table without missing values, and its target."""
+    table = TABLE if n_rows is None else mixed_table(2 * n_rows)
+    table = table.dropna().reset_index(drop=True)[:n_rows]
     table["level"] = table["level"].cat.as_ordered()  # of which a fit warns
     if kind == "none":
         return table.drop(columns="y"), None
@@ -202,7 +209,7 @@ def test_delta_is_set_aside_for_keys_only():
         (["u", "v"], levels, 0.0),
     ):
         _, layout = open_table(pd.DataFrame({"s": column}))
-        assert discovery_share(layout, schema) == share
+        assert Discovery(layout, schema).delta_share == share
 
 
 def test_identifiers_are_never_looked_at():
@@ -214,3 +221,84 @@ def test_identifiers_are_never_looked_at():
     metadata, rows = discover(frame[["a"]], layout, schema, accountant)
     assert rows.uniforms.shape == (2, 1)
     assert set(metadata.schema(schema).columns) == {"id", "a"}
+
+
+# --- What it costs ----------------------------------------------------------------
+
+OF_LABELS = "class counts", "other class labels", "class labels and counts", "row count"
+VISITS = {"person": Identifier()}
+SCHEMAS = {
+    "nothing": None,
+    "rows": TableSchema({}, n_rows=2000),
+    "labels": TableSchema({"y": Categorical(["u", "v"])}),
+    "numbers": TableSchema(
+        {
+            "number": Continuous(-9, 9, decimals=2),
+            "whole": Continuous(0, 50_000),
+            "time": Datetime("2019-01-01", "2022-01-01", unit="s"),
+            "span": Continuous(0, 2e6, decimals="any"),
+        }
+    ),
+    "a unit": TableSchema(VISITS, privacy_unit="person", max_rows_per_unit=3),
+}
+
+
+@pytest.mark.parametrize("labels", ["none", "texts", "integers", "bool"])
+@pytest.mark.parametrize(("n_rows", "epsilon"), [(60, 0.5), (2000, 1.0), (2000, 9.0)])
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_step_is_charged_what_it_costs(name, n_rows, epsilon, labels):
+    """But where no column turns out to be one of a step.
+
+    Labels cost as much again if none is found, since all rows are counted then.
+    """
+    frame, target = labelled(labels, n_rows)
+    schema = SCHEMAS[name]
+    if name == "labels" and labels != "texts":
+        schema = None
+    most = 3 if name == "a unit" else 1
+    frame["person"] = np.arange(n_rows) // 2
+    frame = frame if name == "a unit" else frame.drop(columns="person")
+    table, layout = open_table(frame, target=target, schema=schema)
+    discovery = Discovery(layout, schema)
+    accountant = PrivacyAccountant(
+        epsilon,
+        1e-5,
+        discovery_delta=1e-5 * discovery.delta_share,
+        rows_per_unit=most,
+    )
+    limited = limit_rows(table, schema)
+    with insecure_randomness(0):
+        metadata, _ = discover(limited.rows, layout, schema, accountant, limited.sizes)
+    charged = {
+        entry.name: (entry.mu_total / (most * accountant.mu_cap)) ** 2
+        for entry in accountant.report().entries
+    }
+    of_labels = [charged.pop(own) for own in OF_LABELS if own in charged]
+    n_rows = metadata.classes.counts.sum()
+    costs = discovery.costs(accountant, n_rows)
+    again = 2 if labels == "texts" and not metadata.classes.labels else 1
+    assert sum(of_labels) == pytest.approx(again * costs.pop("labels").share)
+    domains = dict(zip(metadata.columns, metadata.domains, strict=True))
+    public = discovery.public(accountant, n_rows)
+    steps = {step.name: step for step in discovery.of_columns}
+    late = "remainders", "frequent values"
+    none = [own for own in late if not steps[own].chosen(domains, public)]
+    expected = {own: cost.share for own, cost in costs.items() if cost.share}
+    assert charged == pytest.approx(
+        {own: share for own, share in expected.items() if own not in none}
+    )
+
+
+def test_the_costs_of_a_step_are_those_that_a_plan_subtracts():
+    """Of a table for which every step is run."""
+    _, layout = open_table(TABLE, target="y")
+    accountant = PrivacyAccountant(9.0, 1e-5, discovery_delta=1e-6)
+    costs = Discovery(layout, None).costs(accountant, 20_000)
+    counts = {"u": 10_000, "v": 10_000}
+    synth = IndependentSynthesizer(9.0, target="y")
+    plan = synth.plan(dtypes=TABLE.dtypes, class_counts=counts)
+    assert set(plan["category_threshold"]) == {costs["categories"].found_from}
+    assert set(plan["value_threshold"]) == {costs["frequent values"].found_from}
+    assert set(plan["label_threshold"]) == {costs["labels"].found_from}
+    assert sum(cost.share for cost in costs.values()) == pytest.approx(0.25)
+    assert [name for name, cost in costs.items() if not cost.share] == ["rows per unit"]

@@ -12,7 +12,6 @@ from skdpsynth.measure import (
     TableBins,
     allocate,
     allocate_measurements,
-    borrowers,
     measured_form,
 )
 
@@ -139,13 +138,6 @@ def test_the_noise_that_is_said_is_in_rows_and_in_covariances():
 
 
 # --- Which tables, and which classes ----------------------------------------------
-
-
-def test_classes_borrow_from_the_largest_that_can_lend():
-    """Not from the largest of all, and however few rows they have."""
-    n_rows = [9000.0, 4000.0, 5000.0, 50.0, 49.0]
-    assert borrowers({1, 2}, n_rows) == {0: 2, 3: 2, 4: 2}
-    assert borrowers({*range(5)}, n_rows) == borrowers(set(), n_rows) == {}
 
 
 @pytest.mark.parametrize(

@@ -1,37 +1,33 @@
 """How numbers are written: decimals, tens, last digits, values that are frequent."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from _reserve import run_step
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from skdpsynth import IndependentSynthesizer
-
-# One kind of release at a time: `discover` makes them all.
-from skdpsynth.measure._written import (
-    _coarsest,
-    _room,
-    discover_remainders,
-    discover_resolutions,
-)
-from skdpsynth.privacy import GRID, PrivacyAccountant
+from skdpsynth.measure import Discovery
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Continuous, Datetime, Ordered, TableSchema
-from skdpsynth.table import ColumnLayout, NumericDomain
+from skdpsynth.table import ColumnLayout, NumericDomain, TableLayout
 
 N = 30_000
 
 
-def layouts_of(frame):
-    return [ColumnLayout.of(name, frame[name]) for name in frame]
-
-
-def without_noise():
-    return PrivacyAccountant(math.inf, 1e-5, discovery_delta=1e-6)
+def read_off(name, values, domain, counts, std=0.0):
+    """Return what a step reads off noisy counts of one column."""
+    column = ColumnLayout.of("a", pd.Series(values))
+    layout = TableLayout.of((column,), None, None)
+    (step,) = [own for own in Discovery(layout, None).of_columns if own.name == name]
+    counts = np.append(counts, 0)  # of rows that say nothing
+    released = SimpleNamespace(counts=counts, noise_std=std, n_rows=counts.sum())
+    return step.read(column, domain, released)
 
 
 def fitted(values, epsilon=math.inf, spec=None, n=N, rules=()):
@@ -90,9 +86,8 @@ def test_one_row_moves_remainders_by_the_sensitivity(row):
     domains = [NumericDomain(-990, 990, False, True, False)] * 3
     more = pd.concat([frame, pd.DataFrame([row], columns=frame.columns)])
     for table in (frame, more):
-        columns, accountant = layouts_of(frame), without_noise()
         with observe_releases(seen.append):
-            discover_remainders(table, columns, domains, accountant, mu=math.inf)
+            run_step("remainders", table, known=domains)
     moved = np.linalg.norm(seen[1].exact - seen[0].exact)
     assert moved == pytest.approx(math.sqrt(3))
     assert seen[0].reservation.sensitivity == pytest.approx(math.sqrt(3))
@@ -106,11 +101,8 @@ def test_remainders_are_those_of_pandas(zone):
     days = pd.Series(days[(days.day_of_week != 6) | (rng.random(N) < 0.3)])
     if zone is not None:
         days = days.dt.tz_localize(zone)
-    (column,) = layouts_of(days.to_frame("a"))
     domain = NumericDomain(-4000, 4000, False, True, False, step=86_400.0)
-    (found,) = discover_remainders(
-        days.to_frame("a"), [column], [domain], without_noise(), mu=math.inf
-    )
+    (found,) = run_step("remainders", days.to_frame("a"), known=[domain])
     monday_first = np.roll(found.remainders, 3)  # 1970-01-01 was a Thursday
     expected = days.dt.day_of_week.value_counts(normalize=True).sort_index() * 7
     np.testing.assert_allclose(monday_first, expected, atol=0.02)
@@ -128,9 +120,7 @@ def test_last_digits_are_those_of_pandas(decimals):
     steps[1::6] = rng.choice([-1295, 1395, 450, 550], len(steps[1::6]))
     frame = pd.DataFrame({"a": steps / 10.0**decimals})
     domain = NumericDomain(-2500, 2500, False, True, False, decimals=decimals)
-    (found,) = discover_remainders(
-        frame, layouts_of(frame), [domain], without_noise(), mu=math.inf
-    )
+    (found,) = run_step("remainders", frame, known=[domain])
     sizes = pd.Series(steps).abs()
     counts = sizes[sizes.between(100, 2500)].mod(100).value_counts().sort_index()
     assert (counts.index == np.arange(100)).all()
@@ -146,11 +136,17 @@ def test_noise_gives_no_number_much_room(period, global_random_seed):
     At most 10,000 normal numbers are within 6.5 deviations, but for 8e-7. Tens and
     units of digits may add a third of that each. Most are drawn to what is even.
     """
-    assert _room(np.full((2, period), 300), 4.0) == ()
+    step = None if period == 100 else 86_400.0
+    domain = NumericDomain(-4000, 4000, False, True, False, step=step)
+
+    def room_of(counts, std):
+        return read_off("remainders", [1.0], domain, counts.ravel(), std).remainders
+
+    assert room_of(np.full((2, period), 300), 4.0) == ()
     rng, beside = np.random.default_rng(global_random_seed), []
     for _ in range(100):
         noisy = np.rint(rng.normal(500, 71, (2, period))).astype(np.int64)
-        room = np.array(_room(noisy, 71.0) or [1.0] * period)
+        room = np.array(room_of(noisy, 71.0) or [1.0] * period)
         assert room.mean() == pytest.approx(1.0)
         assert np.abs(room - 1).max() < 0.1 * (6.5 * 1.7)
         beside.append(np.abs(room - 1).mean())
@@ -163,9 +159,12 @@ def test_where_the_rows_lie_is_no_habit():
     """
     counts = np.full((2, 100), 20)
     counts[0, 50:] = counts[1, :50] = 400
-    assert np.ptp(_room(counts, 10.0) or [1.0]) < 0.2
+    domain = NumericDomain(0, 4000, False, True, False)
+    found = read_off("remainders", [1], domain, counts.ravel(), 10.0)
+    assert np.ptp(found.remainders or [1.0]) < 0.2
     counts[:, ::10] *= 2
-    room = np.array(_room(counts, 10.0)).reshape(10, 10)
+    found = read_off("remainders", [1], domain, counts.ravel(), 10.0)
+    room = np.array(found.remainders).reshape(10, 10)
     np.testing.assert_allclose(room[:, 0] / room[:, 1:].mean(axis=1), 2.0, rtol=0.15)
 
 
@@ -212,46 +211,6 @@ def test_columns_in_rules_are_not_put_on_tens(dtype):
     for rules, decimals in (((), -3), ([Ordered(["a", "b"])], 0)):
         found, _ = fitted(frame, spec=Continuous(0, 10**6), n=10, rules=rules)
         assert [domain.decimals for domain in found] == [decimals] * 2
-
-
-@pytest.mark.parametrize(
-    ("n_rows", "epsilon"), [(300, 1.0), (3000, 0.5), (3000, 3.0), (40_000, 1.0)]
-)
-def test_a_plan_knows_what_is_spent_on_how_numbers_are_written(n_rows, epsilon):
-    """All is declared, decimals too; of 300 rows nothing is asked, of many all."""
-    rng = np.random.default_rng(0)
-    days = pd.to_timedelta(rng.integers(0, 3000, n_rows), unit="D")
-    frame = pd.DataFrame(
-        {
-            "i": 10 * rng.integers(0, 5000, n_rows),
-            "x": np.round(rng.uniform(0, 900, n_rows), 2),
-            "y": rng.normal(size=n_rows),
-            "t": pd.Timestamp("2015-01-01") + days,
-            "few": rng.integers(0, 10, n_rows),
-        }
-    )
-    schema = TableSchema(
-        {
-            "i": Continuous(0, 50_000, integer=True),
-            "x": Continuous(0, 1000, decimals=2),
-            "y": Continuous(-6, 6, decimals="any"),
-            "t": Datetime("2015-01-01", "2024-01-01", unit="D"),
-            "few": Continuous(0, 9, integer=True),
-        },
-        n_rows=n_rows,
-    )
-    synth = IndependentSynthesizer(epsilon, schema=schema)
-    (planned,) = synth.plan(n_rows)["noise_std"]
-    report = synth.fit(frame).privacy_report()
-    spent = {entry.name: entry.share for entry in report.entries}
-    assert sum(spent.values()) == pytest.approx(100)
-    spent = spent.keys() - {"marginals", "coarse marginals"}
-    assert spent <= {"decimals", "remainders", "frequent values"}
-    assert len(spent) == {300: 0, 40_000: 3}.get(n_rows, len(spent))
-    (std,) = (e.noise_std / GRID for e in report.entries if e.name == "marginals")
-    # Bins of a column with few numbers fall together; to check the declared number of
-    # rows costs up to 1 % of the squared noise.
-    assert 0.99**0.5 < planned / std < 1.02
 
 
 # --- Frequent values ----------------------------------------------------------------
@@ -367,7 +326,9 @@ def test_noise_is_not_taken_for_a_resolution(cell, expected, global_random_seed)
     rng, n = np.random.default_rng(global_random_seed), 20_000
     noise = rng.normal(0, 90.0, (n, 6))
     noise[:, cell] += 4000
-    wrong = sum(_coarsest(counts, 90.0) != expected for counts in noise)
+    two = WIDE.with_decimals(2)
+    found = [read_off("decimals", [0.5], WIDE, counts, 90.0) for counts in noise]
+    wrong = sum(own != (WIDE if expected is None else two) for own in found)
     needed = 18 if expected is None else 3.0
     assert wrong <= stats.binom.isf(1e-6, n, stats.norm.sf(needed))
 
@@ -396,10 +357,7 @@ def test_numbers_that_are_nearly_all_zero_are_whole_unless_finer_ones_are_seen(
 
 
 def discovered(frame, mu=2.0, domain=WIDE):
-    accountant = PrivacyAccountant(math.inf if mu == math.inf else 50.0, 1e-5)
-    columns, settings = layouts_of(frame), {"mu": mu, "n_rows": len(frame)}
-    domains = [domain] * len(columns)
-    return discover_resolutions(frame, columns, domains, accountant, **settings)
+    return run_step("decimals", frame, mu=mu, known=[domain] * frame.shape[1])
 
 
 @pytest.mark.parametrize(

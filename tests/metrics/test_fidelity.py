@@ -177,6 +177,7 @@ FIVE_SD = 0.145
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize("shift", [0.0, 1.0])
 def test_two_samples_have_the_known_area(shift, global_random_seed):
     """1,000 rows each; by normal theory AUROC is Phi(d / sqrt 2); false alarm 6e-7.
@@ -192,11 +193,11 @@ def test_two_samples_have_the_known_area(shift, global_random_seed):
 
 def test_two_samples_see_dependence_and_gaps():
     """Same marginals, other signs: only the forest finds it. A gap is a feature."""
-    real = two_tables(0.0, 0)[0]
+    real = two_tables(0.0, 0, n_rows=500)[0]
     synthetic = real.assign(b=real["a"] * np.sign(real["b"] * real["a"]))
     scores = two_sample_scores(real, synthetic)
     assert scores["LogisticRegression"] < 0.6
-    assert scores["RandomForestClassifier"] > 0.9
+    assert scores["RandomForestClassifier"] > 0.85
     gaps = real.assign(a=real["a"].where(real.index % 2 == 0))
     assert two_sample_scores(real, gaps)["LogisticRegression"] > 0.7
 

@@ -11,14 +11,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import binom, norm
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import (
-    GRID,
-    _aggregators,
-    gaussian_sum,
-    gnmax,
-    noisy_histogram,
-)
-from skdpsynth.privacy._aggregators import _on_grid  # one teacher's share of a sum
+from skdpsynth.privacy import GRID, gaussian_sum, gnmax, noisy_histogram
+from skdpsynth.privacy.testing import observe_releases
 
 ROOT2 = math.sqrt(2)
 SMALL = settings(max_examples=60, deadline=None)
@@ -94,6 +88,15 @@ teacher_tables = st.tuples(st.integers(1, 4), st.integers(1, 6)).flatmap(
 )
 
 
+def on_grid(vectors, clip):
+    """Return the whole numbers that each teacher adds to a sum."""
+    seen = []
+    with observe_releases(seen.append):
+        for row in vectors:
+            gaussian_sum(row[None], clip, exact(2 * GRID))
+    return np.array([own.exact for own in seen])
+
+
 @SMALL
 @given(teacher_tables, clips, st.data())
 def test_a_teacher_moves_the_sum_by_at_most_twice_the_clip(tables, clip, data):
@@ -101,7 +104,7 @@ def test_a_teacher_moves_the_sum_by_at_most_twice_the_clip(tables, clip, data):
     teacher = data.draw(st.integers(0, len(vectors) - 1))
     neighbour = vectors.copy()
     neighbour[teacher] = replacement
-    before, after = _on_grid(vectors, clip), _on_grid(neighbour, clip)
+    before, after = on_grid(vectors, clip), on_grid(neighbour, clip)
     # Python integers: exact.
     moved = (after.sum(axis=0) - before.sum(axis=0)).tolist()
     assert sum(x * x for x in moved) <= (2 * GRID) ** 2
@@ -118,26 +121,26 @@ def test_long_rows_stay_within_the_grid(seed, n, scale):
     rng = np.random.default_rng(seed)
     for dtype in (np.float32, np.float64):
         vectors = (scale * rng.standard_normal((3, n))).astype(dtype)
-        grid = _on_grid(vectors, 1.0)
+        grid = on_grid(vectors, 1.0)
         assert np.all((grid**2).sum(axis=1) <= GRID**2)
 
 
 def test_twice_the_clip_is_attained():
     vectors = np.array([[5.0, 0.0]])
-    difference = _on_grid(vectors, 1.0) - _on_grid(-vectors, 1.0)
+    difference = on_grid(vectors, 1.0) - on_grid(-vectors, 1.0)
     assert np.abs(difference).max() == 2 * GRID
 
 
 def test_infinite_entries_are_dropped_before_clipping():
     vectors = np.array([[np.nan, 3.0, 4.0], [np.inf, -np.inf, 0.5], [1e300, 1e300, 1]])
-    grid = _on_grid(vectors, 5.0) * (5.0 / GRID)
+    grid = on_grid(vectors, 5.0) * (5.0 / GRID)
     # The norm of the last overflows: the teacher sends 0.
     np.testing.assert_allclose(grid, [[0, 3, 4], [0, 0, 0.5], [0, 0, 0]], atol=1e-5)
 
 
 def test_a_row_that_rounding_made_too_long_is_dropped(monkeypatch):
-    monkeypatch.setattr(_aggregators.np, "trunc", lambda x: np.sign(x) * GRID)
-    grid = _on_grid(np.array([[0.5, 0.5], [0.5, 0.0]]), 1.0)
+    monkeypatch.setattr(np, "trunc", lambda x: np.sign(x) * GRID)
+    grid = on_grid(np.array([[0.5, 0.5], [0.5, 0.0]]), 1.0)
     assert grid.tolist() == [[0, 0], [GRID, 0]]
 
 

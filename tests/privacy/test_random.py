@@ -10,7 +10,6 @@ import torch
 from _reserve import noisy
 
 from skdpsynth.privacy import noisy_counts, secret_generator
-from skdpsynth.privacy._random import insecure_randomness_active  # not shown to users
 from skdpsynth.privacy.testing import insecure_randomness
 
 
@@ -41,14 +40,20 @@ def test_insecure_context_repeats_streams_and_separates_generators():
 
 
 def test_an_insecure_context_ends_even_after_an_error():
-    with pytest.raises(KeyError), insecure_randomness(1):
-        raise KeyError
-    assert not insecure_randomness_active()
+    streams = []
+    for _ in range(2):
+        with pytest.raises(KeyError), insecure_randomness(1):
+            raise KeyError
+        streams.append(words(secret_generator()))
+    assert streams[0] != streams[1]
 
 
 def test_a_new_thread_is_secure():
-    with insecure_randomness(0), ThreadPoolExecutor(1) as pool:
-        assert not pool.submit(insecure_randomness_active).result()
+    streams = []
+    for _ in range(2):
+        with insecure_randomness(0), ThreadPoolExecutor(1) as pool:
+            streams.append(pool.submit(lambda: words(secret_generator())).result())
+    assert streams[0] != streams[1]
 
 
 def test_global_generator_is_neither_read_nor_set():

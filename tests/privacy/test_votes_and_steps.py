@@ -15,9 +15,9 @@ from skdpsynth.privacy import (
     noisy_counts,
     noisy_votes,
     release_float_gaussian,
-    steps_mu,
+    sampled_noise_multiplier,
+    vote_noise_std,
 )
-from skdpsynth.privacy._calibration import votes_mu
 
 TAIL = 1e-7
 
@@ -95,20 +95,19 @@ def reserved(kind, ledger, mu):
     return getattr(ledger, name)("line", mu=mu, **settings)
 
 
-def cost_of(kind, std):
-    """What noise of this size has to be charged for one release, from its law alone.
+def noise_of(kind):
+    """Return the noise of a release that is charged MU, by that of the whole block.
 
-    `test_blocks.py` holds the cost of a block against exact profiles.
+    `test_blocks.py` holds the noise of a block against exact profiles.
     """
-    if kind == "gaussian":
-        return SENSITIVITY / math.sqrt(std**2 - 4)
+    block = MU * math.sqrt(COUNT)
+    if "vote" in kind:
+        return vote_noise_std(block, COUNT, kind.removesuffix(" vote"), TAIL)
+    multiplier = sampled_noise_multiplier(block, RATE, COUNT, TAIL)
     if kind == "sampled gaussian":
-        return steps_mu(std, RATE, COUNT, TAIL) / math.sqrt(COUNT)
-    if kind == "sampled whole numbers":
-        multiplier = math.sqrt(std**2 - 4) / SENSITIVITY
-        return steps_mu(multiplier, RATE, COUNT, TAIL) / math.sqrt(COUNT)
-    law = kind.removesuffix(" vote")
-    return votes_mu(std, COUNT, law, TAIL) / math.sqrt(COUNT)
+        return multiplier
+    multiplier = 1 / MU if kind == "gaussian" else multiplier
+    return math.hypot(SENSITIVITY * multiplier, 2)
 
 
 @pytest.mark.parametrize("kind", RESERVE)
@@ -117,9 +116,7 @@ def test_the_noise_is_that_of_its_charge(kind):
     reservation = reserved(kind, accountant(), MU)
     law = "gaussian" if kind == "sampled whole numbers" else kind
     assert (reservation.kind, reservation.mu) == (law, MU)
-    cost = cost_of(kind, reservation.noise_std)
-    assert cost == pytest.approx(MU, rel=3e-4)
-    assert cost <= MU * (1 + 1e-12)
+    assert reservation.noise_std == pytest.approx(noise_of(kind), rel=1e-12)
     if kind != "gaussian":
         assert reservation.delta * reservation.count == pytest.approx(TAIL)
 

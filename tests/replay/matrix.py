@@ -22,10 +22,10 @@ from sklearn.base import clone
 from skdpsynth.audit._replay import CHANGES, PLACES, ReplayedPair, replayed_pairs
 
 # Sizes and steps that are made small: see `small`.
-from skdpsynth.generators import _fit
-from skdpsynth.models import _network
+from skdpsynth.model import _fit
 from skdpsynth.privacy import _parts
-from skdpsynth.synthesizers import MarginalSynthesizer, _dpcgan, _pategan
+from skdpsynth.synthesizers import MarginalSynthesizer, _base, _pategan
+from skdpsynth.training import _network
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -173,8 +173,8 @@ def small() -> Iterator[None]:
             (_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
             (_fit, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
             (_network, "_MANY_CODES", 60),
-            (_pategan, "generator_steps", lambda settings: 2),
-            (_dpcgan, "GENERATOR_STEPS", 2),
+            (_pategan.VotingGAN, "_generator_steps", 2),
+            (_base, "GENERATOR_STEPS", 2),
         ):
             stack.enter_context(patch.object(where, name, value))
         stack.enter_context(dask.config.set(scheduler="synchronous"))

@@ -17,7 +17,7 @@ import numpy as np
 from skdpsynth import base
 
 # Private: twins replace what is inside of the package.
-from skdpsynth.measure import _discovery
+from skdpsynth.measure._steps import Categories, Ranges
 from skdpsynth.privacy import _aggregators, _mechanisms
 from skdpsynth.synthesizers import IndependentSynthesizer
 from skdpsynth.table import (
@@ -82,26 +82,26 @@ def _counted_twice(real: Any, codes: Any, n_bins: Any) -> Any:
     return [2 * counts for counts in real(codes, n_bins)]
 
 
-def _categories_of_rows(
-    real: Any, table: Any, columns: Any, *args: Any, **n: Any
-) -> Any:
+def _categories_of_rows(real: Any, self: Any, rows: Any, *args: Any) -> Any:
     """Read the categories off the data, past the release."""
-    found = real(table, columns, *args, **n)
-    keys = total_keys(table, [column.name for column in columns])
-    return [
-        replace(domain, categories=tuple(sorted(key for key in own if key is not None)))
-        for own, domain in zip(keys, found, strict=True)
-    ]
+    found = real(self, rows, *args)
+    keys = total_keys(rows, [column.name for column in found])
+    return {
+        column: replace(
+            domain, categories=tuple(sorted(key for key in own if key is not None))
+        )
+        for own, (column, domain) in zip(keys, found.items(), strict=True)
+    }
 
 
-def _range_of_rows(real: Any, table: Any, columns: Any, *args: Any, **n: Any) -> Any:
+def _range_of_rows(real: Any, self: Any, rows: Any, *args: Any) -> Any:
     """Read a range off the data, past the release."""
-    found = real(table, columns, *args, **n)
-    for place, column in enumerate(columns):
-        parts = [numeric_values(part[column.name], column) for part in table.each()]
+    found = real(self, rows, *args)
+    for column in found:
+        parts = [numeric_values(part[column.name], column) for part in rows.each()]
         present = np.concatenate([values[~missing] for values, missing in parts])
         low, high = float(present.min()), float(present.max())
-        found[place] = NumericDomain(low, high, False, False, nullable=True)
+        found[column] = NumericDomain(low, high, False, False, nullable=True)
     return found
 
 
@@ -171,12 +171,12 @@ TWINS = {
         _aggregators, "exact_counts", _counted_twice, "2 times"
     ),
     "categories of the rows": Twin(
-        *(_discovery, "discover_categories", _categories_of_rows),
+        *(Categories, "run", _categories_of_rows),
         "the row",
         table="undeclared",
     ),
     "a range of the rows": Twin(
-        _discovery, "discover_ranges", _range_of_rows, _PAST, table="undeclared"
+        Ranges, "run", _range_of_rows, _PAST, table="undeclared"
     ),
     "a dtype of a block": Twin(
         _domains, "factorize", _dtype_of_block, "times its", table="large levels"

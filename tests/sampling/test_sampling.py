@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth import IndependentSynthesizer
+from skdpsynth.model import decode_columns
 
 # Parts of any size: those of `sample` have thousands of rows.
 from skdpsynth.sampling._sampler import DrawnTable
@@ -58,7 +59,8 @@ def drawn(model: TableModel, ends: list[int], first: int = 0) -> pd.DataFrame:
     ranks = rng.random((ends[-1], len(model.metadata.columns)))
     table = DrawnTable(model.metadata, ends[-1], first)
     for start, end in reversed(list(zip([0, *ends[:-1]], ends, strict=True))):
-        table.put(start, model.columns(ranks[start:end], members[start:end]))
+        rows = slice(start, end)
+        table.put(start, decode_columns(model, ranks[rows], members[rows]))
     return table.frame()
 
 

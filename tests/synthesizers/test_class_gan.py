@@ -29,14 +29,14 @@ from skdpsynth import (
     PrivacyBudget,
 )
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.models import Trainer
+
+# What begins a fit, and its mechanisms, which the twins are.
+from skdpsynth.model import _factors
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-
-# What begins a fit, and its mechanisms, which the twins are.
-from skdpsynth.synthesizers import _base, _gpate, _initial, _pategan
-from skdpsynth.training import _dp_sgd
+from skdpsynth.synthesizers import _base, _gpate, _pategan
+from skdpsynth.training import Trainer, _dp_sgd
 
 FIVE = [
     GPATESynthesizer,
@@ -54,6 +54,24 @@ STEPS, CLASSIFIER = "discriminator's gradients", "classifier's gradients"
 RELEASED = {"GPATESynthesizer": {SUMS: 1}, "PATEGANSynthesizer": {LABELS: 512}}
 RELEASED |= {n: {STEPS: 1} for n in ("DPCGANSynthesizer", "DPGANSynthesizer", "dpsgd")}
 RELEASED["PATETripleGANSynthesizer"] = {LABELS: 512}
+
+
+@pytest.mark.parametrize(("init", "expected"), [("measured", 1), ("random", 2)])
+def test_small_products_take_one_thread_and_networks_all(init, expected, monkeypatch):
+    seen, train = [], GPATESynthesizer._train
+
+    def watching(self, *given):
+        for _ in train(self, *given):
+            seen.append(torch.get_num_threads())
+            yield
+
+    monkeypatch.setattr(GPATESynthesizer, "_train", watching)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    GPATESynthesizer(9.0, target="y", init=init, n_iter=2).fit(TABLE)
+    after = torch.get_num_threads()
+    torch.set_num_threads(before)
+    assert (after, {*seen}) == (2, {expected})
 
 
 # --- They train by default ----------------------------------------------------------
@@ -135,9 +153,9 @@ def of_nothing_measured(monkeypatch):
     def none(*moments):
         return 0.0 * factors(*moments)
 
-    factors = _initial.factors_above_noise
+    factors = _factors.factors_above_noise
     monkeypatch.setattr(_base, "measured_form", lambda *asked, **more: "moments")
-    monkeypatch.setattr(_initial, "factors_above_noise", none)
+    monkeypatch.setattr(_factors, "factors_above_noise", none)
 
 
 @pytest.mark.usefixtures("of_nothing_measured")

@@ -25,8 +25,8 @@ from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, TableSchema
 
 # The players, whose parts the twins are.
-from skdpsynth.synthesizers import _pate_triplegan as players
 from skdpsynth.synthesizers import _pategan
+from skdpsynth.synthesizers import _patetriplegan as players
 from skdpsynth.table import Classes
 from skdpsynth.training import _unlabelled
 

@@ -51,6 +51,22 @@ def test_votes_are_read_once_and_only_by_the_mechanism(way, monkeypatch):
     assert all(sum(map(any, s.teachers.values())) >= 6 for s in votes)
 
 
+@pytest.mark.parametrize(("noise", "ratio"), [("gaussian", 1.0), ("laplace", 2**0.5)])
+def test_labels_are_read_by_the_deviation_of_their_noise(noise, ratio, monkeypatch):
+    """A Laplace law is stated by its scale."""
+    stds, read = [], _pategan.told_by_labels
+
+    def watching(labels, seen, n_teachers, noise_std, rehearsed):
+        stds.append(noise_std)
+        return read(labels, seen, n_teachers, noise_std, rehearsed)
+
+    monkeypatch.setattr(_pategan, "told_by_labels", watching)
+    synthesizer = clone(WAYS["pategan"]).set_params(noise=noise)
+    _, seen = watched(synthesizer, table_of("pategan"))
+    stated = [own.line.noise_std for own in seen if own.family == LABELS]
+    assert stds == pytest.approx([ratio * std for std in stated], rel=1e-6)
+
+
 def test_rounds_do_not_depend_on_unanimous_or_split_votes(monkeypatch):
     """No data-dependent stop: the ledger is the same whatever the teachers say."""
     reports = []
@@ -127,13 +143,13 @@ def test_one_row_that_moves_several_teachers_is_caught(
 class Cheating(_pategan.VotePlayer):
     """The student is trained on real rows called real (S8, O4)."""
 
-    def __init__(self, settings, rows, *asked):
-        super().__init__(settings, rows, *asked)
+    def __init__(self, settings, own, rows):
+        super().__init__(settings, own, rows)
         self._some = torch.from_numpy(rows[:256])
 
     def learn(self):
         fake = self.generator.rows(self.generator.draw(256))
-        both = self.features(torch.cat([self._some, fake]))
+        both = self.generator.features(torch.cat([self._some, fake]))
         self.student.add(both, (torch.arange(len(both)) < len(self._some)).float())
         super().learn()
 

@@ -41,7 +41,6 @@ from skdpsynth import (
     TableSchema,
 )
 from skdpsynth.measure import TableBins
-from skdpsynth.models import FactorTrainer, MixtureTrainer
 
 # Counts, teachers and secrets that the twins break.
 from skdpsynth.privacy import HoldsPrivateRows, Parts, _aggregators
@@ -49,7 +48,7 @@ from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Categorical, Continuous
 from skdpsynth.synthesizers import _dpcgan, _gpate
 from skdpsynth.table import PrivateRows
-from skdpsynth.training import _teachers
+from skdpsynth.training import FactorTrainer, MixtureTrainer, _teachers
 from skdpsynth.utils.estimator_checks import reachable
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")

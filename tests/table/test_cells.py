@@ -3,6 +3,7 @@
 import datetime
 import re
 from fractions import Fraction
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -60,6 +61,11 @@ def read(cells, column):
     return [None if pd.isna(value) else value for value in series], series.dtype
 
 
+@cache
+def read_alone(cell, name):
+    return read([cell], COLUMNS[name])
+
+
 def same(one, other):
     """Whether two values are equal, with their type and the sign of a zero."""
     return type(one) is type(other) and repr(one) == repr(other)
@@ -70,7 +76,7 @@ def same(one, other):
 @given(cells=st.lists(st.sampled_from([*ODD, None]), min_size=1, max_size=6))
 def test_a_cell_is_read_alone(name, cells):
     """Beside others it is what it is by itself, and so is what is refused."""
-    alone = [read([cell], COLUMNS[name]) for cell in cells]
+    alone = [read_alone(cell, name) for cell in cells]
     together = read(cells, COLUMNS[name])
     if ValueError in alone:
         assert together is ValueError

@@ -158,13 +158,16 @@ def description(dtype):
 @pytest.mark.parametrize("name", columns())
 @pytest.mark.parametrize("role", ["unit", "target"])
 def test_an_extreme_row_is_refused_as_any_other_or_not_at_all(name, role):
-    """Its cell is the unit, or the label of a row in a fit to units."""
+    """Its cell is the unit, or the label of a row in a fit to units.
+
+    What takes extreme cells takes ordinary ones: the other tests have those.
+    """
     ordinary, extreme = columns()[name]
     roles = {"privacy_unit": "x"}
     if role == "target":
         roles = {"privacy_unit": "who", "target": "x"}
-    words = outcome(with_units(ordinary), **roles)
-    assert outcome(with_units(extreme), **roles) == words
+    if words := outcome(with_units(extreme), **roles):
+        assert outcome(with_units(ordinary), **roles) == words
 
 
 @cache

@@ -5,6 +5,8 @@ source that `fit` takes, through its readers and in blocks, and the row is at th
 places. Keys, units, codes and classes of all other rows must stay, bit for bit.
 """
 
+from collections import Counter
+
 import pandas as pd
 import pytest
 from tables import SOURCES
@@ -17,8 +19,8 @@ from skdpsynth.table import (
     numeric_values,
     open_table,
     read_csv,
+    total_keys,
 )
-from skdpsynth.table._layout import factorize  # keys, before any release
 
 BIG = 2**53
 SCHEMA = TableSchema(
@@ -66,24 +68,23 @@ def as_source(name, rows, folder):
 
 
 def made_of_rows(source, rows, path):
-    """Give all that the private side makes of every row."""
+    """Give all that the private side makes of every row, and the keys of all."""
     path.mkdir()
     table, layout = open_table(as_source(source, rows, path), schema=SCHEMA)
     columns = list(layout.feature_columns)
     domains = [declared_domain(column, SCHEMA) for column in columns]
     found = []
     labels = layout.label_column, SCHEMA.columns["y"].categories
+    keys = total_keys(Parts.of(table), [*SCHEMA.columns])
     for frame in Parts.of(table).each():
         encoded = encode_rows(frame, columns, domains, *labels)
         parts = [[own.tobytes() for own in array] for array in encoded.arrays]
         for column in layout.columns:
-            codes, levels = factorize(frame[column.name])
-            parts.append([None if code < 0 else repr(levels[code]) for code in codes])
             if column.kind not in ("categorical", "boolean"):
                 exact, missing = numeric_values(frame[column.name], column)
                 parts += [own.tobytes() for own in exact], missing.tolist()
         found += zip(*parts, strict=True)
-    return found
+    return found, [Counter({repr(key): own[key] for key in own}) for own in keys]
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -94,11 +95,14 @@ def test_a_further_row_changes_no_other(source, tmp_path, monkeypatch):
     """
     block = "skdpsynth.privacy._parts._BLOCK_ENTRIES"
     monkeypatch.setattr(block, 5 * len(SCHEMA.columns))
-    before = made_of_rows(source, ROWS, tmp_path / "before")
+    before, keys = made_of_rows(source, ROWS, tmp_path / "before")
     assert len(before) == len(ROWS)
     for number, extra in enumerate(EXTRA):
         places = 0, len(ROWS) // 2, len(ROWS)
         for place in places if source == "csv" else [places[number % 3]]:
             more = [*ROWS[:place], extra, *ROWS[place:]]
-            found = made_of_rows(source, more, tmp_path / f"{number}_{place}")
+            found, counts = made_of_rows(source, more, tmp_path / f"{number}_{place}")
             assert found[:place] + found[place + 1 :] == before
+            for own, others in zip(counts, keys, strict=True):
+                assert (own - others).total() == 1
+                assert others - own == Counter()

@@ -18,13 +18,37 @@ from skdpsynth.schema import (
     SumOf,
     TableSchema,
 )
-from skdpsynth.table import MarginalTransform, NumericDomain, open_table
-from skdpsynth.table._rules import _sorted, _sum  # all grids; fits draw few of them
+from skdpsynth.table import (
+    Classes,
+    MarginalTransform,
+    Metadata,
+    NumericDomain,
+    open_table,
+)
 
 
 def domain_of(low, high, decimals):
     domain = NumericDomain(low, high, False, False, True)
     return domain if decimals is None else domain.with_decimals(decimals)
+
+
+def kept(rule, domains, drawn):
+    """Return cells of the columns of a rule, brought in line as in any sample."""
+    columns = {n: Continuous(0, 10**6, nullable=True) for n in rule.names}
+    for name in rule.derived:
+        columns[name] = Continuous(0, 10**9, nullable=True)
+    schema = TableSchema(columns, rules=[rule])
+    _, layout = open_table(pd.DataFrame(0.0, [0, 1], [*columns]), schema=schema)
+    modelled = tuple(own for own in layout.columns if own.name not in rule.derived)
+    one_class = Classes((), np.ones(1))
+    rules = Metadata.of(layout, modelled, tuple(domains), one_class, schema).rules
+    cells = {own.name: each for own, each in zip(modelled, drawn, strict=True)}
+    rules.keep(cells)
+    return [cells[name] for name in rule.names]
+
+
+def in_order(cells, domains):
+    return kept(Ordered([*"abcd"[: len(cells)]]), domains, cells)
 
 
 @st.composite
@@ -48,7 +72,7 @@ def drawn_columns(draw):
 @given(drawn_columns())
 def test_sorted_rows_are_in_order_and_in_their_domains(drawn):
     domains, cells = drawn
-    found = _sorted(cells, domains)
+    found = in_order(cells, domains)
     lowest = np.full(40, -np.inf)
     for (values, missing), (_, before), domain in zip(
         found, cells, domains, strict=True
@@ -62,7 +86,7 @@ def test_sorted_rows_are_in_order_and_in_their_domains(drawn):
         assert (own * times <= domain.high).all()
         if domain.integer:  # the very floats that the domain itself makes
             np.testing.assert_array_equal(own, np.rint(own * times) / times)
-    again = _sorted(found, domains)
+    again = in_order(found, domains)
     for (values, missing), (twice, _) in zip(found, again, strict=True):
         np.testing.assert_array_equal(values[~missing], twice[~missing])
 
@@ -75,7 +99,7 @@ def test_a_row_in_order_stays_and_another_keeps_its_numbers():
         (np.array([2.0, 2.0, 9.0]), np.array([False, False, True])),
         (np.array([3.0, 4.0, 1.0]), whole),
     ]
-    found = [values for values, _ in _sorted(cells, domains)]
+    found = [values for values, _ in in_order(cells, domains)]
     rows = np.array(found).T
     assert rows[0].tolist() == [1, 2, 3]
     assert rows[1].tolist() == [2, 4, 7]
@@ -85,7 +109,7 @@ def test_a_row_in_order_stays_and_another_keeps_its_numbers():
 def test_a_decimal_is_not_below_a_float_that_is_all_but_equal():
     domains = [domain_of(0, 1, None), domain_of(0, 1, None), domain_of(0, 1, 1)]
     drawn, nothing = [0.1 + 0.2, 0.3000000001, 0.1], np.zeros(1, dtype=bool)
-    found = _sorted([(np.array([own]), nothing) for own in drawn], domains)
+    found = in_order([(np.array([own]), nothing) for own in drawn], domains)
     assert [values[0] for values, _ in found] == [0.1, 0.1 + 0.2, 0.4]
 
 
@@ -96,7 +120,9 @@ def test_a_sum_of_decimals_is_the_decimal_that_is_read(decimals):
     whole = rng.integers(0, 10**6, (3, 2000))
     missing = rng.random((3, 2000)) < 0.1
     parts = list(zip(whole / 10.0**decimals, missing, strict=True))
-    found, gone = _sum(parts, domain_of(0, 1e9, decimals))
+    domains = [domain_of(0, 10**6, decimals)] * 3
+    rule = SumOf("total", [*"abc"])
+    found, gone = kept(rule, domains, parts)[rule.names.index("total")]
     np.testing.assert_array_equal(gone, missing.any(axis=0))
     expected = [float(f"{total}e-{decimals}") for total in whole.sum(axis=0)]
     np.testing.assert_array_equal(found[~gone], np.array(expected)[~gone])

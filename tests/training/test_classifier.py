@@ -23,7 +23,6 @@ def make_classifier(rows, generated=None, charged=None, weights=None, **settings
     n_classes = len(rows)
     charged = [reserve(count=10) for _ in rows] if charged is None else charged
     start = np.zeros((n_classes, rows[0].shape[1])) if weights is None else weights
-    defaults = {"max_grad_norm": 1.0, "learning_rate": 1.0, "pairs_weight": 0.1}
     return Classifier(
         start,
         rows,
@@ -31,7 +30,7 @@ def make_classifier(rows, generated=None, charged=None, weights=None, **settings
         charged,
         [float(max(len(part), 1)) for part in rows],
         rng=secret_generator(),
-        **(defaults | settings),
+        **settings,
     )
 
 

@@ -238,7 +238,7 @@ def test_what_it_tells_has_the_noise_of_the_release():
 def test_a_generator_comes_to_depend_as_rows_do():
     """By DP-SGD without noise."""
     trainer = factor_trainer(np.full((3, 2), 0.1), n_steps=100)
-    features, real = trainer.features(), RealMeans()
+    features, real = trainer.features, RealMeans()
     own = make_discriminator(
         correlated_rows(400, 0.8),
         n_features=trainer.n_features,
@@ -258,7 +258,7 @@ def test_a_generator_steps_against_what_follows_its_rows():
     trainer, steps = factor_trainer(np.full((3, 2), 0.1)), []
     trainer.ascend = steps.append
     own = make_discriminator(correlated_rows(400, 0.8), hidden_dims=(4,))
-    own.release(trainer.features())
+    own.release(trainer.features)
     before = weights_of(own)
     train_generator(trainer, own, n_rows=10)
     assert not torch.equal(weights_of(own), before)

@@ -23,7 +23,7 @@ N_FEATURES, N_TEACHERS = 3, 2000
 def told_of(trainer, rows, kind, *, noise_std=0.0, seed=0):
     """Ask teachers of rows once, as a round of G-PATE or PATE-GAN does."""
     public = torch.Generator().manual_seed(seed)
-    features, rng = trainer.features(), np.random.default_rng(seed)
+    features, rng = trainer.features, np.random.default_rng(seed)
     teachers = make_teachers(rows, N_TEACHERS, trainer, (), public, CPU)
     pool = trainer.rows(trainer.draw(512))
     for _ in range(2):
@@ -58,7 +58,7 @@ def test_teachers_tell_how_mean_features_differ(kind, noise_std):
     trainer = factor_trainer(np.full((N_FEATURES, 2), 0.3), n_steps=10)
     other = factor_trainer(np.array([[0.6, 0.3], [0.6, 0.3], [0.1, 0.0]]), n_steps=10)
     rows = other.rows(other.draw(40_000))
-    expected = trainer.features()(rows).double().mean(0) - generated_means(trainer)
+    expected = trainer.features(rows).double().mean(0) - generated_means(trainer)
     real = RealMeans()
     real.add(*told_of(trainer, rows.numpy(), kind, noise_std=noise_std))
     found, share = real.beyond(generated_means(trainer))

@@ -93,7 +93,7 @@ def test_a_generator_comes_to_depend_as_labels_say():
     """Rows whose first two scores have the same sign are said to be real."""
     trainer = factor_trainer(np.full((3, 2), 0.1), n_steps=60)
     student = make_student(n_features=trainer.n_features)
-    features = trainer.features()
+    features = trainer.features
     for _ in range(30):
         rows = trainer.rows(trainer.draw(256))
         student.add(features(rows), ~exclusive_or(rows))

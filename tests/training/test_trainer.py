@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 from _training import factor_trainer
+from scipy.special import ndtri
 
-from skdpsynth.generators import FactorGenerator
-from skdpsynth.models import n_products, resolve_device
+from skdpsynth.model import FactorGenerator
+from skdpsynth.training import n_products, one_thread, resolve_device
 
 LOADINGS = np.random.default_rng(0).normal(size=(3, 2))
 RATE = 0.3
@@ -53,7 +54,7 @@ def test_no_gradient_is_no_step_and_noise_overflows_nothing():
     assert np.isfinite(result).all()
     assert far.rows(far.draw(50)).isfinite().all()
     # A file with larger ones would be refused.
-    document, arrays = FactorGenerator([result]).to_state()
+    document, arrays = FactorGenerator(result[None]).to_state()
     FactorGenerator.from_state(document, arrays, 1, 3)
 
 
@@ -66,9 +67,9 @@ def test_the_trainer_draws_as_its_generator_does():
     draws = trainer.draw(n_rows)
     values = [draws.noise.double().numpy(), draws.factors.double().numpy()]
     replay = SimpleNamespace(standard_normal=lambda shape: values.pop(0).copy())
-    generator = FactorGenerator([LOADINGS + 1.0, LOADINGS])
+    generator = FactorGenerator(np.array([LOADINGS + 1.0, LOADINGS]))
     codes = np.arange(n_rows) % 2
-    found, expected = generator.scores(codes, replay), trainer.rows(draws).numpy()
+    found, expected = ndtri(generator.draw(codes, replay)), trainer.rows(draws).numpy()
     np.testing.assert_allclose(found[1::2], expected[1::2], atol=1e-5)
     assert np.abs(found[::2] - expected[::2]).max() > 0.1
 
@@ -110,9 +111,21 @@ def test_features_are_products_of_the_columns_that_depend_most(n_columns):
     rows = trainer.rows(trainer.draw(20))
     expected = torch.stack([rows[:, i] * rows[:, j] for i, j in pairs], dim=1)
     trainer.ascend(torch.ones(loadings.size))
-    torch.testing.assert_close(trainer.features()(rows), expected)
+    torch.testing.assert_close(trainer.features(rows), expected)
     assert trainer.n_features == n_products(n_columns) == len(pairs)
-    torch.testing.assert_close(trainer.features()(rows[None, 3]), expected[None, 3])
+    torch.testing.assert_close(trainer.features(rows[None, 3]), expected[None, 3])
+
+
+def test_threads_are_given_back_by_the_last_of_several_fits():
+    before, others = torch.get_num_threads(), [one_thread(), one_thread()]
+    torch.set_num_threads(3)
+    for own in others:
+        own.__enter__()
+        assert torch.get_num_threads() == 1
+    for own in others:  # the first that began ends first
+        own.__exit__(None, None, None)
+    assert torch.get_num_threads() == 3
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("device", ["nothing", "cpu:x", "meta", "cuda:99"])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skdpsynth.measure import RAKINGS, TINY
-from skdpsynth.utils import ROUNDING, check_array, require
+from skdpsynth.model._relations import Followers, check_ranks
+from skdpsynth.utils import ROUNDING, check_array, in_order_of_class, require
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-    Facts = Mapping[str, Any]
-    Arrays = Mapping[str, NDArray[Any]]
+    State = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -117,17 +117,23 @@ class Mixture:
         return replace(self, probabilities=probabilities, ranks=ranks)
 
     def within(
-        self, spans: Mapping[int, Floats], starts: Ints, whole: Collection[int] = ()
+        self,
+        spans: Mapping[int, Floats],
+        starts: Ints,
+        free: Collection[int] = (),
+        whole: Collection[int] = (),
     ) -> tuple[Mixture, float]:
         """Restrict the ranks of some columns; give the share of rows that are kept too.
 
         A bin keeps what is between its first and its last allowed rank, so where it has
-        several spans some other rows are left. Of the columns `whole` a bin of which
-        something is allowed is kept as it is.
+        several spans some other rows are left. Columns that are `free` are left out; of
+        those that are `whole` a bin of which something is allowed is kept as it is.
         """
         weights, probabilities = self.weights.copy(), self.probabilities.astype(float)
         ranks = self.ranks.copy()
         for j, allowed in spans.items():
+            if j in free:
+                continue
             bins = slice(starts[j], starts[j + 1])
             low, high = ranks[:, bins]
             begin = np.maximum(low, allowed[:, :1])
@@ -151,7 +157,91 @@ class Mixture:
         return Mixture(weights, probabilities.astype(np.float32), ranks), total
 
 
-def check_ranks(ranks: Floats, n_bins: int) -> None:
-    """Raise a ValueError unless bins begin and end among ranks, in this order."""
-    check_array(ranks, "float64", (2, n_bins), 0, 1 + TINY)
-    require((ranks[0] <= ranks[1] + TINY).all(), "ranks")
+@dataclass(eq=False, repr=False)
+class MixtureGenerator:
+    """The mixtures of all classes, and what is changed of their rows; public.
+
+    `starts` (n_columns + 1,) is where the bins of each column begin, and the last ones
+    end.
+    """
+
+    mixtures: list[Mixture]
+    starts: Ints
+    followers: Followers | None = None
+
+    def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
+        """Draw the ranks of rows of given classes: in [0, 1), (n_rows, n_columns)."""
+        ranks = np.empty((len(class_codes), len(self.starts) - 1))
+        order, places_of = in_order_of_class(class_codes, len(self.mixtures))
+        for position, own in enumerate(places_of):
+            mixture, rows = self.mixtures[position], order[own]
+            bins = mixture.bins(len(rows), self.starts, rng)
+            rows = rng.permutation(rows)
+            low, width = mixture.ranks[0], mixture.ranks[1] - mixture.ranks[0]
+            found = np.empty(bins.shape)
+            finer = self.followers(position, bins, rng) if self.followers else {}
+            for j, (start, end) in enumerate(pairwise(self.starts.tolist())):
+                rng.random(out=found[j])
+                found[j] *= width[start:end].take(bins[j])
+                found[j] += low[start:end].take(bins[j])
+            for j, of_column in finer.items():
+                found[j] = of_column
+            ranks[rows] = found.T
+        return ranks
+
+    def within(
+        self, spans: Sequence[Mapping[int, Floats]]
+    ) -> tuple[MixtureGenerator, Floats]:
+        """Restrict the ranks of each class to spans (n, 2) of some columns.
+
+        The share of rows that are left is given too. Rows outside may be left, and are
+        then part of it.
+        """
+        # A column that follows another one is changed after the mixture has drawn it,
+        # so it is not restricted, unless hardly any row would be left: a thousandth.
+        # Rows with a rarer value of it are about those of its distribution.
+        pairs, followers = [*zip(self.mixtures, spans, strict=True)], self.followers
+        found = [mixture.within(part, self.starts) for mixture, part in pairs]
+        if followers is not None:
+            beside = self.starts, followers.children, followers.with_cells
+            exact = [mixture.within(part, *beside) for mixture, part in pairs]
+            both = zip(found, exact, strict=True)
+            if any(own >= ROUNDING * max(more, TINY) for (_, own), (_, more) in both):
+                found = exact
+        mixtures = [mixture for mixture, _ in found]
+        shares = np.array([share for _, share in found])
+        return MixtureGenerator(mixtures, self.starts, self.followers), shares
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Split into a JSON-safe document and arrays, for saving."""
+        arrays: dict[str, NDArray[Any]] = {"generator.starts": self.starts}
+        for c, mixture in enumerate(self.mixtures):
+            arrays |= {f"generator.{c}.{k}": own for k, own in vars(mixture).items()}
+        document: dict[str, Any] = {"form": "mixture", "n_classes": len(self.mixtures)}
+        if self.followers is not None:
+            document["relations"], more = self.followers.to_state()
+            arrays |= more
+        return document, arrays
+
+    @classmethod
+    def from_state(
+        cls, document: State, arrays: State, n_classes: int, n_columns: int
+    ) -> MixtureGenerator:
+        """Rebuild what `to_state` split, and check it."""
+        require(document["n_classes"] == n_classes, "another number of classes")
+        starts, followers = arrays["generator.starts"], None
+        check_array(starts, "int64", (n_columns + 1,))
+        require(starts[0] == 0 and (np.diff(starts) > 0).all(), "bins")
+        names = [field.name for field in fields(Mixture)]
+        mixtures = [
+            Mixture(*(arrays[f"generator.{c}.{name}"] for name in names))
+            for c in range(n_classes)
+        ]
+        for mixture in mixtures:
+            mixture.check(starts)
+        if "relations" in document:
+            own = document["relations"]
+            followers = Followers.from_state(own, arrays, n_classes, np.diff(starts))
+            drawn = [(own.weights, own.probabilities) for own in mixtures]
+            followers.compare(drawn, arrays["class_counts"], starts)
+        return cls(mixtures, starts, followers)

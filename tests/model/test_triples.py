@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.generators import NUMPY, TripleLoss
-from skdpsynth.models import on_device
+from skdpsynth.measure import TripleTables
+from skdpsynth.model import NUMPY, TripleLoss
+from skdpsynth.training import on_device
 
 TENSORS = on_device(torch.device("cpu"))
 STARTS = np.array([0, 4, 7, 12, 14])
@@ -17,8 +18,8 @@ N_ROWS = 1000.0
 
 
 def loss_of(counts, noise_std=20.0, triples=TRIPLES, n_rows=N_ROWS, arrays=NUMPY):
-    own = np.asarray(counts), noise_std
-    return TripleLoss(STARTS, GROUPS, triples, *own, n_rows=n_rows, arrays=arrays)
+    tables = TripleTables(GROUPS, triples, np.asarray(counts), noise_std)
+    return TripleLoss(STARTS, tables, n_rows=n_rows, arrays=arrays)
 
 
 def mixture(seed=0, n_components=5):

@@ -10,8 +10,9 @@ import torch
 from scipy.linalg import svd
 from scipy.stats import chi2
 
-from skdpsynth.generators import Components, Heads, Mixture, ReleasedClass
-from skdpsynth.models import BinScores, MixtureTrainer, on_device
+from skdpsynth.measure import PairTables
+from skdpsynth.model import Components, Heads, Mixture, ReleasedClass
+from skdpsynth.training import BinScores, MixtureTrainer, on_device
 
 STARTS = np.array([0, 3, 5, 9])
 D, N_COMPONENTS, N_ROWS = 9, 6, 5000.0
@@ -44,7 +45,9 @@ def make_released(mixture):
     joint, shares = joint_of(mixture)
     measured = np.triu(joint > 0)
     counts = np.where(measured, N_ROWS * joint, 0.0).astype(np.float32)
-    return ReleasedClass(N_ROWS, shares, 5.0, counts, measured, 5.0, None, TENSORS)
+    pairs = np.array([*combinations(range(3), 2)])
+    tables = PairTables(counts, measured, 5.0, N_ROWS, pairs)
+    return ReleasedClass(STARTS, shares, 5.0, tables, arrays=TENSORS)
 
 
 def components_of(mixture):
@@ -168,7 +171,7 @@ def test_features_are_products_of_the_scores_of_two_columns():
     dependence = np.abs((mixture.weights * means.T) @ means)
     pairs = sorted(combinations(range(3), 2), key=lambda pair: -dependence[pair])
     expected = torch.stack([rows[:, i] * rows[:, j] for i, j in pairs], dim=1)
-    torch.testing.assert_close(trainer.features()(rows), expected)
+    torch.testing.assert_close(trainer.features(rows), expected)
     assert (trainer.n_columns, trainer.n_features) == (3, 3)
 
 

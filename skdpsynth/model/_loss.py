@@ -1,4 +1,4 @@
-"""A mixture fitted to measured tables: post-processing, no private row comes here.
+"""How far mixtures are from what was measured, with slopes in closed form.
 
 It is written for arrays of NumPy and of PyTorch, by what both have in common.
 """
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth.generators._mixture import Mixture
-from skdpsynth.generators._threads import one_thread
-from skdpsynth.measure import LEAST_NOISE, strongest_tree
+from skdpsynth.measure import LEAST_NOISE, planned_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
+
+    from skdpsynth.measure import PairTables, TripleTables
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -36,53 +36,23 @@ class Arrays(NamedTuple):
 NUMPY = Arrays(np, lambda values: np.asarray(values, dtype=np.float32), np.asarray)
 
 
-def draw_from_tree(
-    shares: Floats,
-    noisy: NDArray[np.floating],
-    measured: NDArray[np.bool_],
-    std: float,
-    starts: Ints,
-    n_rows: int,
-    rng: np.random.Generator,
-) -> Ints:
-    """Draw bins (n_rows, n_columns) from a tree of measured pairs (Chow, Liu 1968).
-
-    `shares` (D,) are those of the bins in their columns; `noisy` (D, D), with noise
-    `std`, those of pairs of bins above the diagonal, where they were `measured`.
-    """
-    order, tables, _ = strongest_tree(noisy, measured, std, shares, starts)
-    drawn = np.zeros((n_rows, len(starts) - 1), dtype=np.int64)
-    for parent, j in order:
-        given = shares[None, starts[j] : starts[j + 1]]
-        if parent is not None:
-            given = tables[parent, j][drawn[:, parent]]
-        # One place in each n-th of the line, so that few rows hold a column well.
-        places = rng.permutation(n_rows) + rng.random(n_rows)
-        ends = given.cumsum(axis=1)
-        below = ends < places[:, None] / max(n_rows, 1) * ends[:, -1:]
-        drawn[:, j] = np.minimum(below.sum(axis=1), given.shape[1] - 1)
-    return drawn
-
-
 class TripleLoss:
     """The distance of a mixture to the tables of triples that were measured of a class.
 
-    `starts` (n_columns + 1,) is where the bins of each column begin, and the last ones
-    end; the others are those of `TripleTables`. `n_rows` of the class are known
-    otherwise: tables with less than half of them count as much as half.
+    `n_rows` of the class are known otherwise: tables with less than half of them count
+    as much as half. `starts` and `doubt` are those of `ReleasedClass`.
     """
 
     def __init__(
         self,
         starts: Ints,
-        groups: Ints,
-        triples: Ints,
-        counts: NDArray[np.floating],
-        noise_std: float,
+        measured: TripleTables,
         *,
         n_rows: float,
+        doubt: float = 1.0,
         arrays: Arrays,
     ) -> None:
+        groups, triples, counts, noise_std = measured
         self._n_groups = n_groups = counts.shape[-1]
         n_columns = len(starts) - 1
         column = np.repeat(np.arange(n_columns), np.diff(starts))
@@ -96,7 +66,7 @@ class TripleLoss:
         first, second, third = triples.T
         place = second, first, slice(None), slice(None), third
         shares[place] = counts / whole
-        per_share[place] = whole / max(noise_std, LEAST_NOISE)
+        per_share[place] = whole / max(doubt * noise_std, LEAST_NOISE)
         self._tables = [
             tuple(
                 arrays.take(part[j, :j, :, :, j + 1 :].reshape(j * n_groups**2, -1))
@@ -106,10 +76,7 @@ class TripleLoss:
         ]
 
     def __call__(self, weights: Array, probabilities: Array) -> tuple[Array, ...]:
-        """Give the squared distance of a mixture's shares, in noise variances.
-
-        Beside it its slopes by the weights and the probabilities, in closed form.
-        """
+        """Give the squared distance in noise variances, and its slopes by both."""
         by_group = self._member.T @ probabilities.T  # components last, as memory goes
         n, n_components = self._n_groups, len(weights)
         groups = by_group.reshape(-1, n, n_components)
@@ -132,31 +99,21 @@ class TripleLoss:
         return total, by_weights, by_probabilities
 
 
-# At least and at most, and for each bin: components of all classes together, and steps.
-# With 2.5 components the 2-way distances of Adult and Diamonds rose by .001 (epsilon
-# 1).
-_COMPONENTS, _COMPONENTS_PER_BIN = (100, 1000), 4.0
-_STEPS, _STEPS_PER_BIN = (300, 600), 2.5
 _BLOCKS = 8  # of the tables of all pairs, by rows: few cells below the diagonal
-# Pairs of bins, of all components and classes, by the number of columns: bounds time.
-_MOST_CELLS = (15, 20), (2.5e8, 1.6e8)
-# By the number of columns: a step of a wide table costs much, so it is longer.
-_LEARNING_RATE = (15, 20), (0.05, 0.08)
 # Units of parameters, so that equal steps suit logits of categories, and of intervals.
 # Without adversarial steps 1 and 1 are as good.
 _LOGIT, _BUMP = 3.0, 0.6
 # Of the first components: share that belongs to all classes alike, the rare ones too;
 # weight of their class, against the bins that they begin with; and deviation of their
 # parameters, so that no two are equal.
-_SPREAD = 0.2
-_ELSEWHERE = -6.0  # first log-weight of a component in other classes than its own
+SPREAD = 0.2
 # Noise variances that dependence of one nat costs all classes. With 50 to 1500 no part
 # of Adult and Diamonds (2,000 to 5,000 rows) was better at epsilon 1 and 3.
 _ENTROPY = 500.0
 # A row of 100,000. Of a bin, so that logarithms are finite: with 1e-12 the 3-way
 # distance of storms was .237, not .231 (epsilon 10). And of a component that a class
 # keeps.
-_LEAST_SHARE = 1e-5
+LEAST_SHARE = 1e-5
 _WIDTHS = (-4.0, 2.0)  # logarithms, of a component in normal scores: a spike, and even
 # Of a logit: float32 holds the sum of the exponentials of many.
 _FAR = math.log(math.sqrt(np.finfo(np.float32).max))
@@ -175,12 +132,7 @@ class Heads:
     end; `scores` (D,) are normal scores of the intervals of numbers, NaN elsewhere.
     """
 
-    def __init__(
-        self,
-        starts: Ints,
-        scores: Floats,
-        arrays: Arrays = NUMPY,
-    ) -> None:
+    def __init__(self, starts: Ints, scores: Floats, arrays: Arrays = NUMPY) -> None:
         self.arrays, self._xp, take = arrays, arrays.library, arrays.take
         n_columns, n_bins = len(starts) - 1, int(starts[-1])
         column = np.repeat(np.arange(n_columns), np.diff(starts))
@@ -189,7 +141,7 @@ class Heads:
         self.means = slice(n_bins, n_bins + len(self.smooth_columns))
         self.widths = slice(self.means.stop, self.means.stop + len(self.smooth_columns))
         self.n_parameters = self.widths.stop
-        self._column, self._smooth, self._scores = column, smooth, scores
+        self._column, self._smooth, self.scores = column, smooth, scores
         self._units = take(np.where(smooth, _BUMP, _LOGIT))
         self._members = take(np.eye(n_columns)[column])
         # Coefficients of z^2, z and 1 give what normals add, in one product.
@@ -198,11 +150,7 @@ class Heads:
         self._powers = take(0.5 * np.concatenate([own * z**2, own * z, own]))
 
     def __call__(self, parameters: Array, home: Array) -> Array:
-        """Give the probabilities of the bins by column, (n_components, D).
-
-        Of parameters (n_components, n_parameters) and the logarithms of the shares that
-        components start from, (n_components, D).
-        """
+        """Give the probabilities of the bins by column, (n_components, D)."""
         return self.shares(home + self.changes(parameters))
 
     def changes(self, parameters: Array) -> Array:
@@ -245,78 +193,74 @@ class Heads:
         ones = np.zeros_like(home)
         np.put_along_axis(ones, bins + self.starts[:-1], 1.0, axis=1)
         shares, smooth = np.exp(home), self._smooth
-        mixed = _SPREAD * shares + (1.0 - _SPREAD) * ones
+        mixed = SPREAD * shares + (1.0 - SPREAD) * ones
         members = np.eye(bins.shape[1])[self._column]
         # What intervals have together, with the columns of categories as they are.
         together, at_home = (
-            np.maximum(part @ (members * smooth[:, None]), _LEAST_SHARE)
+            np.maximum(part @ (members * smooth[:, None]), LEAST_SHARE)
             for part in (mixed, shares)
         )
         beside = np.log(mixed / shares) - np.log(together / at_home) @ members.T
         first = np.zeros((len(bins), self.n_parameters))
         first[:, : self.means.start] = np.where(smooth, 0.0, beside / _LOGIT)
-        z = np.where(smooth, self._scores, 0.0)
+        z = np.where(smooth, self.scores, 0.0)
         first[:, self.means] = (ones * z) @ members[:, self.smooth_columns]
         return first
 
 
-class Components(NamedTuple):
-    """The components of one class, with the parameters that `Heads` reads."""
-
-    log_weights: NDArray[np.float32]  # (n_components,), up to a constant
-    parameters: NDArray[np.float32]  # (n_components, n_parameters)
-    # (n_components, D), logarithms of the shares they start from
-    home: NDArray[np.float32]
-    n_classes: int  # that were fitted together
-
-    def mixture(self, heads: Heads, ranks: Floats) -> Mixture:
-        """Give the generator of the class."""
-        logs, arrays = self.log_weights.astype(np.float64), heads.arrays
-        weights = np.exp(logs - logs.max())
-        own = heads(arrays.take(self.parameters), arrays.take(self.home))
-        return Mixture(weights / weights.sum(), arrays.give(own), ranks)
-
-
 class ReleasedClass:
-    """What was measured of one class, as the fit reads it.
+    """What was measured of one class, or of several together, as the fit reads it.
 
     `shares` (D,) are those of the bins in their columns, by the marginals, whose counts
-    have noise `share_std`; `counts`, `measured` and `noise_std` are those of
-    `PairTables`. Noise is in rows. Tables of three columns join the loss once
-    `with_triples` is set: they cost most of a step, and help little before pairs fit.
-    `chosen` is the share of the planned tables of pairs that was measured: the fewer,
-    the less noise there is to be fitted. It is 0 for a class without such tables.
+    have noise `share_std`, in rows. `prior` are the shares of the classes that are
+    fitted, if they were measured together. All noise counts `doubt` times. `chosen` is
+    the share of the planned tables of pairs that was measured: the fewer, the less
+    noise there is to be fitted. It is 0 for a class without such tables.
     """
 
     def __init__(
         self,
-        n_rows: float,
+        starts: Ints,
         shares: Floats,
         share_std: float,
-        counts: NDArray[np.float32],
-        measured: NDArray[np.bool_],
-        noise_std: float,
-        triples: TripleLoss | None,
+        pairs: PairTables,
+        triples: TripleTables | None = None,
+        prior: Floats | None = None,
+        doubt: float = 1.0,
+        *,
         arrays: Arrays = NUMPY,
     ) -> None:
-        n_rows = max(n_rows, 1.0)
-        self.tables = shares, counts / n_rows, measured, noise_std / n_rows
-        self.n_rows, self.chosen = n_rows, 1.0
-        self.triples, self.with_triples = triples, False
+        self.prior: Array = None if prior is None else arrays.take(prior)
+        self.n_rows = n_rows = max(pairs.n_rows, 1.0)
+        noise_std = doubt * pairs.noise_std
+        # As `strongest_tree` takes them.
+        noisy = pairs.counts / n_rows, pairs.measured, noise_std / n_rows
+        self.tables = *noisy, shares
+        self.chosen = len(pairs.pairs) / max(planned_tables(len(starts) - 1), 1)
         self.shares = arrays.take(shares)
-        self._per_share = float(n_rows / max(share_std, LEAST_NOISE))
+        self._per_share = float(n_rows / max(doubt * share_std, LEAST_NOISE))
         noise_std = max(noise_std, LEAST_NOISE)
-        self._per_cell = arrays.take(measured * (n_rows / noise_std))
-        self._counts = arrays.take(counts / noise_std)
+        self._per_cell = arrays.take(pairs.measured * (n_rows / noise_std))
+        self._counts = arrays.take(pairs.counts / noise_std)
+        self._triples = None
+        if triples is not None:
+            self._triples = TripleLoss(
+                starts, triples, n_rows=pairs.n_rows, doubt=doubt, arrays=arrays
+            )
 
     def distance(
-        self, weights: Array, probabilities: Array, half: int | None = None
+        self,
+        weights: Array,
+        probabilities: Array,
+        half: int | None = None,
+        *,
+        triples: bool = True,
     ) -> tuple[Array, Array, Array]:
         """Give the squared distance to all that was measured, in noise variances.
 
         Of weights and probabilities as in `Mixture`; beside it its slopes by both. Of
         the tables of pairs, `half` 0 or 1 takes every second block of rows, and counts
-        it twice.
+        it twice. Tables of `triples` cost most of a step.
         """
         beside = (weights @ probabilities - self.shares) * self._per_share
         total = (beside * beside).sum()
@@ -340,17 +284,10 @@ class ReleasedClass:
         by_weights = 0.5 * ((probabilities * by_both).sum(1) + of_shares)
         by_both *= weights[:, None]
         found = total, by_weights, by_both
-        if self.triples is not None and self.with_triples:
-            more = self.triples(weights, probabilities)
+        if self._triples is not None and triples:
+            more = self._triples(weights, probabilities)
             found = total + more[0], by_weights + more[1], by_both + more[2]
         return found
-
-
-class Together(NamedTuple):
-    """Tables of several classes together, and the shares of the classes in them."""
-
-    released: ReleasedClass
-    prior: Floats  # (n_classes,), of those that are fitted; with sum 1
 
 
 def slopes_of_loss(
@@ -361,15 +298,16 @@ def slopes_of_loss(
     home: Array,
     n_classes: int,
     half: int | None = None,
-    together: Sequence[Together] = (),
-) -> tuple[Array, Array, Array]:
-    """Give the distances of some classes, and the slopes of the loss.
+    *,
+    triples: bool = True,
+) -> tuple[Array, Array]:
+    """Give the slopes of the loss by the parameters and by the log-weights.
 
-    By the parameters and by the log-weights, one row per class. The loss is the
-    distances, those of several classes `together` too, and the relative entropy to
-    `home`, per cell. Without the entropy, which is that of a mean class of all
-    `n_classes` of the table, noise would be fitted too.
-    For `half` see `ReleasedClass.distance`.
+    These have a row for each class, of which something is `released`, in this order;
+    what was released of several together comes last. The loss is the distances to it,
+    and the relative entropy to `home`, per cell. Without the entropy, which is that of
+    a mean class of all `n_classes` of the table, noise would be fitted too. For `half`
+    and `triples` see `ReleasedClass.distance`.
     """
     xp, n_cells = heads.arrays.library, home.shape[1] ** 2
     odds = xp.exp(log_weights - xp.amax(log_weights, 1, keepdims=True))
@@ -377,150 +315,31 @@ def slopes_of_loss(
     changes = heads.changes(parameters)
     probabilities = heads.shares(home + changes)
     # The slopes of the entropy are the changes: what is constant in a column is lost.
-    every = [*released, *(several.released for several in together)]
-    n_rows = [one.n_rows * (one.chosen > 0) for one in every]
-    chosen = np.average([one.chosen for one in every], weights=n_rows)
+    n_rows = [one.n_rows * (one.chosen > 0) for one in released]
+    chosen = np.average([one.chosen for one in released], weights=n_rows)
     per_cell = float(_ENTROPY * chosen / n_classes / n_cells)
     by_shares = changes * (per_cell * weights.sum(0)[:, None])
-    distances, by_log_weights = [], 0.0 * weights
+    by_log_weights = 0.0 * weights
 
     def add(one: ReleasedClass, own: Array) -> tuple[Array, Array, Array]:
-        """Add a distance; give its slopes by the weights that matter, and which do."""
+        """Add slopes by shares; give those by the weights that matter, and which do."""
         # What the class will not keep does not matter to it now.
-        kept = xp.where(own >= _LEAST_SHARE)[0]
+        kept = xp.where(own >= LEAST_SHARE)[0]
         own = own[kept] / own[kept].sum()
-        distance, by_own, by_all = one.distance(own, probabilities[kept], half)
+        given = own, probabilities[kept], half
+        _, by_own, by_all = one.distance(*given, triples=triples)
         by_shares[kept] += by_all / n_cells
-        distances.append(distance)
         return by_own - own @ by_own, kept, own
 
-    for one, weight, by_logs in zip(released, weights, by_log_weights, strict=True):
+    for one, weight, by_logs in zip(released, weights, by_log_weights, strict=False):
         by_own, kept, own = add(one, weight)
         by_logs[kept] = own * by_own / n_cells
-    for several in together:
-        prior = heads.arrays.take(several.prior)
-        by_own, kept, _ = add(several.released, prior @ weights)
-        of_classes = prior[:, None] * weights[:, kept]
+    for one in released[len(weights) :]:
+        by_own, kept, _ = add(one, one.prior @ weights)
+        of_classes = one.prior[:, None] * weights[:, kept]
         by_classes = (of_classes * by_own).sum(1, keepdims=True)
         by_log_weights[:, kept] += of_classes * by_own / n_cells
         by_log_weights -= weights * by_classes / n_cells
     by_changes = by_shares * probabilities
     by_changes -= probabilities * heads.by_column(by_changes)
-    by_parameters = heads.slopes(parameters, by_changes)
-    return xp.stack(distances), by_parameters, by_log_weights
-
-
-class AdamSteps:
-    """Moves arrays in place against their gradients (Kingma, Ba 2015, Algorithm 1).
-
-    `betas` are shares of the last means of gradients and of their squares; `floor` is
-    added to the root of the latter. Arrays are of NumPy or of torch, without gradients.
-    """
-
-    def __init__(
-        self,
-        arrays: Sequence[Array],
-        *,
-        betas: tuple[float, float] = (0.9, 0.999),
-        floor: float = 1e-8,
-    ) -> None:
-        self._moments = [(own, 0.0 * own, 0.0 * own) for own in arrays]
-        self._betas, self._floor, self._n_steps = betas, floor, 0
-
-    def __call__(self, gradients: Sequence[Array], rate: float) -> None:
-        """Take one step."""
-        self._n_steps += 1
-        of_means, of_squares = self._betas
-        rate /= 1.0 - of_means**self._n_steps
-        unbiased = (1.0 - of_squares**self._n_steps) ** -0.5
-        for (own, mean, square), gradient in zip(self._moments, gradients, strict=True):
-            mean *= of_means
-            mean += (1.0 - of_means) * gradient
-            square *= of_squares
-            square += (1.0 - of_squares) * gradient * gradient
-            own -= rate * mean / (unbiased * square**0.5 + self._floor)
-
-
-class Fit:
-    """One set of components for all classes, each with weights of its own.
-
-    Minimises the loss of `slopes_of_loss` by Adam; components start from the marginals
-    of a class and a tree of its pairs, or of those of the last part that was measured
-    of several classes `together` where it has none. `prior` (n_classes,) are the
-    classes' shares.
-    """
-
-    def __init__(
-        self,
-        released: Sequence[ReleasedClass],
-        prior: Floats,
-        heads: Heads,
-        *,
-        seed: int,
-        together: Sequence[Together] = (),
-    ) -> None:
-        rng, take = np.random.default_rng(seed), heads.arrays.take
-        every = [*released, *(own.released for own in together)]
-        n_classes, n_bins = len(released), int(heads.starts[-1])
-        least, most = _COMPONENTS
-        n_columns = len(heads.starts) - 1
-        most_cells = np.interp(n_columns, *_MOST_CELLS)
-        wanted = min(_COMPONENTS_PER_BIN * n_bins, most_cells / n_bins**2 / n_classes)
-        n_components = int(np.clip(wanted, least, most))
-        ends = np.cumsum((1.0 - _SPREAD) * prior / prior.sum() + _SPREAD / n_classes)
-        homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
-        own = np.minimum(homes, n_classes - 1)
-        home = np.log(np.maximum([one.tables[0] for one in released], _LEAST_SHARE))
-        bins = [
-            draw_from_tree(
-                *(one if one.chosen else every[-1]).tables,
-                heads.starts,
-                int((own == c).sum()),
-                rng,
-            )
-            for c, one in enumerate(released)
-        ]
-        parameters = heads.at(np.concatenate(bins), home[own])
-        spread = rng.standard_normal((n_components, n_bins))
-        parameters[:, :n_bins] += _SPREAD * spread
-        log_weights = np.full((n_classes, n_components), _ELSEWHERE)
-        log_weights[own, np.arange(n_components)] = 0.0
-        self._home, self._parameters = take(home[own]), take(parameters)
-        self._log_weights = take(log_weights)
-        self._released, self._heads, self._together = released, heads, together
-        self._step = AdamSteps([self._parameters, self._log_weights])
-        self._rate = float(np.interp(n_columns, *_LEARNING_RATE))
-        n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)
-        half = int(n_steps * _LEARNING_RATE[1][0] / self._rate) // 2
-        with one_thread():
-            self._descend(half // 2)
-            for one in every:  # before the rate falls: else a parity is not learnt
-                one.with_triples = True
-            self._descend(half // 2)
-            self._descend(half, falling=True)
-
-    def _descend(self, n_steps: int, *, falling: bool = False) -> None:
-        """Take some steps of Adam, with a rate that stays or falls to 0.
-
-        A step is by half of the pairs, and the next one by the other: it costs much.
-        """
-        start = self._parameters, self._log_weights, self._home, len(self._released)
-        for step in range(n_steps):
-            _, *slopes = slopes_of_loss(
-                self._released, self._heads, *start, step % 2, self._together
-            )
-            rate = self._rate * (1.0 - step / n_steps if falling else 1.0)
-            self._step(slopes, rate)
-
-    def components(self) -> list[Components]:
-        """Give each class the components that matter to it."""
-        give, n_classes = self._heads.arrays.give, len(self._released)
-        parameters, home = give(self._parameters), give(self._home)
-        found = []
-        for logs in give(self._log_weights):
-            odds = np.exp(logs - logs.max())
-            kept = odds >= _LEAST_SHARE * odds.sum()
-            found.append(
-                Components(logs[kept], parameters[kept], home[kept], n_classes)
-            )
-        return found
+    return heads.slopes(parameters, by_changes), by_log_weights

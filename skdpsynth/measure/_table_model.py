@@ -1,4 +1,4 @@
-"""The public half of a fitted synthesizer: from ranks back to a table."""
+"""The released marginals of every column and class, with the public metadata."""
 
 from __future__ import annotations
 
@@ -19,21 +19,16 @@ from skdpsynth.table import (
     check_rules,
     declared_domain,
     domain_from_dict,
-    from_wall,
     modelled_columns,
-    to_category_series,
-    to_series,
 )
-from skdpsynth.utils import in_order_of_class, require
+from skdpsynth.utils import require
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Mapping
+    from collections.abc import Hashable, Mapping
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from skdpsynth.schema import TableSchema
-    from skdpsynth.table import Cells
 
 
 @dataclass(frozen=True)
@@ -56,115 +51,6 @@ class TableModel:
         classes = self.metadata.classes.labelled
         metadata = replace(self.metadata, classes=classes)
         return TableModel(metadata, self.marginals[: len(classes)])
-
-    def columns(
-        self, ranks: NDArray[np.float64], class_codes: NDArray[np.int64]
-    ) -> list[pd.Series | None]:
-        """Turn ranks in [0, 1], (n_rows, n_modelled_columns), into columns.
-
-        Their order and dtypes are those of the training table. Identifiers are None:
-        `DrawnTable` numbers them.
-        """
-        cells = self.cells(ranks, class_codes)
-        series: dict[Any, pd.Series] = {}
-        for name, (column, domain) in self.metadata.drawn.items():
-            values, missing = cells[name]
-            if isinstance(domain, CategoryDomain):
-                codes = values.astype(np.int64)
-                series[column.name] = to_category_series(
-                    codes, domain.categories, column
-                )
-                continue
-            if domain.step is not None:
-                values = from_wall(values, column)
-            series[column.name] = to_series(values, missing, column)
-        for column in self.metadata.layout.columns:
-            if column is self.metadata.layout.label_column:
-                categories = self.metadata.classes.labels
-                codes = class_codes if categories else np.full(len(class_codes), -1)
-                series[column.name] = to_category_series(codes, categories, column)
-        return [series.get(column.name) for column in self.metadata.layout.columns]
-
-    def check_categories(self) -> None:
-        """Raise as libraries do where a column's dtype does not hold its categories.
-
-        A file may state others; and a sample may have the rarest one of them.
-        """
-        pairs = [
-            (column, domain.categories)
-            for column, domain in self.metadata.drawn.values()
-            if isinstance(domain, CategoryDomain)
-        ]
-        label = self.metadata.layout.label_column
-        if label is not None:
-            pairs.append((label, self.metadata.classes.labels))
-        for column, categories in pairs:
-            first = -1 if column.can_be_missing else 0
-            to_category_series(np.arange(first, len(categories)), categories, column)
-
-    def cells(
-        self,
-        ranks: NDArray[np.float64],
-        class_codes: NDArray[np.int64],
-        names: Collection[Hashable] | None = None,
-    ) -> dict[Hashable, Cells]:
-        """Turn ranks into numbers and category codes that keep all rules, by column.
-
-        Of the columns `names` at least, None for all. Of times that are whole units
-        the numbers are on the clock of the column's zone.
-        """
-        rules = self.metadata.rules
-        wanted = None if names is None else set(names)
-        if wanted is not None and wanted & rules.names:
-            wanted |= rules.names
-        cells: dict[Hashable, Cells] = {}
-        order, places = in_order_of_class(class_codes, len(self.marginals))
-        by_class = order, places, np.ascontiguousarray(ranks[order].T)
-        for j, column in enumerate(self.metadata.columns):
-            if wanted is None or column.name in wanted:
-                cells[column.name] = self._decoded(j, *by_class)
-        if not rules.rules or not (wanted is None or wanted & rules.names):
-            return cells
-        if self.metadata.layout.label_column is not None:
-            known = bool(self.metadata.classes.labels)
-            codes = (
-                class_codes.astype(np.float64)
-                if known
-                else np.full(len(class_codes), -1.0)
-            )
-            cells[self.metadata.layout.target] = codes, codes < 0
-        place_of = {column.name: j for j, column in enumerate(self.metadata.columns)}
-        for first, *others in rules.together:
-            gone = cells[first][1]
-            for name in others:
-                j = place_of[name]
-                cells[name] = self._decoded(j, *by_class, gone)
-        rules.keep(cells)
-        return cells
-
-    def _decoded(
-        self,
-        j: int,
-        order: NDArray[np.intp],
-        places: list[slice],
-        ranks: NDArray[np.float64],
-        gone: NDArray[np.bool_] | None = None,
-    ) -> Cells:
-        """Decode a column by the marginals of the rows' classes.
-
-        The ranks (n_columns, n_rows) are in the order of the classes, and each class at
-        its place. `gone` says where the column is missing, if that is known.
-        """
-        found = np.empty(len(order))
-        lost = np.zeros(len(order), dtype=bool) if gone is None else gone[order]
-        for own, place in zip(self.marginals, places, strict=True):
-            if gone is None:
-                found[place], lost[place] = own[j].decode(ranks[j, place])
-            else:
-                found[place] = own[j].decode_where(ranks[j, place], lost[place])
-        values, missing = np.empty_like(found), np.empty_like(lost)
-        values[order], missing[order] = found, lost
-        return values, missing
 
     def score_rows(
         self,

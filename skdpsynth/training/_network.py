@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from skdpsynth.generators import Mixture
 from skdpsynth.measure import RARE
-from skdpsynth.models._generator import Adam, Trainer
+from skdpsynth.model import Mixture
+from skdpsynth.training._generator import MOMENTUM, Adam, Trainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from skdpsynth.models._generator import Features, Score
+    from skdpsynth.training._generator import Score
 
 
 _MANY_CODES = 4096  # that the finished generator draws from; of 4096 bins: 64 MB
@@ -28,7 +28,6 @@ _CODES_OF_SCALES = 256  # whose mean bins give a scale to every score
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
 
 N_CODES = 64  # normal numbers that a row is made of; the papers state none
-MOMENTUM = 0.5  # as in DCGAN (Radford et al. 2016), else two networks chase each other
 
 
 class Draws(NamedTuple):
@@ -135,18 +134,13 @@ class NetworkTrainer(Trainer):
         parts = zip(self._runs, values.split(self._of_bins, -1), strict=True)
         return _joined([run.each(part, function) for run, part in parts])
 
-    def features(self) -> Features:
-        """Return the bins and their groups as features, of rows of equal length."""
-        length, runs, of_bins = self._length, self._runs, self._of_bins
+    def features(self, rows: Tensor) -> Tensor:
+        """Return the bins and their groups, of rows of equal length."""
         if self.n_features == self.n_columns:
-            return lambda rows: length * rows
-
-        def features(rows: Tensor) -> Tensor:
-            parts = zip(runs, rows.split(of_bins, -1), strict=True)
-            of_groups = [run.grouped(part) for run, part in parts]
-            return length * torch.cat([rows, *of_groups], dim=-1)
-
-        return features
+            return self._length * rows
+        parts = zip(self._runs, rows.split(self._of_bins, -1), strict=True)
+        of_groups = [run.grouped(part) for run, part in parts]
+        return self._length * torch.cat([rows, *of_groups], dim=-1)
 
     def gradient(self, draws: Draws, score: Score) -> Tensor:
         """Differentiate the mean score of generated rows by the network's weights."""

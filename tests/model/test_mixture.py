@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from skdpsynth.generators import Mixture, MixtureGenerator
+from skdpsynth.model import Mixture, MixtureGenerator
 
 STARTS = np.array([0, 3, 5, 9])
 ALPHA = 1e-6

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth.generators._mixture import check_ranks
 from skdpsynth.measure import LIKELY, LITTLE, TINY, Relation, raked
-from skdpsynth.utils import check_groups, require
+from skdpsynth.utils import check_array, check_groups, require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from skdpsynth.generators._mixture import Mixture
-
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-    Facts = Mapping[str, Any]
-    Arrays = Mapping[str, NDArray[Any]]
+    State = Mapping[str, Any]
+    # Of each class: weights of components, and their probabilities of all bins.
+    Mixtures = Sequence[tuple[Floats, NDArray[np.float32]]]
 
 
 class Drawn:
@@ -53,7 +51,6 @@ class Drawn:
         return np.clip(found, first, np.subtract(end, 1))
 
 
-@dataclass(frozen=True)
 class Change:
     """How the bin of a child is drawn again, to have a wanted distribution.
 
@@ -62,50 +59,33 @@ class Change:
     proportion to max(w - g, 0).
     """
 
-    stays: Floats  # (n, n_bins)
-    instead: Drawn  # from rows of n_bins
-
-    @classmethod
-    def to(cls, wanted: Floats, given: Floats) -> Change:
-        """Bring what is given, distributions over bins, to what is wanted."""
+    def __init__(self, wanted: Floats, given: Floats) -> None:
         wanted = wanted / np.maximum(wanted.sum(axis=1, keepdims=True), TINY)
-        stays = np.minimum(wanted / np.maximum(given, TINY), 1.0)
+        self._stays = np.minimum(wanted / np.maximum(given, TINY), 1.0)
         instead = np.maximum(wanted - given, 0.0)
         some = instead.any(axis=1, keepdims=True)
-        return cls(stays, Drawn(np.where(some, instead, wanted)))
+        self._instead = Drawn(np.where(some, instead, wanted))
 
     def __call__(self, parent: Ints, child: Ints, rng: np.random.Generator) -> None:
         """Change the bins of a child in place."""
-        wrong = np.flatnonzero(rng.random(len(child)) >= self.stays[parent, child])
-        child[wrong] = self.instead(parent[wrong], rng)
+        wrong = np.flatnonzero(rng.random(len(child)) >= self._stays[parent, child])
+        child[wrong] = self._instead(parent[wrong], rng)
 
 
-@dataclass(frozen=True)
-class CellStep:
+class CellStep(NamedTuple):
     """What finer cells add to a step.
 
     Rows of `change` and `child` are cells of the parent, and for each of them the bins
-    of a second column if there is one.
+    of a second column if there are `n_seconds`.
     """
 
     parent: Drawn  # cells of the parent, given the bin of the child; one row if second
     change: Change
     child: Drawn  # cells of the child
-    second: int | None
-    n_seconds: int
+    n_seconds: int = 0
 
 
-@dataclass(frozen=True)
-class Step:
-    """One relation in the course of a draw."""
-
-    parent: int
-    child: int
-    change: Change  # by the bin of the parent
-    # Only where finer cells were measured.
-    cells: CellStep | None = None
-
-
+@dataclass(eq=False, repr=False)
 class Followers:
     """How rows of mixtures are changed so that columns follow each other.
 
@@ -113,28 +93,15 @@ class Followers:
     another one is drawn (`Change`); then the cells inside both bins. Where a relation
     is not strong, only pairs of bins change that are impossible, or drawn surely too
     often or too seldom.
-
-    Parameters
-    ----------
-    relations : list of Relation
-        What was measured.
-    std : float
-        Noise of a share of a pair of bins.
-    within : list of n_columns ndarray
-        The bin of each finer cell of a column, in order.
-    ranks : list of n_classes ndarray of shape (2, n_cells of all columns)
-        Where each cell begins and ends among the ranks of its column in a class.
     """
 
-    def __init__(
-        self,
-        relations: Sequence[Relation],
-        std: float,
-        within: Sequence[Ints],
-        ranks: Sequence[Floats],
-    ) -> None:
-        self.relations, self.std = list(relations), std
-        self.within, self.ranks = list(within), list(ranks)
+    relations: Sequence[Relation]
+    std: float  # noise of a share of a pair of bins
+    within: Sequence[Ints]  # by column: the bin of each finer cell, in order
+    # By class: where each cell begins and ends among the ranks of its column.
+    ranks: Sequence[Floats]  # (2, n_cells of all columns)
+
+    def __post_init__(self) -> None:
         sizes = [len(own) for own in self.within]
         self._first = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
         # Where the cells of each bin begin, and the last ones end.
@@ -142,7 +109,8 @@ class Followers:
             np.searchsorted(own, np.arange(own.max(initial=-1) + 2))
             for own in self.within
         ]
-        self._steps: list[Step] = []
+        # The change of each child by the bin of its parent; and cells, if measured.
+        self._steps: list[tuple[Change, CellStep | None]] = []
 
     @property
     def children(self) -> set[int]:
@@ -155,19 +123,18 @@ class Followers:
         measured = [own for own in self.relations if own.cells is not None]
         return {j for own in measured for j in (own.parent, own.child)}
 
-    def compare(self, mixtures: Sequence[Mixture], prior: Floats, starts: Ints) -> None:
+    def compare(self, mixtures: Mixtures, prior: Floats, starts: Ints) -> None:
         """Compute what is to be changed of the pairs of bins that mixtures draw.
 
         Of all classes together, whose shares are `prior`; `starts` is where the bins of
         each column begin.
         """
-        self._steps = []
+        prior, self._steps = prior / prior.sum(), []
         for own in self.relations:
             a, b = (slice(*starts[j : j + 2]) for j in (own.parent, own.child))
             drawn = np.zeros(own.shares.shape)
-            for share, one in zip(prior / prior.sum(), mixtures, strict=True):
-                of_parent = one.weights[:, None] * one.probabilities[:, a]
-                drawn += share * of_parent.T @ one.probabilities[:, b]
+            for share, (weights, own_bins) in zip(prior, mixtures, strict=True):
+                drawn += share * (weights[:, None] * own_bins[:, a]).T @ own_bins[:, b]
             wanted = own.shares
             if not own.strong:
                 # With 2 deviations the marginals of Adult lost more than pairs won.
@@ -178,36 +145,26 @@ class Followers:
             wanted = np.maximum(wanted, TINY * own.shares)
             wanted = raked(wanted, drawn.sum(axis=1), drawn.sum(axis=0))
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
-            step = Step(own.parent, own.child, Change.to(wanted, given))
+            cells = None
             if own.cells is not None:
-                cells = self._cells(own, mixtures, prior, starts, drawn)
-                step = replace(step, cells=cells)
-            self._steps.append(step)
+                joint = self._joint(own, mixtures, prior, starts)
+                cells = self._cells(own, drawn, joint)
+            self._steps.append((Change(wanted, given), cells))
 
-    def _cells(
-        self,
-        own: Relation,
-        mixtures: Sequence[Mixture],
-        prior: Floats,
-        starts: Ints,
-        drawn: Floats,
-    ) -> CellStep:
-        """Compute what finer cells add; `drawn` are the pairs of bins of mixtures."""
+    def _cells(self, own: Relation, drawn: Floats, joint: Floats | None) -> CellStep:
+        """Compute what finer cells add to the pairs of bins that are `drawn`."""
         assert own.cells is not None
         cuts, of_bin = self._ends[own.child][:-1], self.within[own.parent]
         whole = np.maximum(own.shares.sum(axis=1), TINY)
         before = np.add.reduceat(own.cells, cuts, axis=1)
         rows = before.sum(axis=1) * (drawn.sum(axis=1) / whole)[of_bin]
         halves = raked(before, rows, drawn.sum(axis=0))
-        joint = None
-        if own.lift is not None:
-            joint = self._joint(own, mixtures, prior, starts)
         # Without noise C2ST of RandHIE is .62 so, and .69 if what mixtures draw is
         # replaced in any case; Diamonds (.12 and .24) has .64, and .66 if it is not.
         if joint is None or self._left(own, joint) < LITTLE:
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
-            change = Change.to(halves, given[of_bin])
-            return CellStep(Drawn(halves.T), change, Drawn(own.cells), None, 1)
+            change = Change(halves, given[of_bin])
+            return CellStep(Drawn(halves.T), change, Drawn(own.cells))
         assert own.lift is not None
         n_bins, n_seconds = drawn.shape[1], own.lift.shape[1]
         joint += TINY * drawn[:, None]
@@ -216,23 +173,24 @@ class Followers:
         cells = cells.reshape(-1, cells.shape[2])
         changed = np.repeat(halves / np.maximum(before, TINY), n_seconds, axis=0)
         wanted = np.add.reduceat(cells, cuts, axis=1) * changed
-        change = Change.to(wanted, given[of_bin].reshape(-1, n_bins))
+        change = Change(wanted, given[of_bin].reshape(-1, n_bins))
         first = Drawn(halves.sum(axis=1)[None])
-        return CellStep(first, change, Drawn(cells), own.second, n_seconds)
+        return CellStep(first, change, Drawn(cells), n_seconds)
 
     def _joint(
-        self, own: Relation, mixtures: Sequence[Mixture], prior: Floats, starts: Ints
-    ) -> Floats:
-        """Give what mixtures draw of a parent, its second column and the child."""
-        assert own.second is not None
+        self, own: Relation, mixtures: Mixtures, prior: Floats, starts: Ints
+    ) -> Floats | None:
+        """Give what mixtures draw of a parent, its second column, if any, and child."""
+        if own.second is None:
+            return None
         a, b, c = (
             slice(*starts[j : j + 2]) for j in (own.parent, own.child, own.second)
         )
         joint = np.zeros((a.stop - a.start, c.stop - c.start, b.stop - b.start))
-        for share, one in zip(prior / prior.sum(), mixtures, strict=True):
-            of_parent = share * one.weights[:, None] * one.probabilities[:, a]
-            both = of_parent[:, :, None] * one.probabilities[:, None, c]
-            found = both.reshape(len(both), -1).T @ one.probabilities[:, b]
+        for share, (weights, own_bins) in zip(prior, mixtures, strict=True):
+            of_parent = share * weights[:, None] * own_bins[:, a]
+            both = of_parent[:, :, None] * own_bins[:, None, c]
+            found = both.reshape(len(both), -1).T @ own_bins[:, b]
             joint += found.reshape(joint.shape)
         return joint
 
@@ -243,8 +201,7 @@ class Followers:
         """
         assert own.cells is not None
         assert own.lift is not None
-        n_parents, _, n_bins = joint.shape
-        n_groups = len(own.lift)
+        (n_parents, _, n_bins), n_groups = joint.shape, len(own.lift)
         pairs = self.within[own.parent][:, None] * n_bins + self.within[own.child]
         counted = np.bincount(
             (pairs * n_groups + own.groups).ravel(),
@@ -266,31 +223,30 @@ class Followers:
         The ranks of the columns with finer cells are given, by column.
         """
         cells: dict[int, Ints] = {}
-        for step in self._steps:
-            parent, child, finer = bins[step.parent], bins[step.child], step.cells
+        for own, (change, finer) in zip(self.relations, self._steps, strict=True):
+            parent, child = bins[own.parent], bins[own.child]
             if finer is None:
-                step.change(parent, child, rng)
+                change(parent, child, rng)
                 continue
-            between = self._between(step.parent, parent)
-            new = step.parent not in cells
-            if finer.second is not None:
-                if new:
-                    first = np.zeros_like(parent)
-                    cells[step.parent] = finer.parent(first, rng, between)
-                row = cells[step.parent] * finer.n_seconds + bins[finer.second]
+            new = own.parent not in cells
+            if new:
+                row = np.zeros_like(parent)
+                if not finer.n_seconds:
+                    change(parent, child, rng)
+                    row = child
+                between = self._between(own.parent, parent)
+                cells[own.parent] = finer.parent(row, rng, between)
+            row = cells[own.parent]
+            if finer.n_seconds:
+                row = row * finer.n_seconds + bins[own.second]
+            if finer.n_seconds or not new:
                 finer.change(row, child, rng)
-            elif new:
-                step.change(parent, child, rng)
-                row = cells[step.parent] = finer.parent(child, rng, between)
-            else:
-                row = cells[step.parent]
-                finer.change(row, child, rng)
-            between = self._between(step.child, child)
-            cells[step.child] = finer.child(row, rng, between)
+            between = self._between(own.child, child)
+            cells[own.child] = finer.child(row, rng, between)
         found = {}
-        for j, own in cells.items():
-            low, high = self.ranks[position][:, self._first[j] + own]
-            found[j] = low + rng.random(len(own)) * (high - low)
+        for j, of_rows in cells.items():
+            low, high = self.ranks[position][:, self._first[j] + of_rows]
+            found[j] = low + rng.random(len(of_rows)) * (high - low)
         return found
 
     def _between(self, column: int, bins: Ints) -> tuple[Ints, Ints]:
@@ -299,13 +255,12 @@ class Followers:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""
-        arrays: dict[str, NDArray[Any]] = {}
-        for k, own in enumerate(self.relations):
-            arrays[f"relations.{k}.shares"] = own.shares
-            if own.cells is not None:
-                arrays[f"relations.{k}.cells"] = own.cells
-            if own.lift is not None:
-                arrays[f"relations.{k}.lift"] = own.lift
+        arrays = {
+            f"relations.{k}.{name}": getattr(own, name)
+            for k, own in enumerate(self.relations)
+            for name in ("shares", "cells", "lift")
+            if getattr(own, name) is not None
+        }
         arrays |= {f"relations.within.{j}": own for j, own in enumerate(self.within)}
         arrays |= {f"relations.ranks.{c}": own for c, own in enumerate(self.ranks)}
         document = {
@@ -320,13 +275,12 @@ class Followers:
 
     @classmethod
     def from_state(
-        cls, document: Facts, arrays: Arrays, n_classes: int, n_bins: Ints
+        cls, document: State, arrays: State, n_classes: int, n_bins: Ints
     ) -> Followers:
         """Rebuild what `to_state` split, and check it."""
-        n_finer = document["n_finer"]
-        sizes = (n_finer, document["n_classes"])
-        require(sizes in ((0, 0), (len(n_bins), n_classes)), "cells")
-        std = document["std"]
+        n_finer, n_ranks, std = (document[x] for x in ("n_finer", "n_classes", "std"))
+        sizes = (0, 0), (len(n_bins), n_classes)
+        require((n_finer, n_ranks) in sizes, "cells")
         require(type(std) is float and 0 <= std < np.inf, "noise")
         relations = [
             Relation(
@@ -344,7 +298,7 @@ class Followers:
         for own, n in zip(within, n_bins, strict=bool(within)):
             check_groups(own, n)
         n_cells = [len(own) for own in within]
-        ranks = [arrays[f"relations.ranks.{c}"] for c in range(document["n_classes"])]
+        ranks = [arrays[f"relations.ranks.{c}"] for c in range(n_ranks)]
         for of_class in ranks:
             check_ranks(of_class, sum(n_cells))
         lengths = {len(document[name]) for name in ("pairs", "strong", "second")}
@@ -352,3 +306,9 @@ class Followers:
         for relation in relations:
             relation.check(n_bins, n_cells)
         return cls(relations, std, within, ranks)
+
+
+def check_ranks(ranks: Floats, n_bins: int) -> None:
+    """Raise a ValueError unless bins begin and end among ranks, in this order."""
+    check_array(ranks, "float64", (2, n_bins), 0, 1 + TINY)
+    require((ranks[0] <= ranks[1] + TINY).all(), "ranks")

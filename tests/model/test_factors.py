@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, multivariate_normal, norm
 
-from skdpsynth.generators import FactorGenerator, factors_above_noise
+from skdpsynth.model import FactorGenerator, factors_above_noise
 from skdpsynth.table import CategoryDomain, MarginalTransform
 
 
@@ -149,7 +149,7 @@ def test_scores_have_the_correlations_that_the_loadings_say(global_random_seed):
     n_rows, loadings = 20_000, 3.0 * true_loadings(3)
     rng = np.random.default_rng(global_random_seed)
     codes = np.zeros(n_rows, dtype=np.int64)
-    scores = FactorGenerator([loadings]).scores(codes, rng)
+    scores = norm.ppf(FactorGenerator(loadings[None]).draw(codes, rng))
     for column in scores.T:
         assert kstest(column, "norm").pvalue > 1e-7
     expected = correlations(loadings)
@@ -158,11 +158,12 @@ def test_scores_have_the_correlations_that_the_loadings_say(global_random_seed):
 
 
 def test_a_class_has_its_own_loadings_or_borrows_them():
-    """Nothing else changes; and a class that is not asked for is no error."""
-    loadings = [true_loadings(3, seed=seed) for seed in range(3)]
-    generator = FactorGenerator([own.copy() for own in loadings])
-    generator.lend({2: 1})
-    for found, source in zip(generator.loadings, (0, 1, 1), strict=True):
-        np.testing.assert_array_equal(found, loadings[source])
+    """From the largest that has some, not the largest of all, and however few rows."""
+    loadings = np.array([true_loadings(3, seed=seed) for seed in range(5)])
+    loadings[[0, 3, 4]] = 0.0
+    generator = FactorGenerator.lent(loadings, np.array([9e3, 4e3, 5e3, 50.0, 49.0]))
+    np.testing.assert_array_equal(generator.loadings, loadings[[2, 1, 2, 2, 2]])
+    none_known = FactorGenerator.lent(0.0 * loadings, np.ones(5))
+    assert not none_known.loadings.any()
     none = np.zeros(0, dtype=np.int64)
-    assert generator.scores(none, np.random.default_rng(0)).shape == (0, 3)
+    assert generator.draw(none, np.random.default_rng(0)).shape == (0, 3)

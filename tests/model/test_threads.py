@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from skdpsynth.generators import Fit, Heads, ReleasedClass
+from skdpsynth.measure import PairTables
+from skdpsynth.model import Heads, ReleasedClass, fit_components
 
 # Holds the threads longer than a fit does, so that two overlap.
-from skdpsynth.generators._threads import one_thread
+from skdpsynth.model._fit import one_thread
 
 
 def blas_threads() -> list[int]:
@@ -39,11 +40,11 @@ def _two_threads():
 class Watched(ReleasedClass):
     """Notes how many threads NumPy has at every step; fails at the `most`-th."""
 
-    def distance(self, *given):
+    def distance(self, *given, **more):
         self.seen = [*getattr(self, "seen", ()), set(blas_threads())]
         if len(self.seen) == getattr(self, "most", np.inf):
             raise RuntimeError
-        return super().distance(*given)
+        return super().distance(*given, **more)
 
 
 def fit(most: float = np.inf) -> Watched:
@@ -51,9 +52,10 @@ def fit(most: float = np.inf) -> Watched:
     starts, shares = np.array([0, 2, 4]), np.full(4, 0.5)
     pairs = np.kron(np.triu(np.ones((2, 2)), 1), np.ones((2, 2)))
     counts = (250.0 * pairs).astype(np.float32)
-    one = Watched(1000.0, shares, 1.0, counts, pairs > 0, 1.0, None)
+    tables = PairTables(counts, pairs > 0, 1.0, 1000.0, np.array([[0, 1]]))
+    one = Watched(starts, shares, 1.0, tables)
     one.most = most
-    Fit([one], np.ones(1), Heads(starts, np.full(4, np.nan)), seed=0)
+    fit_components([one], np.ones(1), Heads(starts, np.full(4, np.nan)), seed=0)
     return one
 
 

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from skdpsynth.models import Adam
+from skdpsynth.training import Adam
 
 
 @pytest.mark.parametrize("momentum", [0.9, 0.5, 0.0])

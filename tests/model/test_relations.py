@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from skdpsynth.generators import Followers, Mixture, MixtureGenerator
 from skdpsynth.measure import Relation
+from skdpsynth.model import Followers, Mixture, MixtureGenerator
 
 STARTS = np.array([0, 3, 7])
 N_ROWS = 200_000
@@ -34,7 +34,8 @@ def drawn(generator, seed=0):
 def followers(relation, std=0.0, mixtures=None):
     found = Followers([relation], std, (), ())
     mixtures = [independent()] if mixtures is None else mixtures
-    found.compare(mixtures, np.ones(len(mixtures)), STARTS)
+    parts = [(own.weights, own.probabilities) for own in mixtures]
+    found.compare(parts, np.ones(len(mixtures)), STARTS)
     return MixtureGenerator(mixtures, STARTS, found)
 
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 
-from skdpsynth.models import resolve_device
 from skdpsynth.privacy import UNLABELLED, noisy_counts, secret_generator
 from skdpsynth.synthesizers import _dpcgan, _pategan
 from skdpsynth.synthesizers._base import (
-    GENERATOR_STEPS,
     TRAINING_SHARE,
-    ClassGAN,
+    ClassRun,
     Init,
     Widths,
-    progress_of,
+    without_those_of_0_2,
 )
-from skdpsynth.synthesizers._evidence import Evidence, train_classifier
+from skdpsynth.synthesizers._evidence import Evidence
 from skdpsynth.synthesizers._generated import (
     and_measured_unlabelled,
     left_of_unlabelled,
@@ -29,29 +26,25 @@ from skdpsynth.training import (
     N_GENERATED,
     N_KNOWN,
     SAMPLE_ROWS,
+    Classifier,
     ClippedSums,
-    Discriminator,
     RealMeans,
     UnlabelledBranch,
     move_means,
     pseudo_label_rows,
     rejected,
+    resolve_device,
     train_generator,
 )
-from skdpsynth.utils import without
-from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from numpy.typing import NDArray
 
     from skdpsynth.measure import Allocation, TableModel, Training
-    from skdpsynth.models import Trainer
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
     from skdpsynth.schema import TableSchema
-    from skdpsynth.synthesizers._base import WholeTable
-    from skdpsynth.synthesizers._initial import InitialModel
     from skdpsynth.table import Metadata, TableRows
 
 
@@ -72,14 +65,19 @@ class VotePlayer(_pategan.VotePlayer):
     alpha = 0.0
     _unlabelled: torch.Tensor | None = None
 
-    def __init__(self, settings: PATETripleGANSynthesizer, *asked: Any) -> None:  # noqa: ANN401
-        super().__init__(settings, *asked)
+    def __init__(
+        self,
+        settings: PATETripleGANSynthesizer,
+        own: ClassRun,
+        rows: NDArray[np.float32],
+    ) -> None:
+        super().__init__(settings, own, rows)
         self._sums = ClippedSums(self.student.network, settings.max_grad_norm)
         self.n_parameters = sum(p.numel() for p in self.student.network.parameters())
 
     def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
         """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
-        scale, features = self.student.scale, self.features
+        scale, features = self.student.scale, self.generator.features
         return self._sums.of_private(rows, lambda x: scale * features(x), rejected)
 
     def beside(self, aim: torch.Tensor) -> torch.Tensor:
@@ -107,55 +105,37 @@ class StepPlayer:
     def __init__(
         self,
         settings: PATETripleGANSynthesizer,
+        own: ClassRun,
         rows: NDArray[np.float32],
-        generator: Trainer,
-        training: Training,
-        n_rows: float,
-        reservation: Reservation,
-        public: torch.Generator,
-        device: torch.device,
     ) -> None:
-        self.generator, self._settings = generator, settings
-        self._discriminator = Discriminator(
-            rows,
-            n_features=generator.n_features,
-            hidden_dims=tuple(settings.hidden_dims[1]) if settings._scratch else (),
-            loss="logistic",
-            learning_rate=1.0,
-            weight_bound=math.inf,
-            max_grad_norm=settings.max_grad_norm,
-            expected_batch_size=training.sampling_rate * max(n_rows, 1.0),
-            reservation=reservation,
-            rng=secret_generator(),
-            generator=public,
-            device=device,
-        )
-        self._features = generator.features()
+        self.generator, self._settings = own.generator, settings
+        self._discriminator = _dpcgan.make_discriminator(settings, own, rows)
         self._real = RealMeans()
         self.n_parameters = self._discriminator.n_parameters
 
     def clipped_sum(self, rows: torch.Tensor) -> torch.Tensor:
         """Sum the clipped gradients of unlabelled rows, whose target is "fake"."""
-        return self._discriminator.clipped_sum(rows, self._features)
+        return self._discriminator.clipped_sum(rows, self.generator.features)
 
     def play(self, unlabelled: torch.Tensor | None) -> None:
         """Release a step on labelled rows; train the generator, which it follows."""
-        self._discriminator.release(self._features)  # lines 10-12
+        features, n_steps = self.generator.features, self._settings._generator_steps
+        self._discriminator.release(features)  # lines 10-12
         if unlabelled is not None:
             self._discriminator.add(unlabelled, self.alpha)  # lines 13-15
         if self._settings._scratch:  # lines 16-23
-            for _ in range(_pategan.generator_steps(self._settings)):
+            for _ in range(n_steps):
                 train_generator(self.generator, self._discriminator, N_GENERATED)
         else:
             generated = self.generator.rows(self.generator.draw(N_KNOWN))
-            self._real.add(*self._discriminator.told(generated, self._features))
-            move_means(self.generator, self._real, GENERATOR_STEPS)
+            self._real.add(*self._discriminator.told(generated, features))
+            move_means(self.generator, self._real, n_steps)
 
 
 Player = VotePlayer | StepPlayer
 
 
-class PATETripleGANSynthesizer(ClassGAN):
+class PATETripleGANSynthesizer(_pategan.VotingGAN):
     """PATE-TripleGAN for tables of which some rows have no label.
 
     Three players: a classifier gives unlabelled rows a label, a discriminator of every
@@ -265,28 +245,11 @@ class PATETripleGANSynthesizer(ClassGAN):
 
     _tables_first = True  # of rows without a label only tables are measured
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ClassGAN._parameter_constraints,
-        "desensitization": [StrOptions({"hybrid", "dpsgd"})],
-        "unlabelled_weight": [Interval(Real, 0, 1, closed="left")],
-    }
-
     @property
     def _block(self) -> Literal["votes"] | None:  # type: ignore[override]
         return "votes" if self.desensitization == "hybrid" else None
 
-    @without(
-        since="0.3",
-        removed_in="0.5",
-        noise_multiplier="Set n_iter: the budget then gives the noise.",
-        n_generator_steps="It is fixed; leave it out.",
-        latent_dim="It is fixed; leave it out.",
-        generator_hidden_dims="Set hidden_dims=(generator's, teachers' widths).",
-        learning_rate="It is fixed; leave it out.",
-        teacher_learning_rate="It is fixed; leave it out.",
-        discriminator_learning_rate="It is fixed; leave it out.",
-        verbose="Long training shows a progress bar; leave it out.",
-    )
+    @without_those_of_0_2
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -353,15 +316,8 @@ class PATETripleGANSynthesizer(ClassGAN):
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        device, public = resolve_device(self.device), torch.Generator()
-        public.manual_seed(seed)
-        scopes = metadata.classes.scopes
-        trained = {c: plan.training for c, plan in enumerate(plans) if plan.training}
         # What labelled rows are charged is reserved before anything is trained.
-        reserved = {
-            c: self._reserve(training, scopes[c], accountant)
-            for c, training in trained.items()
-        }
+        reserved = self._reserve_loops(metadata, plans, accountant)
         # The classifier releases a sum of a class's rows, clipped to 1, per step. A
         # class without a reservation is represented by generated rows.
         of_classifier = [
@@ -374,22 +330,37 @@ class PATETripleGANSynthesizer(ClassGAN):
             )
             if plan.training and plan.training.mu_classifier
             else None
-            for plan, scope in zip(plans, scopes, strict=True)
+            for plan, scope in zip(plans, metadata.classes.scopes, strict=True)
         ]
         # Rows without a label are measured with what the loop leaves of their budget.
-        share = 1.0 - TRAINING_SHARE if trained else 1.0
+        share = 1.0 - TRAINING_SHARE if reserved else 1.0
         known = and_measured_unlabelled(rows, metadata, plans, accountant, share)
         initial = self._initialise(rows, *known, accountant, seed)
-        players = self._players(rows, initial, plans, reserved, public, device)
-        branch = None
+        public = torch.Generator().manual_seed(seed)
+        make = VotePlayer if self.desensitization == "hybrid" else StepPlayer
+        players: dict[int, Player] = {}
+        for own in self._runs(initial, plans, reserved, public):
+            encoded = initial.encode(rows.of_class(own.place), own.place)
+            players[own.place] = make(self, own, encoded)
+        n_rounds, branch = max(plan.n_iter for plan in plans), None
         # Without a class there are no pairs. Whether a row lacks a label is private.
         if players and metadata.classes.labels:
             evidence = Evidence(initial.model)
             sizes = [sampling_rate(p.n_rows) * max(p.n_rows, 1.0) for p in plans]
             # Lines 18-20, once: with a frozen C a term of line 14 is of one row.
-            weights = train_classifier(
-                evidence, rows, of_classifier, sizes, CLASSIFIER_STEPS, public
+            classes, drawn = range(evidence.n_classes), None
+            if evidence.informed:
+                drawn = [evidence.draw(c, N_GENERATED, public) for c in classes]
+            classifier = Classifier(
+                evidence.initial_weights,
+                [evidence.features(rows.of_class(c)) for c in classes],
+                drawn,
+                of_classifier,
+                sizes,
+                rng=secret_generator(),
             )
+            for _ in range(CLASSIFIER_STEPS):
+                classifier.train_step()
             # Rows without a label are charged, whether or not there are any: first for
             # the numbers of them that have each class as pseudo-label, C(d).
             left = left_of_unlabelled(accountant)
@@ -400,10 +371,11 @@ class PATETripleGANSynthesizer(ClassGAN):
                 scope=UNLABELLED,
             )
             unlabelled, prior = rows.of_class(-1), metadata.classes.prior
-            labels = pseudo_label_rows(weights, evidence.features(unlabelled), prior)
+            labels = pseudo_label_rows(
+                classifier.weights, evidence.features(unlabelled), prior
+            )
             counts = noisy_counts(labels, len(prior), of_counts)
             # Then for a sum of their gradients per round, with all that is left.
-            n_rounds = max(training.n_iter for training in trained.values())
             left = left_of_unlabelled(accountant)
             of_gradients = accountant.reserve_sampled_gaussian(
                 "unlabelled rows' gradients",
@@ -420,14 +392,13 @@ class PATETripleGANSynthesizer(ClassGAN):
                 max_grad_norm=self.max_grad_norm,
                 reservation=of_gradients,
                 rng=secret_generator(),
-                device=device,
+                device=resolve_device(self.device),
             )
             for c, player in players.items():
                 player.alpha = branch.weights[c]
-        n_rounds = max((own.n_iter for own in trained.values()), default=0)
-        with progress_of(plans, "PATE-TripleGAN") as progress:
+        with self._loop(plans) as progress:
             for step in range(n_rounds):  # Algorithm 2, line 3
-                playing = {c: p for c, p in players.items() if step < trained[c].n_iter}
+                playing = {c: p for c, p in players.items() if step < plans[c].n_iter}
                 released: dict[int, torch.Tensor] = {}
                 if branch is not None:  # lines 7-9, with r_c = 0, and 14-15
                     sums = {c: player.clipped_sum for c, player in playing.items()}
@@ -437,36 +408,7 @@ class PATETripleGANSynthesizer(ClassGAN):
                     progress.update()
         for c, player in players.items():
             initial.keep(c, player.generator.result())
-        self._collect(initial, plans)
-        self.n_teachers_ = np.array([plan.n_teachers for plan in plans])
-        return initial.model
-
-    def _players(
-        self,
-        rows: TableRows,
-        initial: InitialModel,
-        plans: list[Allocation],
-        reserved: Mapping[int, Reservation],
-        public: torch.Generator,
-        device: torch.device,
-    ) -> dict[int, Player]:
-        """Make the players of all classes that train, by position of the class."""
-        players: dict[int, Player] = {}
-        for c, reservation in reserved.items():
-            training = plans[c].training
-            assert training is not None
-            generator = initial.trainer(
-                c,
-                n_steps=training.n_iter * _pategan.generator_steps(self),
-                learning_rate=_pategan.generator_rate(self),
-                generator=public,
-                device=device,
-            )
-            encoded = initial.encode(rows.of_class(c), c)
-            beside = plans[c].n_rows, reservation, public, device
-            make = VotePlayer if self.desensitization == "hybrid" else StepPlayer
-            players[c] = make(self, encoded, generator, training, *beside)
-        return players
+        return self._collect(initial, plans)
 
     def _reserve(
         self, training: Training, scope: Hashable, accountant: PrivacyAccountant
@@ -474,16 +416,16 @@ class PATETripleGANSynthesizer(ClassGAN):
         """Reserve what a discriminator learns of labelled rows: votes, or DP-SGD."""
         asked = training, scope, accountant
         if self.desensitization == "hybrid":
-            return _pategan.reserve_labels(*asked, "gaussian", self._tail_delta)
+            return super()._reserve(*asked)
         return _dpcgan.reserve_steps(*asked, self._tail_delta)
 
     def _plan_training(self, n_iter: int, n_rows: float, mu: float) -> Training:
         if self.desensitization == "hybrid":
-            return _pategan.plan_votes(self, n_iter, n_rows, mu, "gaussian")
+            return super()._plan_training(n_iter, n_rows, mu)
         return _dpcgan.plan_steps(n_iter, n_rows, mu)
 
     def _mu_classifier(
-        self, label: Hashable, n_rows: float, mu: float, whole: WholeTable
+        self, label: Hashable, n_rows: float, mu: float, n_classes: int, n_columns: int
     ) -> float:
         """Return what a class spends on the classifier.
 
@@ -491,10 +433,7 @@ class PATETripleGANSynthesizer(ClassGAN):
         """
         if label is None:  # there is nothing to classify
             return 0.0
-        n_columns, scratch = whole.n_continuous + whole.n_discrete, self._scratch
-        n_weights = whole.n_classes * (
-            1 + (2 * n_columns if scratch else whole.n_classes)
-        )
+        n_weights = n_classes * (1 + (2 * n_columns if self._scratch else n_classes))
         most = mu * math.sqrt(CLASSIFIER_SHARE)
         least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (_SIGNAL * max(n_rows, 1.0))
         return most if mu == math.inf or least <= most else 0.0

@@ -25,26 +25,55 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from skdpsynth.measure import Measurements
+
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-    Facts = Mapping[str, Any]
-    Arrays = Mapping[str, NDArray[Any]]
+    State = Mapping[str, Any]
 
 _MOST_FACTORS = 64  # bounds what a row of a wide table costs
 _ROUNDS = 6  # of the search for what columns share, which is the diagonal
 MOST_LOADING = 100.0  # what noise can do at most: beyond, rows would overflow
+N_LOADINGS = 4  # at least, for what training may find
+
+
+def fit_factors(measured: Measurements) -> Floats:
+    """Find the loadings of all classes, (n_classes, n_columns, n_factors).
+
+    They are 0 where no second moments were measured.
+    """
+    found = {
+        c: factors_above_noise(*moments, *measured.model.score_moments(c)[1:])
+        for c, moments in measured.moments.items()
+    }
+    most = max([N_LOADINGS, *(own.shape[1] for own in found.values())])
+    n_columns = len(measured.model.metadata.columns)
+    loadings = np.zeros((len(measured.rounds), n_columns, most))
+    for c, own in found.items():
+        loadings[c, :, : own.shape[1]] = own
+    return loadings
+
+
+def lenders(known: NDArray[np.bool_], n_rows: Floats) -> Ints:
+    """Return the class whose dependence each class has: its own, or the largest known.
+
+    Dependence in one class and none in another is a difference between the classes
+    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
+    public.
+    """
+    largest = np.where(known, n_rows, -np.inf).argmax()
+    return np.where(known, np.arange(len(known)), largest)
 
 
 def factors_above_noise(
     covariances: Floats, noise_std: float, stds: Floats, slopes: Floats
 ) -> Floats:
-    """Find the factors of measured covariances that are above the noise.
+    """Find the factors (n_columns, n_factors) of covariances that are above the noise.
 
-    `covariances` are those of pairs of columns in the order of ``triu_indices(n, 1)``,
-    each with noise `noise_std`. `stds` and `slopes` (n_columns,) are the deviations of
-    the scores by the released marginals, and their covariances with the normal numbers
-    that they stand for: scores of values that fill intervals vary by less. The result
-    are loadings (n_columns, n_factors) as `FactorGenerator` takes them.
+    `covariances` are those of pairs of columns in the order of ``triu_indices(n, 1)``.
+    `stds` and `slopes` (n_columns,) are the deviations of the scores by the released
+    marginals, and their covariances with the normal numbers that they stand for: scores
+    of values that fill intervals vary by less.
 
     Principal axes, with what columns share on the diagonal. A symmetric matrix of noise
     of size s has no eigenvalue beyond ``2 s sqrt(n)``; one of x is measured as
@@ -79,29 +108,41 @@ class FactorGenerator:
     In class c, column j of a row is ``t_j = (e_j + sum_k B_jk f_k) / sqrt(1 +
     |B_j|^2)``: its own noise e_j and the factors f of the row, all standard normal.
     Whatever the loadings B, every t_j stays standard normal, so they bring dependence
-    without touching the marginals.
-
-    Each class has loadings (n_columns, n_factors). All is public: initial values, and
-    what was released.
+    without touching the marginals. `loadings` (n_classes, n_columns, n_factors) are
+    public: initial values, and what was released.
     """
 
-    def __init__(self, loadings: list[Floats]) -> None:
+    def __init__(self, loadings: Floats) -> None:
         self.loadings = loadings
 
-    def lend(self, borrowers: dict[int, int]) -> None:
-        """Give classes without a dependence of their own the loadings of another."""
-        for c, source in borrowers.items():
-            self.loadings[c] = self.loadings[source].copy()
+    @classmethod
+    def lent(cls, loadings: Floats, n_rows: Floats) -> FactorGenerator:
+        """Let classes without a dependence of their own borrow; see `lenders`."""
+        known = np.array([own.any() for own in loadings])
+        return cls(loadings[lenders(known, n_rows)])
 
     def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
-        """Draw the ranks of rows of given classes; see `scores`."""
-        if not any(own.any() for own in self.loadings):  # columns are independent
-            return rng.random((len(class_codes), len(self.loadings[0])))
-        scores = self.scores(class_codes, rng)
-        blocks = np.array_split(scores, n_threads())  # views
-        with ThreadPoolExecutor(len(blocks)) as pool:
-            list(pool.map(ndtr, blocks, blocks))  # in place
-        return scores
+        """Draw the ranks of rows of given classes, (n_rows, n_columns)."""
+        _, n_columns, n_factors = self.loadings.shape
+        if not self.loadings.any():  # columns are independent
+            return rng.random((len(class_codes), n_columns))
+        ranks = rng.standard_normal((len(class_codes), n_columns))
+        factors = rng.standard_normal((len(class_codes), n_factors))
+
+        def fill(loadings: Floats, rows: NDArray[np.intp]) -> None:
+            """Turn the draws of some rows into ranks of their class, in place."""
+            scores = factors[rows] @ loadings.T
+            scores += ranks[rows]
+            scores /= np.sqrt(1.0 + (loadings**2).sum(axis=1))
+            ranks[rows] = ndtr(scores)
+
+        order, places = in_order_of_class(class_codes, len(self.loadings))
+        with ThreadPoolExecutor(n_threads()) as pool:
+            for own, place in zip(self.loadings, places, strict=True):
+                rows = order[place]
+                chunks = [rows[chunk] for chunk in in_chunks(len(rows))]
+                list(pool.map(partial(fill, own), chunks))
+        return ranks
 
     def within(
         self, spans: Sequence[Mapping[int, Floats]]
@@ -116,7 +157,7 @@ class FactorGenerator:
 
     @classmethod
     def from_state(
-        cls, document: Facts, arrays: Arrays, n_classes: int, n_columns: int
+        cls, document: State, arrays: State, n_classes: int, n_columns: int
     ) -> FactorGenerator:
         """Rebuild what `to_state` split, and check it."""
         require(document["n_classes"] == n_classes, "another number of classes")
@@ -130,29 +171,4 @@ class FactorGenerator:
                 arrays.get(f"generator.{c}.{x}") for x in ("location", "log_scale")
             )
             require(not any(np.any(x) for x in moved if x is not None), "moved scores")
-        return cls(loadings)
-
-    def scores(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
-        """Draw scores (n_rows, n_columns) of given classes by a public stream."""
-        n_columns, n_factors = self.loadings[0].shape
-        scores = rng.standard_normal((len(class_codes), n_columns))
-        factors = rng.standard_normal((len(class_codes), n_factors))
-        order, places = in_order_of_class(class_codes, len(self.loadings))
-        for own, place in zip(self.loadings, places, strict=True):
-            if not own.any():
-                continue  # a class without dependence
-            rows = order[place]
-            chunks = [rows[chunk] for chunk in in_chunks(len(rows))]
-            with ThreadPoolExecutor(n_threads()) as pool:
-                list(pool.map(partial(_shift, scores, factors, own), chunks))
-        return scores
-
-
-def _shift(
-    scores: Floats, factors: Floats, loadings: Floats, rows: NDArray[np.intp]
-) -> None:
-    """Turn the draws of some rows into scores of their class, in place."""
-    shared = factors[rows] @ loadings.T
-    shared += scores[rows]
-    shared /= np.sqrt(1.0 + (loadings**2).sum(axis=1))
-    scores[rows] = shared
+        return cls(np.array(loadings))

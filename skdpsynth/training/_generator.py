@@ -6,14 +6,16 @@ A generator draws ranks, which the measured marginals turn into values.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from skdpsynth.generators import AdamSteps, Arrays
+from skdpsynth.model import AdamSteps, Arrays
 
 Features = Callable[[Tensor], Tensor]
 Score = Callable[[Tensor], Tensor]
@@ -36,12 +38,34 @@ def resolve_device(device: str | torch.device) -> torch.device:
     return resolved
 
 
+_LOCK, _BEFORE = Lock(), list[int]()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit torch to one thread inside the block.
+
+    The products of a loop are small. Where cores are busy, threads that wait for each
+    other take ten times as long.
+    """
+    with _LOCK:  # of several fits at the same time only the first saw the number
+        _BEFORE.append(_BEFORE[0] if _BEFORE else torch.get_num_threads())
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            torch.set_num_threads(_BEFORE.pop())
+
+
 def on_device(device: torch.device) -> Arrays:
     """Return the tensors of a device, as the forms of a mixture use them."""
     take = partial(torch.tensor, dtype=torch.float32, device=device)
     return Arrays(torch, take, lambda values: values.cpu().numpy())
 
 
+# Of networks, as in DCGAN (Radford et al. 2016): else two chase each other.
+MOMENTUM = 0.5
 _SQUARES = 0.99  # of mean squares of gradients, which follow the last hundred steps
 MOST_PRODUCTS = 500  # of columns, as features: all of 32 columns
 # Rows times the mu of all steps, over the root of the number of features, from which
@@ -81,17 +105,17 @@ def clear_products(n_rows: float, mu: float) -> float:
     return min((n_rows * mu / _CLEAR) ** 2, MOST_PRODUCTS)
 
 
-def strongest_products(dependence: Tensor) -> Features:
-    """Return the features of rows: products of the scores of two columns.
+def strongest_pairs(dependence: Tensor) -> Tensor:
+    """Return the pairs of columns whose products are features, (2, n_features).
 
-    Of all pairs, or of those that depend most on each other at first, by a matrix
-    (n_columns, n_columns). Where the mean of a feature is another in real rows than in
-    generated ones, two columns depend on each other in another way.
+    All pairs, or those that depend most on each other at first, by a matrix (n_columns,
+    n_columns). Where the mean of a feature is another in real rows than in generated
+    ones, two columns depend on each other in another way.
     """
     n_columns = len(dependence)
     pairs = torch.triu_indices(n_columns, n_columns, 1, device=dependence.device)
     order = dependence[tuple(pairs)].abs().argsort(descending=True, stable=True)
-    return partial(products, pairs=pairs[:, order[: n_products(n_columns)]])
+    return pairs[:, order[: n_products(n_columns)]]
 
 
 def products(rows: Tensor, pairs: Tensor) -> Tensor:
@@ -140,8 +164,8 @@ class Trainer(ABC):
         """Generate rows of shape (n_rows, n_columns)."""
 
     @abstractmethod
-    def features(self) -> Features:
-        """Return the features that discriminators see; public, row by row."""
+    def features(self, rows: Tensor) -> Tensor:
+        """Return what discriminators see of rows, of each row alone: public."""
 
     @abstractmethod
     def gradient(self, draws: Any, score: Score) -> Tensor:  # noqa: ANN401

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.generators import (
+from skdpsynth.measure import PairTables
+from skdpsynth.model import (
     NUMPY,
-    Fit,
     Heads,
     ReleasedClass,
-    Together,
+    fit_components,
     slopes_of_loss,
 )
 
 # Sizes of the stated loss and of the normals, which are not to be found from outside.
-from skdpsynth.generators._fit import _BUMP, _ENTROPY, _LOGIT
-from skdpsynth.models import on_device
+from skdpsynth.model._loss import _BUMP, _ENTROPY, _LOGIT
 from skdpsynth.privacy import measured_cells
+from skdpsynth.training import on_device
 
 TENSORS = on_device(torch.device("cpu"))
 LIBRARIES = pytest.mark.parametrize("arrays", [NUMPY, TENSORS], ids=["numpy", "torch"])
@@ -55,10 +55,8 @@ def released(
     noise = np.random.default_rng(seed).normal(0, max(noise_std, 1e-12), pairs.shape)
     counts = np.where(measured, np.rint(N_ROWS * pairs + noise), 0.0)
     shares = shares_of(pairs) if shares is None else shares
-    counts = counts.astype(np.float32)
-    return ReleasedClass(
-        N_ROWS, shares, noise_std, counts, measured, noise_std, None, arrays
-    )
+    tables = PairTables(counts.astype(np.float32), measured, noise_std, N_ROWS, PAIRS)
+    return ReleasedClass(STARTS, shares, noise_std, tables, arrays=arrays)
 
 
 def heads_of(scores=None, arrays=NUMPY):
@@ -68,7 +66,7 @@ def heads_of(scores=None, arrays=NUMPY):
 
 def fit(classes, prior=(1.0,), seed=0, scores=None, arrays=NUMPY):
     heads = heads_of(scores, arrays)
-    found = Fit(classes, np.array(prior), heads, seed=seed).components()
+    found = fit_components(classes, np.array(prior), heads, seed=seed)
     return [components.mixture(heads, np.zeros((2, 12))) for components in found]
 
 
@@ -133,7 +131,7 @@ def in_arrays(arrays, classes, heads, *given):
         released(planted(c), noise_std=7.0, seed=c, arrays=arrays)
         for c in range(len(classes))
     ]
-    heads = heads_of(heads._scores, arrays)
+    heads = heads_of(heads.scores, arrays)
     return own, heads, *(arrays.take(part.detach().numpy()) for part in given)
 
 
@@ -160,7 +158,7 @@ def test_slopes_are_those_of_the_stated_loss(scores, arrays):
     start = start_of(None if scores is None else LINE)
     start[3][1, 2] = -20.0
     expected = by_autograd(*start, n_classes=3)
-    _, *found = slopes_of_loss(*in_arrays(arrays, *start), n_classes=3)
+    found = slopes_of_loss(*in_arrays(arrays, *start), n_classes=3)
     assert_slopes(found, expected, arrays)
     assert found[1][1, 2] == 0.0
 
@@ -181,11 +179,9 @@ def test_several_classes_together_are_their_mixture_in_the_loss(arrays):
     more = stated_loss(both[:1], heads, parameters, mixed, home, math.inf)
     whole = stated_loss(classes, *start, n_classes=2) + more
     expected = torch.autograd.grad(whole, given)
-    _, *found = slopes_of_loss(
-        *in_arrays(arrays, classes, *start),
-        n_classes=2,
-        together=[Together(both[1], prior.numpy())],
-    )
+    each, *ready = in_arrays(arrays, classes, *start)
+    both[1].prior = arrays.take(prior.numpy())
+    found = slopes_of_loss([*each, both[1]], *ready, n_classes=2)
     assert_slopes(found, expected, arrays)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,15 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skdpsynth.generators import Components, slopes_of_loss
 from skdpsynth.measure import RARE
-from skdpsynth.models._generator import MOST_PRODUCTS, Adam, Trainer, products
+from skdpsynth.model import Components, slopes_of_loss
+from skdpsynth.training._generator import MOST_PRODUCTS, Adam, Trainer, products
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from skdpsynth.generators import Heads, Mixture, ReleasedClass
-    from skdpsynth.models._generator import Features, Score
+    from skdpsynth.model import Heads, Mixture, ReleasedClass
+    from skdpsynth.training._generator import Score
 
     Floats = NDArray[np.float64]
 
@@ -158,8 +157,8 @@ class MixtureTrainer(Trainer):
         self._made: tuple[Tensor, Tensor, Tensor] | None = None
         self._adam = Adam()
         self.n_columns = len(ends)
-        pairs = torch.from_numpy(scores.products).to(self._device)
-        self._features, self.n_features = partial(products, pairs=pairs), pairs.shape[1]
+        self._pairs = torch.from_numpy(scores.products).to(self._device)
+        self.n_features = self._pairs.shape[1]
 
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
@@ -179,9 +178,9 @@ class MixtureTrainer(Trainer):
         bins = bins.clamp_(self._starts, self._last)
         return self._table[bins[:, self._of_scores], self._places]
 
-    def features(self) -> Features:
-        """Return the features of a row: products of the scores of two columns."""
-        return self._features
+    def features(self, rows: Tensor) -> Tensor:
+        """Return products of the scores of two columns."""
+        return products(rows, self._pairs)
 
     def gradient(self, draws: Draws, score: Score) -> Tensor:
         """Differentiate the mean score of generated rows by the trained parameters."""
@@ -220,7 +219,7 @@ class MixtureTrainer(Trainer):
         rate = _HELD_RATE * (1.0 - self._step / self._n_steps)
         log_weights, parameters = self.parameters.values()
         start = parameters, log_weights[None], self._home, self._n_classes
-        _, *slopes = slopes_of_loss([self._released], self._heads, *start)
+        slopes = slopes_of_loss([self._released], self._heads, *start)
         step = self._adam(-torch.cat([part.flatten() for part in reversed(slopes)]))
         self._set(self._flat() + rate * step)
 

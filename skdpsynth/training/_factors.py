@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from skdpsynth.generators import MOST_LOADING
-from skdpsynth.models._generator import Trainer, n_products, strongest_products
+from skdpsynth.model import MOST_LOADING
+from skdpsynth.training._generator import Trainer, n_products, products, strongest_pairs
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skdpsynth.models._generator import Features, Score
+    from skdpsynth.training._generator import Score
 
 
 class Draws(NamedTuple):
@@ -37,7 +37,7 @@ class FactorTrainer(Trainer):
         self.n_columns, self._n_factors = first.shape
         self.n_features = n_products(self.n_columns)
         norm = torch.sqrt(1.0 + (first**2).sum(dim=1))
-        self._features = strongest_products((first @ first.T) / torch.outer(norm, norm))
+        self._pairs = strongest_pairs((first @ first.T) / torch.outer(norm, norm))
 
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
@@ -48,9 +48,9 @@ class FactorTrainer(Trainer):
         """Generate rows as `FactorGenerator` does."""
         return _rows(draws, self.parameters["loadings"])
 
-    def features(self) -> Features:
-        """Return the features of a row."""
-        return self._features
+    def features(self, rows: Tensor) -> Tensor:
+        """Return the products of the chosen pairs of columns."""
+        return products(rows, self._pairs)
 
     def gradient(self, draws: Draws, score: Score) -> Tensor:
         """Differentiate the mean score of generated rows by the loadings."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.models import NetworkTrainer
+from skdpsynth.training import NetworkTrainer
 
 STARTS = np.array([0, 3, 5, 9, 13, 33])
 N_BINS = 33
@@ -104,7 +104,7 @@ def test_scales_are_deviations_of_bins_and_follow_the_weights():
 def test_features_are_rows_of_equal_length():
     trainer = make_trainer()
     rows = trainer.rows(trainer.draw(5))
-    found = trainer.features()(rows)
+    found = trainer.features(rows)
     assert found.shape == (5, trainer.n_features)
     length = np.sqrt(trainer.n_features)
     np.testing.assert_allclose(found.norm(dim=1), length, rtol=1e-6)

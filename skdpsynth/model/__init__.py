@@ -1,0 +1,61 @@
+"""Models of measurements: what a saved file holds, and rows are drawn from.
+
+`fit_mixture` and `fit_factors` fit to what was measured; `models` trains further. A
+generator draws ranks: mixtures of independent columns (`MixtureGenerator`), changed
+where a column nearly determines another (`Followers`); or normal scores of a few
+factors (`FactorGenerator`). The measured marginals turn ranks into values
+(`decode_columns`). Nothing here needs torch.
+"""
+
+from skdpsynth.model._decoder import check_categories, decode_cells, decode_columns
+from skdpsynth.model._factors import (
+    MOST_LOADING,
+    N_LOADINGS,
+    FactorGenerator,
+    factors_above_noise,
+    fit_factors,
+)
+from skdpsynth.model._fit import (
+    AdamSteps,
+    Components,
+    MixtureFit,
+    fit_components,
+    fit_mixture,
+    mixture_generator,
+)
+from skdpsynth.model._loss import (
+    NUMPY,
+    Arrays,
+    Heads,
+    ReleasedClass,
+    TripleLoss,
+    slopes_of_loss,
+)
+from skdpsynth.model._mixture import Mixture, MixtureGenerator
+from skdpsynth.model._relations import Followers
+
+__all__ = [
+    "MOST_LOADING",
+    "NUMPY",
+    "N_LOADINGS",
+    "AdamSteps",
+    "Arrays",
+    "Components",
+    "FactorGenerator",
+    "Followers",
+    "Heads",
+    "Mixture",
+    "MixtureFit",
+    "MixtureGenerator",
+    "ReleasedClass",
+    "TripleLoss",
+    "check_categories",
+    "decode_cells",
+    "decode_columns",
+    "factors_above_noise",
+    "fit_components",
+    "fit_factors",
+    "fit_mixture",
+    "mixture_generator",
+    "slopes_of_loss",
+]
