@@ -253,9 +253,6 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
                 accountant.report(), declared=declared_metadata(self.schema)
             )
             schema = metadata.schema(self.schema)
-            measurements = getattr(self, "measurements_", None)
-            if isinstance(measurements, Measurements):
-                measurements.check_charges(report)
             poor, notes = remarks(
                 model, plans, self.schema, report, dependent=self._dependent
             )
@@ -263,6 +260,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
                 notes.append(note)
                 _LOG.info(note)
             report = replace(report, notes=(*report.notes, *notes))
+            measurements = getattr(self, "measurements_", None)
             if isinstance(measurements, Measurements):
                 measurements.of_fit(schema, report)
         except BaseException as error:

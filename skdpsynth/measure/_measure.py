@@ -73,7 +73,8 @@ def measure(
     for c, plan in enumerate(plans):
         if plan.triples.mu:
             # With what relations would have had, if there are none.
-            spare = 0.0 if found.of_kind(Cells) else plan.relations.mu
+            cells = any(own.query.kind == "cells" for own in found)
+            spare = 0.0 if cells else plan.relations.mu
             groups = found.bins.groups(found.shares[c], plan.n_groups)
             query: Query = Triples(found.bins, groups, plan.n_groups)
             mu = math.hypot(plan.triples.mu, spare)

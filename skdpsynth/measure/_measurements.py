@@ -137,10 +137,21 @@ class Measurements(Sequence[Measurement]):
             own.query.check(domains)
         rounds = [len(own) for own in self.rounds]
         require(all(rounds) or not any(rounds), "rounds")
-        require(bool(self.pairs) or not self.of_kind(Cells, Ranks, Triples), "pairs")
+        require(bool(self.pairs) or not self._of_kind(Cells, Ranks, Triples), "pairs")
 
     def and_more(self, *more: Measurement) -> Measurements:
-        """Return these and others, which are no marginals."""
+        """Return these and others; for synthesizers.
+
+        Parameters
+        ----------
+        *more : Measurement
+            Answers of the same fit, but no marginals.
+
+        Returns
+        -------
+        Measurements
+            All of them.
+        """
         released = (*self, *more)
         found = Measurements(self.metadata, released, self.planned_stds, self.cells)
         found.__dict__["estimates"] = self.estimates
@@ -224,7 +235,7 @@ class Measurements(Sequence[Measurement]):
         """
         check_new(path, overwrite=overwrite)
         (schema, report), classes = self.claim, self.metadata.classes
-        finer = [own.query.finer for own in self.of_kind(Cells)]
+        finer = [own.query.finer for own in self._of_kind(Cells)]
         document = {
             "format": _FORMAT,
             "schema": schema.to_dict(),
@@ -313,7 +324,7 @@ class Measurements(Sequence[Measurement]):
             released.append(Measurement(query, values, own["noise_std"], mu, scope))
         stds, cells = document["planned_stds"], _decoded(document["cells"])
         found = cls(metadata, released, stds, cells)
-        return found.of_fit(schema, PrivacyReport.from_dict(document["report"]))
+        return found.with_claim(schema, PrivacyReport.from_dict(document["report"]))
 
     # --- For generators -----------------------------------------------------------
 
@@ -329,18 +340,25 @@ class Measurements(Sequence[Measurement]):
         return self._claim
 
     def of_fit(self, schema: TableSchema, report: PrivacyReport) -> Self:
-        """Add what a fit has in the end: the schema of its table, and its claim."""
-        unit, most = schema.privacy_unit, schema.max_rows_per_unit
-        whose = unit_words(unit, most or 1).items()
-        require(whose <= vars(report).items(), "a claim of another unit")
-        public = replace(schema, n_rows=None, class_counts=None)
-        self._claim = public, report
-        return self
+        """Add what a fit has in the end; for synthesizers.
 
-    def check_charges(self, report: PrivacyReport) -> None:
-        """Raise unless the report charges what these answers say, and nothing more.
+        Parameters
+        ----------
+        schema : TableSchema
+            What was declared and measured of the table.
+        report : PrivacyReport
+            The claim of the fit. It charges what these answers say, and no others: its
+            other lines are choices, thresholds and steps of training.
 
-        Its other lines are choices, thresholds and steps of training: no answers.
+        Returns
+        -------
+        Measurements
+            These.
+
+        Raises
+        ------
+        ReservationError
+            If the report charges other answers.
         """
         answers = [(o.query.name, scope_words(o.scope), o.mu) for o in self]
         names = {name for name, *_ in answers}
@@ -355,8 +373,31 @@ class Measurements(Sequence[Measurement]):
                 "The measurements of a fit are not what its ledger charges. Expected"
                 " each answer once; set `measurements_` to all that were released."
             )
+        return self.with_claim(schema, report)
 
-    def of_kind(self, *kinds: type[Query]) -> list[Measurement]:
+    def with_claim(self, schema: TableSchema, report: PrivacyReport) -> Self:
+        """Add a claim that is not of one fit here; for those who combine or read.
+
+        Parameters
+        ----------
+        schema : TableSchema
+            What was declared and measured.
+        report : PrivacyReport
+            Who claims what.
+
+        Returns
+        -------
+        Measurements
+            These.
+        """
+        unit, most = schema.privacy_unit, schema.max_rows_per_unit
+        whose = unit_words(unit, most or 1).items()
+        require(whose <= vars(report).items(), "a claim of another unit")
+        public = replace(schema, n_rows=None, class_counts=None)
+        self._claim = public, report
+        return self
+
+    def _of_kind(self, *kinds: type[Query]) -> list[Measurement]:
         """Return the answers to some kinds of queries."""
         return [own for own in self if isinstance(own.query, kinds)]
 
@@ -365,7 +406,7 @@ class Measurements(Sequence[Measurement]):
         scopes = self.metadata.classes.scopes
         return {
             scopes.index(own.scope): own
-            for own in self.of_kind(kind)
+            for own in self._of_kind(kind)
             if own.scope in scopes
         }
 
@@ -373,7 +414,7 @@ class Measurements(Sequence[Measurement]):
     def rounds(self) -> list[list[Measurement]]:
         """The tables of one column of each class."""
         scopes = self.metadata.classes.scopes
-        every = self.of_kind(Marginals)
+        every = self._of_kind(Marginals)
         return [[own for own in every if own.scope == scope] for scope in scopes]
 
     @property
@@ -398,7 +439,7 @@ class Measurements(Sequence[Measurement]):
     @cached_property
     def bins(self) -> TableBins:
         """The bins of all columns, D of them, in tables of two columns."""
-        return next(own.query.bins for own in self.of_kind(Pairs))
+        return next(own.query.bins for own in self._of_kind(Pairs))
 
     @cached_property
     def model(self) -> TableModel:
@@ -431,7 +472,7 @@ class Measurements(Sequence[Measurement]):
         """Tables of two columns of the classes that have some, all together."""
         scopes, having = self.metadata.classes.scopes, self.having_pairs
         n_rows = float(self.metadata.classes.counts[having].sum())
-        every = [own for own in self.of_kind(Pairs) if own.scope not in scopes]
+        every = [own for own in self._of_kind(Pairs) if own.scope not in scopes]
         return PairTables.of(every[0], n_rows) if every else None
 
     @property
@@ -469,7 +510,7 @@ class Measurements(Sequence[Measurement]):
         having, prior = self.having_pairs, self.metadata.classes.prior
         shown = shown_pairs(self.pairs, self.metadata.classes)
         found = find_relations(shown, self.shares, self.bins.starts, self.together)
-        for own in self.of_kind(Cells, Ranks):
+        for own in self._of_kind(Cells, Ranks):
             if isinstance(own.query, Cells):
                 bins = own.query.finer.bins
                 cells = [bins.shares(bins.ranks(one)) for one in self.model.marginals]
