@@ -186,7 +186,7 @@ def spoilt_arrays(arrays: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 def signed(facts: dict[str, Any], arrays: dict[str, Any]) -> str:
     """Write the facts of a file with the digest of all parts, as the format says."""
     facts = {name: facts[name] for name in facts if name != "sha256"}
-    digest = hashlib.sha256(json.dumps(facts, allow_nan=False).encode())
+    digest = hashlib.sha256(json.dumps(facts).encode())
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(repr((name, str(array.dtype), array.shape)).encode())

@@ -23,7 +23,7 @@ from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measure import measure
 from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
-from skdpsynth.measure._query import Measurement, Query
+from skdpsynth.measure._query import Measurement
 from skdpsynth.measure._relations import Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
     LEAST_NOISE,
@@ -56,7 +56,6 @@ __all__ = [
     "Measurement",
     "Measurements",
     "PairTables",
-    "Query",
     "Relation",
     "Spend",
     "TableBins",

@@ -10,7 +10,6 @@ factors (`FactorGenerator`). The measured marginals turn ranks into values
 from skdpsynth.model._decoder import check_categories, decode_cells, decode_columns
 from skdpsynth.model._factors import (
     MOST_LOADING,
-    N_LOADINGS,
     FactorGenerator,
     factors_above_noise,
     fit_factors,
@@ -19,9 +18,7 @@ from skdpsynth.model._fit import (
     AdamSteps,
     Components,
     MixtureFit,
-    fit_components,
     fit_mixture,
-    mixture_generator,
 )
 from skdpsynth.model._loss import (
     NUMPY,
@@ -37,7 +34,6 @@ from skdpsynth.model._relations import Followers
 __all__ = [
     "MOST_LOADING",
     "NUMPY",
-    "N_LOADINGS",
     "AdamSteps",
     "Arrays",
     "Components",
@@ -53,9 +49,7 @@ __all__ = [
     "decode_cells",
     "decode_columns",
     "factors_above_noise",
-    "fit_components",
     "fit_factors",
     "fit_mixture",
-    "mixture_generator",
     "slopes_of_loss",
 ]

@@ -34,19 +34,18 @@ if TYPE_CHECKING:
 _MOST_FACTORS = 64  # bounds what a row of a wide table costs
 _ROUNDS = 6  # of the search for what columns share, which is the diagonal
 MOST_LOADING = 100.0  # what noise can do at most: beyond, rows would overflow
-N_LOADINGS = 4  # at least, for what training may find
 
 
-def fit_factors(measured: Measurements) -> Floats:
+def fit_factors(measured: Measurements, least: int = 1) -> Floats:
     """Find the loadings of all classes, (n_classes, n_columns, n_factors).
 
-    They are 0 where no second moments were measured.
+    There are `least` factors at least. They are 0 where no moments were measured.
     """
     found = {
         c: factors_above_noise(*moments, *measured.model.score_moments(c)[1:])
         for c, moments in measured.moments.items()
     }
-    most = max([N_LOADINGS, *(own.shape[1] for own in found.values())])
+    most = max([least, *(own.shape[1] for own in found.values())])
     n_columns = len(measured.model.metadata.columns)
     loadings = np.zeros((len(measured.rounds), n_columns, most))
     for c, own in found.items():

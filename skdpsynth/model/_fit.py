@@ -31,7 +31,7 @@ from skdpsynth.model._mixture import Mixture, MixtureGenerator
 from skdpsynth.model._relations import Followers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -250,6 +250,34 @@ class MixtureFit:
     components: dict[int, Components]  # that the mixtures are made of
     heads: Heads  # the form of the components
 
+    def generator(self, measured: Measurements) -> MixtureGenerator:
+        """Make the generator of all classes; those without a mixture borrow one.
+
+        Then columns that nearly determine each other follow each other.
+        """
+        model, bins = measured.model.labelled, measured.bins
+        classes = model.metadata.classes
+        known = np.isin(np.arange(len(classes)), [*self.mixtures])
+        followers, relations = None, measured.relations
+        if relations is not None:
+            within, of_cells = [], []
+            if relations.finer is not None:
+                within, cells = relations.finer.within, relations.finer.bins
+                of_cells = [cells.ranks(own) for own in model.marginals]
+            followers = Followers(relations.each, relations.std, within, of_cells)
+        with_cells = followers.with_cells if followers is not None else ()
+        found = []
+        for c, lender in enumerate(lenders(known, classes.planned).tolist()):
+            mixture = self.mixtures[lender]
+            if c != lender:
+                own = Mixture.independent(measured.shares[c], measured.ranks[c])
+                mixture = mixture.lent(own, bins.starts, bins.categories, with_cells)
+            found.append(mixture)
+        if followers is not None:
+            drawn = [(own.weights, own.probabilities) for own in found]
+            followers.compare(drawn, classes.prior, bins.starts)
+        return MixtureGenerator(found, bins.starts, followers)
+
 
 # Noise deviations of a count, below which a class without tables is not fitted alone:
 # on Thyroid with 10 % of the labels (validation, 23 seeds) the AUROC of two classifiers
@@ -315,34 +343,3 @@ def fit_mixture(
         c: own.mixture(heads, measured.ranks[c]) for c, own in components.items()
     }
     return MixtureFit(mixtures, components, heads)
-
-
-def mixture_generator(
-    measured: Measurements, mixtures: Mapping[int, Mixture]
-) -> MixtureGenerator:
-    """Make the generator of all classes; those without a mixture borrow one.
-
-    Then columns that nearly determine each other follow each other.
-    """
-    model, bins = measured.model.labelled, measured.bins
-    classes = model.metadata.classes
-    known = np.isin(np.arange(len(classes)), [*mixtures])
-    followers, relations = None, measured.relations
-    if relations is not None:
-        within, of_cells = [], []
-        if relations.finer is not None:
-            within, cells = relations.finer.within, relations.finer.bins
-            of_cells = [cells.ranks(own) for own in model.marginals]
-        followers = Followers(relations.each, relations.std, within, of_cells)
-    with_cells = followers.with_cells if followers is not None else ()
-    found = []
-    for c, lender in enumerate(lenders(known, classes.planned).tolist()):
-        mixture = mixtures[lender]
-        if c != lender:
-            own = Mixture.independent(measured.shares[c], measured.ranks[c])
-            mixture = mixture.lent(own, bins.starts, bins.categories, with_cells)
-        found.append(mixture)
-    if followers is not None:
-        drawn = [(own.weights, own.probabilities) for own in found]
-        followers.compare(drawn, classes.prior, bins.starts)
-    return MixtureGenerator(found, bins.starts, followers)

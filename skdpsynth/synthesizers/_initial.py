@@ -15,7 +15,6 @@ import numpy as np
 
 from skdpsynth.measure import TableModel, choose_bins, flat_marginals
 from skdpsynth.model import (
-    N_LOADINGS,
     NUMPY,
     FactorGenerator,
     Heads,
@@ -24,7 +23,6 @@ from skdpsynth.model import (
     ReleasedClass,
     fit_factors,
     fit_mixture,
-    mixture_generator,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
 # Cells of a number that are as wide, and bins of all columns together: what a network
 # of the papers can still learn.
 CELLS, _MOST_BINS = 64, 4096
+_N_LOADINGS = 4  # at least, of a generator of factors
 
 
 def fitted(
@@ -64,9 +63,9 @@ def fitted(
     """
     if not measured.pairs:
         # Where training starts if nothing is known: gradients depend on each factor.
-        shape = len(measured.model.metadata.columns), N_LOADINGS
+        shape = len(measured.model.metadata.columns), _N_LOADINGS
         weak = 0.1 * np.random.default_rng([seed, 2]).standard_normal(shape)
-        return InitialFactors(measured.model, fit_factors(measured), weak)
+        return InitialFactors(measured.model, fit_factors(measured, _N_LOADINGS), weak)
     arrays = NUMPY
     if device is not None and device.type != "cpu":
         from skdpsynth.training import on_device
@@ -160,7 +159,7 @@ class InitialMixture:
 
     def generator(self) -> MixtureGenerator:
         """Return the generator of all classes."""
-        return mixture_generator(self.measured, self.fit.mixtures)
+        return self.fit.generator(self.measured)
 
 
 class InitialNetwork:

@@ -14,9 +14,9 @@ from skdpsynth.model import (
     NUMPY,
     Heads,
     ReleasedClass,
-    fit_components,
     slopes_of_loss,
 )
+from skdpsynth.model._fit import fit_components
 
 # Sizes of the stated loss and of the normals, which are not to be found from outside.
 from skdpsynth.model._loss import _BUMP, _ENTROPY, _LOGIT

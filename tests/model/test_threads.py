@@ -10,10 +10,10 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdpsynth.measure import PairTables
-from skdpsynth.model import Heads, ReleasedClass, fit_components
+from skdpsynth.model import Heads, ReleasedClass
 
 # Holds the threads longer than a fit does, so that two overlap.
-from skdpsynth.model._fit import one_thread
+from skdpsynth.model._fit import fit_components, one_thread
 
 
 def blas_threads() -> list[int]:
