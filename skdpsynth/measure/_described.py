@@ -23,14 +23,13 @@ from skdpsynth.table import NumericDomain
 from skdpsynth.utils import MOST_SHOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from skdpsynth.measure._bins import ColumnBins
-    from skdpsynth.measure._measurements import Measurements
     from skdpsynth.measure._query import Measurement
-    from skdpsynth.table import ColumnDomain
+    from skdpsynth.table import ColumnDomain, Metadata
 
     Floats = NDArray[np.float64]
 
@@ -113,19 +112,24 @@ class Table:
             yield f"{self.columns[i]}; {self.columns[j]}", float(self.values[i, j])
 
 
-def described(measurements: Measurements) -> Iterator[Table]:
-    """List the numbers of rows, then the tables of all measurements in their order."""
-    classes = measurements.metadata.classes
+def described(
+    released: Iterable[Measurement], metadata: Metadata, class_sizes: Floats
+) -> Iterator[Table]:
+    """List the numbers of rows, then the tables of all measurements in their order.
+
+    `class_sizes` (n_classes,) are the rows of each class, as well as they are known.
+    """
+    classes = metadata.classes
     labels = {scope: scope for scope in classes.scopes}
     labels |= {None: None, UNLABELLED: UNLABELLED.value}
     for c, std in enumerate(classes.noise_stds):
         if std:
             label = labels[classes.scopes[c]]
             yield Table((), (), np.array(classes.counts[c]), std, label)
-    sizes = dict(zip(classes.scopes, measurements.sizes.tolist(), strict=True))
-    names = tuple(column.name for column in measurements.metadata.columns)
-    for own in measurements:
-        domains = measurements.metadata.domains
+    sizes = dict(zip(classes.scopes, class_sizes.tolist(), strict=True))
+    names = tuple(column.name for column in metadata.columns)
+    domains = metadata.domains
+    for own in released:
         tables = _tables(own, domains, names, sizes.get(own.scope))
         for columns, bins, values, std in tables:
             listed = tuple(names[j] for j in columns)

@@ -72,8 +72,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_FORMAT = "skdpsynth measurements 2"
-_EARLIER = "skdpsynth measurements 1"
+_FORMAT = "skdpsynth measurements 2"  # 1 was of no release
 _STDS = ("noise_std", "unlabelled_std")  # of numbers of rows, as in `Classes`
 
 
@@ -195,7 +194,7 @@ class Measurements(Sequence[Measurement]):
             Each has ``columns``, ``bins``, ``values``, ``noise_std``, ``class_label``
             and ``order``, the number of columns.
         """
-        return [*described(self)]
+        return [*described(self, self.metadata, self.sizes)]
 
     def to_frame(self) -> pd.DataFrame:
         """List all values, one per row.
@@ -211,7 +210,7 @@ class Measurements(Sequence[Measurement]):
         return pd.DataFrame(
             [
                 (own.class_label, ", ".join(map(str, own.columns)), bins, value, std)
-                for own in described(self)
+                for own in self.tables()
                 for std in [own.noise_std]
                 for bins, value in own.cells()
             ],
@@ -282,24 +281,16 @@ class Measurements(Sequence[Measurement]):
         Raises
         ------
         PersistenceError
-            If the file is no such file, or damaged, or of skdpsynth 0.2.
+            If the file is no such file, or damaged.
         """
         name = Path(path).name
         try:
-            document = parse_json(read_text(path))
-            if document["format"] != _EARLIER:
-                return cls._from_json(document)
+            return cls._from_json(parse_json(read_text(path)))
         except (*DAMAGED, InvalidSchemaError) as error:
             raise PersistenceError(
                 f"Expected a file that Measurements.save wrote. Got {name!r}"
                 ", which is another or damaged; save it again."
             ) from error
-        raise PersistenceError(
-            f"Expected measurements that skdpsynth 0.3 or later wrote. Got {name!r}, of"
-            " 0.2. What they cost need not be spent again: with skdpsynth==0.2.1,"
-            " MarginalSynthesizer.from_measurements(Measurements.load(path)).sample(n)"
-            " draws from them."
-        )
 
     @classmethod
     def _from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -563,11 +554,15 @@ def _query_from_json(data: Mapping[str, Any], given: Mapping[str, Any]) -> Query
 
 
 def _bins_to_json(bins: TableBins) -> list[Any]:
-    return [_encoded(vars(column)) for column in bins.columns]
+    return [
+        {name: _encoded(own) for name, own in vars(column).items()}
+        for column in bins.columns
+    ]
 
 
 def _bins_from_json(data: list[Any]) -> TableBins:
-    return TableBins([ColumnBins(**_decoded(own)) for own in data])
+    each = ({name: _decoded(one) for name, one in own.items()} for own in data)
+    return TableBins([ColumnBins(**own) for own in each])
 
 
 def _encoded(value: Any) -> Any:  # noqa: ANN401 - JSON

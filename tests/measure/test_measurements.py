@@ -280,15 +280,6 @@ def test_a_damaged_file_is_refused_by_its_name(damage, document, tmp_path):
     assert str(tmp_path) not in str(error.value)
 
 
-def test_a_file_of_an_earlier_version_says_how_to_use_it(tmp_path):
-    path = tmp_path / "old.json"
-    path.write_text('{"format": "skdpsynth measurements 1"}')
-    with pytest.raises(
-        PersistenceError, match=r"old\.json.*skdpsynth==0\.2\.1.*sample"
-    ):
-        Measurements.load(path)
-
-
 # --- Of a fitted synthesizer ------------------------------------------------------
 
 
