@@ -136,7 +136,8 @@ class Measurements(Sequence[Measurement]):
             own.query.check(domains)
         rounds = [len(own) for own in self.rounds]
         require(all(rounds) or not any(rounds), "rounds")
-        require(bool(self.pairs) or not self._of_kind(Cells, Ranks, Triples), "pairs")
+        others = self._of_kind(Cells, Ranks, Triples)
+        require(self._by_class(Pairs) or not others, "tables of no pairs")
 
     def and_more(self, *more: Measurement) -> Measurements:
         """Return these and others; for synthesizers.
@@ -315,7 +316,7 @@ class Measurements(Sequence[Measurement]):
             released.append(Measurement(query, values, own["noise_std"], mu, scope))
         stds, cells = document["planned_stds"], _decoded(document["cells"])
         found = cls(metadata, released, stds, cells)
-        return found.with_claim(schema, PrivacyReport.from_dict(document["report"]))
+        return found._with_claim(schema, PrivacyReport.from_dict(document["report"]))
 
     # --- For generators -----------------------------------------------------------
 
@@ -364,23 +365,10 @@ class Measurements(Sequence[Measurement]):
                 "The measurements of a fit are not what its ledger charges. Expected"
                 " each answer once; set `measurements_` to all that were released."
             )
-        return self.with_claim(schema, report)
+        return self._with_claim(schema, report)
 
-    def with_claim(self, schema: TableSchema, report: PrivacyReport) -> Self:
-        """Add a claim that is not of one fit here; for those who combine or read.
-
-        Parameters
-        ----------
-        schema : TableSchema
-            What was declared and measured.
-        report : PrivacyReport
-            Who claims what.
-
-        Returns
-        -------
-        Measurements
-            These.
-        """
+    def _with_claim(self, schema: TableSchema, report: PrivacyReport) -> Self:
+        """Add a claim that is not checked against the answers."""
         unit, most = schema.privacy_unit, schema.max_rows_per_unit
         whose = unit_words(unit, most or 1).items()
         require(whose <= vars(report).items(), "a claim of another unit")

@@ -70,7 +70,7 @@ def combine_measurements(sites: Iterable[Measurements]) -> Measurements:
     if not sites:
         raise ValueError("Expected measurements of one site at least. Got none.")
     report = _report_of_all([site.report for site in sites])
-    return _sum_of_sites(sites).with_claim(sites[0].schema, report)
+    return _sum_of_sites(sites)._with_claim(sites[0].schema, report)
 
 
 def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
