@@ -260,15 +260,15 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
                 notes.append(note)
                 _LOG.info(note)
             report = replace(report, notes=(*report.notes, *notes))
+            measurements = getattr(self, "measurements_", None)
+            if isinstance(measurements, Measurements):
+                measurements.of_fit(schema, report)
         except BaseException as error:
             self._forget()
             error.add_note(cost_of_failure(self.epsilon, self.delta, self.budget))
             raise
         self._model, self._report, self.schema_ = model, report, schema
         self._plans = plans
-        measurements = getattr(self, "measurements_", None)
-        if isinstance(measurements, Measurements):
-            measurements.of_fit(schema, report)
         self._make_ready([seed, 1])
         spent = claim(report.epsilon), claim(report.delta)
         _LOG.info("Fitted, at epsilon %s and delta %s", *spent)

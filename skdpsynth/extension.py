@@ -10,7 +10,6 @@ change between minor versions, which the changelog says.
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.measure import (
     Allocation,
-    Measured,
     Measurement,
     Measurements,
     Spend,
@@ -35,7 +34,6 @@ from skdpsynth.table import Metadata, PrivateRows
 __all__ = [
     "Allocation",
     "BaseSynthesizer",
-    "Measured",
     "Measurement",
     "Measurements",
     "Metadata",

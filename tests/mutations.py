@@ -253,12 +253,16 @@ def range_cut_to_the_values(real, self, rows, *args):
 @mutation("skdpsynth.measure._sites", "_sum_of_sites")
 def deviation_of_a_mean(real, sites):
     """State the noise of sums over sites as if it were that of their mean."""
+    from skdpsynth.measure import Measurements
+
     found, root = real(sites), math.sqrt(len(sites))
-    pairs = {
-        c: two._replace(noise_std=two.noise_std / root)
-        for c, two in found.pairs.items()
-    }
-    return replace(found, pairs=pairs)
+    released = [
+        replace(own, noise_std=own.noise_std / root)
+        if own.query.kind == "pairs"
+        else own
+        for own in found
+    ]
+    return Measurements(found.metadata, released, found.planned_stds, found.cells)
 
 
 @mutation("skdpsynth.measure._steps:Categories", "run")
@@ -284,7 +288,7 @@ def claim_of_the_first_site(real, reports):
     return replace(real(reports), **{name: vars(reports[0])[name] for name in names})
 
 
-@mutation("skdpsynth.measure._checks", "check_measured")
+@mutation("skdpsynth.measure._measurements:Measurements", "_check")
 def design_unchecked(real, own):
     """Take the measurements of a stranger's file as they come."""
 

@@ -17,10 +17,13 @@ from skdpsynth.measure._allocation import (
     and_unlabelled,
     measured_form,
 )
+from skdpsynth.measure._bins import TableBins, choose_bins
 from skdpsynth.measure._discovery import Discovery, discover
 from skdpsynth.measure._marginals import flat_marginals
-from skdpsynth.measure._measurements import Measured, Measurement, Measurements, measure
+from skdpsynth.measure._measure import measure
+from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
+from skdpsynth.measure._query import Measurement
 from skdpsynth.measure._relations import Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
     LEAST_NOISE,
@@ -35,11 +38,8 @@ from skdpsynth.measure._sites import combine_measurements
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.measure._tables import (
     PairTables,
-    TableBins,
     TripleTables,
-    choose_bins,
     planned_tables,
-    with_together,
 )
 
 __all__ = [
@@ -53,7 +53,6 @@ __all__ = [
     "Allocation",
     "Discovery",
     "Form",
-    "Measured",
     "Measurement",
     "Measurements",
     "PairTables",
@@ -80,5 +79,4 @@ __all__ = [
     "raked",
     "remarks",
     "strongest_tree",
-    "with_together",
 ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from skdpsynth.measure._bins import most_bins
 from skdpsynth.measure._marginals import coarse_share, fine_plan
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
@@ -29,7 +30,6 @@ from skdpsynth.measure._tables import (
     is_scarce,
     moment_noise_std,
     moments_share,
-    most_bins,
     pair_noise_std,
     pairs_affordable,
     planned_tables,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from skdpsynth.measure._measurements import Measurements
     from skdpsynth.table import ColumnDomain, Metadata
 
     PlanClasses = Callable[
@@ -567,58 +568,53 @@ def and_unlabelled(
 
 
 def allocate_design(
-    label: Hashable,
-    n_rows: float,
-    mu: float,
-    *,
-    pairs: bool,
-    together: bool,
-    n_groups: int,
-    moments: bool,
+    design: Measurements, label: Hashable, n_rows: float, mu: float
 ) -> Allocation:
     """Allocate the measurements of a class that are those of another table.
 
     Parameters
     ----------
+    design : Measurements
+        Those of the other table.
     label : hashable
         The class.
     n_rows : float
         Its declared or noisy count.
     mu : float
         Gaussian-DP parameter of all its measurements.
-    pairs, together, moments : bool
-        Whether the class has tables of two columns, the classes some together, and the
-        class second moments.
-    n_groups : int
-        As in `Allocation`.
 
     Returns
     -------
     Allocation
         With the shares that a first fit has, but for what it chooses by the rows.
     """
-    left = mu
+    scopes, left = design.metadata.classes.scopes, mu
+    of_class = {own.query.kind: own.query for own in design if own.scope == label}
+    of_all = {own.query.kind for own in design if own.scope not in scopes}
 
-    def take(share: float) -> float:
+    def take(share: float) -> Spend:
         nonlocal left
         found = left * math.sqrt(share) if share else 0.0
         left = _without(left, found)
-        return found
+        return Spend(found)
 
-    of_moments = take(MOMENTS_SHARES[1] * moments)
+    moments = take(MOMENTS_SHARES[1] * ("moments" in of_class))
     # Of every row, so first, and equal in all classes.
-    of_together = take((1.0 - QUARTER) * TOGETHER_SHARES[0] * together)
-    of_triples = take(QUARTER * (n_groups > 0))
-    of_pairs = take((1.0 - QUARTER) * pairs)
+    together = take((1.0 - QUARTER) * TOGETHER_SHARES[0] * ("pairs" in of_all))
+    relations = take(BESIDE_SHARE * ("cells" in of_all or "cells" in of_class))
+    triples = of_class.get("triples")
+    of_triples = take(QUARTER * (triples is not None))
+    pairs = take((1.0 - QUARTER) * ("pairs" in of_class))
     return Allocation(
         label,
         n_rows,
         Spend(left),
-        pairs=Spend(of_pairs),
-        triples=Spend(of_triples),
-        moments=Spend(of_moments),
-        together=Spend(of_together),
-        n_groups=n_groups,
+        pairs=pairs,
+        triples=of_triples,
+        moments=moments,
+        together=together,
+        relations=relations,
+        n_groups=0 if triples is None else triples.n_groups,
         designed=True,
     )
 

@@ -8,8 +8,7 @@ together give one density.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,7 @@ from skdpsynth.measure._density import (
     fit_spiked,
     shrunk_distributions,
 )
+from skdpsynth.measure._query import Marginals, Measurement, measure_query, n_cells
 from skdpsynth.measure._shares import (
     COARSE_BINS,
     COARSE_SHARE,
@@ -36,31 +36,23 @@ from skdpsynth.measure._shares import (
     TINY,
     WIDE,
 )
-from skdpsynth.privacy import (
-    GRID,
-    centred_histogram,
-    centred_sensitivity,
-    grid_noise_std,
-)
+from skdpsynth.privacy import GRID, centred_sensitivity, grid_noise_std
 from skdpsynth.table import (
     FEW_NUMBERS,
-    MISSING,
-    ZERO,
     CategoryDomain,
     ColumnDomain,
     MarginalTransform,
     NumericDomain,
     is_continuous,
 )
-from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from skdpsynth.privacy import CentredCounts, PrivacyAccountant
-    from skdpsynth.table import Classes, PrivateRows, TableRows
+    from skdpsynth.table import Classes, TableRows
 
     Floats = NDArray[np.float64]
 
@@ -79,30 +71,28 @@ class Counted:
         return float(self.histogram.counts.sum()) + self.zero + self.missing
 
 
-@dataclass(frozen=True)
-class Round:
-    """What one round released of one class."""
+# A round of one class: a `Measurement` whose query is `Marginals`.
+def counts_of(own: Measurement, size: float) -> dict[int, Floats]:
+    """Return the counts of each column of a round, for a number of rows."""
+    counts = counted(own).counts(size)
+    return dict(zip(own.query.columns, counts, strict=True))
 
-    columns: list[int]  # positions of those that were counted
-    edges: dict[int, Floats]  # (n_bins + 1,) of each numeric one among them
-    released: CentredCounts
 
-    def counts(self, size: float) -> dict[int, Floats]:
-        """Give the counts of each column, for a number of rows."""
-        return dict(zip(self.columns, self.released.counts(size), strict=True))
+def counted(own: Measurement) -> CentredCounts:
+    """Return the counts of a round less their mean."""
+    return own.query.counted(own)
 
-    def counted(
-        self, domains: Sequence[ColumnDomain], size: float
-    ) -> dict[int, Counted]:
-        """Give the histograms of the numeric columns, for a number of rows."""
-        found, counts = {}, self.counts(size)
-        for j, edges in self.edges.items():
-            bins, rest = np.split(counts[j], [len(edges) - 1])
-            missing = float(rest[-1]) if domains[j].nullable else 0.0
-            zero = float(rest[0]) if len(rest) > domains[j].nullable else 0.0
-            histogram = Histogram(edges, bins, self.released.noise_std)
-            found[j] = Counted(histogram, zero, missing)
-        return found
+
+def histograms(own: Measurement, size: float) -> dict[int, Counted]:
+    """Return the histograms of numeric columns of a round, for a number of rows."""
+    found, counts = {}, counts_of(own, size)
+    for j, edges in own.query.edges.items():
+        bins, rest = np.split(counts[j], [len(edges) - 1])
+        nullable = own.query.domains[j].nullable
+        missing = float(rest[-1]) if nullable else 0.0
+        zero = float(rest[0]) if len(rest) > nullable else 0.0
+        found[j] = Counted(Histogram(edges, bins, own.noise_std), zero, missing)
+    return found
 
 
 def flat_marginals(
@@ -133,7 +123,7 @@ def flat_marginals(
     return [list(columns) for _ in range(n_classes)]
 
 
-def known_sizes(classes: Classes, rounds: list[list[Round]]) -> Floats:
+def known_sizes(classes: Classes, rounds: list[list[Measurement]]) -> Floats:
     """Return the number of rows of each class, at least 1, as well as it is known.
 
     Where it is declared, the rounds counted the rows too. It stays, unless these
@@ -141,7 +131,7 @@ def known_sizes(classes: Classes, rounds: list[list[Round]]) -> Floats:
     """
     sizes = classes.counts.copy()
     for c, own in enumerate(rounds):
-        parts = [part.released for part in own if part.released.size_std < math.inf]
+        parts = [part for part in map(counted, own) if part.size_std < math.inf]
         if not parts:
             continue
         weights = [max(part.size_std, TINY) ** -2 for part in parts]
@@ -154,8 +144,8 @@ def known_sizes(classes: Classes, rounds: list[list[Round]]) -> Floats:
 def estimate(
     domains: Sequence[ColumnDomain],
     classes: Classes,
-    rounds: list[list[Round]],
-    cells: dict[int, Floats],
+    rounds: list[list[Measurement]],
+    cells: Mapping[int, Floats],
 ) -> list[list[MarginalTransform]]:
     """Turn all noisy counts into marginals, one list of columns per class.
 
@@ -164,14 +154,14 @@ def estimate(
     """
     last = [own[-1] for own in rounds]
     sizes = known_sizes(classes, rounds)
-    stds = np.array([part.released.noise_std for part in last])
-    counts = [part.counts(size) for part, size in zip(last, sizes, strict=True)]
-    counted = [
-        [part.counted(domains, size) for part in own]
+    stds = np.array([part.noise_std for part in last])
+    counts = [counts_of(part, size) for part, size in zip(last, sizes, strict=True)]
+    of_rounds = [
+        [histograms(part, size) for part in own]
         for own, size in zip(rounds, sizes, strict=True)
     ]
     parts = {
-        j: [[part[j] for part in own if j in part] for own in counted] for j in cells
+        j: [[part[j] for part in own if j in part] for own in of_rounds] for j in cells
     }
     atoms = {j: _atoms(domains[j], parts[j]) for j in cells}
     masses = _masses(parts, atoms, cells)
@@ -219,7 +209,7 @@ def estimate(
 def _masses(
     parts: dict[int, list[list[Counted]]],
     atoms: dict[int, Floats],
-    cells: dict[int, Floats],
+    cells: Mapping[int, Floats],
 ) -> list[dict[int, Floats]]:
     """Fit the densities of the numeric columns of each class."""
     # Of a wide table spikes of noise, which differ by class in every column, cost a
@@ -448,14 +438,7 @@ def _most_cells(domain: ColumnDomain | None, n_bins: int) -> int:
         return GRID
     if isinstance(domain, NumericDomain) and not is_continuous(domain):
         n_bins = int(domain.high - domain.low) + 1
-    return _n_cells(domain, n_bins)
-
-
-def _n_cells(domain: ColumnDomain, n_bins: int) -> int:
-    """Count the cells of a column: what its domain models."""
-    if isinstance(domain, NumericDomain):
-        return n_bins + (domain.zero is not None) + domain.nullable
-    return len(domain.categories) + domain.nullable
+    return n_cells(domain, n_bins)
 
 
 def measure_marginals(
@@ -465,74 +448,71 @@ def measure_marginals(
     accountant: PrivacyAccountant,
     *,
     mus: Floats,
-    again: tuple[list[dict[int, Floats]], dict[int, Floats]] | None = None,
-) -> tuple[list[list[Round]], dict[int, Floats]]:
+    again: Sequence[Marginals] | None = None,
+) -> tuple[list[list[Measurement]], dict[int, Floats]]:
     """Measure the distribution of every column in every class, in two rounds.
 
     `mus` (n_classes,) are for both rounds together. Classes compose in parallel: a row
     is in one class. The result are the rounds of every class, and the edges of the
-    cells of each numeric column, which `estimate` turns into marginals. `again` are the
-    edges of the last round of each class, and of the cells, of another table: then
-    there is one round, with these.
+    cells of each numeric column, which `estimate` turns into marginals: none if `again`
+    has the queries of the last round of each class of another table, which are the only
+    round then.
     """
     continuous = [j for j, domain in enumerate(domains) if is_continuous(domain)]
     numbers = {j: a for j, a in enumerate(domains) if isinstance(a, NumericDomain)}
     # The largest class decides; rows without a label count as one.
     table = float(classes.planned.max()), len(continuous), len(domains)
     shares = [coarse_share(*table, float(mu)) for mu in mus]
-    rounds: list[list[Round]] = [[] for _ in shares]
+    rounds: list[list[Measurement]] = [[] for _ in shares]
 
     def measure(
-        name: str,
         c: int,
-        columns: list[int],
+        columns: Sequence[int],
         edges: dict[int, Floats],
         mu: float,
+        *,
+        coarse: bool = False,
     ) -> None:
-        n_cells = [_n_cells(domains[j], len(edges.get(j, [0])) - 1) for j in columns]
-        own = rows.parts_of_class(classes.codes[c])
-        codes = own.map(_cell_codes, domains, edges, columns, n_cells)
-        spread = sum(1.0 - 1.0 / max(n, 1) for n in n_cells)
-        declared = classes.noise_stds[c] == 0
-        weight = math.sqrt(SMALL_SHARE * spread) if declared else 0.0
-        norm, scope = centred_sensitivity(n_cells, weight), classes.scopes[c]
-        line = accountant.reserve_gaussian(name, mu=mu, sensitivity=norm, scope=scope)
-        released = centred_histogram(codes, n_cells, line, weight)
-        rounds[c].append(Round(columns, edges, released))
+        query = Marginals(domains, tuple(columns), edges, coarse=coarse)
+        if classes.noise_stds[c] == 0:  # a number of rows that is declared
+            spread = sum(1.0 - 1.0 / max(n, 1) for n in query.n_cells)
+            query = replace(query, size_weight=math.sqrt(SMALL_SHARE * spread))
+        own, scope = rows.parts_of_class(classes.codes[c]), classes.scopes[c]
+        rounds[c].append(measure_query(query, own, accountant, mu=mu, scope=scope))
 
     if again is not None:
-        for c, edges in enumerate(again[0]):
-            measure("marginals", c, list(range(len(domains))), edges, float(mus[c]))
-        return rounds, again[1]
+        for c, query in enumerate(again):
+            measure(c, query.columns, query.opened, float(mus[c]))
+        return rounds, {}
     for c, share in enumerate(shares):
         if share == 0:
             continue
         mu = float(mus[c]) * math.sqrt(share)
-        most_cells = [_n_cells(domains[j], COARSE_BINS[1]) for j in continuous]
+        most_cells = [n_cells(domains[j], COARSE_BINS[1]) for j in continuous]
         noise_std = _count_noise(most_cells, mu)
         n_bins = bins_for(classes.planned[c], noise_std, coarse=True)
         edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in continuous}
-        measure("coarse marginals", c, continuous, edges, mu)
+        measure(c, continuous, edges, mu, coarse=True)
     coarse: list[dict[int, Counted]] = [
-        own[0].counted(domains, size) if own else {}
+        histograms(own[0], size) if own else {}
         for own, size in zip(rounds, known_sizes(classes, rounds), strict=True)
     ]
     cdfs = _coarse_cdfs(coarse, list(numbers))
     cells = {}
     for j, domain in numbers.items():
-        counted = [own[j] for own in coarse if j in own]
+        found = [own[j] for own in coarse if j in own]
         # Of a class without round 1 it is not known where its rows are.
-        found = [own.histogram for own in counted] if all(coarse) else []
-        support = _support(found)
+        parts = [own.histogram for own in found] if all(coarse) else []
+        support = _support(parts)
         cells[j] = _warped_cells(domain, [own[j] for own in cdfs], support)
         for own in cdfs:
-            own[j] = _cdf_at(cells[j], own[j], domain, _present_share(counted))
+            own[j] = _cdf_at(cells[j], own[j], domain, _present_share(found))
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
         n_bins, _ = fine_plan(domains, classes.planned[c], mu)
         edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in continuous}
         edges |= {j: cells[j] for j in numbers if j not in continuous}  # a number each
-        measure("marginals", c, list(range(len(domains))), edges, mu)
+        measure(c, range(len(domains)), edges, mu)
     return rounds, cells
 
 
@@ -557,36 +537,6 @@ def _coarse_cdfs(
         cdfs = [np.concatenate(([0.0], np.cumsum(mass))) for mass in masses]
         found.append(evenly | dict(zip(counted, cdfs, strict=True)))
     return found
-
-
-def _cell_codes(
-    rows: PrivateRows,
-    domains: Sequence[ColumnDomain],
-    edges: dict[int, Floats],
-    columns: list[int],
-    n_cells: list[int],
-) -> NDArray[np.unsignedinteger]:
-    """Give the cell of every row in every column; there are `n_cells` of each.
-
-    What a domain does not model is in no cell: the code after the last. These are other
-    values than the categories, and missing ones where it is not nullable.
-    """
-    shape, dtype = (len(rows), len(columns)), np.min_scalar_type(max(n_cells))
-    codes = np.empty(shape, dtype=dtype)
-    for (position, j), own in product(enumerate(columns), in_chunks(len(rows))):
-        domain, kind, n = domains[j], rows.category_codes[own, j], n_cells[position]
-        missing = n - 1 if domain.nullable else n
-        if isinstance(domain, NumericDomain):
-            inner = edges[j][1:-1].astype(np.float32)
-            binned = np.searchsorted(inner, rows.uniforms[own, j], side="right")
-            if domain.zero is not None:
-                binned[kind == ZERO] = len(edges[j]) - 1
-            binned[kind == MISSING] = missing
-            codes[own, position] = binned
-        else:
-            known = np.arange(len(domain.categories))
-            codes[own, position] = np.append(known, (n, missing))[kind]
-    return codes
 
 
 def _support(parts: list[Histogram]) -> tuple[float, float]:

@@ -9,38 +9,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from skdpsynth.measure._shares import (
-    LEAST_NOISE,
-    LIKELY,
-    LITTLE,
-    N_CELLS,
-    RAKINGS,
-    TINY,
-)
-from skdpsynth.measure._tables import (
-    MOST_TABLES,
-    ColumnBins,
-    TableBins,
-    bins_of_numbers,
-    in_words,
-)
-from skdpsynth.privacy import Parts, noisy_histogram
-from skdpsynth.table import CategoryDomain
+from skdpsynth.measure._query import N_GROUPS
+from skdpsynth.measure._shares import LIKELY, LITTLE, RAKINGS, TINY
+from skdpsynth.measure._tables import MOST_TABLES
 from skdpsynth.utils import ROUNDING, check_array, require
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from skdpsynth.measure._bins import FinerBins
+    from skdpsynth.measure._query import Measurement
     from skdpsynth.measure._tables import PairTables
-    from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.table import ColumnDomain, MarginalTransform, PrivateRows
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -140,48 +126,6 @@ _STRONG = 0.55
 # rows together: without that distances of Diamonds were .106 and .208, not .100 and
 # .189 (2- and 3-way, epsilon 1).
 _RARE = 0.3
-# Groups of a child given its parent: with 8, C2ST of Diamonds at epsilon 1 was .845,
-# with 3 and 4 .83.
-N_GROUPS = 3
-# Rows of a cell of a bin, in noise deviations: six of a mean cell that has rows, of
-# which a column that is determined has about three.
-_CELL_FROM = 18.0
-
-
-@dataclass(frozen=True)
-class FinerBins:
-    """Finer bins (cells) of all columns, in the order of the coarse bins.
-
-    Each lies inside one coarse bin.
-    """
-
-    bins: TableBins
-    within: list[Ints]  # (n_cells,) of each column: the coarse bin of each cell
-
-    def of_rows(self, rows: PrivateRows, relation: Relation) -> tuple[Ints, Ints]:
-        """Give the cells of every row in the columns of a relation; private."""
-        parent, child = (
-            self.bins.columns[j].encode(rows.uniforms[:, j], rows.category_codes[:, j])
-            for j in (relation.parent, relation.child)
-        )
-        return parent, child
-
-    def measured(self, relations: Relations) -> list[int]:
-        """Give the positions of the relations to measure.
-
-        Strong ones, where some bin of either column has several cells.
-        """
-        several = [len(own) > own[-1] + 1 for own in self.within]
-        return [
-            k
-            for k, own in enumerate(relations.each)
-            if own.strong and (several[own.parent] or several[own.child])
-        ]
-
-    def slices(self, column: int) -> Ints:
-        """Give where the cells of each bin of a column begin, and the last ones end."""
-        own = self.within[column]
-        return np.searchsorted(own, np.arange(own[-1] + 2))
 
 
 @dataclass(frozen=True)
@@ -301,7 +245,7 @@ def find_relations(
     measured = next(iter(pairs.values())).measured
     variance = sum(own.noise_std**2 for own in pairs.values())
     if together is not None:  # the same counts again: the mean of both, by variances
-        part = variance / (variance + together.noise_std**2)
+        part = variance / max(variance + together.noise_std**2, 1e-300)
         counts += part * (together.counts - counts)
         variance *= 1.0 - part
     std, noisy = math.sqrt(variance) / n_rows, counts / n_rows
@@ -352,256 +296,61 @@ def _possible(
     return np.asarray(kept | ~rare)
 
 
-def finer_bins(
-    domains: Sequence[ColumnDomain],
-    marginals: list[list[MarginalTransform]],
-    prior: Floats,
-    bins: TableBins,
-    n_parts: int,
-) -> FinerBins:
-    """Cut the bins of every column into `n_parts` at most, and groups of categories."""
-    columns, within = [], []
-    for j, (domain, coarse) in enumerate(zip(domains, bins.columns, strict=True)):
-        own = [of_class[j] for of_class in marginals]
-        if isinstance(domain, CategoryDomain):
-            fine = _each_category(domain, own, prior, coarse)
-            of_cell = np.zeros(fine.n_bins, dtype=np.int64)
-            of_cell[fine.of_code] = coarse.of_code
-        else:
-            n_intervals = len(coarse.edges) - 1
-            fine = bins_of_numbers(domain, own, prior, n_parts * n_intervals)
-            edges = np.union1d(coarse.edges, fine.edges)
-            beside = len(edges) - len(fine.edges)
-            of_code = np.where(fine.of_code < 0, -1, fine.of_code + beside)
-            fine = ColumnBins(edges, of_code, fine.n_bins + beside, fine.zero)
-            middles = 0.5 * (edges[:-1] + edges[1:])
-            inside = np.searchsorted(coarse.edges, middles) - 1
-            of_cell = np.concatenate((inside, np.arange(n_intervals, coarse.n_bins)))
-        columns.append(fine)
-        within.append(of_cell)
-    return FinerBins(TableBins(columns), within)
+def with_cells(relations: Relations, own: Measurement, shares: Floats) -> Relations:
+    """Complete relations by the finer cells that were measured of them.
 
-
-def _each_category(
-    domain: CategoryDomain,
-    marginals: list[MarginalTransform],
-    prior: Floats,
-    coarse: ColumnBins,
-) -> ColumnBins:
-    """Give the categories of a column a cell each, in the order of its bins."""
-    pooled = prior @ np.array([own.level_shares() for own in marginals])
-    order = np.lexsort((-pooled, coarse.of_code[:-2]))
-    n_cells = min(len(order), N_CELLS)
-    of_code = np.full(domain.n_codes, n_cells)
-    of_code[order[:n_cells]] = np.arange(n_cells)
-    of_code[-1] = n_cells + domain.nullable
-    return ColumnBins(np.empty(0), of_code, n_cells + 1 + domain.nullable)
-
-
-def parts_of_bins(n_rows: float, n_bins: int, noise_std: float) -> int:
-    """Choose into how many parts the bins of related columns are cut.
-
-    Marginals know no more than `N_CELLS` in all.
+    `shares` are those of the cells in their columns, all classes together.
     """
-    clear = n_rows / (_CELL_FROM * max(noise_std, LEAST_NOISE) * n_bins)
-    return int(np.clip(clear, 1, N_CELLS // n_bins))
+    finer, tables = own.query.finer, own.query.tables(own.values)
+    of_pair = dict(zip(map(tuple, own.query.sets.tolist()), tables, strict=True))
+    each = []
+    for one in relations.each:
+        noisy = of_pair.get((one.parent, one.child))
+        if noisy is not None:
+            noisy = np.nan_to_num(noisy)
+            one = _refined(one, noisy, own.noise_std, finer, shares)
+        each.append(one)
+    return replace(relations, each=each, finer=finer)
 
 
-class CellTables(NamedTuple):
-    """The finer cells of the strong relations, of all classes together."""
-
-    counts: list[Floats]  # (n_cells, n_cells) each; NaN where a pair is impossible
-    noise_std: float  # of a count, in rows
-
-
-def measure_cells(
-    rows: PrivateRows | Parts,
-    finer: FinerBins,
-    relations: Sequence[Relation],
-    accountant: PrivacyAccountant,
-    *,
-    mu: float,
-    scope: Hashable,
-) -> CellTables:
-    """Measure the finer cells of some relations, for `mu` together.
-
-    Of possible pairs of bins; the rows of all others are counted together.
-    """
-    places = [_places(own, finer) for own in relations]
-    sizes = [int((own.shares > 0)[_in_bins(own, finer)].sum()) + 1 for own in relations]
-    codes = Parts.of(rows).map(_cell_codes, finer, relations, places)
-    reservation = accountant.reserve_gaussian(
-        f"{in_words(len(relations))} of 2 columns in finer cells, {sum(sizes)} cells",
-        mu=mu,
-        sensitivity=math.sqrt(len(relations)),
-        scope=scope,
-    )
-    released = noisy_histogram(codes, sizes, reservation)
-    counts = [
-        np.append(own[:-1], np.nan)[place]
-        for own, place in zip(released, places, strict=True)
-    ]
-    return CellTables(counts, reservation.noise_std)
-
-
-def _in_bins(relation: Relation, finer: FinerBins) -> tuple[Ints, ...]:
-    """Give the pair of bins of every pair of cells, as an index."""
-    return np.ix_(finer.within[relation.parent], finer.within[relation.child])
-
-
-def _places(relation: Relation, finer: FinerBins) -> Ints:
-    """Give the cells of possible pairs of bins numbers; the last is for all others."""
-    possible = (relation.shares > 0)[_in_bins(relation, finer)]
-    places = np.full(possible.shape, possible.sum())
-    places[possible] = np.arange(possible.sum())
-    return places
-
-
-def _cell_codes(
-    rows: PrivateRows,
-    finer: FinerBins,
-    relations: Sequence[Relation],
-    places: Sequence[Ints],
-) -> NDArray[np.unsignedinteger]:
-    """Give the cell of every row in every relation; private."""
-    kind = np.min_scalar_type(max(int(place.max()) for place in places))
-    codes = np.empty((len(rows), len(relations)), dtype=kind)
-    for k, (own, place) in enumerate(zip(relations, places, strict=True)):
-        codes[:, k] = place[finer.of_rows(rows, own)]
-    return codes
-
-
-class GroupTables(NamedTuple):
-    """Counts by the group of a child, given its parent, and a third column.
-
-    The group is that of its rank among the values that occur with its parent. There is
-    one table for each relation with cells and each third column.
-    """
-
-    counts: list[Floats]  # (N_GROUPS, n_bins) each, in the order of `others`
-    noise_std: float  # of a count, in rows
-
-
-def others(relations: Relations, n_columns: int) -> list[tuple[int, int]]:
-    """List the tables of groups: a position in `relations.measured`, a third column.
+def third_columns(relations: Relations, n_columns: int) -> Ints:
+    """List parent, child and third column of the tables of ranks, (M, 3).
 
     In a wide table only the columns that share most information with the child.
     """
     most = max(MOST_TABLES // max(len(relations.measured), 1), 1)
-    found = []
-    for k, own in enumerate(relations.measured):
+    found: list[tuple[int, int, int]] = []
+    for own in relations.measured:
         order = np.argsort(-relations.information[own.child], kind="stable")
         third = [j for j in order.tolist() if j not in (own.parent, own.child)]
-        found += [(k, j) for j in sorted(third[:most])]
-    return found
+        found += [(own.parent, own.child, j) for j in sorted(third[:most])]
+    return np.array(found, dtype=np.int64).reshape(-1, 3)
 
 
-def measure_groups(
-    rows: PrivateRows | Parts,
-    relations: Relations,
-    bins: TableBins,
-    accountant: PrivacyAccountant,
-    *,
-    mu: float,
-    scope: Hashable,
-) -> GroupTables:
-    """Measure the groups of children by the bins of other columns.
-
-    For `mu` together. This is the second tree of a vine (Bedford, Cooke 2002): ranks
-    given a parent, which are functions of releases, and another column.
-    """
-    places = others(relations, len(bins.sizes))
-    sizes = [N_GROUPS * bins.sizes[j] for _, j in places]
-    codes = Parts.of(rows).map(_group_codes, relations, bins, places)
-    reservation = accountant.reserve_gaussian(
-        f"{in_words(len(places))} of ranks given a column, {sum(sizes)} cells",
-        mu=mu,
-        sensitivity=math.sqrt(len(places)),
-        scope=scope,
-    )
-    released = noisy_histogram(codes, sizes, reservation)
-    counts = [own.reshape(N_GROUPS, -1).astype(np.float64) for own in released]
-    return GroupTables(counts, reservation.noise_std)
-
-
-def _group_codes(
-    rows: PrivateRows,
-    relations: Relations,
-    bins: TableBins,
-    places: Sequence[tuple[int, int]],
-) -> NDArray[np.unsignedinteger]:
-    """Give the cell of every row in every table of groups; private."""
-    assert relations.finer is not None
-    finer, of_bins = relations.finer, bins.encode(rows)
-    groups = [own.groups[finer.of_rows(rows, own)] for own in relations.measured]
-    kind = np.min_scalar_type(N_GROUPS * max(bins.sizes))
-    codes = np.empty((len(rows), len(places)), dtype=kind)
-    for n, (k, j) in enumerate(places):
-        codes[:, n] = groups[k] * bins.sizes[j] + of_bins[:, j]
-    return codes
-
-
-def with_cells_of(
-    first: Relations, again: Relations, finer: FinerBins, shares: Floats
-) -> Relations:
-    """Complete relations that were found in more rows by the cells of first ones.
-
-    Where the same column follows the same other one, pairs of bins are shared out to
-    finer cells as there; what a third column says is as there, too. `shares` are those
-    of the cells in their columns, all classes together.
-    """
-    before = {(own.parent, own.child): own for own in first.measured}
-    each = []
-    for own in again.each:
-        known = before.get((own.parent, own.child))
-        if known is not None and known.cells is not None:
-            own = _refined(own, known.cells, 0.0, finer, shares)
-            own = replace(own, second=known.second, lift=known.lift)
-        each.append(own)
-    again = replace(again, each=each)
-    return replace(again, finer=finer) if again.measured else again
-
-
-def with_groups(
-    relations: Relations, bins: TableBins, tables: GroupTables, shares: Floats
-) -> Relations:
+def with_ranks(relations: Relations, own: Measurement, shares: Floats) -> Relations:
     """Give every measured relation the second column that says most, if one does.
 
     `shares` (D,) are those of the bins in their columns, all classes together.
     """
-    starts = bins.starts
-    best = [LITTLE] * len(relations.measured)
-    found = list(relations.measured)
-    for n, (k, j) in enumerate(others(relations, len(bins.sizes))):
-        noisy = tables.counts[n]
+    starts, query = own.query.bins.starts, own.query
+    best: dict[tuple[int, ...], float] = {}
+    found = {(one.parent, one.child): one for one in relations.measured}
+    tables = zip(query.sets.tolist(), query.tables(own.values), strict=True)
+    for (*pair, j), noisy in tables:
+        key = tuple(pair)
+        if key not in found:  # of one site, but not of all
+            continue
         total = max(float(noisy.sum()), 1.0)
         of_groups = np.maximum(noisy.sum(axis=1), 1.0)
         apart = np.outer(of_groups / of_groups.sum(), shares[starts[j] : starts[j + 1]])
-        table = beyond_noise(noisy / total, apart, tables.noise_std / total)
+        table = beyond_noise(noisy / total, apart, own.noise_std / total)
         sides = np.outer(table.sum(axis=1), table.sum(axis=0))
         said = float((table * np.log(table / sides)).sum())
-        if said > best[k]:
-            best[k] = said
-            found[k] = replace(found[k], second=j, lift=table / sides)
-    each = iter(found)
-    return replace(
-        relations,
-        each=[own if own.cells is None else next(each) for own in relations.each],
-    )
-
-
-def with_cells(
-    relations: Relations, finer: FinerBins, tables: CellTables, shares: Floats
-) -> Relations:
-    """Complete relations by the finer cells that were measured.
-
-    `shares` are those of the cells in their columns, all classes together.
-    """
-    each = list(relations.each)
-    for n, k in enumerate(finer.measured(relations)):
-        noisy = np.nan_to_num(tables.counts[n])
-        each[k] = _refined(each[k], noisy, tables.noise_std, finer, shares)
-    return replace(relations, each=each, finer=finer)
+        if said > best.get(key, LITTLE):
+            best[key] = said
+            found[key] = replace(found[key], second=j, lift=table / sides)
+    each = [found.get((one.parent, one.child), one) for one in relations.each]
+    return replace(relations, each=each)
 
 
 def _refined(
@@ -619,7 +368,7 @@ def _refined(
         """Add up the cells of every pair of bins."""
         return np.add.reduceat(np.add.reduceat(cells, cuts[0], 0), cuts[1], 1)
 
-    in_bins = np.ix_(*(finer.within[j] for j in pair))
+    in_bins = finer.in_bins(pair)
     apart = np.outer(*(shares[slice(*starts[j : j + 2])] for j in pair))
     even = np.where(summed(apart)[in_bins] > 0, apart, TINY)
     expected = even / summed(even)[in_bins]

@@ -12,23 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.measure._checks import KINDS
-from skdpsynth.measure._marginals import Round, estimate, known_sizes
-from skdpsynth.measure._measurements import pooled
-from skdpsynth.measure._relations import find_relations, with_cells_of
-from skdpsynth.measure._table_model import TableModel
-from skdpsynth.measure._tables import SecondMoments
-from skdpsynth.privacy import CentredCounts, claim
+from skdpsynth.measure._measurements import Measurements
+from skdpsynth.measure._query import QUERIES, Marginals, Measurement, Moments
+from skdpsynth.privacy import claim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from skdpsynth.measure._measurements import Measured, Measurements
-    from skdpsynth.measure._relations import Relations
     from skdpsynth.privacy import PrivacyReport
-# What `Measured` has of tables that were counted; second moments, too.
-_TABLES = (*KINDS, "together")
-_OF_QUERIES = (np.bool_, np.int64)  # dtypes of arrays that say what was asked
+    from skdpsynth.table import Metadata
 
 
 def combine_measurements(sites: Iterable[Measurements]) -> Measurements:
@@ -74,13 +66,11 @@ def combine_measurements(sites: Iterable[Measurements]) -> Measurements:
     >>> MarginalSynthesizer.from_measurements(both).sample(3).shape
     (3, 22)
     """
-    origins = [site.origin for site in sites]
-    if not origins:
+    sites = [*sites]
+    if not sites:
         raise ValueError("Expected measurements of one site at least. Got none.")
-    report = _report_of_all([origin.report for origin in origins])
-    measured = _sum_of_sites([origin.measured for origin in origins])
-    origin = replace(origins[0], measured=measured, report=report)
-    return measured.measurements.of_origin(origin)
+    report = _report_of_all([site.report for site in sites])
+    return _sum_of_sites(sites)._with_claim(sites[0].schema, report)
 
 
 def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
@@ -126,8 +116,8 @@ def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
     )
 
 
-def _sum_of_sites(sites: Sequence[Measured]) -> Measured:
-    """Add up the counts of all sites, which must be answers to the same queries."""
+def _sum_of_sites(sites: Sequence[Measurements]) -> Measurements:
+    """Add up the answers of all sites, which must be to the same queries."""
     first = sites[0]
     for number, site in enumerate(sites[1:], start=2):
         both = zip(_queries(first), _queries(site), strict=False)
@@ -140,47 +130,74 @@ def _sum_of_sites(sites: Sequence[Measured]) -> Measured:
                     " MarginalSynthesizer(schema=first.schema, design=first), where"
                     " first are the measurements_ of one site."
                 )
-    tables = [site.model.metadata for site in sites]
-    metadata, classes = tables[0], [table.classes for table in tables]
-    total = replace(classes[0], **_sums(classes, "counts", "noise_std"))
-    if (units := metadata.units) is not None and units.sizes is not None:
-        sizes = _sums([table.units for table in tables], "sizes", "noise_std")
-        metadata = replace(metadata, units=replace(units, **sizes))
-    rounds, marginals = first.rounds, first.model.marginals
-    if (counted := first.counted) is not None:
-        last = _sum([[own[-1].released for own in site.rounds] for site in sites])
-        rounds = [
-            [Round(own[-1].columns, edges, released)]
-            for own, edges, released in zip(rounds, counted[0], last, strict=True)
-        ]
-        again = estimate(metadata.domains, total, rounds, counted[1])
-        marginals = [
-            [own.in_order_of(other) for own, other in zip(*both, strict=True)]
-            for both in zip(again, marginals, strict=True)
-        ]
-    answers = [{name: getattr(own, name) for name in _TABLES} for own in sites]
-    # Second moments are means over the rows of a class, of which each site has a part.
-    known = [known_sizes(own.model.metadata.classes, own.rounds) for own in sites]
-    for answer, parts in zip(answers, known / np.sum(known, axis=0), strict=True):
-        answer["moments"] = {
-            c: SecondMoments(parts[c] * own.covariances, parts[c] * own.noise_std)
-            for c, own in answer["moments"].items()
-        }
-    added = replace(
-        first,
-        model=TableModel(replace(metadata, classes=total), marginals),
-        rounds=rounds,
-        noise_stds=tuple(_sum([[*own.noise_stds] for own in sites], "std")),
-        cells=None,
-        groups=None,
-        **_sum(answers),
+    asked = [_last_round(site) for site in sites]
+    return Measurements(
+        _metadata_of_all([site.metadata for site in sites]),
+        [*map(_sum, zip(*asked, strict=True))],
+        np.hypot.reduce([site.planned_stds for site in sites]).tolist(),
+        first.opened_cells,
     )
-    return replace(added, relations=_relations_of(added))
 
 
-def _queries(own: Measured) -> Iterator[tuple[str, Any]]:
+def _metadata_of_all(tables: Sequence[Metadata]) -> Metadata:
+    """Add up the numbers of rows, and of units."""
+    first = tables[0]
+    stds = ("noise_std", "unlabelled_std")
+    classes = replace(first.classes, **_sums([t.classes for t in tables], *stds))
+    units = first.units
+    if units is not None and units.sizes is not None:
+        of_units = [table.units for table in tables]
+        units = replace(units, **_sums(of_units, "noise_std", counts="sizes"))
+    return replace(first, classes=classes, units=units)
+
+
+def _sums(records: Sequence[Any], *stds: str, counts: str = "counts") -> dict[str, Any]:
+    """Add up counts, and of standard deviations the variances."""
+    added = {s: float(np.hypot.reduce([getattr(r, s) for r in records])) for s in stds}
+    return {counts: sum(getattr(own, counts) for own in records), **added}
+
+
+def _last_round(site: Measurements) -> list[Measurement]:
+    """Return the answers that sites have in common: of one column the last round."""
+    return [
+        own
+        for own in site
+        if not isinstance(own.query, Marginals) or not own.query.coarse
+    ]
+
+
+def _sum(answers: tuple[Measurement, ...]) -> Measurement:
+    """Add up answers to the same query, and the variances of their noise.
+
+    Second moments are means over the rows of a class, of which each site has a part. A
+    row is at one site alone, so the largest mu is charged for it.
+    """
+    first, query = answers[0], answers[0].query
+    values = [own.values for own in answers]
+    weights = [1.0] * len(answers)
+    if isinstance(query, Moments):
+        sizes = [own.query.n_rows for own in answers]
+        weights = [size / sum(sizes) for size in sizes]
+        query = replace(query, n_rows=sum(sizes))
+    elif isinstance(query, Marginals):
+        weighted = min(own.query.size_weight for own in answers)
+        query = replace(query, edges=query.opened, size_weight=weighted)
+        (n_values,) = query.shape
+        values = [own[:n_values] for own in values]
+    total = sum(w * own for w, own in zip(weights, values, strict=True))
+    stds = [w * own.noise_std for w, own in zip(weights, answers, strict=True)]
+    return Measurement(
+        query,
+        np.asarray(total, dtype=query.dtype),
+        float(np.hypot.reduce(stds)),
+        max(own.mu for own in answers),
+        first.scope,
+    )
+
+
+def _queries(own: Measurements) -> Iterator[tuple[str, Any]]:
     """List what must be equal so that answers can be added up, columns first."""
-    metadata, label = own.model.metadata, own.model.metadata.layout.label_column
+    metadata, label = own.metadata, own.metadata.layout.label_column
     listed = [*metadata.columns, *([] if label is None else [label])]
     yield "columns", [(column.name, column.kind) for column in listed]
     for column, domain in zip(metadata.columns, metadata.domains, strict=True):
@@ -189,62 +206,11 @@ def _queries(own: Measured) -> Iterator[tuple[str, Any]]:
     yield f"labels ({metadata.layout.target!r})", metadata.classes.labels
     sizes = None if metadata.units is None else metadata.units.sizes
     yield "values of max_rows_per_unit", None if sizes is None else len(sizes)
-    # Of tables of one column the outer bins have all values beyond.
-    last = chain.from_iterable(of_class[-1:] for of_class in own.rounds)
-    yield (
-        "bins of one column",
-        [
-            (one.columns, {j: edges[1:-1].tolist() for j, edges in one.edges.items()})
-            for one in last
-        ],
-    )
-    bins = own.bins.columns
+    asked: dict[str, dict[Hashable, object]] = {kind: {} for kind in QUERIES}
+    for one in _last_round(own):
+        asked[one.query.kind][one.scope] = one.query.asked
+    yield "bins of one column", asked.pop("marginals")
+    yield from ((f"tables ({kind})", [*of_kind]) for kind, of_kind in asked.items())
+    bins = own.bins.columns if own.pairs else []
     yield "bins", [(one.edges.tolist(), one.of_code.tolist(), one.zero) for one in bins]
-    for name in _TABLES:
-        tables = getattr(own, name)
-        of_classes = tables if isinstance(tables, dict) else {None: tables}
-        yield (
-            f"tables ({name})",
-            {c: _query(tables or ()) for c, tables in of_classes.items()},
-        )
-
-
-def _query(tables: tuple[Any, ...]) -> list[Any]:
-    """Return the arrays of tables that say what was asked, and the shapes of all."""
-    arrays = [value for value in tables if isinstance(value, np.ndarray)]
-    return [(own.shape, own.dtype in _OF_QUERIES and own.tobytes()) for own in arrays]
-
-
-def _sum(values: Sequence[Any], name: str = "") -> Any:  # noqa: ANN401 - of any kind
-    """Add up answers to the same query; of standard deviations, the variances."""
-    first = values[0]
-    if isinstance(first, list):
-        return [_sum(own, name) for own in zip(*values, strict=True)]
-    if isinstance(first, dict):
-        return {key: _sum([own[key] for own in values]) for key in first}
-    if isinstance(first, CentredCounts):
-        return CentredCounts(**_sums(values, *vars(first)))
-    if hasattr(first, "_fields"):
-        return first._replace(**_sums(values, *first._fields))
-    if first is None or getattr(first, "dtype", None) in _OF_QUERIES:
-        return first
-    return np.hypot.reduce(values) if "std" in name else sum(values)
-
-
-def _sums(records: Sequence[Any], *names: str) -> dict[str, Any]:
-    """Add up some parts of records."""
-    return {name: _sum([getattr(own, name) for own in records], name) for name in names}
-
-
-def _relations_of(own: Measured) -> Relations | None:
-    """Find the relations of all sites, in finer cells as the first site found them."""
-    first, classes = own.relations, own.model.metadata.classes
-    if first is None:
-        return None
-    found = find_relations(own.pairs, own.shares, own.bins.starts, own.together)
-    if first.finer is None:
-        return found
-    cells = first.finer.bins
-    of_classes = [cells.shares(cells.ranks(each)) for each in own.model.marginals]
-    shares = pooled(of_classes, classes.prior, list(own.pairs))
-    return with_cells_of(first, found, first.finer, shares)
+    yield from ((f"tables ({kind})", of_kind) for kind, of_kind in asked.items())

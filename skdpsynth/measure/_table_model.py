@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import decode_value, encode_value
 from skdpsynth.table import (
     CategoryDomain,
@@ -23,7 +24,7 @@ from skdpsynth.table import (
 from skdpsynth.utils import require
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from numpy.typing import NDArray
 
@@ -72,19 +73,9 @@ class TableModel:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         """Split into JSON-safe metadata and arrays, for saving."""
-        metadata = self.metadata
-        places = {column.name: n for n, column in enumerate(metadata.layout.columns)}
-        document = {
-            "layout": metadata.layout.to_dict(),
-            "columns": [places[column.name] for column in metadata.columns],
-            "axes": [domain.to_dict() for domain in metadata.domains],
-            "levels": [encode_value(category) for category in metadata.classes.labels],
-            "missing": [[column.missing for column in row] for row in self.marginals],
-        }
-        units = metadata.units
-        if units is not None and units.sizes is not None:
-            document["units"] = {"sizes": units.sizes.tolist(), "std": units.noise_std}
-        arrays = {"class_counts": metadata.classes.counts}
+        document = metadata_to_state(self.metadata)
+        document["missing"] = [[own.missing for own in row] for row in self.marginals]
+        arrays = {"class_counts": self.metadata.classes.counts}
         for c, row in enumerate(self.marginals):
             for j, column in enumerate(row):
                 arrays[f"points.{c}.{j}"] = column.points
@@ -99,19 +90,7 @@ class TableModel:
         schema: TableSchema | None = None,
     ) -> TableModel:
         """Rebuild what `to_state` split, and check it; rules are those of `schema`."""
-        layout = TableLayout.from_dict(document["layout"])
-        domains = tuple(domain_from_dict(domain) for domain in document["axes"])
-        categories = tuple(decode_value(category) for category in document["levels"])
-        classes = Classes(categories, arrays["class_counts"])
-        if schema is not None:
-            check_rules(schema, layout)
-        columns = modelled_columns(layout, schema)
-        places = {id(column): place for place, column in enumerate(layout.columns)}
-        listed = [places[id(column)] for column in columns]
-        # As texts: in lists 1 is True.
-        require(str(document["columns"]) == str(listed), "other columns")
-        for column, domain in zip(columns, domains, strict=True):
-            check_domain(column, domain, schema)
+        metadata = metadata_from_state(document, schema, arrays["class_counts"])
         marginals = [
             [
                 MarginalTransform(
@@ -120,21 +99,70 @@ class TableModel:
                     arrays[f"cumulative.{c}.{j}"],
                     gone,
                 )
-                for j, (domain, gone) in enumerate(zip(domains, row, strict=True))
+                for j, (domain, gone) in enumerate(
+                    zip(metadata.domains, row, strict=True)
+                )
             ]
             for c, row in enumerate(document["missing"])
         ]
-        metadata = Metadata.of(layout, columns, domains, classes, schema)
-        label = layout.label_column
-        stated = None if label is None else declared_domain(label, schema)
-        if isinstance(stated, CategoryDomain):
-            require(categories == stated.categories, "other classes")
-        if "units" in document:
-            found = document["units"]
-            sizes = np.array(found["sizes"], dtype=np.float64)
-            if metadata.units is None or schema is None:
-                raise ValueError("sizes of no units")
-            require(sizes.shape == (1 + (schema.max_rows_per_unit or 0),), "units")
-            units = replace(metadata.units, sizes=sizes, noise_std=found["std"])
-            metadata = replace(metadata, units=units)
         return cls(metadata, marginals)
+
+
+def metadata_to_state(metadata: Metadata) -> dict[str, Any]:
+    """Return metadata as JSON, but for what the schema says, and numbers of rows."""
+    places = {column.name: n for n, column in enumerate(metadata.layout.columns)}
+    labels = metadata.classes.labelled.labels
+    document = {
+        "layout": metadata.layout.to_dict(),
+        "columns": [places[column.name] for column in metadata.columns],
+        "axes": [domain.to_dict() for domain in metadata.domains],
+        "levels": [encode_value(category) for category in labels],
+    }
+    units = metadata.units
+    if units is not None and units.sizes is not None:
+        document["units"] = {"sizes": units.sizes.tolist(), "std": units.noise_std}
+    return document
+
+
+def metadata_from_state(
+    document: Mapping[str, Any],
+    schema: TableSchema | None,
+    counts: NDArray[np.float64],
+    **noise: float,
+) -> Metadata:
+    """Undo `metadata_to_state`, and check it; rules are those of `schema`.
+
+    `counts` and their noise are those of `Classes`, of rows without a label the last.
+    """
+    layout = TableLayout.from_dict(document["layout"])
+    domains = tuple(domain_from_dict(domain) for domain in document["axes"])
+    categories = tuple(decode_value(category) for category in document["levels"])
+    labels: tuple[Hashable, ...] = categories
+    if categories and len(counts) > len(categories):
+        labels = (*categories, UNLABELLED)
+    classes = Classes(labels, counts, **noise)
+    if schema is not None:
+        check_rules(schema, layout)
+    columns = modelled_columns(layout, schema)
+    places = {id(column): place for place, column in enumerate(layout.columns)}
+    listed = [places[id(column)] for column in columns]
+    # As texts: in lists 1 is True.
+    require(str(document["columns"]) == str(listed), "other columns")
+    for column, domain in zip(columns, domains, strict=True):
+        check_domain(column, domain, schema)
+    metadata = Metadata.of(layout, columns, domains, classes.labelled, schema)
+    metadata = replace(metadata, classes=classes)
+    label = layout.label_column
+    stated = None if label is None else declared_domain(label, schema)
+    if isinstance(stated, CategoryDomain):
+        require(categories == stated.categories, "other classes")
+    require(len(classes) == max(len(labels), 1), "classes")
+    if "units" in document:
+        found = document["units"]
+        sizes = np.array(found["sizes"], dtype=np.float64)
+        if metadata.units is None or schema is None:
+            raise ValueError("sizes of no units")
+        require(sizes.shape == (1 + (schema.max_rows_per_unit or 0),), "units")
+        units = replace(metadata.units, sizes=sizes, noise_std=found["std"])
+        metadata = replace(metadata, units=units)
+    return metadata

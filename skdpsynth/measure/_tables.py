@@ -1,363 +1,41 @@
 """Measurements of several columns together: tables of two and three, second moments.
 
 What is measured, and how finely, follows from public numbers and earlier releases: a
-table is worth measuring where its counts are above their noise. So are bins: functions
-of the released marginals alone, and the same in all classes. In each class a bin is an
-interval of ranks, which the fine marginal of the class turns into a value.
+table is worth measuring where its counts are above their noise.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
+from skdpsynth.measure._query import CLIP
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
     CLEAR_FROM,
-    COARSE_BINS,
     MOMENTS_SHARES,
     ROWS_FROM,
     SURE,
     TINY,
     WIDE,
 )
-from skdpsynth.privacy import (
-    GRID,
-    LENGTH,
-    MOMENTS_SENSITIVITY,
-    Parts,
-    measured_cells,
-    noisy_pair_distances,
-    noisy_pair_tables,
-    noisy_second_moments,
-    noisy_triple_tables,
-)
-from skdpsynth.table import (
-    MISSING,
-    ZERO,
-    CategoryDomain,
-    MarginalTransform,
-    NumericDomain,
-)
-from skdpsynth.utils import in_chunks, require
+from skdpsynth.privacy import Parts, noisy_pair_distances
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping
 
     from numpy.typing import NDArray
 
+    from skdpsynth.measure._bins import TableBins
+    from skdpsynth.measure._query import Measurement
     from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.table import ColumnDomain, PrivateRows
+    from skdpsynth.table import PrivateRows
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-
-# Of a number beside an exact zero, so that low and high values differ: with four the
-# 2-way distance of RandHIE was .084, not .082 (epsilon 1).
-_LEAST_INTERVALS = 3
-
-
-@dataclass(frozen=True)
-class ColumnBins:
-    """The bins of one column."""
-
-    # (n_intervals + 1,): edges of the intervals of numbers, from 0 to 1; else empty.
-    edges: Floats
-    # Bin of each code of `PrivateRows`; -1 where the interval says it. Numeric columns
-    # have the codes value, exact zero and missing; others those of `CategoryDomain`,
-    # and 'other' is in one bin with the rare categories.
-    of_code: Ints
-    n_bins: int
-    zero: float | None = None  # edge where an exact zero has a bin of its own
-
-    def __post_init__(self) -> None:
-        require(type(self.n_bins) is int, "bins")
-        require(self.of_code.dtype == np.int64 and self.of_code.ndim == 1, "codes")
-        require(self.edges.dtype == np.float64 and self.edges.ndim == 1, "edges")
-        if not len(self.edges):
-            require(len(self.of_code) > 1 and self.zero is None, "codes")
-            # Each code has a bin, and each bin a code; that of the rest comes last,
-            # but for missing values.
-            used = np.unique(self.of_code)
-            require(len(used) == self.n_bins, "bins")
-            require(np.array_equal(used, np.arange(len(used))), "codes")
-            require(self.of_code[-1] == len(used) - 1, "codes")
-            require((self.of_code[:-2] <= self.rest).all(), "codes")
-            return
-        require(len(self.edges) > 1 and (np.diff(self.edges) > 0).all(), "edges")
-        require(self.edges[0] == 0 and self.edges[-1] == 1, "edges")
-        n_intervals, has_zero = len(self.edges) - 1, self.zero is not None
-        # After the intervals a bin of exact zeros, and one of missing values.
-        has_missing = self.n_bins - n_intervals - has_zero
-        require(has_missing in (0, 1), "bins")
-        of_zero = n_intervals if has_zero else -1
-        of_missing = self.n_bins - 1 if has_missing else -1
-        require(self.of_code.tolist() == [-1, of_zero, of_missing], "codes")
-        require(not has_zero or (self.edges == self.zero).any(), "a zero")
-
-    @property
-    def rest(self) -> int:
-        """Bin of the rare categories and of 'other'; -1 in a numeric column."""
-        return -1 if len(self.edges) else int(self.of_code[-2])
-
-    def encode(
-        self, uniforms: NDArray[np.floating], category_codes: NDArray[np.integer]
-    ) -> Ints:
-        """Give the bin of every row; private if the rows are."""
-        bins = self.of_code[category_codes]
-        if len(self.edges):
-            inner = self.edges[1:-1].astype(np.float32)
-            of_value = np.searchsorted(inner, uniforms, side="right")
-            bins = np.where(bins < 0, of_value, bins)
-        return bins
-
-    def ranks(self, marginal: MarginalTransform) -> Floats:
-        """Give the ranks where each bin begins and ends in a class, (2, n_bins)."""
-        ends = np.zeros((2, self.n_bins))
-        if len(self.edges):
-            left, right = marginal.cdf(self.edges)
-            n_intervals = len(self.edges) - 1
-            ends[:, :n_intervals] = right[:-1], left[1:]
-            if self.of_code[ZERO] >= 0:
-                place = np.flatnonzero(self.edges == self.zero)[0]
-                ends[:, self.of_code[ZERO]] = left[place], right[place]
-            missing = self.of_code[MISSING]
-        else:
-            in_order = self.of_code[marginal.points.astype(np.int64)]
-            ends[:, self.rest] = 0.0, 1.0  # 'other' alone stands for any category
-            # Of a bin of several the last end stays, and the first beginning.
-            ends[1, in_order] = marginal.cumulative[1:]
-            ends[0, in_order[::-1]] = marginal.cumulative[-2::-1]
-            missing = self.of_code[-1] if self.of_code[-1] > self.rest else -1
-        ends = marginal.missing + (1.0 - marginal.missing) * ends
-        if missing >= 0:
-            ends[:, missing] = 0.0, marginal.missing
-        return ends
-
-
-@dataclass(frozen=True)
-class TableBins:
-    """The bins of all columns, D of them, one after the other.
-
-    Parameters
-    ----------
-    columns : list of n_columns ColumnBins
-        The bins of each.
-    """
-
-    columns: list[ColumnBins]
-
-    @property
-    def sizes(self) -> list[int]:
-        """Number of bins of each column."""
-        return [column.n_bins for column in self.columns]
-
-    @property
-    def categories(self) -> list[bool]:
-        """Which columns have categories, and no order."""
-        return [column.rest >= 0 for column in self.columns]
-
-    @property
-    def starts(self) -> Ints:
-        """Where each column begins and the last one ends, shape (n_columns + 1,)."""
-        return np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
-
-    def encode(self, rows: PrivateRows) -> NDArray[np.unsignedinteger]:
-        """Give the bin of every row in every column; private."""
-        codes = np.empty(rows.shape, dtype=np.min_scalar_type(max(self.sizes)))
-        for own in in_chunks(len(rows)):
-            uniforms, category_codes = rows.uniforms[own].T, rows.category_codes[own].T
-            for j, column in enumerate(self.columns):
-                codes[own, j] = column.encode(uniforms[j], category_codes[j])
-        return codes
-
-    def ranks(self, marginals: list[MarginalTransform]) -> Floats:
-        """Give the ranks where each bin begins and ends in a class, (2, D)."""
-        both = zip(self.columns, marginals, strict=True)
-        return np.concatenate([bins.ranks(own) for bins, own in both], axis=1)
-
-    def shares(self, ranks: Floats) -> Floats:
-        """Give the share of each bin in its column, from `ranks`, shape (D,)."""
-        shares = ranks[1] - ranks[0]
-        starts = self.starts
-        for start, column in zip(starts, self.columns, strict=False):
-            if column.rest >= 0 and not (column.of_code[:-2] == column.rest).any():
-                shares[start + column.rest] = 0.0
-        totals = np.repeat(np.add.reduceat(shares, starts[:-1]), self.sizes)
-        even = 1.0 / np.repeat(self.sizes, self.sizes)  # of a column without categories
-        return np.where(totals > 0, shares / np.maximum(totals, TINY), even)
-
-    def groups(self, shares: Floats, n_groups: int) -> Ints:
-        """Put the bins of every column into a few groups, of shape (D,).
-
-        Intervals at quantiles of the shares (D,), and of categories the most frequent
-        alone. Exact zeros and missing values are a group where they are many.
-        """
-        found = np.zeros(len(shares), dtype=np.int64)
-        starts = self.starts
-        for start, end, column in zip(starts, starts[1:], self.columns, strict=False):
-            own, n_intervals = shares[start:end], max(len(column.edges) - 1, 0)
-            beside = n_intervals and own[n_intervals:].sum() > 0.5 / n_groups
-            if n_intervals:
-                present = own[:n_intervals] if beside else own
-                n_inside = max(n_groups - 1, 1) if beside else n_groups
-                total = max(present.sum(), TINY)  # a class may have no value here
-                middles = (np.cumsum(present) - 0.5 * present) / total
-                of_bin = np.minimum((n_inside * middles).astype(np.int64), n_inside - 1)
-                found[start : start + len(present)] = of_bin
-                found[start + len(present) : end] = n_groups - 1
-            else:
-                order = np.argsort(-own, kind="stable")
-                found[start + order] = np.minimum(np.arange(len(own)), n_groups - 1)
-        return found
-
-    def coarser(self, factors: Sequence[int] = (4, 16)) -> list[NDArray[np.float32]]:
-        """Give groups of neighbouring bins, some larger than others, by column.
-
-        Of shape (n_bins, n_groups): an entry is 1 where a bin is in a group. Bins that
-        are no intervals are alone.
-        """
-        found = []
-        for column in self.columns:
-            n_intervals = max(len(column.edges) - 1, 0)
-            beside = np.arange(column.n_bins - n_intervals)
-            own = [np.zeros((column.n_bins, 0), dtype=bool)]
-            for factor in factors:
-                if n_intervals >= 2 * factor:
-                    inside = np.arange(n_intervals) // factor
-                    places = np.concatenate([inside, inside[-1] + 1 + beside])
-                    own.append(places[:, None] == np.arange(places.max() + 1))
-            found.append(np.concatenate(own, axis=1).astype(np.float32))
-        return found
-
-    def normal_scores(self, shares: Floats) -> Floats:
-        """Give normal scores (D,) of the middles of intervals; NaN elsewhere.
-
-        Of the shares of all classes together, (D,).
-        """
-        found = np.full(len(shares), np.nan)
-        for start, column in zip(self.starts, self.columns, strict=False):
-            own = slice(start, start + max(len(column.edges) - 1, 0))
-            ends = np.concatenate(([0.0], np.cumsum(shares[own])))
-            if len(ends) > COARSE_BINS[0]:  # with fewer intervals, each is by itself
-                middles = 0.5 * (ends[:-1] + ends[1:]) / max(ends[-1], TINY)
-                found[own] = ndtri(np.clip(middles, TINY, 1.0 - TINY))
-        return found
-
-
-def most_bins(domain: ColumnDomain | None, n_bins: int) -> int:
-    """Give the bins that a column can have, before its marginals are known."""
-    if domain is None:
-        return n_bins + 1
-    if isinstance(domain, CategoryDomain):
-        return min(len(domain.categories), n_bins) + 1 + domain.nullable
-    if domain.integer:
-        n_bins = min(n_bins, int(domain.high - domain.low) + 1)
-    return n_bins + (domain.zero is not None) + domain.nullable
-
-
-def choose_bins(
-    domains: list[ColumnDomain] | tuple[ColumnDomain, ...],
-    marginals: list[list[MarginalTransform]],
-    prior: Floats,
-    n_bins: int,
-) -> tuple[TableBins, list[list[MarginalTransform]]]:
-    """Choose the bins of every column by its released marginals.
-
-    Parameters
-    ----------
-    domains : sequence of ColumnDomain
-        One per column.
-    marginals : list of n_classes lists of MarginalTransform
-        What was released.
-    prior : ndarray of shape (n_classes,), float64
-        Shares of the classes.
-    n_bins : int
-        Intervals of a numeric column, or categories with a bin of their own, at most;
-        exact zeros, missing values and the rest have bins beside.
-
-    Returns
-    -------
-    bins : TableBins
-        Numeric columns are cut at quantiles of all classes together.
-    marginals : list of n_classes lists of MarginalTransform
-        The same, with the categories of a bin side by side.
-    """
-    columns, changed = [], []
-    for j, domain in enumerate(domains):
-        own = [of_class[j] for of_class in marginals]
-        if isinstance(domain, NumericDomain):
-            columns.append(bins_of_numbers(domain, own, prior, n_bins))
-        else:
-            bins, own = _bins_of_categories(domain, own, prior, n_bins)
-            columns.append(bins)
-        changed.append(own)
-    return TableBins(columns), [list(row) for row in zip(*changed, strict=True)]
-
-
-def bins_of_numbers(
-    domain: NumericDomain,
-    marginals: list[MarginalTransform],
-    prior: Floats,
-    n_bins: int,
-) -> ColumnBins:
-    """Cut at quantiles; a number that many rows share has a bin to itself."""
-    points = np.unique(np.concatenate([own.points for own in marginals]))
-    # What lies between points: an exact zero, which has a bin of its own, is left out.
-    limits = [own.cdf(points) for own in marginals]
-    masses = prior @ np.array([low[1:] - up[:-1] for low, up in limits])
-    below, present = np.concatenate(([0.0], np.cumsum(masses))), masses.sum()
-    n_bins = max(round(n_bins * math.sqrt(present)), _LEAST_INTERVALS)
-    heavy = np.flatnonzero(masses > present / n_bins)
-    if len(points) <= n_bins + 1:
-        inner = np.arange(len(points))
-    else:
-        steps = present * np.linspace(0, 1, n_bins + 1)[1:-1]
-        inner = np.concatenate((np.searchsorted(below, steps), heavy, heavy + 1))
-    # Edges are some of the marginals': no whole number lies there. What no class has,
-    # beyond an end, is no bin.
-    if present > 0:
-        first, last = np.flatnonzero(masses > 0)[[0, -1]]
-        inner = inner[(inner > first) & (inner <= last)]
-    edges = np.concatenate(([0.0], points[inner], [1.0]))
-    exact = any((np.diff(own.points) == 0).any() for own in marginals)
-    zero = domain.zero if exact else None
-    edges = np.unique(edges if zero is None else np.append(edges, zero))
-    n_intervals = len(edges) - 1
-    missing = n_intervals + (zero is not None)
-    of_zero = -1 if zero is None else n_intervals
-    of_code = np.array([-1, of_zero, missing if domain.nullable else -1])
-    return ColumnBins(edges, of_code, missing + domain.nullable, zero)
-
-
-def _bins_of_categories(
-    domain: CategoryDomain,
-    marginals: list[MarginalTransform],
-    prior: Floats,
-    n_bins: int,
-) -> tuple[ColumnBins, list[MarginalTransform]]:
-    """Give the most frequent categories a bin each, and the others one together."""
-    shares = np.array([own.level_shares() for own in marginals])
-    pooled = prior @ shares
-    frequent = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
-    of_code = np.full(domain.n_codes, len(frequent))
-    of_code[frequent] = np.arange(len(frequent))
-    of_code[-1] = len(frequent) + domain.nullable
-    bins = ColumnBins(np.empty(0), of_code, len(frequent) + 1 + domain.nullable)
-    order = np.lexsort((-pooled, of_code[:-2]))
-    # What pairs find in a class can be drawn there.
-    return bins, [
-        MarginalTransform.of_categories(
-            domain, np.maximum(row, TINY), missing=own.missing, order=order
-        )
-        for row, own in zip(shares, marginals, strict=True)
-    ]
-
 
 # All pairs are measured, unless they are more than 300, or the largest class has fewer
 # rows than 200 noise deviations of a count. Of few rows about 15 pairs are chosen then,
@@ -379,7 +57,6 @@ MOMENT_COLUMNS = range(2, 2001)  # of tables whose moments are measured: bounds 
 # rose at epsilon 1. They are enough at ROWS_FROM times this: with a fifth more the
 # 2-way distance of Epileptic seizure rose by .001 (epsilon 3).
 _ABOVE_NOISE = 0.5 / 0.12
-_CLIP = 2.0  # squared length at which rows are shortened, over the mean one
 
 
 class PairTables(NamedTuple):
@@ -390,6 +67,22 @@ class PairTables(NamedTuple):
     noise_std: float  # of a count, in rows
     n_rows: float  # as known, or that of the tables if they deny it
     pairs: Ints  # (n_pairs, 2), columns i < j
+
+    @classmethod
+    def of(cls, own: Measurement, n_rows: float) -> PairTables:
+        """Lay an answer out; `n_rows` were known."""
+        query, values = own.query, own.values
+        counts = np.zeros(query.measured.shape, np.float32)
+        counts[query.measured] = values
+        # Every table counts all rows of the class: a number that was declared for
+        # another table, such as the whole of which this is a fold, must not spoil the
+        # fit.
+        n_tables = max(len(query.sets), 1)
+        counted = float(values.sum(dtype=np.float64)) / n_tables
+        std = own.noise_std * math.sqrt(len(values)) / n_tables
+        if abs(counted - n_rows) > SURE * std + 1.0:
+            n_rows = max(counted, 1.0)
+        return cls(counts, query.measured, own.noise_std, n_rows, query.sets)
 
     @classmethod
     def nothing(cls, n_bins: int, n_rows: float) -> PairTables:
@@ -479,7 +172,7 @@ def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
     """
     if n_columns not in MOMENT_COLUMNS:
         return 0.0
-    noise = 2.0 * math.sqrt(n_columns) * _CLIP / math.sqrt(2.0)
+    noise = 2.0 * math.sqrt(n_columns) * CLIP / math.sqrt(2.0)
     clear = n_rows * mu / noise
     least, most = MOMENTS_SHARES
     enough = ROWS_FROM * _ABOVE_NOISE
@@ -492,7 +185,7 @@ def moment_noise_std(n_rows: float, n_columns: int, mu: float) -> float:
 
     Of rows that are shortened to twice their mean squared length, with `mu` for all.
     """
-    norm = _CLIP * n_columns / math.sqrt(2.0)
+    norm = CLIP * n_columns / math.sqrt(2.0)
     return norm / (mu * max(n_rows, 1.0)) if mu else 0.0
 
 
@@ -542,40 +235,6 @@ def choose_pairs(
     return pairs[_worth(beyond, noise, first)]
 
 
-def measure_pairs(
-    rows: PrivateRows | Parts,
-    bins: TableBins,
-    pairs: Ints,
-    n_rows: float,
-    accountant: PrivacyAccountant,
-    *,
-    mu: float,
-    scope: Hashable,
-) -> PairTables:
-    """Measure the tables of some pairs of columns, for `mu` together.
-
-    Of one class, or of all of them together. `bins`, `pairs` and `n_rows` are released
-    before.
-    """
-    codes, sizes = Parts.of(rows).map(bins.encode), bins.sizes
-    measured = measured_cells(sizes, pairs)
-    reservation = accountant.reserve_gaussian(
-        f"{in_words(len(pairs))} of 2 columns, {measured.sum()} cells",
-        mu=mu,
-        sensitivity=GRID * math.sqrt(len(pairs)),
-        scope=scope,
-    )
-    counts = noisy_pair_tables(codes, sizes, pairs, reservation, GRID) / GRID
-    noise_std = reservation.noise_std / GRID
-    # Every table counts all rows of the class: a number that was declared for another
-    # table, such as the whole of which this is a fold, must not spoil the fit.
-    counted = counts.sum() / max(len(pairs), 1)
-    std = noise_std * math.sqrt(measured.sum()) / max(len(pairs), 1)
-    if abs(counted - n_rows) > SURE * std + 1.0:
-        n_rows = float(max(counted, 1.0))
-    return PairTables(counts.astype(np.float32), measured, noise_std, n_rows, pairs)
-
-
 def with_together(
     pairs: Mapping[int, PairTables], together: PairTables
 ) -> dict[int, PairTables]:
@@ -593,67 +252,6 @@ def with_together(
         noise_std = own.noise_std * math.sqrt(1.0 - part)
         found[c] = own._replace(counts=counts, noise_std=noise_std)
     return found
-
-
-def measure_triples(
-    rows: PrivateRows | Parts,
-    bins: TableBins,
-    groups: Ints,
-    n_groups: int,
-    accountant: PrivacyAccountant,
-    *,
-    mu: float,
-    scope: Hashable,
-) -> TripleTables:
-    """Measure the tables of all triples of columns in one class, for `mu` together.
-
-    The bins of a column are put into `n_groups` as `groups` (D,) says, known before.
-    """
-    codes = Parts.of(rows).map(bins.encode).map(_grouped, groups, bins.starts[:-1])
-    triples = np.array(list(combinations(range(len(bins.sizes)), 3)), dtype=np.int64)
-    reservation = accountant.reserve_gaussian(
-        f"{in_words(len(triples))} of 3 columns, {len(triples) * n_groups**3} cells",
-        mu=mu,
-        sensitivity=GRID * math.sqrt(len(triples)),
-        scope=scope,
-    )
-    counts = noisy_triple_tables(codes, n_groups, triples, reservation, GRID) / GRID
-    noise_std = reservation.noise_std / GRID
-    return TripleTables(groups, triples, counts.astype(np.float32), noise_std)
-
-
-def in_words(number: int) -> str:
-    """Give a number of tables in words."""
-    return "1 table" if number == 1 else f"{number} tables"
-
-
-def _grouped(codes: NDArray[np.integer], groups: Ints, starts: Ints) -> NDArray[Any]:
-    """Give the groups of the bins of rows; private."""
-    return groups.astype(np.uint8)[codes + starts]
-
-
-def measure_moments(
-    scores: Parts,
-    means: Floats,
-    stds: Floats,
-    n_rows: float,
-    accountant: PrivacyAccountant,
-    *,
-    mu: float,
-    scope: Hashable,
-) -> SecondMoments:
-    """Measure the covariances of the scores of all columns in one class.
-
-    `means` and `stds` (n_columns,) are those of the scores by released marginals.
-    """
-    unit = math.sqrt(max(_CLIP * float((stds**2).sum()), TINY)) / LENGTH
-    name, norm = f"second moments of {len(means)} columns", MOMENTS_SENSITIVITY
-    reservation = accountant.reserve_gaussian(
-        name, mu=mu, sensitivity=norm, scope=scope
-    )
-    sums = noisy_second_moments(scores, means, unit, reservation)
-    noise_std = reservation.noise_std * unit**2
-    return SecondMoments(sums / n_rows, float(noise_std / n_rows))
 
 
 def _distances_by_chance(expected: Ints, starts: Ints) -> Floats:

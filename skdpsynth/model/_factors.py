@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import Measured
+    from skdpsynth.measure import Measurements
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -36,7 +36,7 @@ _ROUNDS = 6  # of the search for what columns share, which is the diagonal
 MOST_LOADING = 100.0  # what noise can do at most: beyond, rows would overflow
 
 
-def fit_factors(measured: Measured, least: int = 1) -> Floats:
+def fit_factors(measured: Measurements, least: int = 1) -> Floats:
     """Find the loadings of all classes, (n_classes, n_columns, n_factors).
 
     There are `least` factors at least. They are 0 where no moments were measured.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import Measured
+    from skdpsynth.measure import Measurements
     from skdpsynth.model._loss import Array, Arrays
 
     Floats = NDArray[np.float64]
@@ -250,7 +250,7 @@ class MixtureFit:
     components: dict[int, Components]  # that the mixtures are made of
     heads: Heads  # the form of the components
 
-    def generator(self, measured: Measured) -> MixtureGenerator:
+    def generator(self, measured: Measurements) -> MixtureGenerator:
         """Make the generator of all classes; those without a mixture borrow one.
 
         Then columns that nearly determine each other follow each other.
@@ -285,7 +285,9 @@ class MixtureFit:
 _LEAST_COUNT = 6.0
 
 
-def fit_mixture(measured: Measured, *, seed: int, arrays: Arrays = NUMPY) -> MixtureFit:
+def fit_mixture(
+    measured: Measurements, *, seed: int, arrays: Arrays = NUMPY
+) -> MixtureFit:
     """Fit a mixture to tables of one, two and three columns; see `fit_components`.
 
     Rows without a label, the last class if they were measured, are fitted as a mixture
@@ -296,7 +298,7 @@ def fit_mixture(measured: Measured, *, seed: int, arrays: Arrays = NUMPY) -> Mix
     """
     bins, classes = measured.bins, measured.model.metadata.classes
     counts, prior = classes.counts, classes.labelled.prior
-    shares, stds = np.array(measured.shares), np.array(measured.noise_stds)
+    shares, stds = np.array(measured.shares), np.array(measured.planned_stds)
     n_classes, n_bins = len(prior), int(bins.starts[-1])
     joint = len(counts) > n_classes
     has_pairs = np.isin(np.arange(len(counts)), [*measured.pairs])

@@ -79,6 +79,7 @@ def starts_of_bins(codes: NDArray[np.integer], n_bins: Sequence[int] | Ints) -> 
 class CentredCounts:
     """What `centred_histogram` released, in rows."""
 
+    numbers: Floats  # as they were released, in the order of `centred_numbers`
     deviations: list[Floats]  # noisy counts of the cells of each column less their mean
     apart: Floats  # noisy numbers of rows in no cell; 0 with fewer than 2 cells
     apart_stds: Floats  # of their noise
@@ -86,6 +87,30 @@ class CentredCounts:
     noise_std: float
     size: float  # rows, 0 if not released
     size_std: float  # inf if not released
+
+    @classmethod
+    def of(
+        cls,
+        numbers: Floats,
+        n_cells: Sequence[int],
+        size_weight: float,
+        noise_std: float,
+    ) -> CentredCounts:
+        """Take noisy numbers apart, in rows like the noise of each."""
+        *columns, rest = np.split(numbers, np.cumsum([n + 1 for n in n_cells]))
+        cells = [part[:-1] for part in columns]
+        entries = np.array([_apart_entry(n) / GRID for n in n_cells])
+        scale = np.where(entries > 0, entries, math.inf)  # without one: noise alone
+        entry = _size_entry(size_weight) / GRID
+        return cls(
+            numbers,
+            [own - own.sum() / max(len(own), 1) for own in cells],
+            np.array([part[-1] for part in columns]) / scale,
+            noise_std / scale,
+            noise_std,
+            float(rest[0]) / entry if entry else 0.0,
+            noise_std / entry if entry else math.inf,
+        )
 
     def counts(self, size: float) -> list[Floats]:
         """Return noisy counts of the cells of each column, for a number of rows."""
@@ -288,20 +313,9 @@ def centred_histogram(
     counts = exact_counts(codes, [n + 1 for n in n_cells])
     n_rows = int(counts[0].sum())  # a row has one code in a column
     numbers = centred_numbers(counts, n_rows, size_weight)
-    noisy = release_gaussian(numbers, reservation).astype(np.float64)
-    *columns, rest = np.split(noisy, np.cumsum([n + 1 for n in n_cells]))
-    cells = [part[:-1] for part in columns]
-    entries = np.array([_apart_entry(n) for n in n_cells], dtype=np.float64)
-    scale = np.where(entries > 0, entries, math.inf)  # without one: noise alone
-    entry, noise_std = _size_entry(size_weight), reservation.noise_std
-    return CentredCounts(
-        [(own - own.sum() / max(len(own), 1)) / GRID for own in cells],
-        np.array([part[-1] for part in columns]) / scale,
-        noise_std / scale,
-        noise_std / GRID,
-        float(rest[0]) / entry if entry else 0.0,
-        noise_std / entry if entry else math.inf,
-    )
+    noisy = release_gaussian(numbers, reservation) / GRID
+    noise_std = reservation.noise_std / GRID
+    return CentredCounts.of(noisy, n_cells, size_weight, noise_std)
 
 
 def thresholded_counts(

@@ -310,10 +310,10 @@ n_teachers_ : ndarray of shape (n_classes,), int
     ) -> InitialModel:
         """Measure, and fit the initial model; or begin with networks."""
         if self._scratch:
-            self.measurements_ = Measurements(())
+            self.measurements_ = Measurements(metadata)
             return InitialNetwork(metadata, self._widths[0])
         measured = measure(rows, metadata, plans, accountant)
-        self.measurements_ = measured.measurements
+        self.measurements_ = measured
         trained = {
             c: clear_products(plan.n_rows, plan.training.mu)
             for c, plan in enumerate(plans)

@@ -7,13 +7,13 @@ nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdpsynth.measure import TableModel, choose_bins, flat_marginals, with_together
+from skdpsynth.measure import TableModel, choose_bins, flat_marginals
 from skdpsynth.model import (
     NUMPY,
     FactorGenerator,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import Measured
+    from skdpsynth.measure import Measurements
     from skdpsynth.model import MixtureFit
     from skdpsynth.table import Metadata, PrivateRows
     from skdpsynth.training import (
@@ -50,7 +50,7 @@ _N_LOADINGS = 4  # at least, of a generator of factors
 
 
 def fitted(
-    measured: Measured,
+    measured: Measurements,
     *,
     seed: int,
     device: torch.device | None,
@@ -82,8 +82,7 @@ def fitted(
             seen = measured.bins.starts, measured.pairs[c].pairs, most
             initial.scores[c] = BinScores(fit.mixtures[c], *seen)
         if measured.together is not None:  # which a class alone is not fitted to
-            pairs = with_together(measured.pairs, measured.together)
-            initial.measured = replace(measured, pairs=pairs)
+            initial.measured = measured.corrected
     return initial
 
 
@@ -121,7 +120,7 @@ class InitialMixture:
     """Measured marginals, and mixtures that are fitted to tables of two and three."""
 
     model: TableModel
-    measured: Measured
+    measured: Measurements
     fit: MixtureFit
     # Of classes that train: bins as scores, and the form of components on the device.
     scores: dict[int, BinScores] = field(default_factory=dict)
@@ -140,7 +139,7 @@ class InitialMixture:
         released = ReleasedClass(
             measured.bins.starts,
             measured.shares[position],
-            measured.noise_stds[position],
+            measured.planned_stds[position],
             measured.pairs[position],
             measured.triples.get(position),
             arrays=self.heads.arrays,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import Measured, TableModel
+    from skdpsynth.measure import TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
     from skdpsynth.schema import TableSchema
     from skdpsynth.table import Metadata, TableRows
@@ -211,21 +211,21 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         Raises
         ------
         ValueError
-            If these are not all measurements of a fit, as `Measurements.origin` says.
+            If these are not the measurements of a fit, or it measured nothing.
         """
-        origin = measurements.origin
+        report = measurements.report
         synth = cls(
-            epsilon=origin.report.epsilon_requested,
-            delta=origin.report.delta,
-            target=origin.measured.model.metadata.layout.target,
-            schema=origin.schema,
+            epsilon=report.epsilon_requested,
+            delta=report.delta,
+            target=measurements.metadata.layout.target,
+            schema=measurements.schema,
             device=device,
             random_state=random_state,
         )
         seed = public_seed(random_state)
-        synth._model = synth._fitted(origin.measured, seed)
-        synth.measurements_, synth._report = measurements, origin.report
-        synth.schema_ = origin.schema
+        synth._model = synth._fitted(measurements, seed)
+        synth.measurements_, synth._report = measurements, report
+        synth.schema_ = measurements.schema
         synth._make_ready([seed, 1])
         return synth
 
@@ -237,7 +237,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        if self._designed is not None:
+        if self.design is not None:
             accountant.remark(
                 "Measured in the tables of another table, whose domains and bins were"
                 " public."
@@ -245,11 +245,11 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         if self.use_unlabelled:
             known = and_measured_unlabelled(rows, metadata, plans, accountant)
             metadata, plans = known
-        measured = measure(rows, metadata, plans, accountant, self._designed)
-        self.measurements_ = measured.measurements
+        measured = measure(rows, metadata, plans, accountant, self.design)
+        self.measurements_ = measured
         return self._fitted(measured, seed)
 
-    def _fitted(self, measured: Measured, seed: int) -> TableModel:
+    def _fitted(self, measured: Measurements, seed: int) -> TableModel:
         """Fit the generator, set it, and give the marginals."""
         initial = fitted(measured, seed=seed, device=self._device())
         self.generator_ = initial.generator()
@@ -264,21 +264,9 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         mu: float,
     ) -> list[Allocation]:
         rows, columns = counts.tolist(), (n_continuous, n_discrete)
-        if (design := self._designed) is not None:
-            return [
-                allocate_design(
-                    label,
-                    n_rows,
-                    mu,
-                    pairs=c in design.pairs,
-                    together=design.together is not None,
-                    n_groups=design.triples[c].counts.shape[-1]
-                    if c in design.triples
-                    else 0,
-                    moments=c in design.moments,
-                )
-                for c, (label, n_rows) in enumerate(zip(labels, rows, strict=True))
-            ]
+        if self.design is not None:
+            own = zip(labels, rows, strict=True)
+            return [allocate_design(self.design, c, n, mu) for c, n in own]
         form: Form = "marginals"
         if self.order > 1:
             first = self.use_unlabelled  # of whose rows only tables are measured
@@ -300,13 +288,8 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         return resolve_device(self.device)
 
     @property
-    def _designed(self) -> Measured | None:
-        """The measurements whose tables are measured again."""
-        return None if self.design is None else self.design.origin.measured
-
-    @property
     def _known(self) -> Metadata | None:
-        return None if self._designed is None else self._designed.model.metadata
+        return None if self.design is None else self.design.metadata
 
     def _check_parameters(self) -> None:
         self._device()

@@ -7,7 +7,6 @@ tables and their choice are in `test_replays.py` and `tests/synthesizers`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import BudgetExceededError
 
 # Where the twins are planted: between what is measured and how it is released.
-from skdpsynth.measure import _discovery, _marginals
+from skdpsynth.measure import _discovery, _query
 from skdpsynth.privacy import _aggregators
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
@@ -80,7 +79,7 @@ def findings(synthesizer, schema, table, canary):
 
 # --- Broken code ------------------------------------------------------------------
 
-_real_counts, _real_histogram = _discovery.noisy_counts, _marginals.centred_histogram
+_real_counts, _real_histogram = _discovery.noisy_counts, _query.centred_histogram
 _real_numbers = _aggregators.centred_numbers
 
 
@@ -93,9 +92,10 @@ def exact_counts(codes, n_bins, reservation):
 def exact_missing(codes, n_cells, reservation, weight):
     """The last cell, that of missing values, is counted without noise."""
     released = _real_histogram(codes, n_cells, reservation, weight)
-    for j, deviations in enumerate(released.deviations):
+    ends = np.cumsum([n + 1 for n in n_cells])
+    for j, end in enumerate(ends):  # the number before it is of rows in no cell
         missing = (whole(codes)[:, j] == n_cells[j] - 1).sum()
-        deviations[-1] = missing - len(whole(codes)) / n_cells[j]
+        released.numbers[end - 2] = missing - len(whole(codes)) / n_cells[j]
     return released
 
 
@@ -106,12 +106,6 @@ def uncentred(counts, n_rows, weight):
     """
     plain = np.concatenate([_aggregators.GRID * column for column in counts])
     return np.concatenate([plain, _real_numbers([], n_rows, weight)])
-
-
-def exact_size(codes, n_cells, reservation, weight):
-    """Counts are read with the exact number of rows, charged like the noisy one."""
-    released = _real_histogram(codes, n_cells, reservation, weight)
-    return replace(released, size=float(len(whole(codes))), size_std=1e-9)
 
 
 class Leak(NamedTuple):
@@ -128,12 +122,10 @@ class Leak(NamedTuple):
 LEAKS = [
     Leak(_discovery, "noisy_counts", exact_counts, RELEASES, UNCOUNTED, CANARY),
     Leak(
-        *(_marginals, "centred_histogram", exact_missing, PAST),
+        *(_query, "centred_histogram", exact_missing, PAST),
         *(schema_of(HOLED), MISSING),
     ),
     Leak(_aggregators, "centred_numbers", uncentred, MOVED, COUNTED, IN_A_CELL),
-    # No number that is released has moved; the marginals have.
-    Leak(_marginals, "centred_histogram", exact_size, PAST, NOT_COUNTED, IN_A_CELL),
 ]
 
 

@@ -8,7 +8,7 @@ from scipy.stats import norm
 from skdpsynth.measure import TableBins, choose_bins
 
 # One column of bins, which a `TableBins` has.
-from skdpsynth.measure._tables import ColumnBins
+from skdpsynth.measure._bins import ColumnBins
 
 # One column of bins, which a `TableBins` has.
 from skdpsynth.table import (

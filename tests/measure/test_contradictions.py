@@ -6,24 +6,36 @@ import numpy as np
 import pytest
 from tables import fitted
 
+from skdpsynth.measure import Measurements
 from skdpsynth.utils import DAMAGED
 
 
-def with_bins(own, j, **changes):
-    columns = [*own.bins.columns]
+def put_together(known, released=None, **parts):
+    own = {"planned_stds": known.planned_stds, "cells": known.cells} | parts
+    return Measurements(known.metadata, known if released is None else released, **own)
+
+
+def with_query(known, kind, **changes):
+    """Change the queries of one kind, and keep the answers."""
+    return put_together(
+        known,
+        [
+            replace(own, query=replace(own.query, **changes))
+            if own.query.kind == kind
+            else own
+            for own in known
+        ],
+    )
+
+
+def with_bins(known, j, **changes):
+    columns = [*known.bins.columns]
     columns[j] = replace(columns[j], **changes)
-    return replace(own, bins=replace(own.bins, columns=columns))
+    return with_query(known, "pairs", bins=replace(known.bins, columns=columns))
 
 
-def with_counts(own, counts):
-    first, *more = own.rounds[0]
-    released = replace(first.released, deviations=counts(first.released.deviations))
-    rounds = [[replace(first, released=released), *more], *own.rounds[1:]]
-    return replace(own, rounds=rounds)
-
-
-def with_pairs(own, **changes):
-    return replace(own, pairs=own.pairs | {0: own.pairs[0]._replace(**changes)})
+def with_values(known, **changes):
+    return put_together(known, [replace(own, **changes) for own in known])
 
 
 KIND = 2  # the column of categories: three categories, other, missing
@@ -37,29 +49,41 @@ CONTRADICTIONS = {
     "bins of another column": lambda own: with_bins(
         own, KIND, **vars(own.bins.columns[0])
     ),
-    "counts of another column": lambda own: with_counts(own, lambda all_: all_[::-1]),
-    "counts of fewer bins": lambda own: with_counts(
-        own, lambda all_: [counts[1:] for counts in all_]
+    "counts of another column": lambda own: with_query(
+        own, "marginals", columns=own[0].query.columns[::-1]
     ),
-    "a column twice": lambda own: with_pairs(own, pairs=own.pairs[0].pairs * 0),
-    "a column too far": lambda own: with_pairs(own, pairs=own.pairs[0].pairs + 9),
-    "tables of fewer bins": lambda own: with_pairs(own, counts=own.pairs[0].counts[1:]),
-    "noise below none": lambda own: with_pairs(own, noise_std=-1.0),
-    "a class too far": lambda own: replace(own, pairs={2: own.pairs[0]}),
-    "noise of one class": lambda own: replace(own, noise_stds=own.noise_stds[:1]),
-    "rounds of one class": lambda own: replace(own, rounds=own.rounds[:1]),
+    "counts of fewer bins": lambda own: with_values(own, values=own[0].values[1:]),
+    "numbers that are none": lambda own: with_values(
+        own, values=own[0].values * np.nan
+    ),
+    "noise below none": lambda own: with_values(own, noise_std=-1.0),
+    "a mu below none": lambda own: with_values(own, mu=-1.0),
+    "another class": lambda own: with_values(own, scope="nobody"),
+    "a column twice": lambda own: with_query(own, "pairs", sets=own.pairs[0].pairs * 0),
+    "a column too far": lambda own: with_query(
+        own, "pairs", sets=own.pairs[0].pairs + 9
+    ),
+    "noise of one class": lambda own: put_together(
+        own, planned_stds=own.planned_stds[:1]
+    ),
+    "rounds of one class": lambda own: put_together(
+        own, [one for one in own if one.scope == own[0].scope]
+    ),
+    "cells of another column": lambda own: put_together(
+        own, cells={KIND: np.array([0.0, 1.0])}
+    ),
 }
 
 
 @pytest.fixture(scope="module")
-def measured():
+def known():
     """Of a column of numbers, of whole numbers, of three categories, and others."""
-    return fitted("pairwise rich", 9.0).measurements_.origin.measured
+    return fitted("pairwise rich", 9.0).measurements_
 
 
 @pytest.mark.parametrize("lie", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-def test_parts_of_different_fits_cannot_be_put_together(measured, lie):
+def test_parts_of_different_fits_cannot_be_put_together(known, lie):
     """By nobody: the constructor refuses them, so no reader of a file can forget it."""
-    assert replace(measured).pairs.keys() == {0, 1}
+    assert put_together(known).pairs.keys() == {0, 1}
     with pytest.raises(DAMAGED):
-        lie(measured)
+        lie(known)

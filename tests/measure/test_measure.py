@@ -99,7 +99,7 @@ def test_nothing_is_released_that_is_not_planned(order):
     assert not found.moments
     assert len(found.rounds) == 2
     assert all(map(bool, found.rounds)) == (order > 0)
-    assert {own.order for own in found.measurements} <= {*range(order + 1)}
+    assert {own.order for own in found.tables()} <= {*range(order + 1)}
     if order == 0:
         values, _ = found.model.marginals[0][0].decode(np.array([0.0, 0.25, 1.0]))
         assert values == pytest.approx([-4, -2, 4])

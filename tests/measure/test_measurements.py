@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -9,18 +10,11 @@ import pandas as pd
 import pytest
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.exceptions import PersistenceError
-from skdpsynth.measure import (
-    Allocation,
-    Measurement,
-    Measurements,
-    Spend,
-    discover,
-    measure,
-)
+from skdpsynth.exceptions import PersistenceError, ReservationError
+from skdpsynth.measure import Allocation, Measurements, Spend, discover, measure
 
 # Bins are read, not made, by those who use the package.
-from skdpsynth.measure._measurements import Bin
+from skdpsynth.measure._described import Bin
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 from skdpsynth.table import open_table
@@ -79,7 +73,8 @@ def measured(epsilon=math.inf):
         Allocation(scope, 1e5, n_bins=9, n_groups=4, n_tables=1, **spends)
         for scope in metadata.classes.scopes
     ]
-    return measure(rows, metadata, plans, accountant).measurements
+    found = measure(rows, metadata, plans, accountant)
+    return found.of_fit(metadata.schema(SCHEMA), accountant.report())
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +112,7 @@ def rows_in(series, own, all_bins):
 def test_labels_agree_with_counting_the_table(exact):
     """Without noise: every cell of every table, by the labels of its bins."""
     orders = []
-    for own in [own for own in exact if 0 < own.order < 6]:
+    for own in [own for own in exact.tables() if 0 < own.order < 6]:
         of_class = TABLE[TABLE["y"] == own.class_label].reset_index(drop=True)
         orders.append(own.order)
         inside = [
@@ -136,9 +131,10 @@ def test_labels_agree_with_counting_the_table(exact):
 
 def test_what_is_listed_has_names_noise_and_shapes(noisy):
     names = [name for name in TABLE.columns if name != "y"]
-    kinds = {(own.order, own.class_label) for own in noisy}
+    tables = noisy.tables()
+    kinds = {(own.order, own.class_label) for own in tables}
     assert kinds == {*product((0, 1, 2, 3, 6), (False, True))}
-    for own in noisy:
+    for own in tables:
         assert own.noise_std > 0
         assert set(own.columns) <= set(names)
         if own.order < 4:
@@ -156,7 +152,8 @@ def test_what_is_listed_has_names_noise_and_shapes(noisy):
 def test_the_frame_lists_every_value_once(noisy):
     frame = noisy.to_frame()
     assert frame.columns.tolist() == ["class", "columns", "bins", "value", "noise_std"]
-    expected = sum(own.values.size if own.order < 6 else 15 for own in noisy)
+    sizes = (own.values.size if own.order < 6 else 15 for own in noisy.tables())
+    expected = sum(sizes)
     assert len(frame) == expected
     # Labels tell the bins of a table apart, those of times too.
     places = frame[frame["columns"] == "day, moment"]
@@ -164,12 +161,29 @@ def test_the_frame_lists_every_value_once(noisy):
     assert frame["value"].notna().all()
 
 
-def test_a_list_of_them_is_a_sequence(noisy):
+def test_they_are_a_sequence(noisy):
     assert [*noisy[2:5]] == [noisy[2], noisy[3], noisy[4]]
-    pairs = [own for own in noisy if own.order == 2]
-    assert repr(Measurements(pairs[:3])) == "<Measurements: 3 of 2 columns>"
-    assert f"{len(pairs)} of 2 columns" in repr(noisy)
-    assert Measurements([]).to_frame().empty
+    assert repr(noisy) == (
+        "<Measurements: 4 of marginals, 2 of pairs, 2 of triples, 2 of moments>"
+    )
+    assert Measurements(noisy.metadata).to_frame()["columns"].eq("").all()
+
+
+def test_each_is_one_line_of_the_ledger(noisy):
+    """With the noise of the line; one that is no answer shows, or is cheaper."""
+    report = noisy.report
+    lines = {(e.name, e.scope): e for e in report.entries}
+    for own in noisy:
+        line = lines[own.query.name, f"class {own.scope}"]
+        assert own.mu == pytest.approx(line.mu_total)
+        assert own.noise_std == pytest.approx(line.noise_std * own.query.unit)
+        assert own.query.sensitivity <= line.sensitivity
+    fewer = Measurements(noisy.metadata, noisy[:-1], noisy.planned_stds, noisy.cells)
+    cheaper = [replace(own, mu=own.mu / 2) for own in noisy]
+    cheaper = Measurements(noisy.metadata, cheaper, noisy.planned_stds, noisy.cells)
+    for others in (fewer, cheaper):
+        with pytest.raises(ReservationError, match="what its ledger charges"):
+            others.of_fit(noisy.schema, report)
 
 
 @pytest.mark.parametrize(
@@ -192,47 +206,27 @@ def test_a_bin_is_written_as_in_a_table(own, text):
 # --- Files ------------------------------------------------------------------------
 
 
-def assert_same(ours, theirs):
-    assert len(ours) == len(theirs)
-    for mine, other in zip(ours, theirs, strict=True):
-        for name in ("columns", "bins", "class_label", "noise_std"):
-            own = getattr(mine, name)
-            assert repr(getattr(other, name)) == repr(own)  # True is not 1 here
-        np.testing.assert_array_equal(mine.values, other.values)
-
-
 def test_a_file_gives_back_what_was_saved(noisy, exact, tmp_path):
-    for name, own in (("noisy", noisy), ("exact", exact), ("no", Measurements([]))):
+    for name, own in (("noisy", noisy), ("exact", exact)):
         path = tmp_path / f"{name}.json"
         own.save(path)
         again = Measurements.load(path)
-        assert_same(own, again)
+        assert again.report == own.report
+        for mine, other in zip(own, again, strict=True):
+            assert other.query.asked == mine.query.asked
+            facts = (mine.noise_std, mine.mu, mine.scope)
+            assert (other.noise_std, other.mu, other.scope) == facts
+            np.testing.assert_array_equal(other.values, mine.values, strict=True)
+        pd.testing.assert_frame_equal(again.to_frame(), own.to_frame())
         with pytest.raises(FileExistsError, match="overwrite=True"):
             again.save(path)
-        again.save(path, overwrite=True)
-        assert_same(own, Measurements.load(str(path)))
+        again.save(str(path), overwrite=True)
+        assert Measurements.load(path).report == own.report
 
 
-ODD = [
-    ["a", "", "missing", "0", "ü\n,"],
-    [False, True],
-    [0, 1, -(2**60)],
-    [0.0, 1.0, 0.1, 1e300, -5e-324],
-    [*TIMES, pd.Timestamp("2020-01-01T00:00:00.000000001")],
-    [(1, "a"), (True, None), ((0.5,),)],
-]
-
-
-def test_categories_and_names_of_odd_types_keep_their_type(tmp_path):
-    """Also where those of another column are equal: True is 1 and 1.0."""
-    bins = [tuple(Bin("categories", None, (one,)) for one in own) for own in ODD]
-    listed = [
-        Measurement((own[0],), (of_own,), np.arange(len(own), dtype=float), 0.0, own[1])
-        for own, of_own in zip(ODD, bins, strict=True)
-    ]
-    own = Measurements(listed)
-    own.save(tmp_path / "odd.json")
-    assert_same(own, Measurements.load(tmp_path / "odd.json"))
+def test_measurements_of_no_fit_are_not_saved(noisy, tmp_path):
+    with pytest.raises(ValueError, match="not of a fit"):
+        Measurements(noisy.metadata, noisy).save(tmp_path / "none.json")
 
 
 @pytest.fixture(scope="module")
@@ -259,14 +253,18 @@ DAMAGE = {
     "cut off": None,
     "no object": lambda _: [1, 2],
     "another format": changed("format", to="skdpsynth measurements 0"),
-    "no bins": lambda own: {k: own[k] for k in own if k != "bins"},
-    "bins of no kind": changed("bins", 0, 0, 0, to="intervall"),
-    "categories": changed("bins", 0, 0, 2, to=[{"time": 5}]),
-    "place of bins": changed("measurements", -3, "bins", 0, to=10**6),
-    "a missing count": changed("measurements", -3, "values", 0, to=None),
-    "too few bins": changed("measurements", -3, "bins", to=[0]),
-    "shape": changed("measurements", -3, "shape", to=[2]),
-    "noise": changed("measurements", -3, "noise_std", to=-1.0),
+    "no bins": changed("bins", to=None),
+    "a query of no kind": changed("released", 0, "query", to="marginal"),
+    "a class too far": changed("released", 0, "class", to=2),
+    "another shape": changed("released", -1, "values", "shape", to=[3, 5]),
+    "another type": changed("released", -1, "values", "dtype", to="O"),
+    "noise below none": changed("released", -1, "noise_std", to=-1.0),
+    "a mu below none": changed("released", -1, "mu", to=-1.0),
+    "noise of one class": changed("planned_stds", to=[1.0]),
+    "rounds of one class": lambda own: own | {"released": own["released"][:1]},
+    "a column too far": changed("released", 0, "columns", 0, to=9),
+    "a column twice": changed("released", 0, "columns", 0, to=1),
+    "another unit": changed("report", "unit", to="person"),
 }
 
 
@@ -293,10 +291,10 @@ def test_a_fit_lists_what_its_report_charges():
     synth = IndependentSynthesizer(50.0, schema=SCHEMA, random_state=0).fit(TABLE)
     listed = {
         round(own.noise_std / math.sqrt(1 - 1 / own.values.size), 9)
-        for own in synth.measurements_
+        for own in synth.measurements_.tables()
         if own.order == 1
     }
     entries = synth.privacy_report().entries
     charged = {e.noise_std / 2**20 for e in entries if "marginals" in e.name}
     assert sorted(listed) == pytest.approx(sorted(charged))
-    assert {own.order for own in synth.measurements_} == {0, 1}
+    assert {own.order for own in synth.measurements_.tables()} == {0, 1}

@@ -95,7 +95,7 @@ def test_cells_are_counted_where_pairs_are_possible():
     """Without noise the finer tables are those of the rows, and NaN elsewhere."""
     both = [
         own
-        for own in fitted(math.inf).measurements_
+        for own in fitted(math.inf).measurements_.tables()
         if {*own.columns} == {"code", "price"}
     ]
     *coarse, finer = sorted(both, key=lambda own: np.size(own.values))
@@ -117,7 +117,8 @@ def test_the_noise_of_cells_is_planned():
     But for the variance of 4 that the noise of whole numbers has beside it.
     """
     synth = fitted(3.0)
-    tables = [t for t in synth.measurements_ if t.order == 2 and t.class_label is None]
+    listed = synth.measurements_.tables()
+    tables = [t for t in listed if t.order == 2 and t.class_label is None]
     finer = [t.noise_std for t in tables if np.isnan(t.values).any()]
     plan = synth.plan(N_ROWS, dtypes=make_table().dtypes).set_index("class")
     one = plan.loc["u", "relation_noise_std"]
@@ -150,7 +151,7 @@ def test_a_second_column_says_what_the_parent_leaves_open():
 def test_ranks_are_listed_with_what_they_are_given(tmp_path):
     """They count every row once, and come back from a file."""
     found = fitted(math.inf).measurements_
-    ranked = [own for own in found if own.bins and own.bins[0][0].kind == "rank"]
+    ranked = [t for t in found.tables() if t.bins and t.bins[0][0].kind == "rank"]
     assert ranked
     for own in ranked:
         assert np.nansum(own.values) == N_ROWS
@@ -159,7 +160,7 @@ def test_ranks_are_listed_with_what_they_are_given(tmp_path):
         assert str(own.bins[0][0]).endswith(f"given {given}")
     found.save(tmp_path / "own.json")
     again = type(found).load(tmp_path / "own.json")
-    assert [own.bins for own in again] == [own.bins for own in found]
+    assert [t.bins for t in again.tables()] == [t.bins for t in found.tables()]
 
 
 def test_what_is_possible_stays_possible_under_where():

@@ -16,21 +16,10 @@ from skdpsynth.measure import (
 )
 
 # The rules of the budget have closed forms, which are stated of the parts of a plan.
-from skdpsynth.measure._tables import (
-    ColumnBins,
-    PairTables,
-    choose_pairs,
-    measure_moments,
-    measure_pairs,
-    measure_triples,
-    with_together,
-)
-from skdpsynth.privacy import (
-    GRID,
-    MOMENTS_SENSITIVITY,
-    Parts,
-    PrivacyAccountant,
-)
+from skdpsynth.measure._bins import ColumnBins
+from skdpsynth.measure._query import Moments, Pairs, Triples, measure_query
+from skdpsynth.measure._tables import PairTables, choose_pairs, with_together
+from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, Parts, PrivacyAccountant
 from skdpsynth.table import CategoryDomain, PrivateRows
 
 N_ROWS = 5000
@@ -55,8 +44,8 @@ def measure(rows, bins, shares, mu, **choice):
     own = {"mu": mu * math.sqrt(0.1), "scope": "u"} | choice
     pairs = choose_pairs(rows, bins, independent, accountant, **own)
     rest = {"mu": mu * math.sqrt(0.9), "scope": "u"}
-    found = measure_pairs(rows, bins, pairs, N_ROWS, accountant, **rest)
-    return set(map(tuple, found.pairs.tolist())), accountant.report().entries
+    found = measure_query(Pairs(bins, pairs), Parts.of(rows), accountant, **rest)
+    return set(map(tuple, found.query.sets.tolist())), accountant.report().entries
 
 
 # --- Pairs: which -----------------------------------------------------------------
@@ -123,11 +112,22 @@ def test_the_noise_that_is_said_is_in_rows_and_in_covariances():
     rows, bins, shares = table(4)
     accountant, settings = PrivacyAccountant(20.0, 1e-5), {"mu": 0.5, "scope": None}
     groups = bins.groups(shares, 3)
-    triples = measure_triples(rows, bins, groups, 3, accountant, **settings)
+    own = Parts.of(rows)
+    triples = measure_query(Triples(bins, groups, 3), own, accountant, **settings)
     assert triples.noise_std == pytest.approx(math.sqrt(4) / 0.5, rel=1e-4)
     stds = np.array([1.0, 0.5, 0.5, 1.0])
-    scores = Parts.of(np.zeros((10, 4)))
-    moments = measure_moments(scores, np.zeros(4), stds, 10, accountant, **settings)
+
+    class Marginals:
+        """Of scores with these deviations, which are all 0."""
+
+        def score_moments(self, position):
+            return np.stack([0.0 * stds, stds, stds])
+
+        def score_rows(self, uniforms, codes, position):
+            return np.zeros(uniforms.shape)
+
+    query = Moments.of(Marginals(), 0, 10.0)
+    moments = measure_query(query, own, accountant, **settings)
     # Rows are shortened to twice their mean squared length, 2.5, over the rows.
     expected = 2 * 2.5 / math.sqrt(2) / 0.5 / 10
     assert moments.noise_std == pytest.approx(expected, rel=1e-3)

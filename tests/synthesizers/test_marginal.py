@@ -103,7 +103,9 @@ def test_an_xor_is_known_to_tables_of_three_columns_alone(order, least, most):
     synth = MarginalSynthesizer(10.0, order=order, random_state=0).fit(real)
     fake = synth.sample(20_000)
     assert least <= ((fake["a"] ^ fake["b"]) == fake["c"]).mean() <= most
-    assert {m.order for m in synth.measurements_} - {0} == {*range(1, order + 1)}
+    assert {m.order for m in synth.measurements_.tables()} - {0} == {
+        *range(1, order + 1)
+    }
     assert marginal_fidelity(real, fake, k=min(order, 2)).max() < 0.03
 
 

@@ -133,7 +133,7 @@ def test_measurements_of_rows_without_a_label_are_listed():
     table = small_table(4000)
     table["y"] = table["y"].where(table.index % 4 == 0)
     fitted = clone(MEASURED).set_params(schema=None, target="y").fit(table)
-    listed = fitted.measurements_
+    listed = fitted.measurements_.tables()
     orders = {own.order for own in listed if own.class_label == UNLABELLED}
     assert {1, 2} <= orders
     assert list(fitted.classes_) == ["u", "v"]

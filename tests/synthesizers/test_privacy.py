@@ -269,7 +269,8 @@ def proven(fitted, payer):
     A row moves counts of B cells less their mean by ``sqrt(1 - 1/B)``, and the number
     of rows by its weight, which is the ratio of their noise.
     """
-    own = [m for m in getattr(fitted, "measurements_", ()) if m.class_label == payer]
+    tables = fitted.measurements_.tables() if hasattr(fitted, "measurements_") else ()
+    own = [table for table in tables if table.class_label == payer]
     cells, of_size = {}, math.inf
     for measured in own[fitted.schema is None :]:  # after the count of the class
         std = GRID * measured.noise_std

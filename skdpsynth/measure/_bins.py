@@ -1,0 +1,461 @@
+"""Bins of every column in tables of two and three, and the finer cells inside them.
+
+They are functions of the released marginals alone, and the same in all classes. In each
+class a bin is an interval of ranks, which the fine marginal of the class turns into a
+value.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdpsynth.measure._shares import COARSE_BINS, LEAST_NOISE, N_CELLS, TINY
+from skdpsynth.table import (
+    MISSING,
+    ZERO,
+    CategoryDomain,
+    MarginalTransform,
+    NumericDomain,
+)
+from skdpsynth.utils import check_groups, in_chunks, require
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from skdpsynth.table import ColumnDomain, PrivateRows
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+# Of a number beside an exact zero, so that low and high values differ: with four the
+# 2-way distance of RandHIE was .084, not .082 (epsilon 1).
+_LEAST_INTERVALS = 3
+
+
+@dataclass(frozen=True)
+class ColumnBins:
+    """The bins of one column."""
+
+    # (n_intervals + 1,): edges of the intervals of numbers, from 0 to 1; else empty.
+    edges: Floats
+    # Bin of each code of `PrivateRows`; -1 where the interval says it. Numeric columns
+    # have the codes value, exact zero and missing; others those of `CategoryDomain`,
+    # and 'other' is in one bin with the rare categories.
+    of_code: Ints
+    n_bins: int
+    zero: float | None = None  # edge where an exact zero has a bin of its own
+
+    def __post_init__(self) -> None:
+        require(type(self.n_bins) is int, "bins")
+        require(self.of_code.dtype == np.int64 and self.of_code.ndim == 1, "codes")
+        require(self.edges.dtype == np.float64 and self.edges.ndim == 1, "edges")
+        if not len(self.edges):
+            require(len(self.of_code) > 1 and self.zero is None, "codes")
+            # Each code has a bin, and each bin a code; that of the rest comes last,
+            # but for missing values.
+            used = np.unique(self.of_code)
+            require(len(used) == self.n_bins, "bins")
+            require(np.array_equal(used, np.arange(len(used))), "codes")
+            require(self.of_code[-1] == len(used) - 1, "codes")
+            require((self.of_code[:-2] <= self.rest).all(), "codes")
+            return
+        require(len(self.edges) > 1 and (np.diff(self.edges) > 0).all(), "edges")
+        require(self.edges[0] == 0 and self.edges[-1] == 1, "edges")
+        n_intervals, has_zero = len(self.edges) - 1, self.zero is not None
+        # After the intervals a bin of exact zeros, and one of missing values.
+        has_missing = self.n_bins - n_intervals - has_zero
+        require(has_missing in (0, 1), "bins")
+        of_zero = n_intervals if has_zero else -1
+        of_missing = self.n_bins - 1 if has_missing else -1
+        require(self.of_code.tolist() == [-1, of_zero, of_missing], "codes")
+        require(not has_zero or (self.edges == self.zero).any(), "a zero")
+
+    @property
+    def rest(self) -> int:
+        """Bin of the rare categories and of 'other'; -1 in a numeric column."""
+        return -1 if len(self.edges) else int(self.of_code[-2])
+
+    def encode(
+        self, uniforms: NDArray[np.floating], category_codes: NDArray[np.integer]
+    ) -> Ints:
+        """Give the bin of every row; private if the rows are."""
+        bins = self.of_code[category_codes]
+        if len(self.edges):
+            inner = self.edges[1:-1].astype(np.float32)
+            of_value = np.searchsorted(inner, uniforms, side="right")
+            bins = np.where(bins < 0, of_value, bins)
+        return bins
+
+    def ranks(self, marginal: MarginalTransform) -> Floats:
+        """Give the ranks where each bin begins and ends in a class, (2, n_bins)."""
+        ends = np.zeros((2, self.n_bins))
+        if len(self.edges):
+            left, right = marginal.cdf(self.edges)
+            n_intervals = len(self.edges) - 1
+            ends[:, :n_intervals] = right[:-1], left[1:]
+            if self.of_code[ZERO] >= 0:
+                place = np.flatnonzero(self.edges == self.zero)[0]
+                ends[:, self.of_code[ZERO]] = left[place], right[place]
+            missing = self.of_code[MISSING]
+        else:
+            in_order = self.of_code[marginal.points.astype(np.int64)]
+            ends[:, self.rest] = 0.0, 1.0  # 'other' alone stands for any category
+            # Of a bin of several the last end stays, and the first beginning.
+            ends[1, in_order] = marginal.cumulative[1:]
+            ends[0, in_order[::-1]] = marginal.cumulative[-2::-1]
+            missing = self.of_code[-1] if self.of_code[-1] > self.rest else -1
+        ends = marginal.missing + (1.0 - marginal.missing) * ends
+        if missing >= 0:
+            ends[:, missing] = 0.0, marginal.missing
+        return ends
+
+
+@dataclass(frozen=True)
+class TableBins:
+    """The bins of all columns, D of them, one after the other.
+
+    Parameters
+    ----------
+    columns : list of n_columns ColumnBins
+        The bins of each.
+    """
+
+    columns: list[ColumnBins]
+
+    def check(self, domains: Sequence[ColumnDomain]) -> None:
+        """Raise a ValueError unless each column can hold what its bins are of."""
+        for own, domain in zip(self.columns, domains, strict=True):
+            require(isinstance(own, ColumnBins), "bins")
+            if isinstance(domain, CategoryDomain):
+                require(len(own.of_code) == domain.n_codes and own.rest >= 0, "bins")
+                require((own.of_code[-1] > own.rest) == domain.nullable, "bins")
+            else:
+                require(own.rest < 0 and own.zero in (None, domain.zero), "bins")
+                require((own.of_code[-1] >= 0) == domain.nullable, "bins")
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of bins of each column."""
+        return [column.n_bins for column in self.columns]
+
+    @property
+    def categories(self) -> list[bool]:
+        """Which columns have categories, and no order."""
+        return [column.rest >= 0 for column in self.columns]
+
+    @property
+    def starts(self) -> Ints:
+        """Where each column begins and the last one ends, shape (n_columns + 1,)."""
+        return np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
+
+    def encode(self, rows: PrivateRows) -> NDArray[np.unsignedinteger]:
+        """Give the bin of every row in every column; private."""
+        codes = np.empty(rows.shape, dtype=np.min_scalar_type(max(self.sizes)))
+        for own in in_chunks(len(rows)):
+            uniforms, category_codes = rows.uniforms[own].T, rows.category_codes[own].T
+            for j, column in enumerate(self.columns):
+                codes[own, j] = column.encode(uniforms[j], category_codes[j])
+        return codes
+
+    def ranks(self, marginals: list[MarginalTransform]) -> Floats:
+        """Give the ranks where each bin begins and ends in a class, (2, D)."""
+        both = zip(self.columns, marginals, strict=True)
+        return np.concatenate([bins.ranks(own) for bins, own in both], axis=1)
+
+    def shares(self, ranks: Floats) -> Floats:
+        """Give the share of each bin in its column, from `ranks`, shape (D,)."""
+        shares = ranks[1] - ranks[0]
+        starts = self.starts
+        for start, column in zip(starts, self.columns, strict=False):
+            if column.rest >= 0 and not (column.of_code[:-2] == column.rest).any():
+                shares[start + column.rest] = 0.0
+        totals = np.repeat(np.add.reduceat(shares, starts[:-1]), self.sizes)
+        even = 1.0 / np.repeat(self.sizes, self.sizes)  # of a column without categories
+        return np.where(totals > 0, shares / np.maximum(totals, TINY), even)
+
+    def groups(self, shares: Floats, n_groups: int) -> Ints:
+        """Put the bins of every column into a few groups, of shape (D,).
+
+        Intervals at quantiles of the shares (D,), and of categories the most frequent
+        alone. Exact zeros and missing values are a group where they are many.
+        """
+        found = np.zeros(len(shares), dtype=np.int64)
+        starts = self.starts
+        for start, end, column in zip(starts, starts[1:], self.columns, strict=False):
+            own, n_intervals = shares[start:end], max(len(column.edges) - 1, 0)
+            beside = n_intervals and own[n_intervals:].sum() > 0.5 / n_groups
+            if n_intervals:
+                present = own[:n_intervals] if beside else own
+                n_inside = max(n_groups - 1, 1) if beside else n_groups
+                total = max(present.sum(), TINY)  # a class may have no value here
+                middles = (np.cumsum(present) - 0.5 * present) / total
+                of_bin = np.minimum((n_inside * middles).astype(np.int64), n_inside - 1)
+                found[start : start + len(present)] = of_bin
+                found[start + len(present) : end] = n_groups - 1
+            else:
+                order = np.argsort(-own, kind="stable")
+                found[start + order] = np.minimum(np.arange(len(own)), n_groups - 1)
+        return found
+
+    def coarser(self, factors: Sequence[int] = (4, 16)) -> list[NDArray[np.float32]]:
+        """Give groups of neighbouring bins, some larger than others, by column.
+
+        Of shape (n_bins, n_groups): an entry is 1 where a bin is in a group. Bins that
+        are no intervals are alone.
+        """
+        found = []
+        for column in self.columns:
+            n_intervals = max(len(column.edges) - 1, 0)
+            beside = np.arange(column.n_bins - n_intervals)
+            own = [np.zeros((column.n_bins, 0), dtype=bool)]
+            for factor in factors:
+                if n_intervals >= 2 * factor:
+                    inside = np.arange(n_intervals) // factor
+                    places = np.concatenate([inside, inside[-1] + 1 + beside])
+                    own.append(places[:, None] == np.arange(places.max() + 1))
+            found.append(np.concatenate(own, axis=1).astype(np.float32))
+        return found
+
+    def normal_scores(self, shares: Floats) -> Floats:
+        """Give normal scores (D,) of the middles of intervals; NaN elsewhere.
+
+        Of the shares of all classes together, (D,).
+        """
+        found = np.full(len(shares), np.nan)
+        for start, column in zip(self.starts, self.columns, strict=False):
+            own = slice(start, start + max(len(column.edges) - 1, 0))
+            ends = np.concatenate(([0.0], np.cumsum(shares[own])))
+            if len(ends) > COARSE_BINS[0]:  # with fewer intervals, each is by itself
+                middles = 0.5 * (ends[:-1] + ends[1:]) / max(ends[-1], TINY)
+                found[own] = ndtri(np.clip(middles, TINY, 1.0 - TINY))
+        return found
+
+
+def most_bins(domain: ColumnDomain | None, n_bins: int) -> int:
+    """Give the bins that a column can have, before its marginals are known."""
+    if domain is None:
+        return n_bins + 1
+    if isinstance(domain, CategoryDomain):
+        return min(len(domain.categories), n_bins) + 1 + domain.nullable
+    if domain.integer:
+        n_bins = min(n_bins, int(domain.high - domain.low) + 1)
+    return n_bins + (domain.zero is not None) + domain.nullable
+
+
+def choose_bins(
+    domains: list[ColumnDomain] | tuple[ColumnDomain, ...],
+    marginals: list[list[MarginalTransform]],
+    prior: Floats,
+    n_bins: int,
+) -> tuple[TableBins, list[list[MarginalTransform]]]:
+    """Choose the bins of every column by its released marginals.
+
+    Parameters
+    ----------
+    domains : sequence of ColumnDomain
+        One per column.
+    marginals : list of n_classes lists of MarginalTransform
+        What was released.
+    prior : ndarray of shape (n_classes,), float64
+        Shares of the classes.
+    n_bins : int
+        Intervals of a numeric column, or categories with a bin of their own, at most;
+        exact zeros, missing values and the rest have bins beside.
+
+    Returns
+    -------
+    bins : TableBins
+        Numeric columns are cut at quantiles of all classes together.
+    marginals : list of n_classes lists of MarginalTransform
+        The same, with the categories of a bin side by side.
+    """
+    columns = []
+    for j, domain in enumerate(domains):
+        own = [of_class[j] for of_class in marginals]
+        if isinstance(domain, NumericDomain):
+            columns.append(bins_of_numbers(domain, own, prior, n_bins))
+        else:
+            columns.append(_bins_of_categories(domain, own, prior, n_bins))
+    bins = TableBins(columns)
+    return bins, in_order(domains, marginals, prior, bins)
+
+
+def in_order(
+    domains: Sequence[ColumnDomain],
+    marginals: list[list[MarginalTransform]],
+    prior: Floats,
+    bins: TableBins,
+) -> list[list[MarginalTransform]]:
+    """Put the categories of a bin side by side, the frequent ones first."""
+    changed = []
+    for j, (domain, column) in enumerate(zip(domains, bins.columns, strict=True)):
+        own = [of_class[j] for of_class in marginals]
+        if isinstance(domain, CategoryDomain):
+            shares = np.array([one.level_shares() for one in own])
+            order = np.lexsort((-(prior @ shares), column.of_code[:-2]))
+            # What pairs find in a class can be drawn there.
+            own = [
+                MarginalTransform.of_categories(
+                    domain, np.maximum(row, TINY), missing=one.missing, order=order
+                )
+                for row, one in zip(shares, own, strict=True)
+            ]
+        changed.append(own)
+    return [list(row) for row in zip(*changed, strict=True)]
+
+
+def bins_of_numbers(
+    domain: NumericDomain,
+    marginals: list[MarginalTransform],
+    prior: Floats,
+    n_bins: int,
+) -> ColumnBins:
+    """Cut at quantiles; a number that many rows share has a bin to itself."""
+    points = np.unique(np.concatenate([own.points for own in marginals]))
+    # What lies between points: an exact zero, which has a bin of its own, is left out.
+    limits = [own.cdf(points) for own in marginals]
+    masses = prior @ np.array([low[1:] - up[:-1] for low, up in limits])
+    below, present = np.concatenate(([0.0], np.cumsum(masses))), masses.sum()
+    n_bins = max(round(n_bins * math.sqrt(present)), _LEAST_INTERVALS)
+    heavy = np.flatnonzero(masses > present / n_bins)
+    if len(points) <= n_bins + 1:
+        inner = np.arange(len(points))
+    else:
+        steps = present * np.linspace(0, 1, n_bins + 1)[1:-1]
+        inner = np.concatenate((np.searchsorted(below, steps), heavy, heavy + 1))
+    # Edges are some of the marginals': no whole number lies there. What no class has,
+    # beyond an end, is no bin.
+    if present > 0:
+        first, last = np.flatnonzero(masses > 0)[[0, -1]]
+        inner = inner[(inner > first) & (inner <= last)]
+    edges = np.concatenate(([0.0], points[inner], [1.0]))
+    exact = any((np.diff(own.points) == 0).any() for own in marginals)
+    zero = domain.zero if exact else None
+    edges = np.unique(edges if zero is None else np.append(edges, zero))
+    n_intervals = len(edges) - 1
+    missing = n_intervals + (zero is not None)
+    of_zero = -1 if zero is None else n_intervals
+    of_code = np.array([-1, of_zero, missing if domain.nullable else -1])
+    return ColumnBins(edges, of_code, missing + domain.nullable, zero)
+
+
+def _bins_of_categories(
+    domain: CategoryDomain,
+    marginals: list[MarginalTransform],
+    prior: Floats,
+    n_bins: int,
+) -> ColumnBins:
+    """Give the most frequent categories a bin each, and the others one together."""
+    pooled = prior @ np.array([own.level_shares() for own in marginals])
+    frequent = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
+    of_code = np.full(domain.n_codes, len(frequent))
+    of_code[frequent] = np.arange(len(frequent))
+    of_code[-1] = len(frequent) + domain.nullable
+    return ColumnBins(np.empty(0), of_code, len(frequent) + 1 + domain.nullable)
+
+
+# Rows of a cell of a bin, in noise deviations: six of a mean cell that has rows, of
+# which a column that is determined has about three.
+_CELL_FROM = 18.0
+
+
+@dataclass(frozen=True)
+class FinerBins:
+    """Finer bins (cells) of all columns, in the order of the coarse bins.
+
+    Each lies inside one coarse bin.
+    """
+
+    bins: TableBins
+    within: list[Ints]  # (n_cells,) of each column: the coarse bin of each cell
+
+    def check(self, domains: Sequence[ColumnDomain], bins: TableBins) -> None:
+        """Raise a ValueError unless each cell is inside one of the coarse bins."""
+        self.bins.check(domains)
+        sizes = zip(self.within, self.bins.sizes, bins.sizes, strict=True)
+        for within, n_cells, n in sizes:
+            require(len(within) == n_cells, "finer bins")
+            check_groups(within, n)
+
+    def of_rows(self, rows: PrivateRows, pair: Sequence[int]) -> tuple[Ints, ...]:
+        """Give the cells of every row in a pair of columns; private."""
+        columns = ((j, self.bins.columns[j]) for j in pair)
+        return tuple(
+            own.encode(rows.uniforms[:, j], rows.category_codes[:, j])
+            for j, own in columns
+        )
+
+    def in_bins(self, pair: Sequence[int]) -> tuple[Ints, ...]:
+        """Give the pair of bins of every pair of cells, as an index."""
+        return np.ix_(*(self.within[j] for j in pair))
+
+    def several(self, pair: Sequence[int]) -> bool:
+        """Tell whether some bin of either column has several cells."""
+        return any(len(self.within[j]) > self.within[j][-1] + 1 for j in pair)
+
+    def slices(self, column: int) -> Ints:
+        """Give where the cells of each bin of a column begin, and the last ones end."""
+        own = self.within[column]
+        return np.searchsorted(own, np.arange(own[-1] + 2))
+
+
+def finer_bins(
+    domains: Sequence[ColumnDomain],
+    marginals: list[list[MarginalTransform]],
+    prior: Floats,
+    bins: TableBins,
+    n_parts: int,
+) -> FinerBins:
+    """Cut the bins of every column into `n_parts` at most, and groups of categories."""
+    columns, within = [], []
+    for j, (domain, coarse) in enumerate(zip(domains, bins.columns, strict=True)):
+        own = [of_class[j] for of_class in marginals]
+        if isinstance(domain, CategoryDomain):
+            fine = _each_category(domain, own, prior, coarse)
+            of_cell = np.zeros(fine.n_bins, dtype=np.int64)
+            of_cell[fine.of_code] = coarse.of_code
+        else:
+            n_intervals = len(coarse.edges) - 1
+            fine = bins_of_numbers(domain, own, prior, n_parts * n_intervals)
+            edges = np.union1d(coarse.edges, fine.edges)
+            beside = len(edges) - len(fine.edges)
+            of_code = np.where(fine.of_code < 0, -1, fine.of_code + beside)
+            fine = ColumnBins(edges, of_code, fine.n_bins + beside, fine.zero)
+            middles = 0.5 * (edges[:-1] + edges[1:])
+            inside = np.searchsorted(coarse.edges, middles) - 1
+            of_cell = np.concatenate((inside, np.arange(n_intervals, coarse.n_bins)))
+        columns.append(fine)
+        within.append(of_cell)
+    return FinerBins(TableBins(columns), within)
+
+
+def _each_category(
+    domain: CategoryDomain,
+    marginals: list[MarginalTransform],
+    prior: Floats,
+    coarse: ColumnBins,
+) -> ColumnBins:
+    """Give the categories of a column a cell each, in the order of its bins."""
+    pooled = prior @ np.array([own.level_shares() for own in marginals])
+    order = np.lexsort((-pooled, coarse.of_code[:-2]))
+    n_cells = min(len(order), N_CELLS)
+    of_code = np.full(domain.n_codes, n_cells)
+    of_code[order[:n_cells]] = np.arange(n_cells)
+    of_code[-1] = n_cells + domain.nullable
+    return ColumnBins(np.empty(0), of_code, n_cells + 1 + domain.nullable)
+
+
+def parts_of_bins(n_rows: float, n_bins: int, noise_std: float) -> int:
+    """Choose into how many parts the bins of related columns are cut.
+
+    Marginals know no more than `N_CELLS` in all.
+    """
+    clear = n_rows / (_CELL_FROM * max(noise_std, LEAST_NOISE) * n_bins)
+    return int(np.clip(clear, 1, N_CELLS // n_bins))

@@ -1,0 +1,239 @@
+"""All that a fit measures of the rows once the metadata is known, in one place.
+
+Tables of one, two and three columns per class, and second moments of scores where the
+columns are too many for tables. Everything else follows from these: post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skdpsynth.measure._allocation import mus_of_relations, table_bins
+from skdpsynth.measure._bins import choose_bins, finer_bins, parts_of_bins
+from skdpsynth.measure._marginals import measure_marginals
+from skdpsynth.measure._measurements import Measurements, having_pairs
+from skdpsynth.measure._query import (
+    Cells,
+    Measurement,
+    Moments,
+    Pairs,
+    Ranks,
+    Triples,
+    measure_query,
+)
+from skdpsynth.measure._relations import third_columns
+from skdpsynth.measure._tables import choose_pairs, every_pair
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from skdpsynth.measure._allocation import Allocation
+    from skdpsynth.measure._query import Query
+    from skdpsynth.privacy import Parts, PrivacyAccountant
+    from skdpsynth.table import Classes, Metadata, TableRows
+
+
+def measure(
+    rows: TableRows,
+    metadata: Metadata,
+    plans: Sequence[Allocation],
+    accountant: PrivacyAccountant,
+    design: Measurements | None = None,
+) -> Measurements:
+    """Measure every class as planned; classes compose in parallel.
+
+    Parameters
+    ----------
+    rows : TableRows
+        The encoded rows; private.
+    metadata : Metadata
+        What is public of the table.
+    plans : sequence of n_classes Allocation
+        How much of the budget each measurement has.
+    accountant : PrivacyAccountant
+        The ledger, in which each release is charged.
+    design : Measurements, optional
+        Those of another table: the same queries are asked of this one.
+
+    Returns
+    -------
+    Measurements
+        Public.
+    """
+    found = _one_column(rows, metadata, plans, accountant, design)
+    ask = _Ask(rows, metadata.classes, accountant)
+    if design is not None:
+        return _again(found, design, plans, ask)
+    if any(plan.pairs.mu for plan in plans):
+        found = _two_columns(found, plans, ask)
+        found = _related_columns(found, plans, ask)
+    for c, plan in enumerate(plans):
+        if plan.triples.mu:
+            # With what relations would have had, if there are none.
+            cells = any(own.query.kind == "cells" for own in found)
+            spare = 0.0 if cells else plan.relations.mu
+            groups = found.bins.groups(found.shares[c], plan.n_groups)
+            query: Query = Triples(found.bins, groups, plan.n_groups)
+            mu = math.hypot(plan.triples.mu, spare)
+            found = found.and_more(ask(query, mu, c))
+        if plan.moments.mu:
+            query = Moments.of(found.model, c, float(found.sizes[c]))
+            found = found.and_more(ask(query, plan.moments.mu, c))
+    return found
+
+
+class _Ask:
+    """Releases the answers to queries of some classes."""
+
+    def __init__(
+        self, rows: TableRows, classes: Classes, accountant: PrivacyAccountant
+    ) -> None:
+        self._rows, self._classes, self.accountant = rows, classes, accountant
+
+    def rows(self, *positions: int) -> Parts:
+        """Return the rows of some classes; private."""
+        return self._rows.parts_of_class(*(self._classes.codes[c] for c in positions))
+
+    def scope(self, *positions: int) -> Hashable:
+        """Return who is charged: for a release of several classes every row is."""
+        return self._classes.scopes[positions[0]] if len(positions) == 1 else None
+
+    def __call__(self, query: Query, mu: float, *positions: int) -> Measurement:
+        """Release the answer of some classes together."""
+        rows, scope = self.rows(*positions), self.scope(*positions)
+        return measure_query(query, rows, self.accountant, mu=mu, scope=scope)
+
+
+def _one_column(
+    rows: TableRows,
+    metadata: Metadata,
+    plans: Sequence[Allocation],
+    accountant: PrivacyAccountant,
+    design: Measurements | None,
+) -> Measurements:
+    """Measure the marginals of every class, if there is a budget for them."""
+    mus = np.array([plan.marginals.mu for plan in plans])
+    stds = [plan.marginals.noise_std for plan in plans]
+    if not mus.any():
+        return Measurements(metadata, (), stds)
+    again = None if design is None else [own[-1].query for own in design.rounds]
+    rounds, cells = measure_marginals(
+        rows, metadata.domains, metadata.classes, accountant, mus=mus, again=again
+    )
+    if design is not None:
+        cells = design.opened_cells
+    # As released: the first round of all classes, then the second.
+    released = [own for n in (0, 1) for part in rounds for own in part[n : n + 1]]
+    return Measurements(metadata, released, stds, cells)
+
+
+def _two_columns(
+    known: Measurements, plans: Sequence[Allocation], ask: _Ask
+) -> Measurements:
+    """Measure tables of two columns in every class that can afford them, and in all."""
+    metadata, classes = known.metadata, known.metadata.classes
+    n_bins = table_bins(plans, len(metadata.domains), measured=metadata.layout.measured)
+    bins, marginals = choose_bins(
+        metadata.domains, known.estimates, classes.prior, n_bins
+    )
+    shares = [bins.shares(bins.ranks(own)) for own in marginals]
+    apart = [
+        n * np.outer(own, own) for n, own in zip(classes.counts, shares, strict=True)
+    ]
+
+    def chosen(plan: Allocation, *positions: int) -> Pairs:
+        """Choose the pairs of columns that are not independent, in any class."""
+        if not plan.choice.mu:
+            return Pairs(bins, every_pair(bins))
+        pairs = choose_pairs(
+            ask.rows(*positions),
+            bins,
+            sum(apart[c] for c in positions),
+            ask.accountant,
+            mu=plan.choice.mu,
+            scope=ask.scope(*positions),
+            few=plan.few_rows,
+            target=metadata.measured,
+        )
+        return Pairs(bins, pairs)
+
+    every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
+    having = having_pairs(every, classes)
+    plan = plans[having[0]]
+    query = chosen(plan, *having)
+    found = known
+    if plan.together.mu:
+        found = found.and_more(ask(query, plan.together.mu, *having))
+    for c in every:
+        # Rows without a label choose for themselves.
+        own = query if c in having else chosen(plans[c], c)
+        found = found.and_more(ask(own, plans[c].pairs.mu, c))
+    return found
+
+
+def _related_columns(
+    known: Measurements, plans: Sequence[Allocation], ask: _Ask
+) -> Measurements:
+    """Measure finer cells of columns that nearly determine each other.
+
+    Which they are, the tables of pairs show.
+    """
+    having, relations = known.having_pairs, known.relations
+    assert relations is not None  # there are tables of pairs
+    mu = plans[having[0]].relations.mu
+    if not mu:
+        return known
+    domains, bins = known.metadata.domains, known.bins
+    n_strong = sum(own.strong for own in relations.each)
+    n_rows = sum(plans[c].n_rows for c in having)
+    n_parts = parts_of_bins(n_rows, max(bins.sizes), math.sqrt(n_strong) / mu)
+    prior, marginals = known.metadata.classes.prior, known.model.marginals
+    finer = finer_bins(domains, marginals, prior, bins, n_parts)
+    strong = [own for own in relations.each if own.strong]
+    strong = [own for own in strong if finer.several((own.parent, own.child))]
+    if not strong:
+        return known
+    pairs = np.array([(own.parent, own.child) for own in strong], dtype=np.int64)
+    of_cells, of_ranks = mus_of_relations(mu, len(domains))
+    cells = Cells(finer, pairs, [own.shares > 0 for own in strong])
+    known = known.and_more(ask(cells, of_cells, *having))
+    if len(domains) == 2:  # there is no third column
+        return known
+    relations = known.relations
+    assert relations is not None
+    sets = third_columns(relations, len(domains))
+    groups = {
+        (own.parent, own.child): own.groups.astype(np.uint8)
+        for own in relations.measured
+    }
+    of_sets = [groups[parent, child] for parent, child, _ in sets.tolist()]
+    ranks = Ranks(bins, finer, sets, of_sets)
+    return known.and_more(ask(ranks, of_ranks, *having))
+
+
+def _again(
+    found: Measurements, design: Measurements, plans: Sequence[Allocation], ask: _Ask
+) -> Measurements:
+    """Ask the queries of another table, but for marginals, which were asked."""
+    scopes, n_columns = design.metadata.classes.scopes, len(found.metadata.domains)
+    for own in design:
+        query, of_class = own.query, own.scope in scopes
+        positions = [scopes.index(own.scope)] if of_class else design.having_pairs
+        plan = plans[positions[0]]
+        of_cells, of_ranks = mus_of_relations(plan.relations.mu, n_columns)
+        if isinstance(query, Moments):
+            (c,) = positions
+            query = Moments.of(found.model, c, float(found.sizes[c]))
+        mu = {
+            "pairs": plan.pairs.mu if of_class else plan.together.mu,
+            "triples": plan.triples.mu,
+            "moments": plan.moments.mu,
+            "cells": of_cells,
+            "ranks": of_ranks,
+        }.get(query.kind)
+        if mu is not None:
+            found = found.and_more(ask(query, mu, *positions))
+    return found
