@@ -26,28 +26,28 @@ FOLDERS = {
     "benchmarks": (1988, 15161, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2269, 14407, 24, 0),
-    "skdpsynth": (2088, 10396, 8, 15),
+    "skdpsynth": (2087, 10396, 8, 15),
     "skdpsynth/audit": (2688, 14643, 7, 15),
     "skdpsynth/datasets": (508, 2170, 2, 6),
     "skdpsynth/evaluation": (2515, 15895, 7, 4),
-    "skdpsynth/generators": (1423, 10661, 7, 17),
-    "skdpsynth/measure": (6660, 44928, 15, 38),
+    "skdpsynth/model": (1598, 12424, 7, 20),
+    "skdpsynth/measure": (6676, 45037, 17, 36),
     "skdpsynth/metrics": (1988, 10330, 7, 26),
-    "skdpsynth/privacy": (3816, 18157, 10, 51),
-    "skdpsynth/sampling": (761, 5189, 3, 3),
+    "skdpsynth/privacy": (3830, 18194, 10, 51),
+    "skdpsynth/sampling": (763, 5203, 3, 3),
     "skdpsynth/schema": (2530, 12615, 5, 43),
-    "skdpsynth/synthesizers": (3409, 16026, 13, 8),
+    "skdpsynth/synthesizers": (2972, 13087, 13, 8),
     "skdpsynth/table": (3698, 26591, 9, 49),
-    "skdpsynth/training": (1206, 7587, 7, 24),
-    "skdpsynth/utils": (1510, 8846, 11, 32),
-    "tests": (32771, 270896, 177, 0),
+    "skdpsynth/training": (1945, 12715, 11, 35),
+    "skdpsynth/utils": (1514, 8864, 11, 32),
+    "tests": (32995, 272645, 178, 0),
 }
 # Of the package.
 CIRCLES = 1  # of modules that import one another, also for their types alone
 CONSTANTS = 197  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 547  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 40715  # words of docs
+LITERALS = 546  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 40724  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.privacy import CentredCounts, PrivacyAccountant
+    from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.table import Classes, TableRows
 
     Floats = NDArray[np.float64]
@@ -74,13 +74,8 @@ class Counted:
 # A round of one class: a `Measurement` whose query is `Marginals`.
 def counts_of(own: Measurement, size: float) -> dict[int, Floats]:
     """Return the counts of each column of a round, for a number of rows."""
-    counts = counted(own).counts(size)
+    counts = own.query.counted(own).counts(size)
     return dict(zip(own.query.columns, counts, strict=True))
-
-
-def counted(own: Measurement) -> CentredCounts:
-    """Return the counts of a round less their mean."""
-    return own.query.counted(own)
 
 
 def histograms(own: Measurement, size: float) -> dict[int, Counted]:
@@ -131,7 +126,8 @@ def known_sizes(classes: Classes, rounds: list[list[Measurement]]) -> Floats:
     """
     sizes = classes.counts.copy()
     for c, own in enumerate(rounds):
-        parts = [part for part in map(counted, own) if part.size_std < math.inf]
+        released = [part.query.counted(part) for part in own]
+        parts = [part for part in released if part.size_std < math.inf]
         if not parts:
             continue
         weights = [max(part.size_std, TINY) ** -2 for part in parts]

@@ -205,8 +205,8 @@ class Marginals(Query):
 
     def counted(self, own: Measurement) -> CentredCounts:
         """Return an answer as counts less their mean."""
-        numbers = own.values.astype(np.float64)
-        return CentredCounts.of(numbers, self.n_cells, self.size_weight, own.noise_std)
+        cells, weight = self.n_cells, self.size_weight
+        return CentredCounts.of(own.values, cells, weight, own.noise_std)
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         """Raise a ValueError unless it is a question about these columns."""
