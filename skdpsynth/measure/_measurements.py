@@ -138,6 +138,8 @@ class Measurements(Sequence[Measurement]):
         rounds = [len(own) for own in self.rounds]
         require(all(rounds) or not any(rounds), "rounds")
         require(bool(self.pairs) or not self._of_kind(Cells, Ranks, Triples), "pairs")
+        every = self._of_kind(Pairs)
+        require(all(own.query.bins is self.bins for own in every), "other bins")
 
     def and_more(self, *more: Measurement) -> Measurements:
         """Return these and others; for synthesizers.
@@ -462,10 +464,13 @@ class Measurements(Sequence[Measurement]):
 
     @cached_property
     def pairs(self) -> dict[int, PairTables]:
-        """Tables of two columns, by class."""
-        counts = self.metadata.classes.counts
-        of_class = self._by_class(Pairs).items()
-        return {c: PairTables.of(own, counts[c]) for c, own in of_class}
+        """Tables of two columns, by class: all that were asked for, one after another."""
+        classes, every = self.metadata.classes, self._of_kind(Pairs)
+        return {
+            c: PairTables.of(own, classes.counts[c])
+            for c, scope in enumerate(classes.scopes)
+            if (own := [one for one in every if one.scope == scope])
+        }
 
     @cached_property
     def together(self) -> PairTables | None:
@@ -473,7 +478,7 @@ class Measurements(Sequence[Measurement]):
         scopes, having = self.metadata.classes.scopes, self.having_pairs
         n_rows = float(self.metadata.classes.counts[having].sum())
         every = [own for own in self._of_kind(Pairs) if own.scope not in scopes]
-        return PairTables.of(every[0], n_rows) if every else None
+        return PairTables.of(every, n_rows) if every else None
 
     @property
     def corrected(self) -> Self:
@@ -486,7 +491,7 @@ class Measurements(Sequence[Measurement]):
     @property
     def having_pairs(self) -> list[int]:
         """The classes whose tables of pairs are released together too."""
-        return having_pairs([*self._by_class(Pairs)], self.metadata.classes)
+        return having_pairs([*self.pairs], self.metadata.classes)
 
     @property
     def triples(self) -> dict[int, TripleTables]:
@@ -536,7 +541,9 @@ def shown_pairs(
 ) -> dict[int, PairTables]:
     """Return the tables of pairs that relations are found in: all of the same pairs."""
     having = having_pairs([*pairs], classes)
-    if len(having) < len(pairs):  # other pairs are known of rows without a label
+    sets = {own.pairs.tobytes() for own in pairs.values()}
+    # Other pairs are known of rows without a label, or of each class.
+    if len(having) < len(pairs) or len(sets) > 1:
         having = [max(pairs, key=lambda c: pairs[c].n_rows)]
     return {c: pairs[c] for c in having}
 
