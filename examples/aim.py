@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import replace
+from numbers import Integral
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class AIMSynthesizer(GeneratedSynthesizer):
         self.random_state = random_state
 
     def _check_parameters(self):
-        if not isinstance(self.n_rounds, int) or self.n_rounds < 1:
+        if not isinstance(self.n_rounds, Integral) or self.n_rounds < 1:
             msg = f"n_rounds must be an int >= 1. Got {self.n_rounds!r} instead."
             raise ValueError(msg)
 
@@ -89,58 +90,72 @@ class AIMSynthesizer(GeneratedSynthesizer):
         A tenth of its squared mu is for choices. A class with few rows has marginals
         alone, and borrows how columns depend on each other.
         """
-        n_columns, plans = n_continuous + n_discrete, []
+        n_tables = min(self.n_rounds, math.comb(n_continuous + n_discrete, 2))
+        plans = []
         for label, count in zip(labels, counts.tolist(), strict=True):
             plan = allocate_measurements(
                 label, count, n_continuous, n_discrete, mu, form="pairs", order=2
             )
-            rest = math.hypot(plan.pairs.mu, plan.relations.mu)
-            plans.append(
-                replace(
+            if plan.pairs.mu:
+                rest = math.hypot(plan.pairs.mu, plan.relations.mu)
+                choice, tables = rest * math.sqrt(0.1), rest * math.sqrt(0.9)
+                plan = replace(
                     plan,
+                    choice=Spend(choice),
+                    pairs=Spend(tables),
                     relations=Spend(),
-                    choice=Spend(rest * math.sqrt(0.1)),
-                    pairs=Spend(rest * math.sqrt(0.9)),
-                    n_tables=min(self.n_rounds, math.comb(n_columns, 2)),
+                    n_tables=n_tables,
                 )
-            )
+            plans.append(plan)
         return plans
 
     def _fit(self, rows, metadata, plans, accountant, seed):
         one_way = [replace(plan, pairs=Spend()) for plan in plans]
         measured = measure(rows, metadata, one_way, accountant)
+        model = self._fit_generator(measured, seed)
         bins, shares = choose_table_bins(measured, plans)
         expected = [np.outer(own, own) for own in shares]  # of independent columns
-        columns = np.triu_indices(len(metadata.columns), 1)
-        pairs, classes = np.stack(columns, axis=1), metadata.classes
-        cells = np.prod(np.array(bins.sizes)[pairs], axis=1)
-        left = np.ones((len(plans), len(pairs)), dtype=bool)
-        for _ in range(max(plan.n_tables for plan in plans)):
+        for n in range(max(plan.n_tables for plan in plans)):
             for c, plan in enumerate(plans):
-                if not plan.pairs.mu:
+                if not plan.n_tables:
                     continue
-                own, scope = rows.parts_of_class(classes.codes[c]), classes.scopes[c]
-                parts = math.sqrt(plan.n_tables)
-                line = accountant.reserve_gaussian(
-                    "choice of a pair",
-                    mu=plan.choice.mu / parts,
-                    sensitivity=math.sqrt(len(pairs)),
+                of_class = rows.parts_of_class(metadata.classes.codes[c])
+                scope = metadata.classes.scopes[c]
+                counts = measured.sizes[c] * expected[c]
+                known = measured.pairs[c].pairs if n else []
+                pair = _worst_pair(
+                    of_class, bins, counts, known, accountant, plan, scope
+                )
+                answer = measure_query(
+                    Pairs(bins, pair),
+                    of_class,
+                    accountant,
+                    mu=plan.pairs.mu / math.sqrt(plan.n_tables),
                     scope=scope,
                 )
-                counts = np.rint(measured.sizes[c] * expected[c]).astype(np.int64)
-                codes = own.map(bins.encode)
-                off = noisy_pair_distances(codes, bins.sizes, counts, line)
-                gains = off - math.sqrt(2 / math.pi) * plan.pairs.noise_std * cells
-                worst = int(np.where(left[c], gains, -np.inf).argmax())
-                left[c, worst] = False
-                query = Pairs(bins, pairs[[worst]])
-                mu = plan.pairs.mu / parts
-                answer = measure_query(query, own, accountant, mu=mu, scope=scope)
                 measured = measured.and_more(answer)
-            if measured.pairs:
-                self._fit_generator(measured, seed)
-                expected = [own.pair_shares() for own in self.generator_.mixtures]
-        return self._fit_generator(measured, seed)
+            model = self._fit_generator(measured, seed)
+            expected = [own.pair_shares() for own in self.generator_.mixtures]
+        return model
+
+
+def _worst_pair(rows, bins, expected, known, accountant, plan, scope):
+    """Choose the pair of columns whose table a model explains worst, beyond noise."""
+    pairs = np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
+    line = accountant.reserve_gaussian(
+        "choice of a pair",
+        mu=plan.choice.mu / math.sqrt(plan.n_tables),
+        sensitivity=math.sqrt(len(pairs)),
+        scope=scope,
+    )
+    expected = np.rint(expected).astype(np.int64)
+    codes = rows.map(bins.encode)
+    distances = noisy_pair_distances(codes, bins.sizes, expected, line)
+    n_cells = np.array(bins.sizes)[pairs].prod(axis=1)
+    gains = distances - math.sqrt(2 / math.pi) * plan.pairs.noise_std * n_cells
+    for pair in known:
+        gains[(pairs == pair).all(axis=1)] = -np.inf
+    return pairs[[gains.argmax()]]
 
 
 def main() -> None:

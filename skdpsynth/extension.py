@@ -1,11 +1,11 @@
 """What a synthesizer of your own is made of. The guide has one in full.
 
-A synthesizer is a subclass of `GeneratedSynthesizer` with two methods: ``_plan_classes``
-says what a budget allows, from public numbers; ``_fit`` measures what it needs through
-the ledger, and fits the generator to that. Of a generator of its own, a subclass of
-`BaseSynthesizer` says by ``_ranks`` where synthetic rows stand in the marginals. Checks,
-plans, reports, sampling and files come with the base. These names may change between
-minor versions, which the changelog says.
+A synthesizer is a subclass of `GeneratedSynthesizer` with two methods.
+``_plan_classes`` says what a budget allows, from public numbers; ``_fit`` measures what
+it needs through the ledger, and fits the generator to that. One with a generator of its
+own inherits from `BaseSynthesizer`: ``_ranks`` draws where synthetic rows stand in the
+marginals. Checks, plans, reports, sampling and files come with the base. These names
+may change between minor versions, which the changelog says.
 """
 
 from skdpsynth.base import BaseSynthesizer

@@ -635,8 +635,7 @@ def table_bins(
     is measured. A few columns may have more bins.
     """
     rows = [
-        plan.n_rows
-        / max(math.sqrt(_n_tables(plan, n_columns)) / plan.pairs.mu, 1.0)
+        plan.n_rows / max(math.sqrt(_n_tables(plan, n_columns)) / plan.pairs.mu, 1.0)
         for plan in plans
         if plan.pairs.mu
     ]

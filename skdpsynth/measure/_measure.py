@@ -251,10 +251,10 @@ def _again(
         if isinstance(query, Moments):
             (c,) = positions
             query = Moments.of(found.model, c, float(found.sizes[c]))
-        n_answers = sum(o.scope == own.scope and o.query.kind == "pairs" for o in design)
         of_pairs = plan.pairs.mu if of_class else plan.together.mu
+        asked = [(o.query.kind, o.scope) for o in design].count(("pairs", own.scope))
         mu = {
-            "pairs": of_pairs / math.sqrt(max(n_answers, 1)),
+            "pairs": of_pairs / math.sqrt(max(asked, 1)),
             "triples": plan.triples.mu,
             "moments": plan.moments.mu,
             "cells": of_cells,

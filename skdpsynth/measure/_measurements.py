@@ -464,7 +464,7 @@ class Measurements(Sequence[Measurement]):
 
     @cached_property
     def pairs(self) -> dict[int, PairTables]:
-        """Tables of two columns, by class: all that were asked for, one after another."""
+        """Tables of two columns, by class, of all answers."""
         classes, every = self.metadata.classes, self._of_kind(Pairs)
         return {
             c: PairTables.of(own, classes.counts[c])
