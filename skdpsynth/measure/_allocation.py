@@ -474,7 +474,7 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
     """
     having = [plan for plan in plans if plan.pairs.mu]
     # Each class chooses for itself, if the algorithm has allocated its choice.
-    if not having or having[0].designed or having[0].choice.mu:
+    if not having or any(plan.designed or plan.choice.mu for plan in having):
         return plans
     # Training may leave more to one class than to another.
     pairs = min(plan.pairs.mu for plan in having)

@@ -31,7 +31,6 @@ class GeneratedSynthesizer(BaseSynthesizer):
     """Base of the synthesizers whose columns depend on each other by `generator_`."""
 
     generator_: MixtureGenerator | FactorGenerator
-    measurements_: Measurements
     n_iter_: int
 
     def _fit_generator(
