@@ -27,8 +27,6 @@ from skdpsynth.extension import (
     noisy_pair_distances,
 )
 
-QUICK = "--quick" in sys.argv
-
 
 class AIMSynthesizer(GeneratedSynthesizer):
     """Synthetic tables from marginals, and the pairs of columns explained worst.
@@ -156,6 +154,9 @@ def _worst_pair(rows, bins, expected, known, accountant, plan, scope):
     for pair in known:
         gains[(pairs == pair).all(axis=1)] = -np.inf
     return pairs[[gains.argmax()]]
+
+
+QUICK = "--quick" in sys.argv
 
 
 def main() -> None:
