@@ -1,55 +1,39 @@
 """What a synthesizer of your own is made of. The guide has one in full.
 
-A synthesizer is a subclass of `BaseSynthesizer` with three methods. ``_plan_classes``
-says what a budget allows, from public numbers; ``_fit`` releases what it needs through
-the ledger and returns the marginals; ``_ranks`` draws where synthetic rows stand in
-them. Checks, plans, reports, sampling and files come with the base. These names may
-change between minor versions, which the changelog says.
+A synthesizer is a subclass of `GeneratedSynthesizer` with two methods.
+``_plan_classes`` says what a budget allows, from public numbers; ``_fit`` measures what
+it needs through the ledger, and fits the generator to that. One with a generator of its
+own inherits from `BaseSynthesizer`: ``_ranks`` draws where synthetic rows stand in the
+marginals. Checks, plans, reports, sampling and files come with the base. These names
+may change between minor versions, which the changelog says.
 """
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.measure import (
     Allocation,
     Measurement,
-    Measurements,
+    Pairs,
     Spend,
-    TableBins,
     TableModel,
-    Training,
     allocate_measurements,
-    choose_bins,
+    choose_table_bins,
     measure,
+    measure_query,
 )
-from skdpsynth.privacy import (
-    PrivacyAccountant,
-    gaussian_sum,
-    noisy_histogram,
-    noisy_pair_distances,
-    noisy_pair_tables,
-    noisy_votes,
-    secret_generator,
-)
-from skdpsynth.table import Metadata, PrivateRows
+from skdpsynth.privacy import noisy_pair_distances
+from skdpsynth.synthesizers import GeneratedSynthesizer
 
 __all__ = [
     "Allocation",
     "BaseSynthesizer",
+    "GeneratedSynthesizer",
     "Measurement",
-    "Measurements",
-    "Metadata",
-    "PrivacyAccountant",
-    "PrivateRows",
+    "Pairs",
     "Spend",
-    "TableBins",
     "TableModel",
-    "Training",
     "allocate_measurements",
-    "choose_bins",
-    "gaussian_sum",
+    "choose_table_bins",
     "measure",
-    "noisy_histogram",
+    "measure_query",
     "noisy_pair_distances",
-    "noisy_pair_tables",
-    "noisy_votes",
-    "secret_generator",
 ]

@@ -65,6 +65,15 @@ def test_what_three_columns_know_is_learnt_from_tables_of_three_alone(run):
     assert float(scores["order=3"]) > 0.9
 
 
+@pytest.mark.usefixtures("short_fits")
+def test_a_synthesizer_in_one_file(run):
+    """Two rounds of each class that affords tables."""
+    printed = run("aim.py")
+    chosen = re.findall(r"^\S+ and \S+, of (\d)$", printed, re.M)
+    assert sorted(chosen) == sorted(2 * [*{*chosen}])
+    assert printed.count("\nchoice of a pair") == len(chosen) > 0
+
+
 @pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
 def test_a_page_of_the_gallery_is_sound(script):
     """It has a title, compiles, and takes from the package what is public."""

@@ -47,7 +47,7 @@ ALLOWED = {
     "persistence": _FITTED | {"model", "saved"},
     "base": _FITTED | {"card", "persistence", "sampling"},
     "synthesizers": _ESTIMATORS,
-    "extension": _ESTIMATORS,
+    "extension": _ESTIMATORS | {"synthesizers"},
     "evaluation": _ESTIMATORS | {"metrics", "synthesizers"},
     "audit": _ESTIMATORS | {"metrics", "synthesizers"},
     "utils.estimator_checks": _ESTIMATORS | {"audit", "synthesizers"},

@@ -22,8 +22,8 @@ from skdpsynth.extension import (
     BaseSynthesizer,
     allocate_measurements,
     measure,
-    noisy_pair_tables,
 )
+from skdpsynth.privacy import noisy_pair_tables
 
 
 class TwoColumnSynthesizer(BaseSynthesizer):
@@ -134,8 +134,8 @@ for finding in audit_ledger(BrokenSynthesizer(schema=schema), few, canary).findi
     print(finding)
 
 # %%
-# The result of the correct one. :doc:`/extension` has an algorithm for all pairs, and a
-# list of what to check; ``skdpsynth.utils.estimator_checks`` has the checks that our
+# The result of the correct one. :doc:`/extension` has an algorithm of many rounds, and
+# a list of what to check; ``skdpsynth.utils.estimator_checks`` has the checks that our
 # synthesizers pass.
 
 figure, axes = plt.subplots(

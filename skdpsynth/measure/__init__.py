@@ -20,10 +20,10 @@ from skdpsynth.measure._allocation import (
 from skdpsynth.measure._bins import TableBins, choose_bins
 from skdpsynth.measure._discovery import Discovery, discover
 from skdpsynth.measure._marginals import flat_marginals
-from skdpsynth.measure._measure import measure
+from skdpsynth.measure._measure import choose_table_bins, measure
 from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
-from skdpsynth.measure._query import Measurement
+from skdpsynth.measure._query import Measurement, Pairs, measure_query
 from skdpsynth.measure._relations import Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
     LEAST_NOISE,
@@ -56,6 +56,7 @@ __all__ = [
     "Measurement",
     "Measurements",
     "PairTables",
+    "Pairs",
     "Relation",
     "Spend",
     "TableBins",
@@ -67,12 +68,14 @@ __all__ = [
     "allocate_measurements",
     "and_unlabelled",
     "choose_bins",
+    "choose_table_bins",
     "combine_measurements",
     "discover",
     "flat_marginals",
     "guess_table",
     "guessed_layout",
     "measure",
+    "measure_query",
     "measured_form",
     "plan_table",
     "planned_tables",

@@ -30,7 +30,6 @@ from skdpsynth.measure._tables import (
     is_scarce,
     moment_noise_std,
     moments_share,
-    pair_noise_std,
     pairs_affordable,
     planned_tables,
     triple_groups,
@@ -146,10 +145,12 @@ class Allocation:
         What several classes release together, so equal in all: which pairs of columns,
         if they are chosen; tables of two columns; and finer tables of two columns of
         which one nearly determines the other. Where there are none of these, their
-        share goes to the tables of three columns, if there are any.
+        share goes to the tables of three columns, if there are any. A choice that the
+        algorithm itself allocates is each class's own, and nothing is together then.
     n_tables, n_table_cells : int
         Tables of two columns, and the cells of all of them. In a wide table some
-        pairs are chosen, and these are the most that are counted on.
+        pairs are chosen, and these are the most that are counted on, unless the
+        algorithm says how many it measures.
     n_groups : int
         Groups of a column's bins in tables of three columns; 0 if none are measured.
     few_rows : bool
@@ -447,12 +448,12 @@ def _completed(
             n_bins, noise_std = fine_plan(domains, plan.n_rows, fine)
             plan = replace(plan, n_bins=n_bins, marginals=Spend(mu, noise_std))
         if mu := plan.pairs.mu:
-            n_tables = planned_tables(n_columns, few=plan.few_rows)
+            n_tables = _n_tables(plan, n_columns)
             plan = replace(
                 plan,
                 n_tables=n_tables,
                 n_table_cells=cells * n_tables // all_pairs(n_columns),
-                pairs=Spend(mu, pair_noise_std(n_columns, mu, few=plan.few_rows)),
+                pairs=Spend(mu, math.sqrt(n_tables) / mu),
             )
         if mu := plan.moments.mu:
             noise_std = moment_noise_std(plan.n_rows, n_columns, mu)
@@ -472,7 +473,8 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
     has less for its marginals. Nothing is gained by more tables without noise.
     """
     having = [plan for plan in plans if plan.pairs.mu]
-    if not having or having[0].designed:
+    # Each class chooses for itself, if the algorithm has allocated its choice.
+    if not having or any(plan.designed or plan.choice.mu for plan in having):
         return plans
     # Training may leave more to one class than to another.
     pairs = min(plan.pairs.mu for plan in having)
@@ -619,6 +621,11 @@ def allocate_design(
     )
 
 
+def _n_tables(plan: Allocation, n_columns: int) -> int:
+    """Return the tables of pairs of a plan: its own number, or the usual one."""
+    return plan.n_tables or planned_tables(n_columns, few=plan.few_rows)
+
+
 def table_bins(
     plans: Sequence[Allocation], n_columns: int, *, measured: bool = False
 ) -> int:
@@ -628,8 +635,7 @@ def table_bins(
     is measured. A few columns may have more bins.
     """
     rows = [
-        plan.n_rows
-        / max(pair_noise_std(n_columns, plan.pairs.mu, few=plan.few_rows), 1.0)
+        plan.n_rows / max(math.sqrt(_n_tables(plan, n_columns)) / plan.pairs.mu, 1.0)
         for plan in plans
         if plan.pairs.mu
     ]

@@ -30,7 +30,10 @@ from skdpsynth.measure._tables import choose_pairs, every_pair
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from numpy.typing import NDArray
+
     from skdpsynth.measure._allocation import Allocation
+    from skdpsynth.measure._bins import TableBins
     from skdpsynth.measure._query import Query
     from skdpsynth.privacy import Parts, PrivacyAccountant
     from skdpsynth.table import Classes, Metadata, TableRows
@@ -130,16 +133,37 @@ def _one_column(
     return Measurements(metadata, released, stds, cells)
 
 
+def choose_table_bins(
+    known: Measurements, plans: Sequence[Allocation]
+) -> tuple[TableBins, list[NDArray[np.float64]]]:
+    """Choose the bins of all columns in tables of two, from tables of one.
+
+    Parameters
+    ----------
+    known : Measurements
+        With tables of one column.
+    plans : sequence of n_classes Allocation
+        Which say how many bins are above the noise.
+
+    Returns
+    -------
+    bins : TableBins
+        D in all.
+    shares : list of n_classes ndarray of shape (D,)
+        The share of each bin in its column.
+    """
+    metadata, prior = known.metadata, known.metadata.classes.prior
+    n_bins = table_bins(plans, len(metadata.domains), measured=metadata.layout.measured)
+    bins, marginals = choose_bins(metadata.domains, known.estimates, prior, n_bins)
+    return bins, [bins.shares(bins.ranks(own)) for own in marginals]
+
+
 def _two_columns(
     known: Measurements, plans: Sequence[Allocation], ask: _Ask
 ) -> Measurements:
     """Measure tables of two columns in every class that can afford them, and in all."""
     metadata, classes = known.metadata, known.metadata.classes
-    n_bins = table_bins(plans, len(metadata.domains), measured=metadata.layout.measured)
-    bins, marginals = choose_bins(
-        metadata.domains, known.estimates, classes.prior, n_bins
-    )
-    shares = [bins.shares(bins.ranks(own)) for own in marginals]
+    bins, shares = choose_table_bins(known, plans)
     apart = [
         n * np.outer(own, own) for n, own in zip(classes.counts, shares, strict=True)
     ]
@@ -227,8 +251,10 @@ def _again(
         if isinstance(query, Moments):
             (c,) = positions
             query = Moments.of(found.model, c, float(found.sizes[c]))
+        of_pairs = plan.pairs.mu if of_class else plan.together.mu
+        asked = [(o.query.kind, o.scope) for o in design].count(("pairs", own.scope))
         mu = {
-            "pairs": plan.pairs.mu if of_class else plan.together.mu,
+            "pairs": of_pairs / math.sqrt(max(asked, 1)),
             "triples": plan.triples.mu,
             "moments": plan.moments.mu,
             "cells": of_cells,

@@ -136,8 +136,10 @@ class Measurements(Sequence[Measurement]):
             own.query.check(domains)
         rounds = [len(own) for own in self.rounds]
         require(all(rounds) or not any(rounds), "rounds")
-        others = self._of_kind(Cells, Ranks, Triples)
-        require(self._by_class(Pairs) or not others, "tables of no pairs")
+        every = self._of_kind(Pairs)
+        require(all(own.query.bins is self.bins for own in every), "other bins")
+        tables = [self.pairs, self.together]  # laid out, so that no pair comes twice
+        require(any(tables) or not self._of_kind(Cells, Ranks, Triples), "no pairs")
 
     def and_more(self, *more: Measurement) -> Measurements:
         """Return these and others; for synthesizers.
@@ -441,10 +443,13 @@ class Measurements(Sequence[Measurement]):
 
     @cached_property
     def pairs(self) -> dict[int, PairTables]:
-        """Tables of two columns, by class."""
-        counts = self.metadata.classes.counts
-        of_class = self._by_class(Pairs).items()
-        return {c: PairTables.of(own, counts[c]) for c, own in of_class}
+        """Tables of two columns, by class, of all answers."""
+        classes, every = self.metadata.classes, self._of_kind(Pairs)
+        return {
+            c: PairTables.of(own, classes.counts[c])
+            for c, scope in enumerate(classes.scopes)
+            if (own := [one for one in every if one.scope == scope])
+        }
 
     @cached_property
     def together(self) -> PairTables | None:
@@ -452,7 +457,7 @@ class Measurements(Sequence[Measurement]):
         scopes, having = self.metadata.classes.scopes, self.having_pairs
         n_rows = float(self.metadata.classes.counts[having].sum())
         every = [own for own in self._of_kind(Pairs) if own.scope not in scopes]
-        return PairTables.of(every[0], n_rows) if every else None
+        return PairTables.of(every, n_rows) if every else None
 
     @property
     def corrected(self) -> Self:
@@ -465,7 +470,7 @@ class Measurements(Sequence[Measurement]):
     @property
     def having_pairs(self) -> list[int]:
         """The classes whose tables of pairs are released together too."""
-        return having_pairs([*self._by_class(Pairs)], self.metadata.classes)
+        return having_pairs([*self.pairs], self.metadata.classes)
 
     @property
     def triples(self) -> dict[int, TripleTables]:
@@ -515,7 +520,9 @@ def shown_pairs(
 ) -> dict[int, PairTables]:
     """Return the tables of pairs that relations are found in: all of the same pairs."""
     having = having_pairs([*pairs], classes)
-    if len(having) < len(pairs):  # other pairs are known of rows without a label
+    sets = {own.pairs.tobytes() for own in pairs.values()}
+    # Other pairs are known of rows without a label, or of each class.
+    if len(having) < len(pairs) or len(sets) > 1:
         having = [max(pairs, key=lambda c: pairs[c].n_rows)]
     return {c: pairs[c] for c in having}
 

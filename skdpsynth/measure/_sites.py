@@ -206,9 +206,9 @@ def _queries(own: Measurements) -> Iterator[tuple[str, Any]]:
     yield f"labels ({metadata.layout.target!r})", metadata.classes.labels
     sizes = None if metadata.units is None else metadata.units.sizes
     yield "values of max_rows_per_unit", None if sizes is None else len(sizes)
-    asked: dict[str, dict[Hashable, object]] = {kind: {} for kind in QUERIES}
+    asked: dict[str, dict[Hashable, list[Any]]] = {kind: {} for kind in QUERIES}
     for one in _last_round(own):
-        asked[one.query.kind][one.scope] = one.query.asked
+        asked[one.query.kind].setdefault(one.scope, []).append(one.query.asked)
     yield "bins of one column", asked.pop("marginals")
     yield from ((f"tables ({kind})", [*of_kind]) for kind, of_kind in asked.items())
     bins = own.bins.columns if own.pairs else []

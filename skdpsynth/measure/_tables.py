@@ -23,9 +23,10 @@ from skdpsynth.measure._shares import (
     WIDE,
 )
 from skdpsynth.privacy import Parts, noisy_pair_distances
+from skdpsynth.utils import require
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -69,20 +70,26 @@ class PairTables(NamedTuple):
     pairs: Ints  # (n_pairs, 2), columns i < j
 
     @classmethod
-    def of(cls, own: Measurement, n_rows: float) -> PairTables:
-        """Lay an answer out; `n_rows` were known."""
-        query, values = own.query, own.values
-        counts = np.zeros(query.measured.shape, np.float32)
-        counts[query.measured] = values
+    def of(cls, answers: Sequence[Measurement], n_rows: float) -> PairTables:
+        """Lay answers out, of other pairs each; `n_rows` were known."""
+        stds, sets = {own.noise_std for own in answers}, [o.query.sets for o in answers]
+        pairs = np.unique(np.concatenate(sets), axis=0)
+        require(len(stds) == 1 and len(pairs) == sum(map(len, sets)), "pairs")
+        counts = np.zeros(answers[0].query.measured.shape, np.float32)
+        measured = np.zeros(counts.shape, bool)
+        for own in answers:
+            counts[own.query.measured] = own.values
+            measured |= own.query.measured
+        values, (noise_std,) = counts[measured], stds
         # Every table counts all rows of the class: a number that was declared for
         # another table, such as the whole of which this is a fold, must not spoil the
         # fit.
-        n_tables = max(len(query.sets), 1)
+        n_tables = len(pairs)
         counted = float(values.sum(dtype=np.float64)) / n_tables
-        std = own.noise_std * math.sqrt(len(values)) / n_tables
+        std = noise_std * math.sqrt(len(values)) / n_tables
         if abs(counted - n_rows) > SURE * std + 1.0:
             n_rows = max(counted, 1.0)
-        return cls(counts, query.measured, own.noise_std, n_rows, query.sets)
+        return cls(counts, measured, noise_std, n_rows, pairs)
 
     @classmethod
     def nothing(cls, n_bins: int, n_rows: float) -> PairTables:
@@ -130,11 +137,6 @@ def few_rows(largest: float, n_columns: int, mu: float) -> bool:
 def planned_tables(n_columns: int, *, few: bool = False) -> int:
     """Give the tables of pairs that a plan counts on; `few` says `few_rows`."""
     return min(all_pairs(n_columns), _FEW_TABLES if few else MOST_TABLES)
-
-
-def pair_noise_std(n_columns: int, mu: float, *, few: bool = False) -> float:
-    """Give the planned noise of a count of a table of two columns, in rows."""
-    return math.sqrt(planned_tables(n_columns, few=few)) / mu
 
 
 def pairs_affordable(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skdpsynth.synthesizers._dpcgan import DPCGANSynthesizer
     from skdpsynth.synthesizers._dpgan import DPGANSynthesizer
     from skdpsynth.synthesizers._gan import GANSynthesizer
+    from skdpsynth.synthesizers._generated import GeneratedSynthesizer
     from skdpsynth.synthesizers._gpate import GPATESynthesizer
     from skdpsynth.synthesizers._independent import IndependentSynthesizer
     from skdpsynth.synthesizers._marginal import MarginalSynthesizer
@@ -24,6 +25,7 @@ __all__ = [
     "DPGANSynthesizer",
     "GANSynthesizer",
     "GPATESynthesizer",
+    "GeneratedSynthesizer",
     "IndependentSynthesizer",
     "MarginalSynthesizer",
     "PATEGANSynthesizer",

@@ -11,13 +11,15 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.measure import SMALL_SHARE, and_unlabelled
 from skdpsynth.model import FactorGenerator, MixtureGenerator
 from skdpsynth.privacy import UNLABELLED, noisy_counts
+from skdpsynth.synthesizers._initial import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import torch
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import Allocation
+    from skdpsynth.measure import Allocation, Measurements, TableModel
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.sampling import DrawRanks
     from skdpsynth.table import Metadata, PrivateRows, TableRows
@@ -30,6 +32,18 @@ class GeneratedSynthesizer(BaseSynthesizer):
 
     generator_: MixtureGenerator | FactorGenerator
     n_iter_: int
+
+    def _fit_generator(
+        self, measured: Measurements, seed: int, device: torch.device | None = None
+    ) -> TableModel:
+        """Fit `generator_` to measurements, keep both, and return the marginals.
+
+        A mixture is fitted to tables of pairs, factors to second moments; with neither,
+        columns are independent.
+        """
+        initial = fitted(measured, seed=seed, device=device)
+        self.measurements_, self.generator_ = measured, initial.generator()
+        return initial.model
 
     def _ranks(
         self, class_codes: NDArray[np.int64], rng: np.random.Generator

@@ -20,7 +20,6 @@ from skdpsynth.synthesizers._generated import (
     GeneratedSynthesizer,
     and_measured_unlabelled,
 )
-from skdpsynth.synthesizers._initial import fitted
 from skdpsynth.utils import without
 from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, public_seed
 
@@ -223,9 +222,8 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             random_state=random_state,
         )
         seed = public_seed(random_state)
-        synth._model = synth._fitted(measurements, seed)
-        synth.measurements_, synth._report = measurements, report
-        synth.schema_ = measurements.schema
+        synth._model = synth._fit_generator(measurements, seed, synth._device())
+        synth._report, synth.schema_ = report, measurements.schema
         synth._make_ready([seed, 1])
         return synth
 
@@ -246,14 +244,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
             known = and_measured_unlabelled(rows, metadata, plans, accountant)
             metadata, plans = known
         measured = measure(rows, metadata, plans, accountant, self.design)
-        self.measurements_ = measured
-        return self._fitted(measured, seed)
-
-    def _fitted(self, measured: Measurements, seed: int) -> TableModel:
-        """Fit the generator, set it, and give the marginals."""
-        initial = fitted(measured, seed=seed, device=self._device())
-        self.generator_ = initial.generator()
-        return initial.model
+        return self._fit_generator(measured, seed, self._device())
 
     def _plan_classes(
         self,
