@@ -31,6 +31,7 @@ from skdpsynth.measure._shares import (
     LITTLE,
     RAKINGS,
     RARE,
+    ROWS_FROM,
     SMALL_SHARE,
     TINY,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "LITTLE",
     "RAKINGS",
     "RARE",
+    "ROWS_FROM",
     "SMALL_SHARE",
     "TINY",
     "Allocation",

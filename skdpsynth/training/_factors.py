@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from skdpsynth.model import MOST_LOADING
-from skdpsynth.training._generator import Trainer, n_products, products, strongest_pairs
+from skdpsynth.training._generator import MOST_PRODUCTS, Trainer, products
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,17 +28,29 @@ class Draws(NamedTuple):
 class FactorTrainer(Trainer):
     """The factors of one class while their loadings (n_columns, n_factors) are trained.
 
-    Features are products of pairs of columns.
+    Features are products of the scores of a row along the axes of these factors, and
+    what is trained is how the factors mix: of Epileptic seizure (178 columns) the
+    strongest 500 of 15,753 pairs of columns took all others with them, and even exact
+    means made the 2-way distance .1585, not .1564 (at first .1582). Where there are
+    fewer pairs of columns, features are their products, and all loadings are trained.
     """
 
     def __init__(self, loadings: NDArray[np.float64], **training: Any) -> None:  # noqa: ANN401
         super().__init__(**training)
         first = torch.from_numpy(loadings).float().to(self._device)
-        self.parameters = {"loadings": first}
         self.n_columns, self._n_factors = first.shape
-        self.n_features = n_products(self.n_columns)
-        norm = torch.sqrt(1.0 + (first**2).sum(dim=1))
-        self._pairs = strongest_pairs((first @ first.T) / torch.outer(norm, norm))
+        # Loadings are this matrix times what is trained.
+        self._fixed = axes = torch.eye(self.n_columns, device=self._device)
+        self.parameters, diagonal = {"loadings": first}, 1
+        # By 31 axes a fit of PATE-TripleGAN took 17 s, not 14, and was not better.
+        n_axes = min(self._n_factors, self.n_columns, math.isqrt(MOST_PRODUCTS))
+        if n_axes * (n_axes + 1) < self.n_columns * (self.n_columns - 1):
+            self._fixed, axes, diagonal = first, _axes(first)[:, :n_axes], 0
+            mixing = torch.eye(self._n_factors, device=self._device)
+            self.parameters = {"loadings": mixing}
+        n_axes = axes.shape[1]
+        pairs = torch.triu_indices(n_axes, n_axes, diagonal, device=self._device)
+        self._axes, self._pairs, self.n_features = axes, pairs, pairs.shape[1]
 
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
@@ -46,25 +59,35 @@ class FactorTrainer(Trainer):
 
     def rows(self, draws: Draws) -> Tensor:
         """Generate rows as `FactorGenerator` does."""
-        return _rows(draws, self.parameters["loadings"])
+        return _rows(draws, self._loadings(self.parameters["loadings"]))
 
     def features(self, rows: Tensor) -> Tensor:
-        """Return the products of the chosen pairs of columns."""
-        return products(rows, self._pairs)
+        """Return products along the axes; squares less 1, or all votes are "no"."""
+        squares = (self._pairs[0] == self._pairs[1]).to(rows)
+        return products(rows @ self._axes.to(rows), self._pairs).sub_(squares)
 
     def gradient(self, draws: Draws, score: Score) -> Tensor:
-        """Differentiate the mean score of generated rows by the loadings."""
-        loadings = self.parameters["loadings"].detach().requires_grad_()
+        """Differentiate the mean score of generated rows by what is trained."""
+        trained = self.parameters["loadings"].detach().requires_grad_()
         with torch.enable_grad():
-            mean = score(_rows(draws, loadings)).mean()
-        return torch.autograd.grad(mean, loadings)[0].flatten()
+            mean = score(_rows(draws, self._loadings(trained))).mean()
+        return torch.autograd.grad(mean, trained)[0].flatten()
 
     def present(self) -> NDArray[np.float64]:
         """Return the loadings as they are."""
-        return self.parameters["loadings"].cpu().double().numpy()
+        return self._loadings(self.parameters["loadings"]).cpu().double().numpy()
 
-    def _set(self, flat: Tensor) -> None:
-        super()._set(flat.clamp(-MOST_LOADING, MOST_LOADING))
+    def _loadings(self, trained: Tensor) -> Tensor:
+        return (self._fixed @ trained).clamp(-MOST_LOADING, MOST_LOADING)
+
+
+def _axes(loadings: Tensor) -> Tensor:
+    """Return the axes of factors, largest first; scores along them have variance 1."""
+    shares = loadings / torch.sqrt(1.0 + (loadings**2).sum(dim=1, keepdim=True))
+    axes, sizes, _ = torch.linalg.svd(shares, full_matrices=False)
+    alone = 1.0 - (shares**2).sum(dim=1)
+    variances = sizes**2 + (alone[:, None] * axes**2).sum(dim=0)
+    return axes / variances.sqrt()
 
 
 def _rows(draws: Draws, loadings: Tensor) -> Tensor:

@@ -105,19 +105,6 @@ def clear_products(n_rows: float, mu: float) -> float:
     return min((n_rows * mu / _CLEAR) ** 2, MOST_PRODUCTS)
 
 
-def strongest_pairs(dependence: Tensor) -> Tensor:
-    """Return the pairs of columns whose products are features, (2, n_features).
-
-    All pairs, or those that depend most on each other at first, by a matrix (n_columns,
-    n_columns). Where the mean of a feature is another in real rows than in generated
-    ones, two columns depend on each other in another way.
-    """
-    n_columns = len(dependence)
-    pairs = torch.triu_indices(n_columns, n_columns, 1, device=dependence.device)
-    order = dependence[tuple(pairs)].abs().argsort(descending=True, stable=True)
-    return pairs[:, order[: n_products(n_columns)]]
-
-
 def products(rows: Tensor, pairs: Tensor) -> Tensor:
     """Return the products of `pairs` of columns, (2, n_features), of each row alone."""
     flat = rows.flatten(0, -2)  # of two dimensions, which takes a quarter of the time

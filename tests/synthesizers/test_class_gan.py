@@ -182,6 +182,51 @@ def test_dependence_is_learnt_from_what_rows_say_alone(name, epsilon, monkeypatc
     assert np.abs(found[1]).max() < (0.4 if votes else 0.17)
 
 
+WIDE = TableSchema(
+    {f"x{j}": Continuous(-5, 5) for j in range(40)} | {"y": Categorical(["u", "v"])},
+    target="y",
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["GPATESynthesizer", "PATEGANSynthesizer", "DPCGANSynthesizer"]
+)
+def test_factors_of_wide_tables_move_as_rows_say(name, monkeypatch):
+    """They start at half the loadings, with frozen noise; noise moves them less."""
+    factors, rng = _factors.factors_above_noise, np.random.default_rng(0)
+    monkeypatch.setattr(_base, "measured_form", lambda *asked, **more: "moments")
+    monkeypatch.setattr(
+        _factors, "factors_above_noise", lambda *moments: 0.5 * factors(*moments)
+    )
+    scores = 0.8 * rng.normal(size=(1600, 1)) + 0.6 * rng.normal(size=(1600, 40))
+    table = pd.DataFrame(scores.clip(-5, 5), columns=list(WIDE.columns)[:40])
+    table["y"] = rng.choice(["u", "v"], 1600)
+    wide = clone(ALL[name]).set_params(epsilon=20.0, schema=WIDE, random_state=0)
+    found = []
+    for n_iter, twins in ((0, ()), ("auto", ()), ("auto", MECHANISMS)):
+        for where, mechanism, twin in twins:
+            real = getattr(where, mechanism)
+            monkeypatch.setattr(where, mechanism, twin(real))
+        with insecure_randomness(0):
+            fitted = clone(wide).set_params(n_iter=n_iter).fit(table)
+        loadings = np.array(fitted.generator_.loadings)
+        found.append(np.square(loadings).sum(axis=(1, 2)))
+    first, moved, of_noise = found
+    assert (moved / first).min() > 2.0  # it is 4 if all comes back
+    assert (moved / of_noise).min() > 1.2
+
+
+@pytest.mark.parametrize("cls", [GPATESynthesizer, DPCGANSynthesizer])
+def test_rounds_beside_second_moments_cost_marginals_nothing(cls):
+    noises = []
+    for make in (cls, MarginalSynthesizer):
+        plan = make(schema=WIDE).plan(class_counts={"u": 6000, "v": 6000})
+        assert plan["dependence"].tolist() == ["weak"] * 2
+        noises.append(plan["noise_std"])
+    np.testing.assert_array_equal(*noises)
+    assert cls(schema=WIDE).plan(12_000)["n_iter"].tolist() == [10, 10]
+
+
 @pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("cls", FIVE)
 def test_without_rounds_the_result_is_that_of_the_measurements(cls):

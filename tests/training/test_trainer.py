@@ -11,7 +11,7 @@ from _training import factor_trainer
 from scipy.special import ndtri
 
 from skdpsynth.model import FactorGenerator
-from skdpsynth.training import n_products, one_thread, resolve_device
+from skdpsynth.training import n_products, resolve_device
 
 LOADINGS = np.random.default_rng(0).normal(size=(3, 2))
 RATE = 0.3
@@ -97,35 +97,45 @@ def test_the_gradient_is_that_of_the_mean_score():
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("n_columns", [2, 5, 40])
-def test_features_are_products_of_the_columns_that_depend_most(n_columns):
-    """Of all pairs, or of 500 of them; they stay the same while training moves."""
-    loadings = np.random.default_rng(1).normal(size=(n_columns, 3))
-    trainer = make_trainer(loadings=loadings)
-    covariance = loadings @ loadings.T + np.eye(n_columns)
-    deviations = np.sqrt(np.diag(covariance))
-    correlations = covariance / np.outer(deviations, deviations)
-    pairs = sorted(
-        combinations(range(n_columns), 2), key=lambda pair: -abs(correlations[pair])
-    )[:500]
+@pytest.mark.parametrize("n_columns", [2, 5, 20])
+def test_features_are_products_of_all_pairs_of_columns(n_columns):
+    trainer = make_trainer(loadings=np.ones((n_columns, n_columns)))
     rows = trainer.rows(trainer.draw(20))
+    pairs = combinations(range(n_columns), 2)
     expected = torch.stack([rows[:, i] * rows[:, j] for i, j in pairs], dim=1)
-    trainer.ascend(torch.ones(loadings.size))
+    trainer.ascend(torch.ones(n_columns**2))
     torch.testing.assert_close(trainer.features(rows), expected)
-    assert trainer.n_features == n_products(n_columns) == len(pairs)
+    assert trainer.n_features == n_products(n_columns) == expected.shape[1]
     torch.testing.assert_close(trainer.features(rows[None, 3]), expected[None, 3])
 
 
-def test_threads_are_given_back_by_the_last_of_several_fits():
-    before, others = torch.get_num_threads(), [one_thread(), one_thread()]
-    torch.set_num_threads(3)
-    for own in others:
-        own.__enter__()
-        assert torch.get_num_threads() == 1
-    for own in others:  # the first that began ends first
-        own.__exit__(None, None, None)
-    assert torch.get_num_threads() == 3
-    torch.set_num_threads(before)
+@pytest.mark.parametrize(("n_factors", "n_features"), [(1, 1), (3, 6), (33, 253)])
+def test_features_of_many_columns_are_products_along_the_factors(n_factors, n_features):
+    """Of mean 0 at first, and uncorrelated squares; none of them joins two rows."""
+    loadings = np.random.default_rng(1).normal(size=(60, n_factors))
+    trainer = make_trainer(loadings=loadings)
+    rows = trainer.rows(trainer.draw(20_000))
+    values = trainer.features(rows)
+    assert values.shape == (20_000, n_features) == (20_000, trainer.n_features)
+    assert values.mean(dim=0).abs().max() < 0.1
+    torch.testing.assert_close(trainer.features(rows[:7]), values[:7])
+    assert trainer.features(rows.double()).dtype == torch.float64
+
+
+def test_what_is_trained_of_many_columns_is_how_factors_mix():
+    """Real rows depend twice as much along one factor, and not along the other."""
+    loadings = np.zeros((60, 2))
+    loadings[:30, 0] = loadings[30:, 1] = 0.5
+    trainer = factor_trainer(loadings, n_steps=100, learning_rate=0.05)
+    real = factor_trainer(loadings * [2.0, 0.0], seed=1)
+    aim = trainer.features(real.rows(real.draw(20_000))).mean(dim=0)
+    for _ in range(100):
+        draws, features = trainer.draw(512), trainer.features
+        missing = aim - features(trainer.rows(draws)).mean(dim=0)
+        trainer.ascend(trainer.gradient(draws, lambda rows: features(rows) @ missing))  # noqa: B023
+    strengths = np.square(trainer.result()).sum(axis=1)
+    assert strengths[:30] == pytest.approx(1.0, abs=0.1)
+    assert strengths[30:].max() < 0.1
 
 
 @pytest.mark.parametrize("device", ["nothing", "cpu:x", "meta", "cuda:99"])
