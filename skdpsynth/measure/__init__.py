@@ -26,12 +26,12 @@ from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, rem
 from skdpsynth.measure._query import Measurement, Pairs, measure_query
 from skdpsynth.measure._relations import Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
+    CLEAR_FROM,
     LEAST_NOISE,
     LIKELY,
     LITTLE,
     RAKINGS,
     RARE,
-    ROWS_FROM,
     SMALL_SHARE,
     TINY,
 )
@@ -44,12 +44,12 @@ from skdpsynth.measure._tables import (
 )
 
 __all__ = [
+    "CLEAR_FROM",
     "LEAST_NOISE",
     "LIKELY",
     "LITTLE",
     "RAKINGS",
     "RARE",
-    "ROWS_FROM",
     "SMALL_SHARE",
     "TINY",
     "Allocation",
