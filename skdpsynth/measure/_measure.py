@@ -16,6 +16,7 @@ from skdpsynth.measure._bins import choose_bins, finer_bins, parts_of_bins
 from skdpsynth.measure._marginals import measure_marginals
 from skdpsynth.measure._measurements import Measurements, having_pairs
 from skdpsynth.measure._query import (
+    QUERIES,
     Cells,
     Measurement,
     Moments,
@@ -187,15 +188,14 @@ def _two_columns(
     every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
     having = having_pairs(every, classes)
     plan = plans[having[0]]
-    query = chosen(plan, *having)
-    found = known
+    query, answers = chosen(plan, *having), []
     if plan.together.mu:
-        found = found.and_more(ask(query, plan.together.mu, *having))
+        answers.append(ask(query, plan.together.mu, *having))
     for c in every:
         # Rows without a label choose for themselves.
         own = query if c in having else chosen(plans[c], c)
-        found = found.and_more(ask(own, plans[c].pairs.mu, c))
-    return found
+        answers.append(ask(own, plans[c].pairs.mu, c))
+    return known.and_more(*answers)
 
 
 def _related_columns(
@@ -243,7 +243,8 @@ def _again(
 ) -> Measurements:
     """Ask the queries of another table, but for marginals, which were asked."""
     scopes, n_columns = design.metadata.classes.scopes, len(found.metadata.domains)
-    for own in design:
+    kinds, answers = [*QUERIES], []
+    for own in sorted(design, key=lambda own: kinds.index(own.query.kind)):
         query, of_class = own.query, own.scope in scopes
         positions = [scopes.index(own.scope)] if of_class else design.having_pairs
         plan = plans[positions[0]]
@@ -261,5 +262,5 @@ def _again(
             "ranks": of_ranks,
         }.get(query.kind)
         if mu is not None:
-            found = found.and_more(ask(query, mu, *positions))
-    return found
+            answers.append(ask(query, mu, *positions))
+    return found.and_more(*answers)

@@ -45,12 +45,15 @@ from skdpsynth.measure._relations import (
     with_cells,
     with_ranks,
 )
+from skdpsynth.measure._shares import N_CELLS, WIDE
 from skdpsynth.measure._table_model import (
     TableModel,
     metadata_from_state,
     metadata_to_state,
 )
 from skdpsynth.measure._tables import (
+    MOST_TABLES,
+    TRIPLE_COLUMNS,
     PairTables,
     SecondMoments,
     TripleTables,
@@ -59,7 +62,15 @@ from skdpsynth.measure._tables import (
 from skdpsynth.privacy import UNLABELLED, PrivacyReport, scope_words, unit_words
 from skdpsynth.schema import TableSchema
 from skdpsynth.table import NumericDomain, is_number
-from skdpsynth.utils import DAMAGED, check_new, parse_json, read_text, require
+from skdpsynth.utils import (
+    DAMAGED,
+    FEW_NUMBERS,
+    MAX_BYTES,
+    check_new,
+    parse_json,
+    read_text,
+    require,
+)
 
 if TYPE_CHECKING:
     import os
@@ -134,12 +145,22 @@ class Measurements(Sequence[Measurement]):
         for own in self:
             require(own.scope is None or own.scope in scopes, "another class")
             own.query.check(domains)
-        rounds = [len(own) for own in self.rounds]
+        rounds = [[own.query for own in part] for part in self.rounds]
         require(all(rounds) or not any(rounds), "rounds")
+        for *first, last in filter(None, rounds):  # a coarse one at most, then all
+            require(not last.coarse and all(one.coarse for one in first), "rounds")
+            require(last.columns == (*range(len(domains)),), "rounds")
+            require(len(first) <= 1 and set(self.cells) == set(last.edges), "cells")
+        others = [o for o in self if not isinstance(o.query, Marginals | Pairs)]
+        asked = {(own.query.kind, own.scope) for own in others}
+        require(len(asked) == len(others), "an answer that comes twice")
         every = self._of_kind(Pairs)
         require(all(own.query.bins is self.bins for own in every), "other bins")
-        tables = [self.pairs, self.together]  # laid out, so that no pair comes twice
-        require(any(tables) or not self._of_kind(Cells, Ranks, Triples), "no pairs")
+        of_bins = every or any(kind != "moments" for kind, _ in asked)
+        require(self.pairs or not of_bins, "tables of no pairs")
+        for own in self._of_kind(Cells, Ranks):
+            own.query.finer.check(domains, self.bins)
+        require(self.together is None or len(self.having_pairs) > 1, "classes")
 
     def and_more(self, *more: Measurement) -> Measurements:
         """Return these and others; for synthesizers.
@@ -234,6 +255,8 @@ class Measurements(Sequence[Measurement]):
         ------
         FileExistsError
             If there is such a file: what is in it may have cost a budget.
+        PersistenceError
+            If the file would be larger than `load` reads.
         """
         check_new(path, overwrite=overwrite)
         (schema, report), classes = self.claim, self.metadata.classes
@@ -252,7 +275,14 @@ class Measurements(Sequence[Measurement]):
             "within": [_encoded(own.within) for own in finer],
             "released": [self._to_json(own) for own in self],
         }
-        Path(path).write_text(json.dumps(document), encoding="utf-8")
+        text = json.dumps(document)
+        if len(text) > MAX_BYTES:
+            raise PersistenceError(
+                f"Expected measurements of at most {MAX_BYTES:,} bytes. Got"
+                f" {len(text):,}; save the fitted synthesizer, which holds what samples"
+                " need."
+            )
+        Path(path).write_text(text, encoding="utf-8")
 
     def _to_json(self, own: Measurement) -> dict[str, Any]:
         query, scopes = own.query, self.metadata.classes.scopes
@@ -308,6 +338,7 @@ class Measurements(Sequence[Measurement]):
         both = zip(document["finer"], document["within"], strict=True)
         for bins, within in both:  # one at most
             given["finer"] = FinerBins(_bins_from_json(bins), _decoded(within))
+            given["finer"].check(metadata.domains, given["bins"])
         released, scopes = [], metadata.classes.scopes
         for own in document["released"]:
             query = _query_from_json(own, given)
@@ -462,9 +493,10 @@ class Measurements(Sequence[Measurement]):
     @property
     def corrected(self) -> Self:
         """The same, with the tables of each class corrected by those of all of them."""
-        found = copy(self)
+        found, relations = copy(self), self.relations
         if self.together is not None:
             found.__dict__["pairs"] = with_together(self.pairs, self.together)
+        found.__dict__["relations"] = relations  # of the tables as they were measured
         return found
 
     @property
@@ -539,11 +571,18 @@ _ARRAYS = {np.dtype(kind).str for kind in ("f8", "f4", "i8", "u1", "bool")}
 
 
 def _query_from_json(data: Mapping[str, Any], given: Mapping[str, Any]) -> Query:
-    """Read a query; `given` is what several have in common."""
-    kind = QUERIES[data["query"]]
+    """Read a query, no larger than those of a fit; `given` is what several share."""
+    kind, n_columns = QUERIES[data["query"]], len(given["domains"])
     fields = {name: _decoded(data[name]) for name in kind.saved}
     if kind is Marginals:
         fields["columns"] = tuple(fields["columns"])
+    elif kind is Triples:
+        require(n_columns in TRIPLE_COLUMNS, "tables of three columns")
+        require(fields["n_groups"] in range(2, FEW_NUMBERS), "groups")
+    elif kind is Cells:  # of a tree
+        require(len(fields["sets"]) < n_columns, "sets of columns")
+    elif kind is Ranks:
+        require(len(fields["sets"]) <= max(MOST_TABLES, n_columns), "sets of columns")
     names = kind.__dataclass_fields__.keys() - fields.keys()  # type: ignore[attr-defined]
     return kind(**fields, **{name: given[name] for name in names})
 
@@ -556,8 +595,12 @@ def _bins_to_json(bins: TableBins) -> list[Any]:
 
 
 def _bins_from_json(data: list[Any]) -> TableBins:
+    """Read bins, so few that their tables fit into memory, as those of a fit do."""
     each = ({name: _decoded(one) for name, one in own.items()} for own in data)
-    return TableBins([ColumnBins(**own) for own in each])
+    bins = TableBins([ColumnBins(**own) for own in each])
+    require(max(bins.sizes) <= N_CELLS * 2 * 2, "too many bins of a column")
+    require(sum(bins.sizes) <= max(WIDE * FEW_NUMBERS, N_CELLS * 2), "too many bins")
+    return bins
 
 
 def _encoded(value: Any) -> Any:  # noqa: ANN401 - JSON

@@ -218,6 +218,7 @@ class Marginals(Query):
         for edges in self.edges.values():
             check_edges(edges)
         require(is_number(self.size_weight) and 0 <= self.size_weight <= 1, "a weight")
+        require(self.size_weight * GRID >= 1 or self.size_weight == 0, "a weight")
         require(type(self.coarse) is bool, "a round")
 
     @property
@@ -416,6 +417,7 @@ class Cells(Query):
         self.finer.bins.check(domains)
         check_array(self.sets, "int64", (len(self.sets), 2), 0, len(domains) - 1)
         require(len(self.sets) and (np.diff(self.sets) != 0).all(), "sets of columns")
+        require(len(np.unique(self.sets, axis=0)) == len(self.sets), "a set twice")
         n_bins = [int(own[-1]) + 1 for own in self.finer.within]
         for pair, bins in zip(self.sets.tolist(), self.possible, strict=True):
             check_array(bins, "bool", tuple(n_bins[j] for j in pair))
@@ -484,6 +486,7 @@ class Ranks(Query):
         check_array(self.sets, "int64", (len(self.sets), 3), 0, len(domains) - 1)
         n_cells, distinct = self.finer.bins.sizes, np.diff(np.sort(self.sets, axis=1))
         require(len(self.sets) and (distinct > 0).all(), "sets of columns")
+        require(len(np.unique(self.sets, axis=0)) == len(self.sets), "a set twice")
         for (a, b, _), groups in zip(self.sets.tolist(), self.groups, strict=True):
             check_array(groups, "uint8", (n_cells[a], n_cells[b]), 0, N_GROUPS - 1)
 

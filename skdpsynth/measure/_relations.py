@@ -306,6 +306,8 @@ def with_cells(relations: Relations, own: Measurement, shares: Floats) -> Relati
     each = []
     for one in relations.each:
         noisy = of_pair.get((one.parent, one.child))
+        if noisy is None and (one.child, one.parent) in of_pair:
+            noisy = of_pair[one.child, one.parent].T  # found the other way round
         if noisy is not None:
             noisy = np.nan_to_num(noisy)
             one = _refined(one, noisy, own.noise_std, finer, shares)

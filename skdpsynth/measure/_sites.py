@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skdpsynth.measure._measurements import Measurements
-from skdpsynth.measure._query import QUERIES, Marginals, Measurement, Moments
+from skdpsynth.measure._query import (
+    QUERIES,
+    Cells,
+    Marginals,
+    Measurement,
+    Moments,
+    Ranks,
+)
 from skdpsynth.privacy import claim
 
 if TYPE_CHECKING:
@@ -158,12 +165,17 @@ def _sums(records: Sequence[Any], *stds: str, counts: str = "counts") -> dict[st
 
 
 def _last_round(site: Measurements) -> list[Measurement]:
-    """Return the answers that sites have in common: of one column the last round."""
-    return [
-        own
-        for own in site
-        if not isinstance(own.query, Marginals) or not own.query.coarse
-    ]
+    """Return the answers that sites have in common: of one column the last round.
+
+    By kind and class; of several to one kind of query in their order.
+    """
+    kinds, scopes = [*QUERIES], [None, *site.metadata.classes.scopes]
+
+    def place(own: Measurement) -> tuple[int, int]:
+        return kinds.index(own.query.kind), scopes.index(own.scope)
+
+    answers = (own for own in site if own.query.name != "coarse marginals")
+    return sorted(answers, key=place)
 
 
 def _sum(answers: tuple[Measurement, ...]) -> Measurement:
@@ -180,8 +192,9 @@ def _sum(answers: tuple[Measurement, ...]) -> Measurement:
         weights = [size / sum(sizes) for size in sizes]
         query = replace(query, n_rows=sum(sizes))
     elif isinstance(query, Marginals):
-        weighted = min(own.query.size_weight for own in answers)
-        query = replace(query, edges=query.opened, size_weight=weighted)
+        weights_of_sizes = {own.query.size_weight for own in answers}
+        weight = query.size_weight if len(weights_of_sizes) == 1 else 0.0
+        query = replace(query, edges=query.opened, size_weight=weight)
         (n_values,) = query.shape
         values = [own[:n_values] for own in values]
     total = sum(w * own for w, own in zip(weights, values, strict=True))
@@ -212,5 +225,8 @@ def _queries(own: Measurements) -> Iterator[tuple[str, Any]]:
     yield "bins of one column", asked.pop("marginals")
     yield from ((f"tables ({kind})", [*of_kind]) for kind, of_kind in asked.items())
     bins = own.bins.columns if own.pairs else []
+    for one in own:
+        if isinstance(one.query, Cells | Ranks):
+            bins = bins + one.query.finer.bins.columns
     yield "bins", [(one.edges.tolist(), one.of_code.tolist(), one.zero) for one in bins]
     yield from ((f"tables ({kind})", of_kind) for kind, of_kind in asked.items())

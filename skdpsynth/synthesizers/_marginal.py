@@ -16,6 +16,7 @@ from skdpsynth.measure import (
     measure,
     measured_form,
 )
+from skdpsynth.privacy import UNLABELLED
 from skdpsynth.synthesizers._generated import (
     GeneratedSynthesizer,
     and_measured_unlabelled,
@@ -212,6 +213,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
         ValueError
             If these are not the measurements of a fit, or it measured nothing.
         """
+        _require_marginals(measurements)
         report = measurements.report
         synth = cls(
             epsilon=report.epsilon_requested,
@@ -289,8 +291,21 @@ class MarginalSynthesizer(GeneratedSynthesizer):
                 "With a design the schema is that of the other table. Expected"
                 " schema=design.schema. Got another one."
             )
-        if self.design is not None and self.use_unlabelled:
+        if self.design is None:
+            return
+        lacking = UNLABELLED in self.design.metadata.classes.scopes
+        if self.use_unlabelled or lacking:
             raise ValueError(
-                "A design has no rows without a label. Expected use_unlabelled=False."
-                " Got True; leave out one of the two."
+                "A design has no rows without a label. Expected use_unlabelled=False,"
+                " also of the fit whose measurements_ it is. Got True; leave it out."
             )
+        _require_marginals(self.design)
+
+
+def _require_marginals(measurements: Measurements) -> None:
+    """Raise a ValueError unless something was measured of every class."""
+    if not all(measurements.rounds):
+        raise ValueError(
+            "Expected measurements of the columns of a table. Got none; take"
+            " measurements_ of a fit that measures, such as MarginalSynthesizer."
+        )

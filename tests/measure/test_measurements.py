@@ -226,7 +226,7 @@ def test_a_file_gives_back_what_was_saved(noisy, exact, tmp_path):
 
 def test_measurements_of_no_fit_are_not_saved(noisy, tmp_path):
     with pytest.raises(ValueError, match="not of a fit"):
-        Measurements(noisy.metadata, noisy).save(tmp_path / "none.json")
+        noisy.and_more().save(tmp_path / "none.json")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,10 @@
 """Columns that nearly determine another one are found, and measured in finer cells."""
 
+import base64
+import json
 import math
 from copy import copy
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -9,8 +12,10 @@ import pandas as pd
 import pytest
 from _releases import watched
 
-from skdpsynth import MarginalSynthesizer
+from skdpsynth import GPATESynthesizer, MarginalSynthesizer
 from skdpsynth.datasets import load_adult
+from skdpsynth.exceptions import PersistenceError
+from skdpsynth.measure import Measurements
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
@@ -161,6 +166,88 @@ def test_ranks_are_listed_with_what_they_are_given(tmp_path):
     found.save(tmp_path / "own.json")
     again = type(found).load(tmp_path / "own.json")
     assert [t.bins for t in again.tables()] == [t.bins for t in found.tables()]
+
+
+def cut_within(document):
+    """A cell in no bin: a fit by this design failed if a row was in it."""
+    array = document["within"][0][1]
+    data = base64.b64decode(array["data"])[:-8]
+    array |= {"shape": [len(data) // 8], "data": base64.b64encode(data).decode()}
+
+
+def many_bins(document):
+    edges = np.linspace(0, 1, 60_001)
+    data = base64.b64encode(edges.tobytes()).decode()
+    column = document["bins"][2]
+    column["edges"] |= {"shape": [len(edges)], "data": data}
+    column["n_bins"] = len(edges) - 1
+
+
+def no_ranks(document):
+    document["released"] = [o for o in document["released"] if o["query"] != "ranks"]
+
+
+STRANGERS = {
+    "a cell in no bin": (no_ranks, cut_within),
+    "bins without end": (many_bins,),
+    "an answer twice": (lambda own: own["released"].append(own["released"][-1]),),
+    "cells of no pairs": (
+        lambda own: own.update(released=[*own["released"][:4], own["released"][-1]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", STRANGERS)
+def test_a_stranger_cannot_make_a_design_fail(lie, tmp_path):
+    """Its file is refused when it is read, so before any charge."""
+    path = tmp_path / "stranger.json"
+    fitted(3.0).measurements_.save(path)
+    document = json.loads(path.read_text())
+    for change in STRANGERS[lie]:
+        assert Measurements.load(path).relations is not None
+        change(document)
+        path.write_text(json.dumps(document))
+    with pytest.raises(PersistenceError):
+        Measurements.load(path)
+
+
+def test_cells_serve_a_relation_that_is_found_the_other_way_round():
+    """In a sum of sites which column is the parent may turn: nothing is lost."""
+    known = fitted(math.inf).measurements_
+    turned = []
+    for own in known:
+        if own.query.kind == "cells":
+            query = own.query
+            possible = [one.T for one in query.possible]
+            query = replace(query, sets=query.sets[:, ::-1].copy(), possible=possible)
+            tables = [
+                np.append(table.T[table.T == table.T], 0.0)
+                for table in own.query.tables(own.values)
+            ]
+            own = replace(own, query=query, values=np.concatenate(tables))
+        if own.query.kind != "ranks":
+            turned.append(own)
+    parts = known.planned_stds, known.cells
+    there = Measurements(known.metadata, turned, *parts).relations
+    for mine, other in zip(known.relations.each, there.each, strict=True):
+        assert (mine.cells is None) == (other.cells is None)
+        if mine.cells is not None:
+            np.testing.assert_allclose(mine.cells, other.cells, atol=1e-12)
+
+
+def test_relations_of_a_loop_are_those_of_its_measurements():
+    """Tables of all classes together count once in what is impossible."""
+    with insecure_randomness(0):
+        synth = GPATESynthesizer(3.0, schema=SCHEMA, n_iter=1, random_state=0)
+        synth.fit(make_table())
+    followers, relations = synth.generator_.followers, synth.measurements_.relations
+    assert synth.measurements_.together is not None
+    assert followers.std == relations.std
+    pairs = [
+        [(own.parent, own.child) for own in found]
+        for found in (followers.relations, relations.each)
+    ]
+    assert pairs[0] == pairs[1]
 
 
 def test_what_is_possible_stays_possible_under_where():

@@ -9,6 +9,7 @@ import pytest
 from _releases import watched
 
 from skdpsynth import (
+    GPATESynthesizer,
     MarginalSynthesizer,
     combine_measurements,
 )
@@ -294,10 +295,38 @@ def test_what_is_not_all_of_one_fit_is_refused(known):
     with pytest.raises(ValueError, match="Got none"):
         combine_measurements([])
     with pytest.raises(ValueError, match="not of a fit"):
-        MarginalSynthesizer.from_measurements(Measurements(known.metadata, known))
+        MarginalSynthesizer.from_measurements(known.and_more())
     persons = fitted(CASES["persons"][0], schema=WHO).measurements_
     with pytest.raises(ValueError, match="privacy_unit"):
         combine_measurements([known, persons])
+
+
+def test_a_design_needs_measurements_of_every_row(untouched):
+    """Refused before anything is charged."""
+    lacking = TABLE.assign(
+        sick=TABLE["sick"].astype("boolean").mask(TABLE.index % 2 == 0)
+    )
+    half = MarginalSynthesizer(3.0, target="sick", use_unlabelled=True).fit(lacking)
+    none = GPATESynthesizer(3.0, schema=SCHEMA, init="random", n_iter=1).fit(TABLE)
+    for own, words in ((half, "without a label"), (none, "Got none")):
+        design = own.measurements_
+        synth = MarginalSynthesizer(
+            schema=design.schema, design=design, budget=untouched
+        )
+        with pytest.raises(ValueError, match=words):
+            synth.fit(TABLE)
+    with pytest.raises(ValueError, match="Got none"):
+        MarginalSynthesizer.from_measurements(none.measurements_)
+
+
+def test_answers_in_another_order_are_added_to_their_own(known):
+    """A file of the other site may list classes the other way round."""
+    own = {"planned_stds": known.planned_stds, "cells": known.cells}
+    turned = sorted(known, key=lambda answer: str(answer.scope), reverse=True)
+    turned = Measurements(known.metadata, turned, **own)
+    turned = turned.of_fit(known.schema, known.report)
+    one, other = (combine_measurements([known, own]) for own in (known, turned))
+    pd.testing.assert_frame_equal(one.to_frame(), other.to_frame())
 
 
 def test_a_design_needs_its_schema_and_its_columns(known, untouched):
