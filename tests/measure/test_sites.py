@@ -301,22 +301,24 @@ def test_what_is_not_all_of_one_fit_is_refused(known):
         combine_measurements([known, persons])
 
 
-def test_a_design_needs_measurements_of_every_row(untouched):
+@pytest.fixture(scope="module")
+def unfit():
+    """Measurements of rows without a label too, and of no row."""
+    sick = TABLE["sick"].astype("boolean").mask(TABLE.index % 2 == 0)
+    half = MarginalSynthesizer(3.0, target="sick", use_unlabelled=True)
+    none = GPATESynthesizer(3.0, schema=SCHEMA, init="random", n_iter=1)
+    fits = half.fit(TABLE.assign(sick=sick)), none.fit(TABLE)
+    return [own.measurements_ for own in fits]
+
+
+def test_a_design_needs_measurements_of_every_row(unfit, untouched):
     """Refused before anything is charged."""
-    lacking = TABLE.assign(
-        sick=TABLE["sick"].astype("boolean").mask(TABLE.index % 2 == 0)
-    )
-    half = MarginalSynthesizer(3.0, target="sick", use_unlabelled=True).fit(lacking)
-    none = GPATESynthesizer(3.0, schema=SCHEMA, init="random", n_iter=1).fit(TABLE)
-    for own, words in ((half, "without a label"), (none, "Got none")):
-        design = own.measurements_
-        synth = MarginalSynthesizer(
-            schema=design.schema, design=design, budget=untouched
-        )
+    for own, words in zip(unfit, ("without a label", "Got none"), strict=True):
+        options = {"schema": own.schema, "design": own, "budget": untouched}
         with pytest.raises(ValueError, match=words):
-            synth.fit(TABLE)
+            MarginalSynthesizer(**options).fit(TABLE)
     with pytest.raises(ValueError, match="Got none"):
-        MarginalSynthesizer.from_measurements(none.measurements_)
+        MarginalSynthesizer.from_measurements(unfit[1])
 
 
 def test_answers_in_another_order_are_added_to_their_own(known):
