@@ -281,9 +281,9 @@ n_teachers_ : ndarray of shape (n_classes,), int
             # would be taken for dependence: at epsilon 1 the 2-way distance of ISOLET
             # rose by .004 (54 times the root of its columns), that of Epileptic seizure
             # fell by .0004 (149 times).
-            own = plan.pairs.mu
-            if n_rows * mu >= CLEAR_FROM / 2 * math.sqrt(sum(columns)):
-                own = own or plan.moments.mu
+            least = CLEAR_FROM / 2 * math.sqrt(sum(columns))
+            unclear = self.n_iter == "auto" and n_rows * mu < least
+            own = plan.pairs.mu or (0.0 if unclear else plan.moments.mu)
             if n_iter and (own or self._scratch):
                 beside = self._mu_classifier(
                     label, n_rows, mu, len(labels), sum(columns)
