@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -74,7 +73,7 @@ from skdpsynth.utils import (
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -87,7 +86,7 @@ _FORMAT = "skdpsynth measurements 2"  # 1 was of no release
 _STDS = ("noise_std", "unlabelled_std")  # of numbers of rows, as in `Classes`
 
 
-class Measurements(Sequence[Measurement]):
+class Measurements:
     """All noisy answers of a fit, in the order of their release; public.
 
     A generator is fitted to these and to nothing else.
@@ -183,6 +182,10 @@ class Measurements(Sequence[Measurement]):
     def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - one, or some
         """Return one of them, or a tuple of some."""
         return self._released[place]
+
+    def __iter__(self) -> Iterator[Measurement]:
+        """Go through them."""
+        return iter(self._released)
 
     def __len__(self) -> int:
         """Count them."""
