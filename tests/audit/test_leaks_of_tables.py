@@ -12,10 +12,7 @@ import pytest
 from _instances import INSTANCES, PLAIN_PRIVATE
 from _twins import assert_caught, audit_of, whole
 
-from skdpsynth import (
-    GPATESynthesizer,
-    IndependentSynthesizer,
-)
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.audit._worlds import recorded, replayed
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import BudgetExceededError

@@ -24,19 +24,15 @@ DELTA = 1e-10
 CASES = {"all rows": (1.0, 5), "samples": (0.2, 40)}
 
 
-def reserved(epsilon, rate, n_steps):
+def scores_of(members, epsilon, rate, n_steps):
+    """Train; give the sum of the released gradients, one number per canary."""
     accountant = PrivacyAccountant(
         epsilon, DELTA, discovery_delta=DELTA / 100, amplified=True
     )
     mu = accountant.mu_cap / math.sqrt(n_steps) * (1 - 1e-9)
-    return accountant.reserve_sampled_gaussian(
+    reservation = accountant.reserve_sampled_gaussian(
         "steps", mu=mu, sampling_rate=rate, count=n_steps, tail_delta=0.99 * DELTA / 100
     )
-
-
-def scores_of(members, epsilon, rate, n_steps):
-    """Train; give the sum of the released gradients, one number per canary."""
-    reservation = reserved(epsilon, rate, n_steps)
     # A score that is linear: its gradient is the row, whatever was learnt before.
     rows = SIZE * np.eye(N_CANARIES, dtype=np.float32)[members]
     discriminator = make_discriminator(

@@ -10,12 +10,7 @@ import pytest
 import torch
 
 from skdpsynth.measure import PairTables
-from skdpsynth.model import (
-    NUMPY,
-    Heads,
-    ReleasedClass,
-    slopes_of_loss,
-)
+from skdpsynth.model import NUMPY, Heads, ReleasedClass, slopes_of_loss
 from skdpsynth.model._fit import fit_components
 
 # Sizes of the stated loss and of the normals, which are not to be found from outside.
@@ -70,14 +65,11 @@ def fit(classes, prior=(1.0,), seed=0, scores=None, arrays=NUMPY):
     return [components.mixture(heads, np.zeros((2, 12))) for components in found]
 
 
-def pairs_of(mixture):
-    own = mixture.probabilities.astype(np.float64)
-    return own.T @ (mixture.weights[:, None] * own)
-
-
 def error(mixture, pairs, measured=MEASURED):
     """Give the root mean square of the errors of measured cells, in rows."""
-    return N_ROWS * math.sqrt(((pairs_of(mixture) - pairs)[measured] ** 2).mean())
+    own = mixture.probabilities.astype(np.float64)
+    found = own.T @ (mixture.weights[:, None] * own)
+    return N_ROWS * math.sqrt(((found - pairs)[measured] ** 2).mean())
 
 
 # --- The stated loss --------------------------------------------------------------

@@ -9,13 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from _training import (
-    DEVICES,
-    identity,
-    make_ensemble,
-    uniform_rows,
-    with_products,
-)
+from _training import DEVICES, identity, make_ensemble, uniform_rows, with_products
 from scipy.stats import chi2
 
 from skdpsynth.privacy import HoldsPrivateRows
