@@ -41,13 +41,6 @@ def factor_trainer(loadings, *, seed=0, **changes):
     return FactorTrainer(np.asarray(loadings), generator=generator, **settings)
 
 
-def correlation_of(trainer):
-    """Correlation of the first two scores that the present loadings say."""
-    first, second = trainer.present()[:2]
-    norms = math.sqrt((1 + first @ first) * (1 + second @ second))
-    return float(first @ second) / norms
-
-
 def reserve(*, epsilon=math.inf, count=1, rate=1.0):
     accountant = PrivacyAccountant(epsilon, 1e-5)
     mu = accountant.mu_cap / math.sqrt(count) * (1 - 1e-9)

@@ -7,17 +7,12 @@ tables and their choice are in `test_replays.py` and `tests/synthesizers`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 import pytest
 from _instances import INSTANCES, PLAIN_PRIVATE
 from _twins import assert_caught, audit_of, whole
 
-from skdpsynth import (
-    GPATESynthesizer,
-    IndependentSynthesizer,
-)
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.audit._worlds import recorded, replayed
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import BudgetExceededError
@@ -108,36 +103,29 @@ def uncentred(counts, n_rows, weight):
     return np.concatenate([plain, _real_numbers([], n_rows, weight)])
 
 
-class Leak(NamedTuple):
-    """What is broken where, words of the finding, and the case that shows it."""
-
-    where: Any
-    name: str
-    twin: Any
-    words: str
-    schema: TableSchema
-    canary: dict
-
-
+# What is broken where, words of the finding, and the case that shows it.
 LEAKS = [
-    Leak(_discovery, "noisy_counts", exact_counts, RELEASES, UNCOUNTED, CANARY),
-    Leak(
-        *(_query, "centred_histogram", exact_missing, PAST),
-        *(schema_of(HOLED), MISSING),
-    ),
-    Leak(_aggregators, "centred_numbers", uncentred, MOVED, COUNTED, IN_A_CELL),
+    (_discovery, "noisy_counts", exact_counts, RELEASES, UNCOUNTED, CANARY),
+    (_query, "centred_histogram", exact_missing, PAST, schema_of(HOLED), MISSING),
+    (_aggregators, "centred_numbers", uncentred, MOVED, COUNTED, IN_A_CELL),
 ]
 
 
-@pytest.mark.parametrize("leak", LEAKS, ids=lambda leak: leak.twin.__name__)
-def test_a_leak_is_caught(leak, table, cells, monkeypatch):
+@pytest.mark.parametrize(
+    ("where", "name", "twin", "words", "schema", "canary"),
+    LEAKS,
+    ids=[leak[2].__name__ for leak in LEAKS],
+)
+def test_a_leak_is_caught(
+    where, name, twin, words, schema, canary, table, cells, monkeypatch
+):
     """And the sound code has none."""
-    rows = table if "b" not in leak.canary else cells
-    assert findings(INDEPENDENT, leak.schema, rows, leak.canary) == ()
-    monkeypatch.setattr(leak.where, leak.name, leak.twin)
-    found = audit_of(INDEPENDENT, rows, leak.canary, leak.schema)
-    assert_caught(found, leak.words)
-    if leak.twin is uncentred:
+    rows = table if "b" not in canary else cells
+    assert findings(INDEPENDENT, schema, rows, canary) == ()
+    monkeypatch.setattr(where, name, twin)
+    found = audit_of(INDEPENDENT, rows, canary, schema)
+    assert_caught(found, words)
+    if twin is uncentred:
         assert 1.1 < max(line.shift for line in found.lines) < 1.4
 
 

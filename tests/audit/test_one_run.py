@@ -10,52 +10,37 @@ import math
 import numpy as np
 import pytest
 import torch
+from _training import identity, make_discriminator
 
 from skdpsynth.audit import one_run_lower_bound
 from skdpsynth.privacy import PrivacyAccountant, secret_generator
-from skdpsynth.training import Discriminator
 
 pytestmark = [pytest.mark.nightly, pytest.mark.statistical]
 
 N_CANARIES, N_SIDE = 2_000, 100
-SIZE, CLIP, FALSE_ALARM = 1e3, 0.1, 1e-6
+SIZE, FALSE_ALARM = 1e3, 1e-6
 # At a larger delta no number of right guesses has a p-value below the level.
 DELTA = 1e-10
 CASES = {"all rows": (1.0, 5), "samples": (0.2, 40)}
 
 
-def identity(rows):
-    return rows
-
-
-def reserved(epsilon, rate, n_steps):
+def scores_of(members, epsilon, rate, n_steps):
+    """Train; give the sum of the released gradients, one number per canary."""
     accountant = PrivacyAccountant(
         epsilon, DELTA, discovery_delta=DELTA / 100, amplified=True
     )
     mu = accountant.mu_cap / math.sqrt(n_steps) * (1 - 1e-9)
-    return accountant.reserve_sampled_gaussian(
+    reservation = accountant.reserve_sampled_gaussian(
         "steps", mu=mu, sampling_rate=rate, count=n_steps, tail_delta=0.99 * DELTA / 100
     )
-
-
-def scores_of(members, epsilon, rate, n_steps):
-    """Train; give the sum of the released gradients, one number per canary."""
-    reservation = reserved(epsilon, rate, n_steps)
     # A score that is linear: its gradient is the row, whatever was learnt before.
     rows = SIZE * np.eye(N_CANARIES, dtype=np.float32)[members]
-    discriminator = Discriminator(
+    discriminator = make_discriminator(
         rows,
-        n_features=N_CANARIES,
-        hidden_dims=(),
         loss="wasserstein",
         learning_rate=1e-3,
-        weight_bound=math.inf,
-        max_grad_norm=CLIP,
-        expected_batch_size=10.0,
         reservation=reservation,
         rng=secret_generator(),
-        generator=torch.Generator().manual_seed(0),
-        device=torch.device("cpu"),
     )
     total = np.zeros(N_CANARIES)
     for _ in range(n_steps):

@@ -53,10 +53,11 @@ class Copy(BaseEstimator):
 class Blind(BaseEstimator):
     """Looks at no row, so that its claim holds: rows follow from seed and epsilon.
 
-    It keeps what it was made with in a list that all share.
+    It keeps what it was made with, and asked for, in lists that all share.
     """
 
     fits: list = []  # noqa: RUF012
+    strategies: list = []  # noqa: RUF012
 
     def __init__(self, epsilon=1.0, target=None, random_state=None, verbose=0):
         self.epsilon = epsilon
@@ -70,6 +71,7 @@ class Blind(BaseEstimator):
         return self
 
     def sample(self, n_samples, *, sampling_strategy=None, random_state=None):
+        self.strategies.append(sampling_strategy)
         return make_table(n_samples, [random_state, int(10 * self.epsilon)])
 
 
@@ -88,6 +90,7 @@ class Broken(Blind):
 def stubs() -> dict[str, type]:
     """Give the synthesizers above, with nothing fitted yet."""
     Blind.fits.clear()
+    Blind.strategies.clear()
     return {"Copy": Copy, "Blind": Blind, "Broken": Broken}
 
 
@@ -126,10 +129,6 @@ def _close_figures():
     plt.close("all")
 
 
-def _write_no_picture(self, file, **options):
-    file.write(b"a picture")
-
-
 @pytest.fixture(scope="session")
 def result(tables) -> ComparisonResult:
     """Compare a baseline, two claims, and rows without a claim; one run fails."""
@@ -156,7 +155,9 @@ def pages(result, tmp_path_factory) -> dict[bool, str]:
     """Write the private page (True) and the public one (False)."""
     folder = tmp_path_factory.mktemp("pages")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Figure, "savefig", _write_no_picture)
+        patch.setattr(
+            Figure, "savefig", lambda self, file, **options: file.write(b"a picture")
+        )
         for private in (True, False):
             result.to_html(folder / f"{private}.html", private=private)
     return {

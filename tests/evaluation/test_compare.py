@@ -203,13 +203,14 @@ def test_the_reference_has_the_counts_of_the_classes(references, tables):
 @pytest.mark.parametrize("strategy", [None, "balanced", {"no": 0.5, "yes": 0.5}])
 @pytest.mark.parametrize("n_samples", [120, 240])
 def test_without_counts_the_reference_is_a_part_of_all_rows(
-    references, tables, strategy, n_samples
+    references, stubs, tables, strategy, n_samples
 ):
     """The rows that `DataFrame.sample` draws by the seed of the repeat, or all."""
     drawn, seeds = references(sampling_strategy=strategy, n_samples=n_samples)
     assert seeds[0] != seeds[1]
     for rows, seed in zip(drawn, seeds, strict=True):
         assert rows.equals(tables[0].sample(n_samples, random_state=seed))
+    assert stubs["Blind"].strategies == [strategy] * 2  # reach `sample` too
 
 
 def test_every_run_is_made_once_with_its_epsilon_and_seed(compare, stubs):
@@ -354,19 +355,6 @@ def test_a_synthesizer_that_changes_its_table_changes_no_other_run(
     result = compare({"careless": Careless()}, train=train)
     assert (result.runs["error"] == "").all()
     assert train.equals(tables[0])
-
-
-def test_shares_of_classes_reach_the_sample(compare, stubs):
-    asked = []
-
-    class Asked(stubs["Blind"]):
-        def sample(self, n_samples, **options):
-            asked.append(options["sampling_strategy"])
-            return super().sample(n_samples, **options)
-
-    for strategy in ({"no": 0.3, "yes": 0.7}, {"no": 90, "yes": 30}, "balanced", None):
-        compare([Asked()], sampling_strategy=strategy, n_repeats=1, settings="C")
-        assert asked.pop() == strategy
 
 
 def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch):

@@ -65,12 +65,6 @@ def test_shares_of_numbers_sum_to_one(values):
     assert found.shares_of([PlainColumn("x", "category", ["a"])]) is None
 
 
-def test_whole_numbers_have_bins_of_their_own():
-    found = Marginal.of(PlainColumn("x", "number", [0.0] * 6 + [1.0] * 3 + [4.0]))
-    assert found.sides[0].cells.edges.tolist() == [0.5, 1.5, 2.5, 3.5]
-    assert found.shares == pytest.approx([0.6, 0.3, 0, 0, 0.1, 0])
-
-
 def test_shares_of_categories():
     """The twelve most frequent by name, then the others, then the missing ones."""
     values = [f"l{i:02d}" for i in range(20) for _ in range(20 - i)] + [None] * 10

@@ -130,7 +130,6 @@ def test_a_page_and_a_picture(bad, tmp_path):
     assert names == ["group", "size", "other", "label"]
     assert np.diag(grid).tolist() == bad.columns["distance"][names].tolist()
     assert grid[1, 0] == bad.pairs["group", "size"]
-    plt.close("all")
 
 
 def test_many_columns_are_drawn_by_the_worst():
@@ -139,4 +138,3 @@ def test_many_columns_are_drawn_by_the_worst():
     names = [label.get_text() for label in ax.get_xticklabels()]
     assert len(names) == 32
     assert "c40" in names
-    plt.close("all")

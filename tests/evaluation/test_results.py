@@ -51,19 +51,14 @@ def rows_of(page: str, title: str) -> list[list[str]]:
     return [list(map(html.unescape, row)) for row in rows]
 
 
-def written(result, folder, **options) -> str:
-    """Write the page, and give its text."""
-    result.to_html(folder / "page.html", **options)
-    return (folder / "page.html").read_text(encoding="utf-8")
-
-
 def public_page(compare, stubs, folder, **tables) -> tuple[str, pd.DataFrame]:
     """Write the public page of a comparison; give it, and the private summary."""
     synthesizers = {name.lower(): stub() for name, stub in stubs.items()}
     options = {"fidelity": True, "n_repeats": 1, "classifiers": ["GaussianNB"]}
     with pytest.warns(DegradedResultWarning):
         result = compare(synthesizers, **options, **tables)
-    return written(result, folder, private=False), result.summary()
+    result.to_html(folder / "page.html", private=False)
+    return (folder / "page.html").read_text(encoding="utf-8"), result.summary()
 
 
 def test_public_page_does_not_depend_on_the_real_rows(compare, stubs, tables, tmp_path):

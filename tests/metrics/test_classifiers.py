@@ -13,11 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdpsynth.exceptions import MissingDependencyError
-from skdpsynth.metrics import (
-    default_classifiers,
-    resolve_classifiers,
-    tstr_scores,
-)
+from skdpsynth.metrics import default_classifiers, resolve_classifiers, tstr_scores
 
 # What differs from the defaults of the library, random_state=0 apart.
 STATED = {

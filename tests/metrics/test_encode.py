@@ -3,8 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skdpsynth.exceptions import InvalidTableError
@@ -115,26 +113,6 @@ def test_columns_are_standardised_by_the_first_table():
     np.testing.assert_array_equal(second[:, 0], [0, MOST])
     assert not first[:, 1:].any()
     assert not second[:, 1:].any()
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    rows=st.lists(
-        st.tuples(
-            st.none() | st.floats(-1e6, 1e6),
-            st.none() | st.sampled_from("abc"),
-            st.booleans(),
-        ),
-        min_size=3,
-        max_size=8,
-    ),
-    at=st.integers(0, 1),
-)
-def test_a_row_is_encoded_the_same_in_either_table(rows, at):
-    table = pd.DataFrame(rows, columns=["a", "b", "c"]).astype({"a": "float64"})
-    first, second = matrices(table, table.iloc[at:])
-    assert np.isfinite(first).all()
-    np.testing.assert_array_equal(first[at:], second)
 
 
 GOOD = pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]})

@@ -97,12 +97,6 @@ def binary(share):
     return marginal, marginal.encode(np.zeros(2), np.arange(2))
 
 
-def moments_of(marginals):
-    """Give the deviations of the scores, and their slopes."""
-    _, stds, slopes = np.array([own.score_moments() for own in marginals]).T
-    return stds, slopes
-
-
 def test_latent_correlations_come_back_through_slopes():
     """Thresholds of normal numbers that a factor correlates by 0.36 at most.
 
@@ -119,7 +113,7 @@ def test_latent_correlations_come_back_through_slopes():
         both = latent.cdf(norm.ppf(shares[[i, j]])) - shares[i] * shares[j]
         covariance[i, j] = np.diff(scores[i])[0] * np.diff(scores[j])[0] * both
     np.fill_diagonal(exact, 1.0)
-    stds, slopes = moments_of(marginals)
+    _, stds, slopes = np.array([own.score_moments() for own in marginals]).T
     ours = correlations(found(covariance, stds=stds, slopes=slopes))
     assert farthest(ours, exact) < 0.04
     plain = correlations(found(covariance, stds=stds, slopes=np.ones(8)))

@@ -10,12 +10,7 @@ import pytest
 import torch
 
 from skdpsynth.measure import PairTables
-from skdpsynth.model import (
-    NUMPY,
-    Heads,
-    ReleasedClass,
-    slopes_of_loss,
-)
+from skdpsynth.model import NUMPY, Heads, ReleasedClass, slopes_of_loss
 from skdpsynth.model._fit import fit_components
 
 # Sizes of the stated loss and of the normals, which are not to be found from outside.
@@ -70,14 +65,11 @@ def fit(classes, prior=(1.0,), seed=0, scores=None, arrays=NUMPY):
     return [components.mixture(heads, np.zeros((2, 12))) for components in found]
 
 
-def pairs_of(mixture):
-    own = mixture.probabilities.astype(np.float64)
-    return own.T @ (mixture.weights[:, None] * own)
-
-
 def error(mixture, pairs, measured=MEASURED):
     """Give the root mean square of the errors of measured cells, in rows."""
-    return N_ROWS * math.sqrt(((pairs_of(mixture) - pairs)[measured] ** 2).mean())
+    own = mixture.probabilities.astype(np.float64)
+    found = own.T @ (mixture.weights[:, None] * own)
+    return N_ROWS * math.sqrt(((found - pairs)[measured] ** 2).mean())
 
 
 # --- The stated loss --------------------------------------------------------------
@@ -135,13 +127,6 @@ def in_arrays(arrays, classes, heads, *given):
     return own, heads, *(arrays.take(part.detach().numpy()) for part in given)
 
 
-def by_autograd(classes, heads, parameters, log_weights, home, n_classes):
-    given = parameters.requires_grad_(), log_weights.requires_grad_()
-    return torch.autograd.grad(
-        stated_loss(classes, heads, *given, home, n_classes), given
-    )
-
-
 def assert_slopes(found, expected, arrays):
     for ours, theirs in zip(found, expected, strict=True):
         scale = 1e-4 * float(theirs.max())
@@ -157,7 +142,8 @@ def test_slopes_are_those_of_the_stated_loss(scores, arrays):
     """
     start = start_of(None if scores is None else LINE)
     start[3][1, 2] = -20.0
-    expected = by_autograd(*start, n_classes=3)
+    given = start[2].requires_grad_(), start[3].requires_grad_()
+    expected = torch.autograd.grad(stated_loss(*start, n_classes=3), given)
     found = slopes_of_loss(*in_arrays(arrays, *start), n_classes=3)
     assert_slopes(found, expected, arrays)
     assert found[1][1, 2] == 0.0

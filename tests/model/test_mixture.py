@@ -212,6 +212,3 @@ def test_a_category_that_the_lender_never_has_can_be_lent():
     lender, own = (Mixture(np.ones(1), row, np.zeros((2, 3))) for row in shares)
     found = lender.lent(own, np.array([0, 3]), [True]).probabilities[0]
     np.testing.assert_allclose(found, [0.0, 0.5, 0.5], atol=1e-4)
-
-
-# --- State ------------------------------------------------------------------------

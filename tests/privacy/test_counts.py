@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import (
-    GRID,
-    centred_histogram,
-    centred_sensitivity,
-)
+from skdpsynth.privacy import GRID, centred_histogram, centred_sensitivity
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
 SMALL = settings(max_examples=60, deadline=None)

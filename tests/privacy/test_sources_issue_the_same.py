@@ -117,15 +117,6 @@ def test_what_trains_issues_the_same_from_everywhere(synthesizer, source, tmp_pa
     assert found[:2] == expected_of(synthesizer)[:2]
 
 
-def wrong_noise(synthesizer, rows, alpha):
-    """Fit with secret noise; name the lines of which chi-square refutes the noise."""
-    _, seen = watched(synthesizer, rows)
-    names = sorted({own.line.name for own in seen})
-    lines = {name: [own for own in seen if own.line.name == name] for name in names}
-    level = alpha / len(lines)
-    return [name for name, own in lines.items() if not noise_is_right(own, level)]
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize("source", SOURCES)
 def test_secret_noise_has_the_variance_of_the_ledger(source, site, tmp_path):
@@ -136,5 +127,8 @@ def test_secret_noise_has_the_variance_of_the_ledger(source, site, tmp_path):
     """
     fits = [FOUND if source in PARTED else DECLARED, TRAINED[1]]
     for synthesizer in [site] if source == "folder" else fits:
-        rows = SOURCES[source](ROWS, tmp_path)
-        assert wrong_noise(synthesizer, rows, alpha=4e-8) == []
+        _, seen = watched(synthesizer, SOURCES[source](ROWS, tmp_path))
+        names = {own.line.name for own in seen}
+        for name in names:
+            of_line = [own for own in seen if own.line.name == name]
+            assert noise_is_right(of_line, 4e-8 / len(names)), name

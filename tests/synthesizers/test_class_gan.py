@@ -305,21 +305,6 @@ def test_a_class_without_tables_of_its_own_only_measures(cls, n_iter):
     assert plan["training"]["v"] == "fitted to the measurements; no adversarial steps"
 
 
-@pytest.mark.usefixtures("hardly_any_fit")
-@pytest.mark.parametrize("cls", FIVE)
-def test_few_rows_take_no_rounds_and_the_report_says_so(cls):
-    table = correlated_table(2000)
-    few = table[(table["y"] == "u") | (np.arange(len(table)) % 50 == 0)]
-    notes = [
-        cls(4.0, schema=correlated_schema()).fit(own).privacy_report().notes
-        for own in (few, table[:15])
-    ]
-    some = "10 rounds in 1 of 2 classes; the others have too few rows for the budget."
-    assert f"Adversarial steps were run: {some}" in notes[0]
-    none = "No adversarial steps were run: there are too few rows for the budget"
-    assert any(note.startswith(none) for note in notes[1])
-
-
 OF_THREE_ROWS = TableSchema(
     correlated_schema().columns, target="y", privacy_unit="who", max_rows_per_unit=3
 )
@@ -338,26 +323,36 @@ def test_rounds_that_are_asked_for_protect_units_of_one_row_only(cls, asking):
     assert budget.spent == (0.0, 0.0)
 
 
-@pytest.mark.usefixtures("hardly_any_fit")
-@pytest.mark.parametrize("cls", FIVE)
-def test_by_default_units_of_several_rows_take_no_rounds(cls):
-    table = correlated_table(1500).assign(who=np.arange(1500) // 2)
-    synthesizer = cls(20.0, schema=OF_THREE_ROWS)
-    assert synthesizer.plan(1500)["n_iter"].max() == 0
-    words = "No adversarial steps were run: steps protect units of one row only."
-    assert words in synthesizer.fit(table).privacy_report().notes
+SOME = correlated_table(2000).assign(who=np.arange(2000) // 2)
+FEW = SOME[(SOME["y"] == "u") | (np.arange(2000) % 50 == 0)].drop(columns="who")
+DECLARED = {"epsilon": 4.0, "schema": correlated_schema()}
+OF_UNITS = {"epsilon": 20.0, "schema": OF_THREE_ROWS}
+ASKED = {"epsilon": 50.0, "target": "y", "n_iter": 5}
+NO_STEPS = "No adversarial steps were run: "
+# What is fitted to which table, and what the report says of it.
+UNTRAINED = [
+    (
+        *(DECLARED, FEW, "Adversarial steps were run: 10 rounds in 1 of 2 classes; "),
+        "the others have too few rows for the budget.",
+    ),
+    (DECLARED, FEW[:15], NO_STEPS, "there are too few rows for the budget, or"),
+    (OF_UNITS, SOME, NO_STEPS, "steps protect units of one row only."),
+    (ASKED, SOME[["a", "y"]], NO_STEPS, "there are too few rows for the budget, or"),
+]
 
 
 @pytest.mark.usefixtures("hardly_any_fit")
+@pytest.mark.parametrize(("settings", "table", "what", "why"), UNTRAINED)
 @pytest.mark.parametrize("cls", FIVE)
-def test_one_column_has_no_dependence_to_learn(cls):
-    """Steps that are asked for are not run, and the report says why."""
-    table = correlated_table(500)[["a", "y"]]
-    synthesizer = cls(target="y", epsilon=50.0, n_iter=5).fit(table)
-    assert synthesizer.n_iter_ == 0
+def test_a_report_says_why_no_rounds_were_run(cls, settings, table, what, why):
+    """Of few rows, of units of several rows, and of a column without dependence."""
+    synthesizer = cls(**settings).fit(table)
     report = synthesizer.privacy_report()
-    assert any("one column only" in note for note in report.notes)
-    assert not any("gradients" in e.name or "vote" in e.name for e in report.entries)
+    assert any(note.startswith(what + why) for note in report.notes)
+    if what == NO_STEPS:
+        assert synthesizer.n_iter_ == 0
+        names = [entry.name for entry in report.entries]
+        assert not any("gradients" in name or "vote" in name for name in names)
 
 
 @pytest.mark.usefixtures("hardly_any_fit")

@@ -76,23 +76,6 @@ def test_columns_are_independent_within_a_class():
     assert abs(spearmanr(fake["a"], fake["b"]).statistic) < 0.05
 
 
-def test_report_lists_what_was_bought():
-    report = IndependentSynthesizer(target="y").fit(table(2000)).privacy_report()
-    assert [(entry.name, entry.scope) for entry in report.entries] == [
-        *((name, "all rows") for name in ("class counts", "other class labels")),
-        *((name, "all rows") for name in ("categories", "column ranges", "decimals")),
-        *(("coarse marginals", own) for own in ("class 0", "class 1")),
-        *(("marginals", own) for own in ("class 0", "class 1")),
-    ]
-    sensitivities = np.array([entry.sensitivity for entry in report.entries])
-    # Squared: columns that a row is counted in.
-    assert sensitivities[:5] ** 2 == pytest.approx([1, 1, 1, 2, 2])
-    # Less the mean: less than 1 a column, in units of 2^-20 rows.
-    squared, n_columns = (sensitivities[5:] / 2**20) ** 2, np.array([2, 2, 3, 3])
-    assert (0.7 * n_columns < squared).all()
-    assert (squared < n_columns).all()
-
-
 def test_public_facts_are_free():
     """With everything declared, marginals and frequent values are all that is paid."""
     schema = TableSchema(
@@ -110,11 +93,6 @@ def test_public_facts_are_free():
     own = [e for e in report.entries if e.scope is not None]
     assert {e.name for e in own} == {"coarse marginals", "marginals"}
     assert {e.name for e in report.entries if e.scope is None} <= {"frequent values"}
-    assert report.discovery_delta == pytest.approx(0.1 * 1e-5)
-    shares = pd.Series([e.share for e in own])
-    by_class = shares.groupby([e.scope for e in own]).sum()
-    of_all = sum(e.share for e in report.entries if e.scope is None)
-    assert by_class.tolist() == pytest.approx([100 - of_all] * 2, abs=1e-3)
     assert synth.schema_.columns == schema.columns
     assert synth.sample(2000)["y"].value_counts().to_dict() == {0: 1600, 1: 400}
 

@@ -8,11 +8,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from tables import correlated_table
 
-from skdpsynth import MarginalSynthesizer, PATETripleGANSynthesizer
+from skdpsynth import MarginalSynthesizer
 from skdpsynth.metrics import marginal_fidelity
-from skdpsynth.privacy.testing import insecure_randomness, observe_releases
+from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
 
@@ -221,29 +220,6 @@ def test_a_class_of_a_few_rows_is_fitted_without_noise():
     real["t"] = np.where(np.arange(4000) < 3, 1, 0)
     synth = MarginalSynthesizer(math.inf, target="t", random_state=0).fit(real)
     assert synth.sample(100, sampling_strategy="balanced")["t"].sum() == 50
-
-
-@pytest.mark.usefixtures("short_fits")
-def test_rows_without_a_label_are_measured_as_by_the_triple_gan():
-    """The charges and the rows of its fit without rounds; by default they are not."""
-    table = correlated_table(3000, unlabelled=0.5)
-    settings = {"epsilon": 3.0, "target": "y", "random_state": 0}
-    found = []
-    for synth in (
-        MarginalSynthesizer(use_unlabelled=True),
-        PATETripleGANSynthesizer(n_iter=0, desensitization="dpsgd"),
-        MarginalSynthesizer(),
-    ):
-        with insecure_randomness(0):
-            fitted = synth.set_params(**settings).fit(table)
-        entries = fitted.privacy_report().entries
-        lines = [(e.name, e.scope, e.mu_total, e.used) for e in entries]
-        found.append((lines, fitted.sample(200, random_state=0)))
-    (ours, rows), (theirs, others), (alone, _) = found
-    assert ours == theirs
-    pd.testing.assert_frame_equal(rows, others)
-    assert "rows without a label" in {scope for _, scope, *_ in ours}
-    assert "rows without a label" not in {scope for _, scope, *_ in alone}
 
 
 def test_rows_without_a_label_have_no_design():

@@ -183,21 +183,19 @@ def findings_of(table, until, **parameters):
     return influence(synthesizer, table, until=until)[1]
 
 
-def mostly_unlabelled():
-    """50 rows with a label of 600, so that one of them moves much."""
+def test_the_classifier_without_noise_is_caught(monkeypatch):
+    """The published C: a labelled row moves the labels of unlabelled ones.
+
+    50 rows of 600 have a label, so that one of them moves much.
+    """
     table = small_table(600)
     table.loc[np.arange(600) % 10 > 0, "y"] = None
-    return table
-
-
-def test_the_classifier_without_noise_is_caught(monkeypatch):
-    """The published C: a labelled row moves the labels of unlabelled ones."""
     monkeypatch.setattr(
         _unlabelled,
         "release_mean",  # 40 times: of a twentieth of the rows
         lambda total, clip, divisor, reservation: 40 * total / divisor,
     )
-    assert findings_of(mostly_unlabelled(), OF_LABELLED, schema=DECLARED)
+    assert findings_of(table, OF_LABELLED, schema=DECLARED)
 
 
 def test_sums_of_unlabelled_rows_that_move_too_far_are_caught(monkeypatch):

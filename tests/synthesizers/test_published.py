@@ -6,7 +6,6 @@ import pytest
 from sklearn.base import clone
 from tables import LINKED_SCHEMA, linked_table
 
-import skdpsynth
 from skdpsynth import (
     DPCGANSynthesizer,
     DPGANSynthesizer,
@@ -99,10 +98,3 @@ def test_a_private_fit_is_within_its_budget_and_survives_a_file(cls, tmp_path):
     again = cls.load(path)
     assert again.get_params()["hidden_dims"] == ((8,), (4,))
     assert list(again.sample(20).columns) == ["a", "b", "c"]
-
-
-def test_they_are_all_that_train():
-    classes = {getattr(skdpsynth, name) for name in skdpsynth.__all__}
-    synthesizers = [c for c in classes if hasattr(c, "sample")]
-    trains = {c for c in synthesizers if "n_iter" in c().get_params()}
-    assert trains == {*STATED}

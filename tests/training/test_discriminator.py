@@ -9,7 +9,6 @@ import torch
 from _reserve import is_noise
 from _training import (
     correlated_rows,
-    correlation_of,
     factor_trainer,
     flat_gradient,
     identity,
@@ -23,9 +22,8 @@ from _training import (
 from torch.nn import functional
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import observe_releases
-from skdpsynth.training import RealMeans, move_means, train_generator
+from skdpsynth.training import train_generator
 
 N_COLUMNS, CLIP, DIVISOR = 5, 0.1, 10.0  # those of `make_discriminator`
 HIDDEN = [(), (7,), (6, 4)]
@@ -113,12 +111,6 @@ def test_each_step_takes_one_release_of_a_sample():
         released(discriminator)
 
 
-def test_another_kind_of_reservation_is_refused():
-    sums = PrivacyAccountant(1.0, 1e-5).reserve_gaussian("sums", mu=0.1, sensitivity=1)
-    with pytest.raises(ReservationError):
-        released(make_discriminator(make_rows(5), reservation=sums))
-
-
 # --- What follows it ----------------------------------------------------------------
 
 
@@ -166,16 +158,6 @@ def test_following_takes_the_last_step_again(hidden_dims):
         released(other)
         other.follow(generated, identity)
         assert torch.equal(weights_of(follower), weights_of(other))
-
-
-@pytest.mark.parametrize("hidden_dims", [(), (7,)], ids=str)
-def test_weights_stay_within_their_bound(hidden_dims):
-    discriminator = make_discriminator(
-        make_rows(20), hidden_dims=hidden_dims, weight_bound=1e-3, learning_rate=1e3
-    )
-    released(discriminator)
-    discriminator.follow(torch.from_numpy(make_rows(6, seed=1)), identity)
-    assert float(weights_of(discriminator).abs().max()) == pytest.approx(1e-3)
 
 
 def test_a_round_of_a_share_takes_shorter_steps():
@@ -233,24 +215,6 @@ def test_what_it_tells_has_the_noise_of_the_release():
     expected = reservation.noise_std * 10.0 / 50.0 / (0.5 / math.sqrt(N_COLUMNS))
     error = told.information.diagonal() ** -0.5
     np.testing.assert_allclose(error, expected, rtol=0.01)
-
-
-def test_a_generator_comes_to_depend_as_rows_do():
-    """By DP-SGD without noise."""
-    trainer = factor_trainer(np.full((3, 2), 0.1), n_steps=100)
-    features, real = trainer.features, RealMeans()
-    own = make_discriminator(
-        correlated_rows(400, 0.8),
-        n_features=trainer.n_features,
-        max_grad_norm=10.0,
-        expected_batch_size=400.0,
-        reservation=reserve(count=10),
-    )
-    for _ in range(10):
-        own.release(features)
-        real.add(*own.told(trainer.rows(trainer.draw(4096)), features))
-        move_means(trainer, real, 10)
-    assert 0.6 < correlation_of(trainer) < 0.95
 
 
 def test_a_generator_steps_against_what_follows_its_rows():

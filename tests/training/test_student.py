@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from _training import CPU, correlation_of, factor_trainer, identity
+from _training import CPU, identity
 
-from skdpsynth.training import Student, ascend_student
+from skdpsynth.training import Student
 
 N_FEATURES = 6
 
@@ -84,19 +84,3 @@ def test_a_released_gradient_is_learnt_beside_labels():
         (weight,) = (p.detach()[0] for p in student.network.parameters())
         assert int(weight.abs().argmax()) == 2
         assert sign * float(weight[2]) < -0.5
-
-
-# --- What it teaches ----------------------------------------------------------------
-
-
-def test_a_generator_comes_to_depend_as_labels_say():
-    """Rows whose first two scores have the same sign are said to be real."""
-    trainer = factor_trainer(np.full((3, 2), 0.1), n_steps=60)
-    student = make_student(n_features=trainer.n_features)
-    features = trainer.features
-    for _ in range(30):
-        rows = trainer.rows(trainer.draw(256))
-        student.add(features(rows), ~exclusive_or(rows))
-        student.train(10)
-        ascend_student(trainer, student, 2)
-    assert correlation_of(trainer) > 0.6

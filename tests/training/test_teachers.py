@@ -9,13 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from _training import (
-    DEVICES,
-    identity,
-    make_ensemble,
-    uniform_rows,
-    with_products,
-)
+from _training import DEVICES, identity, make_ensemble, uniform_rows, with_products
 from scipy.stats import chi2
 
 from skdpsynth.privacy import HoldsPrivateRows
@@ -189,17 +183,6 @@ def test_assignment_is_uniform_and_independent(global_random_seed):
     assert_uniform(np.bincount(assign_teachers(40_000, 50, rng), minlength=50))
     pairs = assign_teachers(40_000, 10, rng).reshape(-1, 2)
     assert_uniform(np.bincount(pairs @ [10, 1], minlength=100))
-
-
-@pytest.mark.parametrize(("hidden_dims", "consumed"), [((), False), ((8,), True)])
-def test_the_public_stream_follows_from_public_numbers(hidden_dims, consumed):
-    states = [torch.Generator().manual_seed(4).get_state()]
-    for n_rows in (0, 3, 900):
-        generator, rows = torch.Generator().manual_seed(4), uniform_rows(n_rows, 0)
-        make_ensemble(rows, hidden_dims=hidden_dims, generator=generator)
-        states.append(generator.get_state())
-    assert all(torch.equal(state, states[-1]) for state in states[1:])
-    assert torch.equal(*states[:2]) is not consumed
 
 
 def test_gradient_mode_and_graphs_of_the_caller_are_left_alone():
