@@ -1,7 +1,8 @@
 """Bad input: structure is refused before any budget, values degrade the result.
 
 Never a traceback from inside torch or numpy, never a spent budget with nothing to
-show. Parameters are in `test_bad_parameters.py`.
+show. Parameters are in `test_bad_parameters.py`; which tables are refused is in
+`table/test_table.py`, and at what cost in `table/test_extremes.py`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
-SECRET = 4321.0625  # a value that no message may hold
-
 
 def table(n_rows: int = 40) -> pd.DataFrame:
     rng = np.random.default_rng(0)
@@ -33,30 +32,6 @@ def table(n_rows: int = 40) -> pd.DataFrame:
             "y": np.arange(n_rows) % 2,
         }
     )
-
-
-# What is refused, and in which words, is in `table/test_table.py`: here is when.
-INFINITE = np.r_[SECRET, np.inf, 0:38.0]
-MIXTURE = pd.Series([SECRET, "a"] * 20, dtype=object)
-TABLES = {
-    "no rows": table(0),
-    "only the target": table()[["y"]],
-    "infinity": table().assign(u=INFINITE),
-    "complex": table().assign(u=SECRET + 1j),
-    "numbers among strings": table().assign(u=MIXTURE),
-    "infinite target": table().assign(y=INFINITE),
-    "a dict": {"u": [1, 2], "y": [0, 1]},
-    "nothing": None,
-}
-
-
-@pytest.mark.parametrize("case", TABLES)
-def test_structure_is_refused_before_any_budget(case, untouched):
-    synth = IndependentSynthesizer(target="y", budget=untouched)
-    with pytest.raises(InvalidTableError) as caught:
-        synth.fit(TABLES[case])
-    assert "4321" not in str(caught.value)
-    assert not synth.__sklearn_is_fitted__()
 
 
 def test_target_without_a_name(untouched):

@@ -23,6 +23,7 @@ from skdpsynth.schema import (
     Datetime,
     Identifier,
     TableSchema,
+    Text,
 )
 
 SEX, SICK = Categorical(["F", "M"]), Boolean(nullable=True)
@@ -79,6 +80,12 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: Categorical([1.0, np.inf]), "finite numbers"),
         (lambda: Categorical(["a"], ordered=1), "'ordered' flag"),
         (lambda: Boolean(nullable=None), "'nullable' flag of Boolean"),
+        (lambda: Boolean(true="yes"), "two different texts"),
+        (lambda: Boolean(true="yes", false="yes"), "two different texts"),
+        (lambda: Identifier(pattern="C"), "one run of '#'"),
+        (lambda: Identifier(pattern="#-#"), "one run of '#'"),
+        (lambda: Text(placeholder=3), "must be a text"),
+        (lambda: Datetime("2020", "2021", format="day"), "strptime"),
         (lambda: Datetime("soon", "2020"), "a point in time. Got 'soon'"),
         (lambda: Datetime("2019", "2020-01-01T00:00Z"), "both have a time zone"),
         (lambda: TableSchema([SEX]), "must be a mapping"),

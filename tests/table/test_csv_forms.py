@@ -16,7 +16,7 @@ import pytest
 from sklearn.base import clone
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.schema import (
     Boolean,
     Categorical,
@@ -199,41 +199,6 @@ def test_two_texts_stand_for_true_and_false(dtype):
     assert set(rows["sick"]) == set(rows["other"].dropna()) == {"yes", "no"}
     assert 250 < (rows["sick"] == "yes").sum() < 350
     assert 0.2 < rows["other"].isna().mean() < 0.45
-
-
-DAYS = {"low": "2020", "high": "2021"}
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        (Boolean, {"true": "yes"}, "two different texts"),
-        (Boolean, {"true": "yes", "false": "yes"}, "two different texts"),
-        (Identifier, {"pattern": "C"}, "one run of '#'"),
-        (Identifier, {"pattern": "#-#"}, "one run of '#'"),
-        (Text, {"placeholder": 3}, "must be a text"),
-        (Datetime, DAYS | {"format": "day"}, "strptime"),
-    ],
-)
-def test_what_a_column_cannot_be_is_refused(kind, options, message):
-    with pytest.raises(InvalidSchemaError, match=message):
-        kind(**options)
-
-
-@pytest.mark.parametrize(
-    ("column", "values"),
-    [
-        (Boolean(true="yes", false="no"), [True, False]),
-        (Boolean(), ["yes", "no"]),
-        (Identifier(pattern="C##"), [1, 2]),
-        (Text(), [1.0, 2.0]),
-    ],
-)
-def test_descriptions_that_cannot_be_of_a_column_are_refused(column, values, untouched):
-    table = pd.DataFrame({"a": [0.5, 1.0] * 20, "b": values * 20})
-    schema = TableSchema({"a": Continuous(0, 1), "b": column})
-    with pytest.raises(InvalidSchemaError, match="column 'b'"):
-        IndependentSynthesizer(schema=schema, budget=untouched).fit(table)
 
 
 @pytest.mark.usefixtures("frozen_noise")
