@@ -22,6 +22,7 @@ from skdpsynth.schema import (
     Continuous,
     Datetime,
     Identifier,
+    Ordered,
     TableSchema,
     Text,
 )
@@ -37,6 +38,16 @@ NAMES_OF_SCHEMA["Timestamp"] = pd.Timestamp
 def schema_of(column=SEX, *, target="s", **more) -> TableSchema:
     """Make a schema of one column, the target."""
     return TableSchema({"s": column}, target=target, **more)
+
+
+ORDER = Ordered(["a", "b"])
+
+
+def unit_of(name="who", most=2, **more) -> TableSchema:
+    """Make a schema of two numbers, of units that have two rows at most."""
+    columns = {"a": Continuous(-5, 5), "b": Continuous(0, 9)}
+    unit = {"privacy_unit": name, "max_rows_per_unit": most}
+    return TableSchema(columns, **unit, **more)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +110,15 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: schema_of(class_counts={"F": 1}), "be the categories of the target"),
         (lambda: schema_of(class_counts=COUNTS | {"M": -1}), "an int >= 0. Got -1"),
         (lambda: schema_of(n_rows=4, class_counts=COUNTS), "add up to 3, .* is 4"),
+        (lambda: schema_of(privacy_unit="who"), "give both"),
+        (lambda: unit_of(most=0), "int from 1 to"),
+        (lambda: unit_of(most=10**9), "1 to 100,000"),
+        (lambda: unit_of(...), "[Bb]lank"),
+        (lambda: unit_of("a"), "must be an Identifier"),
+        (lambda: unit_of(n_rows=9), "not public"),
+        (lambda: unit_of(per_unit=["who"]), "privacy_unit"),
+        (lambda: unit_of(per_unit=["a", "a"]), "none of them twice"),
+        (lambda: unit_of(per_unit=["a"], rules=[ORDER]), "dd the others"),
     ],
 )
 def test_contradictions_are_refused(make, message):

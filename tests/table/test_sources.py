@@ -21,10 +21,8 @@ from skdpsynth import (
 )
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError, SkdpsynthError
 from skdpsynth.schema import (
-    Boolean,
     Categorical,
     Continuous,
-    Datetime,
     Identifier,
     TableSchema,
 )
@@ -33,17 +31,6 @@ from skdpsynth.utils.containers import from_arrow
 
 N = 900
 NOISE = "skdpsynth.privacy._mechanisms._noisy_integers"
-SCHEMA = TableSchema(
-    {
-        "a": Continuous(-4, 4, nullable=True, decimals=2),
-        "n": Continuous(0, 30, integer=True),
-        "s": Categorical(["u", "v", "w"], nullable=True),
-        "t": Datetime("2020-01-01", "2021-01-01"),
-        "b": Boolean(),
-        "y": Categorical(["no", "yes"]),
-    },
-    target="y",
-)
 
 
 def rows() -> pa.Table:
@@ -79,13 +66,8 @@ def of(name, folder, table=None):
     return SOURCES[name](from_arrow(rows() if table is None else table), folder)
 
 
-def test_csv_files_have_the_dtypes_of_the_schema(tmp_path):
+def test_a_csv_file_needs_a_schema(tmp_path):
     csv.write_csv(rows(), tmp_path / "t.csv")
-    synth = IndependentSynthesizer(epsilon=5.0, schema=SCHEMA, random_state=0)
-    sampled = synth.fit(tmp_path / "t.csv").sample(30)
-    assert sampled["n"].dtype == "Int64"
-    assert sampled["t"].dtype == "datetime64[us]"
-    assert set(sampled["y"]) <= {"no", "yes"}
     with pytest.raises(InvalidSchemaError, match="looking at their values"):
         IndependentSynthesizer().fit(str(tmp_path / "t.csv"))
 
