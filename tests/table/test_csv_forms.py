@@ -130,7 +130,7 @@ def test_a_format_has_a_zone_or_not():
     naive = Datetime("2020-01-01", "2021-01-01", format=form)
     other = Datetime("2020-01-01", "2021-01-01", format="%d.%m.%y %H:%M")
     for own in (naive, other):
-        with pytest.raises(InvalidTableError, match="'t' of .* must be datetime"):
+        with pytest.raises(InvalidTableError, match=r"'t' of .* must be datetime"):
             open_table("t.csv", schema=TableSchema({"t": own}))
 
 
