@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from _instances import INSTANCES, PLAIN, PLAIN_PRIVATE
 from sklearn.base import clone
+from tables import small_table
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
@@ -23,15 +24,7 @@ pytestmark = pytest.mark.usefixtures("short_fits")
 
 
 def table(n_rows: int = 40) -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "u": rng.normal(size=n_rows),
-            "v": rng.normal(size=n_rows),
-            "s": rng.choice(["p", "q"], n_rows),
-            "y": np.arange(n_rows) % 2,
-        }
-    )
+    return small_table(n_rows).fillna({"b": 0.5})
 
 
 def test_target_without_a_name(untouched):
@@ -44,31 +37,31 @@ def missing(dtype: str) -> pd.Series:
     return pd.Series([None] * 40, dtype=dtype)
 
 
-CONSTANTS = {"u": 5.0, "v": 0.0, "s": "p", "i": 7, "b": True, "t": -1e-9}
+CONSTANTS = {"a": 5.0, "b": 0.0, "c": "p", "i": 7, "flag": True, "t": -1e-9}
 DTYPES = ["object", "category", "Int64", "boolean", "datetime64[us]"]
 DTYPES += ["timedelta64[us]", "Float32"]
 HUGE = {"i": np.int64(2**62), "m": np.iinfo(np.int64).min, "w": np.uint64(2**64 - 1)}
 FAR = {"d": pd.Timestamp("1700-01-01"), "e": pd.Timestamp("2200-01-01")}
 # Tables that all ways of training fit, and those that one does for all.
 ODDEST = {
-    "2 rows of one value": table(2).assign(u=0.0, v=1.0, s="p", y=1),
+    "2 rows of one value": table(2).assign(a=0.0, b=1.0, c="p", y=1),
     "no label": table().assign(y=missing("object")),
     "constant": table().assign(**CONSTANTS, d=pd.Timestamp("2020-05-01")),
-    "all missing": table().assign(u=np.nan, **{t: missing(t) for t in DTYPES}),
-    "huge and tiny": table().assign(u=1e300, v=-1e-300, **HUGE, **FAR),
+    "all missing": table().assign(a=np.nan, **{t: missing(t) for t in DTYPES}),
+    "huge and tiny": table().assign(a=1e300, b=-1e-300, **HUGE, **FAR),
 }
 OTHERS = {
     "one class of strings": table().assign(y="only"),
     "nearly no label": table().assign(y=["a"] + [None] * 39),
     "a class each": table().assign(y=range(40)),
-    "all different": table().assign(s=[f"{row}" for row in range(40)]),
-    "empty strings": table().assign(s=""),
+    "all different": table().assign(c=[f"{row}" for row in range(40)]),
+    "empty strings": table().assign(c=""),
     "infinite categories": table().assign(
         c=pd.Categorical([np.inf, -np.inf, 1.0, 2.0] * 10),
         d=pd.Categorical([np.inf] * 40),
     ),
     "infinite labels": table().assign(y=pd.Categorical([np.inf, 1.0] * 20)),
-    "one category column": table()[["s", "y"]],
+    "one category column": table()[["c", "y"]],
 }
 # The rest releases in one of these ways.
 KINDS = "MarginalSynthesizer", "GPATESynthesizer", "DPCGANSynthesizer"
@@ -111,7 +104,7 @@ def test_values_degrade_the_result(way, case):
 def test_extreme_budgets(name, epsilon, delta):
     """What is certified never exceeds what was asked."""
     settings = {"epsilon": epsilon, "delta": delta, "target": "y"}
-    synth = clone(PLAIN[name]).set_params(**settings).fit(table()[["u", "y"]])
+    synth = clone(PLAIN[name]).set_params(**settings).fit(table()[["a", "y"]])
     assert synth.epsilon_ <= epsilon
     assert len(synth.sample(10)) == 10
 
@@ -120,16 +113,16 @@ def test_extreme_budgets(name, epsilon, delta):
 def test_values_outside_the_schema(synthesizer):
     """They are clipped, or read as other categories: never an error."""
     columns = {
-        "u": Continuous(100, 200),
-        "v": Continuous(0, 0),
-        "s": Categorical(["r", "t"]),
-        "y": Categorical([5, 6]),
+        "a": Continuous(100, 200),
+        "b": Continuous(0, 0),
+        "c": Categorical(["s", "t"]),
+        "y": Categorical(["w", "x"]),
     }
     fake = synthesizer(schema=TableSchema(columns, target="y")).fit(table()).sample(60)
-    assert fake["u"].between(100, 200).all()
-    assert (fake["v"] == 0).all()
-    assert set(fake["s"]) <= {"r", "t"}
-    assert set(fake["y"]) == {5, 6}
+    assert fake["a"].between(100, 200).all()
+    assert (fake["b"] == 0).all()
+    assert set(fake["c"]) <= {"s", "t"}
+    assert set(fake["y"]) == {"w", "x"}
 
 
 def test_no_label_and_no_category_could_be_released():

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from _instances import INSTANCES
+from _spoilt import put_together, taken_apart
 from sklearn.base import clone
 
 pytestmark = pytest.mark.usefixtures("short_fits")
@@ -117,7 +118,7 @@ def short_patterns(seed: int) -> list[set[bytes]]:
 
 def columns_found(seed: int, file: bytes, pickled: bytes) -> set[str]:
     """Say of which columns some value is in the file or in the pickle."""
-    header = json.loads(file[8 : 8 + int.from_bytes(file[:8], "little")])
+    header, _ = taken_apart(file)
     present = values_in(json.loads(header["__metadata__"]["skdpsynth"]))
     present |= {
         a for _, a, _ in pickletools.genops(pickled) if isinstance(a, int | float | str)
@@ -186,8 +187,8 @@ LEAKS = {
 
 
 def file_of(facts):
-    header = json.dumps({"__metadata__": {"skdpsynth": json.dumps(facts)}}).encode()
-    return struct.pack("<Q", len(header)) + header
+    header = {"__metadata__": {"skdpsynth": json.dumps(facts)}}
+    return put_together(header, b"")
 
 
 @pytest.mark.parametrize("leak", LEAKS)
