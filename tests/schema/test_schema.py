@@ -231,8 +231,11 @@ def test_repr_is_code():
     assert repr(Continuous(0, 2.5, scale="log")) == "Continuous(0, 2.5, scale='log')"
     counts = {True: 1, False: 2}  # of 4 rows one has no label
     nullable = schema_of(SICK, n_rows=4, class_counts=counts)
-    for schema in (schema_of(n_rows=3, class_counts=COUNTS), nullable, TableSchema({})):
+    plain = schema_of(n_rows=3, class_counts=COUNTS)
+    for schema in (plain, nullable, unit_of(per_unit=["a"]), TableSchema({})):
         assert eval(repr(schema), dict(NAMES_OF_SCHEMA)) == schema
+        assert TableSchema.from_json(schema.to_json()) == schema
+    assert unit_of().columns["who"] == Identifier()
 
 
 SECRET = "sEcReT"  # appears in the template only if a value was read

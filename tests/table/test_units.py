@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from tables import SOURCES
 
-import skdpsynth.schema as schema_names
 from skdpsynth import (
     GPATESynthesizer,
     IndependentSynthesizer,
@@ -335,13 +334,6 @@ def test_no_way_to_share_out_rows_shows_a_key_more_often(noise_std, most):
 
 
 # --- What users meet --------------------------------------------------------------
-
-
-def test_a_schema_keeps_its_unit():
-    schema = schema_of(target="y", per_unit=["sex"])
-    assert schema.columns["who"] == Identifier()
-    assert TableSchema.from_json(schema.to_json()) == schema
-    assert eval(repr(schema), vars(schema_names)) == schema
 
 
 @pytest.mark.parametrize(
