@@ -109,22 +109,6 @@ def test_extreme_budgets(name, epsilon, delta):
     assert len(synth.sample(10)) == 10
 
 
-@pytest.mark.parametrize("synthesizer", [IndependentSynthesizer, GPATESynthesizer])
-def test_values_outside_the_schema(synthesizer):
-    """They are clipped, or read as other categories: never an error."""
-    columns = {
-        "a": Continuous(100, 200),
-        "b": Continuous(0, 0),
-        "c": Categorical(["s", "t"]),
-        "y": Categorical(["w", "x"]),
-    }
-    fake = synthesizer(schema=TableSchema(columns, target="y")).fit(table()).sample(60)
-    assert fake["a"].between(100, 200).all()
-    assert (fake["b"] == 0).all()
-    assert set(fake["c"]) <= {"s", "t"}
-    assert set(fake["y"]) == {"w", "x"}
-
-
 def test_no_label_and_no_category_could_be_released():
     """Every one once: none passes the threshold (delta is 1e-6 of that)."""
     frame = pd.DataFrame({"u": np.linspace(0, 1, 500)})

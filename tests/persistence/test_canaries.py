@@ -142,12 +142,6 @@ def n_short_hits(seed: int, *places: bytes) -> int:
     return sum(not parts.isdisjoint(forms) for forms in short_patterns(seed))
 
 
-def kept_by(synth, folder) -> tuple[bytes, bytes]:
-    """Give the bytes of a fitted synthesizer's file, and of its pickle."""
-    synth.save(folder / "fitted.skdp")
-    return (folder / "fitted.skdp").read_bytes(), pickle.dumps(synth)
-
-
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize("synthesizer", INSTANCES.values(), ids=INSTANCES)
@@ -165,7 +159,8 @@ def test_no_training_value_is_kept(synthesizer, tmp_path, global_random_seed):
     synth = clone(synthesizer).set_params(target="y")
     if "epsilon" in synth.get_params():
         synth.set_params(epsilon=8.0)
-    places = kept_by(synth.fit(canaries(global_random_seed)), tmp_path)
+    synth.fit(canaries(global_random_seed)).save(tmp_path / "fitted.skdp")
+    places = (tmp_path / "fitted.skdp").read_bytes(), pickle.dumps(synth)
     assert columns_found(global_random_seed, *places) == set()
     chance = sum(map(len, places)) * 4 * 2 * N_ROWS / 2**32
     assert chance <= _MAX_CHANCE
