@@ -14,6 +14,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from safetensors.numpy import load, save
 
 if TYPE_CHECKING:
     import random
@@ -194,12 +195,41 @@ def signed(facts: dict[str, Any], arrays: dict[str, Any]) -> str:
     return json.dumps({**facts, "sha256": digest.hexdigest()})
 
 
+def taken_apart(data: bytes) -> tuple[dict, bytes]:
+    """Give the header, with the facts as a text in it, and the numbers."""
+    length = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + length]), data[8 + length :]
+
+
+def put_together(header: object, numbers: bytes, length: int | None = None) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    length = len(text) if length is None else length
+    return struct.pack("<Q", length) + text + numbers
+
+
+def facts_of(data: bytes) -> dict:
+    facts = json.loads(taken_apart(data)[0]["__metadata__"]["skdpsynth"])
+    del facts["sha256"]
+    return facts
+
+
+def with_text(data: bytes, text: str) -> bytes:
+    """Put another text in the place of the facts."""
+    header, numbers = taken_apart(data)
+    header["__metadata__"]["skdpsynth"] = text
+    return put_together(header, numbers)
+
+
+def with_parts(data: bytes, facts: dict | None = None, arrays=None) -> bytes:
+    """Put in other facts or arrays, with a digest that is right."""
+    facts = facts_of(data) if facts is None else facts
+    arrays = load(data) if arrays is None else arrays
+    return save(arrays, metadata={"skdpsynth": signed(facts, arrays)})
+
+
 def spoilt_saved(data: bytes, rng: random.Random) -> bytes:
     """Spoil a saved synthesizer."""
-    from safetensors.numpy import load, save
-
-    length = int.from_bytes(data[:8], "little")
-    header, numbers = json.loads(data[8 : 8 + length]), data[8 + length :]
+    header, numbers = taken_apart(data)
     text = header["__metadata__"]["skdpsynth"]
     kind = rng.random()
     if kind < 0.15:
@@ -211,9 +241,8 @@ def spoilt_saved(data: bytes, rng: random.Random) -> bytes:
             header = spoilt_document(header, rng)
         coded = json.dumps(header).encode()
         length = rng.choice([len(coded)] * 9 + [rng.randrange(2**64)])
-        return struct.pack("<Q", length) + coded + numbers
-    facts, arrays = json.loads(text), load(data)
-    del facts["sha256"]
+        return put_together(coded, numbers, length)
+    facts, arrays = facts_of(data), load(data)
     if kind < 0.75:
         facts = spoilt_document(facts, rng)
     if kind > 0.7:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
+from tables import correlated_schema, correlated_table
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import (
@@ -19,40 +20,28 @@ from skdpsynth.exceptions import (
     ReservationError,
 )
 from skdpsynth.privacy import PrivacyAccountant, noisy_counts
-from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.schema import Categorical, TableSchema
 from skdpsynth.table import Metadata
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
 BOTH = [IndependentSynthesizer, GPATESynthesizer]
-LABELS = TableSchema({"y": Categorical(["a", "b"])}, target="y")
-COLUMNS = {"u": Continuous(-9, 9), "v": Continuous(0, 9), **LABELS.columns}
-
-
-def table(n_rows: int = 2000) -> pd.DataFrame:
-    """A table with a difference between its classes that any fit at epsilon 1 sees."""
-    rng = np.random.default_rng(0)
-    label = rng.choice(["a", "b"], n_rows)
-    return pd.DataFrame(
-        {
-            "u": rng.normal(size=n_rows) + 4 * (label == "b"),
-            "y": label,
-            "v": rng.integers(0, 9, n_rows),
-        }
-    )
+LABELS = TableSchema({"y": Categorical(["u", "v"])}, target="y")
+COLUMNS = correlated_schema().columns
 
 
 @pytest.mark.parametrize("synthesizer", BOTH)
+@pytest.mark.usefixtures("frozen_noise")
 def test_ten_lines(synthesizer):
-    real = table()
+    real = correlated_table(2000)
     synth = synthesizer(target="y", random_state=0).fit(real)
     fake = synth.sample(1000)
     pd.testing.assert_series_equal(fake.dtypes, real.dtypes)
-    assert synth.classes_.tolist() == ["a", "b"]
-    assert synth.feature_names_in_.tolist() == ["u", "v"]
+    assert synth.classes_.tolist() == ["u", "v"]
+    assert synth.feature_names_in_.tolist() == ["a", "b"]
     assert synth.n_features_in_ == 2
-    means = fake.groupby("y")["u"].mean()
-    assert means["b"] - means["a"] > 2
+    means = fake.groupby("y")["a"].mean()
+    assert means["v"] - means["u"] > 0.7  # of 1
 
 
 def test_sample_before_fit(tmp_path):
@@ -67,7 +56,7 @@ def test_sample_before_fit(tmp_path):
 
 
 def test_random_state_of_any_form():
-    synth = IndependentSynthesizer().fit(table()[["u"]])
+    synth = IndependentSynthesizer().fit(correlated_table(2000)[["a"]])
     for make in (lambda: 7, lambda: np.random.RandomState(7), lambda: np.int64(7)):
         first, second = (synth.sample(5, random_state=make()) for _ in range(2))
         pd.testing.assert_frame_equal(first, second)
@@ -80,8 +69,8 @@ def test_random_state_of_any_form():
 
 
 def test_second_fit_forgets_the_first():
-    synth = IndependentSynthesizer(target="y").fit(table())
-    synth.set_params(target=None).fit(table()[["v"]].to_numpy())
+    synth = IndependentSynthesizer(target="y").fit(correlated_table(2000))
+    synth.set_params(target=None).fit(correlated_table(2000)[["b"]].to_numpy())
     assert not hasattr(synth, "classes_")
     assert not hasattr(synth, "feature_names_in_")
     assert synth.n_features_in_ == 1
@@ -90,13 +79,13 @@ def test_second_fit_forgets_the_first():
 
 @pytest.mark.parametrize("name", ["y", ("y", 1), frozenset("y"), b"y", 3])
 def test_fit_resample_with_the_label_in_the_table(name):
-    real = table().rename(columns={"y": "label"})
-    real.columns = pd.Index(["u", name, "v"], tupleize_cols=False)
-    schema = TableSchema({name: Categorical(["a", "b"])}, target=name)
+    real = correlated_table(2000)
+    real.columns = pd.Index(["a", "b", name], tupleize_cols=False)
+    schema = TableSchema({name: LABELS.columns["y"]}, target=name)
     features, labels = IndependentSynthesizer(schema=schema).fit_resample(real)
-    assert features.columns.tolist() == ["u", "v"]
+    assert features.columns.tolist() == ["a", "b"]
     assert labels.name == name
-    assert set(labels) == {"a", "b"}
+    assert set(labels) == {"u", "v"}
     # As many rows as the noisy count: within eight of its standard deviations.
     assert len(features) == len(labels) == pytest.approx(2000, abs=8 * 30)
 
@@ -104,7 +93,7 @@ def test_fit_resample_with_the_label_in_the_table(name):
 @pytest.mark.parametrize("where", ["_fit", "schema", "report"])
 def test_failed_second_fit_leaves_nothing_fitted(where, monkeypatch):
     """It has spent; a mixture of two fits would have no guarantee of its own."""
-    real = table()
+    real = correlated_table(2000)
     synth = GPATESynthesizer(random_state=0).fit(real)
 
     def fail(*_):
@@ -113,21 +102,21 @@ def test_failed_second_fit_leaves_nothing_fitted(where, monkeypatch):
     owner = {"_fit": GPATESynthesizer, "schema": Metadata, "report": PrivacyAccountant}
     monkeypatch.setattr(owner[where], where, fail)
     with pytest.raises(RuntimeError):
-        synth.fit(real[["u"]].to_numpy())
+        synth.fit(real[["a"]].to_numpy())
     with pytest.raises(NotFittedError):
         synth.sample()
     assert vars(synth).keys() == vars(GPATESynthesizer()).keys()
 
 
 def test_a_refused_fit_draws_nothing_and_keeps_the_first(monkeypatch):
-    real = table()
+    real = correlated_table(2000)
     budget = PrivacyBudget(1.0, 1e-4)
     synth = IndependentSynthesizer(target="y", budget=budget).fit(real)
     fitted = {k: v for k, v in vars(synth).items() if k not in synth.get_params()}
     monkeypatch.setattr("skdpsynth.base.discover", None)  # an error if it is called
     for changes in ({"target": None}, {"epsilon": math.inf}, {"target": "absent"}):
         with pytest.raises((BudgetExceededError, InvalidTableError)):
-            synth.set_params(**changes).fit(real[["u", "y"]])
+            synth.set_params(**changes).fit(real[["a", "y"]])
     assert all(getattr(synth, name) is value for name, value in fitted.items())
     assert vars(synth).keys() == fitted.keys() | synth.get_params().keys()
     assert len(budget.charges) == 1
@@ -149,7 +138,7 @@ def test_nothing_can_be_drawn_after_a_fit():
         def _plan_classes(self, labels, counts, n_numeric, n_levels, mu):
             return super()._plan_classes(labels, counts, n_numeric, n_levels, 0.9 * mu)
 
-    Keeps().fit(table()[["u"]])
+    Keeps().fit(correlated_table(2000)[["a"]])
     accountant, line = kept
     with pytest.raises(ReservationError, match="over"):
         noisy_counts(np.zeros(3, dtype=np.int64), 1, line)
@@ -160,12 +149,12 @@ def test_nothing_can_be_drawn_after_a_fit():
 @pytest.mark.parametrize("synthesizer", BOTH)
 def test_plan_says_what_a_fit_will_do(synthesizer):
     """With public counts nothing random enters a plan: it is that of the fit."""
-    counts = {"a": 1500, "b": 40}
-    columns = {name: COLUMNS[name] for name in ("u", "y")}
+    counts = {"u": 1500, "v": 40}
+    columns = {name: COLUMNS[name] for name in ("a", "y")}
     synth = synthesizer(schema=TableSchema(columns, target="y", class_counts=counts))
     plan = synth.plan(1540, class_counts=counts)
     assert plan.set_index("class")["rows"].to_dict() == counts
-    report = synth.fit(table(1540)[[*columns]]).privacy_report()
+    report = synth.fit(correlated_table(1540)[[*columns]]).privacy_report()
     noise = [e.noise_std / 2**20 for e in report.entries if e.name == "marginals"]
     # In rows; up to bins of the column that fall together.
     assert noise == pytest.approx(plan["noise_std"].tolist(), rel=1e-2)
@@ -179,7 +168,7 @@ def test_plan_checks_its_guesses():
             synth.plan(bad, schema=schema)
     with pytest.raises(ValueError, match=r"a guess of the number of rows. Give n_rows"):
         synth.plan(schema=schema)
-    for counts in ({"a": -1, "b": 101}, {"a": 1.5, "b": 2}, [3, 4]):
+    for counts in ({"u": -1, "v": 101}, {"u": 1.5, "v": 2}, [3, 4]):
         with pytest.raises(ValueError, match="class_counts"):
             synth.plan(100, schema=schema, class_counts=counts)
     with pytest.raises(ValueError, match="no column that could be modelled"):
@@ -189,7 +178,7 @@ def test_plan_checks_its_guesses():
 
 
 def test_degraded_result_warns_at_the_line_of_the_user():
-    real, counts = table(30), {"a": 15, "b": 15}
+    real, counts = correlated_table(30), {"u": 15, "v": 15}
     schema = TableSchema(COLUMNS, target="y", class_counts=counts)
     synth = IndependentSynthesizer(epsilon=0.01, schema=schema)
     assert synth.plan(30)["note"].str.contains("too few rows").all()

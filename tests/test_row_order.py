@@ -11,14 +11,9 @@ from skdpsynth import evaluation, metrics
 from skdpsynth.evaluation import compare_synthesizers, quality_report
 from skdpsynth.metrics import (
     CLASSIFIERS,
-    CategoryCells,
-    NumberCells,
     broken_relations,
-    check_tables,
     column_fidelity,
-    cramers_v,
     feature_ranking_agreement,
-    is_measurement,
     marginal_fidelity,
     pair_fidelity,
     setting_scores,
@@ -119,28 +114,6 @@ def agreement(real, synthetic, other):
     return synthetic_ranking_agreement(*scores)
 
 
-def columns_of(function):
-    def call(real, synthetic, other):
-        table = check_tables(None, real=real)["real"]
-        return pd.Series({name: str(function(table[name])) for name in table})
-
-    return call
-
-
-def cells_of(column):
-    if column.name in ("code", "group", "level"):
-        return CategoryCells.of(column, 20).categories
-    if column.name in ("x", "price", "lot"):
-        numbers = column.to_numpy(float, na_value=np.nan)
-        return NumberCells.of(numbers, 8).edges + 0.0  # no -0
-    return None
-
-
-def cramer(real, synthetic, other):
-    codes = [pd.factorize(from_arrow(real)[n])[0] for n in ("group", "label")]
-    return cramers_v(pd.crosstab(*codes).to_numpy())
-
-
 def neighbours(real, synthetic, other):
     tables = (from_arrow(t)[["lot", "price"]] for t in (synthetic, real))
     return tstr_scores(*tables, target="price")
@@ -153,17 +126,14 @@ ALL = LABEL | {"classifiers": list(CLASSIFIERS)}
 # Of real, synthetic and other rows, by the names of the packages; what follows a colon
 # tells apart several calls of one.
 SCORES = {
-    "CategoryCells, NumberCells": columns_of(cells_of),
     "broken_relations": relations,
     "column_fidelity": lambda r, s, o: column_fidelity(r, s),
-    "cramers_v": cramer,
     "feature_ranking_agreement": lambda r, s, o: feature_ranking_agreement(
         r, s, **LABEL
     ),
     "feature_ranking_agreement: number": lambda r, s, o: feature_ranking_agreement(
         r, s, **PRICE
     ),
-    "is_measurement": columns_of(is_measurement),
     "marginal_fidelity: alone": lambda r, s, o: marginal_fidelity(r, s, k=1),
     "marginal_fidelity: pairs": lambda r, s, o: marginal_fidelity(r, s),
     "marginal_fidelity: triples": lambda r, s, o: marginal_fidelity(r, s, k=3),
@@ -187,6 +157,8 @@ DEAR = {name for name in SCORES if "compare_" in name or "quality_report" in nam
 NO_SCORES = {"CLASSIFIERS", "REGRESSORS", "Classifiers", "averaged", "has_methods"}
 NO_SCORES |= {"named_by_class", "resolve_classifiers", "default_classifiers"}
 NO_SCORES |= {"check_tables", "without_identifiers", "shuffled", "LEAST_ROWS"}
+# Steps of the scores above.
+NO_SCORES |= {"CategoryCells", "NumberCells", "cramers_v", "is_measurement"}
 SORTED = ordered_rows(300, 0), ordered_rows(280, 1), ordered_rows(260, 2)
 
 

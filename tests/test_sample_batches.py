@@ -21,12 +21,13 @@ def synth():
         {
             "id": numbers,
             "name": pd.Categorical(numbers.astype(str)),
+            "code": pd.Categorical(numbers, ordered=True),
             "x": np.where(label == "q", -numbers, numbers) / 3,
             "k": pd.Categorical(np.where(numbers % 4, "u", None)),
             "y": label,
         }
     )
-    schema = TableSchema({"id": Identifier(), "name": Identifier()})
+    schema = TableSchema(dict.fromkeys(["id", "name", "code"], Identifier()))
     return IndependentSynthesizer(math.inf, schema=schema, target="y").fit(table)
 
 
@@ -36,12 +37,15 @@ def test_batches_are_one_table(synth, strategy, size):
     given = {"sampling_strategy": strategy, "random_state": 0}
     parts = [*synth.sample_batches(103, size, **given)]
     assert [len(part) for part in parts[:-1]] == [size] * (len(parts) - 1)
+    assert all(part["code"].cat.ordered for part in parts)
     together, whole = pd.concat(parts), synth.sample(103, **given)
     counts = together["y"].value_counts().to_dict()
     assert counts == whole["y"].value_counts().to_dict()
     assert together["id"].tolist() == whole["id"].tolist() == [*range(103)]
     assert together["name"].is_unique
-    assert (together.dtypes.drop("name") == whole.dtypes.drop("name")).all()
+    assert together["code"].is_unique
+    own = whole.columns.drop(["name", "code"])  # whose categories are those of a part
+    assert together.dtypes[own].equals(whole.dtypes[own])
     if len(parts) == 1:
         pd.testing.assert_frame_equal(parts[0], whole)
     again = synth.sample_batches(103, size, **given)

@@ -53,13 +53,6 @@ def test_columns_of_any_name(name):
     assert labelled.dtypes.tolist() == real.dtypes.tolist()
 
 
-def test_index_of_the_table_means_nothing():
-    real = pd.DataFrame({"u": WHOLE / 89, "y": WHOLE > 40})
-    real.index = pd.Index([f"person {row % 7}" for row in range(90)], name="who")
-    fake = clone(WITHOUT_NOISE).set_params(target="y").fit(real).sample(4)
-    assert fake.index.equals(pd.RangeIndex(4))
-
-
 def test_identifiers_of_any_dtype():
     """None of the private identifiers of a text column comes back."""
     truths = ("category of truth", "truth")  # a boolean identifies nobody
@@ -69,4 +62,5 @@ def test_identifiers_of_any_dtype():
     fake = IndependentSynthesizer(schema=schema).fit(real).sample(20)
     assert (fake[names].nunique() == 20).all()
     for name in names:
+        check_dtype(fake[name], real[name].dtype)
         assert not name.startswith("text") or not set(fake[name]) & set(real[name])

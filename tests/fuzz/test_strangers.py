@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 from _spoilt import (
     at,
+    facts_of,
     places,
     signed,
     spoilt_arrays,
@@ -163,9 +164,7 @@ def spoilt_synthesizer(data, rng):
     """Spoil a file anywhere, or only what another fit takes of it."""
     if rng.random() < 0.5:
         return spoilt_saved(data, rng)
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    facts, arrays = json.loads(header["__metadata__"]["skdpsynth"]), load(data)
+    facts, arrays = facts_of(data), load(data)
     name = rng.choice([part for part in OF_FITS if facts[part]])
     facts[name] = spoilt_document(facts[name], rng)
     try:

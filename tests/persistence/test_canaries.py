@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from _instances import INSTANCES
+from _spoilt import put_together, taken_apart
 from sklearn.base import clone
 
 pytestmark = pytest.mark.usefixtures("short_fits")
@@ -117,7 +118,7 @@ def short_patterns(seed: int) -> list[set[bytes]]:
 
 def columns_found(seed: int, file: bytes, pickled: bytes) -> set[str]:
     """Say of which columns some value is in the file or in the pickle."""
-    header = json.loads(file[8 : 8 + int.from_bytes(file[:8], "little")])
+    header, _ = taken_apart(file)
     present = values_in(json.loads(header["__metadata__"]["skdpsynth"]))
     present |= {
         a for _, a, _ in pickletools.genops(pickled) if isinstance(a, int | float | str)
@@ -141,12 +142,6 @@ def n_short_hits(seed: int, *places: bytes) -> int:
     return sum(not parts.isdisjoint(forms) for forms in short_patterns(seed))
 
 
-def kept_by(synth, folder) -> tuple[bytes, bytes]:
-    """Give the bytes of a fitted synthesizer's file, and of its pickle."""
-    synth.save(folder / "fitted.skdp")
-    return (folder / "fitted.skdp").read_bytes(), pickle.dumps(synth)
-
-
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 @pytest.mark.parametrize("synthesizer", INSTANCES.values(), ids=INSTANCES)
@@ -164,7 +159,8 @@ def test_no_training_value_is_kept(synthesizer, tmp_path, global_random_seed):
     synth = clone(synthesizer).set_params(target="y")
     if "epsilon" in synth.get_params():
         synth.set_params(epsilon=8.0)
-    places = kept_by(synth.fit(canaries(global_random_seed)), tmp_path)
+    synth.fit(canaries(global_random_seed)).save(tmp_path / "fitted.skdp")
+    places = (tmp_path / "fitted.skdp").read_bytes(), pickle.dumps(synth)
     assert columns_found(global_random_seed, *places) == set()
     chance = sum(map(len, places)) * 4 * 2 * N_ROWS / 2**32
     assert chance <= _MAX_CHANCE
@@ -186,8 +182,8 @@ LEAKS = {
 
 
 def file_of(facts):
-    header = json.dumps({"__metadata__": {"skdpsynth": json.dumps(facts)}}).encode()
-    return struct.pack("<Q", len(header)) + header
+    header = {"__metadata__": {"skdpsynth": json.dumps(facts)}}
+    return put_together(header, b"")
 
 
 @pytest.mark.parametrize("leak", LEAKS)

@@ -13,9 +13,9 @@ import zipfile
 from contextlib import suppress
 from io import BytesIO
 
+import _spoilt as files
 import numpy as np
 import pytest
-from _spoilt import at
 from safetensors.numpy import load as arrays_of
 from safetensors.numpy import save as bytes_of
 
@@ -42,7 +42,7 @@ def test_two_writers_of_one_path_do_not_mix(saved, tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["shared"]
 
 
-def test_the_file_holds_facts_and_arrays_and_nothing_else(saved, refused, files):
+def test_the_file_holds_facts_and_arrays_and_nothing_else(saved, refused):
     _, data = saved
     header, numbers = files.taken_apart(data)
     facts = header["__metadata__"]
@@ -62,7 +62,7 @@ def test_the_file_holds_facts_and_arrays_and_nothing_else(saved, refused, files)
         refused(other)
 
 
-def test_another_digest(saved, refused, files):
+def test_another_digest(saved, refused):
     """Facts or numbers that were changed by hand: the file is none of ours."""
     _, data = saved
     arrays, facts = arrays_of(data), files.facts_of(data)
@@ -75,7 +75,7 @@ def test_another_digest(saved, refused, files):
     refused(files.with_text(data, json.dumps({**facts, "sha256": None})))
 
 
-def test_another_format_is_named_with_the_remedy(saved, refused, files):
+def test_another_format_is_named_with_the_remedy(saved, refused):
     """A zip is what 0.1.1 wrote; a release to come counts the version up."""
     old = BytesIO()
     with zipfile.ZipFile(old, "w") as archive:
@@ -92,7 +92,7 @@ def test_another_format_is_named_with_the_remedy(saved, refused, files):
 # --- Memory -----------------------------------------------------------------------
 
 
-def bombs(data: bytes, files):
+def bombs(data: bytes):
     """Small files that ask for much."""
     header, numbers = files.taken_apart(data)
     for shape in ([2**60], [2**40, 2**40], [0, 2**62], [10**30]):
@@ -106,9 +106,9 @@ def bombs(data: bytes, files):
         yield files.put_together(text.encode(), b"")
 
 
-def test_bombs_take_no_memory(saved, refused, files):
+def test_bombs_take_no_memory(saved, refused):
     """At most 40 times the file and 3 MB, where they ask for 64 MB and more."""
-    for data in list(bombs(saved[1], files)):
+    for data in list(bombs(saved[1])):
         tracemalloc.start()
         try:
             refused(data)
@@ -119,7 +119,7 @@ def test_bombs_take_no_memory(saved, refused, files):
 
 
 @pytest.mark.parametrize("item", [[], {}, "a", 0.5, {"tuple": []}])
-def test_memory_is_a_multiple_of_the_file(saved, tmp_path, files, item):
+def test_memory_is_a_multiple_of_the_file(saved, tmp_path, item):
     """The worst facts that are well-formed, a quarter of a megabyte of them."""
     facts = files.facts_of(saved[1])
     n_items = 2**18 // len(json.dumps([item]))
@@ -150,7 +150,7 @@ def test_a_large_header_is_refused_before_it_is_read(saved, refused, monkeypatch
 # --- Arrays -----------------------------------------------------------------------
 
 
-def tables(data: bytes, files):
+def tables(data: bytes):
     """Tables of contents that safetensors or our own check must refuse."""
     table, numbers = files.taken_apart(data)
     names = [name for name in table if name != "__metadata__"]
@@ -178,13 +178,13 @@ def tables(data: bytes, files):
     yield from (b"", b"1234567", b"12345678")
 
 
-def test_tables_of_contents_that_lie(saved, refused, files):
-    for data in list(tables(saved[1], files)):
+def test_tables_of_contents_that_lie(saved, refused):
+    for data in list(tables(saved[1])):
         refused(data)
 
 
 @pytest.mark.parametrize("name", ["class_counts", "points.0.0", "generator.0.weights"])
-def test_nan_in_an_array(saved, refused, name, files):
+def test_nan_in_an_array(saved, refused, name):
     arrays = arrays_of(saved[1])
     arrays[name] = arrays[name].copy()
     arrays[name].flat[0] = np.nan
@@ -228,7 +228,7 @@ def test_nan_is_not_saved_either(saved, tmp_path, monkeypatch):
         ("generator.0.probabilities", None),
     ],
 )
-def test_arrays_that_do_not_fit_the_table(saved, refused, name, change, files):
+def test_arrays_that_do_not_fit_the_table(saved, refused, name, change):
     arrays = arrays_of(saved[1])
     old = arrays.pop(name)
     if change is not None:
@@ -281,16 +281,16 @@ LIES_OF_PARTS = [
         *((place, value, False) for place, value in LIES_OF_PARTS),
     ],
 )
-def test_facts_that_lie(saved, refused, place, value, by_inspect, files):
+def test_facts_that_lie(saved, refused, place, value, by_inspect):
     document = files.facts_of(saved[1])
-    at(document, place[:-1])[place[-1]] = value
+    files.at(document, place[:-1])[place[-1]] = value
     refused(files.with_parts(saved[1], document), by_inspect=by_inspect)
 
 
 ODD_NUMBERS = ("NaN", "1e999", "-Infinity", "9" * 5000)
 
 
-def test_json_that_two_readers_could_read_in_two_ways(saved, refused, files):
+def test_json_that_two_readers_could_read_in_two_ways(saved, refused):
     header, numbers = files.taken_apart(saved[1])
     inner = header["__metadata__"]["skdpsynth"]
     old = '"delta": 1e-05'

@@ -35,15 +35,6 @@ COLUMNS = {
     "object of booleans": pd.Series([True, False] * 20, dtype=object),
     "category, missing": pd.Categorical(["a", "b", "c", None] * 10, ordered=True),
 }
-IDS = {
-    "str": ["a", "b"] * 20,
-    "int64": WHOLE,
-    "Int64": pd.array([7, None] * 20, dtype="Int64"),
-    "datetime": pd.date_range("2020", periods=40),
-    "category of str": pd.Categorical(["a", "b"] * 20),
-    "category of int": pd.Categorical([1, 2] * 20, ordered=True),
-    "category of datetime": pd.Categorical(pd.date_range("2020", periods=40)),
-}
 
 
 def model_of(frame: pd.DataFrame, schema: TableSchema | None = None) -> TableModel:
@@ -52,12 +43,12 @@ def model_of(frame: pd.DataFrame, schema: TableSchema | None = None) -> TableMod
     return synthesizer.fit(frame)._model
 
 
-def drawn(model: TableModel, ends: list[int], first: int = 0) -> pd.DataFrame:
+def drawn(model: TableModel, ends: list[int]) -> pd.DataFrame:
     """Draw 40 rows in parts that end there; the last part comes first."""
     rng = np.random.default_rng(0)
     members = rng.integers(0, len(model.marginals), ends[-1])
     ranks = rng.random((ends[-1], len(model.metadata.columns)))
-    table = DrawnTable(model.metadata, ends[-1], first)
+    table = DrawnTable(model.metadata, ends[-1], 0)
     for start, end in reversed(list(zip([0, *ends[:-1]], ends, strict=True))):
         rows = slice(start, end)
         table.put(start, decode_columns(model, ranks[rows], members[rows]))
@@ -73,21 +64,6 @@ def test_parts_are_the_table_whatever_their_number_and_order(dtype):
     assert one["x"].dtype == frame["x"].dtype
     assert one["x"].isna().any() == frame["x"].isna().any()
     assert one.index.equals(pd.RangeIndex(40))
-
-
-@pytest.mark.parametrize("dtype", IDS)
-def test_identifiers_are_fresh_and_distinct_in_every_part(dtype):
-    frame = pd.DataFrame({"id": IDS[dtype], "x": WHOLE.astype(float)})
-    model, own = model_of(frame, TableSchema({"id": Identifier()})), frame["id"].dtype
-    one, later = drawn(model, [25, 40]), drawn(model, [15], first=40)
-    for found in (one["id"], later["id"]):
-        assert found.is_unique
-        if isinstance(own, pd.CategoricalDtype):
-            assert found.cat.ordered == own.ordered
-            assert found.cat.categories.dtype == own.categories.dtype
-        else:
-            assert found.dtype == own
-    assert not set(later["id"]) & set(one["id"])
 
 
 def test_identifiers_of_two_values_repeat():

@@ -12,6 +12,7 @@ from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.schema import Categorical, Continuous, Datetime, Identifier, TableSchema
 
 ZONE = "Europe/Berlin"
+MARCH = pd.Timestamp("2020-03-01", tz=ZONE)
 
 
 def make_table(n_rows=1200):
@@ -70,10 +71,6 @@ def fitted():
     return found
 
 
-def noon(text, zone=None):
-    return pd.Timestamp(text, tz=zone)
-
-
 CONDITIONS = {
     "one level": ({"city": "b"}, lambda t: t["city"] == "b"),
     "levels": ({"city": ["a", "c"]}, lambda t: t["city"].isin(["a", "c"])),
@@ -91,11 +88,11 @@ CONDITIONS = {
     "decimals": ({"price": (1.25, 1.75)}, lambda t: t["price"].between(1.25, 1.75)),
     "days": (
         {"day": ("2020-03-01", "2020-04-01")},
-        lambda t: t["day"].between(noon("2020-03-01"), noon("2020-04-01")),
+        lambda t: t["day"].between("2020-03-01", "2020-04-01"),
     ),
     "zone": (
-        {"seen": (noon("2020-03-01", ZONE), None)},
-        lambda t: t["seen"] >= noon("2020-03-01", ZONE),
+        {"seen": (MARCH, None)},
+        lambda t: t["seen"] >= MARCH,
     ),
     "target": ({"ill": True, "city": "a"}, lambda t: t["ill"] & (t["city"] == "a")),
 }

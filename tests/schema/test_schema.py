@@ -22,7 +22,9 @@ from skdpsynth.schema import (
     Continuous,
     Datetime,
     Identifier,
+    Ordered,
     TableSchema,
+    Text,
 )
 
 SEX, SICK = Categorical(["F", "M"]), Boolean(nullable=True)
@@ -36,6 +38,16 @@ NAMES_OF_SCHEMA["Timestamp"] = pd.Timestamp
 def schema_of(column=SEX, *, target="s", **more) -> TableSchema:
     """Make a schema of one column, the target."""
     return TableSchema({"s": column}, target=target, **more)
+
+
+ORDER = Ordered(["a", "b"])
+
+
+def unit_of(name="who", most=2, **more) -> TableSchema:
+    """Make a schema of two numbers, of units that have two rows at most."""
+    columns = {"a": Continuous(-5, 5), "b": Continuous(0, 9)}
+    unit = {"privacy_unit": name, "max_rows_per_unit": most}
+    return TableSchema(columns, **unit, **more)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +91,12 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: Categorical([1.0, np.inf]), "finite numbers"),
         (lambda: Categorical(["a"], ordered=1), "'ordered' flag"),
         (lambda: Boolean(nullable=None), "'nullable' flag of Boolean"),
+        (lambda: Boolean(true="yes"), "two different texts"),
+        (lambda: Boolean(true="yes", false="yes"), "two different texts"),
+        (lambda: Identifier(pattern="C"), "one run of '#'"),
+        (lambda: Identifier(pattern="#-#"), "one run of '#'"),
+        (lambda: Text(placeholder=3), "must be a text"),
+        (lambda: Datetime("2020", "2021", format="day"), "strptime"),
         (lambda: Datetime("soon", "2020"), "a point in time. Got 'soon'"),
         (lambda: Datetime("2019", "2020-01-01T00:00Z"), "both have a time zone"),
         (lambda: TableSchema([SEX]), "must be a mapping"),
@@ -92,6 +110,15 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: schema_of(class_counts={"F": 1}), "be the categories of the target"),
         (lambda: schema_of(class_counts=COUNTS | {"M": -1}), "an int >= 0. Got -1"),
         (lambda: schema_of(n_rows=4, class_counts=COUNTS), "add up to 3, .* is 4"),
+        (lambda: schema_of(privacy_unit="who"), "give both"),
+        (lambda: unit_of(most=0), "int from 1 to"),
+        (lambda: unit_of(most=10**9), "1 to 100,000"),
+        (lambda: unit_of(...), "[Bb]lank"),
+        (lambda: unit_of("a"), "must be an Identifier"),
+        (lambda: unit_of(n_rows=9), "not public"),
+        (lambda: unit_of(per_unit=["who"]), "privacy_unit"),
+        (lambda: unit_of(per_unit=["a", "a"]), "none of them twice"),
+        (lambda: unit_of(per_unit=["a"], rules=[ORDER]), "dd the others"),
     ],
 )
 def test_contradictions_are_refused(make, message):
@@ -204,8 +231,11 @@ def test_repr_is_code():
     assert repr(Continuous(0, 2.5, scale="log")) == "Continuous(0, 2.5, scale='log')"
     counts = {True: 1, False: 2}  # of 4 rows one has no label
     nullable = schema_of(SICK, n_rows=4, class_counts=counts)
-    for schema in (schema_of(n_rows=3, class_counts=COUNTS), nullable, TableSchema({})):
+    plain = schema_of(n_rows=3, class_counts=COUNTS)
+    for schema in (plain, nullable, unit_of(per_unit=["a"]), TableSchema({})):
         assert eval(repr(schema), dict(NAMES_OF_SCHEMA)) == schema
+        assert TableSchema.from_json(schema.to_json()) == schema
+    assert unit_of().columns["who"] == Identifier()
 
 
 SECRET = "sEcReT"  # appears in the template only if a value was read

@@ -200,9 +200,11 @@ def test_extreme_cells_are_data_as_any_other(unit, declared):
     assert outcome(pd.DataFrame(made), known, **roles) == ""
 
 
+NUMBER = 4321.0625  # as secret
 MIXED = [SECRET, 1] * 3
 LISTED = {
-    "infinite": pd.Series([np.inf, 1.0] * 3),
+    "infinite": pd.Series([np.inf, NUMBER] * 3),
+    "complex": pd.Series([NUMBER + 1j] * 6),
     "infinite Arrow": pd.Series([np.inf, 1.0] * 3, dtype="float[pyarrow]"),
     "beyond doubles": pd.Series([np.finfo(np.longdouble).max] * 6),
     "mixture": pd.Series(MIXED, dtype="O"),
@@ -222,6 +224,7 @@ def test_what_the_page_lists_is_refused_at_no_cost_and_without_a_value(name, rol
     words = outcome(pd.DataFrame({"x": column, "a": range(6)}), **roles[role])
     assert words
     assert SECRET not in words
+    assert "4321" not in words
 
 
 @pytest.mark.parametrize("days", [2_932_897, -719_163, 2**31 - 1])

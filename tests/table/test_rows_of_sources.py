@@ -51,15 +51,10 @@ EXTRA = [
 ]
 
 
-def of_texts(rows, folder):
-    """Write the very texts: those that stand for the same are read alike."""
-    pd.DataFrame(rows, columns=[*SCHEMA.columns]).to_csv(folder / "t.csv", index=False)
-    return folder / "t.csv"
-
-
 def as_source(name, rows, folder):
     """Give what the texts stand for; a file of them holds the very texts."""
-    path = of_texts(rows, folder)
+    path = folder / "t.csv"
+    pd.DataFrame(rows, columns=[*SCHEMA.columns]).to_csv(path, index=False)
     if name == "csv":
         return path
     table = read_csv(path, SCHEMA.columns)

@@ -1,5 +1,7 @@
 """Drawn rows are brought in line with rules; which dtypes can keep one."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -216,28 +218,18 @@ def up_to(high, total="int", **options):
             {"flag": Boolean(), "small": Continuous(0, 300)},
             "bounds of 'small' .* int8",
         ),
+        (Ordered(["int", "float", "Int"]), OPEN, None),
+        (Ordered(["float", "int"]), Continuous(0.2, 1.1), None),
+        (MissingTogether(["float", "Int"]), OPEN, None),
+        (SumOf("float", ["single", "int"]), up_to(99, "float"), None),
     ],
 )
-def test_dtypes_that_cannot_keep_a_rule_are_refused(rule, columns, message):
+def test_a_rule_is_refused_where_the_dtypes_cannot_keep_it(rule, columns, message):
     described = columns if isinstance(columns, dict) else dict.fromkeys(TABLE, columns)
     schema = TableSchema({name: described[name] for name in rule.names}, rules=[rule])
-    with pytest.raises(InvalidSchemaError, match=message):
+    refused = pytest.raises(InvalidSchemaError, match=message)
+    with refused if message else nullcontext():
         open_table(pd.DataFrame(TABLE), schema=schema)
-
-
-@pytest.mark.parametrize(
-    ("rule", "columns"),
-    [
-        (Ordered(["int", "float", "Int"]), OPEN),
-        (Ordered(["float", "int"]), Continuous(0.2, 1.1)),
-        (MissingTogether(["float", "Int"]), OPEN),
-        (SumOf("float", ["single", "int"]), up_to(99, "float")),
-    ],
-)
-def test_dtypes_that_can_keep_a_rule_are_taken(rule, columns):
-    described = columns if isinstance(columns, dict) else dict.fromkeys(TABLE, columns)
-    schema = TableSchema({name: described[name] for name in rule.names}, rules=[rule])
-    open_table(pd.DataFrame(TABLE), schema=schema)
 
 
 def test_a_target_that_comes_beside_the_schema_is_not_computed():

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from tables import SOURCES
 
-import skdpsynth.schema as schema_names
 from skdpsynth import (
     GPATESynthesizer,
     IndependentSynthesizer,
@@ -30,7 +29,7 @@ from skdpsynth.exceptions import (
 )
 from skdpsynth.privacy import LocalParts, Parts, PrivacyAccountant, key_threshold
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Categorical, Continuous, Identifier, Ordered, TableSchema
+from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import limit_rows, open_table
 
 MOST = 3
@@ -194,10 +193,9 @@ def test_units_are_distinct_where_their_texts_are(kind):
     assert len(limit_rows(frame, schema_of(2)).rows) == 2 * (len(ODD[kind]) - n_same)
 
 
-WHOLE = "float64", "Int64", "UInt64", "Float64"
-
-
-@pytest.mark.parametrize("dtype", [*WHOLE, "int64[pyarrow]"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "Int64", "UInt64", "Float64", "int64[pyarrow]"]
+)
 @pytest.mark.parametrize("missing", [False, True])
 def test_a_number_is_the_same_unit_in_every_part(dtype, missing):
     """A missing cell may make floats of the whole numbers of a part."""
@@ -232,10 +230,6 @@ def moved(synthesizer, table, other):
     return found
 
 
-def worst(found):
-    return max(sum(of_class.values()) for of_class in found.values())
-
-
 UNIT = table_of([6], seed=5, first=999).assign(y=["u", "v"] * 3)
 CASES = {
     "declared": schema_of(columns=FULL, target="y"),
@@ -259,8 +253,8 @@ def test_a_unit_moves_each_release_by_what_its_rows_may(kind, known):
     table = table_of([*range(1, 7)] * 40, seed=1)
     other = pd.concat([UNIT, table], ignore_index=True)
     found = moved(kind(60.0, schema=CASES[known]), table, other)
-    assert worst(found) <= MOST * (1 + 1e-6)
-    assert worst(found) > 1  # it does move something by more than a row may
+    most = max(sum(of_class.values()) for of_class in found.values())
+    assert 1 < most <= MOST * (1 + 1e-6)  # something by more than a row may
     assert min(found["coarse marginals of a class"].values()) > 0  # of both classes
 
 
@@ -336,35 +330,6 @@ def test_no_way_to_share_out_rows_shows_a_key_more_often(noise_std, most):
 
 
 # --- What users meet --------------------------------------------------------------
-
-
-OF_TWO = {"privacy_unit": "who", "max_rows_per_unit": 2}
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"privacy_unit": "who"}, "give both"),
-        ({"privacy_unit": "who", "max_rows_per_unit": 0}, "int from 1 to"),
-        ({"privacy_unit": "who", "max_rows_per_unit": 10**9}, "1 to 100,000"),
-        ({"privacy_unit": ..., "max_rows_per_unit": 2}, "[Bb]lank"),
-        ({"privacy_unit": "a", "max_rows_per_unit": 2}, "must be an Identifier"),
-        (OF_TWO | {"n_rows": 9}, "not public"),
-        (OF_TWO | {"per_unit": ["who"]}, "privacy_unit"),
-        (OF_TWO | {"per_unit": ["a", "a"]}, "none of them twice"),
-        (OF_TWO | {"per_unit": ["a"], "rules": [Ordered(["a", "b"])]}, "dd the others"),
-    ],
-)
-def test_a_schema_that_contradicts_itself_is_refused(given, words):
-    with pytest.raises(InvalidSchemaError, match=words):
-        TableSchema(COLUMNS, **given)
-
-
-def test_a_schema_keeps_its_unit():
-    schema = schema_of(target="y", per_unit=["sex"])
-    assert schema.columns["who"] == Identifier()
-    assert TableSchema.from_json(schema.to_json()) == schema
-    assert eval(repr(schema), vars(schema_names)) == schema
 
 
 @pytest.mark.parametrize(
