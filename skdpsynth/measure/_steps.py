@@ -199,7 +199,8 @@ def _histograms(
     public: Public,
 ) -> list[Released]:
     """Release the counts of the cells of every column."""
-    codes = rows.map(_codes, cells, known, n_cells)
+    # The function last: older versions of Dask would call one that comes first.
+    codes = rows.map(_codes, known, n_cells, cells)
     released = noisy_histogram(codes, n_cells, reservation)
     std, n_rows = reservation.noise_std, public.n_rows
     return [Released(counts, std, n_rows) for counts in released]
@@ -207,9 +208,9 @@ def _histograms(
 
 def _codes(
     frame: pd.DataFrame,
-    cells: Callable[..., NDArray[np.integer]],
     known: Domains,
     n_cells: list[int],
+    cells: Callable[..., NDArray[np.integer]],
 ) -> NDArray[np.unsignedinteger]:
     """Return the cell of every row in every column; private."""
     codes = np.empty((len(frame), len(known)), np.min_scalar_type(max(n_cells)))
