@@ -508,7 +508,7 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
 
 
 def _without(mu: float, *spent: float) -> float:
-    """Give what is left of a Gaussian-DP parameter; of an infinite one, itself."""
+    """Return what is left of a Gaussian-DP parameter; of an infinite one, itself."""
     if mu == math.inf:
         return mu
     return math.sqrt(max(mu**2 - sum(part**2 for part in spent), 0.0))

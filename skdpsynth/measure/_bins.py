@@ -85,7 +85,7 @@ class ColumnBins:
     def encode(
         self, uniforms: NDArray[np.floating], category_codes: NDArray[np.integer]
     ) -> Ints:
-        """Give the bin of every row; private if the rows are."""
+        """Return the bin of every row; private if the rows are."""
         bins = self.of_code[category_codes]
         if len(self.edges):
             inner = self.edges[1:-1].astype(np.float32)
@@ -94,7 +94,7 @@ class ColumnBins:
         return bins
 
     def ranks(self, marginal: MarginalTransform) -> Floats:
-        """Give the ranks where each bin begins and ends in a class, (2, n_bins)."""
+        """Return the ranks where each bin begins and ends in a class, (2, n_bins)."""
         ends = np.zeros((2, self.n_bins))
         if len(self.edges):
             left, right = marginal.cdf(self.edges)
@@ -156,7 +156,7 @@ class TableBins:
         return np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
 
     def encode(self, rows: PrivateRows) -> NDArray[np.unsignedinteger]:
-        """Give the bin of every row in every column; private."""
+        """Return the bin of every row in every column; private."""
         codes = np.empty(rows.shape, dtype=np.min_scalar_type(max(self.sizes)))
         for own in in_chunks(len(rows)):
             uniforms, category_codes = rows.uniforms[own].T, rows.category_codes[own].T
@@ -165,12 +165,12 @@ class TableBins:
         return codes
 
     def ranks(self, marginals: list[MarginalTransform]) -> Floats:
-        """Give the ranks where each bin begins and ends in a class, (2, D)."""
+        """Return the ranks where each bin begins and ends in a class, (2, D)."""
         both = zip(self.columns, marginals, strict=True)
         return np.concatenate([bins.ranks(own) for bins, own in both], axis=1)
 
     def shares(self, ranks: Floats) -> Floats:
-        """Give the share of each bin in its column, from `ranks`, shape (D,)."""
+        """Return the share of each bin in its column, from `ranks`, shape (D,)."""
         shares = ranks[1] - ranks[0]
         starts = self.starts
         for start, column in zip(starts, self.columns, strict=False):
@@ -205,7 +205,7 @@ class TableBins:
         return found
 
     def coarser(self, factors: Sequence[int] = (4, 16)) -> list[NDArray[np.float32]]:
-        """Give groups of neighbouring bins, some larger than others, by column.
+        """Return groups of neighbouring bins, some larger than others, by column.
 
         Of shape (n_bins, n_groups): an entry is 1 where a bin is in a group. Bins that
         are no intervals are alone.
@@ -224,7 +224,7 @@ class TableBins:
         return found
 
     def normal_scores(self, shares: Floats) -> Floats:
-        """Give normal scores (D,) of the middles of intervals; NaN elsewhere.
+        """Return normal scores (D,) of the middles of intervals; NaN elsewhere.
 
         Of the shares of all classes together, (D,).
         """
@@ -239,7 +239,7 @@ class TableBins:
 
 
 def most_bins(domain: ColumnDomain | None, n_bins: int) -> int:
-    """Give the bins that a column can have, before its marginals are known."""
+    """Return the bins that a column can have, before its marginals are known."""
     if domain is None:
         return n_bins + 1
     if isinstance(domain, CategoryDomain):
@@ -352,7 +352,7 @@ def _bins_of_categories(
     prior: Floats,
     n_bins: int,
 ) -> ColumnBins:
-    """Give the most frequent categories a bin each, and the others one together."""
+    """Return the most frequent categories a bin each, and the others one together."""
     pooled = prior @ np.array([own.level_shares() for own in marginals])
     frequent = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
     of_code = np.full(domain.n_codes, len(frequent))
@@ -385,7 +385,7 @@ class FinerBins:
             check_groups(within, n)
 
     def of_rows(self, rows: PrivateRows, pair: Sequence[int]) -> tuple[Ints, ...]:
-        """Give the cells of every row in a pair of columns; private."""
+        """Return the cells of every row in a pair of columns; private."""
         columns = ((j, self.bins.columns[j]) for j in pair)
         return tuple(
             own.encode(rows.uniforms[:, j], rows.category_codes[:, j])
@@ -393,15 +393,15 @@ class FinerBins:
         )
 
     def in_bins(self, pair: Sequence[int]) -> tuple[Ints, ...]:
-        """Give the pair of bins of every pair of cells, as an index."""
+        """Return the pair of bins of every pair of cells, as an index."""
         return np.ix_(*(self.within[j] for j in pair))
 
     def several(self, pair: Sequence[int]) -> bool:
-        """Tell whether some bin of either column has several cells."""
+        """Return whether some bin of either column has several cells."""
         return any(len(self.within[j]) > self.within[j][-1] + 1 for j in pair)
 
     def slices(self, column: int) -> Ints:
-        """Give where the cells of each bin of a column begin, and the last ones end."""
+        """Return where the cells of each bin of a column begin, and the last end."""
         own = self.within[column]
         return np.searchsorted(own, np.arange(own[-1] + 2))
 
@@ -442,7 +442,7 @@ def _each_category(
     prior: Floats,
     coarse: ColumnBins,
 ) -> ColumnBins:
-    """Give the categories of a column a cell each, in the order of its bins."""
+    """Return the categories of a column a cell each, in the order of its bins."""
     pooled = prior @ np.array([own.level_shares() for own in marginals])
     order = np.lexsort((-pooled, coarse.of_code[:-2]))
     n_cells = min(len(order), N_CELLS)

@@ -152,7 +152,7 @@ def _is_spike(residual: Floats, part: Histogram) -> NDArray[np.bool_]:
 def _residuals(
     parts: list[Histogram], total: float, mass: Floats, cells: Floats
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Give what a density expects in the finest bins, the residuals, and spikes."""
+    """Return what a density expects in the finest bins, the residuals, and spikes."""
     part = parts[-1]
     expected = total * _rebinned(mass, cells, part.edges)
     residual = part.counts - expected
@@ -182,7 +182,7 @@ def _with_spikes(
 
 
 def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
-    """Give the masses between `edges` of a density that is even in every cell."""
+    """Return the masses between `edges` of a density that is even in every cell."""
     below = np.concatenate(([0.0], np.cumsum(mass)))
     return np.diff(np.interp(edges, cells, below))
 
@@ -235,7 +235,7 @@ def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
 def _evaluate(
     design: Floats, target: Floats, theta: Floats, precision: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Give the masses, the residuals and the loss of every column."""
+    """Return the masses, the residuals and the loss of every column."""
     mass = np.exp(theta - theta.max(axis=1, keepdims=True))
     mass /= mass.sum(axis=1, keepdims=True)
     residual = (design @ mass[:, :, None])[:, :, 0] - target

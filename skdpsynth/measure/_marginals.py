@@ -93,7 +93,7 @@ def histograms(own: Measurement, size: float) -> dict[int, Counted]:
 def flat_marginals(
     domains: Sequence[ColumnDomain], n_classes: int, n_cells: int = 1
 ) -> list[list[MarginalTransform]]:
-    """Give the marginals of a fit that measures none: uniform on every domain.
+    """Return the marginals of a fit that measures none: uniform on every domain.
 
     With more than one cell exact zeros and missing values have a part of their own,
     where a domain allows them, as if they were a quarter each.
@@ -258,7 +258,7 @@ def _with_frequent(
 def _moved(
     mass: Floats, rows: Floats, pooled: Floats, of_bin: NDArray[np.intp], n_bins: int
 ) -> Floats:
-    """Give cells of frequent values their part of the mass of each bin, (n_cells,).
+    """Return cells of frequent values their part of the mass of each bin, (n_cells,).
 
     `rows` are those of the frequent values in all classes, `pooled` of all values.
     """
@@ -272,7 +272,7 @@ def _moved(
 
 
 def _on_values(domain: NumericDomain, cells: Floats) -> Floats:
-    """Give the share of all rows that have the frequent value in each cell."""
+    """Return the share of all rows that have the frequent value in each cell."""
     (begins, _), shares = domain.frequent_cells()
     own = np.searchsorted(cells, begins, side="right") - 1
     return np.asarray(np.bincount(own, shares, len(cells) - 1), dtype=np.float64)
@@ -429,7 +429,7 @@ def _count_noise(n_cells: Sequence[int], mu: float) -> float:
 
 
 def _most_cells(domain: ColumnDomain | None, n_bins: int) -> int:
-    """Give the most cells that a column can have if continuous ones have `n_bins`."""
+    """Return the most cells that a column can have if continuous ones have `n_bins`."""
     if domain is None:
         return GRID
     if isinstance(domain, NumericDomain) and not is_continuous(domain):
@@ -582,7 +582,7 @@ def _warped_cells(
 
 
 def _present_share(counted: list[Counted]) -> float:
-    """Give the share of rows that are neither zero nor missing, by round 1."""
+    """Return the share of rows that are neither zero nor missing, by round 1."""
     present = sum(float(own.histogram.counts.sum()) for own in counted)
     share = present / max(sum(own.total for own in counted), 1.0)
     return min(max(share, RARE), 1.0) if counted else 1.0
@@ -591,7 +591,7 @@ def _present_share(counted: list[Counted]) -> float:
 def _cdf_at(
     cells: Floats, cdf: Floats, domain: NumericDomain, present: float = 1.0
 ) -> Floats:
-    """Give the distribution function of round 1 at edges of cells, with what is known.
+    """Return round 1's distribution function at edges of cells, with what is known.
 
     Frequent values have their share of all rows, of which so many are `present`; round
     1 says how the others lie.

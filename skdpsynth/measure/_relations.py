@@ -285,7 +285,7 @@ def _entropy(shares: Floats) -> float:
 def _possible(
     noisy: Floats, independent: Floats, std: float, *, strong: bool
 ) -> NDArray[np.bool_]:
-    """Tell which pairs of bins may have rows."""
+    """Return which pairs of bins may have rows."""
     kept = noisy > std * math.sqrt(2.0 * math.log(noisy.size + 1))
     rare = noisy + LIKELY * std < _RARE * independent
     rest = 1.0 - noisy[kept].sum() + LIKELY * std * math.sqrt(max(kept.sum(), 1))
@@ -330,7 +330,7 @@ def third_columns(relations: Relations, n_columns: int) -> Ints:
 
 
 def with_ranks(relations: Relations, own: Measurement, shares: Floats) -> Relations:
-    """Give every measured relation the second column that says most, if one does.
+    """Return every measured relation the second column that says most, if one does.
 
     `shares` (D,) are those of the bins in their columns, all classes together.
     """

@@ -58,7 +58,7 @@ class TableModel:
         category_codes: NDArray[np.integer],
         position: int,
     ) -> NDArray[np.float32]:
-        """Give the normal scores of a class's rows; private if the rows are.
+        """Return the normal scores of a class's rows; private if the rows are.
 
         `uniforms` and `category_codes` are those of `PrivateRows`.
         """
@@ -68,7 +68,7 @@ class TableModel:
         return scores
 
     def score_moments(self, position: int) -> NDArray[np.float64]:
-        """Give means, deviations and slopes of a class's scores, (3, n_columns)."""
+        """Return means, deviations and slopes of a class's scores, (3, n_columns)."""
         return np.array([own.score_moments() for own in self.marginals[position]]).T
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:

@@ -119,30 +119,30 @@ class SecondMoments(NamedTuple):
 
 
 def all_pairs(n_columns: int) -> int:
-    """Give the number of pairs of columns."""
+    """Return the number of pairs of columns."""
     return n_columns * (n_columns - 1) // 2
 
 
 def is_scarce(largest: float, n_columns: int, mu: float) -> bool:
-    """Tell whether the rows of the largest class are not clear of the noise."""
+    """Return whether the rows of the largest class are not clear of the noise."""
     return largest * mu < CLEAR_FROM * math.sqrt(all_pairs(n_columns))
 
 
 def few_rows(largest: float, n_columns: int, mu: float) -> bool:
-    """Tell whether all pairs are too many for the rows of the largest class."""
+    """Return whether all pairs are too many for the rows of the largest class."""
     choosable = _FEW_TABLES < all_pairs(n_columns) <= MOST_TABLES
     return choosable and is_scarce(largest, n_columns, mu)
 
 
 def planned_tables(n_columns: int, *, few: bool = False) -> int:
-    """Give the tables of pairs that a plan counts on; `few` says `few_rows`."""
+    """Return the tables of pairs that a plan counts on; `few` says `few_rows`."""
     return min(all_pairs(n_columns), _FEW_TABLES if few else MOST_TABLES)
 
 
 def pairs_affordable(
     n_rows: float, n_columns: int, mu: float, *, few: bool = False
 ) -> bool:
-    """Tell whether the planned rows of a class are well above the noise of a count."""
+    """Return whether the planned rows of a class are clear of the noise of a count."""
     if not 2 <= n_columns < WIDE:
         return False
     n_tables = planned_tables(n_columns, few=few)
@@ -153,7 +153,7 @@ def pairs_affordable(
 
 
 def triple_groups(n_rows: float, n_columns: int, mu: float) -> int:
-    """Give the groups of a column in the tables of all triples, 0 to measure none.
+    """Return the groups of a column in the tables of all triples, 0 to measure none.
 
     As many as leave a mean cell well above the noise, with `mu` for all triples.
     """
@@ -166,7 +166,7 @@ def triple_groups(n_rows: float, n_columns: int, mu: float) -> int:
 
 
 def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
-    """Give the share of the squared mu of a class that second moments get, maybe 0.
+    """Return the share of the squared mu of a class that second moments get, maybe 0.
 
     As much as makes the strongest factor clear of the noise, whose largest eigenvalue
     `factors_above_noise` says. Rows are shortened to twice their mean squared length,
@@ -183,7 +183,7 @@ def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
 
 
 def moment_noise_std(n_rows: float, n_columns: int, mu: float) -> float:
-    """Give the planned noise of a covariance of scores, whose variance is 1.
+    """Return the planned noise of a covariance of scores, whose variance is 1.
 
     Of rows that are shortened to twice their mean squared length, with `mu` for all.
     """
@@ -257,7 +257,7 @@ def with_together(
 
 
 def _distances_by_chance(expected: Ints, starts: Ints) -> Floats:
-    """Give the mean L1 distance of the tables of independent columns, of all pairs."""
+    """Return the mean L1 distance of tables of independent columns, of all pairs."""
     off = np.sqrt(2.0 / math.pi * np.maximum(expected, 0))
     blocks = np.add.reduceat(np.add.reduceat(off, starts[:-1], 0), starts[:-1], 1)
     return np.asarray(blocks[np.triu_indices(len(starts) - 1, 1)])

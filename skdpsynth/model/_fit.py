@@ -82,7 +82,7 @@ class Components(NamedTuple):
     n_classes: int  # that were fitted together
 
     def mixture(self, heads: Heads, ranks: Floats) -> Mixture:
-        """Give the generator of the class."""
+        """Return the generator of the class."""
         logs, arrays = self.log_weights.astype(np.float64), heads.arrays
         weights = np.exp(logs - logs.max())
         own = heads(arrays.take(self.parameters), arrays.take(self.home))

@@ -76,7 +76,7 @@ class TripleLoss:
         ]
 
     def __call__(self, weights: Array, probabilities: Array) -> tuple[Array, ...]:
-        """Give the squared distance in noise variances, and its slopes by both."""
+        """Return the squared distance in noise variances, and its slopes by both."""
         by_group = self._member.T @ probabilities.T  # components last, as memory goes
         n, n_components = self._n_groups, len(weights)
         groups = by_group.reshape(-1, n, n_components)
@@ -150,23 +150,23 @@ class Heads:
         self._powers = take(0.5 * np.concatenate([own * z**2, own * z, own]))
 
     def __call__(self, parameters: Array, home: Array) -> Array:
-        """Give the probabilities of the bins by column, (n_components, D)."""
+        """Return the probabilities of the bins by column, (n_components, D)."""
         return self.shares(home + self.changes(parameters))
 
     def changes(self, parameters: Array) -> Array:
-        """Give what parameters add to the logarithms of the shares."""
+        """Return what parameters add to the logarithms of the shares."""
         means, precisions = self._normals(parameters)
         squares = [1.0 - precisions, 2.0 * means * precisions, -(means**2) * precisions]
         normals = self._xp.concatenate(squares, 1) @ self._powers
         return normals + self._units * parameters[:, : self.means.start]
 
     def shares(self, logits: Array) -> Array:
-        """Give the softmax of every column."""
+        """Return the softmax of every column."""
         odds = self._xp.exp(self._xp.clip(logits, -_FAR, _FAR))
         return odds / self.by_column(odds)
 
     def by_column(self, values: Array) -> Array:
-        """Give every bin the sum of its column."""
+        """Return every bin the sum of its column."""
         return values @ self._members @ self._members.T
 
     def slopes(self, parameters: Array, by_changes: Array) -> Array:
@@ -184,12 +184,12 @@ class Heads:
         return self._xp.concatenate([by_logits, by_means, by_widths], 1)
 
     def _normals(self, parameters: Array) -> tuple[Array, Array]:
-        """Give the means and the precisions of the intervals of numbers."""
+        """Return the means and the precisions of the intervals of numbers."""
         widths = self._xp.clip(parameters[:, self.widths], *_WIDTHS)
         return parameters[:, self.means], self._xp.exp(-2.0 * widths)
 
     def at(self, bins: Ints, home: Floats) -> Floats:
-        """Give parameters of components about some bins, (n_components, n_columns)."""
+        """Return parameters of components at bins, (n_components, n_columns)."""
         ones = np.zeros_like(home)
         np.put_along_axis(ones, bins + self.starts[:-1], 1.0, axis=1)
         shares, smooth = np.exp(home), self._smooth
@@ -256,7 +256,7 @@ class ReleasedClass:
         *,
         triples: bool = True,
     ) -> tuple[Array, Array, Array]:
-        """Give the squared distance to all that was measured, in noise variances.
+        """Return the squared distance to all that was measured, in noise variances.
 
         Of weights and probabilities as in `Mixture`; beside it its slopes by both. Of
         the tables of pairs, `half` 0 or 1 takes every second block of rows, and counts
@@ -301,7 +301,7 @@ def slopes_of_loss(
     *,
     triples: bool = True,
 ) -> tuple[Array, Array]:
-    """Give the slopes of the loss by the parameters and by the log-weights.
+    """Return the slopes of the loss by the parameters and by the log-weights.
 
     These have a row for each class, of which something is `released`, in this order;
     what was released of several together comes last. The loss is the distances to it,

@@ -180,7 +180,7 @@ class Followers:
     def _joint(
         self, own: Relation, mixtures: Mixtures, prior: Floats, starts: Ints
     ) -> Floats | None:
-        """Give what mixtures draw of a parent, its second column, if any, and child."""
+        """Return what mixtures draw of a parent, a second column, if any, and child."""
         if own.second is None:
             return None
         a, b, c = (
@@ -195,7 +195,7 @@ class Followers:
         return joint
 
     def _left(self, own: Relation, joint: Floats) -> float:
-        """Give what the second column says of a child beyond what mixtures draw.
+        """Return what the second column says of a child beyond what mixtures draw.
 
         In nats per row, by the groups of the child (Kullback, Leibler 1951).
         """
@@ -250,7 +250,7 @@ class Followers:
         return found
 
     def _between(self, column: int, bins: Ints) -> tuple[Ints, Ints]:
-        """Give the first cell of the bins of a column, and the end of the cells."""
+        """Return the first cell of the bins of a column, and the end of the cells."""
         return self._ends[column][bins], self._ends[column][bins + 1]
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
