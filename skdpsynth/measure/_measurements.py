@@ -192,7 +192,7 @@ class Measurements:
         return len(self._released)
 
     def __repr__(self) -> str:
-        """Say how many there are of each kind."""
+        """Return how many there are of each kind."""
         kinds = [own.query.kind for own in self]
         listed = (f"{kinds.count(kind)} of {kind}" for kind in dict.fromkeys(kinds))
         return f"<Measurements: {', '.join(listed) or 'none'}>"

@@ -280,7 +280,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
             # A class without a dependence of its own borrows one. Errors of marginals
             # would be taken for dependence: at epsilon 1 the 2-way distance of ISOLET
             # rose by .004 (54 times the root of its columns), that of Epileptic seizure
-            # fell by .0004 (149 times).
+            # fell by .0003 (149 times).
             least = CLEAR_FROM / 2 * math.sqrt(sum(columns))
             unclear = self.n_iter == "auto" and n_rows * mu < least
             own = plan.pairs.mu or (0.0 if unclear else plan.moments.mu)
