@@ -114,16 +114,6 @@ def linked_table(n_rows=3000, seed=0):
     )
 
 
-def distance(real, fake):
-    """Total variation distance of the pairs of the two levels and of ten numbers."""
-    tables = []
-    for table in (real, fake):
-        tens = np.floor(table["c"] / 10).fillna(-1)
-        keys = table["a"].astype(str) + table["b"].astype(str) + tens.astype(str)
-        tables.append(keys.value_counts(normalize=True))
-    return 0.5 * tables[0].sub(tables[1], fill_value=0).abs().sum()
-
-
 # --- A column of every kind -----------------------------------------------------------
 
 

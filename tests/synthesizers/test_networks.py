@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from tables import LINKED_SCHEMA, distance, linked_table
+from tables import LINKED_SCHEMA, linked_table
 
 from skdpsynth import DPCGANSynthesizer, GPATESynthesizer, PATEGANSynthesizer
 from skdpsynth.schema import Continuous, TableSchema
@@ -15,22 +15,32 @@ NETWORK = {"init": "random", "hidden_dims": ((32,), (16,))}
 STEPS = {"n_iter": 400, "batch_size": 64, "max_grad_norm": 100.0, "learning_rate": 10.0}
 LABELS = {"n_teachers": 5, "n_iter": 400, "batch_size": 256, "n_teacher_steps": 5}
 CASES = {
-    "DP-CGAN": (DPCGANSynthesizer, STEPS, 0.4),
-    "PATE-GAN": (PATEGANSynthesizer, LABELS | {"n_student_steps": 8}, 0.55),
+    "DP-CGAN": (DPCGANSynthesizer, STEPS),
+    "PATE-GAN": (PATEGANSynthesizer, LABELS | {"n_student_steps": 8}),
 }
+
+
+def share_together(table):
+    """Rows whose two levels and number belong to one of the three groups."""
+    code = table["a"].map({"p": 0, "q": 1, "r": 2})
+    other = table["b"].map({"s": 0, "t": 1, "u": 2})
+    number = np.floor(table["c"] / 10).fillna(code)
+    return ((code == other) & (code == number)).mean()
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_network_learns_a_table_without_noise(name):
-    """Right marginals alone would be at 0.76; seeds are at 0.17 and 0.48."""
-    cls, settings, most = CASES[name]
+    """Real rows are at 0.94, right marginals alone at 0.18, no steps at 0.12.
+
+    Eight seeds were at 0.66 to 0.93. PATE-GAN may learn one of the groups alone, and
+    which one depends on the processor, so shares of groups are not compared.
+    """
+    cls, settings = CASES[name]
     synthesizer = cls(
         math.inf, schema=LINKED_SCHEMA, random_state=0, **NETWORK, **settings
     )
-    table = linked_table()
-    fake = synthesizer.fit(table).sample(3000)
-    assert distance(table, fake) < most
-    assert fake["c"].isna().mean() == pytest.approx(0.1, abs=0.2)
+    fake = synthesizer.fit(linked_table()).sample(3000)
+    assert share_together(fake) > 0.5
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, 9), (1, 49), (0, 3)])
