@@ -352,7 +352,7 @@ def _claim(made: object, name: str, given: float | None) -> float:
 
 
 def fresh(make: Any) -> Any:
-    """Give a clone, a deep copy, or what the callable returns: an unfitted object."""
+    """Return a clone, a deep copy, or what the callable returns: an unfitted object."""
     if isinstance(make, BaseEstimator):
         made = clone(make)
         if isinstance(made, BaseSynthesizer):
@@ -472,7 +472,7 @@ class CanaryScores:
         ]
 
     def __call__(self, sample: pd.DataFrame) -> Floats:
-        """Give finite numbers of shape (n_scores,), in the order of `names`."""
+        """Return finite numbers of shape (n_scores,), in the order of `names`."""
         signed = {name: self._difference(sample[name]) for name in self._columns}
         apart = np.abs(np.column_stack(list(signed.values())))
         distances = np.minimum(apart, 1.0).mean(axis=1)
@@ -493,7 +493,7 @@ class CanaryScores:
         return np.nan_to_num(np.array(scores, dtype=np.float64))
 
     def _difference(self, column: pd.Series) -> Floats:
-        """Give how far each value is from the canary's."""
+        """Return how far each value is from the canary's."""
         own = self._canary[column.name].iloc[0]
         missing = column.isna().to_numpy()
         if pd.isna(own):
@@ -521,7 +521,7 @@ def _as_floats(column: pd.Series) -> Floats:
 
 
 def _range_of(column: pd.Series) -> float:
-    """Give the width of a column's finite values; 1 where there is none."""
+    """Return the width of a column's finite values; 1 where there is none."""
     values = _as_floats(column)
     values = values[np.isfinite(values)]
     width = float(np.ptp(values)) if len(values) else 0.0

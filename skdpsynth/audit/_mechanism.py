@@ -244,7 +244,7 @@ def audit_mechanism(
 
 
 def is_vote(kind: str) -> bool:
-    """Say whether a reservation of this kind is for one-bit votes."""
+    """Return whether a reservation of this kind is for one-bit votes."""
     return kind in ("gaussian vote", "laplace vote")
 
 
@@ -382,7 +382,7 @@ def _audit_votes(
 
 
 def bit_epsilon(yes: float, other: float, delta: float) -> float:
-    """Give the epsilon at `delta` of one bit, by its two probabilities of a yes."""
+    """Return the epsilon at `delta` of one bit, by its two probabilities of a yes."""
     pairs = ((yes, other), (other, yes), (1 - yes, 1 - other), (1 - other, 1 - yes))
     ratios = [(p - delta) / q if q > 0 else math.inf for p, q in pairs if p > delta]
     return math.log(max(1.0, *ratios))
@@ -426,7 +426,7 @@ def flip_rates(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Float
 
 
 def _law_of_flips(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Floats:
-    """Give the law of the number of answers against the majority."""
+    """Return the law of the number of answers against the majority."""
     law = np.ones(1)
     for count, times in zip(*np.unique(counts, return_counts=True), strict=True):
         rate = float(flip_rates(np.array([count]), n_teachers, scale, kind)[0])

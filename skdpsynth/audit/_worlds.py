@@ -133,7 +133,7 @@ def _digest(array: Array) -> bytes:
 
 
 def _digests(release: Release) -> tuple[dict[int, bytes], bool]:
-    """Give a digest per teacher that adds anything, and whether they add up."""
+    """Return a digest per teacher that adds anything, and whether they add up."""
     assert release.by_teacher is not None
     given = release.by_teacher()
     parts = given if isinstance(given, dict) else dict(enumerate(np.asarray(given)))
@@ -148,7 +148,7 @@ def _digests(release: Release) -> tuple[dict[int, bytes], bool]:
 
 
 def _silent(release: Release) -> bool:
-    """Say whether numbers came out as they went in, although noise was reserved."""
+    """Return whether numbers came out as they went in, although noise was reserved."""
     exact, std = release.exact, release.reservation.noise_std * release.unit
     same = exact.dtype == release.noisy.dtype and np.array_equal(exact, release.noisy)
     if std == 0 or not same:
@@ -208,7 +208,7 @@ def replayed(history: list[Observed]) -> Iterator[list[Observed]]:
 
 
 def _sure(release: Release) -> int:
-    """Give the least count of a key that is released without the rows of any person."""
+    """Return the least count of a key that is released without any one person."""
     return release.least + release.reservation.rows_per_unit
 
 
@@ -263,7 +263,7 @@ def enter(
 
 
 def entries_of(releases: list[Observed]) -> list[Any]:
-    """Give the lines of the ledger that was charged, in order of reservation."""
+    """Return the lines of the ledger that was charged, in order of reservation."""
     return [*releases[0].reservation._ledger._entries.values()] if releases else []
 
 
@@ -316,7 +316,7 @@ def _compare_fitted(
 def compare_releases(
     history: list[Observed], answered: list[Observed], row: str
 ) -> tuple[list[float], list[str]]:
-    """Give the largest shift of every line, and what moved too far."""
+    """Return the largest shift of every line, and what moved too far."""
     entries, findings = entries_of(history), []
     position = {id(entry.reservation): i for i, entry in enumerate(entries)}
     shifts, n_rows = [0.0] * len(entries), 1
@@ -385,7 +385,7 @@ def _counts_of(release: Observed) -> dict[tuple[int, type, Any], int]:
 
 
 def _shift(ours: Observed, theirs: Observed) -> float:
-    """Give the most by which one release moves, in units of the ledger."""
+    """Return the most by which one release moves, in units of the ledger."""
     first, second = ours.exact, theirs.exact
     if ours.keys is not None and theirs.keys is not None:
         own, other = _counts_of(ours), _counts_of(theirs)
@@ -495,7 +495,7 @@ def _of_torch(held: Any) -> list[tuple[str, Any]]:
 
 
 def _of_object(held: Any) -> list[tuple[str, Any]]:
-    """Give the attributes; without any, what a pickle would write, or the text."""
+    """Return the attributes; without any, what a pickle would write, or the text."""
     if isinstance(held, type | types.ModuleType | types.BuiltinFunctionType):
         return [("", f"{getattr(held, '__module__', '')}.{held.__name__}")]
     own = dict(getattr(held, "__dict__", {}))

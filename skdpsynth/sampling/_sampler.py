@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 def in_random_order(
     counts: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Give the class of every synthetic row, so many of each."""
+    """Return the class of every synthetic row, so many of each."""
     class_codes = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     rng.shuffle(class_codes)
     return class_codes
 
 
 def checked_number(number: int, name: str = "n_samples") -> int:
-    """Give a number of rows to sample; raise ValueError if it is none."""
+    """Return a number of rows to sample; raise ValueError if it is none."""
     whole = isinstance(number, Integral) and not isinstance(number, bool)
     if not whole or number < 1:
         got = number if whole else type(number).__name__
@@ -104,7 +104,7 @@ class DrawnTable:
             self._pieces[start] = [*columns]
 
     def frame_in_units(self, units: Units, rng: np.random.Generator) -> pd.DataFrame:
-        """Give the table with rows in units, whose names are fresh."""
+        """Return the table with rows in units, whose names are fresh."""
         frame, unit = in_units(self.frame(), units, rng)
         places = [n for n, c in enumerate(self._layout.columns) if c.name == units.name]
         column = self._layout.columns[places[0]]
@@ -115,7 +115,7 @@ class DrawnTable:
         return frame
 
     def frame(self) -> pd.DataFrame:
-        """Give the table, once all rows are there."""
+        """Return the table, once all rows are there."""
         pieces = [self._pieces[start] for start in sorted(self._pieces)]
         found: dict[int, pd.Series] = {}
         for place, column in enumerate(self._layout.columns):
@@ -185,7 +185,7 @@ def _joined(pieces: list[pd.Series]) -> pd.Series:
 def _fresh_identifiers(
     first: int, n_rows: int, column: ColumnLayout, described: Identifier
 ) -> pd.Series:
-    """Give row numbers from `first` on, in the dtype of the column or its values."""
+    """Return row numbers from `first` on, in the dtype of the column or its values."""
     if column.kind != "categorical":
         nothing = np.zeros(n_rows, dtype=bool)
         step = SECONDS_OF["D"] if is_date(column.dtype) else 1.0

@@ -47,7 +47,7 @@ class Allowed:
     def holds(
         self, values: NDArray[np.float64], missing: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Tell which values are allowed."""
+        """Return which values are allowed."""
         if self.zoned is not None:
             values = from_wall(values, self.zoned)
         # Only the last range that begins below a value may hold it.
@@ -56,7 +56,7 @@ class Allowed:
         return np.where(missing, self.missing, values <= ends[place])
 
     def spans(self, marginal: MarginalTransform) -> Spans:
-        """Give ranks in the marginal, among them all that stand for allowed values."""
+        """Return ranks in the marginal that include all allowed values."""
         if isinstance(marginal.domain, NumericDomain):
             ranges = self.ranges
             if self.zoned is not None:  # an hour wider: clocks are put on or back
@@ -128,7 +128,7 @@ class Condition:
         ranks: NDArray[np.float64],
         class_codes: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
-        """Tell which rows satisfy it, from their ranks and classes."""
+        """Return which rows satisfy it, from their ranks and classes."""
         found = self.classes[class_codes]
         cells = decode_cells(model, ranks, class_codes, self.columns)
         for name, allowed in self.columns.items():
@@ -299,7 +299,7 @@ def _number(value: Any, column: ColumnLayout) -> float:  # noqa: ANN401 - any sc
 
 
 def _too_few(condition: Condition, model: TableModel, found: int, tried: int) -> str:
-    """Say which columns have no such value, or how rarely all of it comes together."""
+    """Return which columns have no such value, or how rare the combination is."""
     spans = condition.spans(model)
     names = [column.name for column in model.metadata.columns]
     empty = [names[j] for j in spans[0] if not any(len(own[j]) for own in spans)]
