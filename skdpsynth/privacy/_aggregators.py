@@ -2,7 +2,9 @@
 
 Every function computes an exact integer statistic, checks that the reservation was
 made for its sensitivity, and hands it to `release_gaussian`. "Row" is a row of the
-private table; neighbours differ by adding or removing one row.
+private table; neighbours differ by adding or removing one row. Whatever else a function
+takes is public. What it refuses it refuses before anything is charged. Without rows it
+releases zeros with the same noise.
 """
 
 from __future__ import annotations
@@ -236,29 +238,15 @@ def noisy_histogram(
 ) -> list[Ints]:
     """Count the codes of every column and release all counts at once.
 
+    Column j of `codes` (n_rows, n_columns) has whole numbers in [0, ``n_bins[j]``). The
+    noisy counts of each column may be negative.
+
+    Formal guarantees
+    -----------------
     Sensitivity: a row is in exactly one bin of each column, so adding or removing it
     changes n_columns counts by one each, an L2 norm of ``sqrt(n_columns)``.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows, n_columns), integer, or such arrays as `Parts`
-        Column j holds codes in [0, ``n_bins[j]``).
-    n_bins : sequence of int, length n_columns
-        Number of bins of each column, at least 1; public.
-    reservation : Reservation
-        With sensitivity at least ``sqrt(n_columns)``.
-
-    Returns
-    -------
-    list of n_columns ndarrays, int64
-        Noisy counts of each column; they may be negative.
-
-    Raises
-    ------
-    ReservationError
-        When the reservation is not for this sensitivity, or invalid.
-    ValueError
-        When shapes disagree or a code is out of range.
+    Codes that are no whole numbers, or in no bin, are refused.
     """
     require_sensitivity(reservation, math.sqrt(len(n_bins)))
     counts = exact_counts(codes, n_bins)
@@ -275,9 +263,13 @@ def noisy_counts(codes: Codes, n_bins: int, reservation: Reservation) -> Ints:
 def noisy_unit_counts(codes: Codes, n_bins: int, reservation: Reservation) -> Floats:
     """Count units of privacy by their codes, one of each, whatever rows they have.
 
-    With a reservation of sensitivity at least 1 for a row. A unit of up to k rows is in
-    one bin and adds k to it, which is what k rows of sensitivity 1 may add. The noisy
-    counts, which may be negative, are divided by k again.
+    The noisy counts may be negative.
+
+    Formal guarantees
+    -----------------
+    Sensitivity, of a row: 1. A unit of up to k rows is in one bin and adds k to it,
+    which is what k rows of sensitivity 1 may add. The noisy counts are divided by k
+    again.
     """
     require_sensitivity(reservation, 1.0)
     weight = reservation.rows_per_unit
@@ -296,18 +288,21 @@ def centred_histogram(
 
     Column j holds codes in [0, ``n_cells[j]``]; the last one is for rows that are in no
     cell of the column. The number of rows is released as well if its `size_weight` is
-    positive; that of a count is 1. Numbers of cells and the weight are public. The
-    reservation's sensitivity is at least ``centred_sensitivity(n_cells, size_weight)``.
+    positive; that of a count is 1.
 
+    Formal guarantees
+    -----------------
     Sensitivity: let K be GRID. In a column of B cells, with ``a = floor(K / B)``, a row
     in a cell adds ``K - a`` to the number of that cell and ``-a`` to those of the
     others, a vector of squared norm ``q = (K - a)^2 + (B - 1) a^2``. A row in no cell
     adds ``floor(sqrt(q))`` to a number of its own and nothing to the cells, a vector of
     squared norm at most q. With 0 or 1 cells both add nothing. Every row adds ``floor(K
     size_weight)`` to the last number. Adding or removing a row moves the whole by an L2
-    norm of at most the root of the sum of all q and the last square. The statistic is
-    computed from the exact counts in whole numbers: cell b of a column with counts c
-    has ``K c_b - a sum(c)``.
+    norm of at most the root of the sum of all q and the last square, which
+    `centred_sensitivity` rounds up.
+
+    The statistic is computed from the exact counts in whole numbers: cell b of a column
+    with counts c has ``K c_b - a sum(c)``.
     """
     require_sensitivity(reservation, centred_sensitivity(n_cells, size_weight))
     counts = exact_counts(codes, [n + 1 for n in n_cells])
@@ -329,13 +324,16 @@ def thresholded_counts(
     """Discover keys that are private themselves, such as the categories of a column.
 
     Given are the exact counts of the keys present in each column; each row has at most
-    one key per column. Keys of fewer than `least` rows, a public number, are not
-    considered and may be left out. `threshold_delta` bounds a probability for all
-    columns together. The reservation's sensitivity is at least ``sqrt(n_columns)``, its
-    delta at least `threshold_delta`. For every column come back the sorted positions of
-    the keys whose noisy count exceeds the threshold, and those counts; the caller
-    orders keys by name.
+    one key per column. Keys of fewer than `least` rows are not considered and may be
+    left out. `threshold_delta`, of the reservation, bounds a probability for all
+    columns together. For every column come back the sorted positions of the keys whose
+    noisy count exceeds the threshold, and those counts; the caller orders keys by name.
     `names` gives those of the keys to the observer of a test; else nobody calls it.
+
+    Formal guarantees
+    -----------------
+    Sensitivity, of the counts that both tables consider: ``sqrt(n_columns)``. The rest
+    costs `threshold_delta`.
 
     Proof. Let D' be D with one more row, and M the whole fit. In each column the row
     raises one key's count from c to c + 1. With c >= least the key is noised in both
@@ -409,36 +407,22 @@ def gaussian_sum(
 ) -> Floats:
     """Sum one clipped vector per teacher and release the sum.
 
+    Row i of `vectors` (n_teachers, n_dimensions) is computed from the rows of teacher i
+    alone, and from public facts; `clip` is the L2 norm to which it is clipped. The
+    noisy sum is in the units of the vectors, its noise ``noise_std * clip / GRID`` a
+    number.
+
+    Formal guarantees
+    -----------------
     Sensitivity: a row trains one teacher, and can change that teacher's vector from
     any clipped vector to any other, so the sum moves by up to twice the clipping
-    norm. On the grid: each clipped vector is truncated toward zero to multiples of
+    norm. On the grid: each clipped vector is truncated towards 0 to multiples of
     ``clip / GRID``, and a teacher whose integer norm still exceeds GRID (rounding)
     sends 0. The sum is exact in int64, which has room for 2**43 teachers, so its
     sensitivity is exactly ``2 * GRID``. Nothing is computed across teachers before.
 
-    Parameters
-    ----------
-    vectors : ndarray of shape (n_teachers, n_dimensions), float
-        Row i is computed from the rows of teacher i alone, and from public facts.
-        Entries that are not finite count as 0.
-    clip : float
-        L2 norm to which each teacher's vector is clipped, positive and finite.
-    reservation : Reservation
-        With sensitivity at least ``2 * GRID``.
-
-    Returns
-    -------
-    ndarray of shape (n_dimensions,), float64
-        Noisy sum in the units of `vectors`. The noise has standard deviation
-        ``reservation.noise_std * clip / GRID`` per coordinate.
-
-    Raises
-    ------
-    ReservationError
-        When the reservation is not for this sensitivity, or invalid.
-    ValueError
-        When `vectors` is not two-dimensional, `clip` is not positive, or there are more
-        than 2**40 teachers.
+    Entries that are not finite count as 0; a teacher whose norm overflows sends 0.
+    More than 2**40 teachers are refused.
     """
     if vectors.ndim != 2 or not 0 < vectors.shape[1] <= _MAX_DIMENSION:
         raise ValueError(
@@ -481,8 +465,12 @@ def gnmax(votes: Ints, reservation: Reservation) -> Ints:
     Papernot et al. (2018), "Scalable Private Learning with PATE", section 3.2
     (https://arxiv.org/abs/1802.08908).
 
+    Formal guarantees
+    -----------------
     Sensitivity: a row can change one teacher's vote, which moves one count up and one
     down: the histogram by ``sqrt(2)``.
+
+    No query, and no bin, is refused.
     """
     if votes.ndim != 2 or 0 in votes.shape:
         raise ValueError(
@@ -497,32 +485,19 @@ def gnmax(votes: Ints, reservation: Reservation) -> Ints:
 def noisy_votes(
     counts: Ints, n_teachers: int, reservation: Reservation
 ) -> NDArray[np.bool_]:
-    """Answer yes-or-no queries by the teachers' noisy majority.
+    """Answer yes-or-no queries by the teachers' noisy majority, (n_queries,).
 
+    `counts` (n_queries,), int64, are the teachers that say yes, in [0, `n_teachers`].
+    An answer is whether the noisy count exceeds half the teachers. The reservation is
+    from ``reserve_votes``.
+
+    Formal guarantees
+    -----------------
     Sensitivity: a row can change one teacher, hence every count by at most 1, and
     each query is charged as one. The noise is one-dimensional: the noisy number of
     noes would tell nothing more.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_queries,), int64
-        Number of teachers that say yes, in [0, `n_teachers`].
-    n_teachers : int
-        Number of teachers, at least 1; public.
-    reservation : Reservation
-        From ``reserve_votes``, with n_queries releases left.
-
-    Returns
-    -------
-    ndarray of shape (n_queries,), bool
-        Whether the noisy count exceeds half the teachers.
-
-    Raises
-    ------
-    ReservationError
-        When the reservation is of another kind, or has too few releases left.
-    ValueError
-        When `counts` is no vector of such counts.
+    No query, and counts of more votes than teachers, are refused.
     """
     if counts.ndim != 1 or len(counts) == 0:
         msg = f"Expected counts of shape (n_queries,). Got {counts.shape} instead."
@@ -586,31 +561,18 @@ def noisy_pair_tables(
 ) -> Ints:
     """Release the tables of some pairs of columns, all at once.
 
+    `codes` and `n_bins` as for `noisy_histogram`; `pairs` (n_pairs, 2) are columns i <
+    j, each pair once. A row adds `scale` to a count, from 1 to 2**20: the noise of
+    whole numbers has a variance that is higher by up to 4, which a large scale makes
+    negligible. The noisy counts times the scale, (D, D), may be negative; they are 0
+    outside the blocks (i, j) of the pairs.
+
+    Formal guarantees
+    -----------------
     Sensitivity: a row is in exactly one cell of each table, so adding or removing it
-    changes n_pairs counts by one each, an L2 norm of ``sqrt(n_pairs)``.
+    changes n_pairs counts by `scale` each, an L2 norm of ``scale * sqrt(n_pairs)``.
 
-    Parameters
-    ----------
-    codes, n_bins
-        As for `noisy_histogram`.
-    pairs : ndarray of shape (n_pairs, 2), integer
-        Columns i < j of each pair, each pair once; public.
-    reservation : Reservation
-        With sensitivity at least ``scale * sqrt(n_pairs)``.
-    scale : int, default=1
-        What a row adds to a count, from 1 to 2**20. The noise of whole numbers has a
-        variance that is higher by up to 4, which a large scale makes negligible.
-
-    Returns
-    -------
-    ndarray of shape (D, D), int64
-        Noisy counts times the scale in the blocks (i, j) of the pairs, which may be
-        negative; 0 elsewhere.
-
-    Raises
-    ------
-    ReservationError, ValueError
-        As `noisy_histogram`; also when `pairs` are no such pairs.
+    Codes that are no whole numbers, or in no bin, are refused.
     """
     measured = measured_cells(n_bins, pairs)
     require_sensitivity(reservation, scale * math.sqrt(len(pairs)))
@@ -628,28 +590,18 @@ def noisy_pair_distances(
 ) -> Ints:
     """Release how far the table of every pair of columns is from an expected one.
 
+    `codes` and `n_bins` as for `noisy_histogram`; the blocks (i, j) of `expected` (D,
+    D), whole numbers that follow from releases, are compared. The noisy L1 distances
+    are in the order of ``numpy.triu_indices(n_columns, 1)``.
+
+    Formal guarantees
+    -----------------
     Sensitivity: a row changes one cell of each table by 1, and so each of the P
     distances by at most 1: an L2 norm of at most ``sqrt(P)``. What a cell adds is
     clamped, so that all cells together do not pass 2**63.
 
-    Parameters
-    ----------
-    codes, n_bins
-        As for `noisy_histogram`.
-    expected : ndarray of shape (D, D), integer
-        A function of releases. Its blocks (i, j) with i < j are compared.
-    reservation : Reservation
-        With sensitivity at least ``sqrt(n_columns (n_columns - 1) / 2)``.
-
-    Returns
-    -------
-    ndarray of shape (n_columns (n_columns - 1) / 2,), int64
-        Noisy L1 distances, in the order of ``numpy.triu_indices(n_columns, 1)``.
-
-    Raises
-    ------
-    ReservationError, ValueError
-        As `noisy_histogram`; also when `expected` is not whole.
+    Codes that are no whole numbers, or in no bin, are refused, as is what is expected
+    if it is not whole. Without rows the distances are those of an empty table.
     """
     n_columns = len(n_bins)
     first, second = np.triu_indices(n_columns, 1)
@@ -684,13 +636,16 @@ def noisy_triple_tables(
 ) -> Ints:
     """Release the tables of some triples of columns, all at once.
 
-    `n_groups` bins of every column and `triples` (n_triples, 3) of columns i < j < k,
-    each once, are public. A row adds `scale`, as in `noisy_pair_tables`, to each of the
-    noisy counts (n_triples, n_groups, n_groups, n_groups), which may be negative. The
-    reservation's sensitivity is at least ``scale * sqrt(n_triples)``.
+    Every column has `n_groups` bins; `triples` (n_triples, 3) are columns i < j < k,
+    each once. A row adds `scale`, as in `noisy_pair_tables`, to the noisy counts
+    (n_triples, n_groups, n_groups, n_groups), which may be negative.
 
+    Formal guarantees
+    -----------------
     Sensitivity: a row is in exactly one cell of each table, so adding or removing it
-    changes n_triples counts by one each, an L2 norm of ``sqrt(n_triples)``.
+    changes n_triples counts by `scale` each, an L2 norm of ``scale * sqrt(n_triples)``.
+
+    Codes that are no whole numbers, or in no bin, are refused.
     """
     in_order = triples.ndim == 2 and triples.shape[1:] == (3,)
     if not in_order or np.any(np.diff(triples, axis=1) <= 0) or np.any(triples < 0):
@@ -728,15 +683,19 @@ def noisy_second_moments(
 ) -> Floats:
     """Release the sums over the rows of the products of all pairs of scores.
 
-    Finite public `means` are taken off the scores (n_rows, n_columns), which are then
-    counted in a positive public `unit` and shortened to a length of `LENGTH` of them.
-    The noisy sums, in squared units of the scores, are in the order of
-    ``numpy.triu_indices(n_columns, 1)``. The reservation's sensitivity is at least
-    `MOMENTS_SENSITIVITY`.
+    `means` are taken off the scores (n_rows, n_columns), which are then counted in a
+    positive `unit` and shortened to a length of `LENGTH` of them. The noisy sums, in
+    squared units of the scores, are in the order of ``numpy.triu_indices(n_columns,
+    1)``.
 
+    Formal guarantees
+    -----------------
     Sensitivity: a row r of whole numbers with ``|r| <= LENGTH`` adds r_i r_j for i < j,
-    whose squares add up to ``(|r|^4 - sum r_i^4) / 2 <= LENGTH^4 / 2``. The sums are
-    exact, and clamped at 2**63 only as a whole.
+    whose squares add up to ``(|r|^4 - sum r_i^4) / 2 <= LENGTH^4 / 2``, the square of
+    `MOMENTS_SENSITIVITY`. Numbers are truncated towards 0, so no row becomes longer.
+    The sums are exact, and clamped at 2**63 only as a whole.
+
+    Scores that are not finite count as the mean.
     """
     require_sensitivity(reservation, MOMENTS_SENSITIVITY)
     sums = Parts.of(scores).total(_moments_of_part, means, unit)

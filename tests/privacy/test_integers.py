@@ -163,6 +163,17 @@ def test_a_row_moves_sums_near_the_end_of_int64_by_their_sensitivity(name):
                 assert sum(x * x for x in moved) > 0.3 * sensitivity**2
 
 
+@pytest.mark.parametrize("name", [n for n in STATISTICS if n != "pair distances"])
+def test_without_rows_zeros_are_released_with_noise(name):
+    mechanism, told, sensitivity, *rows_of_it = STATISTICS[name]
+    rows, line, seen = (rows_of_it or [CODES])[0][:0], noisy(sensitivity), []
+    with observe_releases(seen.append):
+        mechanism(rows, *told, reservation=line)
+    assert not seen[0].exact.any()
+    assert seen[0].noisy.any()
+    assert line.used == 1
+
+
 def test_more_teachers_than_a_sum_has_room_for_are_refused():
     """Their number is public; so none of their sums can wrap."""
     vectors = np.broadcast_to(np.ones((1, 1)), (MOST_ROWS + 1, 1))
