@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from skdpsynth.model import MOST_LOADING
-from skdpsynth.training._generator import MOST_PRODUCTS, Trainer, products
+from skdpsynth.training._generator import MOST_PRODUCTS, Trainer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +51,9 @@ class FactorTrainer(Trainer):
             self.parameters = {"loadings": mixing}
         n_axes = axes.shape[1]
         pairs = torch.triu_indices(n_axes, n_axes, diagonal, device=self._device)
-        self._axes, self._pairs, self.n_features = axes, pairs, pairs.shape[1]
+        self._axes, self.n_features = axes, pairs.shape[1]
+        # Products with these take the columns of each pair, in less time than by index.
+        self._first, self._second = one_hot(pairs, n_axes).mT.to(axes)
 
     def draw(self, n_rows: int) -> Draws:
         """Draw what `n_rows` generated rows are made of."""
@@ -63,8 +66,9 @@ class FactorTrainer(Trainer):
 
     def features(self, rows: Tensor) -> Tensor:
         """Return products along the axes; squares less 1, or all votes are "no"."""
-        squares = (self._pairs[0] == self._pairs[1]).to(rows)
-        return products(rows @ self._axes.to(rows), self._pairs).sub_(squares)
+        first, second = self._first.to(rows), self._second.to(rows)
+        along = rows @ self._axes.to(rows)
+        return (along @ first * (along @ second)).sub_((first * second).sum(dim=0))
 
     def gradient(self, draws: Draws, score: Score) -> Tensor:
         """Differentiate the mean score of generated rows by what is trained."""
