@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.utils.containers import arrow_kind
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
 Kind = Literal[
     "continuous", "integer", "boolean", "categorical", "datetime", "timedelta"
 ]
-ObjectType = Literal["str", "bool", "nothing"]
 
-# By character code of a dtype of NumPy, or of pandas' own.
+# By the character that NumPy has for a dtype, or pandas for its own.
 _KINDS: dict[str, Kind] = {
     "f": "continuous",
     "i": "integer",
@@ -39,18 +39,7 @@ _KINDS: dict[str, Kind] = {
     "M": "datetime",
     "m": "timedelta",
 }
-# Keyed by predicate name in `pyarrow.types`.
-_ARROW_KINDS: dict[str, Kind] = {
-    "is_integer": "integer",
-    "is_floating": "continuous",
-    "is_boolean": "boolean",
-    "is_string": "categorical",
-    "is_large_string": "categorical",
-    "is_timestamp": "datetime",
-    "is_date32": "datetime",
-    "is_duration": "timedelta",
-}
-_OWN_DTYPES = (pd.CategoricalDtype, pd.StringDtype, pd.DatetimeTZDtype)
+_OWN_DTYPES = pd.CategoricalDtype | pd.StringDtype | pd.DatetimeTZDtype
 _REMEDIES = {
     pd.PeriodDtype: "convert it by .dt.to_timestamp()",
     pd.IntervalDtype: "convert it by astype(str), or keep the two ends as columns",
@@ -61,19 +50,16 @@ _REMEDIES = {
 def kind_of_dtype(dtype: Dtype) -> tuple[Kind, bool] | None:
     """Return the kind of a dtype and whether it has a missing value; or None."""
     # Whether objects are booleans is a question about values.
-    if isinstance(dtype, np.dtype):
-        kind = _KINDS.get(dtype.kind)
-        return None if kind is None else (kind, dtype.kind not in "iub")
     if isinstance(dtype, pd.ArrowDtype):
-        from pyarrow import types
-
-        for question, kind in _ARROW_KINDS.items():
-            if getattr(types, question)(dtype.pyarrow_dtype):
-                return kind, True
+        known = arrow_kind(dtype.pyarrow_dtype)
+        known = {"U": "O", "O": ""}.get(known, known)
+    elif isinstance(dtype, np.dtype | _OWN_DTYPES) or hasattr(dtype, "numpy_dtype"):
+        known = dtype.kind
+    else:
         return None
-    if not isinstance(dtype, _OWN_DTYPES) and not hasattr(dtype, "numpy_dtype"):
-        return None
-    return _KINDS[dtype.kind], True  # pandas' own, or with a mask
+    kind = _KINDS.get(known)
+    can_be_missing = not isinstance(dtype, np.dtype) or known not in "iub"
+    return None if kind is None else (kind, can_be_missing)
 
 
 def is_date(dtype: Dtype) -> bool:
@@ -111,9 +97,8 @@ def float_info(dtype: Dtype) -> np.finfo[Any]:
     return np.finfo(storage if storage.kind == "f" else np.float64)
 
 
-def type_of_objects(values: Any) -> ObjectType | None:  # noqa: ANN401 - no stubs
+def type_of_objects(values: Any) -> str | None:  # noqa: ANN401 - no stubs
     """Return of which type objects are throughout: private, so only for an error."""
-    types: dict[str, ObjectType]
     types = {"string": "str", "boolean": "bool", "empty": "nothing"}
     return types.get(pd.api.types.infer_dtype(values, skipna=True))
 
@@ -127,9 +112,13 @@ def column_kind(
     name: Hashable, series: pd.Series, *, read: bool = True
 ) -> tuple[Kind, bool]:
     """Return what `known_kind` does, and refuse mixed objects if they may be read."""
-    dtype = series.dtype
+    dtype, values = series.dtype, series
     found = known_kind(name, dtype)
-    if read and is_object(dtype) and type_of_objects(series) is None:
+    listed = isinstance(dtype, pd.CategoricalDtype)
+    if listed:
+        values = dtype.categories
+    mixed = read and is_object(values.dtype) and type_of_objects(values) is None
+    if mixed and not listed:
         # scikit-learn's check looks for "argument must be", "string" and "number".
         raise InvalidTableError(
             f"Column {name!r} has dtype object, but neither strings alone nor booleans "
@@ -137,17 +126,13 @@ def column_kind(
             "or have a dtype of numbers or times; convert it first, for example by "
             "astype(str), convert_dtypes(), pd.to_numeric or pd.to_datetime."
         )
-    if isinstance(dtype, pd.CategoricalDtype):
-        categories = dtype.categories
-        inner = kind_of_dtype(categories.dtype)
-        mixed = read and is_object(categories.dtype)
-        mixed = mixed and type_of_objects(categories) is None
-        if inner is None or inner[0] == "timedelta" or mixed:
-            raise InvalidTableError(
-                f"Column {name!r} is a category column whose categories are neither"
-                " strings, booleans, numbers nor points in time throughout. Rename"
-                " them first, for example by .cat.rename_categories(str)."
-            )
+    inner = kind_of_dtype(values.dtype)
+    if listed and (inner is None or inner[0] == "timedelta" or mixed):
+        raise InvalidTableError(
+            f"Column {name!r} is a category column whose categories are neither"
+            " strings, booleans, numbers nor points in time throughout. Rename them"
+            " first, for example by .cat.rename_categories(str)."
+        )
     return found
 
 
@@ -228,9 +213,7 @@ Scale = Literal["auto", "linear", "log", "quantile"]
 _SCALES = ("auto", "linear", "log", "quantile")
 Unit = Literal["D", "h", "min", "s"]
 # In the units of time that a schema may state.
-SECONDS_OF = {
-    unit: pd.Timedelta(f"1{unit}").total_seconds() for unit in ("D", "h", "min", "s")
-}
+SECONDS_OF = {"D": 86_400.0, "h": 3_600.0, "min": 60.0, "s": 1.0}
 # "auto" is "log" when the range is wider than _WIDE and 0 is inside it, or outside by
 # at most _NEAR of the range: such columns (amounts, counts) tend to pile up at 0.
 _WIDE, _NEAR = 50.0, 0.1

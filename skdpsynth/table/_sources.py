@@ -41,6 +41,7 @@ from skdpsynth.utils.containers import (
     index_of_pandas,
     native,
     speaks_arrow,
+    widened,
 )
 
 if TYPE_CHECKING:
@@ -380,7 +381,7 @@ class _Files:
         with withheld(f"{str(path)!r} must hold Parquet files and no others"):
             folder = path.is_dir()
             found = dataset.dataset(path, format="parquet").files if folder else [path]
-            schemas = [_stated(parquet.read_schema(file)) for file in found]
+            schemas = [widened(parquet.read_schema(file)) for file in found]
         if not found:
             msg = f"Expected Parquet files in {str(path)!r}. Got none; name another."
             raise InvalidTableError(msg)
@@ -419,7 +420,7 @@ def _blocks(source: Source, names: Sequence[Hashable]) -> Iterator[Any]:
                 held, n_held = table[step:].to_batches(), n_held - step
                 first = False
         if n_held or first:
-            empty = _stated(source.schema).empty_table()
+            empty = widened(source.schema).empty_table()
             yield pa.Table.from_batches(held) if held else empty
 
 
@@ -454,20 +455,9 @@ def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[A
         yield from fragment.to_batches(schema=schema, fragment_readahead=1, **how)
 
 
-def _stated(schema: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Return a schema whose dictionaries have one type of index."""
-    # How wide it is follows from how many categories the rows have: it is private.
-    for place, field in enumerate(schema):
-        if pa.types.is_dictionary(field.type):
-            kind = field.type
-            wide = pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
-            schema = schema.set(place, field.with_type(wide))
-    return schema
-
-
 def _widened(batch: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Give a batch the schema that `_stated` makes of its own."""
-    schema = _stated(batch.schema)
+    """Give a batch the schema that `widened` makes of its own."""
+    schema = widened(batch.schema)
     if schema.equals(batch.schema):
         return batch
     columns = []
@@ -493,7 +483,7 @@ class _Stream:
                 f" one of {type(first).__name__}; make them by"
                 " pyarrow.RecordBatch.from_pandas(frame)."
             )
-        self.schema = _stated(first.schema)
+        self.schema = widened(first.schema)
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
         weakref.finalize(self, self._file.close)
         with withheld(_READABLE), pa.ipc.new_stream(self._file, self.schema) as writer:
