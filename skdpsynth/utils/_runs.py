@@ -13,9 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from skdpsynth.utils._json import DAMAGED
-
-_PROCESS = Path("/proc/self")
+from skdpsynth.utils._files import DAMAGED
 
 
 class RunFolder:
@@ -67,35 +65,21 @@ class PeakMemory:
         # malloc_trim(3) of glibc; another C library, or Windows, has none.
         with suppress(AttributeError, OSError, TypeError):
             ctypes.CDLL(None).malloc_trim(0)
-        forgot = _forget_peak()
-        self._start = _megabytes("VmRSS") if forgot else peak_megabytes()
-        self.megabytes = math.nan
+        with suppress(OSError):  # Linux begins anew; see proc(5)
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        self._start, self.megabytes = peak_megabytes(), math.nan
         return self
 
     def __exit__(self, *error: object) -> None:
         self.megabytes = max(peak_megabytes() - self._start, 0.0)
 
 
-def _forget_peak() -> bool:
-    """Ask Linux to start the peak anew; see proc(5), clear_refs."""
-    try:
-        (_PROCESS / "clear_refs").write_text("5", encoding="ascii")
-        return _megabytes("VmHWM") > 0
-    except OSError:
-        return False
-
-
-def _megabytes(field: str) -> float:
-    for line in (_PROCESS / "status").read_text(encoding="utf-8").splitlines():
-        if line.startswith(f"{field}:"):
-            return float(line.split()[1]) / 1024
-    return math.nan
-
-
 def peak_megabytes() -> float:
     """Return the peak since the process began, or since it was last forgotten."""
-    with suppress(OSError):  # ru_maxrss starts at the size of the parent process
-        return _megabytes("VmHWM")
+    # Not ru_maxrss on Linux: it starts at the size of the parent process.
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return next(int(li.split()[1]) / 2**10 for li in lines if "VmHWM" in li)
     try:
         import resource
     except ImportError:  # Windows

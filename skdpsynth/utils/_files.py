@@ -1,4 +1,4 @@
-"""JSON of a file that a stranger may have written: strict, and within limits.
+"""Names of files, and JSON that a stranger may have written: strict, within limits.
 
 Schemas, saved synthesizers and kept runs are parsed here alone. Values take up to some
 thirty times the bytes of their text: an empty object of two characters is 64 bytes.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NoReturn
+import os
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import os
+    from pathlib import Path
+
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}  # as Arrow calls them
 
 #: What values of other types or ranges than expected make Python raise.
 DAMAGED = (
@@ -22,8 +23,6 @@ DAMAGED = (
 )
 #: Of a text, in bytes: the metadata of 100,000 columns, or a million categories.
 MAX_BYTES = 2**25
-# A column's name that is a tuple in a tuple, in a rule, in a saved file, is at 10.
-_MAX_DEPTH = 64
 #: Of shares that add up to 1, in single precision.
 ROUNDING = 1e-3
 #: Names, columns or classes that a text or a picture lists; more are counted.
@@ -35,8 +34,6 @@ FEW_NUMBERS = 32
 WIDTH = 88
 #: By which rounding may take a sum of doubles past its limit, as a share of it.
 EXCESS = 1e-12
-_TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_NO_BRACKETS = re.compile(r"[^\[\]{}]+")
 
 
 def require(fits: object, what: str) -> None:
@@ -84,44 +81,52 @@ def read_text(path: str | os.PathLike[str]) -> str:
 def parse_json(text: str) -> Any:  # noqa: ANN401 - JSON
     """Parse JSON strictly: what two readers could read in two ways is refused."""
     _check_length(len(text))
-    if _depth(text) > _MAX_DEPTH:
-        raise ValueError(f"lists or objects that are more than {_MAX_DEPTH} deep")
     return json.loads(
         text,
         object_pairs_hook=_distinct,
-        parse_constant=_not_finite,
+        parse_constant=_finite,
         parse_float=_finite,
         parse_int=_whole,
     )
 
 
 def _check_length(length: int) -> None:
-    if length > MAX_BYTES:
-        raise ValueError(f"more than {MAX_BYTES:,} bytes")
-
-
-def _depth(text: str) -> int:
-    """Return how deep brackets are nested; the library's parser would call itself."""
-    brackets = _NO_BRACKETS.sub("", _TEXTS.sub("", text))
-    return max(accumulate((1 if one in "[{" else -1 for one in brackets), initial=0))
+    require(length <= MAX_BYTES, f"more than {MAX_BYTES:,} bytes")
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key that comes twice")
+    require(len(found) == len(pairs), "a key that comes twice")
     return found
-
-
-def _not_finite(_: str) -> NoReturn:
-    raise ValueError("a number that is not finite")
 
 
 def _finite(text: str) -> float:
     value = float(text)
-    return value if math.isfinite(value) else _not_finite(text)
+    require(math.isfinite(value), "a number that is not finite")
+    return value
 
 
 def _whole(text: str) -> int:
     _finite(text)
     return int(text)
+
+
+def compression_of(path: Path) -> str | None:
+    """Return how a file is compressed, or None."""
+    return _COMPRESSIONS.get(path.suffix.lower())
+
+
+def is_csv(path: Path) -> bool:
+    """Return whether a file is a CSV file, maybe a compressed one."""
+    name = path.with_suffix("") if compression_of(path) else path
+    return name.suffix.lower() in (".csv", ".tsv")
+
+
+def check_new(path: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Raise a FileExistsError for a file that is there, and is not to be replaced."""
+    if not overwrite and os.path.isfile(path):
+        raise FileExistsError(
+            "Expected the name of a new file, since a file that is replaced may have"
+            f" cost a budget. Got {os.fspath(path)!r}; name another, or add"
+            " overwrite=True."
+        )
