@@ -516,16 +516,6 @@ class MarginalTransform:
         cumulative = np.concatenate(([0.0], inner, [1.0]))
         return cls(domain, order.astype(np.float64), cumulative, min(missing, 1.0))
 
-    def in_order_of(self, other: MarginalTransform) -> MarginalTransform:
-        """Return the same marginal with categories in the order of another one."""
-        if isinstance(self.domain, NumericDomain) or not len(self.points):
-            return self
-        order = other.points.astype(np.int64)
-        shares = np.maximum(self.level_shares(), 1e-12)
-        return MarginalTransform.of_categories(
-            self.domain, shares, missing=self.missing, order=order
-        )
-
     def cdf(self, uniforms: Floats) -> tuple[Floats, Floats]:
         """Return the probability below, and up to, positions of a numeric column."""
         below = np.interp(uniforms, self.points, self.cumulative)

@@ -214,10 +214,7 @@ def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
 
 
 # Ticks of NumPy's units.
-PER_SECOND = {
-    unit: pd.Timedelta("1s") // pd.Timedelta(f"1{unit}")
-    for unit in ("s", "ms", "us", "ns")
-}
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = int(SECONDS_OF["D"])
 # First and last second of the calendar, since 1970.
 _YEAR_1, _YEAR_9999 = (
@@ -236,14 +233,9 @@ def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Boo
     """Return a column that is not categorical as numbers (0: missing), and a mask."""
     # Times (since 1970 UTC) and durations are in seconds. A float64 holds integers up
     # to 2**53 and present-day times to the microsecond.
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
-        values = series.to_numpy(dtype=np.float64, copy=True)
-        missing = np.isnan(values)
-        values[missing] = 0.0
-        return values, missing
     missing = is_missing(series)
-    present = series[~missing]
     values = np.zeros(len(series))
+    present = series[~missing] if missing.any() else series
     if column.kind in ("datetime", "timedelta"):
         ticks, unit = ticks_of(present)
         per_second = PER_SECOND[unit]
@@ -271,28 +263,23 @@ def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series
     # They are clipped to what it can hold; `missing` is ignored where it has none.
     missing = missing & column.can_be_missing  # a copy: the series may keep it
     present = np.where(missing, 0.0, values) if missing.any() else values
-    raw = _raw_values(present, column)
-    dtype = column.dtype
-    array: Any = raw
+    array: Any = _raw_values(present, column)
+    dtype, kind = column.dtype, column.dtype.kind
     if isinstance(dtype, pd.ArrowDtype):
-        converted = pa.array(raw, mask=missing)
         if is_date(dtype):  # counts days, in fewer bytes
-            converted = pa.array(raw // _DAY, mask=missing).cast(pa.int32())
-        converted = converted.cast(dtype.pyarrow_dtype)
-        array = pd.arrays.ArrowExtensionArray(converted)
-    elif isinstance(dtype, pd.DatetimeTZDtype):
-        moments = raw.view(f"M8[{dtype.unit}]")
-        moments[missing] = np.datetime64("NaT")
-        array = pd.DatetimeIndex(moments).tz_localize("UTC").tz_convert(dtype.tz)
-    elif not isinstance(dtype, np.dtype):  # a masked boolean, integer or float
-        array = dtype.construct_array_type()(raw, missing)
-    elif dtype.kind in "Mm":
-        array = raw.view(f"{dtype.kind}8[{np.datetime_data(dtype)[0]}]")
+            array = (array // _DAY).astype(np.int32)
+        stored = pa.array(array, mask=missing).cast(dtype.pyarrow_dtype)
+        array = pd.arrays.ArrowExtensionArray(stored)
+    elif kind in "Mm":
+        array = array.view(f"{kind}8[{column.unit}]")
         array[missing] = np.array("NaT", dtype=array.dtype)
-    elif dtype.kind == "f":
-        array[missing] = np.nan
-    elif dtype.kind == "O":
-        array = raw.astype(object)
+        zone = zone_of(dtype)
+        if zone is not None:
+            array = pd.DatetimeIndex(array).tz_localize("UTC").tz_convert(zone)
+    elif not isinstance(dtype, np.dtype):  # a masked boolean, integer or float
+        array = dtype.construct_array_type()(array, missing)
+    elif kind in "fO":
+        array = array.astype(dtype, copy=False)
         array[missing] = None
     return pd.Series(array, dtype=dtype, name=column.name, copy=False)
 
@@ -300,24 +287,24 @@ def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series
 def to_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     """Turn seconds since 1970 UTC into those of a clock in the column's zone."""
     zone = zone_of(column.dtype)
-    if zone is None:
-        return seconds
-    inside = np.clip(seconds, *_CLOCKS)
-    moments = pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]")).tz_localize("UTC")
-    wall = moments.tz_convert(zone).tz_localize(None).asi8 / PER_SECOND["us"]
-    return wall + (seconds - inside)
+    return _moved(
+        seconds, zone, lambda m: m.tz_localize("UTC").tz_convert(zone).tz_localize(None)
+    )
 
 
 def from_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     """Undo `to_wall`: a doubled hour is the second one, one left out the next shown."""
-    zone = zone_of(column.dtype)
+    zone, how = zone_of(column.dtype), {"nonexistent": "shift_forward"}
+    second = np.zeros(len(seconds), dtype=bool)
+    return _moved(seconds, zone, lambda m: m.tz_localize(zone, ambiguous=second, **how))
+
+
+def _moved(seconds: Floats, zone: Any, move: Callable[[Any], Any]) -> Floats:  # noqa: ANN401
+    """Move moments that a clock of the zone can show; others as far as the last one."""
     if zone is None:
         return seconds
     inside = np.clip(seconds, *_CLOCKS)
-    local = pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]"))
-    moments = local.tz_localize(
-        zone, ambiguous=np.zeros(len(local), bool), nonexistent="shift_forward"
-    )
+    moments = move(pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]")))
     return moments.asi8 / PER_SECOND["us"] + (seconds - inside)
 
 
@@ -330,9 +317,7 @@ def _raw_values(values: Floats, column: ColumnLayout) -> NDArray[Any]:
     storage = column.storage
     if storage.kind == "f":
         limits = np.finfo(storage)
-        if limits.max < np.finfo(np.float64).max:
-            values = np.clip(values, float(limits.min), float(limits.max))
-        return values.astype(storage, copy=False)
+        return np.clip(values, float(limits.min), float(limits.max)).astype(storage)
     whole = np.iinfo(storage)
     high = float(whole.max)
     if int(high) > whole.max:  # 2**63 - 1 has no float64: take the one below
