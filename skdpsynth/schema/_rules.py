@@ -7,8 +7,8 @@ schema's own words. How drawn rows are brought to keep it is in `table`.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from operator import itemgetter
@@ -279,7 +279,12 @@ class Determines(Rule):
         for value in self.table.values():
             fits = isinstance(value, Hashable) and value in known
             if isinstance(decided, Continuous):
-                fits = _is_within(decided, value)
+                number = isinstance(value, int | float) and not isinstance(value, bool)
+                fits = number and decided.low <= value <= decided.high
+                most = _stated_decimals(decided)
+                if fits and most is not None:
+                    numbers = np.array([float(value)])
+                    fits = decimals_of(numbers, sys.float_info.epsilon, most)[0] <= most
             if not fits:
                 raise InvalidSchemaError(
                     f"The values of the table of the rule {self} must be such as"
@@ -358,19 +363,6 @@ def _number(bound: Any) -> float:  # noqa: ANN401 - a number or a point in time
     return bound if isinstance(bound, int | float) else float(bound.timestamp())
 
 
-def _is_within(column: Continuous, value: object) -> bool:
-    """Return whether a value is one that a column is described to have."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    if not column.low <= value <= column.high:
-        return False
-    decimals = _stated_decimals(column)
-    if decimals is None:
-        return True
-    exact = float(np.finfo(np.float64).eps)
-    return bool(decimals_of(np.array([float(value)]), exact, decimals)[0] <= decimals)
-
-
 def checked_rules(
     rules: object, columns: Columns, target: Hashable
 ) -> tuple[Rule, ...]:
@@ -420,22 +412,20 @@ def check_target(rules: Iterable[Rule], columns: Columns, target: Hashable) -> N
 
 def in_order(rules: Iterable[Rule]) -> list[Rule]:
     """Return the rules that compute a column, each after those of its own columns."""
-    waiting = {name: rule for rule in rules for name in rule.derived}
-    place = {name: number for number, name in enumerate(waiting)}
-    needs = {n: (waiting.keys() & {*r.names}) - {n} for n, r in waiting.items()}
-    sorter, found = TopologicalSorter(needs), []
-    with suppress(CycleError):  # what no circle holds up is sorted all the same
-        sorter.prepare()
-    while ready := sorted(sorter.get_ready(), key=place.__getitem__):
-        found += [waiting.pop(name) for name in ready]
-        sorter.done(*ready)
-    if waiting:
-        raise InvalidSchemaError(
-            "The rules compute columns from each other in a circle:"
-            f" {', '.join(map(repr, waiting))}. Drop one of"
-            f" {'; '.join(map(str, waiting.values()))}."
-        )
-    return found
+    computing = {name: rule for rule in rules for name in rule.derived}
+    needs = {
+        name: [own for own in rule.names if own in computing.keys() - {name}]
+        for name, rule in computing.items()
+    }
+    try:
+        return [computing[name] for name in TopologicalSorter(needs).static_order()]
+    except CycleError as error:
+        circle = [*dict.fromkeys(error.args[1])]
+    raise InvalidSchemaError(
+        "The rules compute columns from each other in a circle:"
+        f" {', '.join(map(repr, circle))}. Drop one of"
+        f" {'; '.join(str(computing[name]) for name in circle)}."
+    )
 
 
 def _check_together(rules: Sequence[Rule]) -> None:

@@ -274,7 +274,7 @@ class Metadata:
         columns = {name: spec for name, spec in columns.items() if spec is not None}
         for name, blank in declared.blanks.items():
             if isinstance(columns.get(name), Datetime):
-                form = blank.get("format")
+                form = getattr(blank, "format", None)
                 columns[name] = replace(columns[name], format=form)
         target = self.layout.target if self.layout.target in columns else None
         n_rows, counts = declared.n_rows, declared.class_counts
