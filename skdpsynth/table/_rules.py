@@ -83,7 +83,8 @@ class RowRules:
             rules.append(rule)
         used = {name: domains[name] for rule in rules for name in rule.names}
         found = cls(tuple(rules), used, tuple(derived))
-        found._check_domains()
+        # ValueError for domains of another kind, which a file may hold.
+        found.keep(dict.fromkeys(used, (np.empty(0), np.empty(0, dtype=bool))))
         return found
 
     @property
@@ -128,16 +129,6 @@ class RowRules:
         codes, missing = deciding
         # The code of a missing value, -1, is that of the last number.
         return np.array([*values, -1.0])[codes.astype(np.int64)], missing.copy()
-
-    def _check_domains(self) -> None:
-        """Raise ValueError for domains, which a file may hold, of another kind."""
-        for rule in self.rules:
-            if isinstance(rule, Ordered | SumOf):
-                for name in rule.names:
-                    _numeric(self.domains[name])
-            elif isinstance(rule, Determines):
-                nothing = np.empty(0)
-                self._looked_up(rule, (nothing, nothing.astype(bool)))
 
 
 def check_rules(schema: TableSchema, layout: TableLayout) -> None:
