@@ -244,14 +244,11 @@ class CsvFile:
         with withheld(f"{str(self.path)!r} must be a table that can be read"):
             try:
                 file = pa.input_stream(self.path.open("rb"), compression_of(self.path))
-                with pa.transcoding_input_stream(
-                    file, self.form.encoding, "utf-8"
-                ) as decoded:
-                    yield decoded
+                file = pa.transcoding_input_stream(file, self.form.encoding, "utf-8")
+                with file:
+                    yield file
             except (UnicodeDecodeError, pa.ArrowInvalid) as error:
-                if not isinstance(error, UnicodeDecodeError) and "UTF8" not in str(
-                    error
-                ):
+                if isinstance(error, pa.ArrowInvalid) and "UTF8" not in str(error):
                     raise
                 raise InvalidTableError(
                     f"Expected {str(self.path)!r} in the encoding {self.form.encoding}."
@@ -459,26 +456,17 @@ def read_csv(
     others = [name for name in file.names if name not in columns]
     # Also where pandas reads all columns: of a file with a row of other cells it may
     # leave out cells of all rows.
-    cells = file.cells(stated or others[:1], rows)
+    cells = file.cells(file.names, rows)
     found: dict[Hashable, pd.Series] = {}
     if others:
         with file._open() as opened:
-            table = pd.read_csv(
-                opened,
-                sep=file.separator,
-                usecols=others,
-                nrows=rows,
-                low_memory=False,
-            )
-        found = dict(table.items())
-        # Also where a missing value makes floats of them.
-        numbers = file.cells(
-            [name for name in others if table[name].dtype.kind in "iuf"], rows
-        )
-        for name in numbers.column_names:
-            zeros = pc.match_substring_regex(numbers[name], _LEADING_ZERO)
-            if pc.any(zeros).as_py():
-                found[name] = texts(numbers[name])
+            how: dict[str, Any] = {"sep": file.separator, "low_memory": False}
+            found = dict(pd.read_csv(opened, usecols=others, nrows=rows, **how))
+        for name in others:
+            zeros = pc.match_substring_regex(cells[name], _LEADING_ZERO)
+            # Also where a missing value makes floats of them.
+            if found[name].dtype.kind in "iuf" and pc.any(zeros).as_py():
+                found[name] = texts(cells[name])
     for name in stated:
         found[name] = texts(cells[name])
         with suppress(*[InvalidTableError] * unchecked):

@@ -228,7 +228,7 @@ class NumericDomain:
 
     def _scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.remainders:
-            values = _wider(values, self.remainders, signed=self.step is None)
+            values = _spaced(values, self.remainders, signed=self.step is None)
         if not self.log:
             return values
         return np.sign(values) * np.log1p(np.abs(values) / 10.0**self.decimals)
@@ -240,34 +240,30 @@ class NumericDomain:
         if self.log:
             scaled = np.sign(scaled) * np.expm1(np.abs(scaled)) * 10.0**self.decimals
         if self.remainders:
-            scaled = _narrower(scaled, self.remainders, signed=self.step is None)
+            signed = self.step is None
+            scaled = _spaced(scaled, self.remainders, signed=signed, back=True)
         return scaled
 
 
-def _wider(steps: Floats, remainders: tuple[float, ...], *, signed: bool) -> Floats:
+def _spaced(
+    steps: Floats, remainders: tuple[float, ...], *, signed: bool, back: bool = False
+) -> Floats:
     """Return each whole number, with half a step on both sides, the room it has."""
-    # Monotone and continuous. Amounts (`signed`) keep their sign; those below one
-    # hundred stay where they are, since few digits do not end in two.
+    # Monotone and continuous; undone if `back`. Amounts (`signed`) keep their sign;
+    # those below one hundred stay where they are, since few digits do not end in two.
     period, ends = len(remainders), _ends_of_remainders(remainders)
     cycles, rest = np.divmod(np.abs(steps) + 0.5 if signed else steps + 0.5, period)
-    place = rest.astype(np.intp)
-    room = np.array(remainders)[place]
-    moved = cycles * period + ends[place] + (rest - place) * room - 0.5
+    if back:
+        place = np.searchsorted(ends[1:-1], rest, side="right")
+        within = (rest - ends[place]) / np.array(remainders)[place]
+        moved = cycles * period + place + within - 0.5
+    else:
+        place = rest.astype(np.intp)
+        within = (rest - place) * np.array(remainders)[place]
+        moved = cycles * period + ends[place] + within - 0.5
     if not signed:
         return moved
     return np.where(cycles == 0, steps, np.copysign(moved, steps))
-
-
-def _narrower(moved: Floats, remainders: tuple[float, ...], *, signed: bool) -> Floats:
-    """Undo `_wider`."""
-    period, ends = len(remainders), _ends_of_remainders(remainders)
-    cycles, rest = np.divmod(np.abs(moved) + 0.5 if signed else moved + 0.5, period)
-    place = np.searchsorted(ends[1:-1], rest, side="right")
-    room = np.array(remainders)[place]
-    steps = cycles * period + place + (rest - ends[place]) / room - 0.5
-    if not signed:
-        return steps
-    return np.where(cycles == 0, moved, np.copysign(steps, moved))
 
 
 @lru_cache(maxsize=2048)
