@@ -386,7 +386,27 @@ def checked_rules(
                     " not describe. Add it to the columns, or correct its name."
                 )
         rule._check(columns)
-    _check_together(found)
+    computed: dict[Hashable, Rule] = {}
+    for rule in found:
+        for name in rule.derived:
+            if name in computed:
+                raise InvalidSchemaError(
+                    f"The column {name!r} can be computed by one rule only. Got"
+                    f" {computed[name]} and {rule}; drop one."
+                )
+            computed[name] = rule
+    for kind in (Ordered, MissingTogether):
+        named: dict[Hashable, Rule] = {}
+        for rule in found:
+            for name in rule.names if isinstance(rule, kind) else ():
+                other = computed.get(name) or named.get(name)
+                if other is not None:
+                    raise InvalidSchemaError(
+                        f"The column {name!r} can be in one rule only that changes it."
+                        f" Got {other} and {rule}; leave it out of one, or write one"
+                        " rule for all columns."
+                    )
+                named[name] = rule
     if target is not None:
         check_target(found, columns, target)
     in_order(found)
@@ -426,28 +446,3 @@ def in_order(rules: Iterable[Rule]) -> list[Rule]:
         f" {', '.join(map(repr, circle))}. Drop one of"
         f" {'; '.join(str(computing[name]) for name in circle)}."
     )
-
-
-def _check_together(rules: Sequence[Rule]) -> None:
-    """Refuse two rules that would each change, or compute, the same column."""
-    computed: dict[Hashable, Rule] = {}
-    for rule in rules:
-        for name in rule.derived:
-            if name in computed:
-                raise InvalidSchemaError(
-                    f"The column {name!r} can be computed by one rule only. Got"
-                    f" {computed[name]} and {rule}; drop one."
-                )
-            computed[name] = rule
-    for kind in (Ordered, MissingTogether):
-        named: dict[Hashable, Rule] = {}
-        for rule in rules:
-            for name in rule.names if isinstance(rule, kind) else ():
-                other = computed.get(name) or named.get(name)
-                if other is not None:
-                    raise InvalidSchemaError(
-                        f"The column {name!r} can be in one rule only that changes it."
-                        f" Got {other} and {rule}; leave it out of one, or write one"
-                        " rule for all columns."
-                    )
-                named[name] = rule

@@ -155,7 +155,8 @@ def schema_from_dict(data: Json, *, template: bool = False) -> dict[str, Any]:
         with place(f"Entry {number} of 'columns'"):
             encoded, metadata = entry
             name = decode_value(encoded)
-            if template and _is_blank(metadata):
+            blanks_of = _BLANKS & metadata.keys() if template else ()
+            if blanks_of and all(metadata[blank] is None for blank in blanks_of):
                 blanks[name] = _unfilled(metadata)
                 continue
             if name in columns:
@@ -234,12 +235,6 @@ def _dumped(value: object, indent: int | None = None) -> str:
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     # Lone surrogates, which UTF-8 lacks, become the escapes that JSON has for them.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _is_blank(metadata: Json) -> bool:
-    """Return whether a column of a template still has all of its blanks."""
-    named = _BLANKS & metadata.keys() if isinstance(metadata, dict) else ()
-    return bool(named) and all(metadata[name] is None for name in named)
 
 
 @contextmanager

@@ -260,11 +260,27 @@ def ticks_of(times: pd.Series | pd.Index) -> tuple[Ints, str]:
 
 def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series:
     """Return numbers as a column of the dtype that came; undo `numeric_values`."""
-    # They are clipped to what it can hold; `missing` is ignored where it has none.
+    # They are rounded and clipped to what it can hold; `missing` is ignored where it
+    # has none.
     missing = missing & column.can_be_missing  # a copy: the series may keep it
     present = np.where(missing, 0.0, values) if missing.any() else values
-    array: Any = _raw_values(present, column)
     dtype, kind = column.dtype, column.dtype.kind
+    array: Any
+    if column.kind == "boolean":
+        array = present >= 0.5
+    elif column.kind in ("datetime", "timedelta"):
+        array = _ticks(present, "s" if is_date(dtype) else column.unit)
+    elif column.storage.kind == "f":
+        limits = np.finfo(column.storage)
+        array = np.clip(present, float(limits.min), float(limits.max))
+        array = array.astype(column.storage)
+    else:
+        whole = np.iinfo(column.storage)
+        high = float(whole.max)
+        if int(high) > whole.max:  # 2**63 - 1 has no float64: take the one below
+            high = float(np.nextafter(high, 0.0))
+        array = np.clip(np.rint(present), float(whole.min), high)
+        array = array.astype(column.storage)
     if isinstance(dtype, pd.ArrowDtype):
         if is_date(dtype):  # counts days, in fewer bytes
             array = (array // _DAY).astype(np.int32)
@@ -306,23 +322,6 @@ def _moved(seconds: Floats, zone: Any, move: Callable[[Any], Any]) -> Floats:  #
     inside = np.clip(seconds, *_CLOCKS)
     moments = move(pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]")))
     return moments.asi8 / PER_SECOND["us"] + (seconds - inside)
-
-
-def _raw_values(values: Floats, column: ColumnLayout) -> NDArray[Any]:
-    """Round and clip to the NumPy dtype that stores the column, times to int64."""
-    if column.kind == "boolean":
-        return values >= 0.5
-    if column.kind in ("datetime", "timedelta"):
-        return _ticks(values, "s" if is_date(column.dtype) else column.unit)
-    storage = column.storage
-    if storage.kind == "f":
-        limits = np.finfo(storage)
-        return np.clip(values, float(limits.min), float(limits.max)).astype(storage)
-    whole = np.iinfo(storage)
-    high = float(whole.max)
-    if int(high) > whole.max:  # 2**63 - 1 has no float64: take the one below
-        high = float(np.nextafter(high, 0.0))
-    return np.clip(np.rint(values), float(whole.min), high).astype(storage)
 
 
 def most_seconds(unit: str) -> float:

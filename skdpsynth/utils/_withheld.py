@@ -33,7 +33,10 @@ class withheld:  # noqa: N801 - reads as a function: `with withheld(rule):`
         if error is None:
             return
         notes = getattr(error, "__notes__", [])
-        if isinstance(error, Exception) and not _may_be_shown(error):
+        # Words of ours, or of the operating system about a file, may be shown.
+        of_system = isinstance(error, OSError) and error.errno is not None
+        shown = of_system or isinstance(error, SkdpsynthError)
+        if isinstance(error, Exception) and not shown:
             hidden = SkdpsynthError(
                 f"{self._rule}. Got a {type(error).__name__}, whose words may hold a"
                 " value of the table and are withheld; take the same step in Python to"
@@ -47,9 +50,3 @@ class withheld:  # noqa: N801 - reads as a function: `with withheld(rule):`
                 hidden.__context__ = None
         error.__cause__ = error.__context__ = None
         notes[:] = [note for note in notes if note == self._note]
-
-
-def _may_be_shown(error: Exception) -> bool:
-    """Whether the words are ours, or those of the operating system about a file."""
-    of_system = isinstance(error, OSError) and error.errno is not None
-    return of_system or isinstance(error, SkdpsynthError)
