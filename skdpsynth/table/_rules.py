@@ -77,15 +77,19 @@ class RowRules:
             domain = declared_domain(columns[name], schema)
             if isinstance(rule, SumOf):
                 parts = [_numeric(domains[part]) for part in rule.parts]
-                domain = _on_grid_of(parts, _numeric(domain))
+                domain = _numeric(domain)
+                if not domain.integer and all(part.integer for part in parts):
+                    most = max(part.decimals for part in parts)
+                    found = domain.with_decimals(most)  # those of its parts
+                    domain = found if max(-found.low, found.high) < EXACT else domain
             assert domain is not None  # whatever a rule is about is described
             domains[name] = domain
             rules.append(rule)
         used = {name: domains[name] for rule in rules for name in rule.names}
-        found = cls(tuple(rules), used, tuple(derived))
+        made = cls(tuple(rules), used, tuple(derived))
         # ValueError for domains of another kind, which a file may hold.
-        found.keep(dict.fromkeys(used, (np.empty(0), np.empty(0, dtype=bool))))
-        return found
+        made.keep(dict.fromkeys(used, (np.empty(0), np.empty(0, dtype=bool))))
+        return made
 
     @property
     def names(self) -> set[Hashable]:
@@ -133,15 +137,19 @@ class RowRules:
 
 def check_rules(schema: TableSchema, layout: TableLayout) -> None:
     """Refuse rules that columns of such dtypes cannot keep, whatever their values."""
-    if not schema.rules:
-        return
     if layout.target is not None:
         check_target(schema.rules, schema.columns, layout.target)
     columns = {column.name: column for column in layout.columns}
     for rule in schema.rules:
         own = [columns[name] for name in rule.names]
+        nullable = [
+            column.can_be_missing
+            and getattr(schema.columns[column.name], "nullable", False)
+            for column in own
+        ]
         if not isinstance(rule, MissingTogether):
             _check_limits(rule, own, schema)
+        gaps: list[ColumnLayout] = []  # columns that come out missing
         if isinstance(rule, Ordered):
             # Rounded differently, values could be out of order.
             if len({_fineness(c) for c in own if c.dtype is not None}) > 1:
@@ -154,10 +162,9 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
             _check_room(rule, own, schema)
         elif isinstance(rule, SumOf):
             _check_sum(rule, own, schema)
-        elif isinstance(rule, MissingTogether):
-            _check_can_be_missing(rule, own)
+            gaps = own[:1] if any(nullable[1:]) else []
         elif isinstance(rule, Determines):
-            deciding, decided = own
+            decided = own[1]
             values = rule.table.values() if decided.kind == "integer" else ()
             if any(value != int(value) for value in values):
                 raise InvalidSchemaError(
@@ -165,8 +172,16 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                     f" as the dtype {decided.dtype} of {decided.name!r} holds them. Got"
                     " a fraction; correct the table, or convert the column."
                 )
-            if _nullable(deciding, schema):
-                _check_can_be_missing(rule, [decided])
+            gaps = [decided] if nullable[0] else []
+        else:
+            gaps = own
+        for column in gaps:
+            if not column.can_be_missing:
+                raise InvalidSchemaError(
+                    f"By the rule {rule} values of {column.name!r} are missing in some"
+                    f" rows, but its dtype {column.dtype} has no missing value. Convert"
+                    " it, for example by .convert_dtypes(), or drop the rule."
+                )
 
 
 def _check_limits(rule: Rule, own: Iterable[ColumnLayout], schema: TableSchema) -> None:
@@ -243,32 +258,6 @@ def _check_sum(rule: SumOf, own: Sequence[ColumnLayout], schema: TableSchema) ->
             f" {total.low!r} and {total.high!r} for {rule.total!r}; narrow them, or"
             " drop the rule."
         )
-    if any(_nullable(column, schema) for column in own[1:]):
-        _check_can_be_missing(rule, own[:1])
-
-
-def _check_can_be_missing(rule: Rule, columns: Iterable[ColumnLayout]) -> None:
-    for column in columns:
-        if not column.can_be_missing:
-            raise InvalidSchemaError(
-                f"By the rule {rule} values of {column.name!r} are missing in some"
-                f" rows, but its dtype {column.dtype} has no missing value. Convert it,"
-                " for example by .convert_dtypes(), or drop the rule."
-            )
-
-
-def _nullable(column: ColumnLayout, schema: TableSchema) -> bool:
-    """Whether drawn values of a column can be missing."""
-    stated = getattr(schema.columns[column.name], "nullable", False)
-    return column.can_be_missing and stated
-
-
-def _on_grid_of(parts: Sequence[NumericDomain], total: NumericDomain) -> NumericDomain:
-    """Put a total on the decimals that all of its parts have, if they have some."""
-    if total.integer or not all(part.integer for part in parts):
-        return total
-    found = total.with_decimals(max(part.decimals for part in parts))
-    return found if max(-found.low, found.high) < EXACT else total
 
 
 def _sum(parts: Sequence[Cells], total: NumericDomain) -> Cells:
