@@ -41,16 +41,17 @@ from skdpsynth.table._layout import (
     zone_of,
 )
 from skdpsynth.table._metadata import (
+    Cells,
     Classes,
     Metadata,
     Units,
     check_domain,
+    check_rules,
     declared_metadata,
     largest_remainder,
     modelled_columns,
     rounded,
 )
-from skdpsynth.table._rules import Cells, check_rules
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
 from skdpsynth.table._units import Limited, limit_rows
 from skdpsynth.utils import FEW_NUMBERS

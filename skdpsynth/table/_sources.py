@@ -33,7 +33,7 @@ from skdpsynth.schema import (
 )
 from skdpsynth.table._csv import CsvFile
 from skdpsynth.table._layout import ColumnLayout, TableLayout, encode_dtype, is_read
-from skdpsynth.table._rules import check_rules
+from skdpsynth.table._metadata import check_rules
 from skdpsynth.utils import MOST_SHOWN, is_csv, withheld
 from skdpsynth.utils.containers import (
     container_of,

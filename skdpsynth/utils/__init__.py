@@ -24,10 +24,17 @@ from skdpsynth.utils._files import (
     parse_json,
     read_text,
     require,
+    withheld,
 )
-from skdpsynth.utils._rows import CHUNK_ROWS, in_chunks, in_order_of_class, n_threads
-from skdpsynth.utils._runs import PeakMemory, RunFolder, peak_megabytes
-from skdpsynth.utils._withheld import withheld
+from skdpsynth.utils._runs import (
+    CHUNK_ROWS,
+    PeakMemory,
+    RunFolder,
+    in_chunks,
+    in_order_of_class,
+    n_threads,
+    peak_megabytes,
+)
 
 __all__ = [
     "CHUNK_ROWS",

@@ -1,4 +1,4 @@
-"""Names of files, and JSON that a stranger may have written: strict, within limits.
+"""Names of files, JSON that a stranger may have written, and errors about cells.
 
 Schemas, saved synthesizers and kept runs are parsed here alone. Values take up to some
 thirty times the bytes of their text: an empty object of two characters is 64 bytes.
@@ -11,8 +11,11 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
+from skdpsynth.exceptions import SkdpsynthError
+
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import TracebackType
 
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}  # as Arrow calls them
 
@@ -130,3 +133,45 @@ def check_new(path: str | os.PathLike[str], *, overwrite: bool) -> None:
             f" cost a budget. Got {os.fspath(path)!r}; name another, or add"
             " overwrite=True."
         )
+
+
+class withheld:  # noqa: N801 - reads as a function: `with withheld(rule):`
+    """Withhold the words of errors that are not ours: they may hold a value.
+
+    What leaves is one of ours, or an error of the operating system, which names a file.
+    It carries no other error and no note, but for `note`, which is ours: Python would
+    print, and a pickle or a worker's traceback send, what hangs on it.
+    """
+
+    def __init__(self, rule: str, *, note: str | None = None) -> None:
+        self._rule, self._note = rule, note
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            return
+        notes = getattr(error, "__notes__", [])
+        # Words of ours, or of the operating system about a file, may be shown.
+        of_system = isinstance(error, OSError) and error.errno is not None
+        shown = of_system or isinstance(error, SkdpsynthError)
+        if isinstance(error, Exception) and not shown:
+            hidden = SkdpsynthError(
+                f"{self._rule}. Got a {type(error).__name__}, whose words may hold a"
+                " value of the table and are withheld; take the same step in Python to"
+                " read them."
+            )
+            if self._note is not None and self._note in notes:
+                hidden.add_note(self._note)
+            try:
+                raise hidden
+            finally:  # Python has just hung the other one on it
+                hidden.__context__ = None
+        error.__cause__ = error.__context__ = None
+        notes[:] = [note for note in notes if note == self._note]

@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidTableError, MissingDependencyError, check_range
-from skdpsynth.utils._files import is_csv
-from skdpsynth.utils._withheld import withheld
+from skdpsynth.utils._files import is_csv, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

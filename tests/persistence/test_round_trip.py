@@ -32,7 +32,7 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
 )
-from skdpsynth.table._rules import RowRules  # no file has domains of another kind
+from skdpsynth.table._metadata import RowRules  # no file has domains of another kind
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
