@@ -6,7 +6,7 @@ import contextlib
 import math
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -264,7 +264,7 @@ class Column(Stated):
             flag = plain(getattr(self, item.name))
             if not isinstance(flag, bool):
                 what = f"The '{item.name}' flag of {type(self).__name__}"
-                raise _wrong(f"{what} must be True or False", flag)
+                raise wrong(f"{what} must be True or False", flag)
             self._set(**{item.name: flag})
 
 
@@ -321,7 +321,7 @@ class Continuous(Column):
         for name in ("low", "high"):
             bound, what = plain(getattr(self, name)), f"'{name}' bound of Continuous"
             if isinstance(bound, bool) or not isinstance(bound, int | float):
-                raise _wrong(f"The {what} must be a number", bound)
+                raise wrong(f"The {what} must be a number", bound)
             if abs(bound) > LARGEST or bound != bound:
                 got = repr(bound) if isinstance(bound, float) else "a larger one"
                 raise InvalidSchemaError(
@@ -331,14 +331,14 @@ class Continuous(Column):
             if self.integer:
                 if bound != int(bound):
                     rule = f"With integer=True the {what} must be a whole number"
-                    raise _wrong(rule, bound)
+                    raise wrong(rule, bound)
                 bound = int(bound)
             self._set(**{name: bound})
         _check_order(self, self.low, self.high)
         self._check_decimals()
         if self.scale not in _SCALES:
             rule = f"The 'scale' of Continuous must be one of {', '.join(_SCALES)}"
-            raise _wrong(rule, self.scale)
+            raise wrong(rule, self.scale)
 
     def _check_decimals(self) -> None:
         decimals = plain(self.decimals)
@@ -350,7 +350,7 @@ class Continuous(Column):
             type(decimals) is int and 0 <= decimals <= MOST_STATED_DECIMALS
         ):
             allowed = f"'any', None or an int from 0 to {MOST_STATED_DECIMALS}"
-            raise _wrong(f"The 'decimals' of Continuous must be {allowed}", decimals)
+            raise wrong(f"The 'decimals' of Continuous must be {allowed}", decimals)
         if self.integer and decimals:
             raise InvalidSchemaError(
                 "With integer=True the 'decimals' of Continuous are 0. Got"
@@ -426,7 +426,7 @@ class Categorical(Column):
         given: object = self.categories
         if isinstance(given, str) or not isinstance(given, Iterable):
             rule = "The 'categories' of Categorical must be a list of values"
-            raise _wrong(rule, given)
+            raise wrong(rule, given)
         categories = tuple(map(plain, given))
         families = {family(value) for value in categories}
         if len(families) > 1:
@@ -546,7 +546,7 @@ class Datetime(Column):
             check_format(self.format)
         if self.unit is not None and self.unit not in tuple(SECONDS_OF):
             among = f"{', '.join(SECONDS_OF)}, or None"
-            raise _wrong(f"The 'unit' of Datetime must be one of {among}", self.unit)
+            raise wrong(f"The 'unit' of Datetime must be one of {among}", self.unit)
         for name in ("low", "high"):
             given = getattr(self, name)
             bound = None
@@ -555,7 +555,7 @@ class Datetime(Column):
                     bound = pd.Timestamp(given)
             if bound is None or bound is pd.NaT:
                 rule = f"The '{name}' bound of Datetime must be a point in time"
-                raise _wrong(rule, given)
+                raise wrong(rule, given)
             self._set(**{name: bound})
         if (self.low.tzinfo is None) != (self.high.tzinfo is None):
             raise InvalidSchemaError(
@@ -600,7 +600,7 @@ class Identifier(Column):
         pattern = plain(self.pattern)
         if not isinstance(pattern, str) or len(re.findall("#+", pattern)) != 1:
             rule = "The 'pattern' of Identifier must be a text with one run of '#'"
-            raise _wrong(rule, pattern)
+            raise wrong(rule, pattern)
         self._set(pattern=pattern)
 
     def text_of(self, number: int) -> str:
@@ -651,7 +651,7 @@ class Text(Column):
         super().__post_init__()
         placeholder = plain(self.placeholder)
         if placeholder is not None and not isinstance(placeholder, str):
-            raise _wrong("The 'placeholder' of Text must be a text", placeholder)
+            raise wrong("The 'placeholder' of Text must be a text", placeholder)
         self._set(placeholder=placeholder)
 
 
@@ -670,7 +670,7 @@ def check_format(text: object) -> None:
             datetime.strptime(moment.strftime(text), text)
             return
     rule = 'The format of times must be one of `datetime.strptime`, as "%d.%m.%Y"'
-    raise _wrong(rule, text)
+    raise wrong(rule, text)
 
 
 def blank_hint(value: object) -> str:
@@ -678,9 +678,17 @@ def blank_hint(value: object) -> str:
     return " Fill in this blank of the template." if value is ... else ""
 
 
-def _wrong(rule: str, value: object) -> InvalidSchemaError:
+def wrong(rule: str, value: object) -> InvalidSchemaError:
     """Make the error about a value that breaks a rule."""
     return InvalidSchemaError(f"{rule}.{blank_hint(value)} Got {value!r} instead.")
+
+
+def check_is(kind: type, rule: str, value: object) -> None:
+    """Refuse what is of no such type; texts and mappings are no lists."""
+    listed = kind is not Iterable or not isinstance(value, str | Mapping)
+    if not (isinstance(value, kind) and listed):
+        got = f"Got an object of type {type(value).__name__}."
+        raise InvalidSchemaError(f"{rule}. {got}")
 
 
 def family(category: object) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from skdpsynth.schema._columns import (
     Continuous,
     Datetime,
     Stated,
+    check_is,
     decimals_of,
     plain,
+    wrong,
 )
 from skdpsynth.utils import EXCESS
 
@@ -244,12 +246,9 @@ class Determines(Rule):
     def __post_init__(self) -> None:
         given = [self.deciding, self.decided]
         names = names_of("columns", type(self).__name__, given, 2)
-        if not isinstance(self.table, Mapping):
-            raise InvalidSchemaError(
-                "The 'table' of Determines must be a mapping from a value of the"
-                " deciding column to one of the decided column. Got an object of type"
-                f" {type(self.table).__name__}."
-            )
+        words = "a value of the deciding column to one of the decided column"
+        rule = f"The 'table' of Determines must be a mapping from {words}"
+        check_is(Mapping, rule, self.table)
         table = {plain(key): plain(value) for key, value in self.table.items()}
         self._set(table=table, names=names, derived=(self.decided,))
 
@@ -336,12 +335,8 @@ def names_of(
 ) -> tuple[Hashable, ...]:
     """Read distinct names of columns, which a field of a rule or a schema has."""
     what = f"The '{field}' of {owner}"
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise InvalidSchemaError(
-            f"{what} must be a list of column names. Got an object of type"
-            f" {type(given).__name__}."
-        )
-    names = tuple(given)
+    check_is(Iterable, f"{what} must be a list of column names", given)
+    names = tuple(cast("Iterable[Hashable]", given))
     if not all(isinstance(name, Hashable) for name in names):
         raise InvalidSchemaError(f"{what} must be names of columns. Got {names!r}.")
     if len(set(names)) < len(names) or len(names) < least:
@@ -367,18 +362,12 @@ def checked_rules(
     rules: object, columns: Columns, target: Hashable
 ) -> tuple[Rule, ...]:
     """Refuse what are no rules about described columns, or cannot be kept together."""
-    if not isinstance(rules, Iterable) or isinstance(rules, str | Mapping):
-        raise InvalidSchemaError(
-            "The 'rules' of TableSchema must be a list of rules. Got an object of type"
-            f" {type(rules).__name__}."
-        )
-    found = tuple(rules)
+    check_is(Iterable, "The 'rules' of TableSchema must be a list of rules", rules)
+    found: tuple[Rule, ...] = tuple(cast("Iterable[Any]", rules))
     for rule in found:
         if not isinstance(rule, Rule):
-            raise InvalidSchemaError(
-                "Each of the 'rules' of TableSchema must be an Ordered, SumOf,"
-                f" MissingTogether or Determines. Got {rule!r} instead."
-            )
+            kinds = "an Ordered, SumOf, MissingTogether or Determines"
+            raise wrong(f"Each of the 'rules' of TableSchema must be {kinds}", rule)
         for name in rule.names:
             if name not in columns:
                 raise InvalidSchemaError(

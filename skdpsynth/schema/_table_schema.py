@@ -25,8 +25,10 @@ from skdpsynth.schema._columns import (
     Identifier,
     as_typed,
     blank_hint,
+    check_is,
     plain,
     same_name,
+    wrong,
 )
 from skdpsynth.schema._rules import RULES, Rule, checked_rules, names_of
 from skdpsynth.schema._tables import (
@@ -350,17 +352,13 @@ class TableSchema:
     blanks: Mapping[Hashable, Column] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.columns, Mapping):
-            raise InvalidSchemaError(
-                "The 'columns' of TableSchema must be a mapping from column name to"
-                f" column. Got an object of type {type(self.columns).__name__}."
-            )
+        rule = "The 'columns' of TableSchema must be a mapping from column name to"
+        check_is(Mapping, f"{rule} column", self.columns)
         for name, column in self.columns.items():
             if not isinstance(column, Column):
-                raise InvalidSchemaError(
-                    f"Column {name!r} of TableSchema must be a Continuous, Categorical,"
-                    f" Boolean, Datetime, Identifier or Text. Got {column!r} instead."
-                )
+                kinds = "Continuous, Categorical, Boolean, Datetime, Identifier or Text"
+                what = f"Column {name!r} of TableSchema must be a {kinds}"
+                raise wrong(what, column)
         object.__setattr__(self, "columns", dict(self.columns))
         if self.privacy_unit is not None or self.max_rows_per_unit is not None:
             self._check_unit()
@@ -369,10 +367,8 @@ class TableSchema:
         if self.n_rows is not None:
             n_rows = plain(self.n_rows)
             if type(n_rows) is not int or n_rows <= 0:
-                raise InvalidSchemaError(
-                    "The 'n_rows' of TableSchema must be a positive int or None."
-                    f" Got {n_rows!r} instead."
-                )
+                rule = "The 'n_rows' of TableSchema must be a positive int or None"
+                raise wrong(rule, n_rows)
             object.__setattr__(self, "n_rows", n_rows)
         if self.target is not None:
             self._check_target()
@@ -425,17 +421,12 @@ class TableSchema:
         object.__setattr__(self, "max_rows_per_unit", most)
 
     def _check_target(self) -> None:
-        blank = blank_hint(self.target)
-        if blank:
-            raise InvalidSchemaError(
-                f"The 'target' of TableSchema must be a column name.{blank}"
-            )
+        if self.target is ...:
+            raise wrong("The 'target' of TableSchema must be a column name", ...)
         column = self.columns.get(self.target)
         if not isinstance(column, Categorical | Boolean | Continuous | None):
-            raise InvalidSchemaError(
-                f"The target column {self.target!r} must be Categorical or Boolean, or"
-                f" Continuous if it is a measurement. Got {column!r} instead."
-            )
+            kinds = "Categorical or Boolean, or Continuous if it is a measurement"
+            raise wrong(f"The target column {self.target!r} must be {kinds}", column)
 
     def _checked_class_counts(self) -> dict[Hashable, int]:
         column = self.columns.get(self.target)
@@ -449,11 +440,9 @@ class TableSchema:
                 f"The target {self.target!r} is Continuous and has no classes. Leave"
                 " out 'class_counts'; 'n_rows' states the number of rows."
             )
-        if not isinstance(self.class_counts, Mapping):
-            raise InvalidSchemaError(
-                "The 'class_counts' of TableSchema must be a mapping from class to"
-                f" count. Got an object of type {type(self.class_counts).__name__}."
-            )
+        assert self.class_counts is not None
+        rule = "The 'class_counts' of TableSchema must be a mapping from class to count"
+        check_is(Mapping, rule, self.class_counts)
         given = {plain(key): plain(n) for key, n in self.class_counts.items()}
         if set(given) != set(column.categories):
             raise InvalidSchemaError(
@@ -463,10 +452,8 @@ class TableSchema:
             )
         for key, count in given.items():
             if type(count) is not int or count < 0:
-                raise InvalidSchemaError(
-                    f"The count of class {key!r} in 'class_counts' must be an int >= 0."
-                    f" Got {count!r} instead."
-                )
+                rule = f"The count of class {key!r} in 'class_counts' must be an int"
+                raise wrong(f"{rule} >= 0", count)
         total = sum(given.values())
         if self.n_rows is not None and (
             total > self.n_rows or (total < self.n_rows and not column.nullable)

@@ -191,7 +191,7 @@ class RowRules:
     """The rules of a schema, ready for drawn rows; domains of the columns in them."""
 
     rules: tuple[Rule, ...] = ()
-    domains: Mapping[Hashable, ColumnDomain] = field(default_factory=dict)
+    domains: Mapping[Hashable, Any] = field(default_factory=dict)
     derived: tuple[ColumnLayout, ...] = ()  # what is computed, in a possible order
 
     @classmethod
@@ -206,24 +206,23 @@ class RowRules:
             return cls()
         columns = {column.name: column for column in layout.columns}
         rules = [rule for rule in schema.rules if not rule.derived]
-        domains, derived = dict(modelled), []
+        domains: dict[Hashable, Any] = dict(modelled)
+        derived = []
         for rule in in_order(schema.rules):
             (name,) = rule.derived
             derived.append(columns[name])
-            domain = declared_domain(columns[name], schema)
+            domain: Any = declared_domain(columns[name], schema)
             if isinstance(rule, SumOf):
-                parts = [_numeric(domains[part]) for part in rule.parts]
-                domain = _numeric(domain)
+                parts = [domains[part] for part in rule.parts]
                 if not domain.integer and all(part.integer for part in parts):
                     most = max(part.decimals for part in parts)
                     found = domain.with_decimals(most)  # those of its parts
                     domain = found if max(-found.low, found.high) < EXACT else domain
-            assert domain is not None  # whatever a rule is about is described
             domains[name] = domain
             rules.append(rule)
         used = {name: domains[name] for rule in rules for name in rule.names}
         made = cls(tuple(rules), used, tuple(derived))
-        # ValueError for domains of another kind, which a file may hold.
+        # An error for domains of another kind, which a file may hold.
         made.keep(dict.fromkeys(used, (np.empty(0), np.empty(0, dtype=bool))))
         return made
 
@@ -248,27 +247,23 @@ class RowRules:
         """Bring rows in line, in place, and add the columns that are computed."""
         for rule in self.rules:
             if isinstance(rule, Ordered):
-                domains = [_numeric(self.domains[name]) for name in rule.names]
+                domains = [self.domains[name] for name in rule.names]
                 found = _sorted([cells[name] for name in rule.names], domains)
                 cells.update(zip(rule.names, found, strict=True))
             elif isinstance(rule, SumOf):
                 parts = [cells[name] for name in rule.parts]
-                cells[rule.total] = _sum(parts, _numeric(self.domains[rule.total]))
+                cells[rule.total] = _sum(parts, self.domains[rule.total])
             elif isinstance(rule, Determines):
-                cells[rule.decided] = self._looked_up(rule, cells[rule.deciding])
-
-    def _looked_up(self, rule: Determines, deciding: Cells) -> Cells:
-        domain = self.domains[rule.deciding]
-        if not isinstance(domain, CategoryDomain):
-            raise ValueError("a rule about categories")
-        values = [rule.table[category] for category in domain.categories]
-        decided = self.domains[rule.decided]
-        if isinstance(decided, CategoryDomain):
-            codes_of = {value: code for code, value in enumerate(decided.categories)}
-            values = [codes_of[value] for value in values]
-        codes, missing = deciding
-        # The code of a missing value, -1, is that of the last number.
-        return np.array([*values, -1.0])[codes.astype(np.int64)], missing.copy()
+                deciding, decided = (self.domains[name] for name in rule.names)
+                values = [rule.table[category] for category in deciding.categories]
+                if isinstance(decided, CategoryDomain):
+                    known = decided.categories
+                    codes_of = {value: code for code, value in enumerate(known)}
+                    values = [codes_of[value] for value in values]
+                codes, missing = cells[rule.deciding]
+                # The code of a missing value, -1, is that of the last number.
+                looked_up = np.array([*values, -1.0])[codes.astype(np.int64)]
+                cells[rule.decided] = looked_up, missing.copy()
 
 
 def check_rules(schema: TableSchema, layout: TableLayout) -> None:
@@ -368,7 +363,7 @@ def _check_room(
 
 
 def _coarsest(column: ColumnLayout, schema: TableSchema) -> NumericDomain:
-    domain = _numeric(declared_domain(column, schema))
+    domain: Any = declared_domain(column, schema)
     if not needs_resolution(column, schema):
         return domain
     for decimals in range(MOST_DECIMALS + 1):
@@ -450,12 +445,6 @@ def _up(values: Floats, domain: NumericDomain) -> Floats:
     whole = np.ceil(domain.to_steps(values) - ROUNDING)
     found = domain.from_steps(whole)
     return np.where(found < values, domain.from_steps(whole + 1), found) + 0.0
-
-
-def _numeric(domain: ColumnDomain | None) -> NumericDomain:
-    if not isinstance(domain, NumericDomain):
-        raise ValueError("a rule about numbers")
-    return domain
 
 
 @dataclass(frozen=True)
