@@ -54,10 +54,8 @@ from skdpsynth.table._metadata import (
 )
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
 from skdpsynth.table._units import Limited, limit_rows
-from skdpsynth.utils import FEW_NUMBERS
 
 __all__ = [
-    "FEW_NUMBERS",
     "MISSING",
     "ZERO",
     "CategoryDomain",

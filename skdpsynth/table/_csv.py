@@ -35,14 +35,7 @@ from skdpsynth.schema import family
 from skdpsynth.utils import compression_of, withheld
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Hashable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from skdpsynth.schema import Column
@@ -236,7 +229,7 @@ class CsvFile:
     columns: Mapping[Hashable, Column]
     remedy: str = "describe all of them"  # for a column that nobody stated
     form: CsvForm = CsvForm()
-    dropped: Collection[Hashable] = ()  # columns to ignore
+    dropped: Sequence[Hashable] = ()  # columns to ignore
 
     @contextmanager
     def _open(self) -> Iterator[Any]:

@@ -278,8 +278,22 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
             and getattr(schema.columns[column.name], "nullable", False)
             for column in own
         ]
-        if not isinstance(rule, MissingTogether):
-            _check_limits(rule, own, schema)
+        for column in () if isinstance(rule, MissingTogether) else own:
+            described = schema.columns[column.name]
+            if column.dtype is None or not isinstance(described, Continuous):
+                continue
+            high = most_seconds(column.unit) if column.kind == "timedelta" else 0.0
+            low = -high
+            if column.kind != "timedelta":
+                info: Any = np.finfo if column.storage.kind == "f" else np.iinfo
+                limits = info(column.storage)
+                low, high = float(limits.min), float(limits.max)
+            if described.low < low or described.high > high:  # clipped once more
+                raise InvalidSchemaError(
+                    f"The bounds of {column.name!r} in the rule {rule} must be within"
+                    f" what its dtype {column.dtype} holds. Got {described.low!r} and"
+                    f" {described.high!r}; correct them, or convert the column."
+                )
         gaps: list[ColumnLayout] = []  # columns that come out missing
         if isinstance(rule, Ordered):
             # Rounded differently, values could be out of order.
@@ -292,7 +306,21 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                 )
             _check_room(rule, own, schema)
         elif isinstance(rule, SumOf):
-            _check_sum(rule, own, schema)
+            for column in own:
+                if column.kind == "timedelta":
+                    raise InvalidSchemaError(
+                        f"The columns of the rule {rule} must be numbers. Got durations"
+                        f" in {column.name!r}; convert them by .dt.total_seconds()."
+                    )
+            whole = [column.name for column in own if column.kind == "integer"]
+            check_decimals(rule, schema.columns, whole)
+            total: Any = schema.columns[rule.total]
+            if own[0].kind == "integer" and max(-total.low, total.high) >= EXACT:
+                raise InvalidSchemaError(
+                    f"The bounds of a total of whole numbers must be below 2**53. Got"
+                    f" {total.low!r} and {total.high!r} for {rule.total!r}; narrow"
+                    " them, or drop the rule."
+                )
             gaps = own[:1] if any(nullable[1:]) else []
         elif isinstance(rule, Determines):
             decided = own[1]
@@ -313,27 +341,6 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                     f" rows, but its dtype {column.dtype} has no missing value. Convert"
                     " it, for example by .convert_dtypes(), or drop the rule."
                 )
-
-
-def _check_limits(rule: Rule, own: Iterable[ColumnLayout], schema: TableSchema) -> None:
-    """Refuse bounds beyond what a dtype holds: values would be clipped once more."""
-    for column in own:
-        described = schema.columns[column.name]
-        if column.dtype is None or not isinstance(described, Continuous):
-            continue
-        if column.kind == "timedelta":
-            high = most_seconds(column.unit)
-            low = -high
-        else:
-            info: Any = np.finfo if column.storage.kind == "f" else np.iinfo
-            limits = info(column.storage)
-            low, high = float(limits.min), float(limits.max)
-        if described.low < low or described.high > high:
-            raise InvalidSchemaError(
-                f"The bounds of {column.name!r} in the rule {rule} must be within what"
-                f" its dtype {column.dtype} holds. Got {described.low!r} and"
-                f" {described.high!r}; correct them, or convert the column."
-            )
 
 
 def _fineness(column: ColumnLayout) -> tuple[str, str, str]:
@@ -371,24 +378,6 @@ def _coarsest(column: ColumnLayout, schema: TableSchema) -> NumericDomain:
         if found.low / 10.0**decimals <= domain.high:  # what a fit would accept too
             return found
     return domain
-
-
-def _check_sum(rule: SumOf, own: Sequence[ColumnLayout], schema: TableSchema) -> None:
-    for column in own:
-        if column.kind == "timedelta":
-            raise InvalidSchemaError(
-                f"The columns of the rule {rule} must be numbers. Got durations in"
-                f" {column.name!r}; convert them by .dt.total_seconds()."
-            )
-    whole = [column.name for column in own if column.kind == "integer"]
-    check_decimals(rule, schema.columns, whole)
-    total: Any = schema.columns[rule.total]
-    if own[0].kind == "integer" and max(-total.low, total.high) >= EXACT:
-        raise InvalidSchemaError(
-            f"The bounds of a total of whole numbers must be below 2**53. Got"
-            f" {total.low!r} and {total.high!r} for {rule.total!r}; narrow them, or"
-            " drop the rule."
-        )
 
 
 def _sum(parts: Sequence[Cells], total: NumericDomain) -> Cells:

@@ -310,8 +310,18 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
 
         return DaskParts.opened(X, None if schema is None else schema.privacy_unit)
     if isinstance(X, str | Path):
-        path = Path(X)
-        _check_path(path)
+        path, there = Path(X), False
+        with suppress(OSError):  # a text that is no path at all
+            there = path.exists()
+        if not there:
+            # The rows themselves, given as text, must not be in an error.
+            named = len(str(path)) < 200 and "\n" not in str(path)
+            shown = f"{str(path)!r}, which is not there"
+            raise InvalidTableError(
+                "Expected a table, or the path of a CSV file or of Parquet files. Got"
+                f" {shown if named else 'a text that is none'}; name a file or folder"
+                " that is there."
+            )
         columns = {} if schema is None else schema.kinds
         X = CsvFile(path, columns) if is_csv(path) else _Files(path)
     if not hasattr(X, "to_batches"):
@@ -323,20 +333,6 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
         partial(_blocks, X, names), (Step(to_frame, ()),), narrowed=partial(_blocks, X)
     )
     return to_frame(X.schema.empty_table().drop_columns(index)), parts
-
-
-def _check_path(path: Path) -> None:
-    there = False
-    with suppress(OSError):  # a text that is no path at all
-        there = path.exists()
-    if not there:
-        # The rows themselves, given as text, must not be in an error.
-        named = len(str(path)) < 200 and "\n" not in str(path)
-        shown = f"{str(path)!r}, which is not there" if named else "a text that is none"
-        raise InvalidTableError(
-            "Expected a table, or the path of a CSV file or of Parquet files. Got"
-            f" {shown}; name a file or folder that is there."
-        )
 
 
 class _Files:
