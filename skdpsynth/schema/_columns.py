@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.utils.containers import arrow_kind
@@ -64,11 +65,8 @@ def kind_of_dtype(dtype: Dtype) -> tuple[Kind, bool] | None:
 
 def is_date(dtype: Dtype) -> bool:
     """Return whether a dtype is Arrow's of whole days, which polars calls Date."""
-    if not isinstance(dtype, pd.ArrowDtype):
-        return False
-    from pyarrow import types
-
-    return bool(types.is_date32(dtype.pyarrow_dtype))
+    of_arrow = isinstance(dtype, pd.ArrowDtype)
+    return of_arrow and bool(pa.types.is_date32(dtype.pyarrow_dtype))
 
 
 def as_moments(series: pd.Series) -> pd.Series:
@@ -78,8 +76,6 @@ def as_moments(series: pd.Series) -> pd.Series:
         dtype = dtype.categories.dtype
     if not is_date(dtype):
         return series
-    import pyarrow as pa
-
     return series.astype(dtype).astype(pd.ArrowDtype(pa.timestamp("s")))
 
 
@@ -255,17 +251,15 @@ def as_typed(value: Any) -> Any:  # noqa: ANN401 - any value
 
 
 class Column(Stated):
-    """What the kinds of columns share: a check of flags."""
+    """What the kinds of columns share: plain values, and a check of flags."""
 
     def __post_init__(self) -> None:
         for item in fields(self):  # type: ignore[arg-type]
-            if not isinstance(item.default, bool):
-                continue
-            flag = plain(getattr(self, item.name))
-            if not isinstance(flag, bool):
+            value = plain(getattr(self, item.name))
+            if isinstance(item.default, bool) and not isinstance(value, bool):
                 what = f"The '{item.name}' flag of {type(self).__name__}"
-                raise wrong(f"{what} must be True or False", flag)
-            self._set(**{item.name: flag})
+                raise wrong(f"{what} must be True or False", value)
+            self._set(**{item.name: value})
 
 
 @dataclass(frozen=True, repr=False)
@@ -319,7 +313,7 @@ class Continuous(Column):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("low", "high"):
-            bound, what = plain(getattr(self, name)), f"'{name}' bound of Continuous"
+            bound, what = getattr(self, name), f"'{name}' bound of Continuous"
             if isinstance(bound, bool) or not isinstance(bound, int | float):
                 raise wrong(f"The {what} must be a number", bound)
             if abs(bound) > LARGEST or bound != bound:
@@ -341,8 +335,7 @@ class Continuous(Column):
             raise wrong(rule, self.scale)
 
     def _check_decimals(self) -> None:
-        decimals = plain(self.decimals)
-        self._set(decimals=decimals)
+        decimals: Any = self.decimals
         if decimals is None:
             return
         free = isinstance(decimals, str) and decimals == "any"
@@ -481,14 +474,13 @@ class Boolean(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = plain(self.true), plain(self.false)
+        given = self.true, self.false
         texts = all(isinstance(text, str) for text in given)
         if given != (None, None) and (not texts or given[0] == given[1]):
             raise InvalidSchemaError(
                 "The 'true' and 'false' of Boolean must be two different texts, or both"
                 f" left out for True and False. Got {given[0]!r} and {given[1]!r}."
             )
-        self._set(true=given[0], false=given[1])
 
     @property
     def categories(self) -> tuple[Any, Any]:
@@ -595,13 +587,10 @@ class Identifier(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.pattern is None:
-            return
-        pattern = plain(self.pattern)
+        pattern: object = "#" if self.pattern is None else self.pattern
         if not isinstance(pattern, str) or len(re.findall("#+", pattern)) != 1:
             rule = "The 'pattern' of Identifier must be a text with one run of '#'"
             raise wrong(rule, pattern)
-        self._set(pattern=pattern)
 
     def text_of(self, number: int) -> str:
         """Write an identifier.
@@ -649,10 +638,8 @@ class Text(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        placeholder = plain(self.placeholder)
-        if placeholder is not None and not isinstance(placeholder, str):
-            raise wrong("The 'placeholder' of Text must be a text", placeholder)
-        self._set(placeholder=placeholder)
+        if not isinstance(self.placeholder, str | None):
+            raise wrong("The 'placeholder' of Text must be a text", self.placeholder)
 
 
 UNREAD = (Identifier, Text)  # kinds of columns whose values are never looked at

@@ -52,9 +52,16 @@ def check_frame(df: object) -> None:
     """Refuse what is no DataFrame with distinct column names on one level."""
     if not isinstance(df, pd.DataFrame):
         raise InvalidTableError(f"Expected a DataFrame. Got {type(df).__name__}.")
-    if not df.columns.is_unique or isinstance(df.columns, pd.MultiIndex):
+    if isinstance(df.columns, pd.MultiIndex):
         raise InvalidTableError(
-            "Expected distinct column names on one level; rename the columns."
+            "Column names on several levels are not supported. Flatten them first, for"
+            " example by df.columns = df.columns.to_flat_index()."
+        )
+    if not df.columns.is_unique:
+        names = df.columns[df.columns.duplicated()].unique().tolist()
+        raise InvalidTableError(
+            f"Column names must be distinct. Got {names!r} more than once; rename or"
+            " drop the duplicates."
         )
 
 

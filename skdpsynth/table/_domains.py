@@ -197,7 +197,8 @@ class NumericDomain:
         if self.integer:
             ends = np.array([np.ceil(ends[0] - ROUNDING), np.floor(ends[1] + ROUNDING)])
             ends += np.array([-0.5, 0.5])
-        ends = np.clip(ends, self.low - self._margin, self.high + self._margin)
+        margin = 0.5 * self.integer
+        ends = np.clip(ends, self.low - margin, self.high + margin)
         low, high = np.clip((self._scale(ends) - start) / (end - start), 0.0, 1.0)
         return float(low), float(high)
 
@@ -217,13 +218,9 @@ class NumericDomain:
         own = vars(self) | {"axis": "numeric"}
         return own | {"bought": own.pop("released")}
 
-    @property
-    def _margin(self) -> float:
-        return 0.5 if self.integer else 0.0
-
     def _ends(self) -> tuple[float, float]:
-        ends = np.array([self.low - self._margin, self.high + self._margin])
-        start, end = self._scale(ends)
+        margin = 0.5 * self.integer
+        start, end = self._scale(np.array([self.low - margin, self.high + margin]))
         return float(start), float(end)
 
     def _scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

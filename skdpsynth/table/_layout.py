@@ -29,7 +29,7 @@ from skdpsynth.schema import (
     same_name,
 )
 from skdpsynth.utils import require
-from skdpsynth.utils.containers import column_like, speaks_arrow, table_like
+from skdpsynth.utils.containers import arrow_like, speaks_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -463,37 +463,28 @@ def to_category_series(
     return series
 
 
-def features_like(table: pd.DataFrame, X: object) -> Any:  # noqa: ANN401
-    """Return synthetic features in the container of `X`."""
-    if isinstance(X, pd.DataFrame):
-        return table
-    if speaks_arrow(X):
-        return table_like(table, X)
-    if isinstance(X, list | tuple):
-        return type(X)(table.to_numpy(dtype=object).tolist())
-    return _array(table, getattr(X, "dtype", None))
-
-
-def labels_like(labels: pd.Series, y: Any) -> Any:  # noqa: ANN401 - any container
-    """Return synthetic labels in container and dtype of `y`."""
-    dtype = getattr(y, "dtype", None)
-    if speaks_arrow(y):
-        return column_like(labels, y)
-    if isinstance(y, pd.Series):
-        return labels.rename(y.name)
-    if np.ndim(y) == 2:  # a table of one column
-        return features_like(labels.to_frame(), y)
-    if isinstance(y, pd.Index):
+def in_container_of(given: Any, values: Any) -> Any:  # noqa: ANN401 - any container
+    """Return a DataFrame, or labels as a Series, in the container of what came."""
+    dtype = getattr(given, "dtype", None)
+    if speaks_arrow(given):
+        return arrow_like(values, given)
+    if isinstance(values, pd.Series) and np.ndim(given) == 2:
+        values = values.to_frame()
+    if isinstance(given, pd.DataFrame):
+        return values
+    if isinstance(given, list | tuple):
+        return type(given)(values.to_numpy(dtype=object).tolist())
+    if isinstance(given, pd.Series):
+        return values.rename(given.name)
+    if isinstance(given, pd.Index):
         if isinstance(dtype, pd.CategoricalDtype):  # has categories of its own
-            dtype = labels.dtype
-        return pd.Index(labels, dtype=dtype).rename(y.name)
-    if type(y) is pd.arrays.NumpyExtensionArray:  # a string array is a subclass
-        return pd.arrays.NumpyExtensionArray(_array(labels, y.dtype.numpy_dtype))
-    if isinstance(y, pd.api.extensions.ExtensionArray):
-        return labels.array
-    if isinstance(y, list | tuple):
-        return type(y)(labels.tolist())
-    return _array(labels, dtype)
+            dtype = values.dtype
+        return pd.Index(values, dtype=dtype).rename(given.name)
+    if type(given) is pd.arrays.NumpyExtensionArray:  # a string array is a subclass
+        return pd.arrays.NumpyExtensionArray(_array(values, given.dtype.numpy_dtype))
+    if isinstance(given, pd.api.extensions.ExtensionArray):
+        return values.array
+    return _array(values, dtype)
 
 
 def _array(values: pd.Series | pd.DataFrame, dtype: Any) -> NDArray[Any]:  # noqa: ANN401

@@ -529,18 +529,16 @@ class Metadata:
         domain_of = dict(zip(self.columns, self.domains, strict=True))
         columns: dict[Hashable, Any] = {}
         for column in self.layout.columns:
-            domain = domain_of.get(column)
-            if column.name in given and needs_resolution(column, declared):
-                columns[column.name] = _completed(given[column.name], domain)
-            elif column.name in given:
-                columns[column.name] = given[column.name]
-            elif column is not self.layout.label_column:
-                columns[column.name] = _described(column, domain_of[column])
-            elif self.classes.labels:
+            domain, spec = domain_of.get(column), given.get(column.name)
+            if column is self.layout.label_column and self.classes.labels:
                 ordered = bool(getattr(column.dtype, "ordered", False))
-                categories = CategoryDomain(self.classes.labels, False, ordered)
-                columns[column.name] = _described(column, categories)
-        columns = {name: spec for name, spec in columns.items() if spec is not None}
+                domain = CategoryDomain(self.classes.labels, False, ordered)
+            if spec is None and domain is not None:
+                spec = _described(column, domain)
+            elif needs_resolution(column, declared):
+                spec = _completed(spec, domain)
+            if spec is not None:
+                columns[column.name] = spec
         for name, blank in declared.blanks.items():
             if isinstance(columns.get(name), Datetime):
                 form = getattr(blank, "format", None)

@@ -26,6 +26,7 @@ from skdpsynth.schema import (
     UNREAD,
     TableSchema,
     check_dtype,
+    check_frame,
     check_objects,
     holds_truths,
     is_object,
@@ -142,17 +143,7 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
     """Return X as a shallow copy with a fresh index, and whether it was an array."""
     X = from_arrow(X)
     if isinstance(X, pd.DataFrame):
-        if isinstance(X.columns, pd.MultiIndex):
-            raise InvalidTableError(
-                "Column names on several levels are not supported. Flatten them first,"
-                " for example by df.columns = df.columns.to_flat_index()."
-            )
-        if not X.columns.is_unique:
-            names = X.columns[X.columns.duplicated()].unique().tolist()
-            raise InvalidTableError(
-                f"Column names must be distinct. Got {names!r} more than once; rename"
-                " or drop the duplicates."
-            )
+        check_frame(X)
         frame = X.copy(deep=False)
         frame.index = pd.RangeIndex(len(frame))
         return frame, False
@@ -391,14 +382,15 @@ def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[A
     """Read a source in batches of at most so many rows, little in advance."""
     # A Dataset would bring each file's dictionaries into the type of index that the
     # first file happens to have, and fail at one with more categories: so file by file.
-    from pyarrow import dataset, types
+    from pyarrow import dataset
 
     how: dict[str, Any] = {"batch_size": step, "columns": [*names]}
     if not isinstance(source, dataset.Dataset):
         yield from source.to_batches(**how)
         return
     how["batch_readahead"] = 1
-    listed = [field.name for field in source.schema if types.is_dictionary(field.type)]
+    fields = source.schema
+    listed = [own.name for own in fields if pa.types.is_dictionary(own.type)]
     if not listed:
         yield from source.to_batches(fragment_readahead=1, **how)
         return

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from skdpsynth.exceptions import InvalidTableError, MissingDependencyError, check_range
 from skdpsynth.utils._files import is_csv, withheld
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "arrow_kind",
-    "column_like",
+    "arrow_like",
     "container_of",
     "converter",
     "dtypes_of",
@@ -31,7 +32,6 @@ __all__ = [
     "index_of_pandas",
     "native",
     "speaks_arrow",
-    "table_like",
     "widened",
     "write_batches",
     "write_csv",
@@ -72,8 +72,6 @@ def from_arrow(data: Any) -> Any:  # noqa: ANN401 - any container
                     f" be computed; do so by .{remedy}()."
                 )
         return data
-    import pyarrow as pa
-
     values = pa.chunked_array(data)  # of a table: structs
     is_table, names = pa.types.is_struct(values.type), [getattr(data, "name", "")]
     columns = values.flatten() if is_table else [values]
@@ -86,8 +84,6 @@ def from_arrow(data: Any) -> Any:  # noqa: ANN401 - any container
 
 def arrow_kind(kind: Any) -> str:  # noqa: ANN401 - no stubs
     """Return the kind of an Arrow type as NumPy has it; "O" of what is not modelled."""
-    import pyarrow as pa
-
     return "O" if pa.types.is_date64(kind) else pd.ArrowDtype(kind).kind
 
 
@@ -141,17 +137,15 @@ def converter(output: str) -> Callable[[pd.DataFrame], Any]:
     return known[output]
 
 
-def table_like(frame: pd.DataFrame, data: object) -> Any:  # noqa: ANN401
-    """Return a table in the container of `data`: that of polars, or else pyarrow's."""
-    return (_to_polars if _is_of_polars(data) else _to_arrow)(frame)
-
-
-def column_like(series: pd.Series, data: Any) -> Any:  # noqa: ANN401
-    """Return a column in the container of `data`, maybe a table of one column."""
-    if hasattr(data, "schema") or hasattr(data, "columns"):
-        return table_like(series.to_frame(), data)
+def arrow_like(values: pd.DataFrame | pd.Series, data: Any) -> Any:  # noqa: ANN401
+    """Return a table, or a column, as what `data` is: of polars, or else pyarrow's."""
+    convert = _to_polars if _is_of_polars(data) else _to_arrow
+    if isinstance(values, pd.DataFrame):
+        return convert(values)
+    if hasattr(data, "schema") or hasattr(data, "columns"):  # a table of one column
+        return convert(values.to_frame())
     name = getattr(data, "name", "")
-    column = table_like(series.to_frame(name), data)[name]
+    column = convert(values.to_frame(name))[name]
     return column.combine_chunks() if hasattr(data, "__arrow_c_array__") else column
 
 
@@ -175,8 +169,6 @@ def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
 
     The dtype is a function of the type alone, and the categories of a dictionary occur.
     """
-    import pyarrow as pa
-
     kind = values.type
     listed = pa.types.is_dictionary(kind)
     inner = kind.value_type if listed else kind
@@ -204,8 +196,6 @@ def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
 
 def _plain(array: Any, kind: Any) -> Any:  # noqa: ANN401 - no stubs
     """Look up what a dictionary lists, and give views of text a type of their own."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(array.type):
         return _plain(array.dictionary, kind).take(array.indices)
     # Older versions of pyarrow have no cast of views.
@@ -215,8 +205,6 @@ def _plain(array: Any, kind: Any) -> Any:  # noqa: ANN401 - no stubs
 
 def _to_arrow(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no stubs
     """Return a DataFrame as a pyarrow Table without metadata; names become text."""
-    import pyarrow as pa
-
     table = pa.Table.from_pandas(native(frame), preserve_index=False)
     columns = []
     for column in table.columns:
@@ -269,7 +257,6 @@ def write_csv(
 
 
 def _write_parquet(path: Path, batches: Iterable[pd.DataFrame]) -> None:
-    import pyarrow as pa
     from pyarrow import parquet
 
     writer: Any = None
@@ -288,8 +275,6 @@ def _write_parquet(path: Path, batches: Iterable[pd.DataFrame]) -> None:
 def widened(schema: Any) -> Any:  # noqa: ANN401 - no stubs
     """Return a schema of pyarrow whose dictionaries have one type of index."""
     # How wide it is follows from how many categories the rows have: it is private.
-    import pyarrow as pa
-
     for place, field in enumerate(schema):
         if pa.types.is_dictionary(field.type):
             kind = pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered)
