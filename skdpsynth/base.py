@@ -51,9 +51,8 @@ from skdpsynth.schema import TableSchema
 from skdpsynth.table import (
     agreed_target,
     declared_metadata,
-    features_like,
+    in_container_of,
     is_source,
-    labels_like,
     limit_rows,
     modelled_columns,
     open_table,
@@ -304,8 +303,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         table = self.sample(max(n_rows, 1), output="pandas")
         labels = None if layout.target is None else table.pop(layout.target)
         if layout.y_given and labels is not None:
-            labels = labels_like(labels, y)
-        return table if is_source(X) else features_like(table, X), labels
+            labels = in_container_of(y, labels)
+        return table if is_source(X) else in_container_of(X, table), labels
 
     def privacy_report(self) -> PrivacyReport:
         """List every mechanism that touched the data, and the total.

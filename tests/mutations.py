@@ -326,7 +326,7 @@ def unlabelled_in_the_first_class(real, self, *positions):
     return real(self, *positions, *[-1] * (0 in positions))
 
 
-@mutation("skdpsynth.utils._rows", "in_chunks")
+@mutation("skdpsynth.utils._runs", "in_chunks")
 def last_chunk_overlaps(real, n_rows, *step):
     """Fill up the last chunk of rows with some of the one before: counted twice."""
     chunks = [*real(n_rows, *step)]
@@ -378,7 +378,7 @@ def order_lost_in_a_file(real, dtype):
     return found | {"ordered": False} if "ordered" in found else found
 
 
-@mutation("skdpsynth.table._rules:RowRules", "keep")
+@mutation("skdpsynth.table._metadata:RowRules", "keep")
 def totals_before_order(real, self, cells):
     """Compute totals first, and sort their parts afterwards."""
     from skdpsynth.schema import Ordered

@@ -8,7 +8,7 @@ import pytest
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.schema import Categorical, TableSchema
-from skdpsynth.table import labels_like
+from skdpsynth.table import in_container_of
 
 N = 600
 RNG = np.random.default_rng(0)
@@ -125,7 +125,7 @@ def test_bytes_are_refused_with_the_remedy():
 
 def test_text_is_not_cut_to_the_width_that_came():
     """A schema may declare a longer label than any in the table."""
-    generated = labels_like(pd.Series(["a longer name", "n"]), TEXT)
+    generated = in_container_of(TEXT, pd.Series(["a longer name", "n"]))
     assert generated.tolist() == ["a longer name", "n"]
 
 

@@ -22,7 +22,7 @@ from skdpsynth.metrics import (
     tstr_scores,
     two_sample_scores,
 )
-from skdpsynth.utils.containers import from_arrow, table_like
+from skdpsynth.utils.containers import arrow_like, from_arrow
 
 pl = pytest.importorskip("polars")
 
@@ -66,7 +66,7 @@ def reordered(table: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 WAYS = {
     "pandas": lambda table: table,
-    "polars": lambda table: table_like(table, pl.DataFrame()),
+    "polars": lambda table: arrow_like(table, pl.DataFrame()),
 }
 
 

@@ -38,13 +38,13 @@ from skdpsynth.measure._shares import (
 )
 from skdpsynth.privacy import GRID, centred_sensitivity, grid_noise_std
 from skdpsynth.table import (
-    FEW_NUMBERS,
     CategoryDomain,
     ColumnDomain,
     MarginalTransform,
     NumericDomain,
     is_continuous,
 )
+from skdpsynth.utils import FEW_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -58,7 +58,6 @@ from skdpsynth.schema import (
     is_finite,
 )
 from skdpsynth.table import (
-    FEW_NUMBERS,
     CategoryDomain,
     NumericDomain,
     needs_resolution,
@@ -68,7 +67,7 @@ from skdpsynth.table import (
     total_keys,
     wall_values,
 )
-from skdpsynth.utils import in_chunks
+from skdpsynth.utils import FEW_NUMBERS, in_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -45,7 +45,6 @@ from skdpsynth.privacy._calibration import (
 from skdpsynth.privacy._mechanisms import release_float_gaussian, telling
 from skdpsynth.privacy._parts import (
     GRID,
-    MOST_ROWS,
     Counted,
     HoldsPrivateRows,
     LocalParts,
@@ -73,7 +72,6 @@ __all__ = [
     "LENGTH",
     "MIN_KEY_COUNT",
     "MOMENTS_SENSITIVITY",
-    "MOST_ROWS",
     "UNLABELLED",
     "CentredCounts",
     "Counted",

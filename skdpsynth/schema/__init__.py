@@ -55,7 +55,12 @@ from skdpsynth.schema._table_schema import (
     encode_value,
     to_text,
 )
-from skdpsynth.schema._tables import check_dtype, check_objects, holds_truths
+from skdpsynth.schema._tables import (
+    check_dtype,
+    check_frame,
+    check_objects,
+    holds_truths,
+)
 
 __all__ = [
     "EXACT",
@@ -83,6 +88,7 @@ __all__ = [
     "check_decimals",
     "check_dtype",
     "check_format",
+    "check_frame",
     "check_objects",
     "check_target",
     "column_kind",

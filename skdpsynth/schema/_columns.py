@@ -6,15 +6,17 @@ import contextlib
 import math
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.utils.containers import arrow_kind
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -27,9 +29,8 @@ if TYPE_CHECKING:
 Kind = Literal[
     "continuous", "integer", "boolean", "categorical", "datetime", "timedelta"
 ]
-ObjectType = Literal["str", "bool", "nothing"]
 
-# By character code of a dtype of NumPy, or of pandas' own.
+# By the character that NumPy has for a dtype, or pandas for its own.
 _KINDS: dict[str, Kind] = {
     "f": "continuous",
     "i": "integer",
@@ -39,18 +40,7 @@ _KINDS: dict[str, Kind] = {
     "M": "datetime",
     "m": "timedelta",
 }
-# Keyed by predicate name in `pyarrow.types`.
-_ARROW_KINDS: dict[str, Kind] = {
-    "is_integer": "integer",
-    "is_floating": "continuous",
-    "is_boolean": "boolean",
-    "is_string": "categorical",
-    "is_large_string": "categorical",
-    "is_timestamp": "datetime",
-    "is_date32": "datetime",
-    "is_duration": "timedelta",
-}
-_OWN_DTYPES = (pd.CategoricalDtype, pd.StringDtype, pd.DatetimeTZDtype)
+_OWN_DTYPES = pd.CategoricalDtype | pd.StringDtype | pd.DatetimeTZDtype
 _REMEDIES = {
     pd.PeriodDtype: "convert it by .dt.to_timestamp()",
     pd.IntervalDtype: "convert it by astype(str), or keep the two ends as columns",
@@ -61,28 +51,22 @@ _REMEDIES = {
 def kind_of_dtype(dtype: Dtype) -> tuple[Kind, bool] | None:
     """Return the kind of a dtype and whether it has a missing value; or None."""
     # Whether objects are booleans is a question about values.
-    if isinstance(dtype, np.dtype):
-        kind = _KINDS.get(dtype.kind)
-        return None if kind is None else (kind, dtype.kind not in "iub")
     if isinstance(dtype, pd.ArrowDtype):
-        from pyarrow import types
-
-        for question, kind in _ARROW_KINDS.items():
-            if getattr(types, question)(dtype.pyarrow_dtype):
-                return kind, True
+        known = arrow_kind(dtype.pyarrow_dtype)
+        known = {"U": "O", "O": ""}.get(known, known)
+    elif isinstance(dtype, np.dtype | _OWN_DTYPES) or hasattr(dtype, "numpy_dtype"):
+        known = dtype.kind
+    else:
         return None
-    if not isinstance(dtype, _OWN_DTYPES) and not hasattr(dtype, "numpy_dtype"):
-        return None
-    return _KINDS[dtype.kind], True  # pandas' own, or with a mask
+    kind = _KINDS.get(known)
+    can_be_missing = not isinstance(dtype, np.dtype) or known not in "iub"
+    return None if kind is None else (kind, can_be_missing)
 
 
 def is_date(dtype: Dtype) -> bool:
     """Return whether a dtype is Arrow's of whole days, which polars calls Date."""
-    if not isinstance(dtype, pd.ArrowDtype):
-        return False
-    from pyarrow import types
-
-    return bool(types.is_date32(dtype.pyarrow_dtype))
+    of_arrow = isinstance(dtype, pd.ArrowDtype)
+    return of_arrow and bool(pa.types.is_date32(dtype.pyarrow_dtype))
 
 
 def as_moments(series: pd.Series) -> pd.Series:
@@ -92,8 +76,6 @@ def as_moments(series: pd.Series) -> pd.Series:
         dtype = dtype.categories.dtype
     if not is_date(dtype):
         return series
-    import pyarrow as pa
-
     return series.astype(dtype).astype(pd.ArrowDtype(pa.timestamp("s")))
 
 
@@ -111,9 +93,8 @@ def float_info(dtype: Dtype) -> np.finfo[Any]:
     return np.finfo(storage if storage.kind == "f" else np.float64)
 
 
-def type_of_objects(values: Any) -> ObjectType | None:  # noqa: ANN401 - no stubs
+def type_of_objects(values: Any) -> str | None:  # noqa: ANN401 - no stubs
     """Return of which type objects are throughout: private, so only for an error."""
-    types: dict[str, ObjectType]
     types = {"string": "str", "boolean": "bool", "empty": "nothing"}
     return types.get(pd.api.types.infer_dtype(values, skipna=True))
 
@@ -127,9 +108,13 @@ def column_kind(
     name: Hashable, series: pd.Series, *, read: bool = True
 ) -> tuple[Kind, bool]:
     """Return what `known_kind` does, and refuse mixed objects if they may be read."""
-    dtype = series.dtype
+    dtype, values = series.dtype, series
     found = known_kind(name, dtype)
-    if read and is_object(dtype) and type_of_objects(series) is None:
+    listed = isinstance(dtype, pd.CategoricalDtype)
+    if listed:
+        values = dtype.categories
+    mixed = read and is_object(values.dtype) and type_of_objects(values) is None
+    if mixed and not listed:
         # scikit-learn's check looks for "argument must be", "string" and "number".
         raise InvalidTableError(
             f"Column {name!r} has dtype object, but neither strings alone nor booleans "
@@ -137,17 +122,13 @@ def column_kind(
             "or have a dtype of numbers or times; convert it first, for example by "
             "astype(str), convert_dtypes(), pd.to_numeric or pd.to_datetime."
         )
-    if isinstance(dtype, pd.CategoricalDtype):
-        categories = dtype.categories
-        inner = kind_of_dtype(categories.dtype)
-        mixed = read and is_object(categories.dtype)
-        mixed = mixed and type_of_objects(categories) is None
-        if inner is None or inner[0] == "timedelta" or mixed:
-            raise InvalidTableError(
-                f"Column {name!r} is a category column whose categories are neither"
-                " strings, booleans, numbers nor points in time throughout. Rename"
-                " them first, for example by .cat.rename_categories(str)."
-            )
+    inner = kind_of_dtype(values.dtype)
+    if listed and (inner is None or inner[0] == "timedelta" or mixed):
+        raise InvalidTableError(
+            f"Column {name!r} is a category column whose categories are neither"
+            " strings, booleans, numbers nor points in time throughout. Rename them"
+            " first, for example by .cat.rename_categories(str)."
+        )
     return found
 
 
@@ -228,9 +209,7 @@ Scale = Literal["auto", "linear", "log", "quantile"]
 _SCALES = ("auto", "linear", "log", "quantile")
 Unit = Literal["D", "h", "min", "s"]
 # In the units of time that a schema may state.
-SECONDS_OF = {
-    unit: pd.Timedelta(f"1{unit}").total_seconds() for unit in ("D", "h", "min", "s")
-}
+SECONDS_OF = {"D": 86_400.0, "h": 3_600.0, "min": 60.0, "s": 1.0}
 # "auto" is "log" when the range is wider than _WIDE and 0 is inside it, or outside by
 # at most _NEAR of the range: such columns (amounts, counts) tend to pile up at 0.
 _WIDE, _NEAR = 50.0, 0.1
@@ -272,17 +251,15 @@ def as_typed(value: Any) -> Any:  # noqa: ANN401 - any value
 
 
 class Column(Stated):
-    """What the kinds of columns share: a check of flags."""
+    """What the kinds of columns share: plain values, and a check of flags."""
 
     def __post_init__(self) -> None:
         for item in fields(self):  # type: ignore[arg-type]
-            if not isinstance(item.default, bool):
-                continue
-            flag = plain(getattr(self, item.name))
-            if not isinstance(flag, bool):
+            value = plain(getattr(self, item.name))
+            if isinstance(item.default, bool) and not isinstance(value, bool):
                 what = f"The '{item.name}' flag of {type(self).__name__}"
-                raise _wrong(f"{what} must be True or False", flag)
-            self._set(**{item.name: flag})
+                raise wrong(f"{what} must be True or False", value)
+            self._set(**{item.name: value})
 
 
 @dataclass(frozen=True, repr=False)
@@ -336,9 +313,9 @@ class Continuous(Column):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("low", "high"):
-            bound, what = plain(getattr(self, name)), f"'{name}' bound of Continuous"
+            bound, what = getattr(self, name), f"'{name}' bound of Continuous"
             if isinstance(bound, bool) or not isinstance(bound, int | float):
-                raise _wrong(f"The {what} must be a number", bound)
+                raise wrong(f"The {what} must be a number", bound)
             if abs(bound) > LARGEST or bound != bound:
                 got = repr(bound) if isinstance(bound, float) else "a larger one"
                 raise InvalidSchemaError(
@@ -348,18 +325,17 @@ class Continuous(Column):
             if self.integer:
                 if bound != int(bound):
                     rule = f"With integer=True the {what} must be a whole number"
-                    raise _wrong(rule, bound)
+                    raise wrong(rule, bound)
                 bound = int(bound)
             self._set(**{name: bound})
         _check_order(self, self.low, self.high)
         self._check_decimals()
         if self.scale not in _SCALES:
             rule = f"The 'scale' of Continuous must be one of {', '.join(_SCALES)}"
-            raise _wrong(rule, self.scale)
+            raise wrong(rule, self.scale)
 
     def _check_decimals(self) -> None:
-        decimals = plain(self.decimals)
-        self._set(decimals=decimals)
+        decimals: Any = self.decimals
         if decimals is None:
             return
         free = isinstance(decimals, str) and decimals == "any"
@@ -367,7 +343,7 @@ class Continuous(Column):
             type(decimals) is int and 0 <= decimals <= MOST_STATED_DECIMALS
         ):
             allowed = f"'any', None or an int from 0 to {MOST_STATED_DECIMALS}"
-            raise _wrong(f"The 'decimals' of Continuous must be {allowed}", decimals)
+            raise wrong(f"The 'decimals' of Continuous must be {allowed}", decimals)
         if self.integer and decimals:
             raise InvalidSchemaError(
                 "With integer=True the 'decimals' of Continuous are 0. Got"
@@ -443,7 +419,7 @@ class Categorical(Column):
         given: object = self.categories
         if isinstance(given, str) or not isinstance(given, Iterable):
             rule = "The 'categories' of Categorical must be a list of values"
-            raise _wrong(rule, given)
+            raise wrong(rule, given)
         categories = tuple(map(plain, given))
         families = {family(value) for value in categories}
         if len(families) > 1:
@@ -498,14 +474,13 @@ class Boolean(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = plain(self.true), plain(self.false)
+        given = self.true, self.false
         texts = all(isinstance(text, str) for text in given)
         if given != (None, None) and (not texts or given[0] == given[1]):
             raise InvalidSchemaError(
                 "The 'true' and 'false' of Boolean must be two different texts, or both"
                 f" left out for True and False. Got {given[0]!r} and {given[1]!r}."
             )
-        self._set(true=given[0], false=given[1])
 
     @property
     def categories(self) -> tuple[Any, Any]:
@@ -563,7 +538,7 @@ class Datetime(Column):
             check_format(self.format)
         if self.unit is not None and self.unit not in tuple(SECONDS_OF):
             among = f"{', '.join(SECONDS_OF)}, or None"
-            raise _wrong(f"The 'unit' of Datetime must be one of {among}", self.unit)
+            raise wrong(f"The 'unit' of Datetime must be one of {among}", self.unit)
         for name in ("low", "high"):
             given = getattr(self, name)
             bound = None
@@ -572,7 +547,7 @@ class Datetime(Column):
                     bound = pd.Timestamp(given)
             if bound is None or bound is pd.NaT:
                 rule = f"The '{name}' bound of Datetime must be a point in time"
-                raise _wrong(rule, given)
+                raise wrong(rule, given)
             self._set(**{name: bound})
         if (self.low.tzinfo is None) != (self.high.tzinfo is None):
             raise InvalidSchemaError(
@@ -612,13 +587,10 @@ class Identifier(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.pattern is None:
-            return
-        pattern = plain(self.pattern)
+        pattern: object = "#" if self.pattern is None else self.pattern
         if not isinstance(pattern, str) or len(re.findall("#+", pattern)) != 1:
             rule = "The 'pattern' of Identifier must be a text with one run of '#'"
-            raise _wrong(rule, pattern)
-        self._set(pattern=pattern)
+            raise wrong(rule, pattern)
 
     def text_of(self, number: int) -> str:
         """Write an identifier.
@@ -666,10 +638,8 @@ class Text(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        placeholder = plain(self.placeholder)
-        if placeholder is not None and not isinstance(placeholder, str):
-            raise _wrong("The 'placeholder' of Text must be a text", placeholder)
-        self._set(placeholder=placeholder)
+        if not isinstance(self.placeholder, str | None):
+            raise wrong("The 'placeholder' of Text must be a text", self.placeholder)
 
 
 UNREAD = (Identifier, Text)  # kinds of columns whose values are never looked at
@@ -687,7 +657,7 @@ def check_format(text: object) -> None:
             datetime.strptime(moment.strftime(text), text)
             return
     rule = 'The format of times must be one of `datetime.strptime`, as "%d.%m.%Y"'
-    raise _wrong(rule, text)
+    raise wrong(rule, text)
 
 
 def blank_hint(value: object) -> str:
@@ -695,9 +665,17 @@ def blank_hint(value: object) -> str:
     return " Fill in this blank of the template." if value is ... else ""
 
 
-def _wrong(rule: str, value: object) -> InvalidSchemaError:
+def wrong(rule: str, value: object) -> InvalidSchemaError:
     """Make the error about a value that breaks a rule."""
     return InvalidSchemaError(f"{rule}.{blank_hint(value)} Got {value!r} instead.")
+
+
+def check_is(kind: type, rule: str, value: object) -> None:
+    """Refuse what is of no such type; texts and mappings are no lists."""
+    listed = kind is not Iterable or not isinstance(value, str | Mapping)
+    if not (isinstance(value, kind) and listed):
+        got = f"Got an object of type {type(value).__name__}."
+        raise InvalidSchemaError(f"{rule}. {got}")
 
 
 def family(category: object) -> str:

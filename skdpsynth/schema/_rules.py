@@ -7,12 +7,12 @@ schema's own words. How drawn rows are brought to keep it is in `table`.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from skdpsynth.schema._columns import (
     Continuous,
     Datetime,
     Stated,
+    check_is,
     decimals_of,
     plain,
+    wrong,
 )
 from skdpsynth.utils import EXCESS
 
@@ -244,12 +246,9 @@ class Determines(Rule):
     def __post_init__(self) -> None:
         given = [self.deciding, self.decided]
         names = names_of("columns", type(self).__name__, given, 2)
-        if not isinstance(self.table, Mapping):
-            raise InvalidSchemaError(
-                "The 'table' of Determines must be a mapping from a value of the"
-                " deciding column to one of the decided column. Got an object of type"
-                f" {type(self.table).__name__}."
-            )
+        words = "a value of the deciding column to one of the decided column"
+        rule = f"The 'table' of Determines must be a mapping from {words}"
+        check_is(Mapping, rule, self.table)
         table = {plain(key): plain(value) for key, value in self.table.items()}
         self._set(table=table, names=names, derived=(self.decided,))
 
@@ -279,7 +278,12 @@ class Determines(Rule):
         for value in self.table.values():
             fits = isinstance(value, Hashable) and value in known
             if isinstance(decided, Continuous):
-                fits = _is_within(decided, value)
+                number = isinstance(value, int | float) and not isinstance(value, bool)
+                fits = number and decided.low <= value <= decided.high
+                most = _stated_decimals(decided)
+                if fits and most is not None:
+                    numbers = np.array([float(value)])
+                    fits = decimals_of(numbers, sys.float_info.epsilon, most)[0] <= most
             if not fits:
                 raise InvalidSchemaError(
                     f"The values of the table of the rule {self} must be such as"
@@ -331,12 +335,8 @@ def names_of(
 ) -> tuple[Hashable, ...]:
     """Read distinct names of columns, which a field of a rule or a schema has."""
     what = f"The '{field}' of {owner}"
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise InvalidSchemaError(
-            f"{what} must be a list of column names. Got an object of type"
-            f" {type(given).__name__}."
-        )
-    names = tuple(given)
+    check_is(Iterable, f"{what} must be a list of column names", given)
+    names = tuple(cast("Iterable[Hashable]", given))
     if not all(isinstance(name, Hashable) for name in names):
         raise InvalidSchemaError(f"{what} must be names of columns. Got {names!r}.")
     if len(set(names)) < len(names) or len(names) < least:
@@ -358,35 +358,16 @@ def _number(bound: Any) -> float:  # noqa: ANN401 - a number or a point in time
     return bound if isinstance(bound, int | float) else float(bound.timestamp())
 
 
-def _is_within(column: Continuous, value: object) -> bool:
-    """Return whether a value is one that a column is described to have."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    if not column.low <= value <= column.high:
-        return False
-    decimals = _stated_decimals(column)
-    if decimals is None:
-        return True
-    exact = float(np.finfo(np.float64).eps)
-    return bool(decimals_of(np.array([float(value)]), exact, decimals)[0] <= decimals)
-
-
 def checked_rules(
     rules: object, columns: Columns, target: Hashable
 ) -> tuple[Rule, ...]:
     """Refuse what are no rules about described columns, or cannot be kept together."""
-    if not isinstance(rules, Iterable) or isinstance(rules, str | Mapping):
-        raise InvalidSchemaError(
-            "The 'rules' of TableSchema must be a list of rules. Got an object of type"
-            f" {type(rules).__name__}."
-        )
-    found = tuple(rules)
+    check_is(Iterable, "The 'rules' of TableSchema must be a list of rules", rules)
+    found: tuple[Rule, ...] = tuple(cast("Iterable[Any]", rules))
     for rule in found:
         if not isinstance(rule, Rule):
-            raise InvalidSchemaError(
-                "Each of the 'rules' of TableSchema must be an Ordered, SumOf,"
-                f" MissingTogether or Determines. Got {rule!r} instead."
-            )
+            kinds = "an Ordered, SumOf, MissingTogether or Determines"
+            raise wrong(f"Each of the 'rules' of TableSchema must be {kinds}", rule)
         for name in rule.names:
             if name not in columns:
                 raise InvalidSchemaError(
@@ -394,7 +375,27 @@ def checked_rules(
                     " not describe. Add it to the columns, or correct its name."
                 )
         rule._check(columns)
-    _check_together(found)
+    computed: dict[Hashable, Rule] = {}
+    for rule in found:
+        for name in rule.derived:
+            if name in computed:
+                raise InvalidSchemaError(
+                    f"The column {name!r} can be computed by one rule only. Got"
+                    f" {computed[name]} and {rule}; drop one."
+                )
+            computed[name] = rule
+    for kind in (Ordered, MissingTogether):
+        named: dict[Hashable, Rule] = {}
+        for rule in found:
+            for name in rule.names if isinstance(rule, kind) else ():
+                other = computed.get(name) or named.get(name)
+                if other is not None:
+                    raise InvalidSchemaError(
+                        f"The column {name!r} can be in one rule only that changes it."
+                        f" Got {other} and {rule}; leave it out of one, or write one"
+                        " rule for all columns."
+                    )
+                named[name] = rule
     if target is not None:
         check_target(found, columns, target)
     in_order(found)
@@ -420,44 +421,17 @@ def check_target(rules: Iterable[Rule], columns: Columns, target: Hashable) -> N
 
 def in_order(rules: Iterable[Rule]) -> list[Rule]:
     """Return the rules that compute a column, each after those of its own columns."""
-    waiting = {name: rule for rule in rules for name in rule.derived}
-    place = {name: number for number, name in enumerate(waiting)}
-    needs = {n: (waiting.keys() & {*r.names}) - {n} for n, r in waiting.items()}
-    sorter, found = TopologicalSorter(needs), []
-    with suppress(CycleError):  # what no circle holds up is sorted all the same
-        sorter.prepare()
-    while ready := sorted(sorter.get_ready(), key=place.__getitem__):
-        found += [waiting.pop(name) for name in ready]
-        sorter.done(*ready)
-    if waiting:
-        raise InvalidSchemaError(
-            "The rules compute columns from each other in a circle:"
-            f" {', '.join(map(repr, waiting))}. Drop one of"
-            f" {'; '.join(map(str, waiting.values()))}."
-        )
-    return found
-
-
-def _check_together(rules: Sequence[Rule]) -> None:
-    """Refuse two rules that would each change, or compute, the same column."""
-    computed: dict[Hashable, Rule] = {}
-    for rule in rules:
-        for name in rule.derived:
-            if name in computed:
-                raise InvalidSchemaError(
-                    f"The column {name!r} can be computed by one rule only. Got"
-                    f" {computed[name]} and {rule}; drop one."
-                )
-            computed[name] = rule
-    for kind in (Ordered, MissingTogether):
-        named: dict[Hashable, Rule] = {}
-        for rule in rules:
-            for name in rule.names if isinstance(rule, kind) else ():
-                other = computed.get(name) or named.get(name)
-                if other is not None:
-                    raise InvalidSchemaError(
-                        f"The column {name!r} can be in one rule only that changes it."
-                        f" Got {other} and {rule}; leave it out of one, or write one"
-                        " rule for all columns."
-                    )
-                named[name] = rule
+    computing = {name: rule for rule in rules for name in rule.derived}
+    needs = {
+        name: [own for own in rule.names if own in computing.keys() - {name}]
+        for name, rule in computing.items()
+    }
+    try:
+        return [computing[name] for name in TopologicalSorter(needs).static_order()]
+    except CycleError as error:
+        circle = [*dict.fromkeys(error.args[1])]
+    raise InvalidSchemaError(
+        "The rules compute columns from each other in a circle:"
+        f" {', '.join(map(repr, circle))}. Drop one of"
+        f" {'; '.join(str(computing[name]) for name in circle)}."
+    )

@@ -25,8 +25,10 @@ from skdpsynth.schema._columns import (
     Identifier,
     as_typed,
     blank_hint,
+    check_is,
     plain,
     same_name,
+    wrong,
 )
 from skdpsynth.schema._rules import RULES, Rule, checked_rules, names_of
 from skdpsynth.schema._tables import (
@@ -148,17 +150,16 @@ def schema_from_dict(data: Json, *, template: bool = False) -> dict[str, Any]:
     options = ["target", "n_rows", "class_counts", "rules", *_UNIT]
     _check_names(data, ["columns"], options)
     columns: dict[Hashable, Column] = {}
-    blanks: dict[Hashable, Mapping[str, Any]] = {}
+    blanks: dict[Hashable, Column] = {}
     with place("'columns'"):
         entries = list(data["columns"])
     for number, entry in enumerate(entries, start=1):
         with place(f"Entry {number} of 'columns'"):
             encoded, metadata = entry
             name = decode_value(encoded)
-            if template and _is_blank(metadata):
-                _kind_of(metadata, "kind")
-                _unfilled(metadata)  # an option that is filled in may be wrong
-                blanks[name] = metadata
+            blanks_of = _BLANKS & metadata.keys() if template else ()
+            if blanks_of and all(metadata[blank] is None for blank in blanks_of):
+                blanks[name] = _unfilled(metadata)
                 continue
             if name in columns:
                 raise InvalidSchemaError(f"Column {name!r} comes twice; drop one.")
@@ -175,14 +176,11 @@ def schema_from_dict(data: Json, *, template: bool = False) -> dict[str, Any]:
         with place(f"Entry {number} of 'rules'"):
             found.append(_part_from_dict(metadata, "rule"))
     with place("'privacy_unit'"):
-        unit = decode_value(data.get("privacy_unit"))
-        hash(unit)
-        constant = [decode_value(name) for name in data.get("per_unit") or ()]
-        hash((*constant,))
+        units = {name: decode_value(data.get(name)) for name in _UNIT}
+        units["per_unit"] = tuple(units["per_unit"] or ())
+        hash((*units.values(),))
     others = {"target": target, "n_rows": data.get("n_rows"), "class_counts": counts}
-    others |= {"privacy_unit": unit, "max_rows_per_unit": data.get(_UNIT[1])}
-    others["per_unit"] = constant
-    return {"columns": columns, **others, "rules": found, "blanks": blanks}
+    return {"columns": columns, **others, **units, "rules": found, "blanks": blanks}
 
 
 def to_text(data: Mapping[str, Any]) -> str:
@@ -219,12 +217,12 @@ def from_text(text: str) -> Json:
 
 def _unfilled(blank: Mapping[str, Any]) -> Column:
     """Return a column whose blanks are left; in them is what is as good as nothing."""
-    kind = KINDS[blank["kind"]]
+    kind: type[Column] = _kind_of(blank, "kind")
     nothing = "1970" if kind is Datetime else 0
     options = {"categories": (), "nullable": True, "low": nothing, "high": nothing}
     options |= {name: own for name, own in blank.items() if own is not None}
     known = {item.name for item in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: own for name, own in options.items() if name in known})
+    return kind(**{name: options[name] for name in known & options.keys()})
 
 
 def _entry(entry: object) -> str:
@@ -239,12 +237,6 @@ def _dumped(value: object, indent: int | None = None) -> str:
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     # Lone surrogates, which UTF-8 lacks, become the escapes that JSON has for them.
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _is_blank(metadata: Json) -> bool:
-    """Return whether a column of a template still has all of its blanks."""
-    named = _BLANKS & metadata.keys() if isinstance(metadata, dict) else ()
-    return bool(named) and all(metadata[name] is None for name in named)
 
 
 @contextmanager
@@ -321,8 +313,8 @@ class TableSchema:
         Columns that have one value in all rows of a unit, such as the year of birth of
         a patient: so have those of a synthetic unit that ``sample(..., unit=True)``
         draws. A rule is about such columns alone, or about none.
-    blanks : mapping of column name to mapping, default={}
-        What `from_json` read of columns whose blanks are left. They are measured; their
+    blanks : mapping of column name to column, default={}
+        Columns whose blanks `from_json` found to be left. They are measured; their
         kinds say how a CSV file is read. Two schemas that differ in them are equal.
 
     Raises
@@ -357,22 +349,16 @@ class TableSchema:
     privacy_unit: Hashable = None
     max_rows_per_unit: int | None = None
     per_unit: Sequence[Hashable] = ()
-    blanks: Mapping[Hashable, Mapping[str, Any]] = field(
-        default_factory=dict, compare=False
-    )
+    blanks: Mapping[Hashable, Column] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.columns, Mapping):
-            raise InvalidSchemaError(
-                "The 'columns' of TableSchema must be a mapping from column name to"
-                f" column. Got an object of type {type(self.columns).__name__}."
-            )
+        rule = "The 'columns' of TableSchema must be a mapping from column name to"
+        check_is(Mapping, f"{rule} column", self.columns)
         for name, column in self.columns.items():
             if not isinstance(column, Column):
-                raise InvalidSchemaError(
-                    f"Column {name!r} of TableSchema must be a Continuous, Categorical,"
-                    f" Boolean, Datetime, Identifier or Text. Got {column!r} instead."
-                )
+                kinds = "Continuous, Categorical, Boolean, Datetime, Identifier or Text"
+                what = f"Column {name!r} of TableSchema must be a {kinds}"
+                raise wrong(what, column)
         object.__setattr__(self, "columns", dict(self.columns))
         if self.privacy_unit is not None or self.max_rows_per_unit is not None:
             self._check_unit()
@@ -381,10 +367,8 @@ class TableSchema:
         if self.n_rows is not None:
             n_rows = plain(self.n_rows)
             if type(n_rows) is not int or n_rows <= 0:
-                raise InvalidSchemaError(
-                    "The 'n_rows' of TableSchema must be a positive int or None."
-                    f" Got {n_rows!r} instead."
-                )
+                rule = "The 'n_rows' of TableSchema must be a positive int or None"
+                raise wrong(rule, n_rows)
             object.__setattr__(self, "n_rows", n_rows)
         if self.target is not None:
             self._check_target()
@@ -437,53 +421,39 @@ class TableSchema:
         object.__setattr__(self, "max_rows_per_unit", most)
 
     def _check_target(self) -> None:
-        blank = blank_hint(self.target)
-        if blank:
-            raise InvalidSchemaError(
-                f"The 'target' of TableSchema must be a column name.{blank}"
-            )
+        if self.target is ...:
+            raise wrong("The 'target' of TableSchema must be a column name", ...)
         column = self.columns.get(self.target)
         if not isinstance(column, Categorical | Boolean | Continuous | None):
-            raise InvalidSchemaError(
-                f"The target column {self.target!r} must be Categorical or Boolean, or"
-                f" Continuous if it is a measurement. Got {column!r} instead."
-            )
+            kinds = "Categorical or Boolean, or Continuous if it is a measurement"
+            raise wrong(f"The target column {self.target!r} must be {kinds}", column)
 
     def _checked_class_counts(self) -> dict[Hashable, int]:
-        if self.target is None:
+        column = self.columns.get(self.target)
+        if self.target is None or column is None:
             raise InvalidSchemaError(
-                "The 'class_counts' of TableSchema need a target. Name it by target=."
+                "The 'class_counts' of TableSchema need a target that is described. Got"
+                f" {self.target!r}. Name it by target=, and add it to the columns."
             )
-        if self.target not in self.columns:
-            raise InvalidSchemaError(
-                "The 'class_counts' of TableSchema need a description of the target"
-                f" {self.target!r}. Add it to the columns."
-            )
-        column = self.columns[self.target]
-        if isinstance(column, Continuous):
+        if not isinstance(column, Categorical | Boolean):
             raise InvalidSchemaError(
                 f"The target {self.target!r} is Continuous and has no classes. Leave"
                 " out 'class_counts'; 'n_rows' states the number of rows."
             )
-        assert isinstance(column, Categorical | Boolean)  # as `_check_target` has seen
-        categories = column.categories
-        if not isinstance(self.class_counts, Mapping):
-            raise InvalidSchemaError(
-                "The 'class_counts' of TableSchema must be a mapping from class to"
-                f" count. Got an object of type {type(self.class_counts).__name__}."
-            )
+        assert self.class_counts is not None
+        rule = "The 'class_counts' of TableSchema must be a mapping from class to count"
+        check_is(Mapping, rule, self.class_counts)
         given = {plain(key): plain(n) for key, n in self.class_counts.items()}
-        if set(given) != set(categories):
+        if set(given) != set(column.categories):
             raise InvalidSchemaError(
                 "The keys of 'class_counts' must be the categories of the target"
-                f" {self.target!r}: expected {list(categories)!r}, got {list(given)!r}."
+                f" {self.target!r}: expected {list(column.categories)!r}, got"
+                f" {list(given)!r}."
             )
         for key, count in given.items():
             if type(count) is not int or count < 0:
-                raise InvalidSchemaError(
-                    f"The count of class {key!r} in 'class_counts' must be an int >= 0."
-                    f" Got {count!r} instead."
-                )
+                rule = f"The count of class {key!r} in 'class_counts' must be an int"
+                raise wrong(f"{rule} >= 0", count)
         total = sum(given.values())
         if self.n_rows is not None and (
             total > self.n_rows or (total < self.n_rows and not column.nullable)
@@ -510,7 +480,7 @@ class TableSchema:
     @property
     def kinds(self) -> dict[Hashable, Column]:
         """What is stated of each column, also where blanks are left: how it is read."""
-        return {**self.columns, **{n: _unfilled(b) for n, b in self.blanks.items()}}
+        return {**self.columns, **self.blanks}
 
     @classmethod
     def template(
@@ -611,26 +581,22 @@ class TableSchema:
         data : dict
             Holds dict, list, str, int, float, bool and None only.
         """
-        counts = self.class_counts
-        rules = [part_to_dict(rule) for rule in self.rules]
-        constant = [encode_value(name) for name in self.per_unit]
-        units = {
-            "privacy_unit": encode_value(self.privacy_unit),
-            "max_rows_per_unit": self.max_rows_per_unit,
-        }
-        return {
+        data: dict[str, Any] = {
             "columns": [
                 [encode_value(k), part_to_dict(c)] for k, c in self.columns.items()
             ],
             "target": encode_value(self.target),
             "n_rows": self.n_rows,
-            "class_counts": None
-            if counts is None
-            else [[encode_value(key), count] for key, count in counts.items()],
-            **({"rules": rules} if rules else {}),
-            **(units if self.privacy_unit is not None else {}),
-            **({"per_unit": constant} if constant else {}),
+            "class_counts": self.class_counts
+            and [[encode_value(key), n] for key, n in self.class_counts.items()],
         }
+        rare = {
+            "rules": [part_to_dict(rule) for rule in self.rules],
+            "privacy_unit": encode_value(self.privacy_unit),
+            "max_rows_per_unit": self.max_rows_per_unit,
+            "per_unit": [encode_value(name) for name in self.per_unit],
+        }
+        return data | {name: own for name, own in rare.items() if own not in (None, [])}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TableSchema:

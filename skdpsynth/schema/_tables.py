@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -52,9 +52,16 @@ def check_frame(df: object) -> None:
     """Refuse what is no DataFrame with distinct column names on one level."""
     if not isinstance(df, pd.DataFrame):
         raise InvalidTableError(f"Expected a DataFrame. Got {type(df).__name__}.")
-    if not df.columns.is_unique or isinstance(df.columns, pd.MultiIndex):
+    if isinstance(df.columns, pd.MultiIndex):
         raise InvalidTableError(
-            "Expected distinct column names on one level; rename the columns."
+            "Column names on several levels are not supported. Flatten them first, for"
+            " example by df.columns = df.columns.to_flat_index()."
+        )
+    if not df.columns.is_unique:
+        names = df.columns[df.columns.duplicated()].unique().tolist()
+        raise InvalidTableError(
+            f"Column names must be distinct. Got {names!r} more than once; rename or"
+            " drop the duplicates."
         )
 
 
@@ -94,25 +101,6 @@ def blank_code(metadata: Mapping[str, Any]) -> str:
     return f"{KINDS[metadata['kind']].__name__}({', '.join(parts)})"
 
 
-def _common_unit(present: pd.Series) -> Unit | None:
-    """Return the coarsest unit of which all points in time are whole multiples."""
-    # An index: before pandas 3 a column of Arrow loses its zone along with its clock.
-    clock = pd.DatetimeIndex(present).tz_localize(None)
-    for unit in SECONDS_OF if len(present) else ():
-        if (clock == clock.floor(unit)).all():
-            return cast("Unit", unit)
-    return None
-
-
-def _common_decimals(present: pd.Series, *bounds: float) -> int | Literal["any"]:
-    """Return the fewest decimals that all numbers have; "any" for more than 4."""
-    exact = float(float_info(present.dtype).eps)
-    values = present.to_numpy(dtype=np.float64)
-    found = decimals_of(values, exact, MOST_DECIMALS).max(initial=0)
-    large = max(abs(float(bound)) for bound in bounds) * 10.0**found >= EXACT
-    return "any" if found > MOST_DECIMALS or large else int(found)
-
-
 def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
     """Describe a column of a public table exactly."""
     kind, _ = column_kind(name, series)
@@ -141,17 +129,23 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
     if kind == "datetime":
         # A column without values gets a bound all the same: nothing will be clipped.
         bounds = (present.min(), present.max()) if len(present) else ("1970", "1970")
-        return Datetime(*bounds, nullable=nullable, unit=_common_unit(present))
+        # An index: before pandas 3 a column of Arrow loses its zone along with its
+        # clock.
+        clock = pd.DatetimeIndex(present).tz_localize(None)
+        units = SECONDS_OF if len(present) else ()
+        whole = (unit for unit in units if (clock == clock.floor(unit)).all())
+        unit = cast("Unit | None", next(whole, None))
+        return Datetime(*bounds, nullable=nullable, unit=unit)
     low, high = (present.min(), present.max()) if len(present) else (0, 0)
+    how: dict[str, Any] = {"integer": kind == "integer"}
+    if kind != "integer":
+        values = present.to_numpy(dtype=np.float64)
+        exact = float(float_info(present.dtype).eps)
+        decimals = int(decimals_of(values, exact, MOST_DECIMALS).max(initial=0))
+        large = max(abs(float(low)), abs(float(high))) * 10.0**decimals >= EXACT
+        how["decimals"] = "any" if decimals > MOST_DECIMALS or large else decimals
     try:
-        decimals = None if kind == "integer" else _common_decimals(present, low, high)
-        return Continuous(
-            plain(low),
-            plain(high),
-            integer=kind == "integer",
-            nullable=nullable,
-            decimals=decimals,
-        )
+        return Continuous(plain(low), plain(high), nullable=nullable, **how)
     except InvalidSchemaError as error:
         raise InvalidTableError(
             f"Column {name!r} holds an infinite value; replace it."
@@ -265,7 +259,11 @@ def findings(df: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     for name, series in df.items():
         found += [(name, *pair) for pair in _in_column(name, series, schema)]
         if name in schema.per_unit and unit in df.columns:
-            rows = _not_constant(series, df[unit])
+            known = ~is_missing(df[unit])
+            codes = pd.Series(pd.factorize(series[known].astype(object))[0])
+            of_unit = df[unit][known].astype(object).to_numpy()
+            first = codes.groupby(of_unit, observed=True).transform("first")
+            rows = int((codes != first).sum())
             words = f"not the value that the first row of its {unit} has"
             found += [(name, words, rows)] * (rows > 0)
     labels = [] if schema.target is None else [schema.target]
@@ -299,12 +297,10 @@ def _in_column(
     except (InvalidSchemaError, InvalidTableError) as error:
         yield f"fit refuses: {error}", len(series)
         return
-    if is_unit:
-        pairs = _in_units(series, schema.max_rows_per_unit)
-    else:
-        pairs = _in_rows(series, kind, described)
-        if described is None:
-            yield "not declared: measured", len(series)
+    if described is None and not is_unit:
+        yield "not declared: measured", len(series)
+    most = schema.max_rows_per_unit if is_unit else None
+    pairs = _in_rows(series, kind, described, most)
     yield from ((words, rows) for words, rows in pairs if rows)
     if schema.class_counts is not None and name == schema.target:
         counts = Counter(_plain_values(series))
@@ -327,10 +323,17 @@ def _checked_kind(name: Hashable, series: pd.Series, described: Column | None) -
 
 
 def _in_rows(
-    series: pd.Series, kind: str, described: Column | None
+    series: pd.Series, kind: str, described: Column | None, most: int | None
 ) -> Iterator[tuple[str, int]]:
     """Yield what values are not as declared, and how many; it may be none."""
     missing = is_missing(series)
+    if most is not None:  # of a unit
+        units = series[~missing].astype(object)
+        beyond = units.groupby(units, observed=True).cumcount() >= most
+        yield "infinite: fit refuses", int(units.isin([math.inf, -math.inf]).sum())
+        yield "not used: no unit", int(missing.sum())
+        yield f"not used: beyond max_rows_per_unit = {most}", int(beyond.sum())
+        return
     present = as_moments(series[~missing])
     if kind == "continuous" and not isinstance(described, Identifier):
         values = present.to_numpy(dtype=np.float64)
@@ -340,7 +343,14 @@ def _in_rows(
     if isinstance(described, Continuous):
         yield from _in_numbers(present, kind, described)
     elif isinstance(described, Datetime):
-        yield from _in_times(present, described)
+        moments = pd.DatetimeIndex(present)
+        since_epoch, low, high = map(_utc, (moments, described.low, described.high))
+        yield f"before {described.low}: clipped", int((since_epoch < low).sum())
+        yield f"after {described.high}: clipped", int((since_epoch > high).sum())
+        if described.unit is not None:
+            clock = moments.tz_localize(None)
+            finer = clock != clock.floor(described.unit)
+            yield f"finer than unit {described.unit!r}: cut down", int(finer.sum())
     elif isinstance(described, Categorical) or (
         isinstance(described, Boolean) and described.of_texts
     ):
@@ -352,25 +362,6 @@ def _in_rows(
         repeated = present.duplicated(keep=False)
         words = "identifier of several rows: if it identifies persons, it should be the"
         yield f"{words} privacy_unit", int(repeated.sum())
-
-
-def _in_units(series: pd.Series, most: int) -> Iterator[tuple[str, int]]:
-    """Yield how many rows are not used, because of their units."""
-    missing = is_missing(series)
-    present = series[~missing].astype(object)
-    beyond = present.groupby(present, observed=True).cumcount() >= most
-    yield "infinite: fit refuses", int(present.isin([math.inf, -math.inf]).sum())
-    yield "not used: no unit", int(missing.sum())
-    yield f"not used: beyond max_rows_per_unit = {most}", int(beyond.sum())
-
-
-def _not_constant(series: pd.Series, unit: pd.Series) -> int:
-    """Count the rows that differ from the first one of their unit."""
-    known = ~is_missing(unit)
-    of_unit = unit[known].astype(object)
-    codes = pd.Series(pd.factorize(series[known].astype(object))[0])
-    first = codes.groupby(of_unit.to_numpy(), observed=True).transform("first")
-    return int((codes != first).sum())
 
 
 def _in_numbers(
@@ -392,17 +383,6 @@ def _in_numbers(
         yield f"{what}: rounded", int(finer.sum())
 
 
-def _in_times(present: pd.Series, described: Datetime) -> Iterator[tuple[str, int]]:
-    moments = pd.DatetimeIndex(present)
-    since_epoch, low, high = map(_utc, (moments, described.low, described.high))
-    yield f"before {described.low}: clipped", int((since_epoch < low).sum())
-    yield f"after {described.high}: clipped", int((since_epoch > high).sum())
-    if described.unit is not None:
-        clock = moments.tz_localize(None)
-        finer = clock != clock.floor(described.unit)
-        yield f"finer than unit {described.unit!r}: cut down", int(finer.sum())
-
-
 def _utc(moments: Any) -> Any:  # noqa: ANN401 - one moment, or many
     """Read moments without a zone as UTC, as a fit does."""
     zoned = moments.tz_localize("UTC") if moments.tz is None else moments
@@ -422,44 +402,36 @@ def broken(rule: Rule, df: pd.DataFrame) -> tuple[str, int]:
         values = np.array([_numbers(series) for series in own])
         unordered = (np.fmax.accumulate(values, axis=0) > values).any(axis=0)
         return f"not in the order {listed}: drawn sorted", int(unordered.sum())
-    if isinstance(rule, SumOf):
-        parts = ", ".join(map(repr, rule.parts))
-        return f"{rule.total!r} is not the sum of {parts}: computed", _unsummed(own)
-    if isinstance(rule, Determines):
+    if isinstance(rule, SumOf):  # up to rounding, and missing where a part is
+        total, *parts = map(_numbers, own)
+        exact = max(float(float_info(series.dtype).eps) for series in own)
+        with np.errstate(invalid="ignore", over="ignore"):
+            size = np.abs(total) + np.sum(np.abs(parts), axis=0)
+            off = np.abs(total - np.sum(parts, axis=0)) > len(own) * exact * size
+        off |= np.isnan(parts).any(axis=0) != np.isnan(total)
+        listed = ", ".join(map(repr, rule.parts))
+        return f"{rule.total!r} is not the sum of {listed}: computed", int(off.sum())
+    if isinstance(rule, Determines):  # but for categories that are not declared
+        (missing, absent), (deciding, decided) = map(is_missing, own), own
+        expected = [rule.table.get(key) for key in _plain_values(deciding)]
+        known = ~missing & np.array([value is not None for value in expected], bool)
+        if known_kind(None, decided.dtype)[0] in ("continuous", "timedelta"):
+            dtype = float_info(decided.dtype).dtype
+            numbers = [np.nan if value is None else value for value in expected]
+            same = np.array(numbers, float).astype(dtype) == _numbers(decided).astype(
+                dtype
+            )
+        else:
+            plain_values = map(plain, decided.astype(object).where(~absent, None))
+            pairs = zip(plain_values, expected, strict=True)
+            same = np.array([value == other for value, other in pairs], dtype=bool)
+        wrong = (known & ~(same & ~absent)) | (missing & ~absent)
         words = f"{rule.decided!r} is not what {rule.deciding!r} decides: looked up"
-        return words, _undecided(rule, *own)
+        return words, int(wrong.sum())
     assert isinstance(rule, MissingTogether)
     missing = np.array([is_missing(series) for series in own])
     some = missing.any(axis=0) & ~missing.all(axis=0)
     return f"missing in some of {listed} only: drawn together", int(some.sum())
-
-
-def _unsummed(own: list[pd.Series]) -> int:
-    """Count totals that are no sums, up to rounding, or not missing with a part."""
-    total, *parts = (_numbers(series) for series in own)
-    exact = max(float(float_info(series.dtype).eps) for series in own)
-    with np.errstate(invalid="ignore", over="ignore"):
-        size = np.abs(total) + np.sum(np.abs(parts), axis=0)
-        off = np.abs(total - np.sum(parts, axis=0)) > len(own) * exact * size
-    missing = np.isnan(parts).any(axis=0)
-    return int((off | (missing != np.isnan(total))).sum())
-
-
-def _undecided(rule: Determines, deciding: pd.Series, decided: pd.Series) -> int:
-    """Count values that are not those of the table; not of undeclared categories."""
-    missing, absent = is_missing(deciding), is_missing(decided)
-    expected = [rule.table.get(key) for key in _plain_values(deciding)]
-    known = ~missing & np.array([value is not None for value in expected], dtype=bool)
-    kind, _ = known_kind(None, decided.dtype)
-    if kind in ("continuous", "timedelta"):
-        dtype = float_info(decided.dtype).dtype
-        numbers = np.array([np.nan if v is None else v for v in expected], dtype=float)
-        same = numbers.astype(dtype) == _numbers(decided).astype(dtype)
-    else:
-        values = decided.astype(object).where(~absent, None)
-        pairs = zip(map(plain, values), expected, strict=True)
-        same = np.array([value == other for value, other in pairs], dtype=bool)
-    return int(((known & ~(same & ~absent)) | (missing & ~absent)).sum())
 
 
 def _numbers(series: pd.Series) -> NDArray[np.float64]:

@@ -30,9 +30,8 @@ from skdpsynth.table._domains import (
 from skdpsynth.table._layout import (
     ColumnLayout,
     TableLayout,
-    features_like,
     from_wall,
-    labels_like,
+    in_container_of,
     numeric_values,
     to_category_series,
     to_series,
@@ -41,22 +40,21 @@ from skdpsynth.table._layout import (
     zone_of,
 )
 from skdpsynth.table._metadata import (
+    Cells,
     Classes,
     Metadata,
     Units,
     check_domain,
+    check_rules,
     declared_metadata,
     largest_remainder,
     modelled_columns,
     rounded,
 )
-from skdpsynth.table._rules import Cells, check_rules
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
 from skdpsynth.table._units import Limited, limit_rows
-from skdpsynth.utils import FEW_NUMBERS
 
 __all__ = [
-    "FEW_NUMBERS",
     "MISSING",
     "ZERO",
     "CategoryDomain",
@@ -83,12 +81,11 @@ __all__ = [
     "declared_metadata",
     "domain_from_dict",
     "encode_rows",
-    "features_like",
     "from_wall",
+    "in_container_of",
     "is_continuous",
     "is_number",
     "is_source",
-    "labels_like",
     "largest_remainder",
     "limit_rows",
     "modelled_columns",

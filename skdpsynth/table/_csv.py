@@ -16,13 +16,13 @@ import csv
 import io
 import math
 import re
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from functools import cached_property, partial
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -35,14 +35,7 @@ from skdpsynth.schema import family
 from skdpsynth.utils import compression_of, withheld
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Hashable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from skdpsynth.schema import Column
@@ -85,21 +78,34 @@ def typed_cells(cells: Cells, column: Column, *, rounded: bool = True) -> pd.Ser
     # is of another kind.
     categories = getattr(column, "categories", ())
     holds = family(categories[0]) if categories else _HOLDS.get(column.tag)
+    if holds not in ("number", "bool", "Timestamp"):
+        return texts(cells)
+    cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    cells = pc.ascii_trim_whitespace(cells)
     if holds == "bool":
-        return pd.Series(pd.BooleanDtype().__from_arrow__(_truths(_trimmed(cells))))
+        places = _parsed(cells, _NONE, pa.int8(), _truth)
+        return pd.Series(pd.BooleanDtype().__from_arrow__(places.cast(pa.bool_())))
     if holds == "Timestamp":
         zone = getattr(getattr(column, "low", *categories[:1]), "tzinfo", None)
-        return _moments(_trimmed(cells), zone, getattr(column, "format", None))
-    if holds != "number":
-        return texts(cells)
-    trimmed = _trimmed(cells)
+        return _moments(cells, zone, getattr(column, "format", None))
+    floats = partial(_parsed, cells, _PLAIN_NUMBER, pa.float64(), _number)
     fit = all(number % 1 == 0 and abs(number) < 2**63 for number in categories)
     whole = getattr(column, "integer", fit)  # that 64 bits hold
-    if whole and (rounded or not _has_fraction(trimmed)):
-        other = next(number for number in count() if number not in categories)
-        one = partial(_category, other=other) if categories else _whole_number
-        return pd.Series(pd.Int64Dtype().__from_arrow__(_whole_numbers(trimmed, one)))
-    return _parsed(trimmed, _PLAIN_NUMBER, pa.float64(), _number).to_pandas()
+    if whole and not rounded:
+        values = floats()
+        fractions = pc.subtract(values, pc.floor(values))  # NaN where not finite
+        whole = pc.all(pc.equal(fractions, 0.0)).as_py()
+    if not whole:
+        return floats().to_pandas()
+    other = next(number for number in count() if number not in categories)
+    one = partial(_category, other=other) if categories else _whole_number
+    return pd.Series(
+        pd.Int64Dtype().__from_arrow__(_parsed(cells, _PLAIN_WHOLE, pa.int64(), one))
+    )
+
+
+def _truth(text: str) -> int:
+    return _TRUTHS.index(text.lower())
 
 
 def _number(text: str) -> float:
@@ -129,91 +135,46 @@ def _category(text: str, other: int) -> int | None:
     number = _number(text)
     if math.isnan(number):
         return None
-    with suppress(InvalidOperation):  # an exponent of twenty digits
-        exact = Decimal(text)
-        if exact.is_finite() and exact.adjusted() <= 18 and exact % 1 == 0:
-            return int(exact) if abs(exact) < 2**63 else other
+    if not number.is_integer():
+        return other
+    with suppress(ValueError):
+        whole = _whole_number(text)
+        return whole if Decimal(text) == whole else other
     return other
-
-
-def _moment(text: str) -> datetime:
-    """Read a time in the forms of ISO 8601; a date may lack its day and month."""
-    found = _DATE.match(text)
-    if found:
-        year, _, month, day = found.groups()
-        rest = text[found.end() :]
-        if month is None and rest[:1].isdigit():  # the form without separators
-            return datetime.fromisoformat(text)
-        text = f"{year}-{month or '01'}-{day or '01'}{rest}"
-    return datetime.fromisoformat(text)
-
-
-def _naive(text: str, read: Callable[[str], datetime] = _moment) -> datetime:
-    moment = read(text)
-    if moment.tzinfo is not None:
-        raise ValueError("a time with a zone")
-    return moment
-
-
-def _aware(text: str, read: Callable[[str], datetime] = _moment) -> datetime:
-    """Read a time; one without a zone is in UTC."""
-    moment = read(text)
-    with suppress(OverflowError):
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    raise ValueError("a time before the year 1 or after 9999")
-
-
-def _trimmed(cells: Cells) -> Cells:
-    cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
-    return pc.ascii_trim_whitespace(cells)
 
 
 def _parsed(
     cells: Cells, plain: str, kind: DataType, one: Callable[[str], object]
 ) -> Cells:
-    """Let Arrow parse the cells of a plain form, and `one` each other text."""
-    others = pc.invert(pc.match_substring_regex(cells, plain))
-    if not pc.any(others).as_py():
+    """Let Arrow parse cells that all have a plain form, and `one` each text if not."""
+    if pc.all(pc.match_substring_regex(cells, plain)).as_py():
         return cells.cast(kind)
-    others = pc.fill_null(others, False)
-    odd = cells.filter(others).dictionary_encode()
-    values = pa.array(map(one, odd.dictionary.to_pylist()), kind)
-    parsed = pc.if_else(others, None, cells).cast(kind)
-    return pc.replace_with_mask(parsed, others, values.take(odd.indices))
-
-
-def _whole_numbers(cells: Cells, one: Callable[[str], int | None]) -> Cells:
-    if not pc.all(pc.match_substring_regex(cells, _PLAIN_WHOLE)).as_py():
-        # Whole numbers beside missing ones are often written with a zero behind.
-        cells = pc.replace_substring_regex(cells, r"^(-?[0-9]+)\.0*$", r"\1")
-    return _parsed(cells, _PLAIN_WHOLE, pa.int64(), one)
-
-
-def _has_fraction(cells: Cells) -> bool:
-    others = pc.invert(pc.match_substring_regex(cells, _PLAIN_WHOLE))
-    return any(
-        not _NUMBER.fullmatch(text) or float(text) % 1 != 0
-        for text in cells.filter(others).unique().to_pylist()
-    )
-
-
-def _truths(cells: Cells) -> Cells:
-    kind = cells.type
-    places = pc.index_in(pc.ascii_lower(cells), value_set=pa.array(_TRUTHS, kind))
-    if places.null_count > cells.null_count:
-        raise ValueError("neither true nor false")
-    return places.cast(pa.bool_())
+    listed = cells.dictionary_encode()
+    return pa.array(map(one, listed.dictionary.to_pylist()), kind).take(listed.indices)
 
 
 def _moments(cells: Cells, zone: Any, form: str | None) -> pd.Series:  # noqa: ANN401
+    def moment(text: str) -> datetime:
+        """Read a time by its format, or in the forms of ISO 8601."""
+        found = None if form else _DATE.match(text)
+        if found:  # a date may lack its day and month
+            year, _, month, day = found.groups()
+            rest = text[found.end() :]
+            if month or not rest[:1].isdigit():  # not the form without separators
+                text = f"{year}-{month or '01'}-{day or '01'}{rest}"
+        read = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
+        if zone is None and read.tzinfo is None:
+            return read
+        if zone is not None:  # a time without one is in UTC
+            with suppress(OverflowError):
+                return read.replace(tzinfo=read.tzinfo or UTC).astimezone(UTC)
+        raise ValueError("a time with a zone, or beyond the calendar")
+
     # Arrow knows a zone behind a time of day only, and takes no other time beside it.
     plain = _PLAIN_TIME + "$" if zone is None else _PLAIN_TIME.removesuffix("?") + _ZONE
-    read: Callable[[str], datetime] = _moment
-    if form is not None:  # each distinct text by itself
-        plain, read = _NONE, lambda text: datetime.strptime(text, form)
-    one = partial(_naive if zone is None else _aware, read=read)
     kind = pa.timestamp("us", None if zone is None else "UTC")
-    moments: pd.Series = _parsed(cells, plain, kind, one).to_pandas()
+    moments: pd.Series = _parsed(cells, _NONE if form else plain, kind, moment)
+    moments = moments.to_pandas()
     return moments if zone is None else moments.dt.tz_convert(zone)
 
 
@@ -244,40 +205,20 @@ class CsvForm:
                 f"The separator must be one ASCII character. Got {own!r}; for a tab"
                 " give '\\t'."
             )
-        # Quotes are looked for among bytes, so nothing else may become one: each ASCII
-        # byte is itself, and an escape of a quote stays the text that it is.
+        # Quotes are looked for, and cells are split, in one decoded text. A value must
+        # not decide how others are decoded: no shifts, and no escapes that make signs.
         ascii_texts = "".join(map(chr, range(9, 127))) + r"\u0022 \x22 \42 +ACI- &#34;"
         with suppress(LookupError, UnicodeError):
-            name = codecs.lookup(self.encoding).name
-            if name == "utf-8-sig":  # a mark at the beginning is allowed for anyway
-                object.__setattr__(self, "encoding", "utf-8")
-                return
-            # Of these an ASCII byte may be a part of another letter.
-            shifted = name.startswith(("iso2022", "hz", "utf-7"))
-            as_bytes = ascii_texts.encode()
-            same = ascii_texts.encode(name) == as_bytes
-            same = same and as_bytes.decode(name) == ascii_texts
-            if same and not shifted and not _loses(name, '"\n\r' + (own or "")):
+            name = codecs.lookup(self.encoding).name.removesuffix("-sig")
+            same = ascii_texts.encode(name) == ascii_texts.encode()
+            same = same and ascii_texts.encode().decode(name) == ascii_texts
+            if same and not name.startswith(("iso2022", "hz", "utf-7")):
                 return
         raise ValueError(
-            "The encoding must be one that Python knows, that writes ASCII as ASCII and"
-            " has no separator in another letter, such as utf-8, cp1252 or latin-1. Got"
-            f" {self.encoding!r}; convert the file, or separate cells by commas."
+            "The encoding must be one that Python knows and that writes ASCII as ASCII,"
+            f" such as utf-8, cp1252 or latin-1. Got {self.encoding!r}; convert the"
+            " file."
         )
-
-
-def _loses(encoding: str, marks: str) -> bool:
-    """Return whether a letter of several bytes can hold a mark, as | in Shift-JIS."""
-    # Quotes are judged by the bytes beside them, cells are split after decoding: a mark
-    # that is there for one of them alone could open a quote that nobody closes.
-    for lead in range(128, 256):
-        for mark in marks:
-            pair = bytes([lead]) + mark.encode()
-            for data in (pair, pair * 2):  # letters have two bytes, or four
-                with suppress(UnicodeDecodeError):  # which refuses the file
-                    if data.decode(encoding).count(mark) < data.count(pair[1:]):
-                        return True
-    return False
 
 
 @dataclass(frozen=True)
@@ -288,26 +229,35 @@ class CsvFile:
     columns: Mapping[Hashable, Column]
     remedy: str = "describe all of them"  # for a column that nobody stated
     form: CsvForm = CsvForm()
-    dropped: Collection[Hashable] = ()  # columns to ignore
+    dropped: Sequence[Hashable] = ()  # columns to ignore
 
-    def _reading(self) -> withheld:
-        return withheld(f"{str(self.path)!r} must be a table that can be read")
+    @contextmanager
+    def _open(self) -> Iterator[Any]:
+        """Open it as bytes of UTF-8 without compression; errors hold no value."""
+        with withheld(f"{str(self.path)!r} must be a table that can be read"):
+            try:
+                file = pa.input_stream(self.path.open("rb"), compression_of(self.path))
+                file = pa.transcoding_input_stream(file, self.form.encoding, "utf-8")
+                with file:
+                    yield file
+            except (UnicodeDecodeError, pa.ArrowInvalid) as error:
+                if isinstance(error, pa.ArrowInvalid) and "UTF8" not in str(error):
+                    raise
+                raise InvalidTableError(
+                    f"Expected {str(self.path)!r} in the encoding {self.form.encoding}."
+                    " Got bytes that are none of it; name another (--encoding latin-1"
+                    " or cp1252 are usual), or convert the file."
+                ) from None
 
     @property
     def names(self) -> list[str]:
         """Of the columns; one without a name has the one that pandas gives it."""
-        return [name for name in self._header.names if name not in self.dropped]
+        return [name for name in self._header[0] if name not in self.dropped]
 
     @property
     def separator(self) -> str:
         """What is between cells."""
-        return self._header.separator
-
-    def _open(self) -> Any:  # noqa: ANN401 - no stubs
-        """Open it as bytes without compression."""
-        file = self.path.open("rb")
-        compression = compression_of(self.path)
-        return file if compression is None else pa.input_stream(file, compression)
+        return self._header[2]
 
     @cached_property
     def schema(self) -> Any:  # noqa: ANN401 - no stubs
@@ -322,13 +272,10 @@ class CsvFile:
         return pa.schema([(name, pa.large_string()) for name in self.names])
 
     @cached_property
-    def _header(self) -> _Header:
-        encoding = self.form.encoding
-        if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
-            encoding = "utf-8-sig"
-        with self._reading(), self._open() as file:
-            # Rows that are read with the names may be in another encoding: not yet.
-            lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
+    def _header(self) -> tuple[list[str], int, str]:
+        """The names of all columns, how many lines are not rows, and the separator."""
+        with self._open() as file:
+            lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
             n_lines, first = 0, ""
             while not first.strip("\r\n") and (first := lines.readline()):
                 n_lines += 1
@@ -341,8 +288,6 @@ class CsvFile:
                 "Expected a line with the names of columns in"
                 f" {str(self.path)!r}. Got none; name another file."
             )
-        if any("\ud800" <= sign <= "\udfff" for name in names for sign in name):
-            raise self._other_encoding()
         if not self.columns.keys() & set(names) and any(map(_is_value, names)):
             raise InvalidTableError(
                 "Expected a line with the names of columns in"
@@ -350,7 +295,6 @@ class CsvFile:
                 " times, so that it may be a row: add a line of names, or describe the"
                 " columns in a schema if these are their names."
             )
-        replace(self.form, separator=separator)  # is checked with the encoding
         names = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -364,7 +308,7 @@ class CsvFile:
                 f"Expected columns of {str(self.path)!r} to drop. Got {strange!r}; it"
                 f" has {names!r}."
             )
-        return _Header(names, n_lines, separator)
+        return names, n_lines, separator
 
     def to_batches(self, columns: Sequence[Hashable], **_: object) -> Iterator[Any]:
         """Read some columns as texts, in blocks; refuse rows of other cells."""
@@ -380,7 +324,6 @@ class CsvFile:
             column_names=names,
             skip_rows_after_names=n_lines,
             block_size=_BLOCK_BYTES,
-            encoding=self.form.encoding,
         )
         parse = arrow_csv.ParseOptions(
             delimiter=separator, newlines_in_values=True, invalid_row_handler=skip
@@ -389,8 +332,11 @@ class CsvFile:
             column_types={name: pa.large_string() for name in names},
             include_columns=[*columns],
         )
-        with self._reading(), self._open() as file:
-            for batch in self._decoded(file, read, parse, convert):
+        with (
+            self._open() as file,
+            arrow_csv.open_csv(file, read, parse, convert) as batches,
+        ):
+            for batch in batches:
                 if others:
                     break
                 n_bytes = 0
@@ -423,22 +369,6 @@ class CsvFile:
             columns.append(pc.if_else(found, pa.scalar(None, cells.type), cells))
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
-    def _decoded(self, *how: Any) -> Iterator[Any]:  # noqa: ANN401 - no stubs
-        try:
-            with arrow_csv.open_csv(*how) as batches:
-                yield from batches
-        except (UnicodeDecodeError, pa.ArrowInvalid) as error:
-            if isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
-                raise self._other_encoding() from None
-            raise
-
-    def _other_encoding(self) -> InvalidTableError:
-        return InvalidTableError(
-            f"Expected {str(self.path)!r} in the encoding {self.form.encoding}. Got"
-            " bytes that are none of it; name another (--encoding latin-1 or cp1252 are"
-            " usual), or convert the file."
-        )
-
     def cells(self, columns: Sequence[Hashable], rows: int | None = None) -> Any:  # noqa: ANN401
         """Read some columns as texts, as a table of Arrow; all rows, or the first."""
         kinds = pa.schema([(name, pa.large_string()) for name in columns])
@@ -453,17 +383,21 @@ class CsvFile:
         one that opens a cell behind a separator, and each one that closes it before
         one. So a row of other quotes is refused whatever rows there are beside it.
         """
-        separators = b"\n\r" + self.separator.encode()
-        inside, before = False, separators[:1]
-        sound = True
-        with self._reading(), self._open() as file:
+        marks = b'\n\r"' + self.separator.encode()
+        inside, sound, before = False, True, b"\n"
+        with self._open() as file:
             block = file.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
             while block and sound:
                 following = file.read(_BLOCK_BYTES)
                 if b'"' in block:
-                    after = following[:1] or separators[:1]
-                    text = before + block + after
-                    inside, sound = _quotes(text, inside, separators)
+                    text = before + block + (following[:1] or b"\n")
+                    found = np.frombuffer(text, np.uint8)
+                    places = np.flatnonzero(found[1:-1] == ord('"')) + 1
+                    opens = (np.arange(len(places)) % 2 == 0) ^ inside
+                    # Beside it may be another quote: a doubled one closes and opens.
+                    beside = found[np.where(opens, places - 1, places + 1)]
+                    sound = bool(np.isin(beside, [*marks]).all())
+                    inside ^= len(places) % 2 == 1
                 before, block = block[-1:], following
         if inside or not sound:
             raise InvalidTableError(
@@ -490,30 +424,10 @@ class CsvFile:
         )
 
 
-class _Header(NamedTuple):
-    """The names of all columns, how many lines are not rows, and the separator."""
-
-    names: list[str]
-    n_lines: int
-    separator: str
-
-
 def _is_value(name: str) -> bool:
     """Return whether a name is a number or a time, as values are."""
     text = name.strip()
     return bool(_NUMBER.fullmatch(text) or re.match(_PLAIN_TIME, text))
-
-
-def _quotes(text: bytes, inside: bool, separators: bytes) -> tuple[bool, bool]:
-    """Return whether a text ends inside quotes, and whether all of them are sound."""
-    # Its first and last bytes are of what is before and after it.
-    found = np.frombuffer(text, np.uint8)
-    places = np.flatnonzero(found[1:-1] == ord('"')) + 1
-    opens = (np.arange(len(places)) % 2 == 0) ^ inside
-    # Beside a quote there may be another one: a doubled quote closes and opens.
-    neighbours = found[np.where(opens, places - 1, places + 1)]
-    sound = np.isin(neighbours, [*separators, ord('"')]).all()
-    return inside ^ bool(len(places) % 2), bool(sound)
 
 
 def read_csv(
@@ -535,25 +449,17 @@ def read_csv(
     others = [name for name in file.names if name not in columns]
     # Also where pandas reads all columns: of a file with a row of other cells it may
     # leave out cells of all rows.
-    cells = file.cells(stated or others[:1], rows)
+    cells = file.cells(file.names, rows)
     found: dict[Hashable, pd.Series] = {}
     if others:
-        how: dict[str, Any] = {"sep": file.separator, "encoding": file.form.encoding}
-        with file._reading():
-            try:
-                with file._open() as opened:
-                    table = pd.read_csv(
-                        opened, usecols=others, nrows=rows, low_memory=False, **how
-                    )
-            except UnicodeDecodeError:
-                raise file._other_encoding() from None
-        found = dict(table.items())
-        # Also where a missing value makes floats of them.
-        numbers = [name for name in others if table[name].dtype.kind in "iuf"]
-        for name in numbers:
-            own = file.cells([name], rows)[name]
-            if pc.any(pc.match_substring_regex(own, _LEADING_ZERO)).as_py():
-                found[name] = texts(own)
+        with file._open() as opened:
+            how: dict[str, Any] = {"sep": file.separator, "low_memory": False}
+            found = dict(pd.read_csv(opened, usecols=others, nrows=rows, **how))
+        for name in others:
+            zeros = pc.match_substring_regex(cells[name], _LEADING_ZERO)
+            # Also where a missing value makes floats of them.
+            if found[name].dtype.kind in "iuf" and pc.any(zeros).as_py():
+                found[name] = texts(cells[name])
     for name in stated:
         found[name] = texts(cells[name])
         with suppress(*[InvalidTableError] * unchecked):

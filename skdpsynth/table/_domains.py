@@ -197,7 +197,8 @@ class NumericDomain:
         if self.integer:
             ends = np.array([np.ceil(ends[0] - ROUNDING), np.floor(ends[1] + ROUNDING)])
             ends += np.array([-0.5, 0.5])
-        ends = np.clip(ends, self.low - self._margin, self.high + self._margin)
+        margin = 0.5 * self.integer
+        ends = np.clip(ends, self.low - margin, self.high + margin)
         low, high = np.clip((self._scale(ends) - start) / (end - start), 0.0, 1.0)
         return float(low), float(high)
 
@@ -217,18 +218,14 @@ class NumericDomain:
         own = vars(self) | {"axis": "numeric"}
         return own | {"bought": own.pop("released")}
 
-    @property
-    def _margin(self) -> float:
-        return 0.5 if self.integer else 0.0
-
     def _ends(self) -> tuple[float, float]:
-        ends = np.array([self.low - self._margin, self.high + self._margin])
-        start, end = self._scale(ends)
+        margin = 0.5 * self.integer
+        start, end = self._scale(np.array([self.low - margin, self.high + margin]))
         return float(start), float(end)
 
     def _scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.remainders:
-            values = _wider(values, self.remainders, signed=self.step is None)
+            values = _spaced(values, self.remainders, signed=self.step is None)
         if not self.log:
             return values
         return np.sign(values) * np.log1p(np.abs(values) / 10.0**self.decimals)
@@ -240,34 +237,30 @@ class NumericDomain:
         if self.log:
             scaled = np.sign(scaled) * np.expm1(np.abs(scaled)) * 10.0**self.decimals
         if self.remainders:
-            scaled = _narrower(scaled, self.remainders, signed=self.step is None)
+            signed = self.step is None
+            scaled = _spaced(scaled, self.remainders, signed=signed, back=True)
         return scaled
 
 
-def _wider(steps: Floats, remainders: tuple[float, ...], *, signed: bool) -> Floats:
+def _spaced(
+    steps: Floats, remainders: tuple[float, ...], *, signed: bool, back: bool = False
+) -> Floats:
     """Return each whole number, with half a step on both sides, the room it has."""
-    # Monotone and continuous. Amounts (`signed`) keep their sign; those below one
-    # hundred stay where they are, since few digits do not end in two.
+    # Monotone and continuous; undone if `back`. Amounts (`signed`) keep their sign;
+    # those below one hundred stay where they are, since few digits do not end in two.
     period, ends = len(remainders), _ends_of_remainders(remainders)
     cycles, rest = np.divmod(np.abs(steps) + 0.5 if signed else steps + 0.5, period)
-    place = rest.astype(np.intp)
-    room = np.array(remainders)[place]
-    moved = cycles * period + ends[place] + (rest - place) * room - 0.5
+    if back:
+        place = np.searchsorted(ends[1:-1], rest, side="right")
+        within = (rest - ends[place]) / np.array(remainders)[place]
+        moved = cycles * period + place + within - 0.5
+    else:
+        place = rest.astype(np.intp)
+        within = (rest - place) * np.array(remainders)[place]
+        moved = cycles * period + ends[place] + within - 0.5
     if not signed:
         return moved
     return np.where(cycles == 0, steps, np.copysign(moved, steps))
-
-
-def _narrower(moved: Floats, remainders: tuple[float, ...], *, signed: bool) -> Floats:
-    """Undo `_wider`."""
-    period, ends = len(remainders), _ends_of_remainders(remainders)
-    cycles, rest = np.divmod(np.abs(moved) + 0.5 if signed else moved + 0.5, period)
-    place = np.searchsorted(ends[1:-1], rest, side="right")
-    room = np.array(remainders)[place]
-    steps = cycles * period + place + (rest - ends[place]) / room - 0.5
-    if not signed:
-        return steps
-    return np.where(cycles == 0, moved, np.copysign(steps, moved))
 
 
 @lru_cache(maxsize=2048)
@@ -515,16 +508,6 @@ class MarginalTransform:
         inner = np.minimum(np.cumsum(weights)[:-1], 1.0)  # rounding may pass it
         cumulative = np.concatenate(([0.0], inner, [1.0]))
         return cls(domain, order.astype(np.float64), cumulative, min(missing, 1.0))
-
-    def in_order_of(self, other: MarginalTransform) -> MarginalTransform:
-        """Return the same marginal with categories in the order of another one."""
-        if isinstance(self.domain, NumericDomain) or not len(self.points):
-            return self
-        order = other.points.astype(np.int64)
-        shares = np.maximum(self.level_shares(), 1e-12)
-        return MarginalTransform.of_categories(
-            self.domain, shares, missing=self.missing, order=order
-        )
 
     def cdf(self, uniforms: Floats) -> tuple[Floats, Floats]:
         """Return the probability below, and up to, positions of a numeric column."""

@@ -29,7 +29,7 @@ from skdpsynth.schema import (
     same_name,
 )
 from skdpsynth.utils import require
-from skdpsynth.utils.containers import column_like, speaks_arrow, table_like
+from skdpsynth.utils.containers import arrow_like, speaks_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -214,10 +214,7 @@ def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
 
 
 # Ticks of NumPy's units.
-PER_SECOND = {
-    unit: pd.Timedelta("1s") // pd.Timedelta(f"1{unit}")
-    for unit in ("s", "ms", "us", "ns")
-}
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = int(SECONDS_OF["D"])
 # First and last second of the calendar, since 1970.
 _YEAR_1, _YEAR_9999 = (
@@ -236,14 +233,9 @@ def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Boo
     """Return a column that is not categorical as numbers (0: missing), and a mask."""
     # Times (since 1970 UTC) and durations are in seconds. A float64 holds integers up
     # to 2**53 and present-day times to the microsecond.
-    if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
-        values = series.to_numpy(dtype=np.float64, copy=True)
-        missing = np.isnan(values)
-        values[missing] = 0.0
-        return values, missing
     missing = is_missing(series)
-    present = series[~missing]
     values = np.zeros(len(series))
+    present = series[~missing] if missing.any() else series
     if column.kind in ("datetime", "timedelta"):
         ticks, unit = ticks_of(present)
         per_second = PER_SECOND[unit]
@@ -268,31 +260,42 @@ def ticks_of(times: pd.Series | pd.Index) -> tuple[Ints, str]:
 
 def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series:
     """Return numbers as a column of the dtype that came; undo `numeric_values`."""
-    # They are clipped to what it can hold; `missing` is ignored where it has none.
+    # They are rounded and clipped to what it can hold; `missing` is ignored where it
+    # has none.
     missing = missing & column.can_be_missing  # a copy: the series may keep it
     present = np.where(missing, 0.0, values) if missing.any() else values
-    raw = _raw_values(present, column)
-    dtype = column.dtype
-    array: Any = raw
+    dtype, kind = column.dtype, column.dtype.kind
+    array: Any
+    if column.kind == "boolean":
+        array = present >= 0.5
+    elif column.kind in ("datetime", "timedelta"):
+        array = _ticks(present, "s" if is_date(dtype) else column.unit)
+    elif column.storage.kind == "f":
+        limits = np.finfo(column.storage)
+        array = np.clip(present, float(limits.min), float(limits.max))
+        array = array.astype(column.storage)
+    else:
+        whole = np.iinfo(column.storage)
+        high = float(whole.max)
+        if int(high) > whole.max:  # 2**63 - 1 has no float64: take the one below
+            high = float(np.nextafter(high, 0.0))
+        array = np.clip(np.rint(present), float(whole.min), high)
+        array = array.astype(column.storage)
     if isinstance(dtype, pd.ArrowDtype):
-        converted = pa.array(raw, mask=missing)
         if is_date(dtype):  # counts days, in fewer bytes
-            converted = pa.array(raw // _DAY, mask=missing).cast(pa.int32())
-        converted = converted.cast(dtype.pyarrow_dtype)
-        array = pd.arrays.ArrowExtensionArray(converted)
-    elif isinstance(dtype, pd.DatetimeTZDtype):
-        moments = raw.view(f"M8[{dtype.unit}]")
-        moments[missing] = np.datetime64("NaT")
-        array = pd.DatetimeIndex(moments).tz_localize("UTC").tz_convert(dtype.tz)
-    elif not isinstance(dtype, np.dtype):  # a masked boolean, integer or float
-        array = dtype.construct_array_type()(raw, missing)
-    elif dtype.kind in "Mm":
-        array = raw.view(f"{dtype.kind}8[{np.datetime_data(dtype)[0]}]")
+            array = (array // _DAY).astype(np.int32)
+        stored = pa.array(array, mask=missing).cast(dtype.pyarrow_dtype)
+        array = pd.arrays.ArrowExtensionArray(stored)
+    elif kind in "Mm":
+        array = array.view(f"{kind}8[{column.unit}]")
         array[missing] = np.array("NaT", dtype=array.dtype)
-    elif dtype.kind == "f":
-        array[missing] = np.nan
-    elif dtype.kind == "O":
-        array = raw.astype(object)
+        zone = zone_of(dtype)
+        if zone is not None:
+            array = pd.DatetimeIndex(array).tz_localize("UTC").tz_convert(zone)
+    elif not isinstance(dtype, np.dtype):  # a masked boolean, integer or float
+        array = dtype.construct_array_type()(array, missing)
+    elif kind in "fO":
+        array = array.astype(dtype, copy=False)
         array[missing] = None
     return pd.Series(array, dtype=dtype, name=column.name, copy=False)
 
@@ -300,44 +303,25 @@ def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series
 def to_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     """Turn seconds since 1970 UTC into those of a clock in the column's zone."""
     zone = zone_of(column.dtype)
-    if zone is None:
-        return seconds
-    inside = np.clip(seconds, *_CLOCKS)
-    moments = pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]")).tz_localize("UTC")
-    wall = moments.tz_convert(zone).tz_localize(None).asi8 / PER_SECOND["us"]
-    return wall + (seconds - inside)
+    return _moved(
+        seconds, zone, lambda m: m.tz_localize("UTC").tz_convert(zone).tz_localize(None)
+    )
 
 
 def from_wall(seconds: Floats, column: ColumnLayout) -> Floats:
     """Undo `to_wall`: a doubled hour is the second one, one left out the next shown."""
-    zone = zone_of(column.dtype)
+    zone, how = zone_of(column.dtype), {"nonexistent": "shift_forward"}
+    second = np.zeros(len(seconds), dtype=bool)
+    return _moved(seconds, zone, lambda m: m.tz_localize(zone, ambiguous=second, **how))
+
+
+def _moved(seconds: Floats, zone: Any, move: Callable[[Any], Any]) -> Floats:  # noqa: ANN401
+    """Move moments that a clock of the zone can show; others as far as the last one."""
     if zone is None:
         return seconds
     inside = np.clip(seconds, *_CLOCKS)
-    local = pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]"))
-    moments = local.tz_localize(
-        zone, ambiguous=np.zeros(len(local), bool), nonexistent="shift_forward"
-    )
+    moments = move(pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]")))
     return moments.asi8 / PER_SECOND["us"] + (seconds - inside)
-
-
-def _raw_values(values: Floats, column: ColumnLayout) -> NDArray[Any]:
-    """Round and clip to the NumPy dtype that stores the column, times to int64."""
-    if column.kind == "boolean":
-        return values >= 0.5
-    if column.kind in ("datetime", "timedelta"):
-        return _ticks(values, "s" if is_date(column.dtype) else column.unit)
-    storage = column.storage
-    if storage.kind == "f":
-        limits = np.finfo(storage)
-        if limits.max < np.finfo(np.float64).max:
-            values = np.clip(values, float(limits.min), float(limits.max))
-        return values.astype(storage, copy=False)
-    whole = np.iinfo(storage)
-    high = float(whole.max)
-    if int(high) > whole.max:  # 2**63 - 1 has no float64: take the one below
-        high = float(np.nextafter(high, 0.0))
-    return np.clip(np.rint(values), float(whole.min), high).astype(storage)
 
 
 def most_seconds(unit: str) -> float:
@@ -479,37 +463,28 @@ def to_category_series(
     return series
 
 
-def features_like(table: pd.DataFrame, X: object) -> Any:  # noqa: ANN401
-    """Return synthetic features in the container of `X`."""
-    if isinstance(X, pd.DataFrame):
-        return table
-    if speaks_arrow(X):
-        return table_like(table, X)
-    if isinstance(X, list | tuple):
-        return type(X)(table.to_numpy(dtype=object).tolist())
-    return _array(table, getattr(X, "dtype", None))
-
-
-def labels_like(labels: pd.Series, y: Any) -> Any:  # noqa: ANN401 - any container
-    """Return synthetic labels in container and dtype of `y`."""
-    dtype = getattr(y, "dtype", None)
-    if speaks_arrow(y):
-        return column_like(labels, y)
-    if isinstance(y, pd.Series):
-        return labels.rename(y.name)
-    if np.ndim(y) == 2:  # a table of one column
-        return features_like(labels.to_frame(), y)
-    if isinstance(y, pd.Index):
+def in_container_of(given: Any, values: Any) -> Any:  # noqa: ANN401 - any container
+    """Return a DataFrame, or labels as a Series, in the container of what came."""
+    dtype = getattr(given, "dtype", None)
+    if speaks_arrow(given):
+        return arrow_like(values, given)
+    if isinstance(values, pd.Series) and np.ndim(given) == 2:
+        values = values.to_frame()
+    if isinstance(given, pd.DataFrame):
+        return values
+    if isinstance(given, list | tuple):
+        return type(given)(values.to_numpy(dtype=object).tolist())
+    if isinstance(given, pd.Series):
+        return values.rename(given.name)
+    if isinstance(given, pd.Index):
         if isinstance(dtype, pd.CategoricalDtype):  # has categories of its own
-            dtype = labels.dtype
-        return pd.Index(labels, dtype=dtype).rename(y.name)
-    if type(y) is pd.arrays.NumpyExtensionArray:  # a string array is a subclass
-        return pd.arrays.NumpyExtensionArray(_array(labels, y.dtype.numpy_dtype))
-    if isinstance(y, pd.api.extensions.ExtensionArray):
-        return labels.array
-    if isinstance(y, list | tuple):
-        return type(y)(labels.tolist())
-    return _array(labels, dtype)
+            dtype = values.dtype
+        return pd.Index(values, dtype=dtype).rename(given.name)
+    if type(given) is pd.arrays.NumpyExtensionArray:  # a string array is a subclass
+        return pd.arrays.NumpyExtensionArray(_array(values, given.dtype.numpy_dtype))
+    if isinstance(given, pd.api.extensions.ExtensionArray):
+        return values.array
+    return _array(values, dtype)
 
 
 def _array(values: pd.Series | pd.DataFrame, dtype: Any) -> NDArray[Any]:  # noqa: ANN401

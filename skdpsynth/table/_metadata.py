@@ -1,4 +1,10 @@
-"""What is public about a table once it was declared or released."""
+"""What is public about a table once it was declared or released, and its rules.
+
+Rows are drawn first and then brought in line with the rules: a function of released
+numbers and of the schema, so it costs nothing. Private rows are never compared with a
+rule. Numbers out of order are sorted within their row, which then keeps all of its
+numbers and gets no false tie; columns that follow from others are computed.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +14,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import (
+    EXACT,
+    MOST_DECIMALS,
+    ROUNDING,
     SECONDS_OF,
     UNREAD,
     Boolean,
     Categorical,
     Continuous,
     Datetime,
+    Determines,
     Identifier,
+    MissingTogether,
+    Ordered,
+    SumOf,
     TableSchema,
     Text,
+    check_decimals,
+    check_target,
+    in_order,
     same_name,
 )
 from skdpsynth.table._domains import (
@@ -32,15 +49,13 @@ from skdpsynth.table._domains import (
     needs_resolution,
     public_categories,
 )
-from skdpsynth.table._layout import from_wall
-from skdpsynth.table._rules import RowRules
+from skdpsynth.table._layout import from_wall, most_seconds, zone_of
 from skdpsynth.utils import MOST_SHOWN, require
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from skdpsynth.schema import Rule
     from skdpsynth.table._layout import ColumnLayout, TableLayout
 
     Floats = NDArray[np.float64]
@@ -167,6 +182,260 @@ class Units:
 _MAX_COUNT = float(np.iinfo(np.int64).max)  # of rows; sums are exact far below
 
 
+# Of a column its numbers or codes of categories (-1: missing), and where it is missing.
+Cells = tuple[NDArray[np.float64], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True)
+class RowRules:
+    """The rules of a schema, ready for drawn rows; domains of the columns in them."""
+
+    rules: tuple[Rule, ...] = ()
+    domains: Mapping[Hashable, Any] = field(default_factory=dict)
+    derived: tuple[ColumnLayout, ...] = ()  # what is computed, in a possible order
+
+    @classmethod
+    def of(
+        cls,
+        schema: TableSchema | None,
+        layout: TableLayout,
+        modelled: Mapping[Hashable, ColumnDomain],
+    ) -> RowRules:
+        """Make ready what a schema states, by the domains of what rows are drawn of."""
+        if schema is None or not schema.rules:
+            return cls()
+        columns = {column.name: column for column in layout.columns}
+        rules = [rule for rule in schema.rules if not rule.derived]
+        domains: dict[Hashable, Any] = dict(modelled)
+        derived = []
+        for rule in in_order(schema.rules):
+            (name,) = rule.derived
+            derived.append(columns[name])
+            domain: Any = declared_domain(columns[name], schema)
+            if isinstance(rule, SumOf):
+                parts = [domains[part] for part in rule.parts]
+                if not domain.integer and all(part.integer for part in parts):
+                    most = max(part.decimals for part in parts)
+                    found = domain.with_decimals(most)  # those of its parts
+                    domain = found if max(-found.low, found.high) < EXACT else domain
+            domains[name] = domain
+            rules.append(rule)
+        used = {name: domains[name] for rule in rules for name in rule.names}
+        made = cls(tuple(rules), used, tuple(derived))
+        # An error for domains of another kind, which a file may hold.
+        made.keep(dict.fromkeys(used, (np.empty(0), np.empty(0, dtype=bool))))
+        return made
+
+    @property
+    def names(self) -> set[Hashable]:
+        """All columns that a rule is about."""
+        return {name for rule in self.rules for name in rule.names}
+
+    @property
+    def changed(self) -> set[Hashable]:
+        """All columns that are not as they were drawn."""
+        changing = (rule for rule in self.rules if not rule.derived)
+        found = {name for rule in changing for name in rule.names}
+        return found | {column.name for column in self.derived}
+
+    @property
+    def together(self) -> list[tuple[Hashable, ...]]:
+        """The columns that are missing together, the one that decides first."""
+        return [rule.names for rule in self.rules if isinstance(rule, MissingTogether)]
+
+    def keep(self, cells: dict[Hashable, Cells]) -> None:
+        """Bring rows in line, in place, and add the columns that are computed."""
+        for rule in self.rules:
+            if isinstance(rule, Ordered):
+                domains = [self.domains[name] for name in rule.names]
+                found = _sorted([cells[name] for name in rule.names], domains)
+                cells.update(zip(rule.names, found, strict=True))
+            elif isinstance(rule, SumOf):
+                parts = [cells[name] for name in rule.parts]
+                cells[rule.total] = _sum(parts, self.domains[rule.total])
+            elif isinstance(rule, Determines):
+                deciding, decided = (self.domains[name] for name in rule.names)
+                values = [rule.table[category] for category in deciding.categories]
+                if isinstance(decided, CategoryDomain):
+                    known = decided.categories
+                    codes_of = {value: code for code, value in enumerate(known)}
+                    values = [codes_of[value] for value in values]
+                codes, missing = cells[rule.deciding]
+                # The code of a missing value, -1, is that of the last number.
+                looked_up = np.array([*values, -1.0])[codes.astype(np.int64)]
+                cells[rule.decided] = looked_up, missing.copy()
+
+
+def check_rules(schema: TableSchema, layout: TableLayout) -> None:
+    """Refuse rules that columns of such dtypes cannot keep, whatever their values."""
+    if layout.target is not None:
+        check_target(schema.rules, schema.columns, layout.target)
+    columns = {column.name: column for column in layout.columns}
+    for rule in schema.rules:
+        own = [columns[name] for name in rule.names]
+        nullable = [
+            column.can_be_missing
+            and getattr(schema.columns[column.name], "nullable", False)
+            for column in own
+        ]
+        for column in () if isinstance(rule, MissingTogether) else own:
+            described = schema.columns[column.name]
+            if column.dtype is None or not isinstance(described, Continuous):
+                continue
+            high = most_seconds(column.unit) if column.kind == "timedelta" else 0.0
+            low = -high
+            if column.kind != "timedelta":
+                info: Any = np.finfo if column.storage.kind == "f" else np.iinfo
+                limits = info(column.storage)
+                low, high = float(limits.min), float(limits.max)
+            if described.low < low or described.high > high:  # clipped once more
+                raise InvalidSchemaError(
+                    f"The bounds of {column.name!r} in the rule {rule} must be within"
+                    f" what its dtype {column.dtype} holds. Got {described.low!r} and"
+                    f" {described.high!r}; correct them, or convert the column."
+                )
+        gaps: list[ColumnLayout] = []  # columns that come out missing
+        if isinstance(rule, Ordered):
+            # Rounded differently, values could be out of order.
+            if len({_fineness(c) for c in own if c.dtype is not None}) > 1:
+                dtypes = ", ".join(dict.fromkeys(str(c.dtype) for c in own))
+                raise InvalidSchemaError(
+                    f"The columns of the rule {rule} must be equally fine: whole"
+                    " numbers and double precision, or one other precision, unit and"
+                    f" time zone. Got {dtypes}; convert them."
+                )
+            _check_room(rule, own, schema)
+        elif isinstance(rule, SumOf):
+            for column in own:
+                if column.kind == "timedelta":
+                    raise InvalidSchemaError(
+                        f"The columns of the rule {rule} must be numbers. Got durations"
+                        f" in {column.name!r}; convert them by .dt.total_seconds()."
+                    )
+            whole = [column.name for column in own if column.kind == "integer"]
+            check_decimals(rule, schema.columns, whole)
+            total: Any = schema.columns[rule.total]
+            if own[0].kind == "integer" and max(-total.low, total.high) >= EXACT:
+                raise InvalidSchemaError(
+                    f"The bounds of a total of whole numbers must be below 2**53. Got"
+                    f" {total.low!r} and {total.high!r} for {rule.total!r}; narrow"
+                    " them, or drop the rule."
+                )
+            gaps = own[:1] if any(nullable[1:]) else []
+        elif isinstance(rule, Determines):
+            decided = own[1]
+            values = rule.table.values() if decided.kind == "integer" else ()
+            if any(value != int(value) for value in values):
+                raise InvalidSchemaError(
+                    f"The values of the table of the rule {rule} must be whole numbers,"
+                    f" as the dtype {decided.dtype} of {decided.name!r} holds them. Got"
+                    " a fraction; correct the table, or convert the column."
+                )
+            gaps = [decided] if nullable[0] else []
+        else:
+            gaps = own
+        for column in gaps:
+            if not column.can_be_missing:
+                raise InvalidSchemaError(
+                    f"By the rule {rule} values of {column.name!r} are missing in some"
+                    f" rows, but its dtype {column.dtype} has no missing value. Convert"
+                    " it, for example by .convert_dtypes(), or drop the rule."
+                )
+
+
+def _fineness(column: ColumnLayout) -> tuple[str, str, str]:
+    if column.kind in ("datetime", "timedelta"):
+        return column.kind, column.unit, str(zone_of(column.dtype))
+    storage = column.storage
+    is_exact = storage.kind != "f" or storage.itemsize == np.float64().itemsize
+    return "number", "" if is_exact else storage.name, ""
+
+
+def _check_room(
+    rule: Ordered, own: Sequence[ColumnLayout], schema: TableSchema
+) -> None:
+    """Refuse bounds that leave no room once numbers are as coarse as they may be."""
+    # Decimals that are not stated are measured, so the room must not depend on them.
+    domains = [_coarsest(column, schema) for column in own]
+    lowest = -math.inf
+    highest = _ceilings(domains, np.zeros((len(own), 1), dtype=bool))
+    for column, domain, high in zip(own, domains, highest, strict=True):
+        lowest = float(_up(np.array([max(lowest, domain.bounds[0])]), domain)[0])
+        if lowest > high[0]:
+            raise InvalidSchemaError(
+                f"The rule {rule} needs bounds that leave room for it among the"
+                f" numbers that its columns can hold. Got too little at"
+                f" {column.name!r}; widen the bounds, or state more decimals."
+            )
+
+
+def _coarsest(column: ColumnLayout, schema: TableSchema) -> NumericDomain:
+    domain: Any = declared_domain(column, schema)
+    if not needs_resolution(column, schema):
+        return domain
+    for decimals in range(MOST_DECIMALS + 1):
+        found = domain.with_decimals(decimals)
+        if found.low / 10.0**decimals <= domain.high:  # what a fit would accept too
+            return found
+    return domain
+
+
+def _sum(parts: Sequence[Cells], total: NumericDomain) -> Cells:
+    """Add parts; a total is missing where a part is."""
+    missing = np.logical_or.reduce([gone for _, gone in parts])
+    values = np.sum([np.where(missing, 0.0, own) for own, _ in parts], axis=0)
+    values = np.clip(_nearest(values, total), *total.bounds)  # rounding may pass one
+    return values + 0.0, missing
+
+
+def _sorted(cells: Sequence[Cells], domains: Sequence[NumericDomain]) -> list[Cells]:
+    """Sort the present numbers of every row, each brought to what its column holds."""
+    drawn, gone = (np.array(parts) for parts in zip(*cells, strict=True))
+    so_far = np.maximum.accumulate(np.where(gone, -np.inf, drawn), axis=0)
+    rows = np.flatnonzero((~gone & (so_far > drawn)).any(axis=0))
+    values, missing = drawn[:, rows], gone[:, rows]
+    ranked = np.sort(np.where(missing, np.inf, values), axis=0)
+    places = np.maximum(np.cumsum(~missing, axis=0) - 1, 0)
+    values = np.take_along_axis(ranked, places, axis=0)
+    ceilings = _ceilings(domains, missing)
+    lowest = np.full(len(rows), -np.inf)
+    for j, domain in enumerate(domains):
+        nearest = np.clip(_nearest(values[j], domain), *domain.bounds)
+        kept = np.minimum(_up(np.maximum(nearest, lowest), domain), ceilings[j])
+        lowest = np.where(missing[j], lowest, kept)
+        drawn[j, rows] = kept
+    return list(zip(drawn, gone, strict=True))
+
+
+def _ceilings(
+    domains: Sequence[NumericDomain], gone: NDArray[np.bool_]
+) -> list[Floats]:
+    """Return the largest numbers that leave room for those that follow in a row."""
+    highest = np.full(gone.shape[1], np.inf)
+    found = []
+    for domain, missing in reversed([*zip(domains, gone, strict=True)]):
+        # The largest number of the grid that is not above.
+        own = -_up(-np.minimum(highest, domain.bounds[1]), domain) + 0.0
+        highest = np.where(missing, highest, own)
+        found.append(own)
+    return found[::-1]
+
+
+def _nearest(values: Floats, domain: NumericDomain) -> Floats:
+    if not domain.integer:
+        return values
+    return domain.from_steps(np.rint(domain.to_steps(values))) + 0.0
+
+
+def _up(values: Floats, domain: NumericDomain) -> Floats:
+    """Return the smallest number of a domain's grid that is not below each value."""
+    if not domain.integer:
+        return values
+    whole = np.ceil(domain.to_steps(values) - ROUNDING)
+    found = domain.from_steps(whole)
+    return np.where(found < values, domain.from_steps(whole + 1), found) + 0.0
+
+
 @dataclass(frozen=True)
 class Metadata:
     """What is public about a table: what the schema states, and what was measured.
@@ -260,21 +529,19 @@ class Metadata:
         domain_of = dict(zip(self.columns, self.domains, strict=True))
         columns: dict[Hashable, Any] = {}
         for column in self.layout.columns:
-            domain = domain_of.get(column)
-            if column.name in given and needs_resolution(column, declared):
-                columns[column.name] = _completed(given[column.name], domain)
-            elif column.name in given:
-                columns[column.name] = given[column.name]
-            elif column is not self.layout.label_column:
-                columns[column.name] = _described(column, domain_of[column])
-            elif self.classes.labels:
+            domain, spec = domain_of.get(column), given.get(column.name)
+            if column is self.layout.label_column and self.classes.labels:
                 ordered = bool(getattr(column.dtype, "ordered", False))
-                categories = CategoryDomain(self.classes.labels, False, ordered)
-                columns[column.name] = _described(column, categories)
-        columns = {name: spec for name, spec in columns.items() if spec is not None}
+                domain = CategoryDomain(self.classes.labels, False, ordered)
+            if spec is None and domain is not None:
+                spec = _described(column, domain)
+            elif needs_resolution(column, declared):
+                spec = _completed(spec, domain)
+            if spec is not None:
+                columns[column.name] = spec
         for name, blank in declared.blanks.items():
             if isinstance(columns.get(name), Datetime):
-                form = blank.get("format")
+                form = getattr(blank, "format", None)
                 columns[name] = replace(columns[name], format=form)
         target = self.layout.target if self.layout.target in columns else None
         n_rows, counts = declared.n_rows, declared.class_counts

@@ -26,6 +26,7 @@ from skdpsynth.schema import (
     UNREAD,
     TableSchema,
     check_dtype,
+    check_frame,
     check_objects,
     holds_truths,
     is_object,
@@ -33,7 +34,7 @@ from skdpsynth.schema import (
 )
 from skdpsynth.table._csv import CsvFile
 from skdpsynth.table._layout import ColumnLayout, TableLayout, encode_dtype, is_read
-from skdpsynth.table._rules import check_rules
+from skdpsynth.table._metadata import check_rules
 from skdpsynth.utils import MOST_SHOWN, is_csv, withheld
 from skdpsynth.utils.containers import (
     container_of,
@@ -41,6 +42,7 @@ from skdpsynth.utils.containers import (
     index_of_pandas,
     native,
     speaks_arrow,
+    widened,
 )
 
 if TYPE_CHECKING:
@@ -51,57 +53,70 @@ if TYPE_CHECKING:
     Source = Any  # a dataset of Arrow, which has no stubs, or what has its `to_batches`
 
 _TARGET_NAME = "target"  # of a label that comes without a name
+_FEWEST_ROWS = 2  # as scikit-learn asks of estimators
 
 
-def read_table(
+def open_table(
     X: object,
     y: object = None,
     *,
     target: Hashable = None,
     schema: TableSchema | None = None,
-) -> tuple[pd.DataFrame, TableLayout]:
-    """Check the structure of a table and bring it into one form, `y` as last column."""
-    # The frame may share memory with X and must not be written to. Floats are no labels
-    # even if whole: whether they are would be a question about values.
-    frame, from_array = _to_frame(X)
-    target = _agreed_target(frame, y, target, schema)
+) -> tuple[pd.DataFrame | Parts, TableLayout]:
+    """Return a table in memory as a DataFrame, any other as DataFrames in parts."""
+    # All of it is read once, to see that its columns are what was stated. A frame may
+    # share memory with X and must not be written to.
+    if not is_source(X) or (y is not None and speaks_arrow(X)):
+        frame, from_array = _to_frame(X)
+        if y is not None:
+            if (stated := agreed_target(target, schema)) is not None:
+                raise InvalidTableError(
+                    "The target was given twice: as y and as the column name"
+                    f" {stated!r}. Keep it in X and leave out y, or pass y and leave"
+                    " out the name (also in the schema)."
+                )
+            labels = _to_labels(y, len(frame))
+            target = _TARGET_NAME if labels.name is None else labels.name
+            if target in frame.columns:
+                raise InvalidTableError(
+                    f"The labels y are named {target!r}, and so is a column of X."
+                    " Rename one, or drop the column from X."
+                )
+            frame.insert(frame.shape[1], target, labels)
+        form: dict[str, Any] = {"from_array": from_array, "y_given": y is not None}
+        form["container"] = container_of(X)
+        layout = lay_out(frame, target, schema, len(frame), **form)
+        _check_counts(layout, _checked(frame, layout, schema))
+        return native(frame), layout
     if y is not None:
-        labels = _to_labels(y, len(frame))
-        target = _TARGET_NAME if labels.name is None else labels.name
-        if target in frame.columns:
-            raise InvalidTableError(
-                f"The labels y are named {target!r}, and so is a column of X. Rename"
-                " one, or drop the column from X."
-            )
-        frame.insert(frame.shape[1], target, labels)
-    form = {
-        "from_array": from_array,
-        "y_given": y is not None,
-        "container": container_of(X),
-    }
-    layout = _layout_of(frame, target, schema, len(frame), **form)
-    check_values(layout, _checked(frame, layout, schema)[0])
-    return native(frame), layout
+        raise InvalidTableError(
+            f"Expected the labels as a column of the table. Got y beside a"
+            f" {type(X).__name__}, whose rows are not in memory; name the column by"
+            " target."
+        )
+    empty, parts = _opened(X, schema)
+    layout = lay_out(_to_frame(empty)[0], target, schema)
+    counts = parts.total(_checked, layout, schema)
+    _check_size(sum(parts.n_rows.values()), len(layout.feature_columns))
+    _check_counts(layout, counts)
+    return parts, layout
 
 
 def lay_out(
-    frame: pd.DataFrame, target: Hashable, schema: TableSchema | None
-) -> TableLayout:
-    """Check the structure of a table whose rows are not there yet."""
-    frame, _ = _to_frame(frame)
-    target = _agreed_target(frame, None, target, schema)
-    return _layout_of(frame, target, schema, 2)
-
-
-def _layout_of(
     frame: pd.DataFrame,
     target: Hashable,
     schema: TableSchema | None,
-    n_rows: int,
+    n_rows: int = _FEWEST_ROWS,
     **form: Any,  # noqa: ANN401 - of `TableLayout`
 ) -> TableLayout:
-    """Lay out a table; objects are booleans only where the schema says so."""
-    check_size(n_rows, frame.shape[1] - (target is not None))
+    """Check the structure of a table; objects are booleans only by the schema."""
+    target = agreed_target(target, schema)
+    if target is not None and target not in frame.columns:
+        raise InvalidTableError(
+            f"The target {target!r} is not a column of the table. Its columns are"
+            f" {_short_list(frame.columns)}."
+        )
+    _check_size(n_rows, frame.shape[1] - (target is not None))
     described = {} if schema is None else schema.columns
     columns = []
     for name in frame.columns:
@@ -110,7 +125,15 @@ def _layout_of(
             column = replace(column, kind="boolean")
         columns.append(column)
     layout = TableLayout.of(tuple(columns), target, schema, **form)
-    check_values(layout, [0] * len(columns))
+    # Floats are no labels even if whole: whether they are is a question about values.
+    label = layout.label_column
+    if label is not None and label.kind in ("continuous", "timedelta"):
+        raise InvalidTableError(
+            f"The target {label.name!r} has dtype {label.dtype}, but classes must be"
+            " strings, integers or booleans. Cast it by astype(int), astype('Int64')"
+            " or astype(str); if it is a measurement, describe floats as Continuous or"
+            " not at all, and turn a duration into them by .dt.total_seconds()."
+        )
     if schema is not None:
         check_schema(schema, layout)
     return layout
@@ -120,17 +143,7 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
     """Return X as a shallow copy with a fresh index, and whether it was an array."""
     X = from_arrow(X)
     if isinstance(X, pd.DataFrame):
-        if isinstance(X.columns, pd.MultiIndex):
-            raise InvalidTableError(
-                "Column names on several levels are not supported. Flatten them first,"
-                " for example by df.columns = df.columns.to_flat_index()."
-            )
-        if not X.columns.is_unique:
-            names = X.columns[X.columns.duplicated()].unique().tolist()
-            raise InvalidTableError(
-                f"Column names must be distinct. Got {names!r} more than once; rename"
-                " or drop the duplicates."
-            )
+        check_frame(X)
         frame = X.copy(deep=False)
         frame.index = pd.RangeIndex(len(frame))
         return frame, False
@@ -153,14 +166,14 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
 
 def _to_labels(y: object, n_rows: int) -> pd.Series:
     """Return y, maybe a table of one column, as a Series with a fresh index."""
-    y = from_arrow(y)
-    labels: Any = y
-    if not isinstance(
-        y, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray
+    labels: Any = from_arrow(y)
+    named = isinstance(labels, pd.Series | pd.DataFrame)
+    if not named and not isinstance(
+        labels, pd.Index | pd.api.extensions.ExtensionArray
     ):
         labels = np.asarray(y, dtype=object if isinstance(y, list | tuple) else None)
     if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels.iloc[:, 0] if isinstance(y, pd.DataFrame) else labels[:, 0]
+        labels = labels.iloc[:, 0] if named else labels[:, 0]
     if labels.ndim != 1:
         several = f"{labels.shape[1]} columns" if labels.ndim == 2 else "no such thing"
         raise InvalidTableError(
@@ -168,35 +181,14 @@ def _to_labels(y: object, n_rows: int) -> pd.Series:
             " one column, and keep others in X."
         )
     series = pd.Series(labels)
-    if not isinstance(y, pd.Series | pd.DataFrame):
+    if not named:
         series = series.infer_objects()
     if len(series) != n_rows:
         raise InvalidTableError(
             "X and y must have the same number of rows. Got inconsistent lengths; check"
             " which rows were dropped from one of them."
         )
-    series = series.copy(deep=False)
-    series.index = pd.RangeIndex(n_rows)
-    return series
-
-
-def _agreed_target(
-    frame: pd.DataFrame, y: object, target: Hashable, schema: TableSchema | None
-) -> Hashable:
-    """Return the target that `target` and the schema name, None for neither."""
-    name = agreed_target(target, schema)
-    if name is not None and y is not None:
-        raise InvalidTableError(
-            f"The target was given twice: as y and as the column name {name!r}. Keep it"
-            " in X and leave out y, or pass y and leave out the name (also in the"
-            " schema)."
-        )
-    if name is not None and name not in frame.columns:
-        raise InvalidTableError(
-            f"The target {name!r} is not a column of the table. Its columns are"
-            f" {_short_list(frame.columns)}."
-        )
-    return name
+    return series.set_axis(pd.RangeIndex(n_rows))
 
 
 def agreed_target(target: Hashable, schema: TableSchema | None) -> Hashable:
@@ -221,35 +213,34 @@ def agreed_target(target: Hashable, schema: TableSchema | None) -> Hashable:
     return name
 
 
-def check_size(n_rows: int, n_features: int) -> None:
+def _check_size(n_rows: int, n_features: int) -> None:
     """Refuse a table with too few rows, or no column but a target."""
     if n_features == 0:
         raise InvalidTableError(
             f"Found a table with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of"
             " 1 is required. Expected a column besides the target."
         )
-    if n_rows < 2:
+    if n_rows < _FEWEST_ROWS:
         raise InvalidTableError(
             f"Found a table with {n_rows} sample(s) (n_samples={n_rows}) while a"
-            " minimum of 2 is required. Expected one row per record."
+            f" minimum of {_FEWEST_ROWS} is required. Expected one row per record."
         )
 
 
-def check_values(layout: TableLayout, n_infinite: Iterable[int]) -> None:
-    """Refuse labels that are no classes, and infinities."""
-    label = layout.label_column
-    if label is not None and label.kind in ("continuous", "timedelta"):
-        raise InvalidTableError(
-            f"The target {label.name!r} has dtype {label.dtype}, but classes must be"
-            " strings, integers or booleans. Cast it by astype(int), astype('Int64')"
-            " or astype(str); if it is a measurement, describe floats as Continuous or"
-            " not at all, and turn a duration into them by .dt.total_seconds()."
-        )
-    for column, n in zip(layout.columns, n_infinite, strict=True):
-        if n:
+def _check_counts(layout: TableLayout, counts: NDArray[np.int64]) -> None:
+    """Refuse infinities, and objects of two types, by what `_checked` counts."""
+    for column, (infinite, texts, booleans) in zip(
+        layout.columns, counts.T, strict=True
+    ):
+        if infinite:
             raise InvalidTableError(
                 f"Column {column.name!r} holds an infinite value. Replace infinities by"
                 " numbers, or by missing values."
+            )
+        if texts and booleans:
+            raise InvalidTableError(
+                f"Expected objects of one type in column {column.name!r}. Got texts in"
+                " one part of the table and booleans in another; cast it."
             )
 
 
@@ -287,38 +278,6 @@ def _short_list(names: Any) -> str:  # noqa: ANN401 - any iterable of names
 _READABLE = "The table must be one that can be read"
 
 
-def open_table(
-    X: object,
-    y: object = None,
-    *,
-    target: Hashable = None,
-    schema: TableSchema | None = None,
-) -> tuple[pd.DataFrame | Parts, TableLayout]:
-    """Return a table in memory as a DataFrame, any other as DataFrames in parts."""
-    # All of it is read once, to see that its columns are what was stated.
-    # A reader beside labels is brought into memory, as any table that speaks Arrow.
-    if not is_source(X) or (y is not None and speaks_arrow(X)):
-        return read_table(X, y, target=target, schema=schema)
-    if y is not None:
-        raise InvalidTableError(
-            f"Expected the labels as a column of the table. Got y beside a"
-            f" {type(X).__name__}, whose rows are not in memory; name the column by"
-            " target."
-        )
-    empty, parts = _opened(X, schema)
-    layout = lay_out(empty, target, schema)
-    n_infinite, texts, booleans = parts.total(_checked, layout, schema)
-    check_size(sum(parts.n_rows.values()), len(layout.feature_columns))
-    check_values(layout, n_infinite)
-    for column, both in zip(layout.columns, (texts > 0) & (booleans > 0), strict=True):
-        if both:
-            raise InvalidTableError(
-                f"Expected objects of one type in column {column.name!r}. Got texts in"
-                " one part of the table and booleans in another; cast it."
-            )
-    return parts, layout
-
-
 def is_source(X: Any) -> bool:  # noqa: ANN401 - any container
     """Tell whether the rows of a table are yet to be read."""
     if isinstance(X, pd.DataFrame | np.ndarray):
@@ -342,8 +301,18 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
 
         return DaskParts.opened(X, None if schema is None else schema.privacy_unit)
     if isinstance(X, str | Path):
-        path = Path(X)
-        _check_path(path)
+        path, there = Path(X), False
+        with suppress(OSError):  # a text that is no path at all
+            there = path.exists()
+        if not there:
+            # The rows themselves, given as text, must not be in an error.
+            named = len(str(path)) < 200 and "\n" not in str(path)
+            shown = f"{str(path)!r}, which is not there"
+            raise InvalidTableError(
+                "Expected a table, or the path of a CSV file or of Parquet files. Got"
+                f" {shown if named else 'a text that is none'}; name a file or folder"
+                " that is there."
+            )
         columns = {} if schema is None else schema.kinds
         X = CsvFile(path, columns) if is_csv(path) else _Files(path)
     if not hasattr(X, "to_batches"):
@@ -357,20 +326,6 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
     return to_frame(X.schema.empty_table().drop_columns(index)), parts
 
 
-def _check_path(path: Path) -> None:
-    there = False
-    with suppress(OSError):  # a text that is no path at all
-        there = path.exists()
-    if not there:
-        # The rows themselves, given as text, must not be in an error.
-        named = len(str(path)) < 200 and "\n" not in str(path)
-        shown = f"{str(path)!r}, which is not there" if named else "a text that is none"
-        raise InvalidTableError(
-            "Expected a table, or the path of a CSV file or of Parquet files. Got"
-            f" {shown}; name a file or folder that is there."
-        )
-
-
 class _Files:
     """Parquet files of one folder, or one of them, read one after the other."""
 
@@ -380,7 +335,7 @@ class _Files:
         with withheld(f"{str(path)!r} must hold Parquet files and no others"):
             folder = path.is_dir()
             found = dataset.dataset(path, format="parquet").files if folder else [path]
-            schemas = [_stated(parquet.read_schema(file)) for file in found]
+            schemas = [widened(parquet.read_schema(file)) for file in found]
         if not found:
             msg = f"Expected Parquet files in {str(path)!r}. Got none; name another."
             raise InvalidTableError(msg)
@@ -419,7 +374,7 @@ def _blocks(source: Source, names: Sequence[Hashable]) -> Iterator[Any]:
                 held, n_held = table[step:].to_batches(), n_held - step
                 first = False
         if n_held or first:
-            empty = _stated(source.schema).empty_table()
+            empty = widened(source.schema).empty_table()
             yield pa.Table.from_batches(held) if held else empty
 
 
@@ -427,14 +382,15 @@ def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[A
     """Read a source in batches of at most so many rows, little in advance."""
     # A Dataset would bring each file's dictionaries into the type of index that the
     # first file happens to have, and fail at one with more categories: so file by file.
-    from pyarrow import dataset, types
+    from pyarrow import dataset
 
     how: dict[str, Any] = {"batch_size": step, "columns": [*names]}
     if not isinstance(source, dataset.Dataset):
         yield from source.to_batches(**how)
         return
     how["batch_readahead"] = 1
-    listed = [field.name for field in source.schema if types.is_dictionary(field.type)]
+    fields = source.schema
+    listed = [own.name for own in fields if pa.types.is_dictionary(own.type)]
     if not listed:
         yield from source.to_batches(fragment_readahead=1, **how)
         return
@@ -454,30 +410,21 @@ def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[A
         yield from fragment.to_batches(schema=schema, fragment_readahead=1, **how)
 
 
-def _stated(schema: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Return a schema whose dictionaries have one type of index."""
-    # How wide it is follows from how many categories the rows have: it is private.
-    for place, field in enumerate(schema):
-        if pa.types.is_dictionary(field.type):
-            kind = field.type
-            wide = pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
-            schema = schema.set(place, field.with_type(wide))
-    return schema
-
-
 def _widened(batch: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Give a batch the schema that `_stated` makes of its own."""
-    schema = _stated(batch.schema)
+    """Give a batch the schema that `widened` makes of its own."""
+    schema = widened(batch.schema)
     if schema.equals(batch.schema):
         return batch
-    columns = []
-    for column, field in zip(batch.columns, schema, strict=True):
-        if column.type != field.type:
-            codes, ordered = column.indices.cast(pa.int32()), field.type.ordered
-            column = pa.DictionaryArray.from_arrays(
-                codes, column.dictionary, ordered=ordered
-            )
-        columns.append(column)
+    columns = [
+        column
+        if column.type == field.type
+        else pa.DictionaryArray.from_arrays(
+            column.indices.cast(pa.int32()),
+            column.dictionary,
+            ordered=field.type.ordered,
+        )
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -493,7 +440,7 @@ class _Stream:
                 f" one of {type(first).__name__}; make them by"
                 " pyarrow.RecordBatch.from_pandas(frame)."
             )
-        self.schema = _stated(first.schema)
+        self.schema = widened(first.schema)
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
         weakref.finalize(self, self._file.close)
         with withheld(_READABLE), pa.ipc.new_stream(self._file, self.schema) as writer:

@@ -11,21 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from contextlib import ExitStack
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from skdpsynth.privacy import (
-    MOST_ROWS,
-    LocalParts,
-    Parts,
-    changed_parts,
-    secret_generator,
-)
+from skdpsynth.privacy import LocalParts, Parts, changed_parts, secret_generator
 from skdpsynth.schema import is_missing, plain
-from skdpsynth.table._layout import coded, factorize, is_read, ticks_of
+from skdpsynth.table._layout import coded, is_read, ticks_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -105,56 +100,40 @@ def _masks(
     def keyed(frame: pd.DataFrame) -> tuple[Words, int]:
         return _keys(frame, schema, secret), len(frame)
 
-    files: list[Any] = [tempfile.TemporaryFile() for _ in range(_N_FILES)]  # noqa: SIM115
-    try:
-        masks, sizes = [], []
-        for number, (keys, n_rows) in enumerate(parts.map(keyed).each()):
-            masks.append(np.zeros(n_rows, dtype=bool))
-            keys[:, 3] += np.uint64(number * MOST_ROWS)
+    ends, sizes = [0], []
+    with ExitStack() as opened:
+        files: list[Any] = [
+            opened.enter_context(tempfile.TemporaryFile()) for _ in range(_N_FILES)
+        ]
+        for keys, n_rows in parts.map(keyed).each():
+            keys[:, 3] += np.uint64(ends[-1])
+            ends.append(ends[-1] + n_rows)
             of_file = (keys[:, 0] % np.uint64(_N_FILES)).astype(np.intp)
             keys = keys[np.argsort(of_file, kind="stable")]
-            ends = np.cumsum(np.bincount(of_file, minlength=_N_FILES))
-            for file, own in zip(files, np.split(keys, ends[:-1]), strict=True):
+            cuts = np.cumsum(np.bincount(of_file, minlength=_N_FILES))[:-1]
+            for file, own in zip(files, np.split(keys, cuts), strict=True):
                 file.write(own.tobytes())
+        mask = np.zeros(ends[-1], dtype=bool)
         for file in files:
             file.seek(0)
             keys = np.frombuffer(file.read(), dtype=np.uint64).reshape(-1, 4)
             first, own_sizes = _first(keys, most)
             sizes.append(own_sizes.astype(np.int32))
-            numbers, rows = np.divmod(keys[first, 3].astype(np.int64), MOST_ROWS)
-            order = np.argsort(numbers, kind="stable")
-            numbers, rows = numbers[order], rows[order]
-            for number in np.unique(numbers).tolist():
-                begin, end = np.searchsorted(numbers, [number, number + 1])
-                masks[number][rows[begin:end]] = True
-    finally:
-        for file in files:
-            file.close()
-    return [np.packbits(mask) for mask in masks], np.concatenate(sizes)
+            mask[keys[first, 3].astype(np.int64)] = True
+    masks = [np.packbits(own) for own in np.split(mask, ends[1:-1])]
+    return masks, np.concatenate(sizes)
 
 
 def _first(keys: Words, most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the rows, of `_keys`, that are the first of their unit, and sizes."""
     # Equal rows of a unit have one hash; with their number among themselves each has
     # its own, so that a row is as likely as any other.
-    units = [keys[:, 1], keys[:, 0]]
-    order = np.lexsort((keys[:, 2], *units))
-    number = _places_in_runs(keys[order, :3]).astype(np.uint64)
-    hashes = np.empty(len(keys), dtype=np.uint64)
-    hashes[order] = _mixed(keys[order, 2] + _mixed(number + np.uint64(1)))
-    order = np.lexsort((hashes, *units))
-    places = _places_in_runs(keys[order, :2])
-    last = np.ones(len(places), dtype=bool)
-    last[:-1] = places[1:] == 0
-    return order[places < most], np.minimum(places[last], most)
-
-
-def _places_in_runs(rows: Words) -> NDArray[np.intp]:
-    """Return the number of each row in its run of equal rows, from 0."""
-    begins = np.ones(len(rows), dtype=bool)
-    begins[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    places = np.arange(len(rows))
-    return places - np.maximum.accumulate(np.where(begins, places, 0))
+    rows = pd.DataFrame(keys[:, :3], columns=["unit", "unit too", "hash"])
+    number = rows.groupby([*rows], sort=False).cumcount().to_numpy(np.uint64)
+    rows["hash"] = _mixed(keys[:, 2] + _mixed(number + np.uint64(1)))
+    hashes = rows.groupby(["unit", "unit too"], sort=False)["hash"]
+    ranks = hashes.rank(method="first").to_numpy()
+    return np.flatnonzero(ranks <= most), np.minimum(hashes.size() - 1, most).to_numpy()
 
 
 def _keys(frame: pd.DataFrame, schema: TableSchema, secret: bytes) -> Words:
@@ -178,14 +157,15 @@ def _words(series: pd.Series, secret: bytes) -> Words:
     # A number is mixed in a way that can be undone; a text has a digest of 128 bits.
     if isinstance(series.dtype, pd.CategoricalDtype):
         listed = pd.Series(series.cat.categories)
-        listed = listed if _kind(listed) == "M" else listed.astype(object)
+        listed = listed if listed.dtype.kind == "M" else listed.astype(object)
         none = np.array([[0, 1]], dtype=np.uint64)  # as below
         return np.vstack((_words(listed, secret), none))[series.cat.codes]
     key = hashlib.blake2b(secret, digest_size=32).digest()
     words = np.zeros((len(series), 2), dtype=np.uint64)
     missing = is_missing(series)
-    if _kind(series) not in "biufmM":
-        codes, texts = _texts(series, ~missing)
+    if series.dtype.kind not in "biufmM":
+        # A text is a function of its cell: equal objects, such as 1 and True, differ.
+        codes, texts = coded(series, ~missing, _text)
         digests = [
             hashlib.blake2b(
                 text.encode("utf-8", "surrogatepass"), digest_size=_BYTES, key=key
@@ -201,17 +181,6 @@ def _words(series: pd.Series, secret: bytes) -> Words:
     return words
 
 
-def _texts(
-    series: pd.Series, present: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], list[str]]:
-    """Return codes of the cells, any where one is missing, and texts of these."""
-    # A text is a function of its cell: equal objects, such as 1 and True, differ.
-    if isinstance(series.dtype, pd.ArrowDtype):
-        codes, values = factorize(series)
-        return codes, [*map(_text, values)]
-    return coded(series, present, _text)
-
-
 def _text(value: Any) -> str:  # noqa: ANN401 - any cell
     """Write a cell; the numbers 7 and 7.0 and the text "7" are the same."""
     value = plain(value)
@@ -220,15 +189,10 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any cell
     return str(value)
 
 
-def _kind(series: pd.Series) -> str:
-    """Return the kind of the cells as NumPy has it; "O" where they become texts."""
-    return str(getattr(series.dtype, "numpy_dtype", series.dtype).kind)
-
-
 def _bits(series: pd.Series) -> tuple[Words, Any]:
     """Return 64 bits of each number, truth value or time, and a mark of its kind."""
     # Floats that are whole numbers have the bits of these, and others the mark 2.
-    kind = _kind(series)
+    kind = series.dtype.kind
     if kind in "Mm":
         return ticks_of(series)[0].view(np.uint64), 0
     if kind == "f":
@@ -238,8 +202,6 @@ def _bits(series: pd.Series) -> tuple[Words, Any]:
         bits[whole] = values[whole].astype(np.int64).view(np.uint64)
         return bits, np.where(whole, 0, 2)
     dtype = np.uint64 if kind == "u" else np.int64
-    if isinstance(series.dtype, np.dtype):
-        return series.to_numpy(dtype).view(np.uint64), 0
     blank = False if kind == "b" else 0
     return series.to_numpy(dtype, na_value=blank).view(np.uint64), 0
 

@@ -8,7 +8,7 @@ their own, because they do.
 
 from skdpsynth.utils._deprecation import deprecated, warn_deprecated, without
 from skdpsynth.utils._document import Block, Document, Grid, Heading, Items, Picture
-from skdpsynth.utils._json import (
+from skdpsynth.utils._files import (
     DAMAGED,
     EXCESS,
     FEW_NUMBERS,
@@ -18,14 +18,23 @@ from skdpsynth.utils._json import (
     WIDTH,
     check_array,
     check_groups,
+    check_new,
+    compression_of,
+    is_csv,
     parse_json,
     read_text,
     require,
+    withheld,
 )
-from skdpsynth.utils._names import check_new, compression_of, is_csv
-from skdpsynth.utils._rows import CHUNK_ROWS, in_chunks, in_order_of_class, n_threads
-from skdpsynth.utils._runs import PeakMemory, RunFolder, peak_megabytes
-from skdpsynth.utils._withheld import withheld
+from skdpsynth.utils._runs import (
+    CHUNK_ROWS,
+    PeakMemory,
+    RunFolder,
+    in_chunks,
+    in_order_of_class,
+    n_threads,
+    peak_megabytes,
+)
 
 __all__ = [
     "CHUNK_ROWS",

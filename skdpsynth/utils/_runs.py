@@ -1,4 +1,4 @@
-"""Runs that take long: a folder of finished ones, and the memory that one needs."""
+"""Work that takes long: finished runs, memory, threads, and rows in chunks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ import os
 import sys
 import tempfile
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from skdpsynth.utils._json import DAMAGED
+from skdpsynth.utils._files import DAMAGED
 
-_PROCESS = Path("/proc/self")
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class RunFolder:
@@ -67,38 +72,54 @@ class PeakMemory:
         # malloc_trim(3) of glibc; another C library, or Windows, has none.
         with suppress(AttributeError, OSError, TypeError):
             ctypes.CDLL(None).malloc_trim(0)
-        forgot = _forget_peak()
-        self._start = _megabytes("VmRSS") if forgot else peak_megabytes()
-        self.megabytes = math.nan
+        with suppress(OSError):  # Linux begins anew; see proc(5)
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        self._start, self.megabytes = peak_megabytes(), math.nan
         return self
 
     def __exit__(self, *error: object) -> None:
         self.megabytes = max(peak_megabytes() - self._start, 0.0)
 
 
-def _forget_peak() -> bool:
-    """Ask Linux to start the peak anew; see proc(5), clear_refs."""
-    try:
-        (_PROCESS / "clear_refs").write_text("5", encoding="ascii")
-        return _megabytes("VmHWM") > 0
-    except OSError:
-        return False
-
-
-def _megabytes(field: str) -> float:
-    for line in (_PROCESS / "status").read_text(encoding="utf-8").splitlines():
-        if line.startswith(f"{field}:"):
-            return float(line.split()[1]) / 1024
-    return math.nan
-
-
 def peak_megabytes() -> float:
     """Return the peak since the process began, or since it was last forgotten."""
-    with suppress(OSError):  # ru_maxrss starts at the size of the parent process
-        return _megabytes("VmHWM")
+    # Not ru_maxrss on Linux: it starts at the size of the parent process.
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return next(int(li.split()[1]) / 2**10 for li in lines if "VmHWM" in li)
     try:
         import resource
     except ImportError:  # Windows
         return math.nan
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+#: So few that what is computed of them stays in cache.
+CHUNK_ROWS = 2**13
+
+
+def in_chunks(n_rows: int, step: int = CHUNK_ROWS) -> Iterator[slice]:
+    """Cut rows into slices so short that what is computed of them stays in cache."""
+    return (slice(at, min(at + step, n_rows)) for at in range(0, n_rows, step))
+
+
+def in_order_of_class(
+    class_codes: NDArray[np.int64], n_classes: int
+) -> tuple[NDArray[np.intp], list[slice]]:
+    """Sort rows by class code; return the order, and the slice of each class in it."""
+    import numpy as np
+
+    # Of small integers the stable order is found in time linear in the rows.
+    small = class_codes.astype(np.int16) if n_classes < 2**15 else class_codes
+    ends = np.cumsum(np.bincount(class_codes, minlength=n_classes)).tolist()
+    places = [slice(*ends_of) for ends_of in pairwise([0, *ends])]
+    return np.argsort(small, kind="stable"), places
+
+
+def n_threads() -> int:
+    """Return the CPUs of this process, or OMP_NUM_THREADS if that is fewer."""
+    import joblib
+
+    limit, n_cpus = os.environ.get("OMP_NUM_THREADS", ""), joblib.cpu_count()
+    return min(int(limit), n_cpus) if limit.isdigit() and int(limit) else n_cpus

@@ -14,16 +14,17 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from skdpsynth.exceptions import InvalidTableError, MissingDependencyError, check_range
-from skdpsynth.utils._names import is_csv
-from skdpsynth.utils._withheld import withheld
+from skdpsynth.utils._files import is_csv, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = [
-    "column_like",
+    "arrow_kind",
+    "arrow_like",
     "container_of",
     "converter",
     "dtypes_of",
@@ -31,18 +32,14 @@ __all__ = [
     "index_of_pandas",
     "native",
     "speaks_arrow",
-    "table_like",
+    "widened",
     "write_batches",
     "write_csv",
 ]
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
 _LAZY = {"__dask_graph__": "compute", "collect_schema": "collect"}
-# By the name of the question in `pyarrow.types`: what can be read, also as the values
-# of a dictionary; what can be read in a column of its own; and the remedy for others.
-_TEXT = ("is_string", "is_large_string", "is_string_view")
-_VALUES = (*_TEXT, "is_integer", "is_boolean", "is_timestamp", "is_date32")
-_COLUMNS = (*_VALUES, "is_floating", "is_duration")
+# By the name of the question in `pyarrow.types`: what to do with what cannot be read.
 _REMEDIES = {
     "is_dictionary": "cast it to the type of its values",
     "is_decimal": "cast it to float64",
@@ -75,19 +72,19 @@ def from_arrow(data: Any) -> Any:  # noqa: ANN401 - any container
                     f" be computed; do so by .{remedy}()."
                 )
         return data
-    import pyarrow as pa
-
     values = pa.chunked_array(data)  # of a table: structs
-    if not pa.types.is_struct(values.type):
-        frame = _to_pandas([(getattr(data, "name", ""), values)])
-        return frame.iloc[:, 0].rename(getattr(data, "name", "") or None)
-    parts = [chunk.flatten() for chunk in values.chunks]
-    return _to_pandas(
-        [
-            (field.name, pa.chunked_array([part[i] for part in parts], field.type))
-            for i, field in enumerate(values.type)
-        ]
-    )
+    is_table, names = pa.types.is_struct(values.type), [getattr(data, "name", "")]
+    columns = values.flatten() if is_table else [values]
+    if is_table:
+        names = [field.name for field in values.type]
+    arrays = map(_array, names, columns)
+    frame = pd.DataFrame(dict(enumerate(arrays))).set_axis(names, axis=1)
+    return frame if is_table else frame.iloc[:, 0].rename(names[0] or None)
+
+
+def arrow_kind(kind: Any) -> str:  # noqa: ANN401 - no stubs
+    """Return the kind of an Arrow type as NumPy has it; "O" of what is not modelled."""
+    return "O" if pa.types.is_date64(kind) else pd.ArrowDtype(kind).kind
 
 
 def index_of_pandas(schema: Any) -> list[str]:  # noqa: ANN401 - no stubs
@@ -140,17 +137,15 @@ def converter(output: str) -> Callable[[pd.DataFrame], Any]:
     return known[output]
 
 
-def table_like(frame: pd.DataFrame, data: object) -> Any:  # noqa: ANN401
-    """Return a table in the container of `data`: that of polars, or else pyarrow's."""
-    return (_to_polars if _is_of_polars(data) else _to_arrow)(frame)
-
-
-def column_like(series: pd.Series, data: Any) -> Any:  # noqa: ANN401
-    """Return a column in the container of `data`, maybe a table of one column."""
-    if hasattr(data, "schema") or hasattr(data, "columns"):
-        return table_like(series.to_frame(), data)
+def arrow_like(values: pd.DataFrame | pd.Series, data: Any) -> Any:  # noqa: ANN401
+    """Return a table, or a column, as what `data` is: of polars, or else pyarrow's."""
+    convert = _to_polars if _is_of_polars(data) else _to_arrow
+    if isinstance(values, pd.DataFrame):
+        return convert(values)
+    if hasattr(data, "schema") or hasattr(data, "columns"):  # a table of one column
+        return convert(values.to_frame())
     name = getattr(data, "name", "")
-    column = table_like(series.to_frame(name), data)[name]
+    column = convert(values.to_frame(name))[name]
     return column.combine_chunks() if hasattr(data, "__arrow_c_array__") else column
 
 
@@ -169,32 +164,26 @@ def _import_polars() -> Any:  # noqa: ANN401 - no dependency
     return polars
 
 
-def _to_pandas(columns: list[tuple[str, Any]]) -> pd.DataFrame:
-    """Make a DataFrame of Arrow's types; names may be alike."""
-    arrays = [_array(name, values) for name, values in columns]
-    frame = pd.DataFrame(dict(enumerate(arrays)))
-    return frame.set_axis([name for name, _ in columns], axis=1)
-
-
 def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
     """Return a column as an array of pandas, or refuse its type.
 
     The dtype is a function of the type alone, and the categories of a dictionary occur.
     """
-    import pyarrow as pa
-
     kind = values.type
     listed = pa.types.is_dictionary(kind)
     inner = kind.value_type if listed else kind
-    if not _is_one_of(_VALUES if listed else _COLUMNS, inner):
-        remedies = (text for ask, text in _REMEDIES.items() if _is_one_of([ask], kind))
+    if pa.types.is_string_view(inner):
+        inner = pa.large_string()
+    if arrow_kind(inner) not in (*"UiubM", *"fm" * (not listed)):
+        asked = ((getattr(pa.types, ask), text) for ask, text in _REMEDIES.items())
+        remedies = (text for holds, text in asked if holds(kind))
         general = "cast it to numbers, text, booleans, dates or timestamps"
         raise InvalidTableError(
             f"Column {name!r} has the Arrow type {kind}, which is not supported;"
             f" {next(remedies, general)}."
         )
-    if listed or pa.types.is_string_view(kind):
-        inner = pa.large_string() if _is_one_of(_TEXT, inner) else inner
+    if listed or inner != kind:
+        inner = pa.large_string() if arrow_kind(inner) == "U" else inner
         values = pa.chunked_array([_plain(c, inner) for c in values.chunks], inner)
     if not listed:
         return pd.arrays.ArrowExtensionArray(values)
@@ -205,17 +194,8 @@ def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
         return pd.Categorical.from_codes(codes, categories, ordered=kind.ordered)
 
 
-def _is_one_of(questions: Iterable[str], kind: Any) -> bool:  # noqa: ANN401
-    """Ask `pyarrow.types` about a type."""
-    from pyarrow import types
-
-    return any(getattr(types, question)(kind) for question in questions)
-
-
 def _plain(array: Any, kind: Any) -> Any:  # noqa: ANN401 - no stubs
     """Look up what a dictionary lists, and give views of text a type of their own."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(array.type):
         return _plain(array.dictionary, kind).take(array.indices)
     # Older versions of pyarrow have no cast of views.
@@ -225,8 +205,6 @@ def _plain(array: Any, kind: Any) -> Any:  # noqa: ANN401 - no stubs
 
 def _to_arrow(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no stubs
     """Return a DataFrame as a pyarrow Table without metadata; names become text."""
-    import pyarrow as pa
-
     table = pa.Table.from_pandas(native(frame), preserve_index=False)
     columns = []
     for column in table.columns:
@@ -279,7 +257,6 @@ def write_csv(
 
 
 def _write_parquet(path: Path, batches: Iterable[pd.DataFrame]) -> None:
-    import pyarrow as pa
     from pyarrow import parquet
 
     writer: Any = None
@@ -287,19 +264,19 @@ def _write_parquet(path: Path, batches: Iterable[pd.DataFrame]) -> None:
         for batch in batches:
             table = pa.Table.from_pandas(batch, preserve_index=False)
             if writer is None:
-                schema = _settled(table.schema)
+                schema = widened(table.schema)
+                for place, field in enumerate(schema):
+                    if pa.types.is_null(field.type):  # of objects, all missing so far
+                        schema = schema.set(place, field.with_type(pa.string()))
                 writer = opened.enter_context(parquet.ParquetWriter(path, schema))
             writer.write_table(table.cast(schema))
 
 
-def _settled(schema: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Return types that every batch can have, as well as the first one."""
-    import pyarrow as pa
-
+def widened(schema: Any) -> Any:  # noqa: ANN401 - no stubs
+    """Return a schema of pyarrow whose dictionaries have one type of index."""
+    # How wide it is follows from how many categories the rows have: it is private.
     for place, field in enumerate(schema):
-        if pa.types.is_null(field.type):  # of objects, all missing so far
-            schema = schema.set(place, field.with_type(pa.string()))
-        elif pa.types.is_dictionary(field.type):  # codes are as wide as is needed
+        if pa.types.is_dictionary(field.type):
             kind = pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered)
             schema = schema.set(place, field.with_type(kind))
     return schema

@@ -7,17 +7,13 @@ import os
 import sys
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from skdpsynth.utils import MAX_BYTES, parse_json, read_text
+from skdpsynth.utils import DAMAGED, MAX_BYTES, parse_json, read_text
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"a":' * 65 + "1" + "}" * 65, "more than 64 deep"),
-        ('"\\"", ' + "[" * 70, "more than 64 deep"),
         ("1" + "0" * 399, "not finite"),
         ("-1e999", "not finite"),
         ("[NaN]", "not finite"),
@@ -48,28 +44,10 @@ def test_what_is_read(value):
         assert type(again) is type(value)
 
 
-def deepest(value) -> int:
-    parts = value.values() if isinstance(value, dict) else value
-    inner = [deepest(part) for part in parts if isinstance(part, dict | list)]
-    return 1 + max(inner, default=0)
-
-
-TEXTS = st.text(alphabet='[]{}"\\,:a\n', max_size=9)
-DOCUMENTS = st.lists(
-    st.recursive(
-        TEXTS, lambda own: st.lists(own) | st.dictionaries(TEXTS, own), max_leaves=9
-    )
-)
-
-
-@given(value=DOCUMENTS, layout=st.sampled_from([{}, {"indent": 1}]))
-@settings(deadline=None, max_examples=60)
-def test_the_depth_is_that_of_what_comes_out(value, layout):
-    """Of documents whose texts are full of brackets, quotes and escapes."""
-    text, more = json.dumps(value, **layout), 64 - deepest(value)
-    parse_json("[" * more + text + "]" * more)
-    with pytest.raises(ValueError, match="more than 64 deep"):
-        parse_json("[" * (more + 1) + text + "]" * (more + 1))
+def test_what_is_deep_is_damaged():
+    for text in ("[" * 10**6 + "]" * 10**6, '{"a":' * 10**5 + "1" + "}" * 10**5):
+        with pytest.raises(DAMAGED):
+            parse_json(text)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there is no such device")
