@@ -37,6 +37,7 @@ from skdpsynth.measure._query import (
     Ranks,
     Triples,
     check_edges,
+    encoded,
 )
 from skdpsynth.measure._relations import (
     Relations,
@@ -269,13 +270,13 @@ class Measurements:
             "schema": schema.to_dict(),
             "report": report.to_dict(),
             "table": metadata_to_state(self.metadata),
-            "counts": _encoded(classes.counts),
+            "counts": encoded(classes.counts),
             "noise": {name: float(getattr(classes, name)) for name in _STDS},
             "planned_stds": [*map(float, self.planned_stds)],
-            "cells": _encoded(self.cells),
+            "cells": encoded(self.cells),
             "bins": _bins_to_json(self.bins) if self.pairs else None,
             "finer": [_bins_to_json(own.bins) for own in finer],
-            "within": [_encoded(own.within) for own in finer],
+            "within": [encoded(own.within) for own in finer],
             "released": [self._to_json(own) for own in self],
         }
         text = json.dumps(document)
@@ -291,12 +292,11 @@ class Measurements:
         query, scopes = own.query, self.metadata.classes.scopes
         every = own.scope is None and scopes != (None,)
         return {
-            "query": query.kind,
-            **{name: _encoded(getattr(query, name)) for name in query.saved},
+            **query.to_json(),
             "class": None if every else scopes.index(own.scope),
-            "values": _encoded(own.values),
+            "values": encoded(own.values),
             "noise_std": float(own.noise_std),
-            "mu": _encoded(float(own.mu)),
+            "mu": encoded(float(own.mu)),
         }
 
     @classmethod
@@ -592,7 +592,7 @@ def _query_from_json(data: Mapping[str, Any], given: Mapping[str, Any]) -> Query
 
 def _bins_to_json(bins: TableBins) -> list[Any]:
     return [
-        {name: _encoded(own) for name, own in vars(column).items()}
+        {name: encoded(own) for name, own in vars(column).items()}
         for column in bins.columns
     ]
 
@@ -606,21 +606,8 @@ def _bins_from_json(data: list[Any]) -> TableBins:
     return bins
 
 
-def _encoded(value: Any) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(value, np.ndarray):
-        data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
-        return {"dtype": value.dtype.str, "shape": value.shape, "data": data}
-    if isinstance(value, dict):
-        return {"keys": [*value], "each": [*map(_encoded, value.values())]}
-    if isinstance(value, list | tuple):
-        return [*map(_encoded, value)]
-    if value == math.inf:
-        return {"number": "inf"}
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _decoded(data: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return what `_encoded` wrote; a ValueError and the like where it is damaged."""
+    """Return what `encoded` wrote; a ValueError and the like where it is damaged."""
     if isinstance(data, list):
         return [*map(_decoded, data)]
     if not isinstance(data, dict):
