@@ -152,7 +152,7 @@ def _of_one_column(
         std = own.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
         alone = [[category] for category in getattr(domains[j], "categories", ())]
         zero = getattr(domains[j], "zero", None)
-        bins = _bins(domains[j], query.edges.get(j), zero, alone)
+        bins = _bins(domains[j], query.edges.get(j, np.empty(0)), zero, alone)
         yield (j,), (bins,), counts, std
 
 
@@ -170,6 +170,7 @@ def _of_several(
         return
     of_columns = query.finer.bins if isinstance(query, Cells) else query.bins
     bins = [*map(_bins_of_codes, domains, of_columns.columns)]
+    tables: Sequence[Floats]
     match query:
         case Pairs():
             counts, ends = np.zeros(query.measured.shape), query.bins.starts
@@ -182,7 +183,7 @@ def _of_several(
             parts = np.split(query.groups, query.bins.starts[1:-1])
             both = zip(parts, bins, strict=True)
             bins = [_bins_of_groups(part, b, query.n_groups) for part, b in both]
-            tables = own.values.astype(np.float64)
+            tables = [*own.values.astype(np.float64)]
         case _:
             tables = query.tables(own.values)
     for columns, counts in zip(query.sets.tolist(), tables, strict=True):
@@ -197,7 +198,7 @@ def _of_several(
 
 def _bins(
     domain: ColumnDomain,
-    edges: Floats | None,
+    edges: Floats,
     zero: float | None,
     groups: Sequence[Sequence[Hashable]],
 ) -> tuple[Bin, ...]:

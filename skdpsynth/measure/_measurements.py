@@ -527,15 +527,21 @@ class Measurements:
         if not self.pairs:
             return None
         having, prior = self.having_pairs, self.metadata.classes.prior
-        shown = shown_pairs(self.pairs, self.metadata.classes)
+        # Of all the same pairs; others may be known of rows without a label, or of each
+        # class.
+        sets = {own.pairs.tobytes() for own in self.pairs.values()}
+        alike = len(having) == len(self.pairs) and len(sets) == 1
+        largest = max(self.pairs, key=lambda c: self.pairs[c].n_rows)
+        shown = {c: self.pairs[c] for c in (having if alike else [largest])}
+        weights = prior[having] / prior[having].sum()
         found = find_relations(shown, self.shares, self.bins.starts, self.together)
         for own in self._of_kind(Cells, Ranks):
+            shares, add = self.shares, with_ranks
             if isinstance(own.query, Cells):
-                bins = own.query.finer.bins
-                cells = [bins.shares(bins.ranks(one)) for one in self.model.marginals]
-                found = with_cells(found, own, pooled(cells, prior, having))
-            else:
-                found = with_ranks(found, own, pooled(self.shares, prior, having))
+                bins, add = own.query.finer.bins, with_cells
+                shares = [bins.shares(bins.ranks(one)) for one in self.model.marginals]
+            pooled = weights @ np.array([shares[c] for c in having])
+            found = add(found, own, pooled)
         return found
 
 
@@ -548,24 +554,6 @@ def having_pairs(positions: Sequence[int], classes: Classes) -> list[int]:
     positions = list(positions)
     labelled = [c for c in positions if classes.scopes[c] is not UNLABELLED]
     return positions if len(labelled) > 1 else labelled
-
-
-def shown_pairs(
-    pairs: Mapping[int, PairTables], classes: Classes
-) -> dict[int, PairTables]:
-    """Return the tables of pairs that relations are found in: all of the same pairs."""
-    having = having_pairs([*pairs], classes)
-    sets = {own.pairs.tobytes() for own in pairs.values()}
-    # Other pairs are known of rows without a label, or of each class.
-    if len(having) < len(pairs) or len(sets) > 1:
-        having = [max(pairs, key=lambda c: pairs[c].n_rows)]
-    return {c: pairs[c] for c in having}
-
-
-def pooled(values: Sequence[Floats], prior: Floats, positions: Sequence[int]) -> Floats:
-    """Return the mean of some classes, by their shares of the rows."""
-    weights = prior[positions] / prior[positions].sum()
-    return np.asarray(weights @ np.array([values[c] for c in positions]))
 
 
 # --- Files ------------------------------------------------------------------------

@@ -501,6 +501,7 @@ def _row_numbers(model: TableModel, described: set[Hashable]) -> list[str]:
     ):
         if column.kind != "integer" or column.name in described:
             continue
+        assert isinstance(domain, NumericDomain)
         if domain.guessed or domain.nullable or j == metadata.measured:
             continue
         values, _ = own.decode(np.linspace(0.05, 0.95, 10))

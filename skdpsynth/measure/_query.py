@@ -84,7 +84,8 @@ class Query(ABC):
     @property
     def asked(self) -> object:
         """What must be equal so that answers can be added up."""
-        return encoded([getattr(self, own.name) for own in fields(self)])
+        query: Any = self  # a dataclass
+        return encoded([getattr(query, own.name) for own in fields(query)])
 
     def _tables(self, what: str, n: int, shape: tuple[int, ...], scale: int) -> None:
         """Set what `n` tables of counts have.
@@ -224,7 +225,6 @@ class Marginals(Query):
         return codes
 
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy counts."""
         codes, weight = rows.map(self.codes), self.size_weight
         return centred_histogram(codes, self.n_cells, line, weight).numbers
 
@@ -234,7 +234,6 @@ class Marginals(Query):
         return CentredCounts.of(own.values, cells, weight, own.noise_std)
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        """Raise a ValueError unless it is a question about these columns."""
         columns = self.columns
         require(all(type(j) is int and 0 <= j < len(domains) for j in columns), "cells")
         require(len({*columns}) == len(columns), "columns")
@@ -254,7 +253,6 @@ class Marginals(Query):
 
     @property
     def asked(self) -> object:
-        """What must be equal so that answers can be added up: not that of the size."""
         return self.columns, encoded(self.opened)
 
 
@@ -303,13 +301,11 @@ class Pairs(Query):
         return self.bins.encode(rows)
 
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy counts of all tables."""
         codes, sizes = rows.map(self.codes), self.bins.sizes
         counts = noisy_pair_tables(codes, sizes, self.sets, line, GRID)
         return (counts[self.measured] / GRID).astype(np.float32)
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        """Raise a ValueError unless it is a question about these columns."""
         self.bins.check(domains)
         self._check_sets(2, len(domains))
 
@@ -336,13 +332,11 @@ class Triples(Query):
         return self.groups.astype(np.uint8)[places]
 
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy counts of all tables."""
         codes = rows.map(self.codes)
         counts = noisy_triple_tables(codes, self.n_groups, self.sets, line, GRID)
         return (counts / GRID).astype(np.float32)
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        """Raise a ValueError unless it is a question about these columns."""
         self.bins.check(domains)
         n_bins = int(self.bins.starts[-1])
         require(type(self.n_groups) is int and len(self.sets), "groups")
@@ -387,7 +381,6 @@ class Cells(Query):
         return codes
 
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy counts of all tables."""
         codes = rows.map(self.codes)
         return np.concatenate(noisy_histogram(codes, self.sizes, line)).astype(float)
 
@@ -398,7 +391,6 @@ class Cells(Query):
         return [np.append(own[:-1], np.nan)[place] for own, place in both]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        """Raise a ValueError unless it is a question about these columns."""
         self.finer.bins.check(domains)
         self._check_sets(2, len(domains))
         n_bins = [int(own[-1]) + 1 for own in self.finer.within]
@@ -442,7 +434,6 @@ class Ranks(Query):
         return codes
 
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy counts of all tables."""
         codes = rows.map(self.codes)
         return np.concatenate(noisy_histogram(codes, self.sizes, line)).astype(float)
 
@@ -452,7 +443,6 @@ class Ranks(Query):
         return [own.reshape(N_GROUPS, -1) for own in parts]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        """Raise a ValueError unless it is a question about these columns."""
         self.finer.check(domains, self.bins)
         self._check_sets(3, len(domains))
         n_cells = self.finer.bins.sizes
@@ -498,14 +488,12 @@ class Moments(Query):
         return self.model.score_rows(*both, self.position)
 
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy covariances."""
         assert self.model is not None
         means, _, _ = moments_of_scores(self.model, self.position)
         scores = rows.map(self.codes)
         return noisy_second_moments(scores, means, self.step, line) / self.n_rows
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        """Raise a ValueError unless it is a question about these columns."""
         require(self.n_columns == len(domains) > 1, "columns")
         require(type(self.position) is int and self.position >= 0, "a class")
         for number in (self.n_rows, self.step):
@@ -513,7 +501,6 @@ class Moments(Query):
 
     @property
     def asked(self) -> object:
-        """What must be equal so that answers can be averaged."""
         return self.n_columns
 
 

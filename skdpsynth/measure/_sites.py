@@ -99,8 +99,10 @@ def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
         " somebody at several sites, the epsilons and deltas of these add up."
     )
     names = ("epsilon", "delta", "epsilon_requested", "mu", "discovery_delta")
-    names += ("epsilon_replace_one",)
-    most = {name: max(getattr(own, name) for own in reports) for name in names}
+    most = {
+        name: max(getattr(own, name) for own in reports)
+        for name in (*names, "epsilon_replace_one")
+    }
     entries = tuple(
         replace(entry, name=f"site {number}: {entry.name}")
         for number, own in enumerate(reports, start=1)

@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
     Codes = NDArray[np.integer]
-    Columns = list[ColumnLayout]
     # Of every column what is known so far; None of a range or categories to be found.
     Domains = dict[ColumnLayout, ColumnDomain | None]
     Domain = Any  # the one of a column, which a step knows the type of
@@ -139,7 +138,7 @@ class ColumnStep(ABC):
 
     def __init__(self, declared: Domains, schema: TableSchema | None) -> None:
         # Those that it may concern, by what is declared of them.
-        self.columns = self.chosen(declared)
+        self.columns = [c for c, own in declared.items() if self.concerns(c, own)]
 
     @abstractmethod
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
@@ -149,7 +148,7 @@ class ColumnStep(ABC):
     def cost(self, public: Public) -> Cost:
         """Return what is spent on `columns`."""
 
-    def chosen(self, domains: Domains, public: Public | None = None) -> Columns:
+    def chosen(self, domains: Domains, public: Public) -> list[ColumnLayout]:
         """Return the columns that it concerns after the steps before it."""
         return [column for column, own in domains.items() if self.concerns(column, own)]
 
@@ -174,18 +173,22 @@ class ColumnStep(ABC):
         known = {column: domains[column] for column in columns}
         released = self.release(rows, known, reservation, public)
         every = zip(known.items(), released, strict=True)
-        return {column: self.read(column, own, found) for (column, own), found in every}
+        std, n_rows = reservation.noise_std, public.n_rows
+        return {
+            column: self.read(column, own, Released(counts, std, n_rows, keys))
+            for (column, own), (counts, keys) in every
+        }
 
     def release(
         self, rows: Parts, known: Domains, reservation: Reservation, public: Public
-    ) -> list[Released]:
+    ) -> Iterator[tuple[Ints, Sequence[Any]]]:
         """Release the counts of the cells of every column; some release keys."""
         n_cells = [self.n_cells(column, own, public) for column, own in known.items()]
         # The function last: older versions of Dask would call one that comes first.
         codes = rows.map(_codes, known, n_cells, self.cells)
-        released = noisy_histogram(codes, n_cells, reservation)
-        std, n_rows = reservation.noise_std, public.n_rows
-        return [Released(counts, std, n_rows) for counts in released]
+        yield from (
+            (counts, ()) for counts in noisy_histogram(codes, n_cells, reservation)
+        )
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
         """Return the cells of a column."""
@@ -220,19 +223,16 @@ def released_keys(
     reservation: Reservation,
     public: Public,
     least: int = MIN_KEY_COUNT,
-) -> list[Released]:
-    """Return the keys of each column that pass the threshold, sorted, None last."""
+) -> Iterator[tuple[Ints, Sequence[Any]]]:
+    """Yield the counts and keys of each column that pass, sorted, None last."""
     keys = [sorted(own, key=lambda key: (key is None, key)) for own in counters]
     both = zip(counters, keys, strict=True)
     counts = [clamped_counts(own[key] for key in names) for own, names in both]
     released = thresholded_counts(
         counts, reservation, public.delta, lambda: keys, least=least
     )
-    std, n_rows = reservation.noise_std, public.n_rows
-    return [
-        Released(noisy, std, n_rows, [names[position] for position in kept])
-        for names, (kept, noisy) in zip(keys, released, strict=True)
-    ]
+    for names, (kept, noisy) in zip(keys, released, strict=True):
+        yield noisy, [names[position] for position in kept]
 
 
 def is_numeric(column: ColumnLayout) -> bool:
@@ -263,7 +263,7 @@ class Categories(ColumnStep):
 
     def release(
         self, rows: Parts, known: Domains, reservation: Reservation, public: Public
-    ) -> list[Released]:
+    ) -> Iterator[tuple[Ints, Sequence[Any]]]:
         counters = total_keys(rows, [column.name for column in known])
         return released_keys(counters, reservation, public)
 
@@ -345,13 +345,28 @@ class Ranges(ColumnStep):
         return np.where(missing, n - 1, codes)
 
     def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
-        n_missing = float(found.counts[-1])
+        *_, n_missing = found.counts.tolist()
         nullable = column.can_be_missing and n_missing > SURE * found.noise_std
+        counts, noise_std = found.counts[:-1], found.noise_std
         n_rows = max(found.n_rows - n_missing * nullable, 1.0)
-        present = found._replace(counts=found.counts[:-1], n_rows=n_rows)
-        low, high, sure = _released_range(column, present)
-        integer, dated = column.kind == "integer", column.kind == "datetime"
-        if integer or dated:  # bins are half-open
+        edges, integer = _outer_edges(column), column.kind == "integer"
+        dated, sure, (low, high) = column.kind == "datetime", False, _DEFAULT_DATES
+        if outer := _found_bins(counts, edges, noise_std, n_rows, dated=dated):
+            within = counts[outer[0] : outer[1] + 1]
+            sure = within.sum() >= 0.5 * n_rows and within.max() > LIKELY * noise_std
+            low, high = float(edges[outer[0]]), float(edges[outer[1] + 1])
+        if not dated:
+            # Of the other side of 0 only the middle bin may be cut off: no values are
+            # in it. Bins are half-open: the last whole number is one below.
+            middle = float(np.abs(edges).min())
+            if -middle <= low <= high / _NEAR_ZERO or 0 < low <= 1 <= high:
+                low = 0.0
+            if low / _NEAR_ZERO <= high <= middle:
+                high = middle if integer else 0.0
+            if -middle <= low and high <= middle:
+                # Zeros alone; or ones too, where the noise hides one in a hundred.
+                low, high = 0.0, float((SURE * noise_std > RARE * n_rows) + integer)
+        if integer or dated:
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
         log = not dated and Continuous(low, high).resolved_scale() == "log"
         domain = NumericDomain(low, high, log, integer, nullable, released=True)
@@ -376,40 +391,10 @@ def _outer_edges(column: ColumnLayout) -> Floats:
     return np.concatenate((negative, [-0.5, 0.5], powers[1:]))
 
 
-def _released_range(
-    column: ColumnLayout, released: Released
-) -> tuple[float, float, bool]:
-    """Read a range off noisy counts; with it, whether half of the rows were found."""
-    edges, (counts, noise_std, n_rows, _) = _outer_edges(column), released
-    dated = column.kind == "datetime"
-    outer = _found_bins(edges, released, dated=dated)
-    if outer is None:
-        return *_DEFAULT_DATES, False
-    first, last = outer
-    within = counts[first : last + 1]
-    found = bool(within.sum() >= 0.5 * n_rows and within.max() > LIKELY * noise_std)
-    low, high = float(edges[first]), float(edges[last + 1])
-    if dated:
-        return low, high, found
-    # Of the other side of 0 only the middle bin may be cut off: no values are in it.
-    middle = float(np.abs(edges).min())
-    if -middle <= low <= high / _NEAR_ZERO or 0 < low <= 1 <= high:
-        low = 0.0
-    whole = column.kind == "integer"  # half-open: its last number is one below
-    if low / _NEAR_ZERO <= high <= middle:
-        high = middle if whole else 0.0
-    if -middle <= low and high <= middle:
-        # Zeros alone; or zeros and ones, where the noise hides one in a hundred.
-        rare = SURE * noise_std > RARE * n_rows
-        return 0.0, float(rare + whole), found
-    return low, high, found
-
-
 def _found_bins(
-    edges: Floats, released: Released, *, dated: bool
+    counts: Ints, edges: Floats, noise_std: float, n_rows: float, *, dated: bool
 ) -> tuple[int, int] | None:
     """Find the first and the last outer bin that holds rows; None of some dates."""
-    counts, noise_std, n_rows, _ = released
     # Rows without a label are in these counts, but not yet in the number of rows.
     total = float(counts.sum())
     if total - n_rows > SURE * noise_std * math.sqrt(len(counts)):
@@ -571,8 +556,8 @@ class Resolutions(ColumnStep):
     def cost(self, public: Public) -> Cost:
         return Cost(SMALL_SHARE * bool(self._most_tens(public)))
 
-    def chosen(self, domains: Domains, public: Public | None = None) -> Columns:
-        return super().chosen(domains) if public is None else [*self._most_tens(public)]
+    def chosen(self, domains: Domains, public: Public) -> list[ColumnLayout]:
+        return [*self._most_tens(public)]
 
     def _most_tens(self, public: Public) -> dict[ColumnLayout, int]:
         """Return the columns that are asked for, and up to which power of ten."""
@@ -623,7 +608,15 @@ class Resolutions(ColumnStep):
             step = [*SECONDS_OF.values()][resolution]
             ends = to_wall(np.array([domain.low, domain.high]), column) / step
             return domain.with_step(step, *map(float, np.floor(ends)))
-        return _in_decimals(domain, resolution - tens)
+        decimals = resolution - tens
+        if domain.integer and decimals >= domain.decimals:  # known to be no finer
+            return domain
+        low, high = domain.bounds
+        plain = replace(domain, low=low, high=high, integer=False, decimals=0)
+        written = plain.with_decimals(decimals)
+        # Some are inside, and not where floats are that far apart that they are whole.
+        held = max(-written.low, written.high) < EXACT
+        return written if held and low <= written.bounds[0] <= high else domain
 
 
 def _none_finer(counts: Ints, noise_std: float) -> NDArray[np.bool_]:
@@ -647,21 +640,6 @@ def _coarsest(
     more = LIKELY * noise_std * math.sqrt(len(counts))
     known = resolution < len(counts) - 1 and n_rows >= more
     return resolution if known and beside[resolution] > more else None
-
-
-def _in_decimals(domain: NumericDomain, decimals: int) -> NumericDomain:
-    """Return the domain of so many decimals, if there are some that floats hold.
-
-    One that is known to be no finer stays.
-    """
-    if domain.integer and decimals >= domain.decimals:
-        return domain
-    low, high = domain.bounds
-    plain = replace(domain, low=low, high=high, integer=False, decimals=0)
-    found = plain.with_decimals(decimals)
-    inside = low <= found.bounds[0] <= high
-    # Where floats are that far apart they are whole numbers anyway.
-    return found if inside and max(-found.low, found.high) < EXACT else domain
 
 
 # --- Remainders ---------------------------------------------------------------------
@@ -803,7 +781,7 @@ class FrequentValues(ColumnStep):
 
     def release(
         self, rows: Parts, known: Domains, reservation: Reservation, public: Public
-    ) -> list[Released]:
+    ) -> Iterator[tuple[Ints, Sequence[Any]]]:
         least = _least_count(public.n_rows)
         full = rows.total(_bucket_counts, known) >= least
         counters = rows.total(_counters, known, full)
