@@ -287,18 +287,3 @@ def test_every_step_is_charged_what_it_costs(name, n_rows, epsilon, labels):
     assert charged == pytest.approx(
         {own: share for own, share in expected.items() if own not in none}
     )
-
-
-def test_the_costs_of_a_step_are_those_that_a_plan_subtracts():
-    """Of a table for which every step is run."""
-    _, layout = open_table(TABLE, target="y")
-    accountant = PrivacyAccountant(9.0, 1e-5, discovery_delta=1e-6)
-    costs = Discovery(layout, None).costs(accountant, 20_000)
-    counts = {"u": 10_000, "v": 10_000}
-    synth = IndependentSynthesizer(9.0, target="y")
-    plan = synth.plan(dtypes=TABLE.dtypes, class_counts=counts)
-    assert set(plan["category_threshold"]) == {costs["categories"].found_from}
-    assert set(plan["value_threshold"]) == {costs["frequent values"].found_from}
-    assert set(plan["label_threshold"]) == {costs["labels"].found_from}
-    assert sum(cost.share for cost in costs.values()) == pytest.approx(0.25)
-    assert [name for name, cost in costs.items() if not cost.share] == ["rows per unit"]
