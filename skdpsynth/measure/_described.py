@@ -72,25 +72,14 @@ class Bin(NamedTuple):
 class Table:
     """One noisy table of a fit, with names.
 
-    Parameters
-    ----------
-    columns : tuple of column names
-        None for the number of rows; one, two or three for a table of counts; all for
-        second moments.
-    bins : tuple of tuple of Bin
-        Of each column; none for second moments.
-    values : ndarray
-        Noisy counts, of one axis per column, which may be negative; finer tables of two
-        columns are NaN where nothing was counted. Or the noisy covariances of the
-        normal scores of all columns, of shape (n_columns, n_columns), whose diagonal is
-        not measured and NaN.
-    noise_std : float
-        Standard deviation of the noise of each value; that of the number of rows beside
-        it, which completes the counts of one column, is with that number.
-    class_label : hashable, default=None
-        The class whose rows were measured; None for all rows, or those of all classes
-        with tables of two columns, and of rows without a label if these have some;
-        "rows without a label" for these alone.
+    It has no columns for the number of rows, up to three for counts, which may be
+    negative, and all for second moments, without bins: covariances of normal scores,
+    whose diagonal is not measured and NaN. So are finer tables of two columns where
+    nothing was counted. The noise is that of each value; that of the number of rows,
+    which completes the counts of one column, is with that number. The label is that of
+    the class; None for all rows, or those of all classes with tables of two columns,
+    and of rows without a label if these have some, which are named where they are
+    alone.
     """
 
     columns: tuple[Hashable, ...]

@@ -101,6 +101,11 @@ class Public(NamedTuple):
         """Return the noise of a release in which a row counts once in each column."""
         return grid_noise_std(self.mu(share), math.sqrt(n_columns))
 
+    def shows(self, share: float, n_columns: int) -> bool:
+        """Return whether histograms of some columns show more than their noise."""
+        least = ROWS_FROM * self.noise_std(share, n_columns) if n_columns else math.inf
+        return self.n_rows >= least
+
     def key_threshold(
         self, noise_std: float, n_columns: int = 1, least: int = MIN_KEY_COUNT
     ) -> int:
@@ -135,6 +140,7 @@ class ColumnStep(ABC):
 
     name: ClassVar[str]  # in the ledger
     of_keys: ClassVar[bool] = False  # found by threshold, so they need a delta
+    share: ClassVar[float]  # of the squared mu of the fit, where it is spent
 
     def __init__(self, declared: Domains, schema: TableSchema | None) -> None:
         # Those that it may concern, by what is declared of them.
@@ -144,9 +150,14 @@ class ColumnStep(ABC):
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         """Return whether it is about a column of which so much is known."""
 
-    @abstractmethod
     def cost(self, public: Public) -> Cost:
         """Return what is spent on `columns`."""
+        if not (n := len(self.columns)):
+            return Cost()
+        if self.of_keys:
+            noise_std = public.noise_std(self.share, n)
+            return Cost(self.share, public.key_threshold(noise_std, n))
+        return Cost(self.share * public.shows(self.share, n))
 
     def chosen(self, domains: Domains, public: Public) -> list[ColumnLayout]:
         """Return the columns that it concerns after the steps before it."""
@@ -249,17 +260,10 @@ class Categories(ColumnStep):
     A missing value is one more key. An infinite one is left to 'other'.
     """
 
-    name = "categories"
-    of_keys = True
+    name, share, of_keys = "categories", CATEGORIES_SHARE, True
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         return domain is None and not is_numeric(column)
-
-    def cost(self, public: Public) -> Cost:
-        if not (n := len(self.columns)):
-            return Cost()
-        noise_std = public.noise_std(CATEGORIES_SHARE, n)
-        return Cost(CATEGORIES_SHARE, public.key_threshold(noise_std, n))
 
     def release(
         self, rows: Parts, known: Domains, reservation: Reservation, public: Public
@@ -512,13 +516,6 @@ def _growth(counts: Ints, noise_std: float) -> int:
 # --- Resolutions --------------------------------------------------------------------
 
 
-def _shows(share: float, n_columns: int, public: Public) -> bool:
-    """Return whether histograms of so many columns would show more than their noise."""
-    if n_columns == 0:
-        return False
-    return public.n_rows >= ROWS_FROM * public.noise_std(share, n_columns)
-
-
 def has_many_numbers(domain: Domain) -> bool:
     """Return whether a domain has more numbers than a few codes would."""
     return isinstance(domain, NumericDomain) and domain.n_numbers > FEW_NUMBERS
@@ -533,7 +530,7 @@ class Resolutions(ColumnStep):
     time out of range. Domains stay where no resolution is above the noise.
     """
 
-    name = "decimals"
+    name, share = "decimals", SMALL_SHARE
 
     def __init__(self, declared: Domains, schema: TableSchema | None) -> None:
         super().__init__(declared, schema)
@@ -554,14 +551,14 @@ class Resolutions(ColumnStep):
         return many and column.kind in ("integer", "continuous", "timedelta")
 
     def cost(self, public: Public) -> Cost:
-        return Cost(SMALL_SHARE * bool(self._most_tens(public)))
+        return Cost(self.share * bool(self._most_tens(public)))
 
     def chosen(self, domains: Domains, public: Public) -> list[ColumnLayout]:
         return [*self._most_tens(public)]
 
     def _most_tens(self, public: Public) -> dict[ColumnLayout, int]:
         """Return the columns that are asked for, and up to which power of ten."""
-        enough = _shows(SMALL_SHARE, len(self._tens), public)
+        enough = public.shows(self.share, len(self._tens))
         return self._tens if enough else self._unknown
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
@@ -671,7 +668,7 @@ class Remainders(ColumnStep):
     two digits are left out, and those out of range.
     """
 
-    name = "remainders"
+    name, share = "remainders", REMAINDERS_SHARE
 
     def __init__(self, declared: Domains, schema: TableSchema | None) -> None:
         # Of some of which the resolution is unknown it may be found.
@@ -681,10 +678,6 @@ class Remainders(ColumnStep):
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         unknown = domain is None and is_numeric(column)
         return unknown or period_of(domain) > 0
-
-    def cost(self, public: Public) -> Cost:
-        enough = _shows(REMAINDERS_SHARE, len(self.columns), public)
-        return Cost(REMAINDERS_SHARE * enough)
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
         return 2 * period_of(domain) + 1
@@ -700,30 +693,26 @@ class Remainders(ColumnStep):
         return np.where(outside, 2 * period, steps % (2 * period)).astype(np.uint8)
 
     def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
-        counts = found.counts[:-1].reshape(2, -1)
-        return replace(domain, remainders=_room(counts, found.noise_std))
-
-
-def _room(counts: Ints, noise_std: float) -> tuple[float, ...]:
-    """Return the room that each remainder needs, of mean 1; none if all are alike."""
-    # Counts are of even and of odd cycles, (2, period). Those of two digits are
-    # estimated by the tens times the units, and by what is beside these.
-    n_rows, (_, period) = float(counts.sum()), counts.shape
-    if n_rows <= 0:
-        return ()
-    std = max(noise_std, LEAST_NOISE)
-    expected = np.full(period, n_rows / period)
-    if period == _PERIODS[None]:
-        even, digits = np.full(10, n_rows / 10), counts.reshape(2, 10, 10)
-        tens = _estimated(digits.sum(axis=2), even, std * math.sqrt(10))
-        units = _estimated(digits.sum(axis=1), even, std * math.sqrt(10))
-        expected = np.outer(tens, units).ravel() / n_rows
-    room = _estimated(counts, expected, std) * (period / n_rows)
-    if np.allclose(room, 1.0):
-        return ()
-    # None must vanish for noise; the marginals say how many rows there are.
-    room = np.maximum(room, RARE)
-    return tuple((room / room.mean()).tolist())
+        # Of even and of odd cycles.
+        counts, std = (
+            found.counts[:-1].reshape(2, -1),
+            max(found.noise_std, LEAST_NOISE),
+        )
+        n_rows, period = float(counts.sum()), counts.shape[1]
+        if n_rows <= 0:
+            return replace(domain, remainders=())
+        expected = np.full(period, n_rows / period)
+        if period == _PERIODS[None]:  # the tens times the units, and what is beside
+            even, digits = np.full(10, n_rows / 10), counts.reshape(2, 10, 10)
+            tens = _estimated(digits.sum(axis=2), even, std * math.sqrt(10))
+            units = _estimated(digits.sum(axis=1), even, std * math.sqrt(10))
+            expected = np.outer(tens, units).ravel() / n_rows
+        room = _estimated(counts, expected, std) * (period / n_rows)
+        if np.allclose(room, 1.0):
+            return replace(domain, remainders=())
+        # None must vanish for noise; the marginals say how many rows there are.
+        room = np.maximum(room, RARE)
+        return replace(domain, remainders=tuple((room / room.mean()).tolist()))
 
 
 def _estimated(counts: Ints, expected: Floats, std: float) -> Floats:
@@ -763,21 +752,20 @@ class FrequentValues(ColumnStep):
     in the result.
     """
 
-    name = "frequent values"
-    of_keys = True
+    name, share, of_keys = "frequent values", FOUND_SHARE, True
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         unknown = domain is None and is_numeric(column)
         return unknown or has_many_numbers(domain)
 
     def cost(self, public: Public) -> Cost:
-        if not (n := len(self.columns)):
-            return Cost(found_from=math.inf)
-        noise_std, least = public.noise_std(FOUND_SHARE, n), _least_count(public.n_rows)
-        found_from = float(public.key_threshold(noise_std, n, least))
-        if found_from > FEW * public.n_rows:
-            return Cost(found_from=math.inf)
-        return Cost(FOUND_SHARE, found_from)
+        if n := len(self.columns):
+            least = _least_count(public.n_rows)
+            noise_std = public.noise_std(self.share, n)
+            found_from = float(public.key_threshold(noise_std, n, least))
+            if found_from <= FEW * public.n_rows:
+                return Cost(self.share, found_from)
+        return Cost(found_from=math.inf)
 
     def release(
         self, rows: Parts, known: Domains, reservation: Reservation, public: Public
