@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.measure._allocation import NO_DEPENDENCE, Allocation, allocate
+from skdpsynth.measure._allocation import NO_DEPENDENCE, allocate
 from skdpsynth.measure._discovery import Discovery, Labels
 from skdpsynth.measure._shares import LITTLE, N_CELLS, RARE
 from skdpsynth.measure._steps import has_many_numbers, is_numeric
@@ -40,8 +40,7 @@ from skdpsynth.utils.containers import dtypes_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from skdpsynth.measure._allocation import PlanClasses
-    from skdpsynth.measure._steps import Cost
+    from skdpsynth.measure._allocation import Allocation, PlanClasses
     from skdpsynth.measure._table_model import TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
     from skdpsynth.schema import Column, TableSchema
@@ -261,7 +260,6 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
 
 
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
-_FITTED = "fitted to the measurements"
 
 
 def plan_table(
@@ -279,52 +277,33 @@ def plan_table(
     `adversarial` whether it has a loop of training.
     """
     discovery = Discovery(guess.layout, guess.schema, known=guess.known)
-    at = cache(
-        lambda own: _allocated(plan_classes, accountant_of(own), guess, discovery)
-    )
-    plans, mendable, costs, labels_from = at(epsilon)
-    needed = np.full(len(plans), math.nan)
+
+    @cache
+    def at(epsilon: float) -> list[dict[str, Any]]:
+        return _allocated(plan_classes, accountant_of(epsilon), guess, discovery)
+
+    table, domains = pd.DataFrame(at(epsilon)), discovery.declared.values()
     for other in _EPSILONS:  # the largest cost most time, where the noise is given
-        clean = np.array([not notes for notes in at(other)[1]])
-        needed[clean & np.isnan(needed)] = other
+        clean = np.array([not row["note"] for row in at(other)])
+        table.loc[clean & table["epsilon_needed"].isna(), "epsilon_needed"] = other
         if clean.all():
             break
-    domains = discovery.declared.values()
-    dependent = dependent and len(domains) > 1
+    if not dependent or len(domains) < 2:
+        table["dependence"] = ""
+    if not adversarial:
+        table["training"] = "fitted to the measurements"
     # Whatever the budget.
     of_all = []
     if guess.layout.label_column is not None and len(guess.labels) == 1:
         of_all.append("one class only: a classifier has nothing to learn")
     if n := sum(map(_is_fixed, domains)):
         of_all.append(f"{n} of {len(domains)} columns can hold one value only")
-    lost = [NO_DEPENDENCE] * dependent
-    every = zip(plans, mendable, labels_from, needed, strict=True)
-    rows = [
-        {
-            "class": plan.label,
-            "rows": int(plan.n_rows),
-            "bins": plan.n_bins,
-            "noise_std": plan.marginals.noise_std,
-            "tables": plan.n_tables,
-            "table_cells": plan.n_table_cells,
-            "table_noise_std": plan.pairs.noise_std,
-            "relation_noise_std": plan.relations.noise_std,
-            "moment_noise_std": plan.moments.noise_std,
-            "signal_to_noise": plan.signal_to_noise,
-            "dependence": plan.dependence if dependent else "",
-            "n_teachers": plan.n_teachers,
-            "n_iter": plan.n_iter,
-            "training": plan.training_words if adversarial else _FITTED,
-            "step_noise_std": plan.training.noise_std if plan.training else 0.0,
-            "label_threshold": label_from,
-            "category_threshold": costs["categories"].found_from,
-            "value_threshold": costs["frequent values"].found_from,
-            "epsilon_needed": enough,
-            "note": "; ".join([*notes, *lost * (plan.dependence == "lost"), *of_all]),
-        }
-        for plan, notes, label_from, enough in every
+    lost = table["dependence"] == "lost"
+    table["note"] = [
+        "; ".join([*notes, *[NO_DEPENDENCE] * no, *of_all])
+        for notes, no in zip(table["note"], lost, strict=True)
     ]
-    return pd.DataFrame(rows)
+    return table
 
 
 def _allocated(
@@ -332,12 +311,8 @@ def _allocated(
     accountant: PrivacyAccountant,
     guess: Guess,
     discovery: Discovery,
-) -> tuple[list[Allocation], list[list[str]], dict[str, Cost], np.ndarray]:
-    """Allocate for a guessed table.
-
-    Also what a larger epsilon would mend, a list of notes for each class; the costs of
-    discovery; and the noisy rows from which each label is found.
-    """
+) -> list[dict[str, Any]]:
+    """Allocate for a guessed table; notes are what a larger epsilon would mend."""
     n_rows = guess.counts.sum()
     costs = discovery.costs(accountant, n_rows)
     # A range that must be found may turn out to be narrow; that is not known yet.
@@ -358,18 +333,39 @@ def _allocated(
     public = discovery.public(accountant, n_rows)
     labels_from = discovery.labels.found_from(guess.labels, public)
     categories_from = costs["categories"].found_from
-    of_all = []
-    if categories_from >= n_rows:
-        of_all.append("too few rows for any undeclared category to be found")
-    elif categories_from > LITTLE * n_rows:
-        of_all.append(f"undeclared categories of up to {categories_from} rows are lost")
-    if costs["column ranges"].found_from > n_rows:
-        of_all.append("too few rows to find undeclared ranges: some are guesses")
     notes = []
-    for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
-        rare = "too few rows for its label to be found"
-        notes.append([*plan.notes, *[rare] * bool(0 < needed >= rows), *of_all])
-    return plans, notes, costs, labels_from
+    if categories_from >= n_rows:
+        notes.append("too few rows for any undeclared category to be found")
+    elif categories_from > LITTLE * n_rows:
+        notes.append(f"undeclared categories of up to {categories_from} rows are lost")
+    if costs["column ranges"].found_from > n_rows:
+        notes.append("too few rows to find undeclared ranges: some are guesses")
+    rare = ["too few rows for its label to be found"]
+    return [
+        {
+            "class": plan.label,
+            "rows": int(plan.n_rows),
+            "bins": plan.n_bins,
+            "noise_std": plan.marginals.noise_std,
+            "tables": plan.n_tables,
+            "table_cells": plan.n_table_cells,
+            "table_noise_std": plan.pairs.noise_std,
+            "relation_noise_std": plan.relations.noise_std,
+            "moment_noise_std": plan.moments.noise_std,
+            "signal_to_noise": plan.signal_to_noise,
+            "dependence": plan.dependence,
+            "n_teachers": plan.n_teachers,
+            "n_iter": plan.n_iter,
+            "training": plan.training_words,
+            "step_noise_std": plan.training.noise_std if plan.training else 0.0,
+            "label_threshold": label_from,
+            "category_threshold": categories_from,
+            "value_threshold": costs["frequent values"].found_from,
+            "epsilon_needed": math.nan,
+            "note": [*plan.notes, *rare * bool(0 < label_from >= rows), *notes],
+        }
+        for plan, rows, label_from in zip(plans, guess.counts, labels_from, strict=True)
+    ]
 
 
 def _is_fixed(domain: ColumnDomain | None) -> bool:
