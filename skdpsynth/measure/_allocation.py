@@ -244,10 +244,9 @@ _RECORDS = Allocation | Spend | Training
 
 
 def _fields(record: Any) -> dict[str, Any]:  # noqa: ANN401 - one of `_RECORDS`
-    every = vars(record).items()
     return {
         name: _fields(own) if isinstance(own, _RECORDS) else encode_value(own)
-        for name, own in every
+        for name, own in vars(record).items()
     }
 
 

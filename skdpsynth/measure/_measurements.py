@@ -418,12 +418,9 @@ class Measurements:
 
     def _by_class(self, kind: type[Query]) -> dict[int, Measurement]:
         """Return answers by position of the class; not those of several together."""
+        answers = {own.scope: own for own in self._of_kind(kind)}
         scopes = self.metadata.classes.scopes
-        return {
-            scopes.index(own.scope): own
-            for own in self._of_kind(kind)
-            if own.scope in scopes
-        }
+        return {c: answers[own] for c, own in enumerate(scopes) if own in answers}
 
     @property
     def rounds(self) -> list[list[Measurement]]:

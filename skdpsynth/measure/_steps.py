@@ -68,7 +68,7 @@ from skdpsynth.table import (
 from skdpsynth.utils import in_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -195,8 +195,7 @@ class ColumnStep(ABC):
     ) -> Iterator[tuple[Ints, Sequence[Any]]]:
         """Release the counts of the cells of every column; some release keys."""
         n_cells = [self.n_cells(column, own, public) for column, own in known.items()]
-        # The function last: older versions of Dask would call one that comes first.
-        codes = rows.map(_codes, known, n_cells, self.cells)
+        codes = rows.map(self._codes, known, n_cells)
         yield from (
             (counts, ()) for counts in noisy_histogram(codes, n_cells, reservation)
         )
@@ -210,23 +209,19 @@ class ColumnStep(ABC):
         """Return the cell of every row of a column; private."""
         raise NotImplementedError
 
+    def _codes(
+        self, frame: pd.DataFrame, known: Domains, n_cells: list[int]
+    ) -> NDArray[np.unsignedinteger]:
+        """Return the cell of every row in every column; private."""
+        codes = np.empty((len(frame), len(known)), np.min_scalar_type(max(n_cells)))
+        every = zip(known.items(), n_cells, strict=True)
+        for j, ((column, domain), n) in enumerate(every):
+            codes[:, j] = self.cells(frame[column.name], column, domain, n)
+        return codes
+
     @abstractmethod
     def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
         """Return the domain that follows for a column."""
-
-
-def _codes(
-    frame: pd.DataFrame,
-    known: Domains,
-    n_cells: list[int],
-    cells: Callable[..., Codes],
-) -> NDArray[np.unsignedinteger]:
-    """Return the cell of every row in every column; private."""
-    codes = np.empty((len(frame), len(known)), np.min_scalar_type(max(n_cells)))
-    every = enumerate(zip(known.items(), n_cells, strict=True))
-    for j, ((column, domain), n) in every:
-        codes[:, j] = cells(frame[column.name], column, domain, n)
-    return codes
 
 
 def released_keys(
@@ -733,16 +728,14 @@ def _estimated(counts: Ints, expected: Floats, std: float) -> Floats:
 
 # --- Frequent values ----------------------------------------------------------------
 
-# Values of a column that are considered, at most: those of a mean number of rows or
-# more, so that the exact counts that are kept are few, whatever the number of rows.
-_MOST_SOUGHT = 10_000
-# Twice as many as can be full, so that in many rows chance fills hardly one.
-_BUCKETS = 2 * _MOST_SOUGHT
+# Of the values of a column. Half as many can be full, so that in many rows chance fills
+# hardly one, and the exact counts that are kept are few, whatever the number of rows.
+_BUCKETS = 20_000
 
 
 def _least_count(n_rows: float) -> int:
     """Return the rows that a value must have to be considered at all."""
-    return max(math.ceil(n_rows / _MOST_SOUGHT), MIN_KEY_COUNT)
+    return max(math.ceil(2 * n_rows / _BUCKETS), MIN_KEY_COUNT)
 
 
 class FrequentValues(ColumnStep):
