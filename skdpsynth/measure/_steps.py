@@ -584,23 +584,31 @@ class Resolutions(ColumnStep):
         return codes
 
     def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
-        of_last, counts = float(found.counts[-1]), found.counts[:-1]
-        std, n_rows = found.noise_std, found.n_rows
+        *_, of_last = found.counts.tolist()
+        counts, std, n_rows = found.counts[:-1], found.noise_std, found.n_rows
         timed = column.kind == "datetime"
         tens = 0 if timed else len(counts) - MOST_DECIMALS - 2
-        resolution = _coarsest(counts, std, tens, n_rows)
-        if resolution is None and not timed and domain.high >= 1:
+        # The first one of which no finer values are seen; the last count is of these.
+        finer, n_finer = counts.sum() - np.cumsum(counts), np.arange(len(counts))[::-1]
+        most = np.maximum(LIKELY * std * np.sqrt(n_finer), RARE * counts.sum())
+        place, beside = int((finer <= most).argmax()), counts.sum() - 2 * finer
+        while place < tens and beside[place] <= SURE * std * math.sqrt(len(counts)):
+            place += 1
+        # By so many rows it must exceed the finer ones.
+        more = LIKELY * std * math.sqrt(len(counts))
+        known = place < len(counts) - 1 and n_rows >= more and beside[place] > more
+        if not known and not timed and domain.high >= 1:
             # A flag or a count, as files have them, unless fractions are seen.
             few = n_rows - of_last + std < QUARTER * n_rows
             few = few and LIKELY * std < QUARTER * n_rows  # else noise would decide
-            resolution = tens if few and _none_finer(counts, std)[tens] else None
-        if resolution is None:
+            place, known = tens, few and finer[tens] <= most[tens]
+        if not known:
             return domain
         if timed:
-            step = [*SECONDS_OF.values()][resolution]
+            step = [*SECONDS_OF.values()][place]
             ends = to_wall(np.array([domain.low, domain.high]), column) / step
             return domain.with_step(step, *map(float, np.floor(ends)))
-        decimals = resolution - tens
+        decimals = place - tens
         if domain.integer and decimals >= domain.decimals:  # known to be no finer
             return domain
         low, high = domain.bounds
@@ -609,29 +617,6 @@ class Resolutions(ColumnStep):
         # Some are inside, and not where floats are that far apart that they are whole.
         held = max(-written.low, written.high) < EXACT
         return written if held and low <= written.bounds[0] <= high else domain
-
-
-def _none_finer(counts: Ints, noise_std: float) -> NDArray[np.bool_]:
-    """Return of which resolutions no finer values are seen in noisy counts."""
-    finer = counts.sum() - np.cumsum(counts)
-    n_finer = np.arange(len(counts) - 1, -1, -1)
-    most = np.maximum(LIKELY * noise_std * np.sqrt(n_finer), RARE * counts.sum())
-    return np.asarray(finer <= most)
-
-
-def _coarsest(
-    counts: Ints, noise_std: float, most_tens: int, n_rows: float
-) -> int | None:
-    """Read the resolution off noisy counts; the last of them is of finer values."""
-    resolution = int(_none_finer(counts, noise_std).argmax())
-    beside = 2 * np.cumsum(counts) - counts.sum()
-    tens = SURE * noise_std * math.sqrt(len(counts))
-    while resolution < most_tens and beside[resolution] <= tens:
-        resolution += 1
-    # By so many rows it must exceed the finer ones.
-    more = LIKELY * noise_std * math.sqrt(len(counts))
-    known = resolution < len(counts) - 1 and n_rows >= more
-    return resolution if known and beside[resolution] > more else None
 
 
 # --- Remainders ---------------------------------------------------------------------
