@@ -24,7 +24,7 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
 )
-from skdpsynth.table import limit_rows, modelled_columns, open_table
+from skdpsynth.table import limit_rows, open_table
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
@@ -210,17 +210,6 @@ def test_delta_is_set_aside_for_keys_only():
     ):
         _, layout = open_table(pd.DataFrame({"s": column}))
         assert Discovery(layout, schema).delta_share == share
-
-
-def test_identifiers_are_never_looked_at():
-    schema = TableSchema({"id": Identifier()})
-    frame = pd.DataFrame({"id": ["x", "y"], "a": [0.5, 1.5]})
-    _, layout = open_table(frame, schema=schema)
-    assert [column.name for column in modelled_columns(layout, schema)] == ["a"]
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    metadata, rows = discover(frame[["a"]], layout, schema, accountant)
-    assert rows.uniforms.shape == (2, 1)
-    assert set(metadata.schema(schema).columns) == {"id", "a"}
 
 
 # --- What it costs ----------------------------------------------------------------
