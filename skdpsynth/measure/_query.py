@@ -122,6 +122,24 @@ def encoded(value: Any) -> Any:  # noqa: ANN401 - JSON
     return value.item() if isinstance(value, np.generic) else value
 
 
+_ARRAYS = {np.dtype(kind).str for kind in ("f8", "f4", "i8", "u1", "bool")}
+
+
+def decoded(data: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return what `encoded` wrote; a ValueError and the like where it is damaged."""
+    if isinstance(data, list):
+        return [*map(decoded, data)]
+    if not isinstance(data, dict):
+        return data
+    if "number" in data:
+        return math.inf
+    if "keys" in data:
+        return dict(zip(data["keys"], map(decoded, data["each"]), strict=True))
+    require(data["dtype"] in _ARRAYS, "an array of another type")
+    found = np.frombuffer(base64.b64decode(data["data"]), dtype=data["dtype"])
+    return found.reshape(data["shape"]).copy()
+
+
 @dataclass(frozen=True, eq=False)
 class Measurement:
     """The noisy answer to one query; public.
