@@ -32,7 +32,7 @@ FIRST_SEEN_BY = {
     "deviation_of_a_mean": "measure/test_sites.py -k sums",
     "categories_as_they_appear": "measure/test_discovery.py -k moves_no_release",
     "claim_of_the_first_site": "measure/test_sites.py -k claims_of_all_sites",
-    "design_unchecked": "measure/test_contradictions.py -k different_fits",
+    "design_unchecked": "measure/test_measurements.py -k damaged_file",
     "limit_per_part": "table/test_units.py -k same_limit",
     "whole_numbers_by_way_of_floats": "table/test_cells.py -k moves_no_other",
     "unlabelled_in_the_first_class": "synthesizers/test_pate_triplegan.py -k harm",

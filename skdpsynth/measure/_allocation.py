@@ -36,7 +36,7 @@ from skdpsynth.measure._tables import (
 )
 from skdpsynth.privacy import UNLABELLED, grid_noise_std
 from skdpsynth.schema import decode_value, encode_value
-from skdpsynth.table import CategoryDomain, is_continuous
+from skdpsynth.table import is_continuous
 from skdpsynth.utils import require
 
 if TYPE_CHECKING:
@@ -87,33 +87,15 @@ _NOTHING = Spend()
 
 @dataclass(frozen=True)
 class Training:
-    """The releases of a class while its generator is trained.
+    """The releases of a class while its generator is trained."""
 
-    Parameters
-    ----------
-    n_iter : int
-        Adversarial steps, at least 1.
-    mu_step : float
-        Gaussian-DP parameter of one step.
-    noise_std : float
-        Noise of one released number of a step: in clipping norms, or in votes.
-    n_queries : int, default=1
-        Releases of one step.
-    n_teachers : int, default=0
-        Teachers; 0 for a discriminator trained by DP-SGD.
-    sampling_rate : float, default=0.0
-        Probability of each row to be in a step; 0 where rows are not sampled.
-    mu_classifier : float, default=0.0
-        Of PATE-TripleGAN's classifier, all its steps together; 0 if the class takes no
-        part.
-    """
-
-    n_iter: int
-    mu_step: float
-    noise_std: float
-    n_queries: int = 1
-    n_teachers: int = 0
-    sampling_rate: float = 0.0
+    n_iter: int  # adversarial steps, at least 1
+    mu_step: float  # Gaussian-DP parameter of one of them
+    noise_std: float  # of one released number: in clipping norms, or in votes
+    n_queries: int = 1  # releases of one step
+    n_teachers: int = 0  # 0 for a discriminator trained by DP-SGD
+    sampling_rate: float = 0.0  # of each row in a step; 0 where rows are not sampled
+    # Of PATE-TripleGAN's classifier, all steps together; 0 if the class takes no part.
     mu_classifier: float = 0.0
 
     @property
@@ -244,8 +226,7 @@ class Allocation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that a file holds."""
-        found: dict[str, Any] = _encoded(self)
-        return found
+        return _fields(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Allocation:
@@ -259,15 +240,19 @@ class Allocation:
         return replace(found, label=decode_value(data["label"]))
 
 
-def _encoded(value: Any) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(value, Allocation | Spend | Training):
-        return {name: _encoded(own) for name, own in vars(value).items()}
-    return encode_value(value)
+_RECORDS = Allocation | Spend | Training
+
+
+def _fields(record: Any) -> dict[str, Any]:  # noqa: ANN401 - one of `_RECORDS`
+    return {
+        name: _fields(own) if isinstance(own, _RECORDS) else encode_value(own)
+        for name, own in vars(record).items()
+    }
 
 
 def _decoded(like: Any, data: Any) -> Any:  # noqa: ANN401 - JSON
     """Read what has the fields and types of `like`, and no number below 0."""
-    if isinstance(like, Allocation | Spend | Training):
+    if isinstance(like, _RECORDS):
         own = vars(like)
         require(data.keys() == own.keys(), "other fields")
         return replace(like, **{k: _decoded(own[k], data[k]) for k in own})
@@ -298,12 +283,10 @@ def measured_form(
     few = few_rows(largest, n_columns, of_pairs)
     pairs = any(pairs_affordable(n, n_columns, of_pairs, few=few) for n in n_rows)
     # Few rows for all pairs of 20 numbers or more: second moments say more than tables
-    # of some pairs (docs/marginal.md). In 22 pairs of fits, not stored, to 20 to 103
-    # columns of Epileptic seizure and ISOLET at epsilon 1 and 3 AUPRC rose in 20, and
-    # distances of triples fell in 17; C2ST of 89 of Epileptic seizure at 3 rose, .97 to
-    # .99. With 10 and 13 columns only AUPRC rose; of 7 columns of Diamonds C2ST did
-    # too, .77 to .98. At most a twentieth may be something else: with an eighth
-    # (categories in no order) C2ST rose from .82 to .90.
+    # of some pairs (docs/marginal.md). In 22 pairs of fits to 20 to 103 columns of
+    # Epileptic seizure and ISOLET (epsilon 1, 3) AUPRC rose in 20, and distances of
+    # triples fell in 17; of 7 columns of Diamonds C2ST rose, .77 to .98. At most a
+    # twentieth may be something else: with an eighth C2ST rose from .82 to .90.
     n_tables = planned_tables(n_columns) if alone else all_pairs(n_columns)
     numbers = n_columns >= TRIPLE_COLUMNS.stop and n_discrete <= FEW * n_columns
     scarce = largest * of_pairs < CLEAR_FROM * math.sqrt(n_tables)
@@ -353,31 +336,36 @@ def allocate_measurements(
     if form == "random":
         return Allocation(label, n_rows)
     n_columns = n_continuous + n_discrete
-    moments = 0.0
-    if form == "moments" and (share := moments_share(n_rows, n_columns, mu)):
-        moments, mu = mu * math.sqrt(share), mu * math.sqrt(1.0 - share)
     if form == "pairs":
         of_triples = mu * math.sqrt(QUARTER)
         n_groups = triple_groups(n_rows, n_columns, of_triples) if order >= 3 else 0
-        left = mu * math.sqrt(1.0 - QUARTER) if n_groups else mu
-        of_pairs = left * math.sqrt(1.0 - QUARTER)
-        few = few_rows(largest or n_rows, n_columns, of_pairs)
+        triples = QUARTER if n_groups else 0.0
+        left = mu * math.sqrt(1.0 - triples)
+        few = few_rows(largest or n_rows, n_columns, left * math.sqrt(1.0 - QUARTER))
         # Relations, if enough is left for pairs; else pairs alone, if they have enough.
         for share in (BESIDE_SHARE, 0.0):
-            rest = left * math.sqrt(1.0 - share)
-            of_pairs = rest * math.sqrt(1.0 - QUARTER)
+            of_pairs = left * math.sqrt(1.0 - share) * math.sqrt(1.0 - QUARTER)
             if pairs_affordable(n_rows, n_columns, of_pairs, few=few):
-                return Allocation(
-                    label,
-                    n_rows,
-                    Spend(rest * math.sqrt(QUARTER)),
-                    pairs=Spend(of_pairs),
-                    triples=Spend(of_triples if n_groups else 0.0),
-                    relations=Spend(left * math.sqrt(share)),
-                    n_groups=n_groups,
-                    few_rows=few,
-                )
-    return Allocation(label, n_rows, Spend(mu), moments=Spend(moments))
+                shares = {"triples": triples, "relations": share, "pairs": 1 - QUARTER}
+                groups = {"n_groups": n_groups, "few_rows": few}
+                return _shared_out(label, n_rows, mu, shares, **groups)
+    share = moments_share(n_rows, n_columns, mu) if form == "moments" else 0.0
+    return _shared_out(label, n_rows, mu, {"moments": share})
+
+
+def _shared_out(
+    label: Hashable,
+    n_rows: float,
+    mu: float,
+    shares: Mapping[str, float],
+    **more: Any,  # noqa: ANN401 - other fields
+) -> Allocation:
+    """Take shares in this order, each of what is left; marginals have the rest."""
+    for kind, share in shares.items():
+        if share:
+            more[kind] = Spend(mu * math.sqrt(share))
+            mu *= math.sqrt(1.0 - share)
+    return Allocation(label, n_rows, Spend(mu), **more)
 
 
 def mus_of_relations(mu: float, n_columns: int) -> tuple[float, float]:
@@ -397,31 +385,13 @@ def allocate(
 ) -> list[Allocation]:
     """Allocate the budget of all classes: a pure function that `fit` and `plan` share.
 
-    Parameters
-    ----------
-    plan_classes : callable
-        ``_plan_classes`` of the algorithm, which shares out what a class may spend.
-    labels : sequence of n_classes hashables
-        The classes; None for all rows.
-    counts : ndarray of shape (n_classes,)
-        Their rows, as known: declared, noisy and rounded, or guessed.
-    domains : sequence of n_columns domains
-        None for categories that are not known yet.
-    mu : float
-        Gaussian-DP parameter of what each class may spend.
-    measured : bool, default=False
-        Whether the target is a number.
-
-    Returns
-    -------
-    list of n_classes Allocation
-        With the noise of marginals and tables of these columns.
+    The algorithm's `plan_classes` shares out the `mu` of each class. `counts` are their
+    rows as known, `domains` None for categories that are not known yet, and `measured`
+    says whether the target is a number.
     """
-    n_continuous = sum(map(is_continuous, domains))
-    n_discrete = len(domains) - n_continuous
-    plans = plan_classes(labels, counts, n_continuous, n_discrete, mu)
-    plans = _with_together(plans, len(domains))
-    return _completed(plans, domains, measured=measured)
+    n_columns, n_continuous = len(domains), sum(map(is_continuous, domains))
+    plans = plan_classes(labels, counts, n_continuous, n_columns - n_continuous, mu)
+    return _completed(_with_together(plans, n_columns), domains, measured=measured)
 
 
 def _completed(
@@ -433,36 +403,31 @@ def _completed(
     """Add what follows from the columns: bins, cells, and the noise of each release."""
     n_columns, n_continuous = len(domains), sum(map(is_continuous, domains))
     largest = max(plan.n_rows for plan in plans)
-    most = max(
-        len(a.categories) if isinstance(a, CategoryDomain) else 0 for a in domains
-    )
+    categories = [getattr(domain, "categories", ()) for domain in domains]
     bins_of_tables = table_bins(plans, n_columns, measured=measured)
     sizes = [most_bins(domain, bins_of_tables) for domain in domains]
     cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
     known = [bool(plan.pairs.mu or plan.moments.mu or plan.training) for plan in plans]
     found = []
     for plan, own in zip(plans, known, strict=True):
+        more: dict[str, Any] = {"most_categories": max(map(len, categories))}
+        more["borrows"] = any(known) and not own
         if mu := plan.marginals.mu:  # of two rounds, the second
             share = coarse_share(largest, n_continuous, n_columns, mu)
             fine = mu * math.sqrt(1.0 - share)
-            n_bins, noise_std = fine_plan(domains, plan.n_rows, fine)
-            plan = replace(plan, n_bins=n_bins, marginals=Spend(mu, noise_std))
+            more["n_bins"], noise_std = fine_plan(domains, plan.n_rows, fine)
+            more["marginals"] = Spend(mu, noise_std)
         if mu := plan.pairs.mu:
-            n_tables = _n_tables(plan, n_columns)
-            plan = replace(
-                plan,
-                n_tables=n_tables,
-                n_table_cells=cells * n_tables // all_pairs(n_columns),
-                pairs=Spend(mu, math.sqrt(n_tables) / mu),
-            )
+            more["n_tables"] = n_tables = _n_tables(plan, n_columns)
+            more["n_table_cells"] = cells * n_tables // all_pairs(n_columns)
+            more["pairs"] = Spend(mu, math.sqrt(n_tables) / mu)
         if mu := plan.moments.mu:
             noise_std = moment_noise_std(plan.n_rows, n_columns, mu)
-            plan = replace(plan, moments=Spend(mu, noise_std))
+            more["moments"] = Spend(mu, noise_std)
         if mu := plan.relations.mu:  # of one, which has all of it for finer cells
             of_cells, _ = mus_of_relations(mu, n_columns)
-            plan = replace(plan, relations=Spend(mu, grid_noise_std(of_cells, 1.0)))
-        borrows = any(known) and not own
-        found.append(replace(plan, most_categories=most, borrows=borrows))
+            more["relations"] = Spend(mu, grid_noise_std(of_cells, 1.0))
+        found.append(replace(plan, **more))
     return found
 
 
@@ -523,26 +488,9 @@ def and_unlabelled(
 ) -> tuple[Metadata, list[Allocation]]:
     """Add rows without a label as one more class, if they can afford tables of pairs.
 
-    Some class has such tables.
-
-    Parameters
-    ----------
-    metadata : Metadata
-        What is public of the table.
-    plans : sequence of n_classes Allocation
-        Those of the classes.
-    n_rows, noise_std : float
-        The noisy number of rows without a label, and its noise.
-    mu : float
-        Gaussian-DP parameter of all their measurements, and of what several classes
-        release together, for which every row is charged.
-
-    Returns
-    -------
-    metadata : Metadata
-        With or without one more class, the last.
-    plans : list of Allocation
-        As many.
+    There are `n_rows` of them, with this noise. Some class has such tables. The `mu` is
+    for all their measurements, and for what several classes release together, for which
+    every row is charged.
     """
     classes = metadata.classes.and_unlabelled(max(n_rows, 1.0), noise_std)
     first, *others = [plan for plan in plans if plan.pairs.mu]
@@ -559,12 +507,8 @@ def and_unlabelled(
     # The classes measure relations, and several of them choose the pairs.
     choice = _NOTHING if others else plan.choice
     spared = _without(plan.choice.mu, choice.mu), plan.relations.mu
-    plan = replace(
-        plan,
-        pairs=Spend(math.hypot(plan.pairs.mu, *spared)),
-        choice=choice,
-        relations=_NOTHING,
-    )
+    pairs = Spend(math.hypot(plan.pairs.mu, *spared))
+    plan = replace(plan, pairs=pairs, choice=choice, relations=_NOTHING)
     found = _completed([*plans, plan], metadata.domains, measured=False)
     return replace(metadata, classes=classes), found
 
@@ -574,51 +518,21 @@ def allocate_design(
 ) -> Allocation:
     """Allocate the measurements of a class that are those of another table.
 
-    Parameters
-    ----------
-    design : Measurements
-        Those of the other table.
-    label : hashable
-        The class.
-    n_rows : float
-        Its declared or noisy count.
-    mu : float
-        Gaussian-DP parameter of all its measurements.
-
-    Returns
-    -------
-    Allocation
-        With the shares that a first fit has, but for what it chooses by the rows.
+    With the shares that a first fit has, but for what it chooses by the rows.
     """
-    scopes, left = design.metadata.classes.scopes, mu
+    scopes = design.metadata.classes.scopes
     of_class = {own.query.kind: own.query for own in design if own.scope == label}
     of_all = {own.query.kind for own in design if own.scope not in scopes}
-
-    def take(share: float) -> Spend:
-        nonlocal left
-        found = left * math.sqrt(share) if share else 0.0
-        left = _without(left, found)
-        return Spend(found)
-
-    moments = take(MOMENTS_SHARES[1] * ("moments" in of_class))
-    # Of every row, so first, and equal in all classes.
-    together = take((1.0 - QUARTER) * TOGETHER_SHARES[0] * ("pairs" in of_all))
-    relations = take(BESIDE_SHARE * ("cells" in of_all or "cells" in of_class))
-    triples = of_class.get("triples")
-    of_triples = take(QUARTER * (triples is not None))
-    pairs = take((1.0 - QUARTER) * ("pairs" in of_class))
-    return Allocation(
-        label,
-        n_rows,
-        Spend(left),
-        pairs=pairs,
-        triples=of_triples,
-        moments=moments,
-        together=together,
-        relations=relations,
-        n_groups=0 if triples is None else triples.n_groups,
-        designed=True,
-    )
+    shares = {
+        "moments": MOMENTS_SHARES[1] * ("moments" in of_class),
+        # Of every row, so first, and equal in all classes.
+        "together": (1.0 - QUARTER) * TOGETHER_SHARES[0] * ("pairs" in of_all),
+        "relations": BESIDE_SHARE * ("cells" in of_class.keys() | of_all),
+        "triples": QUARTER * ("triples" in of_class),
+        "pairs": (1.0 - QUARTER) * ("pairs" in of_class),
+    }
+    n_groups = getattr(of_class.get("triples"), "n_groups", 0)
+    return _shared_out(label, n_rows, mu, shares, n_groups=n_groups, designed=True)
 
 
 def _n_tables(plan: Allocation, n_columns: int) -> int:

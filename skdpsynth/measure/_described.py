@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from skdpsynth.table import ColumnDomain, Metadata
 
     Floats = NDArray[np.float64]
+    # Columns, bins, values and noise of a table.
+    Listed = tuple[Iterable[int], tuple[Any, ...], NDArray[np.floating], float]
 
 Kind = Literal["interval", "categories", "zero", "missing", "other", "rank"]
 
@@ -70,25 +72,14 @@ class Bin(NamedTuple):
 class Table:
     """One noisy table of a fit, with names.
 
-    Parameters
-    ----------
-    columns : tuple of column names
-        None for the number of rows; one, two or three for a table of counts; all for
-        second moments.
-    bins : tuple of tuple of Bin
-        Of each column; none for second moments.
-    values : ndarray
-        Noisy counts, of one axis per column, which may be negative; finer tables of two
-        columns are NaN where nothing was counted. Or the noisy covariances of the
-        normal scores of all columns, of shape (n_columns, n_columns), whose diagonal is
-        not measured and NaN.
-    noise_std : float
-        Standard deviation of the noise of each value; that of the number of rows beside
-        it, which completes the counts of one column, is with that number.
-    class_label : hashable, default=None
-        The class whose rows were measured; None for all rows, or those of all classes
-        with tables of two columns, and of rows without a label if these have some;
-        "rows without a label" for these alone.
+    It has no columns for the number of rows, up to three for counts, which may be
+    negative, and all for second moments, without bins: covariances of normal scores,
+    whose diagonal is not measured and NaN. So are finer tables of two columns where
+    nothing was counted. The noise is that of each value; that of the number of rows,
+    which completes the counts of one column, is with that number. The label is that of
+    the class; None for all rows, or those of all classes with tables of two columns,
+    and of rows without a label if these have some, which are named where they are
+    alone.
     """
 
     columns: tuple[Hashable, ...]
@@ -128,110 +119,96 @@ def described(
             yield Table((), (), np.array(classes.counts[c]), std, label)
     sizes = dict(zip(classes.scopes, class_sizes.tolist(), strict=True))
     names = tuple(column.name for column in metadata.columns)
-    domains = metadata.domains
     for own in released:
-        tables = _tables(own, domains, names, sizes.get(own.scope))
+        if isinstance(own.query, Marginals):
+            tables = _of_one_column(own, metadata.domains, sizes[own.scope])
+        else:
+            tables = _of_several(own, metadata.domains, names)
         for columns, bins, values, std in tables:
             listed = tuple(names[j] for j in columns)
             yield Table(listed, bins, values, float(std), labels[own.scope])
 
 
-def _tables(
-    own: Measurement,
-    domains: Sequence[ColumnDomain],
-    names: Sequence[Hashable],
-    size: float | None,
-) -> Iterator[tuple[Sequence[int], tuple[Any, ...], NDArray[np.floating], float]]:
-    """List columns, bins, values and noise of the tables of a measurement.
+def _of_one_column(
+    own: Measurement, domains: Sequence[ColumnDomain], size: float
+) -> Iterator[Listed]:
+    """List the number of rows, if it was released, and the tables of each column."""
+    query, counted = own.query, own.query.counted(own)
+    if counted.size_std < np.inf:
+        yield (), (), np.array(counted.size), counted.size_std
+    for j, counts in counts_of(own, size).items():
+        # Of counts less their mean, with the mean of as many rows as are known.
+        std = own.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
+        alone = [[category] for category in getattr(domains[j], "categories", ())]
+        zero = getattr(domains[j], "zero", None)
+        bins = _bins(domains[j], query.edges.get(j, np.empty(0)), zero, alone)
+        yield (j,), (bins,), counts, std
 
-    `size` is the number of rows of its class.
-    """
-    query = own.query
+
+def _of_several(
+    own: Measurement, domains: Sequence[ColumnDomain], names: Sequence[Hashable]
+) -> Iterator[Listed]:
+    """List the tables of two columns and more."""
+    query, std = own.query, own.noise_std
+    if isinstance(query, Moments):
+        n_columns = query.n_columns
+        values = np.full((n_columns,) * 2, np.nan)
+        above = np.triu_indices(n_columns, 1)
+        values[above] = values.T[above] = own.values
+        yield range(n_columns), (), values, std
+        return
+    of_columns = query.finer.bins if isinstance(query, Cells) else query.bins
+    bins = [*map(_bins_of_codes, domains, of_columns.columns)]
+    tables: Sequence[Floats]
     match query:
-        case Marginals():
-            released = query.counted(own)
-            if np.isfinite(released.size_std):
-                yield (), (), np.array(released.size), released.size_std
-            assert size is not None
-            for j, counts in counts_of(own, size).items():
-                # Of counts less their mean, with the mean of as many rows as are known.
-                std = own.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
-                cells = _bins_of_cells(domains[j], query.edges.get(j))
-                yield (j,), (cells,), counts, std
         case Pairs():
-            bins, ends = (
-                _bins_of_columns(domains, query.bins.columns),
-                query.bins.starts,
-            )
-            counts = np.zeros(query.measured.shape)
+            counts, ends = np.zeros(query.measured.shape), query.bins.starts
             counts[query.measured] = own.values
-            for i, j in query.sets.tolist():
-                part = counts[ends[i] : ends[i + 1], ends[j] : ends[j + 1]]
-                yield (i, j), (bins[i], bins[j]), part, own.noise_std
+            tables = [
+                counts[ends[i] : ends[i + 1], ends[j] : ends[j + 1]]
+                for i, j in query.sets.tolist()
+            ]
         case Triples():
-            bins = _bins_of_columns(domains, query.bins.columns)
             parts = np.split(query.groups, query.bins.starts[1:-1])
             both = zip(parts, bins, strict=True)
-            groups = [_bins_of_groups(part, b, query.n_groups) for part, b in both]
-            for columns, counts in zip(query.sets.tolist(), own.values, strict=True):
-                in_groups = tuple(groups[j] for j in columns)
-                yield columns, in_groups, counts.astype(np.float64), own.noise_std
-        case Cells():
-            bins = _bins_of_columns(domains, query.finer.bins.columns)
+            bins = [_bins_of_groups(part, b, query.n_groups) for part, b in both]
+            tables = [*own.values.astype(np.float64)]
+        case _:
             tables = query.tables(own.values)
-            for columns, counts in zip(query.sets.tolist(), tables, strict=True):
-                both_bins = tuple(bins[j] for j in columns)
-                yield columns, both_bins, counts, own.noise_std
-        case Ranks():
-            bins = _bins_of_columns(domains, query.bins.columns)
+    for columns, counts in zip(query.sets.tolist(), tables, strict=True):
+        if isinstance(query, Ranks):
+            given, ranked, other = columns
             ends = np.linspace(0, 1, N_GROUPS + 1).tolist()
-            tables = query.tables(own.values)
-            for columns, counts in zip(query.sets.tolist(), tables, strict=True):
-                given, ranked, other = columns
-                place = (names[given],)
-                ranks = tuple(Bin("rank", part, place) for part in pairwise(ends))
-                yield (ranked, other), (ranks, bins[other]), counts, own.noise_std
-        case Moments():
-            n_columns = query.n_columns
-            values, above = (
-                np.full((n_columns,) * 2, np.nan),
-                np.triu_indices(n_columns, 1),
-            )
-            values[above] = values.T[above] = own.values
-            yield range(n_columns), (), values, own.noise_std
+            ranks = tuple(Bin("rank", own, (names[given],)) for own in pairwise(ends))
+            yield (ranked, other), (ranks, bins[other]), counts, std
+        else:
+            yield columns, tuple(bins[j] for j in columns), counts, std
 
 
-def _bins_of_columns(
-    domains: Sequence[ColumnDomain], columns: Sequence[ColumnBins]
-) -> list[tuple[Bin, ...]]:
-    """Return the bins of all columns in tables of two columns."""
-    return [*map(_bins_of_codes, domains, columns)]
-
-
-def _bins_of_cells(domain: ColumnDomain, edges: Floats | None) -> tuple[Bin, ...]:
-    """Return the bins of a table of one column."""
+def _bins(
+    domain: ColumnDomain,
+    edges: Floats,
+    zero: float | None,
+    groups: Sequence[Sequence[Hashable]],
+) -> tuple[Bin, ...]:
+    """Return the bins of a column: of numbers, or of categories in groups."""
     if isinstance(domain, NumericDomain):
-        assert edges is not None
-        zero = [Bin("zero")] * (domain.zero is not None)
-        found = [*_intervals(domain, edges), *zero]
+        found = [Bin("interval", own) for own in pairwise(domain.edges(edges).tolist())]
+        found += [Bin("zero")] * (zero is not None)
     else:
-        found = [Bin("categories", None, (category,)) for category in domain.categories]
+        # Without any categories these are none of the known.
+        listed = (Bin("categories", None, tuple(own)) for own in groups)
+        found = [own if own.categories else Bin("other") for own in listed]
     return (*found, *[Bin("missing")] * domain.nullable)
 
 
 def _bins_of_codes(domain: ColumnDomain, own: ColumnBins) -> tuple[Bin, ...]:
     """Return the bins of a column in tables of two columns."""
-    if isinstance(domain, NumericDomain):
-        zero = [Bin("zero")] * (own.zero is not None)
-        found = [*_intervals(domain, own.edges), *zero]
-        return (*found, *[Bin("missing")] * (own.n_bins - len(found)))
     together: list[list[Hashable]] = [[] for _ in range(own.rest + 1)]
-    for category, place in zip(domain.categories, own.of_code, strict=False):
+    categories = getattr(domain, "categories", ())
+    for category, place in zip(categories, own.of_code, strict=False):
         together[place].append(category)
-    found = [Bin("categories", None, tuple(categories)) for categories in together]
-    if not together[-1]:
-        found[-1] = Bin("other")
-    return (*found, *[Bin("missing")] * domain.nullable)
+    return _bins(domain, own.edges, own.zero, together)
 
 
 def _bins_of_groups(
@@ -244,16 +221,9 @@ def _bins_of_groups(
         ends = [end for one in own for end in one.ends or ()]
         categories = tuple(chain.from_iterable(one.categories for one in own))
         also = [one.kind for one in own if one.kind in ("zero", "missing", "other")]
-        if ends:
-            found.append(Bin("interval", (ends[0], ends[-1]), (), tuple(also)))
-        elif categories or not also:
-            found.append(Bin("categories", None, categories, tuple(also)))
-        else:
-            found.append(Bin(also[0], None, (), tuple(also[1:])))
+        kind: Kind = "interval" if ends else "categories"
+        if also and not (ends or categories):
+            kind = also.pop(0)
+        limits = (ends[0], ends[-1]) if ends else None
+        found.append(Bin(kind, limits, categories, tuple(also)))
     return tuple(found)
-
-
-def _intervals(domain: NumericDomain, edges: Floats) -> list[Bin]:
-    """Return the intervals between positions in a domain."""
-    values = domain.edges(edges).tolist()
-    return [Bin("interval", ends) for ends in pairwise(values)]

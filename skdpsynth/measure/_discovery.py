@@ -34,6 +34,7 @@ from skdpsynth.table import (
     encode_rows,
     modelled_columns,
     place_labels,
+    public_categories,
     total_keys,
 )
 
@@ -53,16 +54,6 @@ if TYPE_CHECKING:
 _USUAL_LABELS = (0, 1)
 
 
-def public_labels(
-    column: ColumnLayout, schema: TableSchema | None
-) -> tuple[Hashable, ...] | None:
-    """Return the labels (not their counts) if they are public, else None."""
-    declared = None if schema is None else schema.columns.get(column.name)
-    if isinstance(declared, Categorical | Boolean):
-        return tuple(declared.categories)
-    return (False, True) if column.kind == "boolean" else None
-
-
 class Labels:
     """The classes and their rows; without labels, the number of rows.
 
@@ -73,14 +64,19 @@ class Labels:
 
     def __init__(self, column: ColumnLayout | None, schema: TableSchema | None) -> None:
         self.column = column
-        # No label: nothing but missing values.
-        self.labels = () if column is None else public_labels(column, schema)
+        # The labels (not their counts), if they are public.
+        self.labels: tuple[Hashable, ...] | None = ()
+        if column is not None:
+            own = None if schema is None else schema.columns.get(column.name)
+            self.labels = public_categories(column) or None
+            if isinstance(own, Categorical | Boolean):
+                self.labels = tuple(own.categories)
         self.of_keys = self.labels is None
         self._usual = _USUAL_LABELS if column and column.kind == "integer" else ()
-        n_rows = None if schema is None else schema.n_rows
         counts = {} if schema is None else schema.class_counts or {}
         stated = [counts.get(label) for label in self.labels or ()]
-        stated = [n_rows] if column is None else stated
+        if column is None and schema is not None:
+            stated = [schema.n_rows]
         self._declared = [float(n) for n in stated if n is not None]  # rows of each
 
     def cost(self, public: Public) -> Cost:
@@ -113,18 +109,16 @@ class Labels:
         """Release the classes and their sizes."""
         if self._declared:
             return Classes(self.labels or (), np.maximum(self._declared, 1.0))
-        mu = public.mu(FOUND_SHARE)
-        if self.labels is None:
-            mu = self._mu_found(public)
+        labels, mu = self.labels, public.mu(FOUND_SHARE)
+        if labels is None:
             classes = self._found(rows, accountant, public)
             if classes.labels:
                 return classes
-        if self.labels:
-            noisy, noise_std = self._counted(rows, self.labels, accountant, mu)
-            return Classes(self.labels, likely_counts(noisy, noise_std), noise_std)
-        # All rows are one class.
-        noisy, noise_std = self._counted(rows, (), accountant, mu)
-        return Classes((), np.maximum(noisy, 1.0), noise_std)
+            labels, mu = (), self._mu_found(public)
+        noisy, noise_std = self._counted(rows, labels, accountant, mu)
+        # Without labels all rows are one class.
+        counts = likely_counts(noisy, noise_std) if labels else np.maximum(noisy, 1.0)
+        return Classes(labels, counts, noise_std)
 
     def _counted(
         self,
@@ -160,8 +154,8 @@ class Labels:
         (keys,) = total_keys(rows, [self.column.name])
         for known in (None, *usual):
             del keys[known]
-        (others,) = released_keys([keys], reservation, public)
-        passed = zip(others.keys, others.counts, strict=True)
+        ((counts, others),) = released_keys([keys], reservation, public)
+        passed = zip(others, counts.tolist(), strict=True)
         # An infinite label is no class.
         found = {label: float(count) for label, count in passed if is_finite(label)}
         # Other labels show that the label is not binary. Without others both are kept:
@@ -237,10 +231,9 @@ class Discovery:
         self.labels = Labels(layout.label_column, schema)
         self.units = UnitSizes()
         self.of_columns = [kind(self.declared, schema) for kind in COLUMN_STEPS]
+        with_keys = [step for step in self.of_columns if step.of_keys and step.columns]
         # The releases that need a delta of their own.
-        self._n_of_keys = self.labels.of_keys + sum(
-            step.of_keys and len(step.columns) > 0 for step in self.of_columns
-        )
+        self._n_of_keys = self.labels.of_keys + len(with_keys)
         if known:
             self.of_columns = [kind({}, schema) for kind in COLUMN_STEPS]
 
@@ -271,16 +264,15 @@ def discover(
 ) -> tuple[Metadata, TableRows]:
     """Release what the schema does not say; with it encode the rows, still private.
 
-    Those of a DataFrame are in memory; of a table in parts they are kept in parts.
-    `sizes` says how many rows the units of privacy have, as `limit_rows` gives them.
-    Of columns whose domains are `known` from another table nothing is released.
+    Those of a table in parts are kept in parts. `sizes` says how many rows the units of
+    privacy have, as `limit_rows` gives them. Of columns whose domains are `known` from
+    another table nothing is released.
     """
     rows, target = Parts.of(table), layout.label_column
     discovery = Discovery(layout, schema, known=known is not None)
-    columns, labels = [*discovery.declared], [] if target is None else [target]
-    names = [column.name for column in labels]
+    columns, labels = [*discovery.declared], [] if target is None else [target.name]
     public = discovery.public(accountant, math.nan)
-    own = rows.only(names) if names else rows
+    own = rows.only(labels) if labels else rows
     classes = discovery.labels.run(own, accountant, public)
     public = public._replace(n_rows=float(classes.counts.sum()))
     found: Domains = {**discovery.declared}
@@ -290,7 +282,7 @@ def discover(
     metadata = Metadata.of(layout, tuple(columns), domains, classes, schema)
     if sizes is not None:
         metadata = discovery.units.run(sizes, metadata, accountant, public)
-    encoded = rows.only([column.name for column in columns] + names).map(
+    encoded = rows.only([column.name for column in columns] + labels).map(
         encode_rows, columns, list(domains), target, classes.labels
     )
     if isinstance(table, Parts):

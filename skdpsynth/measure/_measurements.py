@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from copy import copy
@@ -37,6 +36,8 @@ from skdpsynth.measure._query import (
     Ranks,
     Triples,
     check_edges,
+    decoded,
+    encoded,
 )
 from skdpsynth.measure._relations import (
     Relations,
@@ -269,13 +270,13 @@ class Measurements:
             "schema": schema.to_dict(),
             "report": report.to_dict(),
             "table": metadata_to_state(self.metadata),
-            "counts": _encoded(classes.counts),
+            "counts": encoded(classes.counts),
             "noise": {name: float(getattr(classes, name)) for name in _STDS},
             "planned_stds": [*map(float, self.planned_stds)],
-            "cells": _encoded(self.cells),
+            "cells": encoded(self.cells),
             "bins": _bins_to_json(self.bins) if self.pairs else None,
             "finer": [_bins_to_json(own.bins) for own in finer],
-            "within": [_encoded(own.within) for own in finer],
+            "within": [encoded(own.within) for own in finer],
             "released": [self._to_json(own) for own in self],
         }
         text = json.dumps(document)
@@ -291,12 +292,11 @@ class Measurements:
         query, scopes = own.query, self.metadata.classes.scopes
         every = own.scope is None and scopes != (None,)
         return {
-            "query": query.kind,
-            **{name: _encoded(getattr(query, name)) for name in query.saved},
+            **query.to_json(),
             "class": None if every else scopes.index(own.scope),
-            "values": _encoded(own.values),
+            "values": encoded(own.values),
             "noise_std": float(own.noise_std),
-            "mu": _encoded(float(own.mu)),
+            "mu": encoded(float(own.mu)),
         }
 
     @classmethod
@@ -333,14 +333,14 @@ class Measurements:
         require(document["format"] == _FORMAT, "another format")
         schema = TableSchema.from_dict(document["schema"])
         noise = {name: document["noise"][name] for name in _STDS}
-        counts = _decoded(document["counts"])
+        counts = decoded(document["counts"])
         metadata = metadata_from_state(document["table"], schema, counts, **noise)
         given: dict[str, Any] = {"domains": metadata.domains, "model": None}
         if document["bins"] is not None:
             given["bins"] = _bins_from_json(document["bins"])
         both = zip(document["finer"], document["within"], strict=True)
         for bins, within in both:  # one at most
-            given["finer"] = FinerBins(_bins_from_json(bins), _decoded(within))
+            given["finer"] = FinerBins(_bins_from_json(bins), decoded(within))
             given["finer"].check(metadata.domains, given["bins"])
         released, scopes = [], metadata.classes.scopes
         for own in document["released"]:
@@ -348,9 +348,9 @@ class Measurements:
             place = own["class"]
             require(place is None or (type(place) is int and place >= 0), "a class")
             scope = None if place is None else scopes[place]
-            values, mu = _decoded(own["values"]), _decoded(own["mu"])
+            values, mu = decoded(own["values"]), decoded(own["mu"])
             released.append(Measurement(query, values, own["noise_std"], mu, scope))
-        stds, cells = document["planned_stds"], _decoded(document["cells"])
+        stds, cells = document["planned_stds"], decoded(document["cells"])
         found = cls(metadata, released, stds, cells)
         return found._with_claim(schema, PrivacyReport.from_dict(document["report"]))
 
@@ -416,21 +416,15 @@ class Measurements:
         """Return the answers to some kinds of queries."""
         return [own for own in self if isinstance(own.query, kinds)]
 
-    def _by_class(self, kind: type[Query]) -> dict[int, Measurement]:
-        """Return answers by position of the class; not those of several together."""
-        scopes = self.metadata.classes.scopes
-        return {
-            scopes.index(own.scope): own
-            for own in self._of_kind(kind)
-            if own.scope in scopes
-        }
+    def _of_classes(self, kind: type[Query]) -> list[list[Measurement]]:
+        """Return the answers to a kind of query of each class, not of several."""
+        scopes, every = self.metadata.classes.scopes, self._of_kind(kind)
+        return [[own for own in every if own.scope == scope] for scope in scopes]
 
     @property
     def rounds(self) -> list[list[Measurement]]:
         """The tables of one column of each class."""
-        scopes = self.metadata.classes.scopes
-        every = self._of_kind(Marginals)
-        return [[own for own in every if own.scope == scope] for scope in scopes]
+        return self._of_classes(Marginals)
 
     @property
     def opened_cells(self) -> dict[int, Floats]:
@@ -478,12 +472,9 @@ class Measurements:
     @cached_property
     def pairs(self) -> dict[int, PairTables]:
         """Tables of two columns, by class, of all answers."""
-        classes, every = self.metadata.classes, self._of_kind(Pairs)
-        return {
-            c: PairTables.of(own, classes.counts[c])
-            for c, scope in enumerate(classes.scopes)
-            if (own := [one for one in every if one.scope == scope])
-        }
+        counts = self.metadata.classes.counts
+        every = enumerate(self._of_classes(Pairs))
+        return {c: PairTables.of(own, counts[c]) for c, own in every if own}
 
     @cached_property
     def together(self) -> PairTables | None:
@@ -512,14 +503,17 @@ class Measurements:
         """Tables of three columns, by class."""
         return {
             c: TripleTables(own.query.groups, own.query.sets, own.values, own.noise_std)
-            for c, own in self._by_class(Triples).items()
+            for c, answers in enumerate(self._of_classes(Triples))
+            for own in answers
         }
 
     @property
     def moments(self) -> dict[int, SecondMoments]:
         """Noisy covariances of normal scores, by class."""
-        of_class = self._by_class(Moments).items()
-        return {c: SecondMoments(own.values, own.noise_std) for c, own in of_class}
+        every = enumerate(self._of_classes(Moments))
+        return {
+            c: SecondMoments(o.values, o.noise_std) for c, own in every for o in own
+        }
 
     @cached_property
     def relations(self) -> Relations | None:
@@ -527,15 +521,21 @@ class Measurements:
         if not self.pairs:
             return None
         having, prior = self.having_pairs, self.metadata.classes.prior
-        shown = shown_pairs(self.pairs, self.metadata.classes)
+        # Of all the same pairs; others may be known of rows without a label, or of each
+        # class.
+        sets = {own.pairs.tobytes() for own in self.pairs.values()}
+        alike = len(having) == len(self.pairs) and len(sets) == 1
+        largest = max(self.pairs, key=lambda c: self.pairs[c].n_rows)
+        shown = {c: self.pairs[c] for c in (having if alike else [largest])}
+        weights = prior[having] / prior[having].sum()
         found = find_relations(shown, self.shares, self.bins.starts, self.together)
         for own in self._of_kind(Cells, Ranks):
+            shares, add = self.shares, with_ranks
             if isinstance(own.query, Cells):
-                bins = own.query.finer.bins
-                cells = [bins.shares(bins.ranks(one)) for one in self.model.marginals]
-                found = with_cells(found, own, pooled(cells, prior, having))
-            else:
-                found = with_ranks(found, own, pooled(self.shares, prior, having))
+                bins, add = own.query.finer.bins, with_cells
+                shares = [bins.shares(bins.ranks(one)) for one in self.model.marginals]
+            pooled = weights @ np.array([shares[c] for c in having])
+            found = add(found, own, pooled)
         return found
 
 
@@ -550,33 +550,13 @@ def having_pairs(positions: Sequence[int], classes: Classes) -> list[int]:
     return positions if len(labelled) > 1 else labelled
 
 
-def shown_pairs(
-    pairs: Mapping[int, PairTables], classes: Classes
-) -> dict[int, PairTables]:
-    """Return the tables of pairs that relations are found in: all of the same pairs."""
-    having = having_pairs([*pairs], classes)
-    sets = {own.pairs.tobytes() for own in pairs.values()}
-    # Other pairs are known of rows without a label, or of each class.
-    if len(having) < len(pairs) or len(sets) > 1:
-        having = [max(pairs, key=lambda c: pairs[c].n_rows)]
-    return {c: pairs[c] for c in having}
-
-
-def pooled(values: Sequence[Floats], prior: Floats, positions: Sequence[int]) -> Floats:
-    """Return the mean of some classes, by their shares of the rows."""
-    weights = prior[positions] / prior[positions].sum()
-    return np.asarray(weights @ np.array([values[c] for c in positions]))
-
-
 # --- Files ------------------------------------------------------------------------
-
-_ARRAYS = {np.dtype(kind).str for kind in ("f8", "f4", "i8", "u1", "bool")}
 
 
 def _query_from_json(data: Mapping[str, Any], given: Mapping[str, Any]) -> Query:
     """Read a query, no larger than those of a fit; `given` is what several share."""
     kind, n_columns = QUERIES[data["query"]], len(given["domains"])
-    fields = {name: _decoded(data[name]) for name in kind.saved}
+    fields = {name: decoded(data[name]) for name in kind.saved}
     if kind is Marginals:
         fields["columns"] = tuple(fields["columns"])
     elif kind is Triples:
@@ -592,43 +572,15 @@ def _query_from_json(data: Mapping[str, Any], given: Mapping[str, Any]) -> Query
 
 def _bins_to_json(bins: TableBins) -> list[Any]:
     return [
-        {name: _encoded(own) for name, own in vars(column).items()}
+        {name: encoded(own) for name, own in vars(column).items()}
         for column in bins.columns
     ]
 
 
 def _bins_from_json(data: list[Any]) -> TableBins:
     """Read bins, so few that their tables fit into memory, as those of a fit do."""
-    each = ({name: _decoded(one) for name, one in own.items()} for own in data)
+    each = ({name: decoded(one) for name, one in own.items()} for own in data)
     bins = TableBins([ColumnBins(**own) for own in each])
     require(max(bins.sizes) <= N_CELLS * 2 * 2, "too many bins of a column")
     require(sum(bins.sizes) <= max(WIDE * FEW_NUMBERS, N_CELLS * 2), "too many bins")
     return bins
-
-
-def _encoded(value: Any) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(value, np.ndarray):
-        data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
-        return {"dtype": value.dtype.str, "shape": value.shape, "data": data}
-    if isinstance(value, dict):
-        return {"keys": [*value], "each": [*map(_encoded, value.values())]}
-    if isinstance(value, list | tuple):
-        return [*map(_encoded, value)]
-    if value == math.inf:
-        return {"number": "inf"}
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _decoded(data: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return what `_encoded` wrote; a ValueError and the like where it is damaged."""
-    if isinstance(data, list):
-        return [*map(_decoded, data)]
-    if not isinstance(data, dict):
-        return data
-    if "number" in data:
-        return math.inf
-    if "keys" in data:
-        return dict(zip(data["keys"], map(_decoded, data["each"]), strict=True))
-    require(data["dtype"] in _ARRAYS, "an array of another type")
-    found = np.frombuffer(base64.b64decode(data["data"]), dtype=data["dtype"])
-    return found.reshape(data["shape"]).copy()

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.measure._allocation import NO_DEPENDENCE, Allocation, allocate
+from skdpsynth.measure._allocation import NO_DEPENDENCE, allocate
 from skdpsynth.measure._discovery import Discovery, Labels
 from skdpsynth.measure._shares import LITTLE, N_CELLS, RARE
 from skdpsynth.measure._steps import has_many_numbers, is_numeric
@@ -38,14 +38,13 @@ from skdpsynth.utils import MOST_SHOWN
 from skdpsynth.utils.containers import dtypes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from skdpsynth.measure._allocation import PlanClasses
-    from skdpsynth.measure._steps import Cost
+    from skdpsynth.measure._allocation import Allocation, PlanClasses
     from skdpsynth.measure._table_model import TableModel
     from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
     from skdpsynth.schema import Column, TableSchema
-    from skdpsynth.table import ColumnDomain
+    from skdpsynth.table import ColumnDomain, Metadata
 
 
 @dataclass(frozen=True)
@@ -152,9 +151,20 @@ def guess_table(
     if class_counts is None:
         counts = np.full(len(labels), n_rows / len(labels))
         return Guess(layout, schema, labels, counts, known)
-    target = layout.label_column
+    if set(class_counts) != set(labels):
+        raise ValueError(
+            f"class_counts must name every class once: {list(labels)!r}. Got "
+            f"{list(class_counts)!r} instead."
+        )
+    for count in class_counts.values():
+        _checked_guess("Each of class_counts", count, least=0)
+    total, target = sum(class_counts.values()), layout.label_column
     missing = target is not None and target.can_be_missing
-    _check_class_counts(class_counts, labels, n_rows, missing=missing)
+    if total > n_rows or (total < n_rows and not missing):
+        raise ValueError(
+            f"class_counts add up to {total}, but n_rows is {n_rows}. Correct one, or "
+            "leave out n_rows."
+        )
     if declared is not None and dict(class_counts) != dict(declared):
         raise ValueError(
             "class_counts differ from those that the schema declares, which a fit "
@@ -197,28 +207,27 @@ def _read_dtypes(
 
 def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
     """Lay out a column that only a schema describes."""
+    kind: Any = "boolean" if holds_truths(column) else "categorical"
     if isinstance(column, Continuous):
-        kind: Any = "integer" if column.integer else "continuous"
-    elif holds_truths(column):
-        kind = "boolean"
-    else:
-        kind = "datetime" if isinstance(column, Datetime) else "categorical"
+        kind = "integer" if column.integer else "continuous"
+    elif isinstance(column, Datetime):
+        kind = "datetime"
     return ColumnLayout(name, None, kind, getattr(column, "nullable", True))
 
 
 def _with_labels(layout: TableLayout, labels: tuple[Hashable, ...]) -> TableLayout:
     """Return a layout whose target, if no dtype says more, is of its labels' kind."""
+    target = layout.label_column
+    if target is not None and target.dtype is not None:
+        return layout
     kind: Any = "categorical"
     if all(isinstance(label, bool | np.bool_) for label in labels):
         kind = "boolean"
     elif all(isinstance(label, Integral) for label in labels):
         kind = "integer"
-    target = layout.label_column
-    if target is not None and target.dtype is not None:
-        return layout
     name = "target" if target is None else target.name
-    others = layout.feature_columns
-    return TableLayout((*others, ColumnLayout(name, None, kind, True)), name)
+    own = ColumnLayout(name, None, kind, True)
+    return TableLayout((*layout.feature_columns, own), name)
 
 
 def _likely_labels(
@@ -244,29 +253,6 @@ def _likely_labels(
     return labels
 
 
-def _check_class_counts(
-    class_counts: Mapping[Hashable, int],
-    labels: tuple[Hashable, ...],
-    n_rows: int,
-    *,
-    missing: bool,
-) -> None:
-    """Refuse counts of other classes, and counts that cannot be those of n_rows."""
-    if set(class_counts) != set(labels):
-        raise ValueError(
-            f"class_counts must name every class once: {list(labels)!r}. Got "
-            f"{list(class_counts)!r} instead."
-        )
-    for count in class_counts.values():
-        _checked_guess("Each of class_counts", count, least=0)
-    total = sum(class_counts.values())
-    if total > n_rows or (total < n_rows and not missing):
-        raise ValueError(
-            f"class_counts add up to {total}, but n_rows is {n_rows}. Correct one, or "
-            "leave out n_rows."
-        )
-
-
 def _checked_guess(name: str, value: object, *, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be an int >= {least}. Got {value!r} instead.")
@@ -274,7 +260,6 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
 
 
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
-_FITTED = "fitted to the measurements"
 
 
 def plan_table(
@@ -292,52 +277,33 @@ def plan_table(
     `adversarial` whether it has a loop of training.
     """
     discovery = Discovery(guess.layout, guess.schema, known=guess.known)
-    at = cache(
-        lambda own: _allocated(plan_classes, accountant_of(own), guess, discovery)
-    )
-    plans, mendable, costs, labels_from = at(epsilon)
-    needed = np.full(len(plans), math.nan)
+
+    @cache
+    def at(epsilon: float) -> list[dict[str, Any]]:
+        return _allocated(plan_classes, accountant_of(epsilon), guess, discovery)
+
+    table, domains = pd.DataFrame(at(epsilon)), discovery.declared.values()
     for other in _EPSILONS:  # the largest cost most time, where the noise is given
-        clean = np.array([not notes for notes in at(other)[1]])
-        needed[clean & np.isnan(needed)] = other
+        clean = np.array([not row["note"] for row in at(other)])
+        table.loc[clean & table["epsilon_needed"].isna(), "epsilon_needed"] = other
         if clean.all():
             break
-    domains = discovery.declared.values()
-    dependent = dependent and len(domains) > 1
+    if not dependent or len(domains) < 2:
+        table["dependence"] = ""
+    if not adversarial:
+        table["training"] = "fitted to the measurements"
     # Whatever the budget.
     of_all = []
     if guess.layout.label_column is not None and len(guess.labels) == 1:
         of_all.append("one class only: a classifier has nothing to learn")
     if n := sum(map(_is_fixed, domains)):
         of_all.append(f"{n} of {len(domains)} columns can hold one value only")
-    lost = [NO_DEPENDENCE] * dependent
-    every = zip(plans, mendable, labels_from, needed, strict=True)
-    rows = [
-        {
-            "class": plan.label,
-            "rows": int(plan.n_rows),
-            "bins": plan.n_bins,
-            "noise_std": plan.marginals.noise_std,
-            "tables": plan.n_tables,
-            "table_cells": plan.n_table_cells,
-            "table_noise_std": plan.pairs.noise_std,
-            "relation_noise_std": plan.relations.noise_std,
-            "moment_noise_std": plan.moments.noise_std,
-            "signal_to_noise": plan.signal_to_noise,
-            "dependence": plan.dependence if dependent else "",
-            "n_teachers": plan.n_teachers,
-            "n_iter": plan.n_iter,
-            "training": plan.training_words if adversarial else _FITTED,
-            "step_noise_std": plan.training.noise_std if plan.training else 0.0,
-            "label_threshold": label_from,
-            "category_threshold": costs["categories"].found_from,
-            "value_threshold": costs["frequent values"].found_from,
-            "epsilon_needed": enough,
-            "note": "; ".join([*notes, *lost * (plan.dependence == "lost"), *of_all]),
-        }
-        for plan, notes, label_from, enough in every
+    lost = table["dependence"] == "lost"
+    table["note"] = [
+        "; ".join([*notes, *[NO_DEPENDENCE] * no, *of_all])
+        for notes, no in zip(table["note"], lost, strict=True)
     ]
-    return pd.DataFrame(rows)
+    return table
 
 
 def _allocated(
@@ -345,12 +311,8 @@ def _allocated(
     accountant: PrivacyAccountant,
     guess: Guess,
     discovery: Discovery,
-) -> tuple[list[Allocation], list[list[str]], dict[str, Cost], np.ndarray]:
-    """Allocate for a guessed table.
-
-    Also what a larger epsilon would mend, a list of notes for each class; the costs of
-    discovery; and the noisy rows from which each label is found.
-    """
+) -> list[dict[str, Any]]:
+    """Allocate for a guessed table; notes are what a larger epsilon would mend."""
     n_rows = guess.counts.sum()
     costs = discovery.costs(accountant, n_rows)
     # A range that must be found may turn out to be narrow; that is not known yet.
@@ -371,18 +333,39 @@ def _allocated(
     public = discovery.public(accountant, n_rows)
     labels_from = discovery.labels.found_from(guess.labels, public)
     categories_from = costs["categories"].found_from
-    of_all = []
-    if categories_from >= n_rows:
-        of_all.append("too few rows for any undeclared category to be found")
-    elif categories_from > LITTLE * n_rows:
-        of_all.append(f"undeclared categories of up to {categories_from} rows are lost")
-    if costs["column ranges"].found_from > n_rows:
-        of_all.append("too few rows to find undeclared ranges: some are guesses")
     notes = []
-    for plan, rows, needed in zip(plans, guess.counts, labels_from, strict=True):
-        rare = "too few rows for its label to be found"
-        notes.append([*plan.notes, *[rare] * bool(0 < needed >= rows), *of_all])
-    return plans, notes, costs, labels_from
+    if categories_from >= n_rows:
+        notes.append("too few rows for any undeclared category to be found")
+    elif categories_from > LITTLE * n_rows:
+        notes.append(f"undeclared categories of up to {categories_from} rows are lost")
+    if costs["column ranges"].found_from > n_rows:
+        notes.append("too few rows to find undeclared ranges: some are guesses")
+    rare = ["too few rows for its label to be found"]
+    return [
+        {
+            "class": plan.label,
+            "rows": int(plan.n_rows),
+            "bins": plan.n_bins,
+            "noise_std": plan.marginals.noise_std,
+            "tables": plan.n_tables,
+            "table_cells": plan.n_table_cells,
+            "table_noise_std": plan.pairs.noise_std,
+            "relation_noise_std": plan.relations.noise_std,
+            "moment_noise_std": plan.moments.noise_std,
+            "signal_to_noise": plan.signal_to_noise,
+            "dependence": plan.dependence,
+            "n_teachers": plan.n_teachers,
+            "n_iter": plan.n_iter,
+            "training": plan.training_words,
+            "step_noise_std": plan.training.noise_std if plan.training else 0.0,
+            "label_threshold": label_from,
+            "category_threshold": categories_from,
+            "value_threshold": costs["frequent values"].found_from,
+            "epsilon_needed": math.nan,
+            "note": [*plan.notes, *rare * bool(0 < label_from >= rows), *notes],
+        }
+        for plan, rows, label_from in zip(plans, guess.counts, labels_from, strict=True)
+    ]
 
 
 def _is_fixed(domain: ColumnDomain | None) -> bool:
@@ -390,6 +373,10 @@ def _is_fixed(domain: ColumnDomain | None) -> bool:
     if isinstance(domain, NumericDomain):
         return domain.low == domain.high and not domain.nullable
     return domain is not None and len(domain.categories) + domain.nullable <= 1
+
+
+# What is poor about some columns: a text, their names, and the rest of the text.
+_Remark = tuple[str, list[str], str]
 
 
 def remarks(
@@ -404,13 +391,36 @@ def remarks(
 
     `dependent` tells whether the synthesizer learns how columns depend on each other.
     """
-    parts = [*_of_classes(model, plans, private=report.private, dependent=dependent)]
+    metadata = model.metadata
     described = set() if declared is None else {*declared.columns}
-    warning, details = (
-        " ".join(_sentences(model, described, parts, most_names))
-        for most_names in (MOST_SHOWN, sys.maxsize)
-    )
-    return warning, [*_doubts(model, report), *filter(None, [details])]
+    of_table = [*_of_labels(metadata)]
+    if report.private:
+        notes = Counter(chain.from_iterable(plan.notes for plan in plans)).items()
+        of_table += [f"{n} of {len(plans)} classes have {note}" for note, n in notes]
+        lost = all(plan.dependence == "lost" for plan in plans)
+        if dependent and lost and len(metadata.columns) > 1:
+            of_table.append(f"all classes have {NO_DEPENDENCE}")
+    of_columns = [*_of_columns(model, described)]
+    of_dtypes = [*_of_dtypes(metadata, described)]
+
+    def said(most: int) -> str:
+        parts = "; ".join([*of_table, *_texts(of_columns, most)])
+        first = (
+            f"Parts of the result are poor: {parts}. Use a larger epsilon, declare more"
+            " in a schema, or leave out columns; plan() shows the numbers."
+        )
+        return " ".join([*[first] * bool(parts), *_texts(of_dtypes, most)])
+
+    details = filter(None, [said(sys.maxsize)])
+    return said(MOST_SHOWN), [*_doubts(model, report), *details]
+
+
+def _texts(remarks: Sequence[_Remark], most: int) -> Iterator[str]:
+    """Write those of any columns, with so many names."""
+    for before, names, after in remarks:
+        more = f" and {len(names) - most} more" if len(names) > most else ""
+        if names:
+            yield before + ", ".join(names[:most]) + more + after
 
 
 def _doubts(model: TableModel, report: PrivacyReport) -> Iterator[str]:
@@ -428,148 +438,107 @@ def _doubts(model: TableModel, report: PrivacyReport) -> Iterator[str]:
         )
 
 
-def _sentences(
-    model: TableModel, described: set[Hashable], parts: list[str], most_names: int
-) -> Iterator[str]:
+def _of_labels(metadata: Metadata) -> Iterator[str]:
+    """Yield what is poor about the classes, if there are some."""
+    layout, classes = metadata.layout, metadata.classes
+    if layout.label_column is None:
+        return
+    if classes.found_from > max(RARE * classes.counts.sum(), 1.0):
+        yield (
+            f"labels of up to {classes.found_from:.0f} rows are not found, so that "
+            f"classes may be absent (declare all of {layout.target!r} by "
+            "Categorical([...]); twice the epsilon finds labels of half the rows)"
+        )
+    if not classes.labels:
+        yield "no label was frequent enough to be released"
+    elif len(classes) == 1:
+        yield "the target has one class only, so a classifier learns nothing"
+
+
+def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark]:
     metadata = model.metadata
-    parts = [*parts, *_of_columns(model, described, most_names)]
-    if parts:
-        yield (
-            f"Parts of the result are poor: {'; '.join(parts)}. Use a larger epsilon, "
-            "declare more in a schema, or leave out columns; plan() shows the numbers."
-        )
-    categories = {name: own.categories for name, own in _of_kind(model, CategoryDomain)}
-    categories[metadata.layout.target] = metadata.classes.labels
-    unsorted = [
-        column.name
-        for column in metadata.layout.columns
-        if getattr(column.dtype, "ordered", False)
-        and len(categories.get(column.name, ())) > 1
-        and column.name not in described
+    named = [
+        (repr(column.name), own)
+        for column, own in zip(metadata.columns, metadata.domains, strict=True)
     ]
-    if unsorted:
-        yield (
-            f"The order of the categories of {_named(unsorted, most_names)} is not "
-            "public, so they come back sorted by name or number. State the order by "
-            "Categorical([...], ordered=True) in a schema."
-        )
-    if metadata.measured is not None and _few_numbers(model, described):
-        yield (
-            f"The target {metadata.layout.target!r} is a float column, so it is "
-            "modelled as a measurement, but it has a few whole numbers only. If they "
-            "are classes, cast it by astype(int) or astype('Int64')."
-        )
-
-
-def _of_classes(
-    model: TableModel, plans: Sequence[Allocation], *, private: bool, dependent: bool
-) -> Iterator[str]:
-    metadata = model.metadata
-    classes = metadata.classes
-    if metadata.layout.label_column is not None:
-        n_rows = classes.counts.sum()
-        if classes.found_from > max(RARE * n_rows, 1.0):
-            yield (
-                f"labels of up to {classes.found_from:.0f} rows are not found, so that "
-                f"classes may be absent (declare all of {metadata.layout.target!r} by "
-                "Categorical([...]); twice the epsilon finds labels of half the rows)"
-            )
-        if not classes.labels:
-            yield "no label was frequent enough to be released"
-        elif len(classes) == 1:
-            yield "the target has one class only, so a classifier learns nothing"
-    notes = chain.from_iterable(plan.notes for plan in plans if private)
-    for note, count in Counter(notes).items():
-        yield f"{count} of {len(plans)} classes have {note}"
-    lost = all(plan.dependence == "lost" for plan in plans)
-    if dependent and private and lost and len(metadata.columns) > 1:
-        yield f"all classes have {NO_DEPENDENCE}"
-
-
-def _of_columns(
-    model: TableModel, described: set[Hashable], most_names: int
-) -> Iterator[str]:
-    of_categories = _of_kind(model, CategoryDomain)
-    empty = [n for n, own in of_categories if not own.categories and not own.nullable]
-    if empty:
-        yield (
-            f"no category of {_named(empty, most_names)} was frequent enough to be "
-            "released, and their synthetic values are missing (describe what names "
-            "rows as Identifier())"
-        )
-    merged = [
-        f"{name!r} ({len(domain.categories)}, "
-        f"about {100 * domain.other:.0f} % of its rows)"
-        for name, domain in of_categories
-        if domain.categories and domain.other > LITTLE
-    ]
-    if merged:
-        yield (
-            "rare categories are drawn as the ones that were found, in "
-            f"{_listed(merged, most_names)} (group them, or declare Categorical([...]))"
-        )
-    guessed = [name for name, own in _of_kind(model, NumericDomain) if own.guessed]
-    if guessed:
-        yield (
-            f"the range of {_named(guessed, most_names)} is a guess (state bounds by "
-            "Continuous(low, high) or Datetime)"
-        )
+    found = [(n, own) for n, own in named if isinstance(own, CategoryDomain)]
+    yield (
+        "no category of ",
+        [name for name, own in found if not own.categories and not own.nullable],
+        (
+            " was frequent enough to be released, and their synthetic values are"
+            " missing (describe what names rows as Identifier())"
+        ),
+    )
+    yield (
+        "rare categories are drawn as the ones that were found, in ",
+        [
+            f"{name} ({len(own.categories)}, about {100 * own.other:.0f} % of its rows)"
+            for name, own in found
+            if own.categories and own.other > LITTLE
+        ],
+        " (group them, or declare Categorical([...]))",
+    )
+    yield (
+        "the range of ",
+        [name for name, own in named if getattr(own, "guessed", False)],
+        " is a guess (state bounds by Continuous(low, high) or Datetime)",
+    )
     numbers = _row_numbers(model, described)
-    if numbers:
-        yield (
-            f"{_named(numbers, most_names)} may number the rows (describe it as "
-            "Identifier())"
-        )
+    yield "", numbers, " may number the rows (describe it as Identifier())"
 
 
-def _of_kind(model: TableModel, kind: type) -> list[tuple[Hashable, Any]]:
-    """Return the names and domains of the columns that have a kind of domain."""
-    metadata = model.metadata
-    both = zip(metadata.columns, metadata.domains, strict=True)
-    return [(column.name, own) for column, own in both if isinstance(own, kind)]
-
-
-def _row_numbers(model: TableModel, described: set[Hashable]) -> list[Hashable]:
+def _row_numbers(model: TableModel, described: set[Hashable]) -> list[str]:
     """Name undeclared columns of whole numbers with evenly spread values."""
-    metadata = model.metadata
-    counts = metadata.classes.counts
-    marginals = model.marginals[int(counts.argmax())]
-    found: list[Hashable] = []
-    for j, (column, marginal) in enumerate(
-        zip(metadata.columns, marginals, strict=True)
+    metadata, counts, found = model.metadata, model.metadata.classes.counts, []
+    largest = model.marginals[int(counts.argmax())]
+    for j, ((column, domain), own) in enumerate(
+        zip(zip(metadata.columns, metadata.domains, strict=True), largest, strict=True)
     ):
         if column.kind != "integer" or column.name in described:
             continue
-        domain = metadata.domains[j]
         assert isinstance(domain, NumericDomain)
         if domain.guessed or domain.nullable or j == metadata.measured:
             continue
-        values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
+        values, _ = own.decode(np.linspace(0.05, 0.95, 10))
         gaps = np.diff(values)
         # Ages may number fewer rows than there are cells, and be as even.
         many = 2 * (values[-1] - values[0]) > max(counts.sum(), N_CELLS)
         if many and gaps.max() < 2 * gaps.min():
-            found.append(column.name)
+            found.append(repr(column.name))
     return found
 
 
-def _few_numbers(model: TableModel, described: set[Hashable]) -> bool:
-    """Return from its released range whether a measured target may be labels."""
-    metadata = model.metadata
-    if metadata.layout.target in described:
-        return False
-    assert metadata.measured is not None
-    domain = metadata.domains[metadata.measured]
-    assert isinstance(domain, NumericDomain)
-    whole = domain.integer and domain.decimals <= 0
-    return whole and not has_many_numbers(domain)
-
-
-def _named(names: Iterable[Hashable], most: int) -> str:
-    return _listed([repr(name) for name in names], most)
-
-
-def _listed(words: Sequence[str], most: int) -> str:
-    more = len(words) - most
-    tail = f" and {more} more" if more > 0 else ""
-    return ", ".join(words[:most]) + tail
+def _of_dtypes(metadata: Metadata, described: set[Hashable]) -> Iterator[_Remark]:
+    """Yield what a dtype says that is not public, or may not be meant."""
+    categories = {
+        c.name: getattr(own, "categories", ())
+        for c, own in zip(metadata.columns, metadata.domains, strict=True)
+    }
+    target = metadata.layout.target
+    categories[target] = metadata.classes.labels
+    yield (
+        "The order of the categories of ",
+        [
+            repr(column.name)
+            for column in metadata.layout.columns
+            if getattr(column.dtype, "ordered", False)
+            and len(categories.get(column.name, ())) > 1
+            and column.name not in described
+        ],
+        (
+            " is not public, so they come back sorted by name or number. State the"
+            " order by Categorical([...], ordered=True) in a schema."
+        ),
+    )
+    if metadata.measured is None or target in described:
+        return
+    # By its released range, whether it may be labels.
+    domain: Any = metadata.domains[metadata.measured]
+    if domain.integer and domain.decimals <= 0 and not has_many_numbers(domain):
+        after = (
+            " is a float column, so it is modelled as a measurement, but it has a few"
+            " whole numbers only. If they are classes, cast it by astype(int) or"
+            " astype('Int64')."
+        )
+        yield "The target ", [repr(target)], after

@@ -7,9 +7,10 @@ is one line of the ledger.
 
 from __future__ import annotations
 
+import base64
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -52,27 +53,20 @@ CLIP = 2.0  # squared length at which rows are shortened, over the mean one
 
 
 class Query(ABC):
-    """A question about the rows of a class, or of several; public.
-
-    Attributes
-    ----------
-    name : str
-        What the ledger calls it.
-    sensitivity : float
-        By how much a row moves what is released (L2), in units of the release.
-    unit : float
-        What one unit of the release is in an answer.
-    shape : tuple of int
-        Shape of an answer.
-    """
+    """A question about the rows of a class, or of several; public."""
 
     kind: ClassVar[str]  # its name in a file
     saved: ClassVar[tuple[str, ...]]  # the fields that a file has
     dtype: ClassVar[str] = "float64"  # of an answer
-    name: str
-    sensitivity: float
-    unit: float
-    shape: tuple[int, ...]
+    name: str  # in the ledger
+    sensitivity: float  # by how much a row moves what is released (L2), in its units
+    unit: float  # what one unit of the release is in an answer
+    shape: tuple[int, ...]  # of an answer
+    sets: Ints  # columns of each table, if they are several
+
+    @abstractmethod
+    def codes(self, rows: PrivateRows) -> NDArray[Any]:
+        """Return what is counted of every row; private."""
 
     @abstractmethod
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
@@ -82,10 +76,16 @@ class Query(ABC):
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         """Raise a ValueError unless it is a question about these columns."""
 
+    def to_json(self) -> dict[str, Any]:
+        """Return what a file has of it."""
+        own = {name: encoded(getattr(self, name)) for name in self.saved}
+        return {"query": self.kind, **own}
+
     @property
     def asked(self) -> object:
         """What must be equal so that answers can be added up."""
-        return [_plain(getattr(self, name)) for name in self.saved]
+        query: Any = self  # a dataclass
+        return encoded([getattr(query, own.name) for own in fields(query)])
 
     def _tables(self, what: str, n: int, shape: tuple[int, ...], scale: int) -> None:
         """Set what `n` tables of counts have.
@@ -98,12 +98,46 @@ class Query(ABC):
         self.sensitivity = scale * math.sqrt(n)
         self.unit, self.shape = 1.0 / scale, shape
 
+    def _check_sets(self, n_each: int, n_columns: int) -> None:
+        """Raise a ValueError unless sets are of so many columns, and none is twice."""
+        check_array(self.sets, "int64", (len(self.sets), n_each), 0, n_columns - 1)
+        distinct = np.diff(np.sort(self.sets, axis=1)) > 0
+        require(len(self.sets) and distinct.all(), "sets of columns")
+        require(len(np.unique(self.sets, axis=0)) == len(self.sets), "a set twice")
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - of a query
-    """Return something that compares by its content."""
+
+def encoded(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return something as JSON, its arrays too."""
     if isinstance(value, np.ndarray):
-        return value.shape, value.tobytes()
-    return [*map(_plain, value)] if isinstance(value, list) else value
+        data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
+        return {"dtype": value.dtype.str, "shape": value.shape, "data": data}
+    if isinstance(value, dict):
+        return {"keys": [*value], "each": [*map(encoded, value.values())]}
+    if isinstance(value, list | tuple):
+        return [*map(encoded, value)]
+    if is_dataclass(value):
+        return encoded(vars(value))
+    if value == math.inf:
+        return {"number": "inf"}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+_ARRAYS = {np.dtype(kind).str for kind in ("f8", "f4", "i8", "u1", "bool")}
+
+
+def decoded(data: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return what `encoded` wrote; a ValueError and the like where it is damaged."""
+    if isinstance(data, list):
+        return [*map(decoded, data)]
+    if not isinstance(data, dict):
+        return data
+    if "number" in data:
+        return math.inf
+    if "keys" in data:
+        return dict(zip(data["keys"], map(decoded, data["each"]), strict=True))
+    require(data["dtype"] in _ARRAYS, "an array of another type")
+    found = np.frombuffer(base64.b64decode(data["data"]), dtype=data["dtype"])
+    return found.reshape(data["shape"]).copy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,26 +199,13 @@ class Marginals(Query):
     Sensitivity: `centred_sensitivity` of the cells of each column and of the weight of
     the number of rows, proved at `centred_histogram`: a row is in one cell of a column,
     or in none.
-
-    Parameters
-    ----------
-    domains : sequence of ColumnDomain
-        Those of all columns of the table.
-    columns : tuple of int
-        Positions of the columns that are counted.
-    edges : dict of int to ndarray
-        Of each numeric one among them the edges of its bins, (n_bins + 1,).
-    size_weight : float
-        Of the number of all rows; 0 where it is not released.
-    coarse : bool
-        Whether it is a first round, of coarse bins.
     """
 
-    domains: Sequence[ColumnDomain]
-    columns: tuple[int, ...]
-    edges: Mapping[int, Floats]
-    size_weight: float = 0.0
-    coarse: bool = False
+    domains: Sequence[ColumnDomain]  # of all columns of the table
+    columns: tuple[int, ...]  # that are counted
+    edges: Mapping[int, Floats]  # of the bins of each numeric one, (n_bins + 1,)
+    size_weight: float = 0.0  # of the number of rows; 0 where it is not released
+    coarse: bool = False  # a first round, of coarse bins
 
     kind, saved = "marginals", ("columns", "edges", "size_weight", "coarse")
 
@@ -197,10 +218,32 @@ class Marginals(Query):
         n_numbers = sum(self.n_cells) + len(self.columns) + (self.size_weight > 0)
         self.shape = (n_numbers,)
 
+    def codes(self, rows: PrivateRows) -> NDArray[Any]:
+        """Return the cell of every row in every column; private.
+
+        What a domain does not model is in no cell: the code after the last. These are
+        other values than the categories, and missing ones where it is not nullable.
+        """
+        shape, dtype = (len(rows), len(self.columns)), np.min_scalar_type
+        codes = np.empty(shape, dtype=dtype(max(self.n_cells)))
+        columns = enumerate(zip(self.columns, self.n_cells, strict=True))
+        for (place, (j, n)), own in product(columns, in_chunks(len(rows))):
+            domain, code = self.domains[j], rows.category_codes[own, j]
+            missing = n - 1 if domain.nullable else n
+            if isinstance(domain, NumericDomain):
+                inner = self.edges[j][1:-1].astype(np.float32)
+                binned = np.searchsorted(inner, rows.uniforms[own, j], side="right")
+                if domain.zero is not None:
+                    binned[code == ZERO] = len(self.edges[j]) - 1
+                binned[code == MISSING] = missing
+                codes[own, place] = binned
+            else:
+                known = np.arange(len(domain.categories))
+                codes[own, place] = np.append(known, (n, missing))[code]
+        return codes
+
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy counts."""
-        codes = rows.map(_codes_of_cells, self.domains, self.edges, self.columns)
-        weight = self.size_weight
+        codes, weight = rows.map(self.codes), self.size_weight
         return centred_histogram(codes, self.n_cells, line, weight).numbers
 
     def counted(self, own: Measurement) -> CentredCounts:
@@ -209,7 +252,6 @@ class Marginals(Query):
         return CentredCounts.of(own.values, cells, weight, own.noise_std)
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        """Raise a ValueError unless it is a question about these columns."""
         columns = self.columns
         require(all(type(j) is int and 0 <= j < len(domains) for j in columns), "cells")
         require(len({*columns}) == len(columns), "columns")
@@ -229,8 +271,7 @@ class Marginals(Query):
 
     @property
     def asked(self) -> object:
-        """What must be equal so that answers can be added up: not that of the size."""
-        return self.columns, [(j, own.tolist()) for j, own in self.opened.items()]
+        return self.columns, encoded(self.opened)
 
 
 def check_edges(edges: Any) -> None:  # noqa: ANN401 - of a file
@@ -244,36 +285,6 @@ def n_cells(domain: ColumnDomain, n_bins: int) -> int:
     if isinstance(domain, NumericDomain):
         return n_bins + (domain.zero is not None) + domain.nullable
     return len(domain.categories) + domain.nullable
-
-
-def _codes_of_cells(
-    rows: PrivateRows,
-    domains: Sequence[ColumnDomain],
-    edges: Mapping[int, Floats],
-    columns: Sequence[int],
-) -> NDArray[np.unsignedinteger]:
-    """Return the cell of every row in every column; private.
-
-    What a domain does not model is in no cell: the code after the last. These are other
-    values than the categories, and missing ones where it is not nullable.
-    """
-    sizes = [n_cells(domains[j], len(edges.get(j, [0])) - 1) for j in columns]
-    shape, dtype = (len(rows), len(columns)), np.min_scalar_type(max(sizes))
-    codes = np.empty(shape, dtype=dtype)
-    for (position, j), own in product(enumerate(columns), in_chunks(len(rows))):
-        domain, code, n = domains[j], rows.category_codes[own, j], sizes[position]
-        missing = n - 1 if domain.nullable else n
-        if isinstance(domain, NumericDomain):
-            inner = edges[j][1:-1].astype(np.float32)
-            binned = np.searchsorted(inner, rows.uniforms[own, j], side="right")
-            if domain.zero is not None:
-                binned[code == ZERO] = len(edges[j]) - 1
-            binned[code == MISSING] = missing
-            codes[own, position] = binned
-        else:
-            known = np.arange(len(domain.categories))
-            codes[own, position] = np.append(known, (n, missing))[code]
-    return codes
 
 
 # --- Two and three columns --------------------------------------------------------
@@ -303,36 +314,27 @@ class Pairs(Query):
         shape = (int(self.measured.sum()),)
         self._tables("2 columns", len(self.sets), shape, GRID)
 
+    def codes(self, rows: PrivateRows) -> NDArray[Any]:
+        """Return the bin of every row in every column; private."""
+        return self.bins.encode(rows)
+
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy counts of all tables."""
-        codes, sizes = rows.map(self.bins.encode), self.bins.sizes
+        codes, sizes = rows.map(self.codes), self.bins.sizes
         counts = noisy_pair_tables(codes, sizes, self.sets, line, GRID)
         return (counts[self.measured] / GRID).astype(np.float32)
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        """Raise a ValueError unless it is a question about these columns."""
-        self.bins.check(domains)  # pairs twice, or i >= j, have no cells
-        check_array(self.sets, "int64", (len(self.sets), 2), 0, len(domains) - 1)
-        require(len(self.sets), "sets of columns")
+        self.bins.check(domains)
+        self._check_sets(2, len(domains))
 
 
 @dataclass(eq=False)
 class Triples(Query):
-    """Tables of all triples of columns, whose bins are in a few groups.
+    """Tables of all triples of columns, whose bins are in a few groups."""
 
-    Parameters
-    ----------
-    bins : TableBins
-        The bins of all columns, D of them.
-    groups : ndarray of shape (D,), int64
-        The group of each bin.
-    n_groups : int
-        Groups of a column.
-    """
-
-    bins: TableBins
-    groups: Ints
-    n_groups: int
+    bins: TableBins  # of all columns, D of them
+    groups: Ints  # (D,), of each bin
+    n_groups: int  # of a column
 
     kind, saved, dtype = "triples", ("groups", "n_groups"), "float32"
 
@@ -342,26 +344,21 @@ class Triples(Query):
         shape = (len(self.sets), *(self.n_groups,) * 3)
         self._tables("3 columns", len(self.sets), shape, GRID)
 
+    def codes(self, rows: PrivateRows) -> NDArray[Any]:
+        """Return the group of every row in every column; private."""
+        places = self.bins.encode(rows) + self.bins.starts[:-1]
+        return self.groups.astype(np.uint8)[places]
+
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy counts of all tables."""
-        codes = rows.map(self.bins.encode)
-        codes = codes.map(_codes_of_groups, self.groups, self.bins.starts[:-1])
+        codes = rows.map(self.codes)
         counts = noisy_triple_tables(codes, self.n_groups, self.sets, line, GRID)
         return (counts / GRID).astype(np.float32)
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        """Raise a ValueError unless it is a question about these columns."""
         self.bins.check(domains)
         n_bins = int(self.bins.starts[-1])
         require(type(self.n_groups) is int and len(self.sets), "groups")
         check_array(self.groups, "int64", (n_bins,), 0, self.n_groups - 1)
-
-
-def _codes_of_groups(
-    codes: NDArray[np.integer], groups: Ints, starts: Ints
-) -> NDArray[Any]:
-    """Return the groups of the bins of rows; private."""
-    return groups.astype(np.uint8)[codes + starts]
 
 
 # --- Columns that nearly determine each other --------------------------------------
@@ -372,20 +369,11 @@ class Cells(Query):
     """Finer cells of some pairs of columns, inside the pairs of bins that have rows.
 
     A row is in one cell of each table: of impossible pairs of bins in one for all.
-
-    Parameters
-    ----------
-    finer : FinerBins
-        The cells of all columns.
-    sets : ndarray of shape (K, 2), int64
-        The columns of each table: the one that determines the other, and the other.
-    possible : list of K ndarray of shape (n_bins, n_bins), bool
-        Which pairs of their bins have rows.
     """
 
-    finer: FinerBins
-    sets: Ints
-    possible: Sequence[NDArray[np.bool_]]
+    finer: FinerBins  # the cells of all columns
+    sets: Ints  # (K, 2): the column that determines the other, and the other
+    possible: Sequence[NDArray[np.bool_]]  # which pairs of their bins have rows
 
     kind, saved = "cells", ("sets", "possible")
 
@@ -401,9 +389,17 @@ class Cells(Query):
         what = "2 columns in finer cells"
         self._tables(what, len(self.sets), (sum(self.sizes),), 1)
 
+    def codes(self, rows: PrivateRows) -> NDArray[Any]:
+        """Return the cell of every row in every table; private."""
+        kind = np.min_scalar_type(max(self.sizes) - 1)
+        codes = np.empty((len(rows), len(self.sets)), dtype=kind)
+        both = zip(self.sets.tolist(), self.places, strict=True)
+        for k, (pair, place) in enumerate(both):
+            codes[:, k] = place[self.finer.of_rows(rows, pair)]
+        return codes
+
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy counts of all tables."""
-        codes = rows.map(_codes_of_pairs, self.finer, self.sets.tolist(), self.places)
+        codes = rows.map(self.codes)
         return np.concatenate(noisy_histogram(codes, self.sizes, line)).astype(float)
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
@@ -413,28 +409,11 @@ class Cells(Query):
         return [np.append(own[:-1], np.nan)[place] for own, place in both]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        """Raise a ValueError unless it is a question about these columns."""
         self.finer.bins.check(domains)
-        check_array(self.sets, "int64", (len(self.sets), 2), 0, len(domains) - 1)
-        require(len(self.sets) and (np.diff(self.sets) != 0).all(), "sets of columns")
-        require(len(np.unique(self.sets, axis=0)) == len(self.sets), "a set twice")
+        self._check_sets(2, len(domains))
         n_bins = [int(own[-1]) + 1 for own in self.finer.within]
         for pair, bins in zip(self.sets.tolist(), self.possible, strict=True):
             check_array(bins, "bool", tuple(n_bins[j] for j in pair))
-
-
-def _codes_of_pairs(
-    rows: PrivateRows,
-    finer: FinerBins,
-    pairs: Sequence[Sequence[int]],
-    places: Sequence[Ints],
-) -> NDArray[np.unsignedinteger]:
-    """Return the cell of every row in every table; private."""
-    kind = np.min_scalar_type(max(int(place.max()) for place in places))
-    codes = np.empty((len(rows), len(pairs)), dtype=kind)
-    for k, (pair, place) in enumerate(zip(pairs, places, strict=True)):
-        codes[:, k] = place[finer.of_rows(rows, pair)]
-    return codes
 
 
 @dataclass(eq=False)
@@ -444,24 +423,12 @@ class Ranks(Query):
     This is the second tree of a vine (Bedford, Cooke 2002). The rank is among the
     values that occur with the same cell of the other column, in `N_GROUPS` groups that
     are about equally frequent.
-
-    Parameters
-    ----------
-    bins : TableBins
-        The bins of third columns.
-    finer : FinerBins
-        The cells of the columns of pairs.
-    sets : ndarray of shape (M, 3), int64
-        Of each table the column that is given, the one whose ranks are counted, and the
-        third one.
-    groups : list of M ndarray of shape (n_cells, n_cells), uint8
-        The group of a cell of the second column, given a cell of the first.
     """
 
-    bins: TableBins
-    finer: FinerBins
-    sets: Ints
-    groups: Sequence[NDArray[np.uint8]]
+    bins: TableBins  # of third columns
+    finer: FinerBins  # the cells of the columns of pairs
+    sets: Ints  # (M, 3): the column that is given, the one with ranks, the third one
+    groups: Sequence[NDArray[np.uint8]]  # of a cell of the second, given the first
 
     kind, saved = "ranks", ("sets", "groups")
 
@@ -470,9 +437,22 @@ class Ranks(Query):
         shape = (sum(self.sizes),)
         self._tables("ranks given a column", len(self.sets), shape, 1)
 
+    def codes(self, rows: PrivateRows) -> NDArray[Any]:
+        """Return the cell of every row in every table; private."""
+        bins, kind = self.bins.encode(rows), np.min_scalar_type(max(self.sizes))
+        codes = np.empty((len(rows), len(self.sets)), dtype=kind)
+        of_pair: dict[tuple[int, ...], Any] = {}
+        both = zip(self.sets.tolist(), self.groups, strict=True)
+        for n, ((*pair, third), own) in enumerate(both):
+            if tuple(pair) not in of_pair:
+                groups = own[self.finer.of_rows(rows, pair)].astype(np.int64)
+                of_pair = {tuple(pair): groups}
+            of_third = self.bins.sizes[third]
+            codes[:, n] = of_pair[tuple(pair)] * of_third + bins[:, third]
+        return codes
+
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy counts of all tables."""
-        codes = rows.map(_codes_of_ranks, self.bins, self.finer, self.sets, self.groups)
+        codes = rows.map(self.codes)
         return np.concatenate(noisy_histogram(codes, self.sizes, line)).astype(float)
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
@@ -481,32 +461,11 @@ class Ranks(Query):
         return [own.reshape(N_GROUPS, -1) for own in parts]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        """Raise a ValueError unless it is a question about these columns."""
         self.finer.check(domains, self.bins)
-        check_array(self.sets, "int64", (len(self.sets), 3), 0, len(domains) - 1)
-        n_cells, distinct = self.finer.bins.sizes, np.diff(np.sort(self.sets, axis=1))
-        require(len(self.sets) and (distinct > 0).all(), "sets of columns")
-        require(len(np.unique(self.sets, axis=0)) == len(self.sets), "a set twice")
+        self._check_sets(3, len(domains))
+        n_cells = self.finer.bins.sizes
         for (a, b, _), groups in zip(self.sets.tolist(), self.groups, strict=True):
             check_array(groups, "uint8", (n_cells[a], n_cells[b]), 0, N_GROUPS - 1)
-
-
-def _codes_of_ranks(
-    rows: PrivateRows,
-    bins: TableBins,
-    finer: FinerBins,
-    sets: Ints,
-    groups: Sequence[NDArray[np.uint8]],
-) -> NDArray[np.unsignedinteger]:
-    """Return the cell of every row in every table; private."""
-    of_bins, kind = bins.encode(rows), np.min_scalar_type(N_GROUPS * max(bins.sizes))
-    codes = np.empty((len(rows), len(sets)), dtype=kind)
-    of_pair: dict[tuple[int, ...], Any] = {}
-    for n, ((*pair, third), own) in enumerate(zip(sets.tolist(), groups, strict=True)):
-        if tuple(pair) not in of_pair:
-            of_pair = {tuple(pair): own[finer.of_rows(rows, pair)].astype(np.int64)}
-        codes[:, n] = of_pair[tuple(pair)] * bins.sizes[third] + of_bins[:, third]
-    return codes
 
 
 # --- All columns ------------------------------------------------------------------
@@ -518,26 +477,13 @@ class Moments(Query):
 
     Sensitivity: `MOMENTS_SENSITIVITY`, proved at `noisy_second_moments`: a row is
     shortened to a length of `LENGTH` in whole numbers.
-
-    Parameters
-    ----------
-    model : TableModel or None
-        Released marginals, which turn rows into scores; None if read from a file.
-    position : int
-        The class whose marginals these are.
-    n_columns : int
-        Number of columns.
-    n_rows : float
-        Rows of the class, as known.
-    step : float
-        What one unit is in a score.
     """
 
-    model: TableModel | None
-    position: int
+    model: TableModel | None  # turns rows into scores; None if read from a file
+    position: int  # of the class whose marginals are meant
     n_columns: int
-    n_rows: float
-    step: float
+    n_rows: float  # of the class, as known
+    step: float  # what one unit is in a score
 
     kind, saved = "moments", ("position", "n_columns", "n_rows", "step")
 
@@ -553,15 +499,19 @@ class Moments(Query):
         step = math.sqrt(max(CLIP * float((stds**2).sum()), TINY)) / LENGTH
         return cls(model, position, len(stds), n_rows, step)
 
+    def codes(self, rows: PrivateRows) -> NDArray[Any]:
+        """Return the normal scores of every row; private."""
+        assert self.model is not None
+        both = rows.uniforms, rows.category_codes
+        return self.model.score_rows(*both, self.position)
+
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
-        """Draw the noisy covariances."""
         assert self.model is not None
         means, _, _ = moments_of_scores(self.model, self.position)
-        scores = rows.map(_scores, self.model, self.position)
+        scores = rows.map(self.codes)
         return noisy_second_moments(scores, means, self.step, line) / self.n_rows
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        """Raise a ValueError unless it is a question about these columns."""
         require(self.n_columns == len(domains) > 1, "columns")
         require(type(self.position) is int and self.position >= 0, "a class")
         for number in (self.n_rows, self.step):
@@ -569,18 +519,12 @@ class Moments(Query):
 
     @property
     def asked(self) -> object:
-        """What must be equal so that answers can be averaged."""
         return self.n_columns
 
 
 def moments_of_scores(model: TableModel, position: int) -> Floats:
     """Return means, deviations and slopes of a class's scores, (3, n_columns)."""
     return np.nan_to_num(model.score_moments(position), posinf=0, neginf=0)
-
-
-def _scores(rows: PrivateRows, model: TableModel, position: int) -> NDArray[np.float32]:
-    """Return the normal scores of the rows of a class; private."""
-    return model.score_rows(rows.uniforms, rows.category_codes, position)
 
 
 QUERIES: dict[str, type[Query]] = {

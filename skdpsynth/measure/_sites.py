@@ -15,16 +15,14 @@ import numpy as np
 from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._query import (
     QUERIES,
-    Cells,
     Marginals,
     Measurement,
     Moments,
-    Ranks,
 )
 from skdpsynth.privacy import claim
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from skdpsynth.privacy import PrivacyReport
     from skdpsynth.table import Metadata
@@ -148,20 +146,19 @@ def _sum_of_sites(sites: Sequence[Measurements]) -> Measurements:
 
 def _metadata_of_all(tables: Sequence[Metadata]) -> Metadata:
     """Add up the numbers of rows, and of units."""
-    first = tables[0]
-    stds = ("noise_std", "unlabelled_std")
-    classes = replace(first.classes, **_sums([t.classes for t in tables], *stds))
-    units = first.units
+
+    def sums(records: Sequence[Any], counts: str, *stds: str) -> Any:  # noqa: ANN401
+        """Add up counts, and of standard deviations the variances."""
+        every = {name: [getattr(own, name) for own in records] for name in stds}
+        added = {name: float(np.hypot.reduce(own)) for name, own in every.items()}
+        total = sum(getattr(own, counts) for own in records)
+        return replace(records[0], **{counts: total}, **added)
+
+    all_classes, units = [own.classes for own in tables], tables[0].units
+    classes = sums(all_classes, "counts", "noise_std", "unlabelled_std")
     if units is not None and units.sizes is not None:
-        of_units = [table.units for table in tables]
-        units = replace(units, **_sums(of_units, "noise_std", counts="sizes"))
-    return replace(first, classes=classes, units=units)
-
-
-def _sums(records: Sequence[Any], *stds: str, counts: str = "counts") -> dict[str, Any]:
-    """Add up counts, and of standard deviations the variances."""
-    added = {s: float(np.hypot.reduce([getattr(r, s) for r in records])) for s in stds}
-    return {counts: sum(getattr(own, counts) for own in records), **added}
+        units = sums([own.units for own in tables], "sizes", "noise_std")
+    return replace(tables[0], classes=classes, units=units)
 
 
 def _last_round(site: Measurements) -> list[Measurement]:
@@ -219,14 +216,10 @@ def _queries(own: Measurements) -> Iterator[tuple[str, Any]]:
     yield f"labels ({metadata.layout.target!r})", metadata.classes.labels
     sizes = None if metadata.units is None else metadata.units.sizes
     yield "values of max_rows_per_unit", None if sizes is None else len(sizes)
-    asked: dict[str, dict[Hashable, list[Any]]] = {kind: {} for kind in QUERIES}
-    for one in _last_round(own):
-        asked[one.query.kind].setdefault(one.scope, []).append(one.query.asked)
-    yield "bins of one column", asked.pop("marginals")
-    yield from ((f"tables ({kind})", [*of_kind]) for kind, of_kind in asked.items())
-    bins = own.bins.columns if own.pairs else []
-    for one in own:
-        if isinstance(one.query, Cells | Ranks):
-            bins = bins + one.query.finer.bins.columns
-    yield "bins", [(one.edges.tolist(), one.of_code.tolist(), one.zero) for one in bins]
-    yield from ((f"tables ({kind})", of_kind) for kind, of_kind in asked.items())
+    answers = _last_round(own)
+    for kind in QUERIES:
+        asked = [(o.scope, o.query.asked) for o in answers if o.query.kind == kind]
+        one = (
+            "bins of one column" if kind == "marginals" else f"bins or tables ({kind})"
+        )
+        yield one, asked

@@ -2,11 +2,8 @@
 
 A step says in one place which columns it concerns, what it costs, and what it releases.
 `fit` runs the steps; `plan`, and the split of the budget, read their costs. First come
-categories and ranges. Then how numbers are written: prices, round amounts, codes, clock
-times and lengths of routes are few numbers among many that could be. How finely a
-column is written, how often its numbers end in each two digits, which says how much
-room a number has on the scale of its column, and frequent values, which get cells of
-their own in the marginals.
+categories and ranges, then how numbers are written: how finely, how often they end in
+each two digits, and which values are frequent.
 """
 
 from __future__ import annotations
@@ -70,7 +67,7 @@ from skdpsynth.table import (
 from skdpsynth.utils import FEW_NUMBERS, in_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -81,6 +78,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+    Codes = NDArray[np.integer]
     # Of every column what is known so far; None of a range or categories to be found.
     Domains = dict[ColumnLayout, ColumnDomain | None]
     Domain = Any  # the one of a column, which a step knows the type of
@@ -101,6 +99,11 @@ class Public(NamedTuple):
     def noise_std(self, share: float, n_columns: int) -> float:
         """Return the noise of a release in which a row counts once in each column."""
         return grid_noise_std(self.mu(share), math.sqrt(n_columns))
+
+    def shows(self, share: float, n_columns: int) -> bool:
+        """Return whether histograms of some columns show more than their noise."""
+        least = ROWS_FROM * self.noise_std(share, n_columns) if n_columns else math.inf
+        return self.n_rows >= least
 
     def key_threshold(
         self, noise_std: float, n_columns: int = 1, least: int = MIN_KEY_COUNT
@@ -136,6 +139,7 @@ class ColumnStep(ABC):
 
     name: ClassVar[str]  # in the ledger
     of_keys: ClassVar[bool] = False  # found by threshold, so they need a delta
+    share: ClassVar[float]  # of the squared mu of the fit, where it is spent
 
     def __init__(self, declared: Domains, schema: TableSchema | None) -> None:
         # Those that it may concern, by what is declared of them.
@@ -145,9 +149,14 @@ class ColumnStep(ABC):
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         """Return whether it is about a column of which so much is known."""
 
-    @abstractmethod
     def cost(self, public: Public) -> Cost:
         """Return what is spent on `columns`."""
+        if not (n := len(self.columns)):
+            return Cost()
+        if self.of_keys:
+            noise_std = public.noise_std(self.share, n)
+            return Cost(self.share, public.key_threshold(noise_std, n))
+        return Cost(self.share * public.shows(self.share, n))
 
     def chosen(self, domains: Domains, public: Public) -> list[ColumnLayout]:
         """Return the columns that it concerns after the steps before it."""
@@ -174,49 +183,44 @@ class ColumnStep(ABC):
         known = {column: domains[column] for column in columns}
         released = self.release(rows, known, reservation, public)
         every = zip(known.items(), released, strict=True)
-        return {column: self.read(column, own, found) for (column, own), found in every}
+        std, n_rows = reservation.noise_std, public.n_rows
+        return {
+            column: self.read(column, own, Released(counts, std, n_rows, keys))
+            for (column, own), (counts, keys) in every
+        }
 
-    @abstractmethod
     def release(
         self, rows: Parts, known: Domains, reservation: Reservation, public: Public
-    ) -> list[Released]:
-        """Make the release for the columns of which so much is known."""
+    ) -> Iterator[tuple[Ints, Sequence[Any]]]:
+        """Release the counts of the cells of every column; some release keys."""
+        n_cells = [self.n_cells(column, own, public) for column, own in known.items()]
+        codes = rows.map(self._codes, known, n_cells)
+        yield from (
+            (counts, ()) for counts in noisy_histogram(codes, n_cells, reservation)
+        )
+
+    def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
+        """Return the cells of a column."""
+        raise NotImplementedError
+
+    @staticmethod
+    def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
+        """Return the cell of every row of a column; private."""
+        raise NotImplementedError
+
+    def _codes(
+        self, frame: pd.DataFrame, known: Domains, n_cells: list[int]
+    ) -> NDArray[np.unsignedinteger]:
+        """Return the cell of every row in every column; private."""
+        codes = np.empty((len(frame), len(known)), np.min_scalar_type(max(n_cells)))
+        every = zip(known.items(), n_cells, strict=True)
+        for j, ((column, domain), n) in enumerate(every):
+            codes[:, j] = self.cells(frame[column.name], column, domain, n)
+        return codes
 
     @abstractmethod
-    def read(
-        self, column: ColumnLayout, domain: Domain, released: Released
-    ) -> ColumnDomain:
+    def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
         """Return the domain that follows for a column."""
-
-
-def _histograms(
-    rows: Parts,
-    cells: Callable[..., NDArray[np.integer]],
-    known: Domains,
-    n_cells: list[int],
-    reservation: Reservation,
-    public: Public,
-) -> list[Released]:
-    """Release the counts of the cells of every column."""
-    # The function last: older versions of Dask would call one that comes first.
-    codes = rows.map(_codes, known, n_cells, cells)
-    released = noisy_histogram(codes, n_cells, reservation)
-    std, n_rows = reservation.noise_std, public.n_rows
-    return [Released(counts, std, n_rows) for counts in released]
-
-
-def _codes(
-    frame: pd.DataFrame,
-    known: Domains,
-    n_cells: list[int],
-    cells: Callable[..., NDArray[np.integer]],
-) -> NDArray[np.unsignedinteger]:
-    """Return the cell of every row in every column; private."""
-    codes = np.empty((len(frame), len(known)), np.min_scalar_type(max(n_cells)))
-    every = enumerate(zip(known.items(), n_cells, strict=True))
-    for j, ((column, domain), n) in every:
-        codes[:, j] = cells(frame[column.name], column, domain, n)
-    return codes
 
 
 def released_keys(
@@ -224,21 +228,16 @@ def released_keys(
     reservation: Reservation,
     public: Public,
     least: int = MIN_KEY_COUNT,
-) -> list[Released]:
-    """Return the keys of each column that pass the threshold, sorted, None last."""
+) -> Iterator[tuple[Ints, Sequence[Any]]]:
+    """Yield the counts and keys of each column that pass, sorted, None last."""
     keys = [sorted(own, key=lambda key: (key is None, key)) for own in counters]
-    counts = [
-        clamped_counts(own[key] for key in names)
-        for own, names in zip(counters, keys, strict=True)
-    ]
+    both = zip(counters, keys, strict=True)
+    counts = [clamped_counts(own[key] for key in names) for own, names in both]
     released = thresholded_counts(
         counts, reservation, public.delta, lambda: keys, least=least
     )
-    std, n_rows = reservation.noise_std, public.n_rows
-    return [
-        Released(noisy, std, n_rows, [names[position] for position in kept])
-        for names, (kept, noisy) in zip(keys, released, strict=True)
-    ]
+    for names, (kept, noisy) in zip(keys, released, strict=True):
+        yield noisy, [names[position] for position in kept]
 
 
 def is_numeric(column: ColumnLayout) -> bool:
@@ -255,35 +254,25 @@ class Categories(ColumnStep):
     A missing value is one more key. An infinite one is left to 'other'.
     """
 
-    name = "categories"
-    of_keys = True
+    name, share, of_keys = "categories", CATEGORIES_SHARE, True
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         return domain is None and not is_numeric(column)
 
-    def cost(self, public: Public) -> Cost:
-        if not (n := len(self.columns)):
-            return Cost()
-        noise_std = public.noise_std(CATEGORIES_SHARE, n)
-        return Cost(CATEGORIES_SHARE, public.key_threshold(noise_std, n))
-
     def release(
         self, rows: Parts, known: Domains, reservation: Reservation, public: Public
-    ) -> list[Released]:
+    ) -> Iterator[tuple[Ints, Sequence[Any]]]:
         counters = total_keys(rows, [column.name for column in known])
         return released_keys(counters, reservation, public)
 
-    def read(
-        self, column: ColumnLayout, domain: Domain, released: Released
-    ) -> CategoryDomain:
-        keys, counts = released.keys, released.counts
-        found = tuple(key for key in keys if key is not None and is_finite(key))
+    def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
+        keys, stated = found.keys, public_categories(column)
+        names = tuple(key for key in keys if key is not None and is_finite(key))
         ordered = bool(getattr(column.dtype, "ordered", False))
-        stated = public_categories(column)
-        unsure = LIKELY * released.noise_std * math.sqrt(max(len(keys), 1))
-        known = (float(np.sum(counts)) + unsure) / released.n_rows
+        unsure = LIKELY * found.noise_std * math.sqrt(max(len(keys), 1))
+        known = (float(np.sum(found.counts)) + unsure) / found.n_rows
         other = 0.0 if stated else max(1.0 - known, 0.0)
-        return CategoryDomain(stated or found, None in keys, ordered, other)
+        return CategoryDomain(stated or names, None in keys, ordered, other)
 
 
 # --- Ranges -------------------------------------------------------------------------
@@ -344,40 +333,46 @@ class Ranges(ColumnStep):
         )
         return beside if public.n_rows >= beside.found_from else more
 
-    def release(
-        self, rows: Parts, known: Domains, reservation: Reservation, public: Public
-    ) -> list[Released]:
-        n_cells = [len(_outer_edges(column)) for column in known]
-        return _histograms(rows, _outer_cells, known, n_cells, reservation, public)
+    def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
+        return len(_outer_edges(column))
 
-    def read(
-        self, column: ColumnLayout, domain: Domain, released: Released
-    ) -> NumericDomain:
-        n_missing = float(released.counts[-1])
-        nullable = column.can_be_missing and n_missing > SURE * released.noise_std
-        n_rows = max(released.n_rows - n_missing * nullable, 1.0)
-        present = released._replace(counts=released.counts[:-1], n_rows=n_rows)
-        low, high, sure = _released_range(column, present)
-        integer = column.kind == "integer"
-        if integer or column.kind == "datetime":  # bins are half-open
+    @staticmethod
+    def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
+        values, missing = numeric_values(series, column)
+        codes = np.searchsorted(_outer_edges(column)[1:-1], values, side="right")
+        return np.where(missing, n - 1, codes)
+
+    def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
+        *_, n_missing = found.counts.tolist()
+        nullable = column.can_be_missing and n_missing > SURE * found.noise_std
+        counts, noise_std = found.counts[:-1], found.noise_std
+        n_rows = max(found.n_rows - n_missing * nullable, 1.0)
+        edges, integer = _outer_edges(column), column.kind == "integer"
+        dated, sure, (low, high) = column.kind == "datetime", False, _DEFAULT_DATES
+        if outer := _found_bins(counts, edges, noise_std, n_rows, dated=dated):
+            within = counts[outer[0] : outer[1] + 1]
+            sure = within.sum() >= 0.5 * n_rows and within.max() > LIKELY * noise_std
+            low, high = float(edges[outer[0]]), float(edges[outer[1] + 1])
+        if not dated:
+            # Of the other side of 0 only the middle bin may be cut off: no values are
+            # in it. Bins are half-open: the last whole number is one below.
+            middle = float(np.abs(edges).min())
+            if -middle <= low <= high / _NEAR_ZERO or 0 < low <= 1 <= high:
+                low = 0.0
+            if low / _NEAR_ZERO <= high <= middle:
+                high = middle if integer else 0.0
+            if -middle <= low and high <= middle:
+                # Zeros alone; or ones too, where the noise hides one in a hundred.
+                low, high = 0.0, float((SURE * noise_std > RARE * n_rows) + integer)
+        if integer or dated:
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
-        scale = Continuous(low, high).resolved_scale()
-        log = scale == "log" and column.kind != "datetime"
-        found = NumericDomain(low, high, log, integer, nullable, released=True)
+        log = not dated and Continuous(low, high).resolved_scale() == "log"
+        domain = NumericDomain(low, high, log, integer, nullable, released=True)
         if is_date(column.dtype):
             step = SECONDS_OF["D"]
-            found = found.with_step(step, low // step, high // step)
+            domain = domain.with_step(step, low // step, high // step)
         # Of a column that is mostly missing, there is hardly a range to be found.
-        return replace(found, guessed=not sure and 2 * n_rows > released.n_rows)
-
-
-def _outer_cells(
-    series: pd.Series, column: ColumnLayout, domain: Domain, n_cells: int
-) -> NDArray[np.integer]:
-    """Return the cell of every row of a column; private."""
-    values, missing = numeric_values(series, column)
-    codes = np.searchsorted(_outer_edges(column)[1:-1], values, side="right")
-    return np.where(missing, n_cells - 1, codes)
+        return replace(domain, guessed=not sure and 2 * n_rows > found.n_rows)
 
 
 def _outer_edges(column: ColumnLayout) -> Floats:
@@ -388,46 +383,16 @@ def _outer_edges(column: ColumnLayout) -> Floats:
     if column.kind != "integer":
         powers = np.exp2(np.array(_POWERS, dtype=np.float64))
         return np.concatenate((-powers[::-1], powers))
-    limits = np.iinfo(getattr(column.dtype, "numpy_dtype", column.dtype))
+    limits = np.iinfo(column.storage)
     powers = np.exp2(np.arange(int(limits.max).bit_length() + 1, dtype=np.float64))
     negative = -powers[::-1] if limits.min < 0 else np.empty(0)
     return np.concatenate((negative, [-0.5, 0.5], powers[1:]))
 
 
-def _released_range(
-    column: ColumnLayout, released: Released
-) -> tuple[float, float, bool]:
-    """Read a range off noisy counts; with it, whether half of the rows were found."""
-    edges, (counts, noise_std, n_rows, _) = _outer_edges(column), released
-    dated = column.kind == "datetime"
-    outer = _found_bins(edges, released, dated=dated)
-    if outer is None:
-        return *_DEFAULT_DATES, False
-    first, last = outer
-    within = counts[first : last + 1]
-    found = bool(within.sum() >= 0.5 * n_rows and within.max() > LIKELY * noise_std)
-    low, high = float(edges[first]), float(edges[last + 1])
-    if dated:
-        return low, high, found
-    # Of the other side of 0 only the middle bin may be cut off: no values are in it.
-    middle = float(np.abs(edges).min())
-    if -middle <= low <= high / _NEAR_ZERO or 0 < low <= 1 <= high:
-        low = 0.0
-    whole = column.kind == "integer"  # half-open: its last number is one below
-    if low / _NEAR_ZERO <= high <= middle:
-        high = middle if whole else 0.0
-    if -middle <= low and high <= middle:
-        # Zeros alone; or zeros and ones, where the noise hides one in a hundred.
-        rare = SURE * noise_std > RARE * n_rows
-        return 0.0, float(rare + whole), found
-    return low, high, found
-
-
 def _found_bins(
-    edges: Floats, released: Released, *, dated: bool
+    counts: Ints, edges: Floats, noise_std: float, n_rows: float, *, dated: bool
 ) -> tuple[int, int] | None:
     """Find the first and the last outer bin that holds rows; None of some dates."""
-    counts, noise_std, n_rows, _ = released
     # Rows without a label are in these counts, but not yet in the number of rows.
     total = float(counts.sum())
     if total - n_rows > SURE * noise_std * math.sqrt(len(counts)):
@@ -446,31 +411,36 @@ def _found_bins(
     highest = zero if last <= zero and not dated else len(counts) - 1
     first -= _growth(counts[lowest:first][::-1], noise_std)
     last += _growth(counts[last + 1 : highest + 1], noise_std)
-    return (first, last) if dated else _across_zero(edges, released, first, last)
+    if dated or edges[first] < 0.0 < edges[last + 1]:
+        return first, last
+    # A range of one sign reaches over 0 where there are rows about as far from it: half
+    # of a centred column must not be cut off because no bin of its is sure. A column of
+    # one sign gets the other one in fewer than one of a thousand fits.
+    far = max(-float(edges[first]), float(edges[last + 1]))
+    sizes = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
+    other = edges[1:] <= 0.0 if edges[first] >= 0.0 else edges[:-1] >= 0.0
+    places = np.flatnonzero(other & (sizes <= far) & (sizes > far / _ALIKE))
+    core = _together(counts[places], noise_std, _ACROSS_FROM)
+    within = [first, last, *places[core].tolist()]
+    return min(within), max(within)
 
 
 def _likely_bins(
     counts: Ints, edges: Floats, noise_std: float, n_rows: float
 ) -> tuple[int, int]:
-    """Return the bins between which most rows probably are, where rows are few.
-
-    Columns of several shapes are weighed by their prior and by the Gaussian likelihood
-    of the counts. Of the mean of the shapes the sizes about the most likely one are
-    taken, so that another guess, thousands of times larger, does not count. A range
-    ends where bins probably have little of the rows of the fullest one. With 20 draws
-    of the noise at epsilon 1: breast cancer has 95 % of its values within (89 % by
-    quantiles of the mean of the shapes), and 0.3 % of the ranges are 32 times too wide
-    or more (0.8 %); diabetes 95 % (82 %).
-    """
+    """Return the bins between which most rows probably are, where rows are few."""
+    # Shapes are weighed by their prior and by the Gaussian likelihood of the counts. Of
+    # their mean the sizes about the most likely one are taken, so that another guess,
+    # thousands of times larger, does not count. At epsilon 1 breast cancer has 95 % of
+    # its values within (by quantiles of the mean 89 %), and 0.3 % of the ranges are 32
+    # times too wide or more (0.8 %); diabetes 95 % (82 %).
     shapes, log_prior = _shapes(tuple(edges.tolist()))
-    known = counts.any() and n_rows > noise_std
     # Where the prior decides: with LITTLE the range of a column without values was 10
     # times as wide.
     least, log_weights = QUARTER, log_prior
-    if known:
-        noise_std = max(noise_std, TINY)
+    if counts.any() and n_rows > noise_std:
         fit = n_rows * (shapes @ counts) - 0.5 * n_rows**2 * (shapes**2).sum(axis=1)
-        least, log_weights = LITTLE, log_prior + fit / noise_std**2
+        least, log_weights = LITTLE, log_prior + fit / max(noise_std, TINY) ** 2
     weights = np.exp(log_weights - log_weights.max())
     density = weights @ shapes / weights.sum()
     # Both signs of one size belong together: a centred column has few rows near 0.
@@ -478,10 +448,10 @@ def _likely_bins(
     sizes, place = np.unique(sizes, return_inverse=True)
     by_size = np.zeros(len(sizes))
     np.maximum.at(by_size, place, density)
-    likely = density >= least * density.max()
     less = np.flatnonzero(by_size < least * density.max())
     most = int(by_size.argmax())
     smaller, larger = less[less < most].max(initial=-1), less[less > most]
+    likely = density >= least * density.max()
     likely &= (place > smaller) & (place < larger.min(initial=len(sizes)))
     first, last = np.flatnonzero(likely)[[0, -1]]
     return int(first), int(last)
@@ -489,27 +459,19 @@ def _likely_bins(
 
 @lru_cache(maxsize=16)
 def _shapes(edges: tuple[float, ...]) -> tuple[Floats, Floats]:
-    """Lay rows into outer bins as columns may: (n_shapes, n_bins), and log priors.
-
-    Even in the logarithm over a few bins, or most in the middle or at an end of them;
-    even from 0 to an edge; and normal about 0.
-    """
-    ends = np.array(edges)
-    bins = np.arange(len(ends) - 1)
-    shares: list[Floats] = []
-    far: list[float] = []
-    for bump in _BUMPS:
-        width = len(bump)
-        for first in range(len(bins) - width + 1):
-            low, high = ends[first], ends[first + width]
+    """Lay rows into outer bins as columns may: (n_shapes, n_bins), and log priors."""
+    ends, n_bins = np.array(edges), len(edges) - 1
+    shares, far = [], []  # and the end that is farther from 0
+    for bump in _BUMPS:  # even in the logarithm, or most in the middle or at an end
+        for first in range(n_bins - len(bump) + 1):
+            low, high = ends[first], ends[first + len(bump)]
             if low >= 0 or high <= 0:
-                shares.append(np.zeros(len(bins)))
-                shares[-1][first : first + width] = bump
+                shares.append(np.pad(bump, (first, n_bins - first - len(bump))))
                 far.append(high if low >= 0 else low)
-    for end in ends[ends != 0]:
+    for end in ends[ends != 0]:  # even from 0
         shares.append(np.abs(np.diff(np.clip(ends, min(end, 0.0), max(end, 0.0)))))
         far.append(end)
-    for end in ends[ends > 0]:  # almost all within 2.5 deviations
+    for end in ends[ends > 0]:  # normal about 0, almost all within 2.5 deviations
         shares.append(np.diff(ndtr(ends * 2.5 / end)))
         far.append(end)
     stacked, limits = np.array(shares), np.array(far)
@@ -519,11 +481,8 @@ def _shapes(edges: tuple[float, ...]) -> tuple[Floats, Floats]:
 
 
 def _together(counts: Ints, noise_std: float, least: float) -> NDArray[np.intp]:
-    """Find neighbouring bins that are not all empty, though alone none may be sure.
-
-    Their sum exceeds so many noise deviations. Both ends of such a group are probably
-    not empty, so that it is not too wide.
-    """
+    """Find neighbouring bins whose sum exceeds so many noise deviations."""
+    # Both ends of such a group are probably not empty, so that it is not too wide.
     likely = counts > _TAIL_FROM[0] * noise_std
     found = np.zeros(len(counts), dtype=bool)
     for width in range(1, min(len(_TAIL_FROM), len(counts)) + 1):
@@ -533,30 +492,6 @@ def _together(counts: Ints, noise_std: float, least: float) -> NDArray[np.intp]:
         for place in range(width):
             found[starts + place] = True
     return np.flatnonzero(found)
-
-
-def _across_zero(
-    edges: Floats, released: Released, first: int, last: int
-) -> tuple[int, int]:
-    """Let a range of one sign reach over 0 where there are rows on the other side.
-
-    About as far from 0 as the range does: half of the rows of a column that is centred
-    must not be cut off because no bin of theirs is sure. These bins are so few that a
-    column of one sign gets the other one in fewer than one of a thousand fits.
-    """
-    far = max(-float(edges[first]), float(edges[last + 1]))
-    sizes = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-    alike = (sizes <= far) & (sizes > far / _ALIKE)
-    if edges[first] >= 0.0:
-        other = alike & (edges[1:] <= 0.0)
-    elif edges[last + 1] <= 0.0:
-        other = alike & (edges[:-1] >= 0.0)
-    else:
-        return first, last
-    places = np.flatnonzero(other)
-    core = _together(released.counts[places], released.noise_std, _ACROSS_FROM)
-    within = [first, last, *places[core].tolist()]
-    return min(within), max(within)
 
 
 def _growth(counts: Ints, noise_std: float) -> int:
@@ -575,13 +510,6 @@ def _growth(counts: Ints, noise_std: float) -> int:
 # --- Resolutions --------------------------------------------------------------------
 
 
-def _shows(share: float, n_columns: int, public: Public) -> bool:
-    """Return whether histograms of so many columns would show more than their noise."""
-    if n_columns == 0:
-        return False
-    return public.n_rows >= ROWS_FROM * public.noise_std(share, n_columns)
-
-
 def has_many_numbers(domain: Domain) -> bool:
     """Return whether a domain has more numbers than a few codes would."""
     return isinstance(domain, NumericDomain) and domain.n_numbers > FEW_NUMBERS
@@ -593,26 +521,22 @@ class Resolutions(ColumnStep):
     That is a unit of time or a power of ten. Cells are resolutions, from coarse to
     fine: a value is in the cell of the first one that it is a multiple of, in the next
     to last cell if of none, and in the last one if it says nothing: missing, 0, or a
-    time out of range. Domains stay as they were where no resolution is above the noise.
-    Numbers of which nearly all are 0 or missing are taken for whole ones, unless finer
-    ones are seen.
+    time out of range. Domains stay where no resolution is above the noise.
     """
 
-    name = "decimals"
+    name, share = "decimals", SMALL_SHARE
 
     def __init__(self, declared: Domains, schema: TableSchema | None) -> None:
         super().__init__(declared, schema)
         rules = () if schema is None else schema.rules
-        in_rules = {name for rule in rules for name in rule.names}
+        fixed = {name for rule in rules for name in rule.names}
         # Up to which power of ten, where enough rows allow to ask, and where not. Rules
         # need every number of a range, and times have no tens.
         self._unknown = {c: 0 for c in declared if needs_resolution(c, schema)}
-        asked = {*self._unknown, *(c for c in self.columns if c.name not in in_rules)}
-        fixed = {c for c in asked if c.kind == "datetime" or c.name in in_rules}
         self._tens = {
-            column: 0 if column in fixed else MOST_STATED_DECIMALS
-            for column in declared
-            if column in asked
+            c: MOST_STATED_DECIMALS * (c.kind != "datetime" and c.name not in fixed)
+            for c in declared
+            if c in self._unknown or (c in self.columns and c.name not in fixed)
         }
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
@@ -621,111 +545,77 @@ class Resolutions(ColumnStep):
         return many and column.kind in ("integer", "continuous", "timedelta")
 
     def cost(self, public: Public) -> Cost:
-        return Cost(SMALL_SHARE * bool(self._most_tens(public)))
+        return Cost(self.share * bool(self._most_tens(public)))
 
     def chosen(self, domains: Domains, public: Public) -> list[ColumnLayout]:
         return [*self._most_tens(public)]
 
     def _most_tens(self, public: Public) -> dict[ColumnLayout, int]:
         """Return the columns that are asked for, and up to which power of ten."""
-        enough = _shows(SMALL_SHARE, len(self._tens), public)
+        enough = public.shows(self.share, len(self._tens))
         return self._tens if enough else self._unknown
 
-    def release(
-        self, rows: Parts, known: Domains, reservation: Reservation, public: Public
-    ) -> list[Released]:
-        tens = self._most_tens(public)
-        n_cells = [
-            (len(SECONDS_OF) if c.kind == "datetime" else tens[c] + MOST_DECIMALS + 1)
-            + 2
-            for c in known
-        ]
-        return _histograms(rows, _resolution_cells, known, n_cells, reservation, public)
+    def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
+        if column.kind == "datetime":
+            return len(SECONDS_OF) + 2
+        return self._most_tens(public)[column] + MOST_DECIMALS + 3
 
-    def read(
-        self, column: ColumnLayout, domain: NumericDomain, released: Released
-    ) -> NumericDomain:
-        of_last, counts = float(released.counts[-1]), released.counts[:-1]
-        std, n_rows = released.noise_std, released.n_rows
+    @staticmethod
+    def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
+        values, missing = numeric_values(series, column)
+        if column.kind == "datetime":
+            missing = missing | (values < domain.low) | (values > domain.high)
+            values = to_wall(values, column)
+            fits = [values % step == 0.0 for step in SECONDS_OF.values()]
+            codes = np.select(fits, [*range(len(fits))], n - 2)
+        else:
+            double = np.finfo(np.float64).eps  # what values were turned to
+            own = np.finfo(column.storage).eps if column.storage.kind == "f" else double
+            precision, most_tens = float(max(own, double)), n - MOST_DECIMALS - 3
+            codes = np.empty(len(values), dtype=np.uint8)
+            for rows in in_chunks(len(values)):
+                decimals = decimals_of(values[rows], precision, MOST_DECIMALS)
+                codes[rows] = most_tens + decimals
+                for tens in range(1, most_tens + 1):
+                    codes[rows] -= (decimals == 0) & (values[rows] % 10.0**tens == 0)
+            missing = missing | (values == 0.0)
+        codes[missing] = n - 1
+        return codes
+
+    def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
+        *_, of_last = found.counts.tolist()
+        counts, std, n_rows = found.counts[:-1], found.noise_std, found.n_rows
         timed = column.kind == "datetime"
         tens = 0 if timed else len(counts) - MOST_DECIMALS - 2
-        resolution = _coarsest(counts, std, tens, n_rows)
-        if resolution is None and not timed and domain.high >= 1:
+        # The first one of which no finer values are seen; the last count is of these.
+        finer, n_finer = counts.sum() - np.cumsum(counts), np.arange(len(counts))[::-1]
+        most = np.maximum(LIKELY * std * np.sqrt(n_finer), RARE * counts.sum())
+        place, beside = int((finer <= most).argmax()), counts.sum() - 2 * finer
+        while place < tens and beside[place] <= SURE * std * math.sqrt(len(counts)):
+            place += 1
+        # By so many rows it must exceed the finer ones.
+        more = LIKELY * std * math.sqrt(len(counts))
+        known = place < len(counts) - 1 and n_rows >= more and beside[place] > more
+        if not known and not timed and domain.high >= 1:
             # A flag or a count, as files have them, unless fractions are seen.
             few = n_rows - of_last + std < QUARTER * n_rows
             few = few and LIKELY * std < QUARTER * n_rows  # else noise would decide
-            resolution = tens if few and _none_finer(counts, std)[tens] else None
-        if resolution is None:
+            place, known = tens, few and finer[tens] <= most[tens]
+        if not known:
             return domain
         if timed:
-            step = [*SECONDS_OF.values()][resolution]
+            step = [*SECONDS_OF.values()][place]
             ends = to_wall(np.array([domain.low, domain.high]), column) / step
             return domain.with_step(step, *map(float, np.floor(ends)))
-        return _in_decimals(domain, resolution - tens)
-
-
-def _resolution_cells(
-    series: pd.Series, column: ColumnLayout, domain: Domain, n_cells: int
-) -> NDArray[np.integer]:
-    """Return the cell of every row of a column; private."""
-    values, missing = numeric_values(series, column)
-    if column.kind == "datetime":
-        missing = missing | (values < domain.low) | (values > domain.high)
-        values = to_wall(values, column)
-        fits = [values % step == 0.0 for step in SECONDS_OF.values()]
-        codes = np.select(fits, [*range(len(fits))], n_cells - 2)
-    else:
-        storage = getattr(column.dtype, "numpy_dtype", column.dtype)
-        double = np.finfo(np.float64).eps  # what values were turned to
-        own = np.finfo(storage).eps if storage.kind == "f" else double
-        precision, most_tens = float(max(own, double)), n_cells - MOST_DECIMALS - 3
-        codes = np.empty(len(values), dtype=np.uint8)
-        for rows in in_chunks(len(values)):
-            decimals = decimals_of(values[rows], precision, MOST_DECIMALS)
-            codes[rows] = most_tens + decimals
-            for tens in range(1, most_tens + 1):
-                codes[rows] -= (decimals == 0) & (values[rows] % 10.0**tens == 0)
-        missing = missing | (values == 0.0)
-    codes[missing] = n_cells - 1
-    return codes
-
-
-def _none_finer(counts: Ints, noise_std: float) -> NDArray[np.bool_]:
-    """Return of which resolutions no finer values are seen in noisy counts."""
-    finer = counts.sum() - np.cumsum(counts)
-    n_finer = np.arange(len(counts) - 1, -1, -1)
-    most = np.maximum(LIKELY * noise_std * np.sqrt(n_finer), RARE * counts.sum())
-    return np.asarray(finer <= most)
-
-
-def _coarsest(
-    counts: Ints, noise_std: float, most_tens: int, n_rows: float
-) -> int | None:
-    """Read the resolution off noisy counts; the last of them is of finer values."""
-    resolution = int(_none_finer(counts, noise_std).argmax())
-    beside = 2 * np.cumsum(counts) - counts.sum()
-    tens = SURE * noise_std * math.sqrt(len(counts))
-    while resolution < most_tens and beside[resolution] <= tens:
-        resolution += 1
-    # By so many rows it must exceed the finer ones.
-    more = LIKELY * noise_std * math.sqrt(len(counts))
-    known = resolution < len(counts) - 1 and n_rows >= more
-    return resolution if known and beside[resolution] > more else None
-
-
-def _in_decimals(domain: NumericDomain, decimals: int) -> NumericDomain:
-    """Return the domain of so many decimals, if there are some that floats hold.
-
-    One that is known to be no finer stays.
-    """
-    if domain.integer and decimals >= domain.decimals:
-        return domain
-    low, high = domain.bounds
-    plain = replace(domain, low=low, high=high, integer=False, decimals=0)
-    found = plain.with_decimals(decimals)
-    inside = low <= found.bounds[0] <= high
-    # Where floats are that far apart they are whole numbers anyway.
-    return found if inside and max(-found.low, found.high) < EXACT else domain
+        decimals = place - tens
+        if domain.integer and decimals >= domain.decimals:  # known to be no finer
+            return domain
+        low, high = domain.bounds
+        plain = replace(domain, low=low, high=high, integer=False, decimals=0)
+        written = plain.with_decimals(decimals)
+        # Some are inside, and not where floats are that far apart that they are whole.
+        held = max(-written.low, written.high) < EXACT
+        return written if held and low <= written.bounds[0] <= high else domain
 
 
 # --- Remainders ---------------------------------------------------------------------
@@ -757,7 +647,7 @@ class Remainders(ColumnStep):
     two digits are left out, and those out of range.
     """
 
-    name = "remainders"
+    name, share = "remainders", REMAINDERS_SHARE
 
     def __init__(self, declared: Domains, schema: TableSchema | None) -> None:
         # Of some of which the resolution is unknown it may be found.
@@ -768,68 +658,46 @@ class Remainders(ColumnStep):
         unknown = domain is None and is_numeric(column)
         return unknown or period_of(domain) > 0
 
-    def cost(self, public: Public) -> Cost:
-        enough = _shows(REMAINDERS_SHARE, len(self.columns), public)
-        return Cost(REMAINDERS_SHARE * enough)
+    def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
+        return 2 * period_of(domain) + 1
 
-    def release(
-        self, rows: Parts, known: Domains, reservation: Reservation, public: Public
-    ) -> list[Released]:
-        n_cells = [2 * period_of(domain) + 1 for domain in known.values()]
-        return _histograms(rows, _remainder_cells, known, n_cells, reservation, public)
+    @staticmethod
+    def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
+        values, missing = wall_values(series, column, domain)
+        steps, period = domain.whole_steps(values), n // 2
+        outside = (steps < domain.low) | (steps > domain.high) | missing
+        if domain.step is None:
+            steps = np.abs(steps)
+            outside |= steps < period
+        return np.where(outside, 2 * period, steps % (2 * period)).astype(np.uint8)
 
-    def read(
-        self, column: ColumnLayout, domain: NumericDomain, released: Released
-    ) -> NumericDomain:
-        counts = released.counts[:-1].reshape(2, -1)
-        room = _room(counts, released.noise_std)
-        return replace(domain, remainders=room)
-
-
-def _remainder_cells(
-    series: pd.Series, column: ColumnLayout, domain: Domain, n_cells: int
-) -> NDArray[np.integer]:
-    """Return the cell of every row of a column; private."""
-    values, missing = wall_values(series, column, domain)
-    steps, period = domain.whole_steps(values), n_cells // 2
-    outside = (steps < domain.low) | (steps > domain.high) | missing
-    if domain.step is None:
-        steps = np.abs(steps)
-        outside |= steps < period
-    return np.where(outside, 2 * period, steps % (2 * period)).astype(np.uint8)
-
-
-def _room(counts: Ints, noise_std: float) -> tuple[float, ...]:
-    """Return the room that each remainder needs, with a mean of 1; none if all alike.
-
-    Counts are of even and of odd cycles, (2, period). Those of two digits are estimated
-    by the tens times the units, and by what is beside these.
-    """
-    n_rows, (_, period) = float(counts.sum()), counts.shape
-    if n_rows <= 0:
-        return ()
-    std = max(noise_std, LEAST_NOISE)
-    expected = np.full(period, n_rows / period)
-    if period == _PERIODS[None]:
-        even, digits = np.full(10, n_rows / 10), counts.reshape(2, 10, 10)
-        tens = _estimated(digits.sum(axis=2), even, std * math.sqrt(10))
-        units = _estimated(digits.sum(axis=1), even, std * math.sqrt(10))
-        expected = np.outer(tens, units).ravel() / n_rows
-    room = _estimated(counts, expected, std) * (period / n_rows)
-    if np.allclose(room, 1.0):
-        return ()
-    # None must vanish for noise; the marginals say how many rows there are.
-    room = np.maximum(room, RARE)
-    return tuple((room / room.mean()).tolist())
+    def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
+        # Of even and of odd cycles.
+        counts, std = (
+            found.counts[:-1].reshape(2, -1),
+            max(found.noise_std, LEAST_NOISE),
+        )
+        n_rows, period = float(counts.sum()), counts.shape[1]
+        if n_rows <= 0:
+            return replace(domain, remainders=())
+        expected = np.full(period, n_rows / period)
+        if period == _PERIODS[None]:  # the tens times the units, and what is beside
+            even, digits = np.full(10, n_rows / 10), counts.reshape(2, 10, 10)
+            tens = _estimated(digits.sum(axis=2), even, std * math.sqrt(10))
+            units = _estimated(digits.sum(axis=1), even, std * math.sqrt(10))
+            expected = np.outer(tens, units).ravel() / n_rows
+        room = _estimated(counts, expected, std) * (period / n_rows)
+        if np.allclose(room, 1.0):
+            return replace(domain, remainders=())
+        # None must vanish for noise; the marginals say how many rows there are.
+        room = np.maximum(room, RARE)
+        return replace(domain, remainders=tuple((room / room.mean()).tolist()))
 
 
 def _estimated(counts: Ints, expected: Floats, std: float) -> Floats:
-    """Return counts of all cycles from noisy ones of even and of odd cycles, (2, n).
-
-    What they differ in is noise, or no matter of cycles. Of what lies beside the
-    expected counts, so much is kept as both have in common, and all of what is surely
-    in both.
-    """
+    """Return counts of all cycles from noisy ones of even and of odd cycles, (2, n)."""
+    # What they differ in is noise, or no matter of cycles. Of what lies beside the
+    # expected counts, so much is kept as both have in common, and all that surely is.
     halves = np.maximum(counts.sum(axis=1, keepdims=True), 1)
     beside = counts - expected * (halves / halves.sum())
     common = float(beside.prod(axis=0).mean())
@@ -844,14 +712,14 @@ def _estimated(counts: Ints, expected: Floats, std: float) -> Floats:
 
 # --- Frequent values ----------------------------------------------------------------
 
-# Values of a column that are considered, at most: those of a mean number of rows or
-# more, so that the exact counts that are kept are few, whatever the number of rows.
-_MOST_SOUGHT = 10_000
+# Of the values of a column. Half as many can be full, so that in many rows chance fills
+# hardly one, and the exact counts that are kept are few, whatever the number of rows.
+_BUCKETS = 20_000
 
 
 def _least_count(n_rows: float) -> int:
     """Return the rows that a value must have to be considered at all."""
-    return max(math.ceil(n_rows / _MOST_SOUGHT), MIN_KEY_COUNT)
+    return max(math.ceil(2 * n_rows / _BUCKETS), MIN_KEY_COUNT)
 
 
 class FrequentValues(ColumnStep):
@@ -861,45 +729,41 @@ class FrequentValues(ColumnStep):
     in the result.
     """
 
-    name = "frequent values"
-    of_keys = True
+    name, share, of_keys = "frequent values", FOUND_SHARE, True
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         unknown = domain is None and is_numeric(column)
         return unknown or has_many_numbers(domain)
 
     def cost(self, public: Public) -> Cost:
-        if not (n := len(self.columns)):
-            return Cost(found_from=math.inf)
-        noise_std, least = public.noise_std(FOUND_SHARE, n), _least_count(public.n_rows)
-        found_from = float(public.key_threshold(noise_std, n, least))
-        if found_from > FEW * public.n_rows:
-            return Cost(found_from=math.inf)
-        return Cost(FOUND_SHARE, found_from)
+        if n := len(self.columns):
+            least = _least_count(public.n_rows)
+            noise_std = public.noise_std(self.share, n)
+            found_from = float(public.key_threshold(noise_std, n, least))
+            if found_from <= FEW * public.n_rows:
+                return Cost(self.share, found_from)
+        return Cost(found_from=math.inf)
 
     def release(
         self, rows: Parts, known: Domains, reservation: Reservation, public: Public
-    ) -> list[Released]:
+    ) -> Iterator[tuple[Ints, Sequence[Any]]]:
         least = _least_count(public.n_rows)
         full = rows.total(_bucket_counts, known) >= least
         counters = rows.total(_counters, known, full)
         return released_keys(counters, reservation, public, least)
 
-    def read(
-        self, column: ColumnLayout, domain: NumericDomain, released: Released
-    ) -> NumericDomain:
-        counts = released.counts
-        most = np.sort(np.argsort(-counts, kind="stable")[:N_CELLS])
-        values = [float(released.keys[place]) for place in most]
-        shares = (counts[most] / released.n_rows).tolist()
-        frequent = tuple(zip(values, shares, strict=True))
-        return replace(domain, frequent=frequent)
+    def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
+        most = np.sort(np.argsort(-found.counts, kind="stable")[:N_CELLS])
+        values = [float(found.keys[place]) for place in most]
+        shares = (found.counts[most] / found.n_rows).tolist()
+        return replace(domain, frequent=tuple(zip(values, shares, strict=True)))
 
 
-def _keys(frame: pd.DataFrame, known: Domains) -> Iterator[Floats]:
-    """Yield of each column the values that can be frequent: steps, or floats; private.
+def _keys(frame: pd.DataFrame, known: Domains) -> Iterator[tuple[Floats, Ints]]:
+    """Yield of each column what can be frequent, and its buckets; private.
 
-    Left out are missing ones, those out of range, and zeros that are counted anyway.
+    Steps, or floats; not missing ones, those out of range, and zeros that are counted
+    anyway.
     """
     for column, domain in known.items():
         assert isinstance(domain, NumericDomain)
@@ -908,19 +772,14 @@ def _keys(frame: pd.DataFrame, known: Domains) -> Iterator[Floats]:
         inside = (values >= domain.low) & (values <= domain.high) & ~missing
         if domain.zero is not None:
             inside &= values != 0
-        yield values[inside] + 0.0
-
-
-def _buckets(keys: Floats) -> NDArray[np.intp]:
-    # Twice as many as can be full, so that in many rows chance fills hardly one.
-    return (hash_array(keys) % (2 * _MOST_SOUGHT)).astype(np.intp)
+        keys = values[inside] + 0.0
+        yield keys, (hash_array(keys) % _BUCKETS).astype(np.intp)
 
 
 def _bucket_counts(frame: pd.DataFrame, known: Domains) -> Ints:
     """Count the rows in every bucket of values; private."""
-    n = 2 * _MOST_SOUGHT
     every = _keys(frame, known)
-    return np.array([np.bincount(_buckets(keys), minlength=n) for keys in every])
+    return np.array([np.bincount(own, minlength=_BUCKETS) for _, own in every])
 
 
 def _counters(
@@ -928,9 +787,8 @@ def _counters(
 ) -> list[Counter[float]]:
     """Count the rows of every value in a bucket that is full enough; private."""
     found = []
-    for own, keys in zip(full, _keys(frame, known), strict=True):
-        chosen = keys[own[_buckets(keys)]]
-        values, counts = np.unique(chosen, return_counts=True)
+    for own, (keys, buckets) in zip(full, _keys(frame, known), strict=True):
+        values, counts = np.unique(keys[own[buckets]], return_counts=True)
         found.append(Counter(dict(zip(values.tolist(), counts.tolist(), strict=True))))
     return found
 

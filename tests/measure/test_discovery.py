@@ -24,7 +24,7 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
 )
-from skdpsynth.table import limit_rows, modelled_columns, open_table
+from skdpsynth.table import limit_rows, open_table
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
@@ -212,17 +212,6 @@ def test_delta_is_set_aside_for_keys_only():
         assert Discovery(layout, schema).delta_share == share
 
 
-def test_identifiers_are_never_looked_at():
-    schema = TableSchema({"id": Identifier()})
-    frame = pd.DataFrame({"id": ["x", "y"], "a": [0.5, 1.5]})
-    _, layout = open_table(frame, schema=schema)
-    assert [column.name for column in modelled_columns(layout, schema)] == ["a"]
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    metadata, rows = discover(frame[["a"]], layout, schema, accountant)
-    assert rows.uniforms.shape == (2, 1)
-    assert set(metadata.schema(schema).columns) == {"id", "a"}
-
-
 # --- What it costs ----------------------------------------------------------------
 
 OF_LABELS = "class counts", "other class labels", "class labels and counts", "row count"
@@ -287,18 +276,3 @@ def test_every_step_is_charged_what_it_costs(name, n_rows, epsilon, labels):
     assert charged == pytest.approx(
         {own: share for own, share in expected.items() if own not in none}
     )
-
-
-def test_the_costs_of_a_step_are_those_that_a_plan_subtracts():
-    """Of a table for which every step is run."""
-    _, layout = open_table(TABLE, target="y")
-    accountant = PrivacyAccountant(9.0, 1e-5, discovery_delta=1e-6)
-    costs = Discovery(layout, None).costs(accountant, 20_000)
-    counts = {"u": 10_000, "v": 10_000}
-    synth = IndependentSynthesizer(9.0, target="y")
-    plan = synth.plan(dtypes=TABLE.dtypes, class_counts=counts)
-    assert set(plan["category_threshold"]) == {costs["categories"].found_from}
-    assert set(plan["value_threshold"]) == {costs["frequent values"].found_from}
-    assert set(plan["label_threshold"]) == {costs["labels"].found_from}
-    assert sum(cost.share for cost in costs.values()) == pytest.approx(0.25)
-    assert [name for name, cost in costs.items() if not cost.share] == ["rows per unit"]

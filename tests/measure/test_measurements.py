@@ -224,11 +224,6 @@ def test_a_file_gives_back_what_was_saved(noisy, exact, tmp_path):
         assert Measurements.load(path).report == own.report
 
 
-def test_measurements_of_no_fit_are_not_saved(noisy, tmp_path):
-    with pytest.raises(ValueError, match="not of a fit"):
-        noisy.and_more().save(tmp_path / "none.json")
-
-
 @pytest.fixture(scope="module")
 def document(noisy, tmp_path_factory):
     path = tmp_path_factory.mktemp("saved") / "good.json"
@@ -249,27 +244,35 @@ def changed(*keys, to):
     return change
 
 
+NAMES = 5  # the column of four names, and of missing ones
 DAMAGE = {
     "cut off": None,
     "no object": lambda _: [1, 2],
     "another format": changed("format", to="skdpsynth measurements 0"),
     "no bins": changed("bins", to=None),
+    "no bin of missing values": changed("bins", NAMES, "n_bins", to=4),
+    "bins of other columns": lambda own: own | {"bins": own["bins"][::-1]},
     "a query of no kind": changed("released", 0, "query", to="marginal"),
     "a class too far": changed("released", 0, "class", to=2),
     "another shape": changed("released", -1, "values", "shape", to=[3, 5]),
     "another type": changed("released", -1, "values", "dtype", to="O"),
+    "numbers that are none": changed("released", -1, "values", "data", to="/" * 160),
     "noise below none": changed("released", -1, "noise_std", to=-1.0),
     "a mu below none": changed("released", -1, "mu", to=-1.0),
     "noise of one class": changed("planned_stds", to=[1.0]),
     "rounds of one class": lambda own: own | {"released": own["released"][:1]},
+    "counts of other columns": changed("released", 2, "columns", to=[*range(6)][::-1]),
     "a column too far": changed("released", 0, "columns", 0, to=9),
     "a column twice": changed("released", 0, "columns", 0, to=1),
+    "pairs of a column": changed("released", 4, "sets", "data", to="A" * 320),
+    "cells of another column": changed("cells", "keys", 0, to=NAMES),
     "another unit": changed("report", "unit", to="person"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_file_is_refused_by_its_name(damage, document, tmp_path):
+    """Parts that are not of one fit too: by the constructor, so by every reader."""
     path = tmp_path / "spoilt.json"
     if damage == "cut off":
         path.write_text(document[:-1], encoding="utf-8")

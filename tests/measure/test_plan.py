@@ -73,24 +73,6 @@ def test_the_plan_subtracts_what_is_bought(name, label):
     pd.testing.assert_frame_equal(again, plan, check_exact=False, check_like=True)
 
 
-def test_what_is_left_out_costs():
-    """The same columns, declared and measured."""
-    table = make_table().drop(columns="id")
-    columns = {"a": UNIT, "b": UNIT, **LEVELS, "y": Categorical(["m", "n"])}
-    declared = TableSchema(columns, target="y", class_counts=COUNTS)
-    cheap = IndependentSynthesizer(schema=declared).plan()
-    dear = IndependentSynthesizer(target="y").plan(
-        dtypes=table.dtypes, class_counts=COUNTS
-    )
-    ratio = (cheap["noise_std"] / dear["noise_std"]) ** 2
-    # 2 % for two labels, 6 % for categories, 10 % for ranges; a tenth of delta. And
-    # two known levels have half the squared sensitivity of levels of any number.
-    wanted = 0.82 * (2 + 2 / 2) / (2 + 2)
-    assert ratio.tolist() == pytest.approx([wanted, wanted], rel=0.02)
-    assert (cheap["category_threshold"] == 0).all()
-    assert (dear["category_threshold"] > 20).all()
-
-
 def test_a_target_that_nobody_describes_needs_labels():
     """One label is above the threshold, the other is not; a fit of another is none."""
     table = make_table().drop(columns="id")

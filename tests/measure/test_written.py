@@ -179,13 +179,6 @@ def test_clock_times_have_minutes_and_seconds_below_sixty(seconds):
     assert (drawn % 100 > 59).mean() < 0.03
 
 
-def test_dates_that_are_never_on_a_sunday():
-    rng = np.random.default_rng(0)
-    days = pd.Timestamp("1969-01-01") + pd.to_timedelta(rng.integers(0, 3000, N), "D")
-    _, drawn = fitted(pd.Series(days[days.day_of_week != 6]), epsilon=1.0)
-    assert (drawn.dt.day_of_week == 6).mean() < 0.01  # one of seven without
-
-
 # --- Tens -------------------------------------------------------------------------
 
 
