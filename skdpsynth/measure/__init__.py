@@ -39,7 +39,6 @@ from skdpsynth.measure._sites import combine_measurements
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.measure._tables import (
     PairTables,
-    TripleTables,
     planned_tables,
 )
 
@@ -64,7 +63,6 @@ __all__ = [
     "TableBins",
     "TableModel",
     "Training",
-    "TripleTables",
     "allocate",
     "allocate_design",
     "allocate_measurements",

@@ -396,6 +396,11 @@ class FinerBins:
         """Return the pair of bins of every pair of cells, as an index."""
         return np.ix_(*(self.within[j] for j in pair))
 
+    def summed(self, pair: Sequence[int], cells: Floats) -> Floats:
+        """Add up the cells of every pair of bins."""
+        first, second = (self.slices(j)[:-1] for j in pair)
+        return np.add.reduceat(np.add.reduceat(cells, first, 0), second, 1)
+
     def several(self, pair: Sequence[int]) -> bool:
         """Return whether some bin of either column has several cells."""
         return any(len(self.within[j]) > self.within[j][-1] + 1 for j in pair)

@@ -25,8 +25,7 @@ from skdpsynth.measure._query import (
     Triples,
     measure_query,
 )
-from skdpsynth.measure._relations import third_columns
-from skdpsynth.measure._tables import choose_pairs, every_pair
+from skdpsynth.measure._tables import MOST_TABLES, choose_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -171,8 +170,6 @@ def _two_columns(
 
     def chosen(plan: Allocation, *positions: int) -> Pairs:
         """Choose the pairs of columns that are not independent, in any class."""
-        if not plan.choice.mu:
-            return Pairs(bins, every_pair(bins))
         pairs = choose_pairs(
             ask.rows(*positions),
             bins,
@@ -228,11 +225,15 @@ def _related_columns(
         return known
     relations = known.relations
     assert relations is not None
-    sets = third_columns(relations, len(domains))
-    groups = {
-        (own.parent, own.child): own.groups.astype(np.uint8)
-        for own in relations.measured
-    }
+    # In a wide table only third columns that share most information with the child.
+    measured = relations.measured
+    most, triples = max(MOST_TABLES // max(len(measured), 1), 1), []
+    for own in measured:
+        order = np.argsort(-relations.information[own.child], kind="stable")
+        third = [j for j in order.tolist() if j not in (own.parent, own.child)]
+        triples += [(own.parent, own.child, j) for j in sorted(third[:most])]
+    sets = np.array(triples, dtype=np.int64).reshape(-1, 3)
+    groups = {(own.parent, own.child): own.groups.astype(np.uint8) for own in measured}
     of_sets = [groups[parent, child] for parent, child, _ in sets.tolist()]
     ranks = Ranks(bins, finer, sets, of_sets)
     return known.and_more(ask(ranks, of_ranks, *having))

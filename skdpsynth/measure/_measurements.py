@@ -54,8 +54,6 @@ from skdpsynth.measure._tables import (
     MOST_TABLES,
     TRIPLE_COLUMNS,
     PairTables,
-    SecondMoments,
-    TripleTables,
     with_together,
 )
 from skdpsynth.privacy import UNLABELLED, PrivacyReport, scope_words, unit_words
@@ -508,18 +506,14 @@ class Measurements:
         return having_pairs([*self.pairs], self.metadata.classes)
 
     @property
-    def triples(self) -> dict[int, TripleTables]:
+    def triples(self) -> dict[int, Measurement]:
         """Tables of three columns, by class."""
-        return {
-            c: TripleTables(own.query.groups, own.query.sets, own.values, own.noise_std)
-            for c, own in self._by_class(Triples).items()
-        }
+        return self._by_class(Triples)
 
     @property
-    def moments(self) -> dict[int, SecondMoments]:
+    def moments(self) -> dict[int, Measurement]:
         """Noisy covariances of normal scores, by class."""
-        of_class = self._by_class(Moments).items()
-        return {c: SecondMoments(own.values, own.noise_std) for c, own in of_class}
+        return self._by_class(Moments)
 
     @cached_property
     def relations(self) -> Relations | None:

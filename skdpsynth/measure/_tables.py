@@ -7,7 +7,6 @@ table is worth measuring where its counts are above their noise.
 from __future__ import annotations
 
 import math
-from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from skdpsynth.measure._shares import (
     TINY,
     WIDE,
 )
-from skdpsynth.privacy import Parts, noisy_pair_distances
+from skdpsynth.privacy import noisy_pair_distances
 from skdpsynth.utils import require
 
 if TYPE_CHECKING:
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 
     from skdpsynth.measure._bins import TableBins
     from skdpsynth.measure._query import Measurement
-    from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.table import PrivateRows
+    from skdpsynth.privacy import Parts, PrivacyAccountant
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -97,22 +95,6 @@ class PairTables(NamedTuple):
         shape, none = (n_bins, n_bins), np.empty((0, 2), np.int64)
         empty = np.zeros(shape, np.float32), np.zeros(shape, bool)
         return cls(*empty, 1.0, n_rows, none)
-
-
-class TripleTables(NamedTuple):
-    """The tables of triples of columns that were measured in one class."""
-
-    groups: Ints  # (D,), of each bin
-    triples: Ints  # (T, 3), columns i < j < k
-    counts: NDArray[np.float32]  # (T, G, G, G)
-    noise_std: float  # of a count, in rows
-
-
-class SecondMoments(NamedTuple):
-    """The covariances of the scores of all columns that were measured in one class."""
-
-    covariances: Floats  # (n_pairs,), in the order of ``triu_indices``
-    noise_std: float  # of each
 
 
 # --- Pairs: plans -----------------------------------------------------------------
@@ -194,14 +176,8 @@ def moment_noise_std(n_rows: float, n_columns: int, mu: float) -> float:
 # --- Measurements --------------------------------------------------------------------
 
 
-def every_pair(bins: TableBins) -> Ints:
-    """List all pairs of columns i < j, of shape (n_pairs, 2)."""
-    pairs = combinations(range(len(bins.sizes)), 2)
-    return np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
-
-
 def choose_pairs(
-    rows: PrivateRows | Parts,
+    rows: Parts,
     bins: TableBins,
     apart: Floats,
     accountant: PrivacyAccountant,
@@ -211,30 +187,44 @@ def choose_pairs(
     few: bool,
     target: int | None,
 ) -> Ints:
-    """Choose the pairs of a wide table, or of `few_rows`, whose tables are measured.
+    """Choose the pairs whose tables are measured, (n_pairs, 2): all if `mu` is 0.
 
-    Those of the column `target`, a number, and those that differ most from `apart`,
-    what independent columns would have (D, D), beyond the noise that their tables would
-    get, which have nine times as much of the squared `mu`. `bins` and `apart` are
-    released before.
+    Of a wide table, or of `few_rows`, those of the column `target`, a number, and those
+    that differ most from `apart`, what independent columns would have (D, D), beyond
+    the noise that their tables would get, which have nine times as much of the squared
+    `mu`. `bins` and `apart` are released before.
     """
-    codes, sizes, pairs = Parts.of(rows).map(bins.encode), bins.sizes, every_pair(bins)
-    name, norm = "choice of pairs", math.sqrt(len(pairs))
-    reservation = accountant.reserve_gaussian(
-        name, mu=mu, sensitivity=norm, scope=scope
+    pairs = np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
+    if mu == 0:
+        return pairs
+    codes, sizes, norm = rows.map(bins.encode), bins.sizes, math.sqrt(len(pairs))
+    line = accountant.reserve_gaussian(
+        "choice of pairs", mu=mu, sensitivity=norm, scope=scope
     )
     expected = np.rint(apart).astype(np.int64)
-    distances = noisy_pair_distances(codes, sizes, expected, reservation)
+    distances = noisy_pair_distances(codes, sizes, expected, line).astype(np.float64)
     # Of a count, in the L1 distance of a table.
     of_tables = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
     noise_std = math.sqrt(2.0 / math.pi) / of_tables
-    beyond = distances.astype(np.float64)
     if few:
         noise_std /= 2
-        beyond -= _distances_by_chance(expected, bins.starts)
+        # The mean distance of independent columns is no dependence.
+        starts, off = bins.starts[:-1], np.sqrt(2.0 / math.pi * np.maximum(expected, 0))
+        by_chance = np.add.reduceat(np.add.reduceat(off, starts, 0), starts, 1)
+        distances -= by_chance[tuple(pairs.T)]
     first = np.any(pairs == (-1 if target is None else target), axis=1)
+    # Of a table that is measured alone. It grows with the root of their number, so the
+    # gain of the best ones together has a maximum.
     noise = noise_std * np.array(sizes)[pairs].prod(axis=1)
-    return pairs[_worth(beyond, noise, first)]
+    chosen, best = np.empty(0, dtype=np.int64), -math.inf
+    least = max(int(first.sum()), 1)
+    most = max(min(len(pairs), MOST_TABLES), least)
+    for n_tables in np.unique(np.geomspace(least, most, 60).astype(np.int64)):
+        gains = distances - noise * math.sqrt(n_tables)
+        some = np.lexsort((-gains, ~first))[:n_tables]
+        if (total := float(gains[some].sum())) > best:
+            chosen, best = some, total
+    return pairs[np.sort(chosen)]
 
 
 def with_together(
@@ -254,29 +244,3 @@ def with_together(
         noise_std = own.noise_std * math.sqrt(1.0 - part)
         found[c] = own._replace(counts=counts, noise_std=noise_std)
     return found
-
-
-def _distances_by_chance(expected: Ints, starts: Ints) -> Floats:
-    """Return the mean L1 distance of tables of independent columns, of all pairs."""
-    off = np.sqrt(2.0 / math.pi * np.maximum(expected, 0))
-    blocks = np.add.reduceat(np.add.reduceat(off, starts[:-1], 0), starts[:-1], 1)
-    return np.asarray(blocks[np.triu_indices(len(starts) - 1, 1)])
-
-
-def _worth(distances: Floats, noise: Floats, first: NDArray[np.bool_]) -> Ints:
-    """Choose the pairs whose distances exceed the noise of their tables by most.
-
-    The `noise` of a table, stated for it alone, grows with the root of the number of
-    tables, so the gain of the best ones together has a maximum. Those that are `first`
-    are all among them.
-    """
-    found, best = np.empty(0, dtype=np.int64), -math.inf
-    least = max(int(first.sum()), 1)
-    most = max(min(len(distances), MOST_TABLES), least)
-    for n_tables in np.unique(np.geomspace(least, most, 60).astype(np.int64)):
-        gains = distances - noise * math.sqrt(n_tables)
-        chosen = np.lexsort((-gains, ~first))[:n_tables]
-        total = float(gains[chosen].sum())
-        if total > best:
-            found, best = chosen, total
-    return np.sort(found)

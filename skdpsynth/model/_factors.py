@@ -41,9 +41,10 @@ def fit_factors(measured: Measurements, least: int = 1) -> Floats:
 
     There are `least` factors at least. They are 0 where no moments were measured.
     """
+    scores = measured.model
     found = {
-        c: factors_above_noise(*moments, *measured.model.score_moments(c)[1:])
-        for c, moments in measured.moments.items()
+        c: factors_above_noise(own.values, own.noise_std, *scores.score_moments(c)[1:])
+        for c, own in measured.moments.items()
     }
     most = max([least, *(own.shape[1] for own in found.values())])
     n_columns = len(measured.model.metadata.columns)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skdpsynth.measure import PairTables, TripleTables
+    from skdpsynth.measure import Measurement, PairTables
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -46,13 +46,14 @@ class TripleLoss:
     def __init__(
         self,
         starts: Ints,
-        measured: TripleTables,
+        measured: Measurement,
         *,
         n_rows: float,
         doubt: float = 1.0,
         arrays: Arrays,
     ) -> None:
-        groups, triples, counts, noise_std = measured
+        groups, triples = measured.query.groups, measured.query.sets
+        counts, noise_std = measured.values, measured.noise_std
         self._n_groups = n_groups = counts.shape[-1]
         n_columns = len(starts) - 1
         column = np.repeat(np.arange(n_columns), np.diff(starts))
@@ -224,7 +225,7 @@ class ReleasedClass:
         shares: Floats,
         share_std: float,
         pairs: PairTables,
-        triples: TripleTables | None = None,
+        triples: Measurement | None = None,
         prior: Floats | None = None,
         doubt: float = 1.0,
         *,

@@ -118,10 +118,10 @@ def test_without_noise_tables_are_counts_of_the_rows_of_the_class():
         np.add.at(expected, (codes[:, i], codes[:, j]), 1)
         np.testing.assert_array_equal(block, expected)
     triples = found.triples[0]
-    groups = [triples.groups[a:b] for a, b in pairwise(starts.tolist())]
+    groups = [triples.query.groups[a:b] for a, b in pairwise(starts.tolist())]
     expected = np.zeros((1, 3, 3, 3))
     np.add.at(expected[0], tuple(g[c] for g, c in zip(groups, codes.T, strict=True)), 1)
-    np.testing.assert_array_equal(triples.counts, expected)
+    np.testing.assert_array_equal(triples.values, expected)
     other = rows.of_class(1)
     scores = found.model.score_rows(other.uniforms, other.category_codes, 1)
     means, stds, _ = found.model.score_moments(1)
@@ -129,7 +129,7 @@ def test_without_noise_tables_are_counts_of_the_rows_of_the_class():
     limit = math.sqrt(2 * np.square(stds).sum())
     off *= limit / np.maximum(np.linalg.norm(off, axis=1, keepdims=True), limit)
     expected = (off.T @ off / 200)[np.triu_indices(3, 1)]
-    np.testing.assert_allclose(found.moments[1].covariances, expected, atol=0.005)
+    np.testing.assert_allclose(found.moments[1].values, expected, atol=0.005)
 
 
 def test_scores_of_rows_follow_their_class():

@@ -42,7 +42,7 @@ def measure(rows, bins, shares, mu, **choice):
     accountant = PrivacyAccountant(20.0, 1e-5)
     independent = N_ROWS * np.outer(shares, shares)
     own = {"mu": mu * math.sqrt(0.1), "scope": "u"} | choice
-    pairs = choose_pairs(rows, bins, independent, accountant, **own)
+    pairs = choose_pairs(Parts.of(rows), bins, independent, accountant, **own)
     rest = {"mu": mu * math.sqrt(0.9), "scope": "u"}
     found = measure_query(Pairs(bins, pairs), Parts.of(rows), accountant, **rest)
     return set(map(tuple, found.query.sets.tolist())), accountant.report().entries
