@@ -19,7 +19,7 @@ from skdpsynth.measure._query import (
     Triples,
 )
 from skdpsynth.privacy import UNLABELLED
-from skdpsynth.table import NumericDomain
+from skdpsynth.table import ZERO, NumericDomain
 from skdpsynth.utils import MOST_SHOWN
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def _bins_of_cells(domain: ColumnDomain, edges: Floats | None) -> tuple[Bin, ...
 def _bins_of_codes(domain: ColumnDomain, own: ColumnBins) -> tuple[Bin, ...]:
     """Return the bins of a column in tables of two columns."""
     if isinstance(domain, NumericDomain):
-        zero = [Bin("zero")] * (own.zero is not None)
+        zero = [Bin("zero")] * int(own.of_code[ZERO] >= 0)
         found = [*_intervals(domain, own.edges), *zero]
         return (*found, *[Bin("missing")] * (own.n_bins - len(found)))
     together: list[list[Hashable]] = [[] for _ in range(own.rest + 1)]

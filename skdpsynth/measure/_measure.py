@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.measure._allocation import mus_of_relations, table_bins
-from skdpsynth.measure._bins import choose_bins, finer_bins, parts_of_bins
+from skdpsynth.measure._bins import choose_bins, finer_bins
 from skdpsynth.measure._marginals import measure_marginals
 from skdpsynth.measure._measurements import Measurements, having_pairs
 from skdpsynth.measure._query import (
@@ -25,6 +25,7 @@ from skdpsynth.measure._query import (
     Triples,
     measure_query,
 )
+from skdpsynth.measure._shares import LEAST_NOISE, N_CELLS
 from skdpsynth.measure._tables import MOST_TABLES, choose_pairs
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
     from skdpsynth.measure._query import Query
     from skdpsynth.privacy import Parts, PrivacyAccountant
     from skdpsynth.table import Classes, Metadata, TableRows
+
+
+# Rows of a cell of a bin, in noise deviations: six of a mean cell that has rows, of
+# which a column that is determined has about three.
+_CELL_FROM = 18.0
 
 
 def measure(
@@ -210,7 +216,9 @@ def _related_columns(
     domains, bins = known.metadata.domains, known.bins
     n_strong = sum(own.strong for own in relations.each)
     n_rows = sum(plans[c].n_rows for c in having)
-    n_parts = parts_of_bins(n_rows, max(bins.sizes), math.sqrt(n_strong) / mu)
+    n_bins, noise_std = max(bins.sizes), max(math.sqrt(n_strong) / mu, LEAST_NOISE)
+    clear = n_rows / (_CELL_FROM * noise_std * n_bins)
+    n_parts = int(np.clip(clear, 1, N_CELLS // n_bins))  # marginals know no more
     prior, marginals = known.metadata.classes.prior, known.model.marginals
     finer = finer_bins(domains, marginals, prior, bins, n_parts)
     strong = [own for own in relations.each if own.strong]

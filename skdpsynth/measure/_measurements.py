@@ -18,7 +18,13 @@ from skdpsynth.exceptions import (
     PersistenceError,
     ReservationError,
 )
-from skdpsynth.measure._bins import ColumnBins, FinerBins, TableBins, in_order
+from skdpsynth.measure._bins import (
+    ColumnBins,
+    FinerBins,
+    TableBins,
+    check_edges,
+    in_order,
+)
 from skdpsynth.measure._described import Table, described
 from skdpsynth.measure._marginals import (
     estimate,
@@ -36,7 +42,6 @@ from skdpsynth.measure._query import (
     Query,
     Ranks,
     Triples,
-    check_edges,
 )
 from skdpsynth.measure._relations import (
     Relations,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from skdpsynth.measure._bins import check_edges
 from skdpsynth.measure._shares import TINY
 from skdpsynth.privacy import (
     GRID,
@@ -231,12 +232,6 @@ class Marginals(Query):
     def asked(self) -> object:
         """What must be equal so that answers can be added up: not that of the size."""
         return self.columns, [(j, own.tolist()) for j, own in self.opened.items()]
-
-
-def check_edges(edges: Any) -> None:  # noqa: ANN401 - of a file
-    """Raise a ValueError unless edges rise within [0, 1]."""
-    check_array(edges, "float64", (len(edges),), 0, 1)
-    require(len(edges) > 1 and (np.diff(edges) > 0).all(), "edges")
 
 
 def n_cells(domain: ColumnDomain, n_bins: int) -> int:

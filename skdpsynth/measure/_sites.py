@@ -228,5 +228,5 @@ def _queries(own: Measurements) -> Iterator[tuple[str, Any]]:
     for one in own:
         if isinstance(one.query, Cells | Ranks):
             bins = bins + one.query.finer.bins.columns
-    yield "bins", [(one.edges.tolist(), one.of_code.tolist(), one.zero) for one in bins]
+    yield "bins", [(one.edges.tolist(), one.of_code.tolist()) for one in bins]
     yield from ((f"tables ({kind})", of_kind) for kind, of_kind in asked.items())

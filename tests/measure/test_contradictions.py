@@ -44,7 +44,7 @@ CONTRADICTIONS = {
         own, KIND, of_code=own.bins.columns[KIND].of_code[1:]
     ),
     "no bin of missing values": lambda own: with_bins(
-        own, KIND, of_code=np.array([0, 1, 2, 3, 3]), n_bins=4
+        own, KIND, of_code=np.array([0, 1, 2, 3, 3])
     ),
     "bins of another column": lambda own: with_bins(
         own, KIND, **vars(own.bins.columns[0])

@@ -31,7 +31,7 @@ def table(n_columns: int, planted=(), seed: int = 0):
     codes = np.random.default_rng(seed).integers(0, 2, (N_ROWS, n_columns))
     for i, j in planted:
         codes[:, j] = codes[:, i]
-    bins = ColumnBins(np.empty(0), np.array([0, 1, 2, 2]), 3)
+    bins = ColumnBins(np.empty(0), np.array([0, 1, 2, 2]))
     units, class_codes = np.zeros(codes.shape, np.float32), np.zeros(N_ROWS, np.int64)
     rows = PrivateRows(units, codes.astype(np.uint8), class_codes)
     return rows, TableBins([bins] * n_columns), np.tile([0.5, 0.5, 0.0], n_columns)

@@ -20,7 +20,7 @@ N_ROWS = 1000.0
 
 
 def loss_of(counts, noise_std=20.0, n_rows=N_ROWS, arrays=NUMPY):
-    columns = [ColumnBins(np.empty(0), np.arange(n), n) for n in np.diff(STARTS)]
+    columns = [ColumnBins(np.empty(0), np.arange(n)) for n in np.diff(STARTS)]
     query, values = Triples(TableBins(columns), GROUPS, 3), np.float32(counts)
     tables = Measurement(query, values, noise_std, 1.0)
     return TripleLoss(STARTS, tables, n_rows=n_rows, arrays=arrays)
