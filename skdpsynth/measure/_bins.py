@@ -132,13 +132,7 @@ class ColumnBins:
 
 @dataclass(frozen=True)
 class TableBins:
-    """The bins of all columns, D of them, one after the other.
-
-    Parameters
-    ----------
-    columns : list of n_columns ColumnBins
-        The bins of each.
-    """
+    """The bins of all columns, D of them, one after the other."""
 
     columns: list[ColumnBins]
 
@@ -211,7 +205,7 @@ class TableBins:
                 found[start + order] = np.minimum(np.arange(len(own)), n_groups - 1)
         return found
 
-    def coarser(self, factors: Sequence[int] = (4, 16)) -> list[NDArray[np.float32]]:
+    def coarser(self) -> list[NDArray[np.float32]]:
         """Return groups of neighbouring bins, some larger than others, by column.
 
         Of shape (n_bins, n_groups): an entry is 1 where a bin is in a group. Bins that
@@ -222,7 +216,7 @@ class TableBins:
             n_intervals = max(len(column.edges) - 1, 0)
             beside = np.arange(column.n_bins - n_intervals)
             own = [np.zeros((column.n_bins, 0), dtype=bool)]
-            for factor in factors:
+            for factor in (4, 16):
                 if n_intervals >= 2 * factor:
                     inside = np.arange(n_intervals) // factor
                     places = np.concatenate([inside, inside[-1] + 1 + beside])
@@ -269,13 +263,10 @@ def choose_bins(
     categories have a bin of their own; exact zeros, missing values and the rest have
     bins beside. The marginals come back with the categories of a bin side by side.
     """
-    columns = []
-    for j, domain in enumerate(domains):
-        own = [of_class[j] for of_class in marginals]
-        if isinstance(domain, NumericDomain):
-            columns.append(bins_of_numbers(domain, own, prior, n_bins))
-        else:
-            columns.append(_bins_of_categories(domain, own, prior, n_bins))
+    columns = [
+        _bins_of_column(domain, [own[j] for own in marginals], prior, n_bins)
+        for j, domain in enumerate(domains)
+    ]
     bins = TableBins(columns)
     return bins, in_order(domains, marginals, prior, bins)
 
@@ -304,13 +295,25 @@ def in_order(
     return [list(row) for row in zip(*changed, strict=True)]
 
 
-def bins_of_numbers(
-    domain: NumericDomain,
+def _bins_of_column(
+    domain: ColumnDomain,
     marginals: list[MarginalTransform],
     prior: Floats,
     n_bins: int,
+    coarse: ColumnBins | None = None,
 ) -> ColumnBins:
-    """Cut at quantiles; a number that many rows share has a bin to itself."""
+    """Choose the bins of a column, inside `coarse` ones if there are any."""
+    if isinstance(domain, CategoryDomain):
+        # The most frequent ones have a bin each, and the others one together.
+        pooled = prior @ np.array([own.level_shares() for own in marginals])
+        order = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
+        if coarse is not None:
+            order = np.lexsort((-pooled, coarse.of_code[:-2]))[:n_bins]
+        of_code = np.full(domain.n_codes, len(order))
+        of_code[order] = np.arange(len(order))
+        of_code[-1] += domain.nullable
+        return ColumnBins(np.empty(0), of_code)
+    # Quantiles; a number that many rows share has a bin to itself.
     points = np.unique(np.concatenate([own.points for own in marginals]))
     # What lies between points: an exact zero, which has a bin of its own, is left out.
     limits = [own.cdf(points) for own in marginals]
@@ -329,49 +332,42 @@ def bins_of_numbers(
         first, last = np.flatnonzero(masses > 0)[[0, -1]]
         inner = inner[(inner > first) & (inner <= last)]
     zeros = [own.points[1:][np.diff(own.points) == 0] for own in marginals]
-    edges = np.unique(np.concatenate(([0.0], points[inner], [1.0], *zeros)))
+    ends = np.array([0.0, 1.0]) if coarse is None else coarse.edges
+    edges = np.unique(np.concatenate((ends, points[inner], *zeros)))
     exact = any(map(len, zeros))
     return ColumnBins.of_numbers(edges, zero=exact, missing=domain.nullable)
 
 
-def _bins_of_categories(
-    domain: CategoryDomain,
-    marginals: list[MarginalTransform],
-    prior: Floats,
-    n_bins: int,
-    coarse: ColumnBins | None = None,
-) -> ColumnBins:
-    """Return the most frequent categories a bin each, and the others one together.
-
-    The first ones in each of `coarse` bins, if given.
-    """
-    pooled = prior @ np.array([own.level_shares() for own in marginals])
-    order = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
-    if coarse is not None:
-        order = np.lexsort((-pooled, coarse.of_code[:-2]))[:n_bins]
-    of_code = np.full(domain.n_codes, len(order))
-    of_code[order] = np.arange(len(order))
-    of_code[-1] += domain.nullable
-    return ColumnBins(np.empty(0), of_code)
-
-
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class FinerBins:
-    """Finer bins (cells) of all columns, in the order of the coarse bins.
-
-    Each lies inside one coarse bin.
-    """
+    """Finer bins (cells) of all columns, each inside one coarse bin, in their order."""
 
     bins: TableBins
-    within: list[Ints]  # (n_cells,) of each column: the coarse bin of each cell
+    coarse: TableBins
+
+    def __post_init__(self) -> None:
+        self.within: list[Ints] = []  # (n_cells,): the coarse bin of each cell
+        for fine, coarse in zip(self.bins.columns, self.coarse.columns, strict=True):
+            of_cell = np.arange(fine.n_bins)
+            if len(fine.edges):
+                middles = 0.5 * (fine.edges[:-1] + fine.edges[1:])
+                inside = np.searchsorted(coarse.edges, middles) - 1
+                of_cell += coarse.n_bins - fine.n_bins  # those beside the intervals
+                of_cell[: len(middles)] = inside
+            else:
+                of_cell[fine.of_code] = coarse.of_code
+            self.within.append(of_cell)
 
     def check(self, domains: Sequence[ColumnDomain], bins: TableBins) -> None:
         """Raise a ValueError unless each cell is inside one of the coarse bins."""
         self.bins.check(domains)
-        sizes = zip(self.within, self.bins.sizes, bins.sizes, strict=True)
-        for within, n_cells, n in sizes:
-            require(len(within) == n_cells, "finer bins")
-            check_groups(within, n)
+        require(self.coarse is bins, "other bins")
+        both = zip(self.bins.columns, bins.columns, self.within, strict=True)
+        for fine, coarse, within in both:
+            check_groups(within, coarse.n_bins)
+            require(np.isin(coarse.edges, fine.edges).all(), "finer bins")
+            if fine.rest >= 0:
+                require((within[fine.of_code] == coarse.of_code).all(), "finer bins")
 
     def of_rows(self, rows: PrivateRows, pair: Sequence[int]) -> tuple[Ints, ...]:
         """Return the cells of every row in a pair of columns; private."""
@@ -387,17 +383,11 @@ class FinerBins:
 
     def summed(self, pair: Sequence[int], cells: Floats) -> Floats:
         """Add up the cells of every pair of bins."""
-        first, second = (self.slices(j)[:-1] for j in pair)
-        return np.add.reduceat(np.add.reduceat(cells, first, 0), second, 1)
-
-    def several(self, pair: Sequence[int]) -> bool:
-        """Return whether some bin of either column has several cells."""
-        return any(len(self.within[j]) > self.within[j][-1] + 1 for j in pair)
-
-    def slices(self, column: int) -> Ints:
-        """Return where the cells of each bin of a column begin, and the last end."""
-        own = self.within[column]
-        return np.searchsorted(own, np.arange(own[-1] + 2))
+        for axis, j in enumerate(pair):
+            own = self.within[j]
+            first = np.searchsorted(own, np.arange(own[-1] + 1))
+            cells = np.add.reduceat(cells, first, axis)
+        return cells
 
 
 def finer_bins(
@@ -408,22 +398,9 @@ def finer_bins(
     n_parts: int,
 ) -> FinerBins:
     """Cut the bins of every column into `n_parts` at most, and groups of categories."""
-    columns, within = [], []
-    for j, (domain, coarse) in enumerate(zip(domains, bins.columns, strict=True)):
-        own = [of_class[j] for of_class in marginals]
-        if isinstance(domain, CategoryDomain):
-            fine = _bins_of_categories(domain, own, prior, N_CELLS, coarse)
-            of_cell = np.zeros(fine.n_bins, dtype=np.int64)
-            of_cell[fine.of_code] = coarse.of_code
-        else:
-            n_intervals = len(coarse.edges) - 1
-            fine = bins_of_numbers(domain, own, prior, n_parts * n_intervals)
-            edges = np.union1d(coarse.edges, fine.edges)
-            exact = bool(fine.of_code[ZERO] >= 0)
-            fine = ColumnBins.of_numbers(edges, zero=exact, missing=domain.nullable)
-            middles = 0.5 * (edges[:-1] + edges[1:])
-            inside = np.searchsorted(coarse.edges, middles) - 1
-            of_cell = np.concatenate((inside, np.arange(n_intervals, coarse.n_bins)))
-        columns.append(fine)
-        within.append(of_cell)
-    return FinerBins(TableBins(columns), within)
+    columns = []
+    for j, (domain, own) in enumerate(zip(domains, bins.columns, strict=True)):
+        n_cells = n_parts * (len(own.edges) - 1) if len(own.edges) else N_CELLS
+        of_column = [of_class[j] for of_class in marginals]
+        columns.append(_bins_of_column(domain, of_column, prior, n_cells, own))
+    return FinerBins(TableBins(columns), bins)

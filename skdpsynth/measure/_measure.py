@@ -221,8 +221,9 @@ def _related_columns(
     n_parts = int(np.clip(clear, 1, N_CELLS // n_bins))  # marginals know no more
     prior, marginals = known.metadata.classes.prior, known.model.marginals
     finer = finer_bins(domains, marginals, prior, bins, n_parts)
-    strong = [own for own in relations.each if own.strong]
-    strong = [own for own in strong if finer.several((own.parent, own.child))]
+    # Of some column, whose bins have several cells.
+    cut = np.not_equal(finer.bins.sizes, bins.sizes)
+    strong = [o for o in relations.each if o.strong and cut[[o.parent, o.child]].any()]
     if not strong:
         return known
     pairs = np.array([(own.parent, own.child) for own in strong], dtype=np.int64)

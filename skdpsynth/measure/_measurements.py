@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from skdpsynth.table import Classes, MarginalTransform, Metadata
+    from skdpsynth.table import Classes, ColumnDomain, MarginalTransform, Metadata
 
     Floats = NDArray[np.float64]
 
@@ -278,7 +278,6 @@ class Measurements:
             "cells": _encoded(self.cells),
             "bins": _bins_to_json(self.bins) if self.pairs else None,
             "finer": [_bins_to_json(own.bins) for own in finer],
-            "within": [_encoded(own.within) for own in finer],
             "released": [self._to_json(own) for own in self],
         }
         text = json.dumps(document)
@@ -340,10 +339,10 @@ class Measurements:
         metadata = metadata_from_state(document["table"], schema, counts, **noise)
         given: dict[str, Any] = {"domains": metadata.domains, "model": None}
         if document["bins"] is not None:
-            given["bins"] = _bins_from_json(document["bins"])
-        both = zip(document["finer"], document["within"], strict=True)
-        for bins, within in both:  # one at most
-            given["finer"] = FinerBins(_bins_from_json(bins), _decoded(within))
+            given["bins"] = _bins_from_json(document["bins"], metadata.domains)
+        for own in document["finer"]:  # one at most
+            bins = _bins_from_json(own, metadata.domains)
+            given["finer"] = FinerBins(bins, given["bins"])
             given["finer"].check(metadata.domains, given["bins"])
         released, scopes = [], metadata.classes.scopes
         for own in document["released"]:
@@ -596,10 +595,11 @@ def _bins_to_json(bins: TableBins) -> list[Any]:
     ]
 
 
-def _bins_from_json(data: list[Any]) -> TableBins:
+def _bins_from_json(data: list[Any], domains: Sequence[ColumnDomain]) -> TableBins:
     """Read bins, so few that their tables fit into memory, as those of a fit do."""
     each = ({name: _decoded(one) for name, one in own.items()} for own in data)
     bins = TableBins([ColumnBins(**own) for own in each])
+    bins.check(domains)
     require(max(bins.sizes) <= N_CELLS * 2 * 2, "too many bins of a column")
     require(sum(bins.sizes) <= max(WIDE * FEW_NUMBERS, N_CELLS * 2), "too many bins")
     return bins

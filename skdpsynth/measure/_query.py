@@ -413,7 +413,7 @@ class Cells(Query):
         check_array(self.sets, "int64", (len(self.sets), 2), 0, len(domains) - 1)
         require(len(self.sets) and (np.diff(self.sets) != 0).all(), "sets of columns")
         require(len(np.unique(self.sets, axis=0)) == len(self.sets), "a set twice")
-        n_bins = [int(own[-1]) + 1 for own in self.finer.within]
+        n_bins = self.finer.coarse.sizes
         for pair, bins in zip(self.sets.tolist(), self.possible, strict=True):
             check_array(bins, "bool", tuple(n_bins[j] for j in pair))
 
