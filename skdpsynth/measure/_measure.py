@@ -72,7 +72,15 @@ def measure(
     Measurements
         Public.
     """
-    found = _one_column(rows, metadata, plans, accountant, design)
+    mus = np.array([plan.marginals.mu for plan in plans])
+    again = None if design is None else [own[-1].query for own in design.rounds]
+    released, cells = measure_marginals(
+        rows, metadata.domains, metadata.classes, accountant, mus=mus, again=again
+    )
+    if design is not None:
+        cells = design.opened_cells
+    stds = [plan.marginals.noise_std for plan in plans]
+    found = Measurements(metadata, released, stds, cells)
     ask = _Ask(rows, metadata.classes, accountant)
     if design is not None:
         return _again(found, design, plans, ask)
@@ -82,8 +90,8 @@ def measure(
     for c, plan in enumerate(plans):
         if plan.triples.mu:
             # With what relations would have had, if there are none.
-            cells = any(own.query.kind == "cells" for own in found)
-            spare = 0.0 if cells else plan.relations.mu
+            kinds = {own.query.kind for own in found}
+            spare = 0.0 if "cells" in kinds else plan.relations.mu
             groups = found.bins.groups(found.shares[c], plan.n_groups)
             query: Query = Triples(found.bins, groups, plan.n_groups)
             mu = math.hypot(plan.triples.mu, spare)
@@ -114,29 +122,6 @@ class _Ask:
         """Release the answer of some classes together."""
         rows, scope = self.rows(*positions), self.scope(*positions)
         return measure_query(query, rows, self.accountant, mu=mu, scope=scope)
-
-
-def _one_column(
-    rows: TableRows,
-    metadata: Metadata,
-    plans: Sequence[Allocation],
-    accountant: PrivacyAccountant,
-    design: Measurements | None,
-) -> Measurements:
-    """Measure the marginals of every class, if there is a budget for them."""
-    mus = np.array([plan.marginals.mu for plan in plans])
-    stds = [plan.marginals.noise_std for plan in plans]
-    if not mus.any():
-        return Measurements(metadata, (), stds)
-    again = None if design is None else [own[-1].query for own in design.rounds]
-    rounds, cells = measure_marginals(
-        rows, metadata.domains, metadata.classes, accountant, mus=mus, again=again
-    )
-    if design is not None:
-        cells = design.opened_cells
-    # As released: the first round of all classes, then the second.
-    released = [own for n in (0, 1) for part in rounds for own in part[n : n + 1]]
-    return Measurements(metadata, released, stds, cells)
 
 
 def choose_table_bins(

@@ -448,10 +448,10 @@ class Measurements:
     @cached_property
     def estimates(self) -> list[list[MarginalTransform]]:
         """The marginals of each class that the tables of one column say."""
-        domains, classes = self.metadata.domains, self.metadata.classes
+        domains = self.metadata.domains
         if not any(self.rounds):
-            return flat_marginals(domains, len(classes))
-        return estimate(domains, classes, self.rounds, self.cells)
+            return flat_marginals(domains, len(self.metadata.classes))
+        return estimate(domains, self.sizes, self.rounds, self.cells)
 
     @cached_property
     def bins(self) -> TableBins:

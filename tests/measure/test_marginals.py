@@ -11,6 +11,7 @@ import pytest
 # Rows whose domains are known: `discover` would find others.
 from skdpsynth.measure._marginals import (
     estimate,
+    known_sizes,
     measure_marginals,
 )
 from skdpsynth.privacy import PrivacyAccountant
@@ -57,8 +58,9 @@ def numbers(domain, values, class_codes=None):
 def measure(rows, epsilon, domains=DOMAINS, classes=TWO):
     accountant = PrivacyAccountant(epsilon, 1e-5)
     mus = np.full(len(classes), accountant.mu_cap)
-    released = measure_marginals(rows, domains, classes, accountant, mus=mus)
-    return estimate(domains, classes, *released), accountant
+    released, cells = measure_marginals(rows, domains, classes, accountant, mus=mus)
+    rounds = [[m for m in released if m.scope == scope] for scope in classes.scopes]
+    return estimate(domains, known_sizes(classes, rounds), rounds, cells), accountant
 
 
 @pytest.mark.parametrize(("epsilon", "tolerance"), [(math.inf, 0.02), (1.0, 0.06)])
