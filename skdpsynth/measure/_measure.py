@@ -194,7 +194,6 @@ def _related_columns(
     Which they are, the tables of pairs show.
     """
     having, relations = known.having_pairs, known.relations
-    assert relations is not None  # there are tables of pairs
     mu = plans[having[0]].relations.mu
     if not mu:
         return known
@@ -217,19 +216,15 @@ def _related_columns(
     known = known.and_more(ask(cells, of_cells, *having))
     if len(domains) == 2:  # there is no third column
         return known
-    relations = known.relations
-    assert relations is not None
     # In a wide table only third columns that share most information with the child.
-    measured = relations.measured
-    most, triples = max(MOST_TABLES // max(len(measured), 1), 1), []
-    for own in measured:
+    most = max(MOST_TABLES // len(strong), 1)
+    sets, groups = [], []
+    for own in known.relations.measured:
         order = np.argsort(-relations.information[own.child], kind="stable")
-        third = [j for j in order.tolist() if j not in (own.parent, own.child)]
-        triples += [(own.parent, own.child, j) for j in sorted(third[:most])]
-    sets = np.array(triples, dtype=np.int64).reshape(-1, 3)
-    groups = {(own.parent, own.child): own.groups.astype(np.uint8) for own in measured}
-    of_sets = [groups[parent, child] for parent, child, _ in sets.tolist()]
-    ranks = Ranks(bins, finer, sets, of_sets)
+        third = [j for j in order.tolist() if j not in (own.parent, own.child)][:most]
+        sets += [(own.parent, own.child, j) for j in sorted(third)]
+        groups += [own.groups.astype(np.uint8)] * len(third)
+    ranks = Ranks(bins, finer, np.array(sets, dtype=np.int64), groups)
     return known.and_more(ask(ranks, of_ranks, *having))
 
 

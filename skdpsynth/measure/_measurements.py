@@ -520,10 +520,8 @@ class Measurements:
         return self._by_class(Moments)
 
     @cached_property
-    def relations(self) -> Relations | None:
-        """Columns that follow another one; None without tables of two columns."""
-        if not self.pairs:
-            return None
+    def relations(self) -> Relations:
+        """Columns that follow another one, by the tables of two columns."""
         having, prior = self.having_pairs, self.metadata.classes.prior
         shown = shown_pairs(self.pairs, self.metadata.classes)
         found = find_relations(shown, self.shares, self.bins.starts, self.together)

@@ -15,21 +15,18 @@ from skdpsynth.model._factors import (
     fit_factors,
 )
 from skdpsynth.model._fit import (
-    AdamSteps,
-    Components,
-    MixtureFit,
-    fit_mixture,
-)
-from skdpsynth.model._loss import (
     NUMPY,
+    AdamSteps,
     Arrays,
+    Components,
     Heads,
+    MixtureFit,
     ReleasedClass,
     TripleLoss,
+    fit_mixture,
     slopes_of_loss,
 )
-from skdpsynth.model._mixture import Mixture, MixtureGenerator
-from skdpsynth.model._relations import Followers
+from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator
 
 __all__ = [
     "MOST_LOADING",

@@ -11,10 +11,9 @@ import torch
 
 from skdpsynth.measure import PairTables
 from skdpsynth.model import NUMPY, Heads, ReleasedClass, slopes_of_loss
-from skdpsynth.model._fit import fit_components
+from skdpsynth.model._fit import _BUMP, _ENTROPY, _LOGIT, fit_components
 
 # Sizes of the stated loss and of the normals, which are not to be found from outside.
-from skdpsynth.model._loss import _BUMP, _ENTROPY, _LOGIT
 from skdpsynth.privacy import measured_cells
 from skdpsynth.training import on_device
 
