@@ -9,6 +9,7 @@ factors (`FactorGenerator`). The measured marginals turn ranks into values
 
 from skdpsynth.model._decoder import check_categories, decode_cells, decode_columns
 from skdpsynth.model._factors import (
+    LEAST_FACTORS,
     MOST_LOADING,
     FactorGenerator,
     factors_above_noise,
@@ -29,6 +30,7 @@ from skdpsynth.model._fit import (
 from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator
 
 __all__ = [
+    "LEAST_FACTORS",
     "MOST_LOADING",
     "NUMPY",
     "AdamSteps",

@@ -36,19 +36,21 @@ _ROUNDS = 6  # of the search for what columns share, which is the diagonal
 MOST_LOADING = 100.0  # what noise can do at most: beyond, rows would overflow
 
 
-def fit_factors(measured: Measurements, least: int = 1) -> Floats:
+LEAST_FACTORS = 4  # of a generator, where training starts
+
+
+def fit_factors(measured: Measurements) -> Floats:
     """Find the loadings of all classes, (n_classes, n_columns, n_factors).
 
-    There are `least` factors at least. They are 0 where no moments were measured.
+    They are 0 where no moments were measured.
     """
     scores = measured.model
     found = {
         c: factors_above_noise(own.values, own.noise_std, *scores.score_moments(c)[1:])
         for c, own in measured.moments.items()
     }
-    most = max([least, *(own.shape[1] for own in found.values())])
-    n_columns = len(measured.model.metadata.columns)
-    loadings = np.zeros((len(measured.rounds), n_columns, most))
+    most = max([LEAST_FACTORS, *(own.shape[1] for own in found.values())])
+    loadings = np.zeros((len(measured.rounds), len(scores.metadata.columns), most))
     for c, own in found.items():
         loadings[c, :, : own.shape[1]] = own
     return loadings
