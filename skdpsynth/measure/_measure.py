@@ -25,8 +25,8 @@ from skdpsynth.measure._query import (
     Triples,
     measure_query,
 )
-from skdpsynth.measure._shares import LEAST_NOISE, N_CELLS
-from skdpsynth.measure._tables import MOST_TABLES, choose_pairs
+from skdpsynth.measure._shares import BESIDE_SHARE, LEAST_NOISE, MOST_TABLES, N_CELLS
+from skdpsynth.privacy import noisy_pair_distances
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -159,31 +159,71 @@ def _two_columns(
         n * np.outer(own, own) for n, own in zip(classes.counts, shares, strict=True)
     ]
 
-    def chosen(plan: Allocation, *positions: int) -> Pairs:
-        """Choose the pairs of columns that are not independent, in any class."""
-        pairs = choose_pairs(
-            ask.rows(*positions),
-            bins,
-            sum(apart[c] for c in positions),
-            ask.accountant,
-            mu=plan.choice.mu,
-            scope=ask.scope(*positions),
-            few=plan.few_rows,
-            target=metadata.measured,
-        )
-        return Pairs(bins, pairs)
-
     every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
     having = having_pairs(every, classes)
     plan = plans[having[0]]
-    query, answers = chosen(plan, *having), []
+    target, answers = metadata.measured, []
+    query = _choose_pairs(
+        ask, plan, bins, sum(apart[c] for c in having), target, having
+    )
     if plan.together.mu:
         answers.append(ask(query, plan.together.mu, *having))
     for c in every:
         # Rows without a label choose for themselves.
-        own = query if c in having else chosen(plans[c], c)
+        own = query
+        if c not in having:
+            own = _choose_pairs(ask, plans[c], bins, apart[c], target, [c])
         answers.append(ask(own, plans[c].pairs.mu, c))
     return known.and_more(*answers)
+
+
+def _choose_pairs(
+    ask: _Ask,
+    plan: Allocation,
+    bins: TableBins,
+    apart: NDArray[np.float64],
+    target: int | None,
+    positions: Sequence[int],
+) -> Pairs:
+    """Choose the pairs whose tables are measured of some classes: all, if unplanned.
+
+    Of a wide table, or of few rows, those of the column `target`, a number, and those
+    that differ most from `apart`, what independent columns would have (D, D), beyond
+    the noise that their tables would get, which have nine times as much of the squared
+    mu. `bins` and `apart` are released before.
+    """
+    pairs = np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
+    if not (mu := plan.choice.mu):
+        return Pairs(bins, pairs)
+    codes, scope = ask.rows(*positions).map(bins.encode), ask.scope(*positions)
+    line = ask.accountant.reserve_gaussian(
+        "choice of pairs", mu=mu, sensitivity=math.sqrt(len(pairs)), scope=scope
+    )
+    expected = np.rint(apart).astype(np.int64)
+    released = noisy_pair_distances(codes, bins.sizes, expected, line)
+    distances = released.astype(np.float64)
+    # Of a count, in the L1 distance of a table.
+    of_tables = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
+    noise_std = math.sqrt(2.0 / math.pi) / of_tables
+    if plan.few_rows:
+        noise_std /= 2
+        # The mean distance of independent columns is no dependence.
+        starts, off = bins.starts[:-1], np.sqrt(2.0 / math.pi * np.maximum(expected, 0))
+        by_chance = np.add.reduceat(np.add.reduceat(off, starts, 0), starts, 1)
+        distances -= by_chance[tuple(pairs.T)]
+    first = np.any(pairs == (-1 if target is None else target), axis=1)
+    # Of a table that is measured alone. It grows with the root of their number, so the
+    # gain of the best ones together has a maximum.
+    noise = noise_std * np.array(bins.sizes)[pairs].prod(axis=1)
+    chosen, best = np.empty(0, dtype=np.int64), -math.inf
+    least = max(int(first.sum()), 1)
+    most = max(min(len(pairs), MOST_TABLES), least)
+    for n_tables in np.unique(np.geomspace(least, most, 60).astype(np.int64)):
+        gains = distances - noise * math.sqrt(n_tables)
+        some = np.lexsort((-gains, ~first))[:n_tables]
+        if (total := float(gains[some].sum())) > best:
+            chosen, best = some, total
+    return Pairs(bins, pairs[np.sort(chosen)])
 
 
 def _related_columns(

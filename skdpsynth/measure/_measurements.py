@@ -44,22 +44,18 @@ from skdpsynth.measure._query import (
     Triples,
 )
 from skdpsynth.measure._relations import (
+    PairTables,
     Relations,
     find_relations,
     with_cells,
     with_ranks,
+    with_together,
 )
-from skdpsynth.measure._shares import N_CELLS, WIDE
+from skdpsynth.measure._shares import MOST_TABLES, N_CELLS, TRIPLE_COLUMNS, WIDE
 from skdpsynth.measure._table_model import (
     TableModel,
     metadata_from_state,
     metadata_to_state,
-)
-from skdpsynth.measure._tables import (
-    MOST_TABLES,
-    TRIPLE_COLUMNS,
-    PairTables,
-    with_together,
 )
 from skdpsynth.privacy import UNLABELLED, PrivacyReport, scope_words, unit_words
 from skdpsynth.schema import TableSchema

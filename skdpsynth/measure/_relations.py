@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.sparse.csgraph import (
@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import (
 )
 
 from skdpsynth.measure._query import N_GROUPS
-from skdpsynth.measure._shares import LIKELY, LITTLE, RAKINGS, TINY
+from skdpsynth.measure._shares import LIKELY, LITTLE, RAKINGS, SURE, TINY
 from skdpsynth.utils import ROUNDING, check_array, require
 
 if TYPE_CHECKING:
@@ -29,10 +29,67 @@ if TYPE_CHECKING:
 
     from skdpsynth.measure._bins import FinerBins
     from skdpsynth.measure._query import Measurement
-    from skdpsynth.measure._tables import PairTables
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
+
+
+class PairTables(NamedTuple):
+    """The tables of pairs of columns that were measured in one class."""
+
+    counts: NDArray[np.float32]  # (D, D), above the diagonal; 0 if not measured
+    measured: NDArray[np.bool_]  # (D, D)
+    noise_std: float  # of a count, in rows
+    n_rows: float  # as known, or that of the tables if they deny it
+    pairs: Ints  # (n_pairs, 2), columns i < j
+
+    @classmethod
+    def of(cls, answers: Sequence[Measurement], n_rows: float) -> PairTables:
+        """Lay answers out, of other pairs each; `n_rows` were known."""
+        stds, sets = {own.noise_std for own in answers}, [o.query.sets for o in answers]
+        pairs = np.unique(np.concatenate(sets), axis=0)
+        require(len(stds) == 1 and len(pairs) == sum(map(len, sets)), "pairs")
+        counts = np.zeros(answers[0].query.measured.shape, np.float32)
+        measured = np.zeros(counts.shape, bool)
+        for own in answers:
+            counts[own.query.measured] = own.values
+            measured |= own.query.measured
+        values, (noise_std,) = counts[measured], stds
+        # Every table counts all rows of the class: a number that was declared for
+        # another table, such as the whole of which this is a fold, must not spoil the
+        # fit.
+        n_tables = len(pairs)
+        counted = float(values.sum(dtype=np.float64)) / n_tables
+        std = noise_std * math.sqrt(len(values)) / n_tables
+        if abs(counted - n_rows) > SURE * std + 1.0:
+            n_rows = max(counted, 1.0)
+        return cls(counts, measured, noise_std, n_rows, pairs)
+
+    @classmethod
+    def nothing(cls, n_bins: int, n_rows: float) -> PairTables:
+        """Stand for a class of which none was measured."""
+        shape, none = (n_bins, n_bins), np.empty((0, 2), np.int64)
+        empty = np.zeros(shape, np.float32), np.zeros(shape, bool)
+        return cls(*empty, 1.0, n_rows, none)
+
+
+def with_together(
+    pairs: Mapping[int, PairTables], together: PairTables
+) -> dict[int, PairTables]:
+    """Correct the tables of each class by those of all these classes together.
+
+    What the sum of the classes lacks is shared out by their variances: the best linear
+    unbiased estimate of each class (weighted least squares).
+    """
+    total = together.noise_std**2 + sum(own.noise_std**2 for own in pairs.values())
+    beside = together.counts - np.sum([own.counts for own in pairs.values()], axis=0)
+    found = {}
+    for c, own in pairs.items():
+        part = own.noise_std**2 / max(total, 1e-300)
+        counts = (own.counts + part * beside).astype(np.float32)
+        noise_std = own.noise_std * math.sqrt(1.0 - part)
+        found[c] = own._replace(counts=counts, noise_std=noise_std)
+    return found
 
 
 def _beyond_noise(

@@ -23,7 +23,6 @@ from skdpsynth.model._fit import (
     Heads,
     MixtureFit,
     ReleasedClass,
-    TripleLoss,
     fit_mixture,
     slopes_of_loss,
 )
@@ -43,7 +42,6 @@ __all__ = [
     "MixtureFit",
     "MixtureGenerator",
     "ReleasedClass",
-    "TripleLoss",
     "check_categories",
     "decode_cells",
     "decode_columns",

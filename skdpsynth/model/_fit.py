@@ -361,8 +361,6 @@ def slopes_of_loss(
     return heads.slopes(parameters, by_changes), by_log_weights
 
 
-# --- The fit --------------------------------------------------------------------------
-
 # At least and at most, and for each bin: components of all classes together, and steps.
 # With 2.5 components the 2-way distances of Adult and Diamonds rose by .001 (epsilon
 # 1).

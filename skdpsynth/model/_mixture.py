@@ -167,9 +167,6 @@ class Mixture:
         return Mixture(weights, probabilities.astype(np.float32), ranks), total
 
 
-# --- Columns that follow others ------------------------------------------------------
-
-
 class Drawn:
     """Draws places in rows of weights, whose sums are computed once.
 
@@ -187,16 +184,15 @@ class Drawn:
         self,
         rows: Ints,
         rng: np.random.Generator,
-        between: tuple[Ints, Ints] | None = None,
+        first: Ints | int = 0,
+        end: Ints | None = None,
     ) -> Ints:
         """Draw a place in each of some rows, from a first one to before an end."""
-        low, high = np.zeros(len(rows)), np.ones(len(rows))
-        if between is not None:
-            low, high = (self._below[rows, end] for end in between)
+        ends = self._n_places if end is None else end
+        low, high = self._below[rows, first], self._below[rows, ends]
         places = rows + low + rng.random(len(rows)) * (high - low)
         found = np.searchsorted(self._table, places, "right") - rows * self._n_places
-        first, end = (0, self._n_places) if between is None else between
-        return np.clip(found, first, np.subtract(end, 1))
+        return np.clip(found, first, np.subtract(ends, 1))
 
 
 class Change:
@@ -375,14 +371,14 @@ class Followers:
                     change(parent, child, rng)
                     row = child
                 between = self._between(own.parent, parent)
-                cells[own.parent] = finer.parent(row, rng, between)
+                cells[own.parent] = finer.parent(row, rng, *between)
             row = cells[own.parent]
             if finer.n_seconds:
                 row = row * finer.n_seconds + bins[own.second]
             if finer.n_seconds or not new:
                 finer.change(row, child, rng)
             between = self._between(own.child, child)
-            cells[own.child] = finer.child(row, rng, between)
+            cells[own.child] = finer.child(row, rng, *between)
         found = {}
         for j, of_rows in cells.items():
             low, high = self.ranks[position][:, self._first[j] + of_rows]
@@ -450,9 +446,6 @@ def _check_ranks(ranks: Floats, n_bins: int) -> None:
     """Raise a ValueError unless bins begin and end among ranks, in this order."""
     check_array(ranks, "float64", (2, n_bins), 0, 1 + TINY)
     require((ranks[0] <= ranks[1] + TINY).all(), "ranks")
-
-
-# --- All classes ----------------------------------------------------------------------
 
 
 @dataclass(eq=False, repr=False)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from skdpsynth.measure import (
+    Allocation,
+    Spend,
     TableBins,
     allocate,
     allocate_measurements,
@@ -17,10 +19,11 @@ from skdpsynth.measure import (
 
 # The rules of the budget have closed forms, which are stated of the parts of a plan.
 from skdpsynth.measure._bins import ColumnBins
-from skdpsynth.measure._query import Moments, Pairs, Triples, measure_query
-from skdpsynth.measure._tables import PairTables, choose_pairs, with_together
+from skdpsynth.measure._measure import _Ask, _choose_pairs
+from skdpsynth.measure._query import Moments, Triples, measure_query
+from skdpsynth.measure._relations import PairTables, with_together
 from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, Parts, PrivacyAccountant
-from skdpsynth.table import CategoryDomain, PrivateRows
+from skdpsynth.table import CategoryDomain, Classes, PrivateRows
 
 N_ROWS = 5000
 PLANTED = [(0, 7), (3, 4), (12, 29), (20, 21)]
@@ -37,15 +40,15 @@ def table(n_columns: int, planted=(), seed: int = 0):
     return rows, TableBins([bins] * n_columns), np.tile([0.5, 0.5, 0.0], n_columns)
 
 
-def measure(rows, bins, shares, mu, **choice):
+def measure(rows, bins, shares, mu, target, **plan):
     """Choose pairs with a tenth of the squared mu, and measure them with the rest."""
     accountant = PrivacyAccountant(20.0, 1e-5)
+    ask = _Ask(rows, Classes(("u",), np.array([5e3])), accountant)
+    plan = Allocation("u", N_ROWS, choice=Spend(mu * math.sqrt(0.1)), **plan)
     independent = N_ROWS * np.outer(shares, shares)
-    own = {"mu": mu * math.sqrt(0.1), "scope": "u"} | choice
-    pairs = choose_pairs(Parts.of(rows), bins, independent, accountant, **own)
-    rest = {"mu": mu * math.sqrt(0.9), "scope": "u"}
-    found = measure_query(Pairs(bins, pairs), Parts.of(rows), accountant, **rest)
-    return set(map(tuple, found.query.sets.tolist())), accountant.report().entries
+    query = _choose_pairs(ask, plan, bins, independent, target, [0])
+    ask(query, mu * math.sqrt(0.9), 0)
+    return set(map(tuple, query.sets.tolist())), accountant.report().entries
 
 
 # --- Pairs: which -----------------------------------------------------------------
@@ -67,7 +70,7 @@ def test_pairs_that_depend_on_each_other_are_chosen(
     """
     n_pairs = math.comb(n_columns, 2)
     rows = table(n_columns, planted)
-    pairs, (choice, tables) = measure(*rows, mu=mu, few=few, target=target)
+    pairs, (choice, tables) = measure(*rows, mu, target, few_rows=few)
     assert set(planted) <= pairs
     every = combinations(range(n_columns), 2)
     assert {pair for pair in every if target in pair} <= pairs

@@ -9,7 +9,8 @@ import torch
 from skdpsynth.measure import Measurement, TableBins
 from skdpsynth.measure._bins import ColumnBins
 from skdpsynth.measure._query import Triples
-from skdpsynth.model import NUMPY, TripleLoss
+from skdpsynth.model import NUMPY
+from skdpsynth.model._fit import TripleLoss
 from skdpsynth.training import on_device
 
 TENSORS = on_device(torch.device("cpu"))
