@@ -93,11 +93,11 @@ def fit_smooth(
     columns: list[list[Histogram]], cells: list[Floats], totals: Floats
 ) -> list[Floats]:
     """Fit a smooth distribution per column, as `fit_masses`, on fewer cells."""
-    thinned = [_thinned(edges) for edges in cells]
-    fitted = fit_masses(columns, thinned, totals)
+    grids = [_thinned(edges) for edges in cells]
     masses = []
-    for mass, coarse, fine in zip(fitted, thinned, cells, strict=True):
-        result = np.maximum(_rebinned(mass, coarse, fine), TINY)
+    fitted = fit_masses(columns, grids, totals)
+    for mass, grid, edges in zip(fitted, grids, cells, strict=True):
+        result = np.maximum(_rebinned(mass, grid, edges), TINY)
         masses.append(result / result.sum())
     return masses
 
@@ -113,34 +113,49 @@ def fit_spiked(
     density is fitted to the other rows. Of what the other bins differ, more is kept
     where there are more rows: in a long tail it is noise.
     """
-    smooth_cells = [_thinned(edges) for edges in cells]
-    excess = [_first_spikes(parts[-1]) for parts in columns]
+    grids, finest = [_thinned(edges) for edges in cells], [own[-1] for own in columns]
+    excess = [_first_spikes(part) for part in finest]
     rounds, rest = list(columns), totals.copy()
-    masses: list[Floats] = [np.empty(0)] * len(columns)
+    fits: dict[int, tuple[Floats, ...]] = {}
     moving = list(range(len(columns)))
     for _ in range(_SPIKE_ROUNDS):
         for j in moving:
             if excess[j].any():
                 rest[j] = max(totals[j] - excess[j].sum(), 1.0)
-                edges = columns[j][-1].edges
+                edges = finest[j].edges
                 rounds[j] = [part.less(excess[j], edges) for part in columns[j]]
         fitted = fit_masses(
-            [rounds[j] for j in moving], [smooth_cells[j] for j in moving], rest[moving]
+            [rounds[j] for j in moving], [grids[j] for j in moving], rest[moving]
         )
         before, moving = moving, []
         for j, mass in zip(before, fitted, strict=True):
-            masses[j] = mass
-            _, residual, spike = _residuals(columns[j], rest[j], mass, smooth_cells[j])
-            now = np.where(spike, residual, 0.0)
-            if np.abs(now - excess[j]).max() > columns[j][-1].noise_std:
+            expected = rest[j] * _rebinned(mass, grids[j], finest[j].edges)
+            residual = finest[j].counts - expected
+            now = _spikes(residual, finest[j])
+            fits[j] = mass, expected, residual
+            if np.abs(now - excess[j]).max() > finest[j].noise_std:
                 moving.append(j)
                 excess[j] = now
         if not moving:
             break
-    return [
-        _with_spikes(*own)
-        for own in zip(columns, rest, masses, smooth_cells, cells, strict=True)
-    ]
+    masses = []
+    for j, (part, edges) in enumerate(zip(finest, cells, strict=True)):
+        mass, expected, residual = fits[j]
+        spike = _spikes(residual, part) > 0
+        # A density is taken to err by a variance in proportion to the rows, so that
+        # almost nothing is kept in a long tail.
+        variance = max(part.noise_std, LEAST_NOISE) ** 2
+        energy = max(float((residual[~spike] ** 2 - variance).sum()), 0.0)
+        real = energy * expected / max(float(expected[~spike].sum()), 1e-200)
+        kept = np.where(spike, 1.0, real / (real + variance))
+        shares = nearest_distribution(expected + kept * residual)
+        fine = np.maximum(_rebinned(mass, grids[j], edges), TINY * np.diff(edges))
+        middles = (edges[:-1] + edges[1:]) / 2
+        of_bin = np.searchsorted(part.edges, middles) - 1
+        within = np.maximum(np.bincount(of_bin, fine, len(shares)), 1e-300)
+        result = np.maximum(fine / within[of_bin] * shares[of_bin], TINY)
+        masses.append(result / result.sum())
+    return masses
 
 
 def _first_spikes(part: Histogram) -> Floats:
@@ -149,44 +164,13 @@ def _first_spikes(part: Histogram) -> Floats:
         return np.zeros(len(part.counts))
     widths = np.diff(part.edges)
     near = sliding_window_view(np.pad(part.counts / widths, 2, mode="reflect"), 5)
-    residual = part.counts - np.median(near, axis=1) * widths
-    return np.where(_is_spike(residual, part), residual, 0.0)
+    return _spikes(part.counts - np.median(near, axis=1) * widths, part)
 
 
-def _is_spike(residual: Floats, part: Histogram) -> NDArray[np.bool_]:
-    return residual > SURE * max(part.noise_std, LEAST_NOISE)
-
-
-def _residuals(
-    parts: list[Histogram], total: float, mass: Floats, cells: Floats
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return what a density expects in the finest bins, the residuals, and spikes."""
-    part = parts[-1]
-    expected = total * _rebinned(mass, cells, part.edges)
-    residual = part.counts - expected
-    return expected, residual, _is_spike(residual, part)
-
-
-def _with_spikes(
-    parts: list[Histogram], total: float, mass: Floats, smooth: Floats, cells: Floats
-) -> Floats:
-    """Bring a smooth density to finer cells, with spikes and part of what remains.
-
-    A density is taken to err by a variance in proportion to the rows, so that almost
-    nothing is kept in a long tail.
-    """
-    expected, residual, spike = _residuals(parts, total, mass, smooth)
-    variance = max(parts[-1].noise_std, LEAST_NOISE) ** 2
-    energy = max(float((residual[~spike] ** 2 - variance).sum()), 0.0)
-    real = energy * expected / max(float(expected[~spike].sum()), 1e-200)
-    kept = np.where(spike, 1.0, real / (real + variance))
-    shares = nearest_distribution(expected + kept * residual)
-    fine = np.maximum(_rebinned(mass, smooth, cells), TINY * np.diff(cells))
-    middles = (cells[:-1] + cells[1:]) / 2
-    of_bin = np.searchsorted(parts[-1].edges, middles) - 1
-    within = np.maximum(np.bincount(of_bin, fine, len(shares)), 1e-300)
-    result = np.maximum(fine / within[of_bin] * shares[of_bin], TINY)
-    return np.asarray(result / result.sum())
+def _spikes(residual: Floats, part: Histogram) -> Floats:
+    """Return the residuals of spikes, and 0 elsewhere."""
+    sure = residual > SURE * max(part.noise_std, LEAST_NOISE)
+    return np.where(sure, residual, 0.0)
 
 
 def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
