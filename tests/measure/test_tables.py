@@ -20,9 +20,8 @@ from skdpsynth.measure import (
 # The rules of the budget have closed forms, which are stated of the parts of a plan.
 from skdpsynth.measure._bins import ColumnBins
 from skdpsynth.measure._measure import _Ask, _choose_pairs
-from skdpsynth.measure._query import Moments, Triples, measure_query
 from skdpsynth.measure._relations import PairTables, with_together
-from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, Parts, PrivacyAccountant
+from skdpsynth.privacy import GRID, PrivacyAccountant
 from skdpsynth.table import CategoryDomain, Classes, PrivateRows
 
 N_ROWS = 5000
@@ -105,39 +104,6 @@ def test_classes_are_corrected_by_tables_of_all_of_them():
     np.testing.assert_allclose(ours, expected, rtol=1e-5)
     variances = [own.noise_std**2 for own in found.values()]
     np.testing.assert_allclose(variances, np.diag(covariance), rtol=1e-6)
-
-
-# --- Triples and moments ----------------------------------------------------------
-
-
-def test_the_noise_that_is_said_is_in_rows_and_in_covariances():
-    """One cell of each of four tables, and one covariance."""
-    rows, bins, shares = table(4)
-    accountant, settings = PrivacyAccountant(20.0, 1e-5), {"mu": 0.5, "scope": None}
-    groups = bins.groups(shares, 3)
-    own = Parts.of(rows)
-    triples = measure_query(Triples(bins, groups, 3), own, accountant, **settings)
-    assert triples.noise_std == pytest.approx(math.sqrt(4) / 0.5, rel=1e-4)
-    stds = np.array([1.0, 0.5, 0.5, 1.0])
-
-    class Marginals:
-        """Of scores with these deviations, which are all 0."""
-
-        def score_moments(self, position):
-            return np.stack([0.0 * stds, stds, stds])
-
-        def score_rows(self, uniforms, codes, position):
-            return np.zeros(uniforms.shape)
-
-    query = Moments.of(Marginals(), 0, 10.0)
-    moments = measure_query(query, own, accountant, **settings)
-    # Rows are shortened to twice their mean squared length, 2.5, over the rows.
-    expected = 2 * 2.5 / math.sqrt(2) / 0.5 / 10
-    assert moments.noise_std == pytest.approx(expected, rel=1e-3)
-    of_triples, of_moments = accountant.report().entries
-    assert of_triples.name == "4 tables of 3 columns, 108 cells"
-    assert of_triples.sensitivity == pytest.approx(2 * GRID)
-    assert of_moments.sensitivity == pytest.approx(MOMENTS_SENSITIVITY)
 
 
 # --- Which tables, and which classes ----------------------------------------------
