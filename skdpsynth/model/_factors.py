@@ -12,6 +12,7 @@ from scipy.linalg import eigh
 from scipy.special import ndtr
 
 from skdpsynth.measure import LITTLE
+from skdpsynth.model._mixture import lenders
 from skdpsynth.utils import (
     check_array,
     in_chunks,
@@ -54,17 +55,6 @@ def fit_factors(measured: Measurements) -> Floats:
     for c, own in found.items():
         loadings[c, :, : own.shape[1]] = own
     return loadings
-
-
-def lenders(known: NDArray[np.bool_], n_rows: Floats) -> Ints:
-    """Return the class whose dependence each class has: its own, or the largest known.
-
-    Dependence in one class and none in another is a difference between the classes
-    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
-    public.
-    """
-    largest = np.where(known, n_rows, -np.inf).argmax()
-    return np.where(known, np.arange(len(known)), largest)
 
 
 def factors_above_noise(

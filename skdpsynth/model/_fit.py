@@ -24,8 +24,12 @@ from skdpsynth.measure import (
     planned_tables,
     strongest_tree,
 )
-from skdpsynth.model._factors import lenders
-from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator
+from skdpsynth.model._mixture import (
+    Followers,
+    Mixture,
+    MixtureGenerator,
+    lenders,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

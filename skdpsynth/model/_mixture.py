@@ -40,16 +40,6 @@ class Mixture:
     probabilities: NDArray[np.float32]  # (n_components, D)
     ranks: Floats  # (2, D)
 
-    def check(self, starts: Ints) -> None:
-        """Raise a ValueError unless all parts are of columns with these bins."""
-        n_components, n_bins = len(self.weights), int(starts[-1])
-        check_array(self.weights, "float64", (n_components,), 0)
-        check_array(self.probabilities, "float32", (n_components, n_bins), 0)
-        _check_ranks(self.ranks, n_bins)
-        sums = np.add.reduceat(self.probabilities, starts[:-1], axis=1)
-        for total in (sums, self.weights.sum()):
-            require((np.abs(total - 1.0) < ROUNDING).all(), "shares")
-
     @classmethod
     def independent(cls, shares: Floats, ranks: Floats) -> Mixture:
         """One component: columns are independent."""
@@ -448,6 +438,17 @@ def _check_ranks(ranks: Floats, n_bins: int) -> None:
     require((ranks[0] <= ranks[1] + TINY).all(), "ranks")
 
 
+def lenders(known: NDArray[np.bool_], n_rows: Floats) -> Ints:
+    """Return the class whose dependence each class has: its own, or the largest known.
+
+    Dependence in one class and none in another is a difference between the classes
+    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
+    public.
+    """
+    largest = np.where(known, n_rows, -np.inf).argmax()
+    return np.where(known, np.arange(len(known)), largest)
+
+
 @dataclass(eq=False, repr=False)
 class MixtureGenerator:
     """The mixtures of all classes, and what is changed of their rows; public.
@@ -528,8 +529,15 @@ class MixtureGenerator:
             Mixture(*(arrays[f"generator.{c}.{name}"] for name in names))
             for c in range(n_classes)
         ]
-        for mixture in mixtures:
-            mixture.check(starts)
+        n_bins = int(starts[-1])
+        for own in mixtures:
+            n_components = len(own.weights)
+            check_array(own.weights, "float64", (n_components,), 0)
+            check_array(own.probabilities, "float32", (n_components, n_bins), 0)
+            _check_ranks(own.ranks, n_bins)
+            sums = np.add.reduceat(own.probabilities, starts[:-1], axis=1)
+            for total in (sums, own.weights.sum()):
+                require((np.abs(total - 1.0) < ROUNDING).all(), "shares")
         if "relations" in document:
             own = document["relations"]
             followers = Followers.from_state(own, arrays, n_classes, np.diff(starts))
