@@ -464,14 +464,14 @@ class Measurements:
         return TableModel(self.metadata, marginals)
 
     @cached_property
-    def ranks(self) -> list[Floats]:
-        """Where each bin begins and ends among the ranks of its column, (2, D)."""
-        return [self.bins.ranks(own) for own in self.model.marginals]
+    def ranks(self) -> Floats:
+        """Where bins begin and end among ranks of their column, (n_classes, 2, D)."""
+        return np.array([self.bins.ranks(own) for own in self.model.marginals])
 
     @cached_property
-    def shares(self) -> list[Floats]:
-        """The share of each bin in its column, (D,), by class."""
-        return [self.bins.shares(own) for own in self.ranks]
+    def shares(self) -> Floats:
+        """The share of each bin in its column, (n_classes, D)."""
+        return np.array([self.bins.shares(own) for own in self.ranks])
 
     @cached_property
     def pairs(self) -> dict[int, PairTables]:
@@ -518,16 +518,23 @@ class Measurements:
     @cached_property
     def relations(self) -> Relations:
         """Columns that follow another one, by the tables of two columns."""
-        having, prior = self.having_pairs, self.metadata.classes.prior
-        shown = shown_pairs(self.pairs, self.metadata.classes)
-        found = find_relations(shown, self.shares, self.bins.starts, self.together)
+        pairs, having = self.pairs, self.having_pairs
+        shown, sets = having, {own.pairs.tobytes() for own in pairs.values()}
+        # All of the same pairs: others are known of rows without a label, or of each
+        # class.
+        if len(having) < len(pairs) or len(sets) > 1:
+            shown = [max(pairs, key=lambda c: pairs[c].n_rows)]
+        some = {c: pairs[c] for c in shown}
+        found = find_relations(some, self.shares, self.bins.starts, self.together)
+        weights = self.metadata.classes.prior[having]
+        weights /= weights.sum()
         for own in self._of_kind(Cells, Ranks):
+            shares, complete = self.shares, with_ranks
             if isinstance(own.query, Cells):
-                bins = own.query.finer.bins
-                cells = [bins.shares(bins.ranks(one)) for one in self.model.marginals]
-                found = with_cells(found, own, pooled(cells, prior, having))
-            else:
-                found = with_ranks(found, own, pooled(self.shares, prior, having))
+                bins, complete = own.query.finer.bins, with_cells
+                ranks = [bins.ranks(marginals) for marginals in self.model.marginals]
+                shares = np.array([bins.shares(of_class) for of_class in ranks])
+            found = complete(found, own, weights @ shares[having])
         return found
 
 
@@ -540,24 +547,6 @@ def having_pairs(positions: Sequence[int], classes: Classes) -> list[int]:
     positions = list(positions)
     labelled = [c for c in positions if classes.scopes[c] is not UNLABELLED]
     return positions if len(labelled) > 1 else labelled
-
-
-def shown_pairs(
-    pairs: Mapping[int, PairTables], classes: Classes
-) -> dict[int, PairTables]:
-    """Return the tables of pairs that relations are found in: all of the same pairs."""
-    having = having_pairs([*pairs], classes)
-    sets = {own.pairs.tobytes() for own in pairs.values()}
-    # Other pairs are known of rows without a label, or of each class.
-    if len(having) < len(pairs) or len(sets) > 1:
-        having = [max(pairs, key=lambda c: pairs[c].n_rows)]
-    return {c: pairs[c] for c in having}
-
-
-def pooled(values: Sequence[Floats], prior: Floats, positions: Sequence[int]) -> Floats:
-    """Return the mean of some classes, by their shares of the rows."""
-    weights = prior[positions] / prior[positions].sum()
-    return np.asarray(weights @ np.array([values[c] for c in positions]))
 
 
 # --- Files ------------------------------------------------------------------------

@@ -238,15 +238,15 @@ class Relations:
 
 def find_relations(
     pairs: Mapping[int, PairTables],
-    shares: Sequence[Floats],
+    shares: Floats,
     starts: Ints,
     together: PairTables | None = None,
 ) -> Relations:
     """Find the relations of a table in the tables of pairs of its classes.
 
     `pairs` are those of each class that has some, all of the same pairs, and `together`
-    those of all these classes. `shares` (D,) of each class are those of the bins in
-    their columns, which begin at `starts`.
+    those of all these classes. `shares` (n_classes, D) are those of the bins in their
+    columns, which begin at `starts`.
     """
     n_rows = sum(own.n_rows for own in pairs.values())
     counts = np.array([own.counts for own in pairs.values()]).sum(0, dtype=np.float64)
@@ -258,7 +258,7 @@ def find_relations(
         variance *= 1.0 - part
     std, noisy = math.sqrt(variance) / n_rows, counts / n_rows
     weights = np.array([own.n_rows / n_rows for own in pairs.values()])
-    pooled: Floats = np.array([shares[c] for c in pairs]).T @ weights
+    pooled = shares[[*pairs]].T @ weights
     tree, tables, information = strongest_tree(noisy, measured, std, pooled, starts)
     found = []
     for parent, child in tree:

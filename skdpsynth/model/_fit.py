@@ -617,7 +617,7 @@ def fit_mixture(
     """
     bins, classes = measured.bins, measured.model.metadata.classes
     counts, prior = classes.counts, classes.labelled.prior
-    shares, stds = np.array(measured.shares), np.array(measured.planned_stds)
+    shares, stds = measured.shares, np.array(measured.planned_stds)
     n_classes, n_bins = len(prior), int(bins.starts[-1])
     joint = len(counts) > n_classes
     has_pairs = np.isin(np.arange(len(counts)), [*measured.pairs])

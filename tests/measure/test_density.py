@@ -65,7 +65,7 @@ def test_the_fit_is_as_good_as_a_general_optimiser(shape, n_rows, noise_std):
     parts = histograms(SAMPLES[shape](rng, n_rows), noise_std, rng)
     (mass,) = fit_masses([parts], [CELLS], np.array([float(n_rows)]))
     start = np.log(mass) + 0.01 * rng.normal(size=len(mass))
-    options = {"maxiter": 5000, "maxfun": 10_000, "ftol": 1e-14}
+    options = {"maxiter": 2000, "maxfun": 2000, "ftol": 1e-14}
     given = stated_loss, start, (parts, n_rows)
     reference = minimize(*given, jac=True, method="L-BFGS-B", options=options)
     ours, _ = stated_loss(np.log(mass), parts, n_rows)
