@@ -16,6 +16,7 @@ from skdpsynth.measure._allocation import (
     allocate_measurements,
     and_unlabelled,
     measured_form,
+    planned_tables,
 )
 from skdpsynth.measure._bins import TableBins, choose_bins
 from skdpsynth.measure._discovery import Discovery, discover
@@ -24,7 +25,12 @@ from skdpsynth.measure._measure import choose_table_bins, measure
 from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
 from skdpsynth.measure._query import Measurement, Pairs, measure_query
-from skdpsynth.measure._relations import Relation, raked, strongest_tree
+from skdpsynth.measure._relations import (
+    PairTables,
+    Relation,
+    raked,
+    strongest_tree,
+)
 from skdpsynth.measure._shares import (
     CLEAR_FROM,
     LEAST_NOISE,
@@ -37,11 +43,6 @@ from skdpsynth.measure._shares import (
 )
 from skdpsynth.measure._sites import combine_measurements
 from skdpsynth.measure._table_model import TableModel
-from skdpsynth.measure._tables import (
-    PairTables,
-    TripleTables,
-    planned_tables,
-)
 
 __all__ = [
     "CLEAR_FROM",
@@ -64,7 +65,6 @@ __all__ = [
     "TableBins",
     "TableModel",
     "Training",
-    "TripleTables",
     "allocate",
     "allocate_design",
     "allocate_measurements",

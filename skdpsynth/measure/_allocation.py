@@ -14,25 +14,21 @@ import numpy as np
 
 from skdpsynth.measure._bins import most_bins
 from skdpsynth.measure._marginals import coarse_share, fine_plan
+from skdpsynth.measure._query import CLIP
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
     CLEAR_FROM,
     COARSE_BINS,
     FEW,
+    FEW_TABLES,
     MOMENTS_SHARES,
+    MOST_TABLES,
     QUARTER,
+    ROWS_FROM,
+    TINY,
     TOGETHER_SHARES,
-)
-from skdpsynth.measure._tables import (
     TRIPLE_COLUMNS,
-    all_pairs,
-    few_rows,
-    is_scarce,
-    moment_noise_std,
-    moments_share,
-    pairs_affordable,
-    planned_tables,
-    triple_groups,
+    WIDE,
 )
 from skdpsynth.privacy import UNLABELLED, grid_noise_std
 from skdpsynth.schema import decode_value, encode_value
@@ -61,6 +57,19 @@ _MOST_BINS = (15, 20), (500, 330)
 # Mean count of a cell over its noise; what regressors learn of a measured target
 # comes from the means of many cells, which few bins know better.
 _CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
+
+_MOST_GROUPS = 6  # of a column: with 14 a fit of 400,000 x 7 took 31 s, not 25
+_ALL_GROUPS = 84  # of all columns together in tables of three: bounds time
+_PER_CELL = 12.0  # rows of a mean cell of three columns, in noise deviations
+
+MOMENT_COLUMNS = range(2, 2001)  # of tables whose moments are measured: bounds memory
+# Rows over the noise, from which moments are measured: 0.5 times what a factor with
+# 0.12 of the variance needs. Real ones are stronger: with 0.5 instead of 1 the errors
+# of tables of three columns fell on Epileptic seizure (178 columns; epsilon 1: 0.39 to
+# 0.37) and breast cancer (30; epsilon 3: 0.86 to 0.84); with 0.2 those of breast cancer
+# rose at epsilon 1. They are enough at ROWS_FROM times this: with a fifth more the
+# 2-way distance of Epileptic seizure rose by .001 (epsilon 3).
+_ABOVE_NOISE = 0.5 / 0.12
 
 NO_DEPENDENCE = "too few rows to learn how columns depend on each other"
 
@@ -260,6 +269,76 @@ def _decoded(like: Any, data: Any) -> Any:  # noqa: ANN401 - JSON
     require(type(value) in (kind, int if kind is float else kind), "another type")
     require(value is None or value >= 0, "no number >= 0")
     return value if value is None else kind(value)
+
+
+def all_pairs(n_columns: int) -> int:
+    """Return the number of pairs of columns."""
+    return n_columns * (n_columns - 1) // 2
+
+
+def is_scarce(largest: float, n_columns: int, mu: float) -> bool:
+    """Return whether the rows of the largest class are not clear of the noise."""
+    return largest * mu < CLEAR_FROM * math.sqrt(all_pairs(n_columns))
+
+
+def few_rows(largest: float, n_columns: int, mu: float) -> bool:
+    """Return whether all pairs are too many for the rows of the largest class."""
+    choosable = FEW_TABLES < all_pairs(n_columns) <= MOST_TABLES
+    return choosable and is_scarce(largest, n_columns, mu)
+
+
+def planned_tables(n_columns: int, *, few: bool = False) -> int:
+    """Return the tables of pairs that a plan counts on; `few` says `few_rows`."""
+    return min(all_pairs(n_columns), FEW_TABLES if few else MOST_TABLES)
+
+
+def pairs_affordable(
+    n_rows: float, n_columns: int, mu: float, *, few: bool = False
+) -> bool:
+    """Return whether the planned rows of a class are clear of the noise of a count."""
+    if not 2 <= n_columns < WIDE:
+        return False
+    n_tables = planned_tables(n_columns, few=few)
+    return n_rows * mu >= ROWS_FROM * math.sqrt(n_tables)
+
+
+def triple_groups(n_rows: float, n_columns: int, mu: float) -> int:
+    """Return the groups of a column in the tables of all triples, 0 to measure none.
+
+    As many as leave a mean cell well above the noise, with `mu` for all triples.
+    """
+    if n_columns not in TRIPLE_COLUMNS or mu == 0:
+        return 0
+    noise_std = max(math.sqrt(math.comb(n_columns, 3)) / mu, 1.0)  # of a count, in rows
+    clear = int((n_rows / (_PER_CELL * noise_std)) ** (1 / 3))
+    found = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
+    return found if found >= 3 else 0
+
+
+def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
+    """Return the share of the squared mu of a class that second moments get, maybe 0.
+
+    As much as makes the strongest factor clear of the noise, whose largest eigenvalue
+    `factors_above_noise` says. Rows are shortened to twice their mean squared length,
+    and their products have half the squared norm of a matrix.
+    """
+    if n_columns not in MOMENT_COLUMNS:
+        return 0.0
+    noise = 2.0 * math.sqrt(n_columns) * CLIP / math.sqrt(2.0)
+    clear = n_rows * mu / noise
+    least, most = MOMENTS_SHARES
+    enough = ROWS_FROM * _ABOVE_NOISE
+    share = min(max((enough / max(clear, TINY)) ** 2, least), most)
+    return share if clear * math.sqrt(share) >= _ABOVE_NOISE else 0.0
+
+
+def moment_noise_std(n_rows: float, n_columns: int, mu: float) -> float:
+    """Return the planned noise of a covariance of scores, whose variance is 1.
+
+    Of rows that are shortened to twice their mean squared length, with `mu` for all.
+    """
+    norm = CLIP * n_columns / math.sqrt(2.0)
+    return norm / (mu * max(n_rows, 1.0)) if mu else 0.0
 
 
 def measured_form(

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsynth.measure._shares import COARSE_BINS, LEAST_NOISE, N_CELLS, TINY
+from skdpsynth.measure._shares import COARSE_BINS, N_CELLS, TINY
 from skdpsynth.table import (
     MISSING,
     ZERO,
@@ -22,7 +22,7 @@ from skdpsynth.table import (
     MarginalTransform,
     NumericDomain,
 )
-from skdpsynth.utils import check_groups, in_chunks, require
+from skdpsynth.utils import check_array, check_groups, in_chunks, require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +39,12 @@ if TYPE_CHECKING:
 _LEAST_INTERVALS = 3
 
 
+def check_edges(edges: Any) -> None:  # noqa: ANN401 - of a file
+    """Raise a ValueError unless edges rise within [0, 1]."""
+    check_array(edges, "float64", (len(edges),), 0, 1)
+    require(len(edges) > 1 and (np.diff(edges) > 0).all(), "edges")
+
+
 @dataclass(frozen=True)
 class ColumnBins:
     """The bins of one column."""
@@ -47,35 +53,41 @@ class ColumnBins:
     edges: Floats
     # Bin of each code of `PrivateRows`; -1 where the interval says it. Numeric columns
     # have the codes value, exact zero and missing; others those of `CategoryDomain`,
-    # and 'other' is in one bin with the rare categories.
+    # and 'other' is in one bin with the rare categories. Zeros have a bin after the
+    # intervals, or none, and missing values the last one.
     of_code: Ints
-    n_bins: int
-    zero: float | None = None  # edge where an exact zero has a bin of its own
 
-    def __post_init__(self) -> None:
-        require(type(self.n_bins) is int, "bins")
-        require(self.of_code.dtype == np.int64 and self.of_code.ndim == 1, "codes")
-        require(self.edges.dtype == np.float64 and self.edges.ndim == 1, "edges")
-        if not len(self.edges):
-            require(len(self.of_code) > 1 and self.zero is None, "codes")
+    @classmethod
+    def of_numbers(cls, edges: Floats, *, zero: bool, missing: bool) -> ColumnBins:
+        """Return intervals, and which bins there are beside them."""
+        n = len(edges) - 1
+        of_code = [-1, n if zero else -1, n + zero if missing else -1]
+        return cls(edges, np.array(of_code, dtype=np.int64))
+
+    def check(self, domain: ColumnDomain) -> None:
+        """Raise a ValueError unless the column can hold what these are bins of."""
+        edges, of_code = self.edges, self.of_code
+        check_array(of_code, "int64", (len(of_code),), -1)
+        if isinstance(domain, CategoryDomain):
+            require(not len(edges) and len(of_code) == domain.n_codes, "codes")
             # Each code has a bin, and each bin a code; that of the rest comes last,
             # but for missing values.
-            used = np.unique(self.of_code)
-            require(len(used) == self.n_bins, "bins")
-            require(np.array_equal(used, np.arange(len(used))), "codes")
-            require(self.of_code[-1] == len(used) - 1, "codes")
-            require((self.of_code[:-2] <= self.rest).all(), "codes")
+            require(np.array_equal(np.unique(of_code), np.arange(self.n_bins)), "codes")
+            require(self.rest == self.n_bins - 1 - domain.nullable, "codes")
+            require((of_code[:-1] <= self.rest).all(), "codes")
+            require(of_code[-1] == self.n_bins - 1, "codes")
             return
-        require(len(self.edges) > 1 and (np.diff(self.edges) > 0).all(), "edges")
-        require(self.edges[0] == 0 and self.edges[-1] == 1, "edges")
-        n_intervals, has_zero = len(self.edges) - 1, self.zero is not None
-        # After the intervals a bin of exact zeros, and one of missing values.
-        has_missing = self.n_bins - n_intervals - has_zero
-        require(has_missing in (0, 1), "bins")
-        of_zero = n_intervals if has_zero else -1
-        of_missing = self.n_bins - 1 if has_missing else -1
-        require(self.of_code.tolist() == [-1, of_zero, of_missing], "codes")
-        require(not has_zero or (self.edges == self.zero).any(), "a zero")
+        check_edges(edges)
+        require(edges[0] == 0 and edges[-1] == 1 and len(of_code) == 3, "edges")
+        zero = bool(of_code[ZERO] >= 0)
+        require(not zero or (edges == domain.zero).any(), "a zero")
+        right = ColumnBins.of_numbers(edges, zero=zero, missing=domain.nullable)
+        require(of_code.tolist() == right.of_code.tolist(), "codes")
+
+    @property
+    def n_bins(self) -> int:
+        """How many there are."""
+        return max(len(self.edges) - 1, int(self.of_code.max()) + 1)
 
     @property
     def rest(self) -> int:
@@ -97,11 +109,12 @@ class ColumnBins:
         """Return the ranks where each bin begins and ends in a class, (2, n_bins)."""
         ends = np.zeros((2, self.n_bins))
         if len(self.edges):
+            assert isinstance(marginal.domain, NumericDomain)
             left, right = marginal.cdf(self.edges)
             n_intervals = len(self.edges) - 1
             ends[:, :n_intervals] = right[:-1], left[1:]
             if self.of_code[ZERO] >= 0:
-                place = np.flatnonzero(self.edges == self.zero)[0]
+                place = np.flatnonzero(self.edges == marginal.domain.zero)[0]
                 ends[:, self.of_code[ZERO]] = left[place], right[place]
             missing = self.of_code[MISSING]
         else:
@@ -119,26 +132,14 @@ class ColumnBins:
 
 @dataclass(frozen=True)
 class TableBins:
-    """The bins of all columns, D of them, one after the other.
-
-    Parameters
-    ----------
-    columns : list of n_columns ColumnBins
-        The bins of each.
-    """
+    """The bins of all columns, D of them, one after the other."""
 
     columns: list[ColumnBins]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         """Raise a ValueError unless each column can hold what its bins are of."""
         for own, domain in zip(self.columns, domains, strict=True):
-            require(isinstance(own, ColumnBins), "bins")
-            if isinstance(domain, CategoryDomain):
-                require(len(own.of_code) == domain.n_codes and own.rest >= 0, "bins")
-                require((own.of_code[-1] > own.rest) == domain.nullable, "bins")
-            else:
-                require(own.rest < 0 and own.zero in (None, domain.zero), "bins")
-                require((own.of_code[-1] >= 0) == domain.nullable, "bins")
+            own.check(domain)
 
     @property
     def sizes(self) -> list[int]:
@@ -204,7 +205,7 @@ class TableBins:
                 found[start + order] = np.minimum(np.arange(len(own)), n_groups - 1)
         return found
 
-    def coarser(self, factors: Sequence[int] = (4, 16)) -> list[NDArray[np.float32]]:
+    def coarser(self) -> list[NDArray[np.float32]]:
         """Return groups of neighbouring bins, some larger than others, by column.
 
         Of shape (n_bins, n_groups): an entry is 1 where a bin is in a group. Bins that
@@ -215,7 +216,7 @@ class TableBins:
             n_intervals = max(len(column.edges) - 1, 0)
             beside = np.arange(column.n_bins - n_intervals)
             own = [np.zeros((column.n_bins, 0), dtype=bool)]
-            for factor in factors:
+            for factor in (4, 16):
                 if n_intervals >= 2 * factor:
                     inside = np.arange(n_intervals) // factor
                     places = np.concatenate([inside, inside[-1] + 1 + beside])
@@ -255,34 +256,17 @@ def choose_bins(
     prior: Floats,
     n_bins: int,
 ) -> tuple[TableBins, list[list[MarginalTransform]]]:
-    """Choose the bins of every column by its released marginals.
+    """Choose the bins of every column by its released marginals, by class and column.
 
-    Parameters
-    ----------
-    domains : sequence of ColumnDomain
-        One per column.
-    marginals : list of n_classes lists of MarginalTransform
-        What was released.
-    prior : ndarray of shape (n_classes,), float64
-        Shares of the classes.
-    n_bins : int
-        Intervals of a numeric column, or categories with a bin of their own, at most;
-        exact zeros, missing values and the rest have bins beside.
-
-    Returns
-    -------
-    bins : TableBins
-        Numeric columns are cut at quantiles of all classes together.
-    marginals : list of n_classes lists of MarginalTransform
-        The same, with the categories of a bin side by side.
+    `prior` (n_classes,) are the shares of the classes. Numeric columns are cut at
+    quantiles of all classes together, into `n_bins` intervals at most, and as many
+    categories have a bin of their own; exact zeros, missing values and the rest have
+    bins beside. The marginals come back with the categories of a bin side by side.
     """
-    columns = []
-    for j, domain in enumerate(domains):
-        own = [of_class[j] for of_class in marginals]
-        if isinstance(domain, NumericDomain):
-            columns.append(bins_of_numbers(domain, own, prior, n_bins))
-        else:
-            columns.append(_bins_of_categories(domain, own, prior, n_bins))
+    columns = [
+        _bins_of_column(domain, [own[j] for own in marginals], prior, n_bins)
+        for j, domain in enumerate(domains)
+    ]
     bins = TableBins(columns)
     return bins, in_order(domains, marginals, prior, bins)
 
@@ -311,13 +295,25 @@ def in_order(
     return [list(row) for row in zip(*changed, strict=True)]
 
 
-def bins_of_numbers(
-    domain: NumericDomain,
+def _bins_of_column(
+    domain: ColumnDomain,
     marginals: list[MarginalTransform],
     prior: Floats,
     n_bins: int,
+    coarse: ColumnBins | None = None,
 ) -> ColumnBins:
-    """Cut at quantiles; a number that many rows share has a bin to itself."""
+    """Choose the bins of a column, inside `coarse` ones if there are any."""
+    if isinstance(domain, CategoryDomain):
+        # The most frequent ones have a bin each, and the others one together.
+        pooled = prior @ np.array([own.level_shares() for own in marginals])
+        order = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
+        if coarse is not None:
+            order = np.lexsort((-pooled, coarse.of_code[:-2]))[:n_bins]
+        of_code = np.full(domain.n_codes, len(order))
+        of_code[order] = np.arange(len(order))
+        of_code[-1] += domain.nullable
+        return ColumnBins(np.empty(0), of_code)
+    # Quantiles; a number that many rows share has a bin to itself.
     points = np.unique(np.concatenate([own.points for own in marginals]))
     # What lies between points: an exact zero, which has a bin of its own, is left out.
     limits = [own.cdf(points) for own in marginals]
@@ -335,54 +331,43 @@ def bins_of_numbers(
     if present > 0:
         first, last = np.flatnonzero(masses > 0)[[0, -1]]
         inner = inner[(inner > first) & (inner <= last)]
-    edges = np.concatenate(([0.0], points[inner], [1.0]))
-    exact = any((np.diff(own.points) == 0).any() for own in marginals)
-    zero = domain.zero if exact else None
-    edges = np.unique(edges if zero is None else np.append(edges, zero))
-    n_intervals = len(edges) - 1
-    missing = n_intervals + (zero is not None)
-    of_zero = -1 if zero is None else n_intervals
-    of_code = np.array([-1, of_zero, missing if domain.nullable else -1])
-    return ColumnBins(edges, of_code, missing + domain.nullable, zero)
+    zeros = [own.points[1:][np.diff(own.points) == 0] for own in marginals]
+    ends = np.array([0.0, 1.0]) if coarse is None else coarse.edges
+    edges = np.unique(np.concatenate((ends, points[inner], *zeros)))
+    exact = any(map(len, zeros))
+    return ColumnBins.of_numbers(edges, zero=exact, missing=domain.nullable)
 
 
-def _bins_of_categories(
-    domain: CategoryDomain,
-    marginals: list[MarginalTransform],
-    prior: Floats,
-    n_bins: int,
-) -> ColumnBins:
-    """Return the most frequent categories a bin each, and the others one together."""
-    pooled = prior @ np.array([own.level_shares() for own in marginals])
-    frequent = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
-    of_code = np.full(domain.n_codes, len(frequent))
-    of_code[frequent] = np.arange(len(frequent))
-    of_code[-1] = len(frequent) + domain.nullable
-    return ColumnBins(np.empty(0), of_code, len(frequent) + 1 + domain.nullable)
-
-
-# Rows of a cell of a bin, in noise deviations: six of a mean cell that has rows, of
-# which a column that is determined has about three.
-_CELL_FROM = 18.0
-
-
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class FinerBins:
-    """Finer bins (cells) of all columns, in the order of the coarse bins.
-
-    Each lies inside one coarse bin.
-    """
+    """Finer bins (cells) of all columns, each inside one coarse bin, in their order."""
 
     bins: TableBins
-    within: list[Ints]  # (n_cells,) of each column: the coarse bin of each cell
+    coarse: TableBins
+
+    def __post_init__(self) -> None:
+        self.within: list[Ints] = []  # (n_cells,): the coarse bin of each cell
+        for fine, coarse in zip(self.bins.columns, self.coarse.columns, strict=True):
+            of_cell = np.arange(fine.n_bins)
+            if len(fine.edges):
+                middles = 0.5 * (fine.edges[:-1] + fine.edges[1:])
+                inside = np.searchsorted(coarse.edges, middles) - 1
+                of_cell += coarse.n_bins - fine.n_bins  # those beside the intervals
+                of_cell[: len(middles)] = inside
+            else:
+                of_cell[fine.of_code] = coarse.of_code
+            self.within.append(of_cell)
 
     def check(self, domains: Sequence[ColumnDomain], bins: TableBins) -> None:
         """Raise a ValueError unless each cell is inside one of the coarse bins."""
         self.bins.check(domains)
-        sizes = zip(self.within, self.bins.sizes, bins.sizes, strict=True)
-        for within, n_cells, n in sizes:
-            require(len(within) == n_cells, "finer bins")
-            check_groups(within, n)
+        require(self.coarse is bins, "other bins")
+        both = zip(self.bins.columns, bins.columns, self.within, strict=True)
+        for fine, coarse, within in both:
+            check_groups(within, coarse.n_bins)
+            require(np.isin(coarse.edges, fine.edges).all(), "finer bins")
+            if fine.rest >= 0:
+                require((within[fine.of_code] == coarse.of_code).all(), "finer bins")
 
     def of_rows(self, rows: PrivateRows, pair: Sequence[int]) -> tuple[Ints, ...]:
         """Return the cells of every row in a pair of columns; private."""
@@ -396,14 +381,13 @@ class FinerBins:
         """Return the pair of bins of every pair of cells, as an index."""
         return np.ix_(*(self.within[j] for j in pair))
 
-    def several(self, pair: Sequence[int]) -> bool:
-        """Return whether some bin of either column has several cells."""
-        return any(len(self.within[j]) > self.within[j][-1] + 1 for j in pair)
-
-    def slices(self, column: int) -> Ints:
-        """Return where the cells of each bin of a column begin, and the last end."""
-        own = self.within[column]
-        return np.searchsorted(own, np.arange(own[-1] + 2))
+    def summed(self, pair: Sequence[int], cells: Floats) -> Floats:
+        """Add up the cells of every pair of bins."""
+        for axis, j in enumerate(pair):
+            own = self.within[j]
+            first = np.searchsorted(own, np.arange(own[-1] + 1))
+            cells = np.add.reduceat(cells, first, axis)
+        return cells
 
 
 def finer_bins(
@@ -414,48 +398,9 @@ def finer_bins(
     n_parts: int,
 ) -> FinerBins:
     """Cut the bins of every column into `n_parts` at most, and groups of categories."""
-    columns, within = [], []
-    for j, (domain, coarse) in enumerate(zip(domains, bins.columns, strict=True)):
-        own = [of_class[j] for of_class in marginals]
-        if isinstance(domain, CategoryDomain):
-            fine = _each_category(domain, own, prior, coarse)
-            of_cell = np.zeros(fine.n_bins, dtype=np.int64)
-            of_cell[fine.of_code] = coarse.of_code
-        else:
-            n_intervals = len(coarse.edges) - 1
-            fine = bins_of_numbers(domain, own, prior, n_parts * n_intervals)
-            edges = np.union1d(coarse.edges, fine.edges)
-            beside = len(edges) - len(fine.edges)
-            of_code = np.where(fine.of_code < 0, -1, fine.of_code + beside)
-            fine = ColumnBins(edges, of_code, fine.n_bins + beside, fine.zero)
-            middles = 0.5 * (edges[:-1] + edges[1:])
-            inside = np.searchsorted(coarse.edges, middles) - 1
-            of_cell = np.concatenate((inside, np.arange(n_intervals, coarse.n_bins)))
-        columns.append(fine)
-        within.append(of_cell)
-    return FinerBins(TableBins(columns), within)
-
-
-def _each_category(
-    domain: CategoryDomain,
-    marginals: list[MarginalTransform],
-    prior: Floats,
-    coarse: ColumnBins,
-) -> ColumnBins:
-    """Return the categories of a column a cell each, in the order of its bins."""
-    pooled = prior @ np.array([own.level_shares() for own in marginals])
-    order = np.lexsort((-pooled, coarse.of_code[:-2]))
-    n_cells = min(len(order), N_CELLS)
-    of_code = np.full(domain.n_codes, n_cells)
-    of_code[order[:n_cells]] = np.arange(n_cells)
-    of_code[-1] = n_cells + domain.nullable
-    return ColumnBins(np.empty(0), of_code, n_cells + 1 + domain.nullable)
-
-
-def parts_of_bins(n_rows: float, n_bins: int, noise_std: float) -> int:
-    """Choose into how many parts the bins of related columns are cut.
-
-    Marginals know no more than `N_CELLS` in all.
-    """
-    clear = n_rows / (_CELL_FROM * max(noise_std, LEAST_NOISE) * n_bins)
-    return int(np.clip(clear, 1, N_CELLS // n_bins))
+    columns = []
+    for j, (domain, own) in enumerate(zip(domains, bins.columns, strict=True)):
+        n_cells = n_parts * (len(own.edges) - 1) if len(own.edges) else N_CELLS
+        of_column = [of_class[j] for of_class in marginals]
+        columns.append(_bins_of_column(domain, of_column, prior, n_cells, own))
+    return FinerBins(TableBins(columns), bins)

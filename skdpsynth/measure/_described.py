@@ -19,7 +19,7 @@ from skdpsynth.measure._query import (
     Triples,
 )
 from skdpsynth.privacy import UNLABELLED
-from skdpsynth.table import NumericDomain
+from skdpsynth.table import ZERO, NumericDomain
 from skdpsynth.utils import MOST_SHOWN
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _of_one_column(
         # Of counts less their mean, with the mean of as many rows as are known.
         std = own.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
         alone = [[category] for category in getattr(domains[j], "categories", ())]
-        zero = getattr(domains[j], "zero", None)
+        zero = getattr(domains[j], "zero", None) is not None
         bins = _bins(domains[j], query.edges.get(j, np.empty(0)), zero, alone)
         yield (j,), (bins,), counts, std
 
@@ -188,13 +188,13 @@ def _of_several(
 def _bins(
     domain: ColumnDomain,
     edges: Floats,
-    zero: float | None,
+    zero: bool,
     groups: Sequence[Sequence[Hashable]],
 ) -> tuple[Bin, ...]:
     """Return the bins of a column: of numbers, or of categories in groups."""
     if isinstance(domain, NumericDomain):
         found = [Bin("interval", own) for own in pairwise(domain.edges(edges).tolist())]
-        found += [Bin("zero")] * (zero is not None)
+        found += [Bin("zero")] * zero
     else:
         # Without any categories these are none of the known.
         listed = (Bin("categories", None, tuple(own)) for own in groups)
@@ -208,7 +208,7 @@ def _bins_of_codes(domain: ColumnDomain, own: ColumnBins) -> tuple[Bin, ...]:
     categories = getattr(domain, "categories", ())
     for category, place in zip(categories, own.of_code, strict=False):
         together[place].append(category)
-    return _bins(domain, own.edges, own.zero, together)
+    return _bins(domain, own.edges, bool(own.of_code[ZERO] >= 0), together)
 
 
 def _bins_of_groups(

@@ -2,7 +2,8 @@
 
 Round 1 counts coarse bins of the declared or released range. Round 2 has as many bins
 as the noisy count of a class can fill, placed at the quantiles of round 1. Both rounds
-together give one density.
+together give one density, whose logarithm has small third differences, so with very
+noisy counts it tends to a normal distribution.
 """
 
 from __future__ import annotations
@@ -12,15 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
-from skdpsynth.measure._density import (
-    SMOOTH_GRID,
-    Histogram,
-    fit_masses,
-    fit_smooth,
-    fit_spiked,
-    shrunk_distributions,
-)
 from skdpsynth.measure._query import Marginals, Measurement, measure_query, n_cells
 from skdpsynth.measure._shares import (
     COARSE_BINS,
@@ -57,18 +51,35 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Counted:
-    """A noisy histogram of one numeric column: its bins, and what is in none."""
+_SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
+# Edges of the cells of a smooth density: time grows with the cube.
+SMOOTH_GRID = np.linspace(0.0, 1.0, 65)
+_SPIKE_ROUNDS = 3  # with 2 the 3-way distance of Adult was .097, not .096 (epsilon 1)
+# A step that changes less, absolutely and relative to the loss, is the last one.
+_CONVERGED = (1e-3, 1e-6)
 
-    histogram: Histogram
-    zero: float
-    missing: float
+
+@dataclass(frozen=True)
+class Histogram:
+    """Noisy counts of one column over intervals of [0, 1]."""
+
+    edges: Floats  # (n_bins + 1,): strictly increasing, from 0 to 1
+    counts: Floats  # (n_bins,): they may be negative
+    noise_std: float  # of one count
+    # Rows in no interval; the density is of the others.
+    zero: float = 0.0
+    missing: float = 0.0
 
     @property
     def total(self) -> float:
         """Number of rows that were counted."""
-        return float(self.histogram.counts.sum()) + self.zero + self.missing
+        return float(self.counts.sum()) + self.zero + self.missing
+
+    def overlap(self, cells: Floats) -> Floats:
+        """Share of each cell that lies in each bin, shape (n_bins, n_cells)."""
+        low = np.maximum(self.edges[:-1, None], cells[None, :-1])
+        high = np.minimum(self.edges[1:, None], cells[None, 1:])
+        return np.maximum(high - low, 0.0) / np.diff(cells)[None, :]
 
 
 # A round of one class: a `Measurement` whose query is `Marginals`.
@@ -78,7 +89,7 @@ def counts_of(own: Measurement, size: float) -> dict[int, Floats]:
     return dict(zip(own.query.columns, counts, strict=True))
 
 
-def histograms(own: Measurement, size: float) -> dict[int, Counted]:
+def histograms(own: Measurement, size: float) -> dict[int, Histogram]:
     """Return the histograms of numeric columns of a round, for a number of rows."""
     found, counts = {}, counts_of(own, size)
     for j, edges in own.query.edges.items():
@@ -86,7 +97,7 @@ def histograms(own: Measurement, size: float) -> dict[int, Counted]:
         nullable = own.query.domains[j].nullable
         missing = float(rest[-1]) if nullable else 0.0
         zero = float(rest[0]) if len(rest) > nullable else 0.0
-        found[j] = Counted(Histogram(edges, bins, own.noise_std), zero, missing)
+        found[j] = Histogram(edges, bins, own.noise_std, zero, missing)
     return found
 
 
@@ -139,19 +150,16 @@ def known_sizes(classes: Classes, rounds: list[list[Measurement]]) -> Floats:
 
 def estimate(
     domains: Sequence[ColumnDomain],
-    classes: Classes,
+    sizes: Floats,
     rounds: list[list[Measurement]],
     cells: Mapping[int, Floats],
 ) -> list[list[MarginalTransform]]:
     """Turn all noisy counts into marginals, one list of columns per class.
 
     The last round of each class counted all columns. `cells` are the edges of the final
-    density of each numeric column, (n_cells + 1,).
+    density of each numeric column, (n_cells + 1,), `sizes` the rows of each class.
     """
-    last = [own[-1] for own in rounds]
-    sizes = known_sizes(classes, rounds)
-    stds = np.array([part.noise_std for part in last])
-    counts = [counts_of(part, size) for part, size in zip(last, sizes, strict=True)]
+    stds = np.array([own[-1].noise_std for own in rounds])
     of_rounds = [
         [histograms(part, size) for part in own]
         for own, size in zip(rounds, sizes, strict=True)
@@ -160,115 +168,90 @@ def estimate(
         j: [[part[j] for part in own if j in part] for own in of_rounds] for j in cells
     }
     atoms = {j: _atoms(domains[j], parts[j]) for j in cells}
-    masses = _masses(parts, atoms, cells)
-    for j in cells:
-        present = sizes * (1.0 - atoms[j].sum(axis=1))
-        own = [of_class[j] for of_class in masses]
-        own = _with_frequent(domains[j], parts[j], own, cells[j], present, sizes.sum())
-        for of_class, mass in zip(masses, own, strict=True):
-            of_class[j] = mass
-    # Of fewer rows no difference of a class could be above the noise, and the noise of
-    # other columns would decide instead.
-    sure = np.flatnonzero(sizes >= SURE * stds).tolist()
-    columns = []
-    for j, domain in enumerate(domains):
-        if isinstance(domain, CategoryDomain):
-            own = [of_class[j] for of_class in counts]
-            columns.append(_category_marginals(domain, own, stds))
-            continue
-        of_column = [of_class[j] for of_class in masses]
-        finest = [own[-1].histogram for own in parts[j]]
-        if not is_continuous(domain):
-            few = _shrunk(np.array([part.counts for part in finest]), stds)
-            for c in sure:
-                of_column[c] = few[c]
-        # Codes: of more numbers, such as ages, the ends are a thin tail that would be
-        # lost.
-        if domain.released and domain.n_numbers <= FEW_NUMBERS:
-            ends = _ends(finest, cells[j])
-            for c, part in enumerate(finest):
-                own_ends = _own_ends(part, cells[j], *ends)
-                of_column[c] = _between(of_column[c], *own_ends)
-        columns.append(
-            [
-                MarginalTransform.numeric(
-                    domain, cells[j], own, zero=zero, missing=missing
-                )
-                for own, (zero, missing) in zip(
-                    of_column, atoms[j].tolist(), strict=True
-                )
-            ]
-        )
-    return [list(of_class) for of_class in zip(*columns, strict=True)]
-
-
-def _masses(
-    parts: dict[int, list[list[Counted]]],
-    atoms: dict[int, Floats],
-    cells: Mapping[int, Floats],
-) -> list[dict[int, Floats]]:
-    """Fit the densities of the numeric columns of each class."""
+    masses = {j: np.empty((len(rounds), len(own) - 1)) for j, own in cells.items()}
     # Of a wide table spikes of noise, which differ by class in every column, cost a
     # classifier more than real ones help it.
     fit = fit_spiked if len(cells) < WIDE else fit_smooth
-    fitted = []
-    for c in range(max(map(len, parts.values()), default=0)):
+    for c in range(len(rounds)):
         own = [parts[j][c] for j in cells]
         shares = np.array([1.0 - atoms[j][c].sum() for j in cells])
-        totals = np.array([rounds[-1].total for rounds in own]) * shares
-        masses = fit(
-            [[part.histogram for part in rounds] for rounds in own],
-            list(cells.values()),
-            np.maximum(totals, 1.0),
-        )
-        fitted.append(dict(zip(cells, masses, strict=True)))
-    return fitted
+        totals = np.array([of_column[-1].total for of_column in own]) * shares
+        fitted = fit(own, [*cells.values()], np.maximum(totals, 1.0))
+        for j, mass in zip(cells, fitted, strict=True):
+            masses[j][c] = mass
+    last = [counts_of(own[-1], size) for own, size in zip(rounds, sizes, strict=True)]
+    columns = []
+    for j, domain in enumerate(domains):
+        if isinstance(domain, CategoryDomain):
+            counts = np.array([of_class[j] for of_class in last])
+            columns.append(_category_marginals(domain, counts, stds))
+        else:
+            finest = [own[-1] for own in parts[j]]
+            given = finest, masses[j], cells[j], atoms[j], sizes, stds
+            columns.append(_numeric_marginals(domain, *given))
+    return [list(of_class) for of_class in zip(*columns, strict=True)]
+
+
+def _numeric_marginals(
+    domain: NumericDomain,
+    finest: list[Histogram],
+    masses: Floats,
+    cells: Floats,
+    atoms: Floats,
+    sizes: Floats,
+    stds: Floats,
+) -> list[MarginalTransform]:
+    """Marginals of numbers, from the fitted `masses` of cells in each class."""
+    if domain.frequent:
+        present = sizes * (1.0 - atoms.sum(axis=1))
+        rows = _on_values(domain, cells) * sizes.sum()
+        masses = _with_frequent(rows, finest, masses, cells, present)
+    if not is_continuous(domain):
+        # Of fewer rows no difference of a class could be above the noise, and the noise
+        # of other columns would decide instead.
+        sure = (sizes >= SURE * stds)[:, None]
+        few = _shrunk(np.array([part.counts for part in finest]), stds)
+        masses = np.where(sure, few, masses)
+    # Codes: of more numbers, such as ages, the ends are a thin tail that would be lost.
+    if domain.released and domain.n_numbers <= FEW_NUMBERS:
+        masses = _without_ends(finest, cells, masses)
+    return [
+        MarginalTransform.numeric(domain, cells, own, zero=zero, missing=missing)
+        for own, (zero, missing) in zip(masses, atoms.tolist(), strict=True)
+    ]
 
 
 def _with_frequent(
-    domain: ColumnDomain,
-    rounds: list[list[Counted]],
-    masses: list[Floats],
+    rows: Floats,
+    finest: list[Histogram],
+    masses: Floats,
     cells: Floats,
     sizes: Floats,
-    n_rows: float,
-) -> list[Floats]:
+) -> Floats:
     """Move mass to frequent values, inside the finest bins of each class.
 
-    `masses` are those of the cells in each class, `sizes` (n_classes,) the rows that
-    are in some cell, of `n_rows` in all. All classes together say which share of a bin
-    its frequent values have; the first pass corrects what wide bins of small classes
-    blur, the second uses it.
+    `rows` of all classes have the frequent value of each cell. `masses` are those of
+    the cells in each class, `sizes` (n_classes,) the rows that are in some cell. All
+    classes together say which share of a bin its frequent values have; the first pass
+    corrects what wide bins of small classes blur, the second uses it.
     """
-    if not isinstance(domain, NumericDomain) or not domain.frequent:
-        return masses
-    rows = _on_values(domain, cells) * n_rows
     middles = (cells[:-1] + cells[1:]) / 2
     found = masses
     for _ in range(2):
-        pooled = sizes @ np.array(found)
-        found = []
-        for parts, mass in zip(rounds, masses, strict=True):
-            edges = parts[-1].histogram.edges
-            of_bin = np.searchsorted(edges, middles) - 1
-            found.append(_moved(mass, rows, pooled, of_bin, len(edges) - 1))
+        pooled, found = sizes @ found, np.empty_like(masses)
+        for c, (part, mass) in enumerate(zip(finest, masses, strict=True)):
+            of_bin = np.searchsorted(part.edges, middles) - 1
+            others = np.where(rows > 0, 0.0, mass)
+            in_bin, on, of_all, off = (
+                np.bincount(of_bin, own, len(part.counts))
+                for own in (mass, rows, pooled, others)
+            )
+            share = np.minimum(on / np.maximum(of_all, 1e-300), 1.0)
+            share = np.where(off > 0, share, 1.0)
+            own = share[of_bin] * rows / np.maximum(on, 1e-300)[of_bin]
+            own += (1.0 - share[of_bin]) * others / np.maximum(off, 1e-300)[of_bin]
+            found[c] = np.where(on[of_bin] > 0, own * in_bin[of_bin], mass)
     return found
-
-
-def _moved(
-    mass: Floats, rows: Floats, pooled: Floats, of_bin: NDArray[np.intp], n_bins: int
-) -> Floats:
-    """Return cells of frequent values their part of the mass of each bin, (n_cells,).
-
-    `rows` are those of the frequent values in all classes, `pooled` of all values.
-    """
-    others = np.where(rows > 0, 0.0, mass)
-    parts = (mass, rows, pooled, others)
-    in_bin, on, of_all, off = (np.bincount(of_bin, part, n_bins) for part in parts)
-    share = np.where(off > 0, np.minimum(on / np.maximum(of_all, 1e-300), 1.0), 1.0)
-    own = share[of_bin] * rows / np.maximum(on, 1e-300)[of_bin]
-    own += (1.0 - share[of_bin]) * others / np.maximum(off, 1e-300)[of_bin]
-    return np.where(on[of_bin] > 0, own * in_bin[of_bin], mass)
 
 
 def _on_values(domain: NumericDomain, cells: Floats) -> Floats:
@@ -278,53 +261,49 @@ def _on_values(domain: NumericDomain, cells: Floats) -> Floats:
     return np.asarray(np.bincount(own, shares, len(cells) - 1), dtype=np.float64)
 
 
-def _ends(parts: list[Histogram], cells: Floats) -> tuple[int, int]:
-    """Find the first cell that has rows of all classes together, and the end of these.
+def _without_ends(parts: list[Histogram], cells: Floats, masses: Floats) -> Floats:
+    """Leave the cells between the first and the last that have rows.
 
-    Beyond, the counts together are no more than noise, of which there is little. A
-    released range has such numbers, and codes such as 1 to 5 should have no 0 and no 6.
+    Beyond, the counts of all classes together are no more than noise, of which there is
+    little. A released range has such numbers, and codes such as 1 to 5 should have no 0
+    and no 6.
     """
     n_cells = len(cells) - 1
+    first, end = 0, n_cells
+    # None, if every class is too small for bins of a number each.
     full = [part for part in parts if len(part.counts) == n_cells]
-    if not full:  # every class is too small for bins of a number each
-        return 0, n_cells
-    counts = np.sum([part.counts for part in full], axis=0)
+    counts = np.sum([part.counts for part in full], axis=0) if full else np.zeros(1)
     noise_std = math.sqrt(sum(part.noise_std**2 for part in full))
     # With more noise numbers that many rows have would be lost.
-    if LIKELY * noise_std > RARE * counts.sum():
-        return 0, n_cells
-    first = _noise_at_end(counts, noise_std, LIKELY)
-    end = n_cells - _noise_at_end(counts[::-1], noise_std, LIKELY)
-    return (first, end) if first < end else (0, n_cells)
+    if full and LIKELY * noise_std <= RARE * counts.sum():
+        n_below = _noise_at_end(counts, noise_std)
+        n_above = _noise_at_end(counts[::-1], noise_std)
+        if n_below < n_cells - n_above:
+            first, end = n_below, n_cells - n_above
+    found = np.zeros_like(masses)
+    for part, mass, own in zip(parts, masses, found, strict=True):
+        # A rare class may be where no other is.
+        below = part.counts[part.edges[1:] <= cells[first]]
+        above = part.counts[part.edges[:-1] >= cells[end]][::-1]
+        n_below, n_above = (
+            _noise_at_end(beyond, part.noise_std) for beyond in (below, above)
+        )
+        start, stop = first, end
+        if n_below < len(below):
+            start = int(np.searchsorted(cells, part.edges[n_below]))
+        if n_above < len(above):
+            stop = int(np.searchsorted(cells, part.edges[-1 - n_above]))
+        own[start:stop] = mass[start:stop]
+        total = float(own.sum())
+        own[:] = own / total if total > 0 else mass
+    return found
 
 
-def _own_ends(part: Histogram, cells: Floats, first: int, end: int) -> tuple[int, int]:
-    """Add what one class has beyond the ends: a rare one may be where no other is."""
-    below = part.counts[part.edges[1:] <= cells[first]]
-    above = part.counts[part.edges[:-1] >= cells[end]][::-1]
-    if (n_noise := _noise_at_end(below, part.noise_std, LIKELY)) < len(below):
-        first = int(np.searchsorted(cells, part.edges[n_noise]))
-    if (n_noise := _noise_at_end(above, part.noise_std, LIKELY)) < len(above):
-        end = int(np.searchsorted(cells, part.edges[-1 - n_noise]))
-    return first, end
-
-
-def _noise_at_end(counts: Floats, noise_std: float, least: float) -> int:
-    """Count the first bins that together may be noise; all, if none is above it.
-
-    Above noise are sums that exceed `least` of their noise deviations.
-    """
+def _noise_at_end(counts: Floats, noise_std: float) -> int:
+    """Count the first bins that together may be noise; all, if none is above it."""
     stds = noise_std * np.sqrt(np.arange(1, len(counts) + 1))
-    real = np.cumsum(counts) > least * stds
+    real = np.cumsum(counts) > LIKELY * stds
     return int(real.argmax()) if real.any() else len(counts)
-
-
-def _between(masses: Floats, first: int, end: int) -> Floats:
-    """Leave the masses of some cells, if there are any."""
-    kept = np.zeros_like(masses)
-    kept[first:end] = masses[first:end]
-    total = float(kept.sum())
-    return kept / total if total > 0 else masses
 
 
 def _shrunk(counts: Floats, stds: Floats) -> Floats:
@@ -332,7 +311,7 @@ def _shrunk(counts: Floats, stds: Floats) -> Floats:
     return shrunk_distributions(counts, stds * math.sqrt(1.0 - 1.0 / counts.shape[1]))
 
 
-def _atoms(domain: ColumnDomain, rounds: list[list[Counted]]) -> Floats:
+def _atoms(domain: ColumnDomain, rounds: list[list[Histogram]]) -> Floats:
     """Shares of exact zeros and of missing values in each class, shape (n_classes, 2).
 
     All classes together say whether there are zeros, and draw uncertain shares to them.
@@ -340,9 +319,7 @@ def _atoms(domain: ColumnDomain, rounds: list[list[Counted]]) -> Floats:
     noisy, variances = np.empty((len(rounds), 2)), np.empty(len(rounds))
     counts = np.array([parts[-1].total for parts in rounds])
     for c, parts in enumerate(rounds):
-        weights = [
-            1.0 / max(part.histogram.noise_std, LEAST_NOISE) ** 2 for part in parts
-        ]
+        weights = [1.0 / max(part.noise_std, LEAST_NOISE) ** 2 for part in parts]
         atoms = [(part.zero, part.missing) for part in parts]
         noisy[c] = np.average(atoms, axis=0, weights=weights)
         variances[c] = 1.0 / sum(weights)
@@ -354,32 +331,26 @@ def _atoms(domain: ColumnDomain, rounds: list[list[Counted]]) -> Floats:
 
 
 def _category_marginals(
-    domain: CategoryDomain, counts: list[Floats], stds: Floats
+    domain: CategoryDomain, counts: Floats, stds: Floats
 ) -> list[MarginalTransform]:
     """Marginals of categories; rows of none of them are spread over all."""
     n_categories = len(domain.categories)
-    stacked = np.array(counts)
-    if stacked.size == 0:
-        return [MarginalTransform.of_categories(domain, np.empty(0)) for _ in counts]
-    shares = _shrunk(stacked, stds)
+    if counts.size == 0:
+        return [MarginalTransform.of_categories(domain, own) for own in counts]
+    shares = _shrunk(counts, stds)
     missing = shares[:, n_categories:].sum(axis=1)
     shares = shares[:, :n_categories]
-    order = _category_order(shares, ordered=domain.ordered)
+    order = np.arange(n_categories)
+    if not domain.ordered and len(shares) > 1 and n_categories > 2:
+        # Along the direction in which the classes differ most.
+        profile = shares / np.maximum(shares.sum(axis=0, keepdims=True), TINY)
+        centred = profile - profile.mean(axis=1, keepdims=True)
+        direction = np.linalg.svd(centred, full_matrices=False)[2][0]
+        order = np.argsort(direction, kind="stable")
     return [
         MarginalTransform.of_categories(domain, row, missing=own, order=order)
         for row, own in zip(shares, missing, strict=True)
     ]
-
-
-def _category_order(shares: Floats, *, ordered: bool) -> NDArray[np.int64]:
-    """Order categories along the direction in which the classes differ most."""
-    n_classes, n_categories = shares.shape
-    if ordered or n_classes < 2 or n_categories < 3:
-        return np.arange(n_categories)
-    profile = shares / np.maximum(shares.sum(axis=0, keepdims=True), TINY)
-    centred = profile - profile.mean(axis=1, keepdims=True)
-    direction = np.linalg.svd(centred, full_matrices=False)[2][0]
-    return np.argsort(direction, kind="stable")
 
 
 # Weights of what is even, where round 1 may be wrong: in the edges of cells, and of
@@ -399,13 +370,6 @@ def coarse_share(largest: float, n_continuous: int, n_columns: int, mu: float) -
     return COARSE_SHARE * n_continuous / n_columns
 
 
-def bins_for(count: float, noise_std: float, *, coarse: bool) -> int:
-    """Choose the bins per numeric column that so many rows can fill against noise."""
-    low, high = COARSE_BINS if coarse else (COARSE_BINS[0], N_CELLS)
-    rows_per_bin = max((1.0 if coarse else 2.0) * noise_std, 1.0)
-    return int(np.clip(count / rows_per_bin, low, high))
-
-
 def fine_plan(
     domains: Sequence[ColumnDomain | None], n_rows: float, mu: float
 ) -> tuple[int, float]:
@@ -417,24 +381,23 @@ def fine_plan(
     """
 
     def planned(n_bins: int) -> float:
-        return _count_noise([_most_cells(domain, n_bins) for domain in domains], mu)
+        most_cells = []
+        for domain in domains:
+            n = n_bins
+            if isinstance(domain, NumericDomain) and not is_continuous(domain):
+                n = int(domain.high - domain.low) + 1
+            most_cells.append(GRID if domain is None else n_cells(domain, n))
+        return _count_noise(most_cells, mu)
 
-    n_bins = bins_for(n_rows, planned(N_CELLS), coarse=False)
+    # As many as so many rows can fill against noise.
+    clear = n_rows / max(2.0 * planned(N_CELLS), 1.0)
+    n_bins = int(np.clip(clear, COARSE_BINS[0], N_CELLS))
     return n_bins, planned(n_bins)
 
 
 def _count_noise(n_cells: Sequence[int], mu: float) -> float:
     """Noise of a count before the mean is taken off, in rows."""
     return grid_noise_std(mu, centred_sensitivity(n_cells)) / GRID
-
-
-def _most_cells(domain: ColumnDomain | None, n_bins: int) -> int:
-    """Return the most cells that a column can have if continuous ones have `n_bins`."""
-    if domain is None:
-        return GRID
-    if isinstance(domain, NumericDomain) and not is_continuous(domain):
-        n_bins = int(domain.high - domain.low) + 1
-    return n_cells(domain, n_bins)
 
 
 def measure_marginals(
@@ -445,71 +408,78 @@ def measure_marginals(
     *,
     mus: Floats,
     again: Sequence[Marginals] | None = None,
-) -> tuple[list[list[Measurement]], dict[int, Floats]]:
+) -> tuple[list[Measurement], dict[int, Floats]]:
     """Measure the distribution of every column in every class, in two rounds.
 
     `mus` (n_classes,) are for both rounds together. Classes compose in parallel: a row
-    is in one class. The result are the rounds of every class, and the edges of the
-    cells of each numeric column, which `estimate` turns into marginals: none if `again`
-    has the queries of the last round of each class of another table, which are the only
-    round then.
+    is in one class. The result are round 1 of the classes that have one, round 2 of
+    all, and the edges of the cells of each numeric column, which `estimate` turns into
+    marginals: none if `again` has the queries of the last round of each class of
+    another table, which are the only round then.
     """
+    released: list[Measurement] = []
+
+    def measure(c: int, query: Marginals, mu: float) -> Measurement:
+        """Release an answer of a class, with its number of rows if one is declared."""
+        if classes.noise_stds[c] == 0:
+            spread = sum(1.0 - 1.0 / max(n, 1) for n in query.n_cells)
+            query = replace(query, size_weight=math.sqrt(SMALL_SHARE * spread))
+        own, scope = rows.parts_of_class(classes.codes[c]), classes.scopes[c]
+        released.append(measure_query(query, own, accountant, mu=mu, scope=scope))
+        return released[-1]
+
+    if not mus.any():
+        return released, {}
+    if again is not None:
+        for c, query in enumerate(again):
+            query = Marginals(domains, query.columns, query.opened)
+            measure(c, query, float(mus[c]))
+        return released, {}
     continuous = [j for j, domain in enumerate(domains) if is_continuous(domain)]
     numbers = {j: a for j, a in enumerate(domains) if isinstance(a, NumericDomain)}
     # The largest class decides; rows without a label count as one.
     table = float(classes.planned.max()), len(continuous), len(domains)
     shares = [coarse_share(*table, float(mu)) for mu in mus]
     rounds: list[list[Measurement]] = [[] for _ in shares]
-
-    def measure(
-        c: int,
-        columns: Sequence[int],
-        edges: dict[int, Floats],
-        mu: float,
-        *,
-        coarse: bool = False,
-    ) -> None:
-        query = Marginals(domains, tuple(columns), edges, coarse=coarse)
-        if classes.noise_stds[c] == 0:  # a number of rows that is declared
-            spread = sum(1.0 - 1.0 / max(n, 1) for n in query.n_cells)
-            query = replace(query, size_weight=math.sqrt(SMALL_SHARE * spread))
-        own, scope = rows.parts_of_class(classes.codes[c]), classes.scopes[c]
-        rounds[c].append(measure_query(query, own, accountant, mu=mu, scope=scope))
-
-    if again is not None:
-        for c, query in enumerate(again):
-            measure(c, query.columns, query.opened, float(mus[c]))
-        return rounds, {}
     for c, share in enumerate(shares):
         if share == 0:
             continue
         mu = float(mus[c]) * math.sqrt(share)
         most_cells = [n_cells(domains[j], COARSE_BINS[1]) for j in continuous]
-        noise_std = _count_noise(most_cells, mu)
-        n_bins = bins_for(classes.planned[c], noise_std, coarse=True)
+        clear = classes.planned[c] / max(_count_noise(most_cells, mu), 1.0)
+        n_bins = int(np.clip(clear, *COARSE_BINS))
         edges = {j: numbers[j].snap(np.linspace(0, 1, n_bins + 1)) for j in continuous}
-        measure(c, continuous, edges, mu, coarse=True)
-    coarse: list[dict[int, Counted]] = [
+        query = Marginals(domains, tuple(continuous), edges, coarse=True)
+        rounds[c].append(measure(c, query, mu))
+    coarse: list[dict[int, Histogram]] = [
         histograms(own[0], size) if own else {}
         for own, size in zip(rounds, known_sizes(classes, rounds), strict=True)
     ]
-    cdfs = _coarse_cdfs(coarse, list(numbers))
+    # Distribution functions at `SMOOTH_GRID`, even ones without a round.
+    cdfs = []
+    for counted in coarse:
+        of_class = dict.fromkeys(numbers, SMOOTH_GRID)
+        columns = [[own] for own in counted.values()]
+        totals = [max(float(own.counts.sum()), 1.0) for (own,) in columns]
+        masses = fit_masses(columns, [SMOOTH_GRID] * len(columns), np.array(totals))
+        for j, mass in zip(counted, masses, strict=True):
+            of_class[j] = np.concatenate(([0.0], np.cumsum(mass)))
+        cdfs.append(of_class)
     cells = {}
     for j, domain in numbers.items():
         found = [own[j] for own in coarse if j in own]
         # Of a class without round 1 it is not known where its rows are.
-        parts = [own.histogram for own in found] if all(coarse) else []
-        support = _support(parts)
+        support = _support(found if all(coarse) else [])
         cells[j] = _warped_cells(domain, [own[j] for own in cdfs], support)
         for own in cdfs:
-            own[j] = _cdf_at(cells[j], own[j], domain, _present_share(found))
+            own[j] = _cdf_at(cells[j], own[j], domain, found)
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
         n_bins, _ = fine_plan(domains, classes.planned[c], mu)
         edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in continuous}
         edges |= {j: cells[j] for j in numbers if j not in continuous}  # a number each
-        measure(c, range(len(domains)), edges, mu)
-    return rounds, cells
+        measure(c, Marginals(domains, tuple(range(len(domains))), edges), mu)
+    return released, cells
 
 
 def opened(domain: ColumnDomain, cells: Floats) -> Floats:
@@ -520,21 +490,6 @@ def opened(domain: ColumnDomain, cells: Floats) -> Floats:
     return domain.snap(np.unique(np.concatenate([low, cells, high])))
 
 
-def _coarse_cdfs(
-    coarse: list[dict[int, Counted]], columns: list[int]
-) -> list[dict[int, Floats]]:
-    """Return the distribution functions of round 1 at `SMOOTH_GRID`, or even ones."""
-    evenly, found = dict.fromkeys(columns, SMOOTH_GRID), []
-    for counted in coarse:
-        histograms = [part.histogram for part in counted.values()]
-        totals = np.array([max(float(part.counts.sum()), 1.0) for part in histograms])
-        cells = [SMOOTH_GRID] * len(histograms)
-        masses = fit_masses([[part] for part in histograms], cells, totals)
-        cdfs = [np.concatenate(([0.0], np.cumsum(mass))) for mass in masses]
-        found.append(evenly | dict(zip(counted, cdfs, strict=True)))
-    return found
-
-
 def _support(parts: list[Histogram]) -> tuple[float, float]:
     """Find where round 1 found rows of any class: beyond, a density would fit noise."""
     low, high = [], []
@@ -543,10 +498,10 @@ def _support(parts: list[Histogram]) -> tuple[float, float]:
     # two columns was 0.44, so 0.21.
     for part in parts:
         n_bins = len(part.counts)
-        first = _noise_at_end(part.counts, part.noise_std, LIKELY)
+        first = _noise_at_end(part.counts, part.noise_std)
         if first == n_bins:
             continue
-        last = n_bins - 1 - _noise_at_end(part.counts[::-1], part.noise_std, LIKELY)
+        last = n_bins - 1 - _noise_at_end(part.counts[::-1], part.noise_std)
         if first > last:  # rows may be anywhere
             first, last = 0, n_bins - 1
         # With the next bin of noise: half of a small class may be beyond the rows of
@@ -581,24 +536,20 @@ def _warped_cells(
     return np.concatenate(([low], inner, [high]))
 
 
-def _present_share(counted: list[Counted]) -> float:
-    """Return the share of rows that are neither zero nor missing, by round 1."""
-    present = sum(float(own.histogram.counts.sum()) for own in counted)
-    share = present / max(sum(own.total for own in counted), 1.0)
-    return min(max(share, RARE), 1.0) if counted else 1.0
-
-
 def _cdf_at(
-    cells: Floats, cdf: Floats, domain: NumericDomain, present: float = 1.0
+    cells: Floats, cdf: Floats, domain: NumericDomain, counted: list[Histogram]
 ) -> Floats:
     """Return round 1's distribution function at edges of cells, with what is known.
 
-    Frequent values have their share of all rows, of which so many are `present`; round
-    1 says how the others lie.
+    Frequent values have their share of all rows, zeros and missing values too; round 1
+    `counted` these, and says how the others lie.
     """
     below = np.interp(cells, SMOOTH_GRID, cdf)
     if not domain.frequent:
         return below
+    present = sum(float(own.counts.sum()) for own in counted)
+    present /= max(sum(own.total for own in counted), 1.0)
+    present = min(max(present, RARE), 1.0) if counted else 1.0
     on_values = _on_values(domain, cells) / present
     rest = np.where(on_values > 0, 0.0, np.diff(below))
     rest *= max(1.0 - on_values.sum(), 0.0) / max(rest.sum(), TINY)
@@ -618,3 +569,218 @@ def _quantile_edges(cdf: Floats, cells: Floats, n_bins: int) -> Floats:
     last = len(cells) - 1
     chosen = np.unique(np.concatenate(([0], np.minimum(inner, last), [last])))
     return cells[chosen]
+
+
+# --- Densities --------------------------------------------------------------------
+
+
+def fit_masses(
+    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
+) -> list[Floats]:
+    """Fit one smooth distribution per column to its noisy histograms.
+
+    `cells` are the edges of the cells whose masses, positive with sum 1, are wanted;
+    `totals`, at least 1, the rows that the histograms count. Maximises ``-sum (n A q -
+    h)^2 / (2 s^2) - w |D3 log q|^2 / 2`` over the simplex by damped Newton steps
+    (Gauss-Newton in log q), columns with equally many cells at once.
+    """
+    masses: dict[int, Floats] = {}
+    sizes = np.array([len(edges) - 1 for edges in cells])
+    for size in np.unique(sizes):
+        places = np.flatnonzero(sizes == size).tolist()
+        rows = max(sum(len(part.counts) for part in columns[j]) for j in places)
+        design = np.zeros((len(places), rows, size))
+        target = np.zeros((len(places), rows))
+        start = np.empty((len(places), size))
+        for own, j in enumerate(places):
+            row = 0
+            for part in columns[j]:
+                scale = 1.0 / max(part.noise_std, LEAST_NOISE)
+                overlap, end = part.overlap(cells[j]), row + len(part.counts)
+                design[own, row:end] = scale * totals[j] * overlap
+                target[own, row:end] = scale * part.counts
+                row = end
+            # The last histogram spread evenly in its bins, kept off zero.
+            floor = max(part.noise_std, 1e-3 * totals[j] / (size + 1))
+            per_width = np.maximum(part.counts, floor) / np.diff(part.edges)
+            start[own] = np.log(per_width @ overlap * np.diff(cells[j]))
+        masses |= zip(places, _newton(design, target, start), strict=True)
+    return [masses[j] for j in range(len(columns))]
+
+
+def fit_smooth(
+    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
+) -> list[Floats]:
+    """Fit a smooth distribution per column, as `fit_masses`, on fewer cells."""
+    grids = [_thinned(edges) for edges in cells]
+    masses = []
+    fitted = fit_masses(columns, grids, totals)
+    for mass, grid, edges in zip(fitted, grids, cells, strict=True):
+        result = np.maximum(_rebinned(mass, grid, edges), TINY)
+        masses.append(result / result.sum())
+    return masses
+
+
+def fit_spiked(
+    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
+) -> list[Floats]:
+    """Fit a smooth distribution per column, and spikes that are above the noise.
+
+    As `fit_masses`; the last histogram of a column has edges of cells. Numbers that
+    people choose, such as 40 hours, are no smooth density. A bin whose count is too
+    high for the density by more than `SURE` noise deviations keeps it, and the
+    density is fitted to the other rows. Of what the other bins differ, more is kept
+    where there are more rows: in a long tail it is noise.
+    """
+    grids, finest = [_thinned(edges) for edges in cells], [own[-1] for own in columns]
+    excess = [_first_spikes(part) for part in finest]
+    rounds, rest = list(columns), totals.copy()
+    fits: dict[int, tuple[Floats, ...]] = {}
+    moving = list(range(len(columns)))
+    for _ in range(_SPIKE_ROUNDS):
+        for j in moving:
+            if excess[j].any():
+                rest[j] = max(totals[j] - excess[j].sum(), 1.0)
+                edges = finest[j].edges
+                rounds[j] = [
+                    replace(p, counts=p.counts - p.overlap(edges) @ excess[j])
+                    for p in columns[j]
+                ]
+        fitted = fit_masses(
+            [rounds[j] for j in moving], [grids[j] for j in moving], rest[moving]
+        )
+        before, moving = moving, []
+        for j, mass in zip(before, fitted, strict=True):
+            expected = rest[j] * _rebinned(mass, grids[j], finest[j].edges)
+            residual = finest[j].counts - expected
+            now = _spikes(residual, finest[j])
+            fits[j] = mass, expected, residual
+            if np.abs(now - excess[j]).max() > finest[j].noise_std:
+                moving.append(j)
+                excess[j] = now
+        if not moving:
+            break
+    masses = []
+    for j, (part, edges) in enumerate(zip(finest, cells, strict=True)):
+        mass, expected, residual = fits[j]
+        spike = _spikes(residual, part) > 0
+        # A density is taken to err by a variance in proportion to the rows, so that
+        # almost nothing is kept in a long tail.
+        variance = max(part.noise_std, LEAST_NOISE) ** 2
+        energy = max(float((residual[~spike] ** 2 - variance).sum()), 0.0)
+        real = energy * expected / max(float(expected[~spike].sum()), 1e-200)
+        kept = np.where(spike, 1.0, real / (real + variance))
+        shares = nearest_distribution(expected + kept * residual)
+        fine = np.maximum(_rebinned(mass, grids[j], edges), TINY * np.diff(edges))
+        middles = (edges[:-1] + edges[1:]) / 2
+        of_bin = np.searchsorted(part.edges, middles) - 1
+        within = np.maximum(np.bincount(of_bin, fine, len(shares)), 1e-300)
+        result = np.maximum(fine / within[of_bin] * shares[of_bin], TINY)
+        masses.append(result / result.sum())
+    return masses
+
+
+def _first_spikes(part: Histogram) -> Floats:
+    """Guess spikes by medians: a fitted density would rise to them."""
+    if len(part.counts) < 5:
+        return np.zeros(len(part.counts))
+    widths = np.diff(part.edges)
+    near = sliding_window_view(np.pad(part.counts / widths, 2, mode="reflect"), 5)
+    return _spikes(part.counts - np.median(near, axis=1) * widths, part)
+
+
+def _spikes(residual: Floats, part: Histogram) -> Floats:
+    """Return the residuals of spikes, and 0 elsewhere."""
+    sure = residual > SURE * max(part.noise_std, LEAST_NOISE)
+    return np.where(sure, residual, 0.0)
+
+
+def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
+    """Return the masses between `edges` of a density that is even in every cell."""
+    below = np.concatenate(([0.0], np.cumsum(mass)))
+    return np.diff(np.interp(edges, cells, below))
+
+
+def _thinned(edges: Floats) -> Floats:
+    """Leave as many cells at most as `SMOOTH_GRID` has, with some of these edges."""
+    places = np.rint((len(edges) - 1) * SMOOTH_GRID)
+    return edges[np.unique(places.astype(np.int64))]
+
+
+def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
+    """Minimise ``|design q - target|^2 / 2 + penalty`` with q = softmax(theta).
+
+    It ends: a step that is taken lowers the loss, and one that is not is followed by a
+    shorter one. Columns took at most 134.
+    """
+    n_columns, size = theta.shape
+    # Of the smoothness prior on the log-masses of equal cells.
+    differences = np.diff(np.eye(size), n=3, axis=0) * (size / 8) ** 2.5
+    precision = _SMOOTHNESS * differences.T @ differences + 1e-4 * np.eye(size)
+    theta = theta - theta.mean(axis=1, keepdims=True)
+    mass, residual, loss = _evaluate(design, target, theta, precision)
+    fitted = mass.copy()
+    active = np.arange(n_columns)  # columns that still move; the rest is left out
+    damping = np.ones(n_columns)
+    identity = np.eye(size)
+    while len(active):
+        mean = (design @ mass[:, :, None])[:, :, 0]
+        jacobian = (design - mean[:, :, None]) * mass[:, None, :]
+        gradient = (residual[:, None, :] @ jacobian)[:, 0] + theta @ precision
+        hessian = jacobian.transpose(0, 2, 1) @ jacobian + precision
+        hessian += damping[:, None, None] * identity
+        moved = theta - np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
+        new_mass, new_residual, new_loss = _evaluate(design, target, moved, precision)
+        better = new_loss < loss
+        moving = np.abs(loss - new_loss) > _CONVERGED[0] + _CONVERGED[1] * loss
+        theta = np.where(better[:, None], moved, theta)
+        mass = np.where(better[:, None], new_mass, mass)
+        residual = np.where(better[:, None], new_residual, residual)
+        loss = np.where(better, new_loss, loss)
+        damping = np.where(better, damping * 0.3, damping * 5.0)
+        fitted[active] = mass
+        if not moving.all():
+            active, damping, loss = active[moving], damping[moving], loss[moving]
+            design, target = design[moving], target[moving]
+            theta, mass, residual = theta[moving], mass[moving], residual[moving]
+    return fitted
+
+
+def _evaluate(
+    design: Floats, target: Floats, theta: Floats, precision: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return the masses, the residuals and the loss of every column."""
+    mass = np.exp(theta - theta.max(axis=1, keepdims=True))
+    mass /= mass.sum(axis=1, keepdims=True)
+    residual = (design @ mass[:, :, None])[:, :, 0] - target
+    loss = 0.5 * (residual**2).sum(axis=1)
+    loss += 0.5 * ((theta @ precision) * theta).sum(axis=1)
+    return mass, residual, loss
+
+
+def nearest_distribution(counts: Floats) -> Floats:
+    """Project noisy counts onto the distributions; uniform if none is positive."""
+    if counts.max(initial=0.0) <= 0:
+        return np.full(len(counts), 1.0 / max(len(counts), 1))
+    descending = np.sort(counts)[::-1]
+    excess = np.cumsum(descending) - max(counts.sum(), counts.max())
+    order = np.arange(1, len(counts) + 1)
+    last = np.flatnonzero(descending - excess / order > 0)[-1]
+    shares = np.maximum(counts - excess[last] / order[last], 0.0)
+    return shares / shares.sum()
+
+
+def shrunk_distributions(counts: Floats, noise_stds: Floats) -> Floats:
+    """Draw shares, (n_classes, n_categories), to those of all: empirical Bayes.
+
+    Of a difference the share is kept by which its mean square exceeds the noise's.
+    """
+    pooled = nearest_distribution(counts.sum(axis=0))
+    shares = np.empty_like(counts)
+    for row, (observed, noise_std) in enumerate(zip(counts, noise_stds, strict=True)):
+        expected = max(float(observed.sum()), 1.0) * pooled
+        beside = observed - expected
+        energy = float((beside**2).mean())
+        kept = max(0.0, 1.0 - noise_std**2 / energy) if energy > 0 else 0.0
+        shares[row] = nearest_distribution(expected + kept * beside)
+    return shares

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdpsynth.measure._allocation import mus_of_relations, table_bins
-from skdpsynth.measure._bins import choose_bins, finer_bins, parts_of_bins
+from skdpsynth.measure._bins import choose_bins, finer_bins
 from skdpsynth.measure._marginals import measure_marginals
 from skdpsynth.measure._measurements import Measurements, having_pairs
 from skdpsynth.measure._query import (
@@ -25,8 +25,8 @@ from skdpsynth.measure._query import (
     Triples,
     measure_query,
 )
-from skdpsynth.measure._relations import third_columns
-from skdpsynth.measure._tables import choose_pairs, every_pair
+from skdpsynth.measure._shares import BESIDE_SHARE, LEAST_NOISE, MOST_TABLES, N_CELLS
+from skdpsynth.privacy import noisy_pair_distances
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     from skdpsynth.measure._query import Query
     from skdpsynth.privacy import Parts, PrivacyAccountant
     from skdpsynth.table import Classes, Metadata, TableRows
+
+
+# Rows of a cell of a bin, in noise deviations: six of a mean cell that has rows, of
+# which a column that is determined has about three.
+_CELL_FROM = 18.0
 
 
 def measure(
@@ -67,7 +72,15 @@ def measure(
     Measurements
         Public.
     """
-    found = _one_column(rows, metadata, plans, accountant, design)
+    mus = np.array([plan.marginals.mu for plan in plans])
+    again = None if design is None else [own[-1].query for own in design.rounds]
+    released, cells = measure_marginals(
+        rows, metadata.domains, metadata.classes, accountant, mus=mus, again=again
+    )
+    if design is not None:
+        cells = design.opened_cells
+    stds = [plan.marginals.noise_std for plan in plans]
+    found = Measurements(metadata, released, stds, cells)
     ask = _Ask(rows, metadata.classes, accountant)
     if design is not None:
         return _again(found, design, plans, ask)
@@ -77,8 +90,8 @@ def measure(
     for c, plan in enumerate(plans):
         if plan.triples.mu:
             # With what relations would have had, if there are none.
-            cells = any(own.query.kind == "cells" for own in found)
-            spare = 0.0 if cells else plan.relations.mu
+            kinds = {own.query.kind for own in found}
+            spare = 0.0 if "cells" in kinds else plan.relations.mu
             groups = found.bins.groups(found.shares[c], plan.n_groups)
             query: Query = Triples(found.bins, groups, plan.n_groups)
             mu = math.hypot(plan.triples.mu, spare)
@@ -109,29 +122,6 @@ class _Ask:
         """Release the answer of some classes together."""
         rows, scope = self.rows(*positions), self.scope(*positions)
         return measure_query(query, rows, self.accountant, mu=mu, scope=scope)
-
-
-def _one_column(
-    rows: TableRows,
-    metadata: Metadata,
-    plans: Sequence[Allocation],
-    accountant: PrivacyAccountant,
-    design: Measurements | None,
-) -> Measurements:
-    """Measure the marginals of every class, if there is a budget for them."""
-    mus = np.array([plan.marginals.mu for plan in plans])
-    stds = [plan.marginals.noise_std for plan in plans]
-    if not mus.any():
-        return Measurements(metadata, (), stds)
-    again = None if design is None else [own[-1].query for own in design.rounds]
-    rounds, cells = measure_marginals(
-        rows, metadata.domains, metadata.classes, accountant, mus=mus, again=again
-    )
-    if design is not None:
-        cells = design.opened_cells
-    # As released: the first round of all classes, then the second.
-    released = [own for n in (0, 1) for part in rounds for own in part[n : n + 1]]
-    return Measurements(metadata, released, stds, cells)
 
 
 def choose_table_bins(
@@ -169,33 +159,71 @@ def _two_columns(
         n * np.outer(own, own) for n, own in zip(classes.counts, shares, strict=True)
     ]
 
-    def chosen(plan: Allocation, *positions: int) -> Pairs:
-        """Choose the pairs of columns that are not independent, in any class."""
-        if not plan.choice.mu:
-            return Pairs(bins, every_pair(bins))
-        pairs = choose_pairs(
-            ask.rows(*positions),
-            bins,
-            sum(apart[c] for c in positions),
-            ask.accountant,
-            mu=plan.choice.mu,
-            scope=ask.scope(*positions),
-            few=plan.few_rows,
-            target=metadata.measured,
-        )
-        return Pairs(bins, pairs)
-
     every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
     having = having_pairs(every, classes)
     plan = plans[having[0]]
-    query, answers = chosen(plan, *having), []
+    target, answers = metadata.measured, []
+    query = _choose_pairs(
+        ask, plan, bins, sum(apart[c] for c in having), target, having
+    )
     if plan.together.mu:
         answers.append(ask(query, plan.together.mu, *having))
     for c in every:
         # Rows without a label choose for themselves.
-        own = query if c in having else chosen(plans[c], c)
+        own = query
+        if c not in having:
+            own = _choose_pairs(ask, plans[c], bins, apart[c], target, [c])
         answers.append(ask(own, plans[c].pairs.mu, c))
     return known.and_more(*answers)
+
+
+def _choose_pairs(
+    ask: _Ask,
+    plan: Allocation,
+    bins: TableBins,
+    apart: NDArray[np.float64],
+    target: int | None,
+    positions: Sequence[int],
+) -> Pairs:
+    """Choose the pairs whose tables are measured of some classes: all, if unplanned.
+
+    Of a wide table, or of few rows, those of the column `target`, a number, and those
+    that differ most from `apart`, what independent columns would have (D, D), beyond
+    the noise that their tables would get, which have nine times as much of the squared
+    mu. `bins` and `apart` are released before.
+    """
+    pairs = np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
+    if not (mu := plan.choice.mu):
+        return Pairs(bins, pairs)
+    codes, scope = ask.rows(*positions).map(bins.encode), ask.scope(*positions)
+    line = ask.accountant.reserve_gaussian(
+        "choice of pairs", mu=mu, sensitivity=math.sqrt(len(pairs)), scope=scope
+    )
+    expected = np.rint(apart).astype(np.int64)
+    released = noisy_pair_distances(codes, bins.sizes, expected, line)
+    distances = released.astype(np.float64)
+    # Of a count, in the L1 distance of a table.
+    of_tables = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
+    noise_std = math.sqrt(2.0 / math.pi) / of_tables
+    if plan.few_rows:
+        noise_std /= 2
+        # The mean distance of independent columns is no dependence.
+        starts, off = bins.starts[:-1], np.sqrt(2.0 / math.pi * np.maximum(expected, 0))
+        by_chance = np.add.reduceat(np.add.reduceat(off, starts, 0), starts, 1)
+        distances -= by_chance[tuple(pairs.T)]
+    first = np.any(pairs == (-1 if target is None else target), axis=1)
+    # Of a table that is measured alone. It grows with the root of their number, so the
+    # gain of the best ones together has a maximum.
+    noise = noise_std * np.array(bins.sizes)[pairs].prod(axis=1)
+    chosen, best = np.empty(0, dtype=np.int64), -math.inf
+    least = max(int(first.sum()), 1)
+    most = max(min(len(pairs), MOST_TABLES), least)
+    for n_tables in np.unique(np.geomspace(least, most, 60).astype(np.int64)):
+        gains = distances - noise * math.sqrt(n_tables)
+        some = np.lexsort((-gains, ~first))[:n_tables]
+        if (total := float(gains[some].sum())) > best:
+            chosen, best = some, total
+    return Pairs(bins, pairs[np.sort(chosen)])
 
 
 def _related_columns(
@@ -206,18 +234,20 @@ def _related_columns(
     Which they are, the tables of pairs show.
     """
     having, relations = known.having_pairs, known.relations
-    assert relations is not None  # there are tables of pairs
     mu = plans[having[0]].relations.mu
     if not mu:
         return known
     domains, bins = known.metadata.domains, known.bins
     n_strong = sum(own.strong for own in relations.each)
     n_rows = sum(plans[c].n_rows for c in having)
-    n_parts = parts_of_bins(n_rows, max(bins.sizes), math.sqrt(n_strong) / mu)
+    n_bins, noise_std = max(bins.sizes), max(math.sqrt(n_strong) / mu, LEAST_NOISE)
+    clear = n_rows / (_CELL_FROM * noise_std * n_bins)
+    n_parts = int(np.clip(clear, 1, N_CELLS // n_bins))  # marginals know no more
     prior, marginals = known.metadata.classes.prior, known.model.marginals
     finer = finer_bins(domains, marginals, prior, bins, n_parts)
-    strong = [own for own in relations.each if own.strong]
-    strong = [own for own in strong if finer.several((own.parent, own.child))]
+    # Of some column, whose bins have several cells.
+    cut = np.not_equal(finer.bins.sizes, bins.sizes)
+    strong = [o for o in relations.each if o.strong and cut[[o.parent, o.child]].any()]
     if not strong:
         return known
     pairs = np.array([(own.parent, own.child) for own in strong], dtype=np.int64)
@@ -226,15 +256,15 @@ def _related_columns(
     known = known.and_more(ask(cells, of_cells, *having))
     if len(domains) == 2:  # there is no third column
         return known
-    relations = known.relations
-    assert relations is not None
-    sets = third_columns(relations, len(domains))
-    groups = {
-        (own.parent, own.child): own.groups.astype(np.uint8)
-        for own in relations.measured
-    }
-    of_sets = [groups[parent, child] for parent, child, _ in sets.tolist()]
-    ranks = Ranks(bins, finer, sets, of_sets)
+    # In a wide table only third columns that share most information with the child.
+    most = max(MOST_TABLES // len(strong), 1)
+    sets, groups = [], []
+    for own in known.relations.measured:
+        order = np.argsort(-relations.information[own.child], kind="stable")
+        third = [j for j in order.tolist() if j not in (own.parent, own.child)][:most]
+        sets += [(own.parent, own.child, j) for j in sorted(third)]
+        groups += [own.groups.astype(np.uint8)] * len(third)
+    ranks = Ranks(bins, finer, np.array(sets, dtype=np.int64), groups)
     return known.and_more(ask(ranks, of_ranks, *having))
 
 

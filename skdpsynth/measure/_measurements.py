@@ -17,7 +17,13 @@ from skdpsynth.exceptions import (
     PersistenceError,
     ReservationError,
 )
-from skdpsynth.measure._bins import ColumnBins, FinerBins, TableBins, in_order
+from skdpsynth.measure._bins import (
+    ColumnBins,
+    FinerBins,
+    TableBins,
+    check_edges,
+    in_order,
+)
 from skdpsynth.measure._described import Table, described
 from skdpsynth.measure._marginals import (
     estimate,
@@ -35,29 +41,22 @@ from skdpsynth.measure._query import (
     Query,
     Ranks,
     Triples,
-    check_edges,
     decoded,
     encoded,
 )
 from skdpsynth.measure._relations import (
+    PairTables,
     Relations,
     find_relations,
     with_cells,
     with_ranks,
+    with_together,
 )
-from skdpsynth.measure._shares import N_CELLS, WIDE
+from skdpsynth.measure._shares import MOST_TABLES, N_CELLS, TRIPLE_COLUMNS, WIDE
 from skdpsynth.measure._table_model import (
     TableModel,
     metadata_from_state,
     metadata_to_state,
-)
-from skdpsynth.measure._tables import (
-    MOST_TABLES,
-    TRIPLE_COLUMNS,
-    PairTables,
-    SecondMoments,
-    TripleTables,
-    with_together,
 )
 from skdpsynth.privacy import UNLABELLED, PrivacyReport, scope_words, unit_words
 from skdpsynth.schema import TableSchema
@@ -79,7 +78,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from skdpsynth.table import Classes, MarginalTransform, Metadata
+    from skdpsynth.table import Classes, ColumnDomain, MarginalTransform, Metadata
 
     Floats = NDArray[np.float64]
 
@@ -276,7 +275,6 @@ class Measurements:
             "cells": encoded(self.cells),
             "bins": _bins_to_json(self.bins) if self.pairs else None,
             "finer": [_bins_to_json(own.bins) for own in finer],
-            "within": [encoded(own.within) for own in finer],
             "released": [self._to_json(own) for own in self],
         }
         text = json.dumps(document)
@@ -337,10 +335,10 @@ class Measurements:
         metadata = metadata_from_state(document["table"], schema, counts, **noise)
         given: dict[str, Any] = {"domains": metadata.domains, "model": None}
         if document["bins"] is not None:
-            given["bins"] = _bins_from_json(document["bins"])
-        both = zip(document["finer"], document["within"], strict=True)
-        for bins, within in both:  # one at most
-            given["finer"] = FinerBins(_bins_from_json(bins), decoded(within))
+            given["bins"] = _bins_from_json(document["bins"], metadata.domains)
+        for own in document["finer"]:  # one at most
+            bins = _bins_from_json(own, metadata.domains)
+            given["finer"] = FinerBins(bins, given["bins"])
             given["finer"].check(metadata.domains, given["bins"])
         released, scopes = [], metadata.classes.scopes
         for own in document["released"]:
@@ -440,10 +438,10 @@ class Measurements:
     @cached_property
     def estimates(self) -> list[list[MarginalTransform]]:
         """The marginals of each class that the tables of one column say."""
-        domains, classes = self.metadata.domains, self.metadata.classes
+        domains = self.metadata.domains
         if not any(self.rounds):
-            return flat_marginals(domains, len(classes))
-        return estimate(domains, classes, self.rounds, self.cells)
+            return flat_marginals(domains, len(self.metadata.classes))
+        return estimate(domains, self.sizes, self.rounds, self.cells)
 
     @cached_property
     def bins(self) -> TableBins:
@@ -460,14 +458,14 @@ class Measurements:
         return TableModel(self.metadata, marginals)
 
     @cached_property
-    def ranks(self) -> list[Floats]:
-        """Where each bin begins and ends among the ranks of its column, (2, D)."""
-        return [self.bins.ranks(own) for own in self.model.marginals]
+    def ranks(self) -> Floats:
+        """Where bins begin and end among ranks of their column, (n_classes, 2, D)."""
+        return np.array([self.bins.ranks(own) for own in self.model.marginals])
 
     @cached_property
-    def shares(self) -> list[Floats]:
-        """The share of each bin in its column, (D,), by class."""
-        return [self.bins.shares(own) for own in self.ranks]
+    def shares(self) -> Floats:
+        """The share of each bin in its column, (n_classes, D)."""
+        return np.array([self.bins.shares(own) for own in self.ranks])
 
     @cached_property
     def pairs(self) -> dict[int, PairTables]:
@@ -499,43 +497,37 @@ class Measurements:
         return having_pairs([*self.pairs], self.metadata.classes)
 
     @property
-    def triples(self) -> dict[int, TripleTables]:
+    def triples(self) -> dict[int, Measurement]:
         """Tables of three columns, by class."""
-        return {
-            c: TripleTables(own.query.groups, own.query.sets, own.values, own.noise_std)
-            for c, answers in enumerate(self._of_classes(Triples))
-            for own in answers
-        }
+        every = enumerate(self._of_classes(Triples))
+        return {c: own for c, answers in every for own in answers}
 
     @property
-    def moments(self) -> dict[int, SecondMoments]:
+    def moments(self) -> dict[int, Measurement]:
         """Noisy covariances of normal scores, by class."""
         every = enumerate(self._of_classes(Moments))
-        return {
-            c: SecondMoments(o.values, o.noise_std) for c, own in every for o in own
-        }
+        return {c: own for c, answers in every for own in answers}
 
     @cached_property
-    def relations(self) -> Relations | None:
-        """Columns that follow another one; None without tables of two columns."""
-        if not self.pairs:
-            return None
-        having, prior = self.having_pairs, self.metadata.classes.prior
-        # Of all the same pairs; others may be known of rows without a label, or of each
+    def relations(self) -> Relations:
+        """Columns that follow another one, by the tables of two columns."""
+        pairs, having = self.pairs, self.having_pairs
+        shown, sets = having, {own.pairs.tobytes() for own in pairs.values()}
+        # All of the same pairs: others are known of rows without a label, or of each
         # class.
-        sets = {own.pairs.tobytes() for own in self.pairs.values()}
-        alike = len(having) == len(self.pairs) and len(sets) == 1
-        largest = max(self.pairs, key=lambda c: self.pairs[c].n_rows)
-        shown = {c: self.pairs[c] for c in (having if alike else [largest])}
-        weights = prior[having] / prior[having].sum()
-        found = find_relations(shown, self.shares, self.bins.starts, self.together)
+        if len(having) < len(pairs) or len(sets) > 1:
+            shown = [max(pairs, key=lambda c: pairs[c].n_rows)]
+        some = {c: pairs[c] for c in shown}
+        found = find_relations(some, self.shares, self.bins.starts, self.together)
+        weights = self.metadata.classes.prior[having]
+        weights /= weights.sum()
         for own in self._of_kind(Cells, Ranks):
-            shares, add = self.shares, with_ranks
+            shares, complete = self.shares, with_ranks
             if isinstance(own.query, Cells):
-                bins, add = own.query.finer.bins, with_cells
-                shares = [bins.shares(bins.ranks(one)) for one in self.model.marginals]
-            pooled = weights @ np.array([shares[c] for c in having])
-            found = add(found, own, pooled)
+                bins, complete = own.query.finer.bins, with_cells
+                ranks = [bins.ranks(marginals) for marginals in self.model.marginals]
+                shares = np.array([bins.shares(of_class) for of_class in ranks])
+            found = complete(found, own, weights @ shares[having])
         return found
 
 
@@ -577,10 +569,11 @@ def _bins_to_json(bins: TableBins) -> list[Any]:
     ]
 
 
-def _bins_from_json(data: list[Any]) -> TableBins:
+def _bins_from_json(data: list[Any], domains: Sequence[ColumnDomain]) -> TableBins:
     """Read bins, so few that their tables fit into memory, as those of a fit do."""
     each = ({name: decoded(one) for name, one in own.items()} for own in data)
     bins = TableBins([ColumnBins(**own) for own in each])
+    bins.check(domains)
     require(max(bins.sizes) <= N_CELLS * 2 * 2, "too many bins of a column")
     require(sum(bins.sizes) <= max(WIDE * FEW_NUMBERS, N_CELLS * 2), "too many bins")
     return bins

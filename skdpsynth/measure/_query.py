@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from skdpsynth.measure._bins import check_edges
 from skdpsynth.measure._shares import TINY
 from skdpsynth.privacy import (
     GRID,
@@ -274,12 +275,6 @@ class Marginals(Query):
         return self.columns, encoded(self.opened)
 
 
-def check_edges(edges: Any) -> None:  # noqa: ANN401 - of a file
-    """Raise a ValueError unless edges rise within [0, 1]."""
-    check_array(edges, "float64", (len(edges),), 0, 1)
-    require(len(edges) > 1 and (np.diff(edges) > 0).all(), "edges")
-
-
 def n_cells(domain: ColumnDomain, n_bins: int) -> int:
     """Count the cells of a column: what its domain models."""
     if isinstance(domain, NumericDomain):
@@ -411,7 +406,7 @@ class Cells(Query):
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         self.finer.bins.check(domains)
         self._check_sets(2, len(domains))
-        n_bins = [int(own[-1]) + 1 for own in self.finer.within]
+        n_bins = self.finer.coarse.sizes
         for pair, bins in zip(self.sets.tolist(), self.possible, strict=True):
             check_array(bins, "bool", tuple(n_bins[j] for j in pair))
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+from scipy.sparse.csgraph import (
+    breadth_first_order,
+    connected_components,
+    minimum_spanning_tree,
+)
 
 from skdpsynth.measure._query import N_GROUPS
-from skdpsynth.measure._shares import LIKELY, LITTLE, RAKINGS, TINY
-from skdpsynth.measure._tables import MOST_TABLES
+from skdpsynth.measure._shares import LIKELY, LITTLE, RAKINGS, SURE, TINY
 from skdpsynth.utils import ROUNDING, check_array, require
 
 if TYPE_CHECKING:
@@ -26,17 +29,77 @@ if TYPE_CHECKING:
 
     from skdpsynth.measure._bins import FinerBins
     from skdpsynth.measure._query import Measurement
-    from skdpsynth.measure._tables import PairTables
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
 
-def beyond_noise(noisy: Floats, independent: Floats, std: float) -> Floats:
+class PairTables(NamedTuple):
+    """The tables of pairs of columns that were measured in one class."""
+
+    counts: NDArray[np.float32]  # (D, D), above the diagonal; 0 if not measured
+    measured: NDArray[np.bool_]  # (D, D)
+    noise_std: float  # of a count, in rows
+    n_rows: float  # as known, or that of the tables if they deny it
+    pairs: Ints  # (n_pairs, 2), columns i < j
+
+    @classmethod
+    def of(cls, answers: Sequence[Measurement], n_rows: float) -> PairTables:
+        """Lay answers out, of other pairs each; `n_rows` were known."""
+        stds, sets = {own.noise_std for own in answers}, [o.query.sets for o in answers]
+        pairs = np.unique(np.concatenate(sets), axis=0)
+        require(len(stds) == 1 and len(pairs) == sum(map(len, sets)), "pairs")
+        counts = np.zeros(answers[0].query.measured.shape, np.float32)
+        measured = np.zeros(counts.shape, bool)
+        for own in answers:
+            counts[own.query.measured] = own.values
+            measured |= own.query.measured
+        values, (noise_std,) = counts[measured], stds
+        # Every table counts all rows of the class: a number that was declared for
+        # another table, such as the whole of which this is a fold, must not spoil the
+        # fit.
+        n_tables = len(pairs)
+        counted = float(values.sum(dtype=np.float64)) / n_tables
+        std = noise_std * math.sqrt(len(values)) / n_tables
+        if abs(counted - n_rows) > SURE * std + 1.0:
+            n_rows = max(counted, 1.0)
+        return cls(counts, measured, noise_std, n_rows, pairs)
+
+    @classmethod
+    def nothing(cls, n_bins: int, n_rows: float) -> PairTables:
+        """Stand for a class of which none was measured."""
+        shape, none = (n_bins, n_bins), np.empty((0, 2), np.int64)
+        empty = np.zeros(shape, np.float32), np.zeros(shape, bool)
+        return cls(*empty, 1.0, n_rows, none)
+
+
+def with_together(
+    pairs: Mapping[int, PairTables], together: PairTables
+) -> dict[int, PairTables]:
+    """Correct the tables of each class by those of all these classes together.
+
+    What the sum of the classes lacks is shared out by their variances: the best linear
+    unbiased estimate of each class (weighted least squares).
+    """
+    total = together.noise_std**2 + sum(own.noise_std**2 for own in pairs.values())
+    beside = together.counts - np.sum([own.counts for own in pairs.values()], axis=0)
+    found = {}
+    for c, own in pairs.items():
+        part = own.noise_std**2 / max(total, 1e-300)
+        counts = (own.counts + part * beside).astype(np.float32)
+        noise_std = own.noise_std * math.sqrt(1.0 - part)
+        found[c] = own._replace(counts=counts, noise_std=noise_std)
+    return found
+
+
+def _beyond_noise(
+    noisy: Floats, independent: Floats, std: float
+) -> tuple[Floats, Floats, float]:
     """Keep the cells of a table above the noise; the rest is as if independent.
 
     No cell of noise is kept, but for one table in a few (Donoho, Johnstone 1994: the
-    universal threshold).
+    universal threshold). The lift of each cell over independent columns is returned
+    too, and what two columns say of each other, in nats.
     """
     threshold = std * math.sqrt(2.0 * math.log(noisy.size + 1))
     kept = np.abs(noisy - independent) > threshold
@@ -44,7 +107,9 @@ def beyond_noise(noisy: Floats, independent: Floats, std: float) -> Floats:
     rest = np.where(kept, 0.0, independent)
     rest *= max(1.0 - found.sum(), 0.0) / max(rest.sum(), TINY)
     table = np.maximum(found + rest, TINY)
-    return np.asarray(table / table.sum())
+    table /= table.sum()
+    lift = table / np.outer(table.sum(axis=1), table.sum(axis=0))
+    return table, lift, float((table * np.log(lift)).sum())
 
 
 Tree = list[tuple[int | None, int]]
@@ -60,29 +125,14 @@ def strongest_tree(
 ) -> tuple[Tree, Tables, Floats]:
     """Find the tree of pairs that share most information (Chow, Liu 1968).
 
-    Each tree of the forest has the root from which children are determined best.
+    `noisy` (D, D) are shares of pairs of bins, above the diagonal, with noise `std`; of
+    them some were `measured`. `shares` (D,) are those of the bins in their columns, and
+    `starts` (n_columns + 1,) where these begin, and the last one ends.
 
-    Parameters
-    ----------
-    noisy : ndarray of shape (D, D)
-        Shares of pairs of bins, above the diagonal.
-    measured : ndarray of shape (D, D), bool
-        Which of them were measured.
-    std : float
-        Noise of a share.
-    shares : ndarray of shape (D,)
-        Shares of the bins in their columns.
-    starts : ndarray of shape (n_columns + 1,)
-        Where the bins of each column begin, and the last ones end.
-
-    Returns
-    -------
-    tree : list of pairs of int
-        Parent and child, in an order in which rows can be drawn; None is no parent.
-    tables : dict of pairs of int to ndarray
-        All tables, without what may be noise, both ways round.
-    information : ndarray of shape (n_columns, n_columns)
-        What two columns say of each other, in nats, above the diagonal.
+    The tree has parent and child of each column, in an order in which rows can be
+    drawn; None is no parent. Each tree of the forest has the root from which children
+    are determined best. Then come all tables, without what may be noise, both ways
+    round; and what two columns say of each other, in nats, above the diagonal.
     """
     columns = [slice(start, end) for start, end in pairwise(starts.tolist())]
     tables: Tables = {}
@@ -91,29 +141,25 @@ def strongest_tree(
         place = columns[a], columns[b]
         if measured[place].any():
             independent = np.outer(shares[columns[a]], shares[columns[b]])
-            table = beyond_noise(noisy[place].astype(np.float64), independent, std)
+            own = noisy[place].astype(np.float64)
+            table, _, information[a, b] = _beyond_noise(own, independent, std)
             tables[a, b], tables[b, a] = table, table.T
-            sides = np.outer(table.sum(axis=1), table.sum(axis=0))
-            information[a, b] = (table * np.log(table / sides)).sum()
     information[information < TINY] = 0.0
     forest = minimum_spanning_tree(-information)
     entropies = np.array([max(_entropy(shares[own]), TINY) for own in columns])
     told = (information + information.T) / entropies  # of the second by the first
+    n_trees, trees = connected_components(forest, directed=False)
     tree: Tree = []
-    done: set[int] = set()
-    for first in range(len(columns)):
-        if first in done:
-            continue
-        order, _ = breadth_first_order(forest, first, directed=False)
-        done.update(order.tolist())
-        best = -1.0
-        for root in sorted(order.tolist()):
-            places, parents = breadth_first_order(forest, root, directed=False)
-            found = float(told[parents[places[1:]], places[1:]].sum())
-            if found > best:
-                best, chosen = found, (places.tolist(), parents.tolist())
-        places, parents = chosen
-        tree += [(parents[j] if parents[j] >= 0 else None, j) for j in places]
+    for k in range(n_trees):
+        ways = [
+            breadth_first_order(forest, root, directed=False)
+            for root in np.flatnonzero(trees == k)
+        ]
+        of_ways = [told[parents[own[1:]], own[1:]].sum() for own, parents in ways]
+        places, parents = ways[int(np.argmax(of_ways))]
+        tree += [
+            (int(parents[j]) if parents[j] >= 0 else None, j) for j in places.tolist()
+        ]
     return tree, tables, information
 
 
@@ -130,30 +176,16 @@ _RARE = 0.3
 
 @dataclass(frozen=True)
 class Relation:
-    """How one column follows another one, all classes together.
-
-    Parameters
-    ----------
-    parent, child : int
-        The columns.
-    shares : ndarray of shape (n_bins of the parent, n_bins of the child)
-        Shares of pairs of bins, with sum 1; 0 where a pair is impossible.
-    strong : bool
-        Whether one of the columns nearly determines the other.
-    cells : ndarray of shape (n_cells, n_cells), optional
-        The same for finer cells, if they were measured.
-    second : int, optional
-        A third column, which helps to predict the child where the parent is known.
-    lift : ndarray of shape (N_GROUPS, n_bins of the third column), optional
-        How much more often a group of the child and a bin of that column occur together
-        than they would by chance.
-    """
+    """How one column follows another one, all classes together."""
 
     parent: int
     child: int
-    shares: Floats
-    strong: bool
-    cells: Floats | None = None
+    shares: Floats  # of pairs of bins, with sum 1; 0 where a pair is impossible
+    strong: bool  # whether one of the columns nearly determines the other
+    cells: Floats | None = None  # shares of finer cells, if they were measured
+    # A third column, which helps to predict the child where the parent is known, and
+    # how much more often than by chance a group of the child and a bin of that column
+    # occur together, (N_GROUPS, n_bins of it).
     second: int | None = None
     lift: Floats | None = None
 
@@ -191,24 +223,12 @@ class Relation:
 
 @dataclass(frozen=True)
 class Relations:
-    """The relations of a table, each after that of its parent.
-
-    Parameters
-    ----------
-    each : list of Relation
-        Along the tree of the strongest pairs.
-    std : float
-        Noise of a share of a pair of bins.
-    information : ndarray of shape (n_columns, n_columns)
-        What two columns say of each other, in nats.
-    finer : FinerBins, optional
-        The cells, if some were measured.
-    """
+    """The relations of a table along its tree, each after that of its parent."""
 
     each: list[Relation]
-    std: float
-    information: Floats
-    finer: FinerBins | None = None
+    std: float  # noise of a share of a pair of bins
+    information: Floats  # what two columns say of each other, in nats
+    finer: FinerBins | None = None  # the cells, if some were measured
 
     @property
     def measured(self) -> list[Relation]:
@@ -218,27 +238,15 @@ class Relations:
 
 def find_relations(
     pairs: Mapping[int, PairTables],
-    shares: Sequence[Floats],
+    shares: Floats,
     starts: Ints,
     together: PairTables | None = None,
 ) -> Relations:
-    """Find the relations of a table in the tables of pairs of all its classes.
+    """Find the relations of a table in the tables of pairs of its classes.
 
-    Parameters
-    ----------
-    pairs : dict of int to PairTables
-        The tables of each class that has some, of the same pairs.
-    shares : list of n_classes ndarray of shape (D,)
-        Shares of the bins in their columns.
-    starts : ndarray of shape (n_columns + 1,)
-        Where the bins of each column begin.
-    together : PairTables, optional
-        The tables of all these classes together.
-
-    Returns
-    -------
-    Relations
-        Without finer cells.
+    `pairs` are those of each class that has some, all of the same pairs, and `together`
+    those of all these classes. `shares` (n_classes, D) are those of the bins in their
+    columns, which begin at `starts`.
     """
     n_rows = sum(own.n_rows for own in pairs.values())
     counts = np.array([own.counts for own in pairs.values()]).sum(0, dtype=np.float64)
@@ -250,7 +258,7 @@ def find_relations(
         variance *= 1.0 - part
     std, noisy = math.sqrt(variance) / n_rows, counts / n_rows
     weights = np.array([own.n_rows / n_rows for own in pairs.values()])
-    pooled: Floats = np.array([shares[c] for c in pairs]).T @ weights
+    pooled = shares[[*pairs]].T @ weights
     tree, tables, information = strongest_tree(noisy, measured, std, pooled, starts)
     found = []
     for parent, child in tree:
@@ -263,7 +271,13 @@ def find_relations(
         said = information[min(parent, child), max(parent, child)]
         strong = bool(said > _STRONG * max(least, TINY))
         independent = np.outer(pooled[a], pooled[b])
-        own = np.where(_possible(table, independent, std, strong=strong), whole, 0.0)
+        kept = table > std * math.sqrt(2.0 * math.log(table.size + 1))
+        rare = table + LIKELY * std < _RARE * independent
+        rest = 1.0 - table[kept].sum() + LIKELY * std * math.sqrt(max(kept.sum(), 1))
+        # With no limit of its own the 2-way distance of RandHIE rose by .002 (epsilon
+        # 1).
+        no_more = strong and rest < min(LITTLE, _RARE * independent[~kept].sum())
+        own = np.where(kept if no_more else kept | ~rare, whole, 0.0)
         if own.any():
             found.append(Relation(parent, child, own / own.sum(), strong))
     return Relations(found, std, information + information.T)
@@ -282,51 +296,37 @@ def _entropy(shares: Floats) -> float:
     return float(-(positive * np.log(positive)).sum())
 
 
-def _possible(
-    noisy: Floats, independent: Floats, std: float, *, strong: bool
-) -> NDArray[np.bool_]:
-    """Return which pairs of bins may have rows."""
-    kept = noisy > std * math.sqrt(2.0 * math.log(noisy.size + 1))
-    rare = noisy + LIKELY * std < _RARE * independent
-    rest = 1.0 - noisy[kept].sum() + LIKELY * std * math.sqrt(max(kept.sum(), 1))
-    apart = independent[~kept].sum()
-    # With no limit of its own the 2-way distance of RandHIE rose by .002 (epsilon 1).
-    if strong and rest < min(LITTLE, _RARE * apart):
-        return np.asarray(kept)
-    return np.asarray(kept | ~rare)
-
-
 def with_cells(relations: Relations, own: Measurement, shares: Floats) -> Relations:
-    """Complete relations by the finer cells that were measured of them.
+    """Share the pairs of bins of relations out to the finer cells that were measured.
 
-    `shares` are those of the cells in their columns, all classes together.
+    `shares` are those of the cells in their columns, all classes together. Inside a
+    pair of bins the measured difference to independent columns is shrunk towards 0, the
+    more of it noise explains (James, Stein 1961).
     """
     finer, tables = own.query.finer, own.query.tables(own.values)
     of_pair = dict(zip(map(tuple, own.query.sets.tolist()), tables, strict=True))
-    each = []
+    # A relation may be found the other way round.
+    of_pair = {pair[::-1]: table.T for pair, table in of_pair.items()} | of_pair
+    starts, each = finer.bins.starts, []
     for one in relations.each:
-        noisy = of_pair.get((one.parent, one.child))
-        if noisy is None and (one.child, one.parent) in of_pair:
-            noisy = of_pair[one.child, one.parent].T  # found the other way round
-        if noisy is not None:
-            noisy = np.nan_to_num(noisy)
-            one = _refined(one, noisy, own.noise_std, finer, shares)
-        each.append(one)
+        pair = one.parent, one.child
+        if pair not in of_pair:
+            each.append(one)
+            continue
+        noisy, in_bins = np.nan_to_num(of_pair[pair]), finer.in_bins(pair)
+        apart = np.outer(*(shares[slice(*starts[j : j + 2])] for j in pair))
+        even = np.where(finer.summed(pair, apart)[in_bins] > 0, apart, TINY)
+        expected = even / finer.summed(pair, even)[in_bins]
+        rows = (max(noisy.sum(), 0.0) * one.shares)[in_bins]
+        beside = noisy - rows * expected
+        n_free = finer.summed(pair, np.ones(noisy.shape)) - 1.0
+        energy = np.maximum(finer.summed(pair, beside**2), 1e-300)
+        kept = np.maximum(1.0 - n_free * own.noise_std**2 / energy, 0.0)[in_bins]
+        cells = np.maximum(rows * expected + kept * beside, 0.0)
+        whole = finer.summed(pair, cells)[in_bins]
+        cells = np.where(whole > 0, cells / np.maximum(whole, 1e-300), expected)
+        each.append(replace(one, cells=cells * one.shares[in_bins]))
     return replace(relations, each=each, finer=finer)
-
-
-def third_columns(relations: Relations, n_columns: int) -> Ints:
-    """List parent, child and third column of the tables of ranks, (M, 3).
-
-    In a wide table only the columns that share most information with the child.
-    """
-    most = max(MOST_TABLES // max(len(relations.measured), 1), 1)
-    found: list[tuple[int, int, int]] = []
-    for own in relations.measured:
-        order = np.argsort(-relations.information[own.child], kind="stable")
-        third = [j for j in order.tolist() if j not in (own.parent, own.child)]
-        found += [(own.parent, own.child, j) for j in sorted(third[:most])]
-    return np.array(found, dtype=np.int64).reshape(-1, 3)
 
 
 def with_ranks(relations: Relations, own: Measurement, shares: Floats) -> Relations:
@@ -345,42 +345,9 @@ def with_ranks(relations: Relations, own: Measurement, shares: Floats) -> Relati
         total = max(float(noisy.sum()), 1.0)
         of_groups = np.maximum(noisy.sum(axis=1), 1.0)
         apart = np.outer(of_groups / of_groups.sum(), shares[starts[j] : starts[j + 1]])
-        table = beyond_noise(noisy / total, apart, own.noise_std / total)
-        sides = np.outer(table.sum(axis=1), table.sum(axis=0))
-        said = float((table * np.log(table / sides)).sum())
+        _, lift, said = _beyond_noise(noisy / total, apart, own.noise_std / total)
         if said > best.get(key, LITTLE):
             best[key] = said
-            found[key] = replace(found[key], second=j, lift=table / sides)
+            found[key] = replace(found[key], second=j, lift=lift)
     each = [found.get((one.parent, one.child), one) for one in relations.each]
     return replace(relations, each=each)
-
-
-def _refined(
-    relation: Relation, noisy: Floats, std: float, finer: FinerBins, shares: Floats
-) -> Relation:
-    """Share a relation's pairs of bins out to finer cells.
-
-    Inside a pair of bins the measured difference to independent columns is shrunk
-    towards 0, the more of it noise explains (James, Stein 1961).
-    """
-    starts, pair = finer.bins.starts, (relation.parent, relation.child)
-    cuts = [finer.slices(j)[:-1] for j in pair]
-
-    def summed(cells: Floats) -> Floats:
-        """Add up the cells of every pair of bins."""
-        return np.add.reduceat(np.add.reduceat(cells, cuts[0], 0), cuts[1], 1)
-
-    in_bins = finer.in_bins(pair)
-    apart = np.outer(*(shares[slice(*starts[j : j + 2])] for j in pair))
-    even = np.where(summed(apart)[in_bins] > 0, apart, TINY)
-    expected = even / summed(even)[in_bins]
-    rows = (max(noisy.sum(), 0.0) * relation.shares)[in_bins]
-    beside = noisy - rows * expected
-    n_free = summed(np.ones(noisy.shape)) - 1.0
-    energy = np.maximum(summed(beside**2), 1e-300)
-    kept = np.maximum(1.0 - n_free * std**2 / energy, 0.0)[in_bins]
-    cells = np.maximum(rows * expected + kept * beside, 0.0)
-    whole = summed(cells)[in_bins]
-    cells = np.where(whole > 0, cells / np.maximum(whole, 1e-300), expected)
-    cells *= relation.shares[in_bins]
-    return replace(relation, cells=cells)

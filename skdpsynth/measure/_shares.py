@@ -73,4 +73,11 @@ LITTLE = 0.1
 FEW = 0.05
 TINY = 1e-12  # keeps divisions and logarithms finite
 WIDE = 120  # columns, from which counts of each say less than a few factors
+# All pairs are measured, unless they are more than 300, or the largest class has fewer
+# rows than 200 noise deviations of a count. Of few rows about 15 pairs are chosen then,
+# and a table is worth it if the dependence is above half of its noise, since a fit is
+# smooth. Of 4,000 rows at epsilon 1 that took C2ST from .69 to .65, .97 to .88; where
+# only some classes have few rows, classifiers learnt less by it.
+MOST_TABLES, FEW_TABLES = 300, 15
+TRIPLE_COLUMNS = range(3, 20)  # of tables whose triples are measured: 969 at most
 RAKINGS = 30  # rounds until a table has given sums to 1e-3

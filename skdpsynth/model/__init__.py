@@ -9,29 +9,27 @@ factors (`FactorGenerator`). The measured marginals turn ranks into values
 
 from skdpsynth.model._decoder import check_categories, decode_cells, decode_columns
 from skdpsynth.model._factors import (
+    LEAST_FACTORS,
     MOST_LOADING,
     FactorGenerator,
     factors_above_noise,
     fit_factors,
 )
 from skdpsynth.model._fit import (
-    AdamSteps,
-    Components,
-    MixtureFit,
-    fit_mixture,
-)
-from skdpsynth.model._loss import (
     NUMPY,
+    AdamSteps,
     Arrays,
+    Components,
     Heads,
+    MixtureFit,
     ReleasedClass,
-    TripleLoss,
+    fit_mixture,
     slopes_of_loss,
 )
-from skdpsynth.model._mixture import Mixture, MixtureGenerator
-from skdpsynth.model._relations import Followers
+from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator
 
 __all__ = [
+    "LEAST_FACTORS",
     "MOST_LOADING",
     "NUMPY",
     "AdamSteps",
@@ -44,7 +42,6 @@ __all__ = [
     "MixtureFit",
     "MixtureGenerator",
     "ReleasedClass",
-    "TripleLoss",
     "check_categories",
     "decode_cells",
     "decode_columns",

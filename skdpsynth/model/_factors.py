@@ -12,6 +12,7 @@ from scipy.linalg import eigh
 from scipy.special import ndtr
 
 from skdpsynth.measure import LITTLE
+from skdpsynth.model._mixture import lenders
 from skdpsynth.utils import (
     check_array,
     in_chunks,
@@ -36,32 +37,24 @@ _ROUNDS = 6  # of the search for what columns share, which is the diagonal
 MOST_LOADING = 100.0  # what noise can do at most: beyond, rows would overflow
 
 
-def fit_factors(measured: Measurements, least: int = 1) -> Floats:
+LEAST_FACTORS = 4  # of a generator, where training starts
+
+
+def fit_factors(measured: Measurements) -> Floats:
     """Find the loadings of all classes, (n_classes, n_columns, n_factors).
 
-    There are `least` factors at least. They are 0 where no moments were measured.
+    They are 0 where no moments were measured.
     """
+    scores = measured.model
     found = {
-        c: factors_above_noise(*moments, *measured.model.score_moments(c)[1:])
-        for c, moments in measured.moments.items()
+        c: factors_above_noise(own.values, own.noise_std, *scores.score_moments(c)[1:])
+        for c, own in measured.moments.items()
     }
-    most = max([least, *(own.shape[1] for own in found.values())])
-    n_columns = len(measured.model.metadata.columns)
-    loadings = np.zeros((len(measured.rounds), n_columns, most))
+    most = max([LEAST_FACTORS, *(own.shape[1] for own in found.values())])
+    loadings = np.zeros((len(measured.rounds), len(scores.metadata.columns), most))
     for c, own in found.items():
         loadings[c, :, : own.shape[1]] = own
     return loadings
-
-
-def lenders(known: NDArray[np.bool_], n_rows: Floats) -> Ints:
-    """Return the class whose dependence each class has: its own, or the largest known.
-
-    Dependence in one class and none in another is a difference between the classes
-    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
-    public.
-    """
-    largest = np.where(known, n_rows, -np.inf).argmax()
-    return np.where(known, np.arange(len(known)), largest)
 
 
 def factors_above_noise(

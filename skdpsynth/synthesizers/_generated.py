@@ -9,9 +9,14 @@ import numpy as np
 
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.measure import SMALL_SHARE, and_unlabelled
-from skdpsynth.model import FactorGenerator, MixtureGenerator
+from skdpsynth.model import (
+    NUMPY,
+    FactorGenerator,
+    MixtureGenerator,
+    fit_factors,
+    fit_mixture,
+)
 from skdpsynth.privacy import UNLABELLED, noisy_counts
-from skdpsynth.synthesizers._initial import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.measure import Allocation, Measurements, TableModel
+    from skdpsynth.model import Arrays
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.sampling import DrawRanks
     from skdpsynth.table import Metadata, PrivateRows, TableRows
@@ -41,9 +47,15 @@ class GeneratedSynthesizer(BaseSynthesizer):
         A mixture is fitted to tables of pairs, factors to second moments; with neither,
         columns are independent.
         """
-        initial = fitted(measured, seed=seed, device=device)
-        self.measurements_, self.generator_ = measured, initial.generator()
-        return initial.model
+        model = measured.model.labelled
+        if measured.pairs:
+            fit = fit_mixture(measured, seed=seed, arrays=arrays_on(device))
+            self.generator_ = fit.generator(measured)
+        else:
+            planned = model.metadata.classes.planned
+            self.generator_ = FactorGenerator.lent(fit_factors(measured), planned)
+        self.measurements_ = measured
+        return model
 
     def _ranks(
         self, class_codes: NDArray[np.int64], rng: np.random.Generator
@@ -76,6 +88,15 @@ class GeneratedSynthesizer(BaseSynthesizer):
             self.n_iter_ = int(document["n_iter_"])
         if "n_teachers" in arrays:
             self.n_teachers_ = arrays["n_teachers"]
+
+
+def arrays_on(device: torch.device | None) -> Arrays:
+    """Return those of a fit: NumPy's on the CPU, where it is as fast as torch."""
+    if device is None or device.type == "cpu":
+        return NUMPY
+    from skdpsynth.training import on_device
+
+    return on_device(device)
 
 
 def left_of_unlabelled(accountant: PrivacyAccountant) -> float:

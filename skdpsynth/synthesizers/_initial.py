@@ -1,21 +1,19 @@
-"""Initial models: what a fit makes of its measurements before anything is trained.
+"""Initial models of the loops: what a fit makes of its measurements before training.
 
 A mixture fitted to tables, factors of second moments, or a network of the papers that
-nobody has trained. Torch is imported only where they are trained; most fits train
-nothing.
+nobody has trained.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skdpsynth.measure import TableModel, choose_bins, flat_marginals
 from skdpsynth.model import (
-    NUMPY,
+    LEAST_FACTORS,
     FactorGenerator,
     Heads,
     Mixture,
@@ -23,6 +21,14 @@ from skdpsynth.model import (
     ReleasedClass,
     fit_factors,
     fit_mixture,
+)
+from skdpsynth.synthesizers._generated import arrays_on
+from skdpsynth.training import (
+    BinScores,
+    FactorTrainer,
+    MixtureTrainer,
+    NetworkTrainer,
+    on_device,
 )
 
 if TYPE_CHECKING:
@@ -32,58 +38,33 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skdpsynth.measure import Measurements
-    from skdpsynth.model import MixtureFit
     from skdpsynth.table import Metadata, PrivateRows
-    from skdpsynth.training import (
-        BinScores,
-        FactorTrainer,
-        MixtureTrainer,
-        NetworkTrainer,
-    )
 
     Floats = NDArray[np.float64]
 
 # Cells of a number that are as wide, and bins of all columns together: what a network
 # of the papers can still learn.
 CELLS, _MOST_BINS = 64, 4096
-_N_LOADINGS = 4  # at least, of a generator of factors
 
 
 def fitted(
     measured: Measurements,
     *,
     seed: int,
-    device: torch.device | None,
-    trained: Mapping[int, float] = MappingProxyType({}),
+    device: torch.device,
+    trained: Mapping[int, float],
 ) -> InitialMixture | InitialFactors:
     """Fit a model to measurements: a mixture to tables, factors to moments.
 
     The classes `trained` will learn more, each by as many features as its steps can
-    show. By NumPy where `device` is None or the CPU, which is as fast there as torch.
+    show.
     """
-    if not measured.pairs:
-        # Where training starts if nothing is known: gradients depend on each factor.
-        shape = len(measured.model.metadata.columns), _N_LOADINGS
-        weak = 0.1 * np.random.default_rng([seed, 2]).standard_normal(shape)
-        return InitialFactors(measured.model, fit_factors(measured, _N_LOADINGS), weak)
-    arrays = NUMPY
-    if device is not None and device.type != "cpu":
-        from skdpsynth.training import on_device
-
-        arrays = on_device(device)
-    fit = fit_mixture(measured, seed=seed, arrays=arrays)
-    initial = InitialMixture(measured.model.labelled, measured, fit)
-    if trained:
-        from skdpsynth.training import BinScores, on_device
-
-        assert device is not None  # synthesizers that train have one
-        initial.heads = Heads(fit.heads.starts, fit.heads.scores, on_device(device))
-        for c, most in trained.items():
-            seen = measured.bins.starts, measured.pairs[c].pairs, most
-            initial.scores[c] = BinScores(fit.mixtures[c], *seen)
-        if measured.together is not None:  # which a class alone is not fitted to
-            initial.measured = measured.corrected
-    return initial
+    if measured.pairs:
+        return InitialMixture(measured, seed, device, trained)
+    loadings = fit_factors(measured)
+    # Where training starts if nothing is known: gradients depend on each factor.
+    rng, shape = np.random.default_rng([seed, 2]), (loadings.shape[1], LEAST_FACTORS)
+    return InitialFactors(measured.model, loadings, 0.1 * rng.standard_normal(shape))
 
 
 @dataclass
@@ -100,8 +81,6 @@ class InitialFactors:
 
     def trainer(self, position: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
         """Hand out the loadings of a class."""
-        from skdpsynth.training import FactorTrainer
-
         own = self.loadings[position]
         known = own[:, own.any(axis=0)]
         return FactorTrainer(known if known.size else self.weak, **training)
@@ -115,61 +94,65 @@ class InitialFactors:
         return FactorGenerator.lent(self.loadings, self.model.metadata.classes.planned)
 
 
-@dataclass
 class InitialMixture:
     """Measured marginals, and mixtures that are fitted to tables of two and three."""
 
-    model: TableModel
-    measured: Measurements
-    fit: MixtureFit
-    # Of classes that train: bins as scores, and the form of components on the device.
-    scores: dict[int, BinScores] = field(default_factory=dict)
-    heads: Heads | None = None
+    def __init__(
+        self,
+        measured: Measurements,
+        seed: int,
+        device: torch.device,
+        trained: Mapping[int, float],
+    ) -> None:
+        self.model = measured.model.labelled
+        self._fit = fit_mixture(measured, seed=seed, arrays=arrays_on(device))
+        # The form of components on the device, and the bins of classes as scores.
+        heads = self._fit.heads
+        self._heads = Heads(heads.starts, heads.scores, on_device(device))
+        self._scores = {}
+        for c, most in trained.items():
+            seen = measured.bins.starts, measured.pairs[c].pairs, most
+            self._scores[c] = BinScores(self._fit.mixtures[c], *seen)
+        # A class alone is not fitted to the tables of all of them.
+        self._measured = measured.corrected
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Return the scores of the bins of the rows of a class."""
-        return self.scores[position].encode(self.measured.bins.encode(rows))
+        return self._scores[position].encode(self._measured.bins.encode(rows))
 
     def trainer(self, position: int, **training: Any) -> MixtureTrainer:  # noqa: ANN401
         """Hand out the mixture of a class, held by what was measured of it."""
-        from skdpsynth.training import MixtureTrainer
-
-        assert self.heads is not None
-        measured = self.measured
+        measured = self._measured
         released = ReleasedClass(
             measured.bins.starts,
             measured.shares[position],
             measured.planned_stds[position],
             measured.pairs[position],
             measured.triples.get(position),
-            arrays=self.heads.arrays,
+            arrays=self._heads.arrays,
         )
         return MixtureTrainer(
-            self.fit.components[position],
-            self.heads,
+            self._fit.components[position],
+            self._heads,
             measured.ranks[position],
-            self.scores[position],
+            self._scores[position],
             released,
             **training,
         )
 
     def keep(self, position: int, result: Mixture) -> None:
         """Take back the mixture of a class."""
-        self.fit.mixtures[position] = result
+        self._fit.mixtures[position] = result
 
     def generator(self) -> MixtureGenerator:
         """Return the generator of all classes."""
-        return self.fit.generator(self.measured)
+        return self._fit.generator(self._measured)
 
 
 class InitialNetwork:
     """Bins of every column, about as wide, and networks that nobody has trained."""
 
-    def __init__(
-        self,
-        metadata: Metadata,
-        hidden_dims: Sequence[int],
-    ) -> None:
+    def __init__(self, metadata: Metadata, hidden_dims: Sequence[int]) -> None:
         n_classes = len(metadata.classes)
         n_cells = max(min(CELLS, _MOST_BINS // max(len(metadata.domains), 1)), 2)
         flat = flat_marginals(metadata.domains, n_classes, n_cells)
@@ -192,8 +175,6 @@ class InitialNetwork:
 
     def trainer(self, position: int, **training: Any) -> NetworkTrainer:  # noqa: ANN401
         """Hand out the network of a class."""
-        from skdpsynth.training import NetworkTrainer
-
         del position
         return NetworkTrainer(self._ranks, self._groups, self._hidden_dims, **training)
 

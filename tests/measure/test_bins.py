@@ -174,9 +174,9 @@ def test_what_no_class_has_beyond_an_end_is_no_bin():
 def test_intervals_have_the_normal_scores_of_their_middles():
     """Of those with a value: a zero beside them has none, nor a column of few cells."""
     cuts = np.linspace(0, 1, 6)
-    many = ColumnBins(cuts, np.array([-1, 5, -1]), 6, zero=0.2)
-    few = ColumnBins(np.array([0, 0.4, 1]), np.array([-1, -1, -1]), 2)
-    categories = ColumnBins(np.empty(0), np.array([0, 1, 2, 2]), 3)
+    many = ColumnBins(cuts, np.array([-1, 5, -1]))
+    few = ColumnBins(np.array([0, 0.4, 1]), np.array([-1, -1, -1]))
+    categories = ColumnBins(np.empty(0), np.array([0, 1, 2, 2]))
     shares = np.array([0.1, 0.2, 0.1, 0.0, 0.1, 0.5, 0.5, 0.5, 0.2, 0.3, 0.5])
     scores = TableBins([many, few, categories]).normal_scores(shares)
     middles = norm.ppf([0.1, 0.4, 0.7, 0.8, 0.9])

@@ -1,7 +1,6 @@
 """All that a fit measures: what the plans say, in order, and what a row moves of it."""
 
 import math
-from itertools import combinations, pairwise
 
 import numpy as np
 import pandas as pd
@@ -105,31 +104,22 @@ def test_nothing_is_released_that_is_not_planned(order):
         assert values == pytest.approx([-4, -2, 4])
 
 
-def test_without_noise_tables_are_counts_of_the_rows_of_the_class():
-    found, _, rows = measured(TABLE, plans(exact=True), math.inf)
-    own = rows.of_class(0)
-    assert len(own) == 400
-    codes, starts = found.bins.encode(own).astype(int), found.bins.starts
-    for i, j in combinations(range(3), 2):
-        block = found.pairs[0].counts[
-            starts[i] : starts[i + 1], starts[j] : starts[j + 1]
-        ]
-        expected = np.zeros(block.shape)
-        np.add.at(expected, (codes[:, i], codes[:, j]), 1)
-        np.testing.assert_array_equal(block, expected)
-    triples = found.triples[0]
-    groups = [triples.groups[a:b] for a, b in pairwise(starts.tolist())]
-    expected = np.zeros((1, 3, 3, 3))
-    np.add.at(expected[0], tuple(g[c] for g, c in zip(groups, codes.T, strict=True)), 1)
-    np.testing.assert_array_equal(triples.counts, expected)
+def test_moments_are_those_of_scores_with_the_noise_that_is_said():
+    """Rows are shortened to twice the mean squared length. Counts: see the labels."""
+    exact, _, rows = measured(TABLE, plans(exact=True), math.inf)
     other = rows.of_class(1)
-    scores = found.model.score_rows(other.uniforms, other.category_codes, 1)
-    means, stds, _ = found.model.score_moments(1)
-    off = scores - means  # shortened to twice the mean squared length
+    scores = exact.model.score_rows(other.uniforms, other.category_codes, 1)
+    means, stds, _ = exact.model.score_moments(1)
+    off = scores - means
     limit = math.sqrt(2 * np.square(stds).sum())
     off *= limit / np.maximum(np.linalg.norm(off, axis=1, keepdims=True), limit)
     expected = (off.T @ off / 200)[np.triu_indices(3, 1)]
-    np.testing.assert_allclose(found.moments[1].covariances, expected, atol=0.005)
+    np.testing.assert_allclose(exact.moments[1].values, expected, atol=0.005)
+    noisy, _, _ = measured(TABLE)
+    _, stds, _ = noisy.model.score_moments(1)
+    std = 2 * np.square(stds).sum() / math.sqrt(2) / 0.15 / 200
+    assert noisy.moments[1].noise_std == pytest.approx(std, rel=1e-3)
+    assert noisy.triples[0].noise_std == pytest.approx(1 / 0.25, rel=1e-4)
 
 
 def test_scores_of_rows_follow_their_class():

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from skdpsynth.measure import (
+    Allocation,
+    Spend,
     TableBins,
     allocate,
     allocate_measurements,
@@ -17,10 +19,10 @@ from skdpsynth.measure import (
 
 # The rules of the budget have closed forms, which are stated of the parts of a plan.
 from skdpsynth.measure._bins import ColumnBins
-from skdpsynth.measure._query import Moments, Pairs, Triples, measure_query
-from skdpsynth.measure._tables import PairTables, choose_pairs, with_together
-from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, Parts, PrivacyAccountant
-from skdpsynth.table import CategoryDomain, PrivateRows
+from skdpsynth.measure._measure import _Ask, _choose_pairs
+from skdpsynth.measure._relations import PairTables, with_together
+from skdpsynth.privacy import GRID, PrivacyAccountant
+from skdpsynth.table import CategoryDomain, Classes, PrivateRows
 
 N_ROWS = 5000
 PLANTED = [(0, 7), (3, 4), (12, 29), (20, 21)]
@@ -31,21 +33,21 @@ def table(n_columns: int, planted=(), seed: int = 0):
     codes = np.random.default_rng(seed).integers(0, 2, (N_ROWS, n_columns))
     for i, j in planted:
         codes[:, j] = codes[:, i]
-    bins = ColumnBins(np.empty(0), np.array([0, 1, 2, 2]), 3)
+    bins = ColumnBins(np.empty(0), np.array([0, 1, 2, 2]))
     units, class_codes = np.zeros(codes.shape, np.float32), np.zeros(N_ROWS, np.int64)
     rows = PrivateRows(units, codes.astype(np.uint8), class_codes)
     return rows, TableBins([bins] * n_columns), np.tile([0.5, 0.5, 0.0], n_columns)
 
 
-def measure(rows, bins, shares, mu, **choice):
+def measure(rows, bins, shares, mu, target, **plan):
     """Choose pairs with a tenth of the squared mu, and measure them with the rest."""
     accountant = PrivacyAccountant(20.0, 1e-5)
+    ask = _Ask(rows, Classes(("u",), np.array([5e3])), accountant)
+    plan = Allocation("u", N_ROWS, choice=Spend(mu * math.sqrt(0.1)), **plan)
     independent = N_ROWS * np.outer(shares, shares)
-    own = {"mu": mu * math.sqrt(0.1), "scope": "u"} | choice
-    pairs = choose_pairs(rows, bins, independent, accountant, **own)
-    rest = {"mu": mu * math.sqrt(0.9), "scope": "u"}
-    found = measure_query(Pairs(bins, pairs), Parts.of(rows), accountant, **rest)
-    return set(map(tuple, found.query.sets.tolist())), accountant.report().entries
+    query = _choose_pairs(ask, plan, bins, independent, target, [0])
+    ask(query, mu * math.sqrt(0.9), 0)
+    return set(map(tuple, query.sets.tolist())), accountant.report().entries
 
 
 # --- Pairs: which -----------------------------------------------------------------
@@ -67,7 +69,7 @@ def test_pairs_that_depend_on_each_other_are_chosen(
     """
     n_pairs = math.comb(n_columns, 2)
     rows = table(n_columns, planted)
-    pairs, (choice, tables) = measure(*rows, mu=mu, few=few, target=target)
+    pairs, (choice, tables) = measure(*rows, mu, target, few_rows=few)
     assert set(planted) <= pairs
     every = combinations(range(n_columns), 2)
     assert {pair for pair in every if target in pair} <= pairs
@@ -102,39 +104,6 @@ def test_classes_are_corrected_by_tables_of_all_of_them():
     np.testing.assert_allclose(ours, expected, rtol=1e-5)
     variances = [own.noise_std**2 for own in found.values()]
     np.testing.assert_allclose(variances, np.diag(covariance), rtol=1e-6)
-
-
-# --- Triples and moments ----------------------------------------------------------
-
-
-def test_the_noise_that_is_said_is_in_rows_and_in_covariances():
-    """One cell of each of four tables, and one covariance."""
-    rows, bins, shares = table(4)
-    accountant, settings = PrivacyAccountant(20.0, 1e-5), {"mu": 0.5, "scope": None}
-    groups = bins.groups(shares, 3)
-    own = Parts.of(rows)
-    triples = measure_query(Triples(bins, groups, 3), own, accountant, **settings)
-    assert triples.noise_std == pytest.approx(math.sqrt(4) / 0.5, rel=1e-4)
-    stds = np.array([1.0, 0.5, 0.5, 1.0])
-
-    class Marginals:
-        """Of scores with these deviations, which are all 0."""
-
-        def score_moments(self, position):
-            return np.stack([0.0 * stds, stds, stds])
-
-        def score_rows(self, uniforms, codes, position):
-            return np.zeros(uniforms.shape)
-
-    query = Moments.of(Marginals(), 0, 10.0)
-    moments = measure_query(query, own, accountant, **settings)
-    # Rows are shortened to twice their mean squared length, 2.5, over the rows.
-    expected = 2 * 2.5 / math.sqrt(2) / 0.5 / 10
-    assert moments.noise_std == pytest.approx(expected, rel=1e-3)
-    of_triples, of_moments = accountant.report().entries
-    assert of_triples.name == "4 tables of 3 columns, 108 cells"
-    assert of_triples.sensitivity == pytest.approx(2 * GRID)
-    assert of_moments.sensitivity == pytest.approx(MOMENTS_SENSITIVITY)
 
 
 # --- Which tables, and which classes ----------------------------------------------

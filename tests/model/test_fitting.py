@@ -11,10 +11,9 @@ import torch
 
 from skdpsynth.measure import PairTables
 from skdpsynth.model import NUMPY, Heads, ReleasedClass, slopes_of_loss
-from skdpsynth.model._fit import fit_components
+from skdpsynth.model._fit import _BUMP, _ENTROPY, _LOGIT, fit_components
 
 # Sizes of the stated loss and of the normals, which are not to be found from outside.
-from skdpsynth.model._loss import _BUMP, _ENTROPY, _LOGIT
 from skdpsynth.privacy import measured_cells
 from skdpsynth.training import on_device
 
@@ -44,13 +43,16 @@ def shares_of(pairs):
     return np.concatenate([first.sum(axis=1), first.sum(axis=0), last.sum(axis=0)])
 
 
-def released(
-    pairs, noise_std=0.0, seed=0, measured=MEASURED, shares=None, arrays=NUMPY
-):
+def counted(pairs, noise_std=0.0, seed=0):
+    """Give tables with noise, in the order of the bins."""
     noise = np.random.default_rng(seed).normal(0, max(noise_std, 1e-12), pairs.shape)
-    counts = np.where(measured, np.rint(N_ROWS * pairs + noise), 0.0)
+    return np.where(MEASURED, np.rint(N_ROWS * pairs + noise), 0.0)
+
+
+def released(pairs, noise_std=0.0, seed=0, shares=None, arrays=NUMPY):
+    counts = counted(pairs, noise_std, seed).astype(np.float32)
     shares = shares_of(pairs) if shares is None else shares
-    tables = PairTables(counts.astype(np.float32), measured, noise_std, N_ROWS, PAIRS)
+    tables = PairTables(counts, MEASURED, noise_std, N_ROWS, PAIRS)
     return ReleasedClass(STARTS, shares, noise_std, tables, arrays=arrays)
 
 
@@ -65,110 +67,64 @@ def fit(classes, prior=(1.0,), seed=0, scores=None, arrays=NUMPY):
     return [components.mixture(heads, np.zeros((2, 12))) for components in found]
 
 
-def error(mixture, pairs, measured=MEASURED):
+def error(mixture, pairs):
     """Give the root mean square of the errors of measured cells, in rows."""
-    own = mixture.probabilities.astype(np.float64)
-    found = own.T @ (mixture.weights[:, None] * own)
-    return N_ROWS * math.sqrt(((found - pairs)[measured] ** 2).mean())
+    return N_ROWS * math.sqrt(((mixture.pair_shares() - pairs)[MEASURED] ** 2).mean())
 
 
 # --- The stated loss --------------------------------------------------------------
 
 
-def test_the_loss_is_the_squared_distance_in_noise_variances():
-    """Against a loop over cells: pairs, and shares of bins."""
-    pairs, rng = planted(0), np.random.default_rng(1)
-    one = released(pairs, noise_std=7.0, seed=2)
-    noise = np.random.default_rng(2).normal(0, 7.0, pairs.shape)
-    counts = np.rint(N_ROWS * pairs + noise)
-    weights = rng.dirichlet(np.ones(5))
-    own = np.concatenate([rng.dirichlet(np.ones(s), 5) for s in SIZES], axis=1)
-    total = 0.0
-    for i in range(12):
-        total += (N_ROWS * (weights @ own[:, i] - shares_of(pairs)[i]) / 7.0) ** 2
-        for j in np.flatnonzero(MEASURED[i]):
-            model = N_ROWS * (weights * own[:, i] * own[:, j]).sum()
-            total += ((model - counts[i, j]) / 7.0) ** 2
-    weights, own = weights.astype(np.float32), own.astype(np.float32)
-    assert float(one.distance(weights, own)[0]) == pytest.approx(total, rel=1e-4)
+def stated_distance(weights, own, pairs, noise_std, seed):
+    """State the squared distance to tables and shares, in noise variances."""
+    counts, shares = counted(pairs, noise_std, seed), shares_of(pairs)
+    off = N_ROWS * (weights[:, None] * own).T @ own - torch.from_numpy(counts)
+    beside = N_ROWS * (weights @ own - torch.from_numpy(shares))
+    measured = torch.from_numpy(MEASURED)
+    return ((off * measured / noise_std) ** 2).sum() + (beside / noise_std).pow(2).sum()
 
 
-def stated_loss(classes, heads, parameters, log_weights, home, n_classes):
-    """State the loss of some classes as an expression that autograd can read."""
-    own, total = heads(parameters, home), 0.0
-    entropies = (own * (own.log() - home)).sum(1)
-    for one, weights in zip(classes, log_weights.softmax(1), strict=True):
-        pairs = (weights[:, None] * own).T @ own
-        total += (pairs * one._per_cell - one._counts).square().sum()
-        total += ((weights @ own - one.shares) * one._per_share).square().sum()
-        total += _ENTROPY / n_classes * weights.detach() @ entropies
-    return total / home.shape[1] ** 2
+@LIBRARIES
+@pytest.mark.parametrize("scores", [None, LINE])
+@pytest.mark.parametrize("together", [False, True])
+def test_slopes_are_those_of_the_stated_loss(scores, together, arrays):
+    """In closed form, against autograd: pairs, shares, entropy and normals.
 
-
-def start_of(scores=None):
-    """Give two classes, and parameters of five components in units of their size."""
-    classes = [
-        released(planted(c), noise_std=7.0, seed=c, arrays=TENSORS) for c in range(2)
+    A component that a class will not keep is left out. What was measured of several
+    classes together is of their mixture: each class learns what only both say.
+    """
+    rng, prior = np.random.default_rng(0), np.array([0.7, 0.3])
+    tables = [(planted(0), 7.0, 0), (planted(1), 7.0, 1)]
+    if together:
+        tables.append((0.7 * planted(0) + 0.3 * planted(1), 3.0, 5))
+    classes = [released(*own, arrays=arrays) for own in tables]
+    if together:
+        classes[2].prior = arrays.take(prior)
+    heads = heads_of(scores, TENSORS._replace(take=torch.from_numpy))  # in double
+    parameters, logs = rng.normal(size=(5, heads.n_parameters)), rng.normal(size=(2, 5))
+    if not together:
+        logs[1, 2] = -20.0
+    home = np.tile(np.log(shares_of(planted(0))), (5, 1))
+    given = [torch.from_numpy(part).requires_grad_() for part in (parameters, logs)]
+    own, weights = heads(given[0], torch.from_numpy(home)), given[1].softmax(1)
+    mixed = [*weights, torch.from_numpy(prior) @ weights][: len(tables)]
+    distances = [
+        stated_distance(one, own, *table)
+        for one, table in zip(mixed, tables, strict=True)
     ]
-    heads, generator = heads_of(scores, TENSORS), torch.Generator().manual_seed(0)
-    parameters = torch.randn((5, heads.n_parameters), generator=generator)
-    log_weights = torch.randn((2, 5), generator=generator)
-    home = classes[0].shares.log().expand(5, -1)
-    return classes, heads, parameters, log_weights, home
-
-
-def in_arrays(arrays, classes, heads, *given):
-    """Give the same start to a library of arrays."""
-    own = [
-        released(planted(c), noise_std=7.0, seed=c, arrays=arrays)
-        for c in range(len(classes))
-    ]
-    heads = heads_of(heads.scores, arrays)
-    return own, heads, *(arrays.take(part.detach().numpy()) for part in given)
-
-
-def assert_slopes(found, expected, arrays):
+    entropies = (own * (own.log() - torch.from_numpy(home))).sum(1)
+    loss = sum(distances) + _ENTROPY / 3 * weights.detach().sum(0) @ entropies
+    expected = torch.autograd.grad(loss / 12**2, given)
+    ready = [arrays.take(part) for part in (parameters, logs, home)]
+    found = slopes_of_loss(classes, heads_of(scores, arrays), *ready, n_classes=3)
     for ours, theirs in zip(found, expected, strict=True):
         scale = 1e-4 * float(theirs.max())
         np.testing.assert_allclose(arrays.give(ours), theirs, rtol=1e-3, atol=scale)
-
-
-@LIBRARIES
-@pytest.mark.parametrize("scores", [None, "line"])
-def test_slopes_are_those_of_the_stated_loss(scores, arrays):
-    """In closed form, against autograd: pairs, shares, entropy and normals.
-
-    A component that a class will not keep is left out.
-    """
-    start = start_of(None if scores is None else LINE)
-    start[3][1, 2] = -20.0
-    given = start[2].requires_grad_(), start[3].requires_grad_()
-    expected = torch.autograd.grad(stated_loss(*start, n_classes=3), given)
-    found = slopes_of_loss(*in_arrays(arrays, *start), n_classes=3)
-    assert_slopes(found, expected, arrays)
-    assert found[1][1, 2] == 0.0
-
-
-@LIBRARIES
-def test_several_classes_together_are_their_mixture_in_the_loss(arrays):
-    """In closed form, against autograd: each class learns what only both say."""
-    classes, heads, parameters, log_weights, home = start_of()
-    both = [
-        released(0.7 * planted(0) + 0.3 * planted(1), noise_std=3.0, seed=5, arrays=own)
-        for own in (TENSORS, arrays)
-    ]
-    prior = torch.tensor([0.7, 0.3])
-    start = heads, parameters, log_weights, home
-    given = parameters.requires_grad_(), log_weights.requires_grad_()
-    # The stated loss of one class more, whose weights are those of a mixture.
-    mixed = (prior @ log_weights.softmax(1)).log()[None]
-    more = stated_loss(both[:1], heads, parameters, mixed, home, math.inf)
-    whole = stated_loss(classes, *start, n_classes=2) + more
-    expected = torch.autograd.grad(whole, given)
-    each, *ready = in_arrays(arrays, classes, *start)
-    both[1].prior = arrays.take(prior.numpy())
-    found = slopes_of_loss([*each, both[1]], *ready, n_classes=2)
-    assert_slopes(found, expected, arrays)
+    assert together or found[1][1, 2] == 0.0
+    # And the loss itself.
+    of_class = [arrays.take(part.detach().numpy()) for part in (weights[0], own)]
+    distance = float(classes[0].distance(*of_class)[0])
+    assert distance == pytest.approx(distances[0].item(), rel=1e-4)
 
 
 # --- What is found ----------------------------------------------------------------

@@ -34,8 +34,7 @@ def drawn(generator, seed=0):
 def followers(relation, std=0.0, mixtures=None):
     found = Followers([relation], std, (), ())
     mixtures = [independent()] if mixtures is None else mixtures
-    parts = [(own.weights, own.probabilities) for own in mixtures]
-    found.compare(parts, np.ones(len(mixtures)), STARTS)
+    found.compare(mixtures, np.ones(len(mixtures)), STARTS)
     return MixtureGenerator(mixtures, STARTS, found)
 
 

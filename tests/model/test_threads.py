@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -16,9 +15,10 @@ from skdpsynth.model import Heads, ReleasedClass
 from skdpsynth.model._fit import fit_components, one_thread
 
 
-def blas_threads() -> list[int]:
-    own = [part for part in threadpool_info() if part["user_api"] == "blas"]
-    return [part["num_threads"] for part in own]
+def blas_threads() -> set[int]:
+    return {
+        own["num_threads"] for own in threadpool_info() if own["user_api"] == "blas"
+    }
 
 
 # Such as that of Accelerate.
@@ -38,44 +38,40 @@ def _two_threads():
 
 
 class Watched(ReleasedClass):
-    """Notes how many threads NumPy has at every step; fails at the `most`-th."""
+    """Notes how many threads NumPy has at every step; fails at the fifth if asked."""
 
     def distance(self, *given, **more):
-        self.seen = [*getattr(self, "seen", ()), set(blas_threads())]
-        if len(self.seen) == getattr(self, "most", np.inf):
+        self.seen = [*getattr(self, "seen", ()), blas_threads()]
+        if self.failing and len(self.seen) == 5:
             raise RuntimeError
         return super().distance(*given, **more)
 
 
-def fit(most: float = np.inf) -> Watched:
+def fit(*, failing: bool) -> list[set[int]]:
     """Fit two columns of two values."""
     starts, shares = np.array([0, 2, 4]), np.full(4, 0.5)
     pairs = np.kron(np.triu(np.ones((2, 2)), 1), np.ones((2, 2)))
     counts = (250.0 * pairs).astype(np.float32)
     tables = PairTables(counts, pairs > 0, 1.0, 1000.0, np.array([[0, 1]]))
     one = Watched(starts, shares, 1.0, tables)
-    one.most = most
+    one.failing = failing
     fit_components([one], np.ones(1), Heads(starts, np.full(4, np.nan)), seed=0)
-    return one
+    return one.seen
 
 
 @pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_steps_take_one_thread(elsewhere):
+def test_steps_take_one_thread_and_give_the_others_back(elsewhere):
     """Threads that wait for each other take four times as long on a busy machine."""
-    one = fit()
+    with pytest.raises(RuntimeError):
+        fit(failing=True)
+    assert blas_threads() == {2}
+    seen = fit(failing=False)
     if elsewhere:  # after a fit of the main thread
         with ThreadPoolExecutor(1) as pool:
-            one = pool.submit(fit).result()
-    assert len(one.seen) >= 20
-    assert all(seen == {1} for seen in one.seen)
-    assert set(blas_threads()) == {2}
-
-
-@pytest.mark.parametrize("failing", [False, True])
-def test_threads_are_given_back(failing):
-    with pytest.raises(RuntimeError) if failing else nullcontext():
-        fit(most=5 if failing else np.inf)
-    assert set(blas_threads()) == {2}
+            seen = pool.submit(fit, failing=False).result()
+    assert len(seen) >= 20
+    assert all(own == {1} for own in seen)
+    assert blas_threads() == {2}
     with threadpool_limits(1, user_api="blas"):
-        assert set(blas_threads()) == {1}  # the user's own limits still count
+        assert blas_threads() == {1}  # the user's own limits still count

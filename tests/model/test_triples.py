@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from skdpsynth.measure import TripleTables
-from skdpsynth.model import NUMPY, TripleLoss
+from skdpsynth.measure import Measurement, TableBins
+from skdpsynth.measure._bins import ColumnBins
+from skdpsynth.measure._query import Triples
+from skdpsynth.model import NUMPY
+from skdpsynth.model._fit import TripleLoss
 from skdpsynth.training import on_device
 
 TENSORS = on_device(torch.device("cpu"))
@@ -17,8 +20,10 @@ TRIPLES = np.array([*combinations(range(4), 3)])
 N_ROWS = 1000.0
 
 
-def loss_of(counts, noise_std=20.0, triples=TRIPLES, n_rows=N_ROWS, arrays=NUMPY):
-    tables = TripleTables(GROUPS, triples, np.asarray(counts), noise_std)
+def loss_of(counts, noise_std=20.0, n_rows=N_ROWS, arrays=NUMPY):
+    columns = [ColumnBins(np.empty(0), np.arange(n)) for n in np.diff(STARTS)]
+    query, values = Triples(TableBins(columns), GROUPS, 3), np.float32(counts)
+    tables = Measurement(query, values, noise_std, 1.0)
     return TripleLoss(STARTS, tables, n_rows=n_rows, arrays=arrays)
 
 
@@ -30,11 +35,11 @@ def mixture(seed=0, n_components=5):
     return weights, np.concatenate(parts, axis=1).astype(np.float32)
 
 
-def shares_of(weights, probabilities, triples=TRIPLES):
+def shares_of(weights, probabilities):
     """Give a mixture's share of every cell, by loops over bins."""
-    found = np.zeros((len(triples), 3, 3, 3))
+    found = np.zeros((len(TRIPLES), 3, 3, 3))
     weights, probabilities = weights.astype(float), probabilities.astype(float)
-    for cells, triple in zip(found, triples.tolist(), strict=True):
+    for cells, triple in zip(found, TRIPLES.tolist(), strict=True):
         for own in product(*(range(STARTS[j], STARTS[j + 1]) for j in triple)):
             share = weights @ probabilities[:, list(own)].prod(axis=1)
             cells[tuple(GROUPS[list(own)])] += share

@@ -159,7 +159,8 @@ def test_tables_share_the_budget_of_a_class(order):
 @pytest.mark.usefixtures("short_fits")
 def test_wide_tables_choose_and_pay_for_it(monkeypatch):
     """`noisy_pair_distances` is charged, and says which columns depend."""
-    monkeypatch.setattr("skdpsynth.measure._tables.MOST_TABLES", 3)
+    for module in ("_allocation", "_measure"):
+        monkeypatch.setattr(f"skdpsynth.measure.{module}.MOST_TABLES", 3)
     synth = MarginalSynthesizer(8.0, schema=SCHEMA)
     seen = releases(synth, planted(N_ROWS))
     choices = [r for r in seen if r.reservation.name == "choice of pairs"]
