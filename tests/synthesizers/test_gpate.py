@@ -1,23 +1,17 @@
-"""GPATESynthesizer: its plans, its votes, and broken twins that are caught.
+"""GPATESynthesizer: its plans and its votes.
 
 What it has in common with the others is in `test_class_gan.py` and `test_privacy.py`.
 """
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
-from _releases import GRID, flow, watched
-from _ways import DELTA, TABLE, WAYS, table_of, without_schema
+from _releases import watched
+from _ways import DELTA, TABLE, WAYS
 from sklearn.base import clone
 from tables import correlated_schema, correlated_table
 
 from skdpsynth import GPATESynthesizer
-from skdpsynth.exceptions import DegradedResultWarning, ReservationError
-from skdpsynth.privacy import PrivacyAccountant, _aggregators
-
-# Its teachers, sums and plans, which the twins break.
-from skdpsynth.synthesizers import _gpate
+from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.privacy import PrivacyAccountant
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
@@ -51,36 +45,3 @@ def test_every_vote_of_every_fake_is_charged():
         charged = 48 * 2 / (own[0].line.noise_std ** 2 - 4)
         rest = 0.96 * PrivacyAccountant(4.0, 0.9 * DELTA).mu_cap ** 2
         assert charged == pytest.approx(rest, rel=2e-3)
-
-
-@pytest.mark.parametrize("way", ["gpate", "gpate random"])
-def test_a_plan_without_the_factor_m_or_2_cannot_run(way, monkeypatch):
-    """Twins: k queries instead of m * k, and sensitivity C instead of 2C."""
-    plan = GPATESynthesizer._plan_training
-
-    def without_factor(*args, **kwargs):
-        planned = plan(*args, **kwargs)
-        return replace(planned, n_queries=planned.n_queries // WAYS[way].batch_size)
-
-    if way == "gpate random":
-        monkeypatch.setattr(GPATESynthesizer, "_plan_training", without_factor)
-    else:
-        monkeypatch.setattr(_gpate, "GRID", GRID // 2)
-    with pytest.raises((ReservationError, ValueError)):
-        clone(WAYS[way]).fit(TABLE)
-
-
-# --- Broken twins ------------------------------------------------------------------
-
-
-def exact_sum(vectors, clip, reservation):
-    _aggregators.gaussian_sum(vectors, clip, reservation)
-    return vectors.sum(axis=0, dtype=np.float64)
-
-
-def test_flow_round_the_mechanism_is_caught(monkeypatch):
-    monkeypatch.setattr(_gpate, "gaussian_sum", exact_sum)
-    other = table_of("gpate", seed=2, n_rows=1500)
-    # With so much budget that noise shortens no step to nothing.
-    synthesizer = without_schema(WAYS["gpate"]).set_params(epsilon=100.0)
-    assert "the generator" in flow(synthesizer, TABLE, other)
