@@ -14,13 +14,12 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 import pytest
+from _reserve import release_gaussian
 from scipy.stats import binom, norm
 
-from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
+from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import curve_lower_bound, guessing_lower_bound
-from skdpsynth.audit._mechanism import _line_like
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Boolean, Categorical, TableSchema
 
@@ -56,7 +55,11 @@ def scores_of_draws(n_draws, *, noise=1.0, **claim):
     it lies, and how far. The noise is multiplied for twins.
     """
     ((absent, present),) = moved(**claim)
-    line = _line_like(absent.reservation, n_draws)
+    own = absent.reservation
+    line = PrivacyAccountant(1e6, 1e-5).reserve_gaussian(
+        own.name, mu=own.mu, sensitivity=own.sensitivity, count=n_draws
+    )
+    assert line.noise_std == own.noise_std
     coins = np.random.default_rng().integers(2, size=n_draws)
     scores = []
     for coin in np.array_split(coins, 1 + n_draws // 10_000):
@@ -204,30 +207,3 @@ def test_whole_fits_show_nine_tenths_of_the_claim():
     assert math.hypot(*(line.mu for line in lines)) == pytest.approx(claim, rel=1e-6)
     assert LEAST * claim <= shown(scores, coins) < MOST * claim
     assert LEAST * claim <= shown_by_the_curve(scores, coins) < MOST * claim
-
-
-@pytest.mark.nightly
-def test_whole_fits_of_300_rows_that_measure_pairs_show_eight_tenths_of_the_claim():
-    """4,000 fits: rows are counted, then both columns, then their table.
-
-    The noise is that of a mu of .94 of the claim: some is not spent, and the noise of
-    whole rows is more than is charged. Of 1,000 audits of normal scores with this mu,
-    mean and sigma are .907 and .020 of the claim, so .8 is 5.4 sigma away: a false
-    alarm in 5e-8.
-    """
-    schema, claim = (
-        TableSchema({"x": Boolean(), "z": Boolean()}),
-        claimed_mu(10.0, 1e-5),
-    )
-    table = pd.DataFrame({"x": [True] * 300, "z": [True] * 300})
-    canary = pd.DataFrame({"x": [False], "z": [False]})
-
-    def make():
-        return MarginalSynthesizer(epsilon=10.0, schema=schema)
-
-    worlds = table[:-1], pd.concat([table[:-1], canary], ignore_index=True)
-    scores, coins, lines = scores_of_fits(make, worlds, 4_000)
-    names = ["row count", "marginals", "1 table of 2 columns, 9 cells"]
-    assert [line.name for line in lines] == names
-    assert 0.8 * claim <= shown_by_the_curve(scores, coins) < MOST * claim
-    assert 0.75 * claim <= shown(scores, coins) < MOST * claim

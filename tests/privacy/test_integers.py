@@ -6,13 +6,14 @@ from functools import partial
 
 import numpy as np
 import pytest
-from _reserve import noisy
+from _reserve import noisy, release_gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.privacy import (
     GRID,
     MOMENTS_SENSITIVITY,
+    MOST_ROWS,
     Counted,
     LocalParts,
     Parts,
@@ -30,13 +31,14 @@ from skdpsynth.privacy import (
     noisy_triple_tables,
     noisy_votes,
 )
-
-# Sums that every mechanism uses and none exports.
-from skdpsynth.privacy._mechanisms import release_gaussian
-from skdpsynth.privacy._parts import LARGEST, MOST_ROWS, _sum
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
-SMALLEST = -(2**63)
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+
+
+def added(first, second):
+    """Add two up as parts of a table."""
+    return (Counted({0: 1}, first) + Counted({1: 1}, second)).value
 
 
 class Repeated(Parts):
@@ -59,10 +61,10 @@ class Repeated(Parts):
         power = count_part(0, self._rows, steps).value
         total = np.zeros_like(power)
         for digit in reversed(f"{self._times:b}"):
-            total = _sum(total, power) if digit == "1" else total
-            power = _sum(power, power)
+            total = added(total, power) if digit == "1" else total
+            power = added(power, power)
         if self._more is not None:
-            total = _sum(total, count_part(1, self._more, steps).value)
+            total = added(total, count_part(1, self._more, steps).value)
         return Counted({0: len(self._rows)}, total)
 
 

@@ -4,11 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from _reserve import exact, noisy
+from _reserve import exact, noisy, release_gaussian
 from scipy.stats import norm
-
-# What every mechanism of whole numbers draws from.
-from skdpsynth.privacy._mechanisms import _measurement, release_gaussian
 
 ALPHA = 1e-6
 N = 20_000
@@ -30,18 +27,6 @@ def test_noise_is_independent_between_entries_and_releases():
         (second[1:], second[:-1]),
     ):
         assert abs(np.corrcoef(left, right)[0, 1]) < bound
-
-
-@pytest.mark.parametrize(
-    ("mu", "sensitivity"),
-    [(0.9, 1.0), (0.05, 1.0), (0.01, 2.0**21), (0.26, math.sqrt(29))],
-)
-def test_a_charge_covers_what_opendp_says(mu, sensitivity):
-    """Its own map gives zero-concentrated DP, rho = (d / sigma)^2 / 2."""
-    std = noisy(sensitivity, mu).noise_std
-    rho = _measurement(std).map(sensitivity)
-    assert rho == pytest.approx((sensitivity / std) ** 2 / 2, rel=1e-9)
-    assert rho <= mu**2 / 2
 
 
 @pytest.mark.parametrize("reserve", [noisy, exact])

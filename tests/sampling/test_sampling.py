@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,15 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.model import decode_columns
-
-# Parts of any size: those of `sample` have thousands of rows.
-from skdpsynth.sampling._sampler import DrawnTable
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import largest_remainder
-
-if TYPE_CHECKING:
-    from skdpsynth.measure import TableModel
 
 WHOLE = np.arange(40)
 COLUMNS = {
@@ -37,39 +29,24 @@ COLUMNS = {
 }
 
 
-def model_of(frame: pd.DataFrame, schema: TableSchema | None = None) -> TableModel:
-    target = "t" if "t" in frame else None
-    synthesizer = IndependentSynthesizer(math.inf, schema=schema, target=target)
-    return synthesizer.fit(frame)._model
-
-
-def drawn(model: TableModel, ends: list[int]) -> pd.DataFrame:
-    """Draw 40 rows in parts that end there; the last part comes first."""
-    rng = np.random.default_rng(0)
-    members = rng.integers(0, len(model.marginals), ends[-1])
-    ranks = rng.random((ends[-1], len(model.metadata.columns)))
-    table = DrawnTable(model.metadata, ends[-1], 0)
-    for start, end in reversed(list(zip([0, *ends[:-1]], ends, strict=True))):
-        rows = slice(start, end)
-        table.put(start, decode_columns(model, ranks[rows], members[rows]))
-    return table.frame()
-
-
 @pytest.mark.parametrize("dtype", COLUMNS)
-def test_parts_are_the_table_whatever_their_number_and_order(dtype):
-    frame = pd.DataFrame({"x": COLUMNS[dtype], "t": pd.Categorical([3, 4] * 20)})
-    model = model_of(frame)
-    one = drawn(model, [40])
-    pd.testing.assert_frame_equal(one, drawn(model, [7, 7, 30, 40]))
-    assert one["x"].dtype == frame["x"].dtype
-    assert one["x"].isna().any() == frame["x"].isna().any()
-    assert one.index.equals(pd.RangeIndex(40))
-
-
-def test_identifiers_of_two_values_repeat():
-    frame = pd.DataFrame({"id": pd.Categorical([True, False] * 20), "x": 1.0})
-    table = drawn(model_of(frame, TableSchema({"id": Identifier()})), [40])
-    assert set(table["id"]) == {True, False}
+def test_parts_become_one_table(dtype, monkeypatch):
+    """Identifiers of two values repeat."""
+    monkeypatch.setattr("skdpsynth.sampling._sampler._CHUNK_ROWS", 7)
+    frame = pd.DataFrame(
+        {
+            "x": COLUMNS[dtype],
+            "t": pd.Categorical([3, 4] * 20),
+            "id": pd.Categorical([True, False] * 20),
+        }
+    )
+    schema = TableSchema({"id": Identifier()})
+    rows = IndependentSynthesizer(math.inf, schema=schema, target="t").fit(frame)
+    rows = rows.sample(40, random_state=0)
+    assert rows["x"].dtype == frame["x"].dtype
+    assert rows["x"].isna().any() == frame["x"].isna().any()
+    assert rows.index.equals(pd.RangeIndex(40))
+    assert set(rows["id"]) == {True, False}
 
 
 # --- How many of each class ----------------------------------------------------------
