@@ -9,6 +9,9 @@ from scipy.stats import chi2
 
 from skdpsynth.measure import Discovery
 from skdpsynth.privacy import Parts, PrivacyAccountant, Reservation
+
+# Private: what every mechanism of whole numbers draws by; tests take it from here.
+from skdpsynth.privacy._mechanisms import release_gaussian as release_gaussian
 from skdpsynth.table import ColumnLayout, TableLayout
 
 

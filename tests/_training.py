@@ -9,6 +9,10 @@ import torch
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.training import Discriminator, FactorTrainer, TeacherEnsemble
 
+# Private: what draws samples and teachers, whose laws are claims.
+from skdpsynth.training._dp_sgd import sampled as sampled
+from skdpsynth.training._teachers import assign_teachers as assign_teachers
+
 CPU = torch.device("cpu")
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 

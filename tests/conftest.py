@@ -70,12 +70,20 @@ def short_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     shorten_fits(monkeypatch)
 
 
-def shorten_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def hardly_any_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop post-processing at once, for what holds whatever becomes of releases."""
+    shorten_fits(monkeypatch, n_steps=4, n_components=20)
+
+
+def shorten_fits(
+    monkeypatch: pytest.MonkeyPatch, *, n_steps: int = 20, n_components: int = 60
+) -> None:
     constants = {
         "synthesizers._base.GENERATOR_STEPS": 2,
         "synthesizers._pategan.VotingGAN._generator_steps": 2,
-        "model._fit._STEPS": (20, 20),
-        "model._fit._COMPONENTS": (60, 60),
+        "model._fit._STEPS": (n_steps, n_steps),
+        "model._fit._COMPONENTS": (n_components, n_components),
         "training._network._MANY_CODES": 60,
     }
     for name, value in constants.items():

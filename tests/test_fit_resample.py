@@ -4,9 +4,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from _instances import PLAIN_PRIVATE
+from _releases import recorded, replayed
 
 from skdpsynth import IndependentSynthesizer
+from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, TableSchema
 from skdpsynth.table import in_container_of
 
@@ -150,3 +154,30 @@ def test_rows_without_a_label_train_nothing():
     generated = synth.sample(2000)
     assert generated["y"].notna().all()
     assert (generated["u"] > 100).mean() < 0.02
+
+
+KNOWN = {
+    "declared labels": {"schema": TableSchema({"y": Categorical(["n", "yes"])})},
+    "found labels": {},
+    "no target": {"target": None},
+}
+
+
+@pytest.mark.parametrize("known", KNOWN)
+def test_as_many_rows_come_back_as_noisy_counts_say(known):
+    """With equal releases equally many, of a table and of one row less.
+
+    The noise of the seed is seen: they are as many as in neither table.
+    """
+    table = pd.DataFrame({"u": FEATURES[:, 0], "y": TEXT})
+    made = IndependentSynthesizer(random_state=0, **{"target": "y"} | KNOWN[known])
+    with insecure_randomness(7), recorded() as history:
+        first = len(made.fit_resample(table)[0])
+    counts = made.schema_.class_counts
+    released = made.schema_.n_rows if counts is None else sum(counts.values())
+    with insecure_randomness(7), replayed(history):
+        second = len(made.fit_resample(table.iloc[1:])[0])
+    assert first == second == released
+    assert first not in (N, N - 1)
+    ways = {type(synth).fit_resample for synth in PLAIN_PRIVATE.values()}
+    assert ways == {BaseSynthesizer.fit_resample}

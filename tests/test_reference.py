@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.metadata
 import inspect
+import pkgutil
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from numpydoc.validate import validate
-from test_public_names import public_modules
 
 import skdpsynth
+from skdpsynth import exceptions
 
 PACKAGE = Path(skdpsynth.__file__).parent
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "index.rst"
@@ -112,3 +114,101 @@ def public_objects() -> list[tuple[str, set[str]]]:
 def test_docstring_is_valid(path, ignored):
     errors = validate(path)["errors"]
     assert [error for error in errors if error[0] not in ignored] == []
+
+
+# --- Every public module says what it offers, and offers what it says -----------------
+
+
+REPOSITORY = PACKAGE.parent
+
+
+def public_modules() -> list[str]:
+    """Give the package and all modules below it whose path has no underscore."""
+    found = pkgutil.walk_packages([str(PACKAGE)], prefix="skdpsynth.")
+    names = [module.name for module in found]
+    return ["skdpsynth", *(name for name in names if "._" not in name)]
+
+
+def constants_first(name: str) -> tuple[bool, bool, str]:
+    """Order names as ruff does: constants, classes, others."""
+    return not name.isupper(), not name[0].isupper(), name
+
+
+@pytest.mark.parametrize("name", public_modules())
+def test_all_is_complete_and_sorted(name):
+    module = importlib.import_module(name)
+    assert list(module.__all__) == sorted(set(module.__all__), key=constants_first)
+    missing = [entry for entry in module.__all__ if not hasattr(module, entry)]
+    assert missing == []
+
+
+def test_type_checkers_see_the_lazy_names():
+    """The block under `if TYPE_CHECKING` says where each name is public, and lives."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    mirror = {
+        alias.name: importlib.import_module(statement.module)
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    assert set(skdpsynth.__all__) == {*mirror, "__version__"} <= set(dir(skdpsynth))
+    for name, home in mirror.items():
+        assert name in home.__all__
+        assert getattr(skdpsynth, name) is getattr(home, name)
+    with pytest.raises(AttributeError, match="no attribute 'absent'"):
+        skdpsynth.absent  # noqa: B018
+
+
+def test_one_version_everywhere():
+    version = skdpsynth.__version__
+    citation = (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert importlib.metadata.version("skdpsynth") == version
+    assert re.search(r"^version: (.+)$", citation, flags=re.MULTILINE)[1] == version
+    assert f"## [{version}]" in changelog
+
+
+def test_errors_are_also_the_builtin_ones():
+    """A caller who knows only Python's own exceptions catches ours."""
+    for name in exceptions.__all__:
+        kind = getattr(exceptions, name)
+        if name.endswith("Warning"):
+            assert issubclass(kind, UserWarning)
+        elif kind is not exceptions.SkdpsynthError:
+            assert issubclass(kind, exceptions.SkdpsynthError)
+            assert issubclass(kind, ValueError | OSError | ImportError | RuntimeError)
+
+
+# --- What users read when something is wrong: public names, and all of them documente -
+
+
+# A class or a module that nobody can import by that name.
+PRIVATE_NAME = re.compile(r"\b_\w*[A-Za-z]\w*|\._\w+|__\w+__")
+
+TREES = {path: ast.parse(path.read_text("utf-8")) for path in PACKAGE.rglob("*.py")}
+
+
+def test_no_message_names_what_is_private():
+    """But for `_generator_state`, which the author of a synthesizer fills in."""
+    texts = [
+        part.value
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise)
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    ]
+    found = [text for text in texts if PRIVATE_NAME.search(text)]
+    assert [text for text in found if "_generator_state" not in text] == []
+
+
+def test_the_guide_has_every_exception_and_warning():
+    page = (PACKAGE.parent / "docs" / "errors.md").read_text("utf-8")
+    listed = re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)
+    assert sorted(listed) == exceptions.__all__
+    for name in listed:
+        (line,) = re.findall(rf"^\| `{name}` \| (.*?) \|", page, flags=re.MULTILINE)
+        parents = {kind.__name__ for kind in getattr(exceptions, name).__mro__[1:]}
+        assert set(re.findall(r"`(\w+)`", line)) <= parents
+    assert all(getattr(exceptions, name).__doc__ for name in exceptions.__all__)

@@ -9,12 +9,13 @@ import math
 import pkgutil
 from collections import Counter
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _releases import recorded, replayed
+from _reserve import release_gaussian
 from replay import __main__ as replay_command
 from replay.matrix import CHANGES, PLACES, SYNTHESIZERS, Group, groups, pairs_of
 from replay.odd_tables import ALL_SOURCES, odd_tables
@@ -24,15 +25,8 @@ import skdpsynth.audit
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import replay
 
-# Private: what the replay records and compares, and the draws that it couples.
-from skdpsynth.audit._worlds import (
-    compare,
-    compare_releases,
-    differences,
-    enter,
-    recorded,
-    replayed,
-)
+# Private: what the replay compares.
+from skdpsynth.audit._worlds import compare, compare_releases, differences, enter
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy import (
     GRID,
@@ -41,55 +35,20 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     gaussian_sum,
     of_rows,
-    secret_generator,
     telling,
     thresholded_counts,
 )
-from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy.testing import (
     coupled_rows,
     insecure_randomness,
     observe_releases,
 )
 from skdpsynth.schema import Boolean, Identifier, TableSchema
-from skdpsynth.training._dp_sgd import sampled
-from skdpsynth.training._teachers import assign_teachers
 
 ROWS = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
-AT = (0, 9, 20)
 
 
 # --- Rows keep their draws ----------------------------------------------------------
-
-
-def teachers_of(rows):
-    rng = of_rows(secret_generator(), rows)
-    return assign_teachers(len(rows), 50, rng)
-
-
-def drawn_of(rows):
-    half = SimpleNamespace(sampling_rate=0.5)
-    drawn = sampled(torch.as_tensor(rows), half, secret_generator())
-    return np.isin(rows[:, 0], drawn[:, 0])
-
-
-@pytest.mark.parametrize("place", AT)
-@pytest.mark.parametrize("draw", [teachers_of, drawn_of])
-@pytest.mark.parametrize("made", [np.asarray, torch.from_numpy])
-def test_a_row_that_comes_leaves_the_draws_of_others(draw, made, place):
-    """Coupled ones, bit for bit; of 20 rows that are not, some have other draws."""
-    more = np.insert(ROWS, place, 7.0, axis=0)
-
-    def draws(rows):
-        with insecure_randomness(3):
-            return draw(made(rows))
-
-    with coupled_rows():
-        kept = np.delete(draws(more), place)
-        np.testing.assert_array_equal(kept, draws(ROWS))
-        assert len(set(kept.tolist())) > 1
-    if place < len(ROWS):
-        assert not np.array_equal(np.delete(draws(more), place), draws(ROWS))
 
 
 def test_threads_that_read_parts_are_watched():

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import fields
+
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from _instances import PLAIN
 from imblearn.pipeline import make_pipeline
+from imblearn.utils._tags import InputTags, SamplerTags, Tags
+from imblearn.utils.estimator_checks import estimator_checks_generator
 from joblib.externals.loky import get_reusable_executor
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
@@ -183,3 +188,49 @@ def test_the_budget_holds_in_threads_and_other_processes(workers):
     with pytest.raises(BudgetExceededError, match="epsilon = 0 left of 5"):
         cross_val_score(pipeline(budget), X, Y, n_jobs=2, error_score="raise")
     assert budget.spent == (5.0, pytest.approx(5e-5))
+
+
+# --- imbalanced-learn's own checks of samplers: what passes, and why the rest does no -
+
+
+# Checks that ask for something else than a synthesizer is; one that passes is an error.
+REASONS = {
+    "check_samplers_fit": "shares of classes are chosen when rows are drawn: no fit has"
+    " a sampling_strategy_",
+    "check_samplers_pandas_sparse": "sparse columns are refused, with the remedy",
+    "check_target_type": "a target of floats is a measurement",
+    "check_samplers_one_label": "its label is a float; one class is no error either",
+    "check_samplers_multiclass_ova": "labels are one column: zeros and ones in several"
+    " may be several labels of a row",
+}
+
+
+class Sampler(IndependentSynthesizer):
+    """A synthesizer that says in imbalanced-learn's words what it takes."""
+
+    def __sklearn_tags__(self):
+        own = super().__sklearn_tags__()
+        taken = {
+            f.name: getattr(own.input_tags, f.name) for f in fields(own.input_tags)
+        }
+        taken |= {"dataframe": True, "string": True}
+        return Tags(
+            estimator_type=None,
+            target_tags=own.target_tags,
+            input_tags=InputTags(**taken),
+            sampler_tags=SamplerTags(),
+        )
+
+
+# Without noise: some checks compare two fits, or have 30 rows.
+CHECKS = [
+    pytest.param(check, marks=marks, id=check.func.__name__)
+    for _, check in estimator_checks_generator(Sampler())
+    for reason in [REASONS.get(check.func.__name__)]
+    for marks in [() if reason is None else pytest.mark.xfail(reason=reason)]
+]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_imblearn(check):
+    check(Sampler(epsilon=math.inf, random_state=0))

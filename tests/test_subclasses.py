@@ -16,7 +16,11 @@ from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.exceptions import InvalidTableError, ReservationError
+from skdpsynth.exceptions import (
+    BudgetExceededError,
+    InvalidTableError,
+    ReservationError,
+)
 from skdpsynth.schema import Categorical
 from skdpsynth.utils.estimator_checks import reachable
 
@@ -121,6 +125,8 @@ def test_declared_levels_are_plain(name):
 
 # --- Subclasses of synthesizers -----------------------------------------------------
 
+SOME = pd.DataFrame({"a": [1.5, 2.5] * 200, "y": ["p", "q"] * 200})
+
 
 def test_a_method_that_is_missing_is_said_before_anything_is_charged():
     with pytest.raises(TypeError, match=r"abstract.*_fit.*_plan_classes"):
@@ -137,6 +143,17 @@ def test_a_scope_that_is_no_class_is_refused(scope):
             accountant.reserve_gaussian("more", mu=1e-3, sensitivity=1.0, scope=scope)
             return model
 
-    table = pd.DataFrame({"a": [1.5, 2.5] * 200, "y": ["p", "q"] * 200})
     with pytest.raises(ReservationError, match="no class of the fit"):
-        ChargesNobody(epsilon=9.0, target="y").fit(table)
+        ChargesNobody(epsilon=9.0, target="y").fit(SOME)
+
+
+def test_a_plan_by_noisy_counts_that_passes_the_cap_is_refused():
+    """The cap is fixed before the counts are released, and the ledger keeps it."""
+
+    class PassesTheCap(IndependentSynthesizer):
+        def _plan_classes(self, labels, counts, n_numeric, n_levels, mu):
+            more = mu * (1.1 if counts.max() > 10 else 1.0)
+            return super()._plan_classes(labels, counts, n_numeric, n_levels, more)
+
+    with pytest.raises(BudgetExceededError):
+        PassesTheCap(target="y").fit(SOME)

@@ -1,8 +1,11 @@
 """What the wheel holds, and what it says about itself. `make dist` installs one."""
 
+from __future__ import annotations
+
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -38,3 +41,19 @@ def test_it_holds_the_package_and_its_data_alone(wheel):
     }
     assert held == package
     assert "skdpsynth/py.typed" in held
+
+
+# --- `make test-lowest` installs the lower bounds of pyproject.toml -------------------
+
+
+def test_constraints_are_the_lower_bounds() -> None:
+    """But for torch, and with xgboost twice: `make` takes xgboost-cpu on Linux."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    requirements = project["project"]["dependencies"]
+    requirements += project["project"]["optional-dependencies"]["tests"]
+    bounds = dict(line.split(">=") for line in requirements)
+    bounds["xgboost-cpu"] = bounds["xgboost"]
+    lines = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+    del bounds["torch"], pins["torch"]
+    assert pins == bounds

@@ -6,6 +6,9 @@ workers show them. Frames hold the private table itself while the process lives.
 
 from __future__ import annotations
 
+import logging
+import re
+
 import dask
 import dask.dataframe as dd
 import numpy as np
@@ -13,8 +16,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from _chains import carried
+from _instances import PLAIN_PRIVATE
 from pyarrow import csv, dataset
+from sklearn.base import clone
+from tables import mixed_table
 
+import skdpsynth
 from skdpsynth import IndependentSynthesizer, PrivacyBudget
 from skdpsynth.audit import audit_generator
 from skdpsynth.exceptions import SkdpsynthError
@@ -210,3 +217,70 @@ def test_a_canary_that_the_table_cannot_hold():
     with pytest.raises(ValueError, match="must be one that float64 can hold") as caught:
         audit_generator(IndependentSynthesizer(), table, {"a": MARKER})
     assert MARKER not in carried(caught.value)
+
+
+# --- What a fit logs: its stages and planned numbers, and nothing that is private -----
+
+
+CANARY = "canary"
+N_LOGGED = 1237  # no number that a plan or a report would have
+NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+
+
+TABLE = mixed_table(N_LOGGED + 1)[["number", "text", "y"]]
+TABLE.loc[7, "text"] = CANARY  # of both neighbours
+
+
+def logged(synthesizer, table, caplog) -> tuple[list[str], set[float]]:
+    """Fit with frozen noise; give what was logged, and the numbers that are public."""
+    caplog.clear()
+    with insecure_randomness(0), caplog.at_level("DEBUG", logger="skdpsynth"):
+        synthesizer.fit(table)
+    report = synthesizer.privacy_report()
+    public = {float(synthesizer.epsilon), report.delta, float(table.shape[1])}
+    for entry in report.entries:
+        public |= {float(entry.releases), entry.mu_total}
+        public |= numbers(entry.name) | numbers(entry.scope)
+    for plan in synthesizer._plans:
+        public |= numbers(repr(plan))
+    return [record.getMessage() for record in caplog.records], public
+
+
+def numbers(text: str) -> set[float]:
+    return {float(found) for found in NUMBER.findall(text)}
+
+
+def private_numbers(messages: list[str], public: set[float]) -> list[float]:
+    """Give the numbers in messages that are none of the public ones, as written."""
+    known = {f"{value:.6g}" for value in public}
+    # What tables are of, and not how many: "4 tables of 2 columns".
+    messages = [re.sub(r"of [23] columns", "", text) for text in messages]
+    return [n for text in messages for n in numbers(text) if f"{n:.6g}" not in known]
+
+
+@pytest.mark.usefixtures("short_fits")
+@pytest.mark.parametrize("name", PLAIN_PRIVATE)
+def test_logs_hold_no_number_but_those_of_the_report_and_the_plan(name, caplog):
+    """Of neighbours with the same noise they are equal, and have no exact count."""
+    labels = TableSchema({"y": Categorical(["u", "v"])}, target="y")
+    found = []
+    for table in (TABLE[:N_LOGGED], TABLE):
+        synthesizer = clone(PLAIN_PRIVATE[name]).set_params(schema=labels)
+        messages, public = logged(synthesizer, table, caplog)
+        assert len(messages) > 5
+        assert private_numbers(messages, public) == []
+        assert CANARY not in "".join(messages)
+        exact = {len(table), *table["y"].value_counts()}
+        assert not exact & {n for text in messages for n in numbers(text)}
+        found.append(messages)
+    assert found[0] == found[1]
+
+
+def test_nothing_is_written_unless_it_is_asked_for(capfd):
+    """A library has a handler that does nothing, and sets no level."""
+    logger = logging.getLogger("skdpsynth")
+    assert [type(one) for one in logger.handlers] == [logging.NullHandler]
+    assert (logger.level, logger.propagate) == (logging.NOTSET, True)
+    assert skdpsynth.__name__ == logger.name
+    IndependentSynthesizer().fit(TABLE[:N_LOGGED][["number"]])
+    assert capfd.readouterr() == ("", "")

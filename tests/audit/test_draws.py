@@ -1,78 +1,28 @@
-"""Twins of what a fit draws: noise that is shared or of another law, samples of rows.
+"""What a fit draws: noise is shared by no two releases, and has the law of the ledger.
 
-Each is caught in one fit, or in one draw of the mechanism, by a test whose p-values are
-exact. Where noise has the size of the ledger, `audit_ledger` sees nothing: it looks at
-the squares alone.
+Where noise has the size of the ledger, `audit_ledger` sees neither: it looks at the
+squares alone.
 """
 
 import math
-from dataclasses import replace
-from functools import wraps
-from types import SimpleNamespace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from _twins import in_place_of_the_mechanisms
-from scipy.stats import binomtest, norm, pearsonr
+from _reserve import noisy, release_gaussian
+from scipy.stats import norm, pearsonr
 from sklearn.base import clone
 
+import skdpsynth
 from skdpsynth import DPCGANSynthesizer, GPATESynthesizer
-from skdpsynth.audit._worlds import recorded  # releases as they are drawn
-from skdpsynth.privacy import PrivacyAccountant, _mechanisms
-from skdpsynth.training import _discriminator
-from skdpsynth.training._dp_sgd import sampled
+from skdpsynth.privacy import PrivacyAccountant, release_float_gaussian
+from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
 pytestmark = pytest.mark.statistical
 
 ALPHA = 1e-6
 N_DRAWS = 20_000
-
-
-def releases_of(synthesizer, schema, table):
-    with recorded() as releases:
-        clone(synthesizer).set_params(schema=schema).fit(table)
-    return releases
-
-
-# --- Noise that is shared ---------------------------------------------------------
-
-
-def changed(change):
-    """Draw noise, and add what `change` makes of it and of the line of the ledger."""
-
-    def twin(real):
-        @wraps(real)
-        def broken(values, line, *others):
-            return values + change(real(values, line, *others) - values, line)
-
-        return broken
-
-    return twin
-
-
-def shared(key_of):
-    """Draw noise once for all releases of one key."""
-    kept = {}
-    return changed(
-        lambda noise, line: kept.setdefault((key_of(line), noise.shape), noise)
-    )
-
-
-def shared_by_releases():
-    """The same noise in every release of a class."""
-    return shared(lambda line: line.scope)
-
-
-def shared_by_classes():
-    """The same noise in the same release of all classes."""
-    return shared(lambda line: line.used)
-
-
-def shared_by_entries():
-    """The same noise in all entries of a release."""
-    return changed(lambda noise, line: noise.ravel()[0])
 
 
 def is_dependent(releases):
@@ -101,23 +51,18 @@ TRAINED = [
 
 
 @pytest.mark.parametrize("synthesizer", TRAINED, ids=["whole numbers", "gradients"])
-def test_shared_noise_is_caught(synthesizer, small_table, public_schema):
-    """The twins have correlations of 1; that of the package errs once in a million."""
-    case = synthesizer, public_schema, small_table
-    assert not is_dependent(releases_of(*case))
-    for twin in (shared_by_releases, shared_by_classes, shared_by_entries):
-        with in_place_of_the_mechanisms(twin()):
-            assert is_dependent(releases_of(*case))
-
-
-# --- Noise of another law ---------------------------------------------------------
+def test_no_noise_is_shared(synthesizer, small_table, public_schema):
+    """Shared noise has correlations of 1; independent noise errs once in a million."""
+    releases = []
+    with observe_releases(releases.append):
+        clone(synthesizer).set_params(schema=public_schema).fit(small_table)
+    assert not is_dependent(releases)
 
 
 def whole_numbers():
     """Draw noise of the discrete Gaussian law; give it and its law at the draws."""
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    line = accountant.reserve_gaussian("g", mu=0.05, sensitivity=1.0)
-    draws = _mechanisms.release_gaussian(np.zeros(N_DRAWS, dtype=np.int64), line)
+    line = noisy(1.0, mu=0.05)
+    draws = release_gaussian(np.zeros(N_DRAWS, dtype=np.int64), line)
     reach = math.ceil(40 * line.noise_std)
     numbers = np.arange(-reach, reach + 1)
     law = np.cumsum(np.exp(-((numbers / line.noise_std) ** 2) / 2))
@@ -129,97 +74,63 @@ def gradients():
     """Draw noise of DP-SGD; give it and the normal law at the draws."""
     accountant = PrivacyAccountant(1.0, 1e-5)
     line = accountant.reserve_sampled_gaussian("s", mu=0.05, sampling_rate=0.1)
-    draws = _mechanisms.release_float_gaussian(np.zeros(N_DRAWS), 1.0, line)
+    draws = release_float_gaussian(np.zeros(N_DRAWS), 1.0, line)
     values = np.unique(draws)
     return draws, values, norm.cdf(values / line.noise_std)
 
 
-def has_another_law(draws, values, law):
-    """Whether draws follow another law; wrong at most once in a million.
+@pytest.mark.parametrize("draw", [whole_numbers, gradients])
+def test_noise_has_the_law_that_is_charged(draw):
+    """Laplace noise of this size is 0.06 off; 0.019 is seen. Wrong once in a million.
 
     By the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart, for any law.
     """
+    draws, values, law = draw()
     seen = np.searchsorted(np.sort(draws), values, side="right") / len(draws)
-    return np.abs(seen - law).max() > math.sqrt(math.log(2 / ALPHA) / 2 / len(draws))
+    bound = math.sqrt(math.log(2 / ALPHA) / 2 / len(draws))
+    assert np.abs(seen - law).max() <= bound
 
 
-def laplace_numbers(std):
-    return _mechanisms._laplace_measurement(std / math.sqrt(2))
+# --- No row has a say in the noise: of whole fits with equal releases and secrets -----
 
 
-class LaplaceGenerator:
-    """Laplace noise of the standard deviation that is asked for."""
+def releases_of(synthesizer, table, schema, history=()):
+    """Fit; give the releases, in whose place those of another fit are used."""
+    kept = []
 
-    def __init__(self):
-        self._rng = np.random.default_rng()
+    def see(release):
+        kept.append(release)
+        return history[len(kept) - 1].noisy if history else None
 
-    def normal(self, mean, std, shape):
-        return self._rng.laplace(mean, std / math.sqrt(2), shape)
-
-
-@pytest.mark.parametrize(
-    ("draw", "name", "twin"),
-    [
-        (whole_numbers, "_measurement", laplace_numbers),
-        (gradients, "secret_generator", LaplaceGenerator),
-    ],
-)
-def test_noise_of_another_law_is_caught(draw, name, twin, monkeypatch):
-    """Laplace noise of the size that is charged: 0.06 from the law; 0.019 is seen."""
-    assert not has_another_law(*draw())
-    monkeypatch.setattr(_mechanisms, name, twin)
-    assert has_another_law(*draw())
+    with insecure_randomness(7), observe_releases(see):
+        clone(synthesizer).set_params(schema=schema, random_state=0).fit(table)
+    return kept
 
 
-# --- Samples of rows --------------------------------------------------------------
+@pytest.mark.usefixtures("short_fits")
+def test_a_row_has_no_say_in_the_noise(audited, case):
+    """Every release has a stream of its own, apart from those that draw for rows.
 
-
-def half_as_many(rows, line, rng):
-    """The rate is not that of the ledger."""
-    return sampled(rows, SimpleNamespace(sampling_rate=line.sampling_rate / 2), rng)
-
-
-def same_rows(rows, line, rng):
-    """Every step has the sample of the first."""
-    return sampled(rows, line, np.random.default_rng(0))
-
-
-def samples_are_wrong(schema, table, sample, monkeypatch):
-    """Whether two samples of each class are no independent draws of the ledger's rate.
-
-    Wrong once in a million: six binomial laws, of the rows in a sample and in both.
+    Noise of floats is read off to the rounding of sums; votes show it where they are as
+    many.
     """
-    drawn = []
-
-    def keep(rows, line, rng):
-        places = sample(torch.arange(len(rows)), line, rng)
-        drawn.append((len(rows), places.numpy()))
-        return rows[places]
-
-    monkeypatch.setattr(_discriminator, "sampled", keep)
-    synthesizer = DPCGANSynthesizer(0.3, batch_size=1000, **RANDOM | {"n_iter": 2})
-    releases = releases_of(synthesizer, schema, table)
-    p_values = []
-    for start in (0, 2):  # two steps of a class, then two of the other
-        rate = releases[start].reservation.sampling_rate
-        assert 0.1 < rate < 0.5
-        (n_rows, first), (_, second) = drawn[start : start + 2]
-        common = len(np.intersect1d(first, second))
-        for seen, p in ((len(first), rate), (len(second), rate), (common, rate**2)):
-            p_values.append(binomtest(seen, n_rows, p).pvalue)
-    assert len(drawn) == len(releases) == 4
-    return min(p_values) < ALPHA / len(p_values)
+    table, _, schema = case
+    extra = pd.DataFrame({"a": [-5.0], "b": [5.0], "c": ["q"], "y": ["u"]})
+    first = releases_of(audited, table, schema)
+    more = pd.concat([table, extra], ignore_index=True)
+    second = releases_of(audited, more, schema, first)
+    for ours, theirs in zip(first, second, strict=True):
+        if ours.reservation.kind.endswith("vote"):
+            same = ours.exact == theirs.exact
+            assert same.mean() > 0.2
+            np.testing.assert_array_equal(ours.noisy[same], theirs.noisy[same])
+        else:
+            noise, other = (own.noisy - own.exact for own in (ours, theirs))
+            assert noise.any()
+            np.testing.assert_allclose(noise, other, rtol=1e-9, atol=1e-9)
 
 
-def test_samples_by_another_rule_are_caught(small_table, public_schema, monkeypatch):
-    """A rate of 0.11 for 0.22; the same rows in both samples.
-
-    The package's own are caught once in a million. A table of 1,500 rows, of which
-    7,500 are declared.
-    """
-    counts = {"u": 4500, "v": 3000}
-    schema = replace(public_schema, class_counts=counts)
-    case = schema, pd.concat([small_table] * 10, ignore_index=True)
-    assert not samples_are_wrong(*case, sampled, monkeypatch)
-    for sample in (half_as_many, same_rows):
-        assert samples_are_wrong(*case, sample, monkeypatch)
+def test_the_package_never_calls_make_private():
+    """Opacus takes rate, steps and divisor from the exact number of rows there."""
+    for source in Path(skdpsynth.__file__).parent.rglob("*.py"):
+        assert "make_private(" not in source.read_text(encoding="utf-8")

@@ -5,13 +5,15 @@ by the finding that is named beside it.
 """
 
 import math
+import pkgutil
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
-from _twins import assert_caught, audit_of
+from _reserve import noisy
 from sklearn.base import clone
 
 from skdpsynth import (
@@ -22,29 +24,27 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
 )
 from skdpsynth.audit import audit_ledger
-from skdpsynth.audit._worlds import recorded  # what observes releases in a thread
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import (
-    PrivacyAccountant,
-    PrivacyBudget,
-    _aggregators,
-    _mechanisms,
-)
-from skdpsynth.privacy._mechanisms import release_gaussian
+from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, noisy_counts
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers import _pategan
 from skdpsynth.table import Limited
-from skdpsynth.training import _dp_sgd
 
 pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("short_fits")]
 
 PAST = "past all releases"
 
 
-def line(count):
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    return accountant.reserve_gaussian("g", mu=0.05, sensitivity=1.0, count=count)
+def audit_of(synthesizer, table, canary, schema, **settings):
+    """Audit a clone against its ledger."""
+    ready = clone(synthesizer).set_params(schema=schema)
+    return audit_ledger(ready, table, canary, **settings)
+
+
+def assert_caught(found, words):
+    """Expect a finding with such words."""
+    assert any(words in finding for finding in found.findings), found.findings
+    assert "Contradiction" in str(found)
 
 
 # --- Sound ------------------------------------------------------------------------
@@ -111,54 +111,69 @@ def test_a_fit_without_noise_has_nothing_to_test(case):
 
 
 def test_an_observer_has_its_block_and_its_thread_only():
-    """Called by position or by name; several at once count as so many."""
-    reservation, values = line(6), np.array([[1, 2], [3, 4]])
-    with recorded() as outer:
-        _aggregators.release_gaussian(values[0], reservation)
-        with recorded() as inner:
-            noisy = release_gaussian(values, n_releases=2, reservation=reservation)
+    count = partial(noisy_counts, np.array([0, 1, 1]), 2, noisy(1.0, count=4))
+    outer, inner = [], []
+    with observe_releases(outer.append):
+        count()
+        with observe_releases(inner.append):
+            released = count()
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(release_gaussian, values, reservation).result()
-    release_gaussian(values, reservation)
-    assert [[own.n_releases for own in seen] for seen in (outer, inner)] == [[1], [2]]
-    np.testing.assert_array_equal(inner[0].exact, values)
-    np.testing.assert_array_equal(inner[0].noisy, noisy)
+            pool.submit(count).result()
+    count()
+    assert len(outer) == len(inner) == 1
+    assert inner[0].exact.tolist() == [1, 2]
+    np.testing.assert_array_equal(inner[0].noisy, released)
 
 
 def test_an_observer_answers_where_nothing_is_private_only():
-    own = line(2)
+    count = partial(noisy_counts, np.zeros(7, dtype=int), 1, noisy(1.0, count=2))
     with observe_releases(lambda release: release.exact):
         with pytest.raises(ReservationError, match="insecure_randomness"):
-            release_gaussian(np.array([7]), own)
+            count()
         with insecure_randomness(0):
-            assert release_gaussian(np.array([7]), own).tolist() == [7]
+            assert count().tolist() == [7]
 
 
 # --- Broken code ------------------------------------------------------------------
 
-_real_measurement = _mechanisms._measurement
+
+def half_noise(real, std):
+    return real(0.5 * std)
 
 
-def half_noise(std):
-    return _real_measurement(0.5 * std)
-
-
-def inverse_noise(std):
+def inverse_noise(real, std):
     """U2: a scale of 1 / b for b. No vote of 256 is turned round; half should be."""
-    return _real_measurement(1 / std)
+    return real(1 / std)
 
 
-def own_gaussian(total, clip, reservation):
+def own_gaussian(real, total, clip, reservation):
     """Noise from another source, such as Opacus's own: nothing is charged."""
     return total + np.random.default_rng(0).normal(0, 1e-3 * clip, total.shape)
 
 
-def in_a_thread(values, own, *more):
+def in_a_thread(real, values, own, *more):
     """Charged, but for one class drawn where nobody observes it."""
     if own.scope == "u":
-        return release_gaussian(values, own, *more)
+        return real(values, own, *more)
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(release_gaussian, values, own, *more).result()
+        return pool.submit(real, values, own, *more).result()
+
+
+def uncharged_majority(real, votes, n_teachers, reservation):
+    """TripleGAN's noiseless votes: nothing is charged."""
+    return 2 * votes > n_teachers
+
+
+def votes_read_first(real, votes, n_teachers, reservation):
+    """S4: the votes themselves decide whether they are released."""
+    if votes.sum() % 2:
+        return np.zeros(len(votes), dtype=bool)
+    return real(votes, n_teachers, reservation)
+
+
+def planted(twin, where, monkeypatch):
+    where = f"skdpsynth.{where}"
+    monkeypatch.setattr(where, partial(twin, pkgutil.resolve_name(where)))
 
 
 NUMBERS = GPATESynthesizer(10.0, n_teachers=6, n_iter=30)
@@ -166,54 +181,30 @@ VOTES = PATEGANSynthesizer(10.0, n_iter=4, batch_size=64)
 GRADIENTS = DPCGANSynthesizer(10.0)
 LESS = "the noise is"
 FEW = "'labels by vote' (class u): the noise is"
+UNSEEN = "1 releases were charged, but 0 were seen"
 TWINS = [
-    (_mechanisms, "_measurement", half_noise, NUMBERS, LESS),
-    (_mechanisms, "_measurement", inverse_noise, VOTES, FEW),
-    (_dp_sgd, "release_float_gaussian", own_gaussian, GRADIENTS, PAST),
+    (half_noise, "privacy._mechanisms._measurement", NUMBERS, LESS),
+    (inverse_noise, "privacy._mechanisms._measurement", VOTES, FEW),
+    (own_gaussian, "training._dp_sgd.release_float_gaussian", GRADIENTS, PAST),
     (
-        *(_aggregators, "release_gaussian", in_a_thread),
-        *(IndependentSynthesizer(), "1 releases were charged, but 0 were seen"),
+        *(in_a_thread, "privacy._aggregators.release_gaussian"),
+        *(IndependentSynthesizer(), UNSEEN),
     ),
 ]
 
 
-@pytest.mark.parametrize(
-    ("where", "name", "twin", "synthesizer", "words"),
-    TWINS,
-    ids=[twin[2].__name__ for twin in TWINS],
-)
-def test_broken_code_is_caught(
-    where, name, twin, synthesizer, words, case, monkeypatch
-):
-    monkeypatch.setattr(where, name, twin)
+@pytest.mark.parametrize(("twin", "where", "synthesizer", "words"), TWINS)
+def test_broken_code_is_caught(twin, where, synthesizer, words, case, monkeypatch):
+    planted(twin, where, monkeypatch)
     found = audit_of(synthesizer, *case)
     assert_caught(found, words)
     if twin is own_gaussian:
         assert any(line.drawn < line.reserved for line in found.lines)
 
 
-def exact_majority(votes, n_teachers, reservation):
-    """Teachers' votes without noise, charged like noisy ones."""
-    _aggregators.noisy_votes(votes, n_teachers, reservation)
-    return 2 * votes > n_teachers
-
-
-def uncharged_majority(votes, n_teachers, reservation):
-    """TripleGAN's noiseless votes: nothing is charged."""
-    return 2 * votes > n_teachers
-
-
-def votes_read_first(votes, n_teachers, reservation):
-    """S4: the votes themselves decide whether they are released."""
-    if votes.sum() % 2:
-        return np.zeros(len(votes), dtype=bool)
-    return _aggregators.noisy_votes(votes, n_teachers, reservation)
-
-
 @pytest.mark.parametrize(
     ("cls", "twin"),
     [
-        (PATEGANSynthesizer, exact_majority),
         (PATEGANSynthesizer, votes_read_first),
         (PATETripleGANSynthesizer, uncharged_majority),
     ],
@@ -225,7 +216,7 @@ def test_votes_round_the_mechanism(cls, twin, case, monkeypatch):
     few = table[table["y"] == "v"].reset_index(drop=True)[:12]
     few = cls(10.0, **settings), few, canary | {"y": "v"}, schema
     assert not audit_of(*few).violated
-    monkeypatch.setattr(_pategan, "noisy_votes", twin)
+    planted(twin, "synthesizers._pategan.noisy_votes", monkeypatch)
     findings = " ".join(audit_of(*few).findings)
     assert "past all releases" in findings or "the canary changes" in findings
 
@@ -292,7 +283,7 @@ class SecondLedger(IndependentSynthesizer):
         more = PrivacyAccountant(1.0, 1e-5)
         own = more.reserve_gaussian("more", mu=more.mu_cap, sensitivity=1.0)
         super().fit(X, y)
-        _aggregators.noisy_counts(np.zeros(len(X), dtype=np.int64), 1, own)
+        noisy_counts(np.zeros(len(X), dtype=np.int64), 1, own)
         return self
 
 

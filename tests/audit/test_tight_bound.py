@@ -14,13 +14,14 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from _reserve import release_gaussian
+from _training import identity, make_discriminator
 from scipy.stats import binom, norm
 
-from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.audit import curve_lower_bound, guessing_lower_bound
-from skdpsynth.audit._mechanism import _line_like
-from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.privacy._mechanisms import release_gaussian
+from skdpsynth import IndependentSynthesizer
+from skdpsynth.audit import curve_lower_bound, guessing_lower_bound, one_run_lower_bound
+from skdpsynth.privacy import PrivacyAccountant, secret_generator
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Boolean, Categorical, TableSchema
 
@@ -56,7 +57,11 @@ def scores_of_draws(n_draws, *, noise=1.0, **claim):
     it lies, and how far. The noise is multiplied for twins.
     """
     ((absent, present),) = moved(**claim)
-    line = _line_like(absent.reservation, n_draws)
+    own = absent.reservation
+    line = PrivacyAccountant(1e6, 1e-5).reserve_gaussian(
+        own.name, mu=own.mu, sensitivity=own.sensitivity, count=n_draws
+    )
+    assert line.noise_std == own.noise_std
     coins = np.random.default_rng().integers(2, size=n_draws)
     scores = []
     for coin in np.array_split(coins, 1 + n_draws // 10_000):
@@ -206,28 +211,75 @@ def test_whole_fits_show_nine_tenths_of_the_claim():
     assert LEAST * claim <= shown_by_the_curve(scores, coins) < MOST * claim
 
 
-@pytest.mark.nightly
-def test_whole_fits_of_300_rows_that_measure_pairs_show_eight_tenths_of_the_claim():
-    """4,000 fits: rows are counted, then both columns, then their table.
+# --- One run of DP-SGD with many canaries (Steinke, Nasr, Jagielski 2023), white box --
 
-    The noise is that of a mu of .94 of the claim: some is not spent, and the noise of
-    whole rows is more than is charged. Of 1,000 audits of normal scores with this mu,
-    mean and sigma are .907 and .020 of the claim, so .8 is 5.4 sigma away: a false
-    alarm in 5e-8.
-    """
-    schema, claim = (
-        TableSchema({"x": Boolean(), "z": Boolean()}),
-        claimed_mu(10.0, 1e-5),
+
+N_CANARIES, N_SIDE = 2_000, 100
+SIZE = 1e3
+# At a larger delta no number of right guesses has a p-value below the level.
+DELTA = 1e-10
+CASES = {"all rows": (1.0, 5), "samples": (0.2, 40)}
+
+
+def scores_of(members, epsilon, rate, n_steps):
+    """Train; give the sum of the released gradients, one number per canary."""
+    accountant = PrivacyAccountant(
+        epsilon, DELTA, discovery_delta=DELTA / 100, amplified=True
     )
-    table = pd.DataFrame({"x": [True] * 300, "z": [True] * 300})
-    canary = pd.DataFrame({"x": [False], "z": [False]})
+    mu = accountant.mu_cap / math.sqrt(n_steps) * (1 - 1e-9)
+    reservation = accountant.reserve_sampled_gaussian(
+        "steps", mu=mu, sampling_rate=rate, count=n_steps, tail_delta=0.99 * DELTA / 100
+    )
+    # A score that is linear: its gradient is the row, whatever was learnt before.
+    rows = SIZE * np.eye(N_CANARIES, dtype=np.float32)[members]
+    discriminator = make_discriminator(
+        rows,
+        loss="wasserstein",
+        learning_rate=1e-3,
+        reservation=reservation,
+        rng=secret_generator(),
+    )
+    total = np.zeros(N_CANARIES)
+    for _ in range(n_steps):
+        discriminator.release(identity)
+        discriminator.follow(torch.zeros(1, N_CANARIES), identity)
+        total -= discriminator._released.numpy()
+    assert reservation.used == n_steps
+    return total
 
-    def make():
-        return MarginalSynthesizer(epsilon=10.0, schema=schema)
 
-    worlds = table[:-1], pd.concat([table[:-1], canary], ignore_index=True)
-    scores, coins, lines = scores_of_fits(make, worlds, 4_000)
-    names = ["row count", "marginals", "1 table of 2 columns, 9 cells"]
-    assert [line.name for line in lines] == names
-    assert 0.8 * claim <= shown_by_the_curve(scores, coins) < MOST * claim
-    assert 0.75 * claim <= shown(scores, coins) < MOST * claim
+def proved_by(right):
+    """Give the lower bound of epsilon that so many right guesses prove."""
+    return one_run_lower_bound(
+        int(right), 2 * N_SIDE, n_canaries=N_CANARIES, delta=DELTA, alpha=FALSE_ALARM
+    )
+
+
+def proved(epsilon, case):
+    """Give the lower bound of epsilon that one run proves."""
+    present = np.random.default_rng().random(N_CANARIES) < 0.5
+    scores = scores_of(np.flatnonzero(present), epsilon, *CASES[case])
+    order = np.argsort(scores)
+    right = present[order[-N_SIDE:]].sum() + (~present[order[:N_SIDE]]).sum()
+    return proved_by(right)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_one_run_proves_no_more_than_the_claim(epsilon, case):
+    """False alarm 1e-6, by the theorem."""
+    assert proved(epsilon, case) <= epsilon
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("case", CASES)
+def test_steps_without_clipping_are_caught(case, monkeypatch):
+    """A row counts 220 times as much: more than 3.2 deviations of noise.
+
+    Of 1,000 rows that are in, 100 lie 4.5 away from 0, where a guess is wrong once in
+    10,000. A tenth of 200 guesses may be wrong: false alarms have a rate below 1e-9.
+    """
+    assert proved_by(0.9 * 2 * N_SIDE) > 1.0
+    monkeypatch.setattr("skdpsynth.training._dp_sgd.ROUNDING_ROOM", -SIZE)
+    assert proved(1.0, case) > 1.0

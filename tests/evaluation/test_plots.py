@@ -20,10 +20,14 @@ def line(ax, label):
     return np.asarray(found.get_ydata())
 
 
+def texts(labels) -> list[str]:
+    return [text.get_text() for text in labels]
+
+
 def labels(ax) -> list[str]:
     """Give the texts of the legend of a figure of our own."""
     (legend,) = ax.figure.legends
-    return [text.get_text() for text in legend.get_texts()]
+    return texts(legend.get_texts())
 
 
 def test_tradeoff_draws_the_summary(result):
@@ -34,7 +38,7 @@ def test_tradeoff_draws_the_summary(result):
     assert line(ax, " _copy").tolist() == [table["_copy", math.inf]]
     assert line(ax, "broken").tolist() == table["broken"].dropna().tolist()
     assert {*labels(ax)} == {BLIND, "baseline", "real rows", " _copy", "broken"}
-    ticks = [text.get_text() for text in ax.get_xticklabels()]
+    ticks = texts(ax.get_xticklabels())
     assert ticks == ["0.5", "1", "10", "no noise"]
     ax = result.plot_tradeoff(setting="C")  # where real rows have other scores
     assert set(line(ax, "real rows in Setting C")) == {result.summary()["auroc_C"][0]}
@@ -55,7 +59,7 @@ def test_classifiers_are_drawn_by_score(result, setting, reference, epsilon):
         return found.groupby("classifier")["value"].mean()
 
     real = means(synthesizer="real data", setting=reference).sort_values()
-    assert [text.get_text() for text in ax.get_yticklabels()] == real.index.tolist()
+    assert texts(ax.get_yticklabels()) == real.index.tolist()
     (marks,) = ax.collections
     assert marks.get_offsets()[:, 0].tolist() == real.tolist()
     own = means(synthesizer="baseline", epsilon=at, setting=setting)
@@ -69,7 +73,7 @@ def test_classifiers_are_drawn_by_score(result, setting, reference, epsilon):
 
 def marks_of(ax, number: int) -> dict[str, float]:
     """Give the shares of categories by the marks of a synthesizer, without zeros."""
-    names = [text.get_text() for text in ax.get_yticklabels()]
+    names = texts(ax.get_yticklabels())
     found = dict(zip(names, ax.lines[number].get_xdata(), strict=True))
     return {name: share for name, share in found.items() if share}
 
@@ -80,7 +84,7 @@ def test_marginals_are_shares(result, tables):
     titles = [ax.get_title() for ax in axes]
     assert titles == ["label", "size", "count", "kind", "noise"]
     kind, copied = axes[3], tables[0][:120]
-    names = [text.get_text() for text in kind.get_yticklabels()]
+    names = texts(kind.get_yticklabels())
     drawn = dict(zip(names, (bar.get_width() for bar in kind.patches), strict=True))
     assert drawn.pop("(missing)", 0.0) == 0.0  # of synthetic rows only
     shares = tables[1]["kind"].value_counts(normalize=True)
@@ -99,6 +103,43 @@ def test_marginals_are_shares(result, tables):
     assert len(public.lines) == 3
 
 
+def test_cells_are_chosen_by_kind(compare, stubs):
+    """Lengths of time in days; the twelve most frequent levels, and the others.
+
+    Of pairs the strongest come first, and a cell of numbers is named by its beginning.
+    """
+    place = np.arange(240)
+    levels = [f"l{i:02d}" for i in range(20) for _ in range(20 - i)] + [None] * 30
+    start = pd.Timestamp("2020-01-01", tz="Asia/Tokyo")
+    table = pd.DataFrame(
+        {
+            "count": place // 2 + 1,
+            "twin": pd.array(place // 2 + 1, dtype="Int64"),
+            "when": start + pd.to_timedelta(place % 8, unit="D"),
+            "lasts": pd.to_timedelta(36 * (place % 3), unit="h"),
+            "level": levels,
+            "flag": place % 7 < 3,
+            "label": np.where(place % 2, "yes", "no"),
+        }
+    )
+    options = {"settings": "C", "n_repeats": 1, "n_samples": 240}
+    result = compare({"copy": stubs["Copy"]()}, train=table, test=table, **options)
+    names = ["lasts (days)", "level", "when"]
+    lasts, level, when = result.plot_marginals(columns=names)
+    for ax, shares in ((lasts, [80 / 240] * 3), (when, [30 / 240] * 8)):
+        heights, _, _ = ax.patches[0].get_data()
+        assert [height for height in heights if height] == pytest.approx(shares)
+    rows = {f"l{i:02d}": 20 - i for i in range(12)}
+    rows |= {"(other)": sum(range(1, 9)), "(missing)": 30}
+    widths = [240 * bar.get_width() for bar in level.patches]
+    drawn = dict(zip(texts(level.get_yticklabels()), widths, strict=True))
+    assert drawn == pytest.approx(rows)
+    strongest = result.plot_pairs()[0, 0]
+    assert {strongest.get_xlabel(), strongest.get_ylabel()} == {"count", "twin"}
+    tens = map(str, range(10, 120, 10))
+    assert texts(strongest.get_yticklabels()) == ["<10", *tens]
+
+
 @pytest.mark.parametrize("draw", ["tradeoff", "classifiers", "marginals", "pairs"])
 def test_every_figure_has_its_footer(result, draw):
     """The public one has another; that of the caller stays beside it."""
@@ -113,7 +154,7 @@ def test_every_figure_has_its_footer(result, draw):
     figure.supxlabel("of the caller")
     options = {"epsilon": 10.0} if draw == "pairs" else {}
     assert np.ravel(private(axes, **options))[0] is np.ravel(axes)[0]
-    written = [text.get_text() for text in figure.texts]
+    written = texts(figure.texts)
     assert written == ["of the caller", footer]
 
 
@@ -141,7 +182,7 @@ def test_panels_hold_the_shares_of_the_rows(result, tables):
     for ax, table in ((row[0], tables[1]), (row[3], tables[0][:120])):
         part = np.asarray(ax.images[0].get_array())
         side = (row[0].yaxis, row[0].xaxis)[axis]
-        cells = [text.get_text() for text in side.get_ticklabels()]
+        cells = texts(side.get_ticklabels())
         expected = table["label"].value_counts(normalize=True)
         drawn = dict(zip(cells, part.sum(axis=1 - axis), strict=True))
         assert drawn == pytest.approx(expected.to_dict())
@@ -166,7 +207,7 @@ def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs, tables)
     frames = [t.assign(kind=t["label"] == "yes") for t in tables]
     result = compare({"ones": Ones()}, train=frames[0], test=frames[1], n_repeats=1)
     for (real, ones), pair in zip(result.plot_pairs(), result._real_pairs, strict=True):
-        said = [text.get_text() for text in ones.texts]
+        said = texts(ones.texts)
         of_kind = "kind" in [side.name for side in pair.sides]
         assert (said == ["of another kind"]) == of_kind
         assert len(real.images) == 1

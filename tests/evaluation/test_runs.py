@@ -11,9 +11,7 @@ import pandas as pd
 import pytest
 from joblib.parallel import ThreadingBackend
 from sklearn.naive_bayes import GaussianNB
-from tables import YES_OR_NO
 
-from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning
 
 
@@ -117,9 +115,6 @@ def test_a_failed_run_is_tried_again(resume, stubs):
             assert resume({"bad": stubs["Broken"]()}, n_repeats=1)[0] == 1
 
 
-BASELINE = IndependentSynthesizer(schema=YES_OR_NO)
-
-
 class Nosy(GaussianNB):
     """Notes how many workers joblib would give it."""
 
@@ -170,14 +165,3 @@ def test_runs_of_any_backend_are_those_of_one(compare, stubs, backend):
         )
     assert result.scores.equals(alone.scores)
     assert set(Nosy.workers) == {1}
-
-
-@pytest.mark.nightly
-def test_processes_give_the_same_rows(compare):
-    """Real rows come to them as read-only files; noise differs, the rest does not."""
-    options = {"classifiers": ["GaussianNB"], "epsilons": (5.0,)}
-    with joblib.parallel_config(backend="loky", max_nbytes=1_000):
-        result = compare([BASELINE], n_jobs=2, **options)
-    assert (result.runs["error"] == "").all()
-    keys = ["synthesizer", "repeat", "setting", "classifier", "metric"]
-    assert result.scores[keys].equals(compare([BASELINE], **options).scores[keys])

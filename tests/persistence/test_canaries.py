@@ -2,8 +2,7 @@
 
 The table is made of values that occur once and nowhere else. They are looked for as
 bytes, in every form that a number or a text could be kept in. The file is not
-compressed, so that a search of its bytes is a search of what it says. Each search is
-proved by a twin that keeps values.
+compressed, so that a search of its bytes is a search of what it says.
 """
 
 from __future__ import annotations
@@ -18,23 +17,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from _instances import INSTANCES
-from _spoilt import put_together, taken_apart
+from _spoilt import taken_apart
 from sklearn.base import clone
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
 N_ROWS = 240
-# Four random bytes are those of some canary so often at most, in a file and a pickle.
-_MAX_CHANCE, _MAX_HITS = 0.2, 5
 
 
 @functools.cache
 def canaries(seed: int) -> pd.DataFrame:
-    """Make a table of values that occur once; the numbers are no plausible weights.
-
-    All numbers are below -1e6, so that their four-byte patterns start with a byte that
-    neither text nor a small number has.
-    """
+    """Make a table of values that occur once; the numbers are no plausible weights."""
     rng = np.random.default_rng(seed)
     letters = rng.integers(ord("a"), ord("z") + 1, size=(N_ROWS, 12))
     start = np.datetime64("2020-01-01", "us")
@@ -104,18 +97,6 @@ def values_in(document: object) -> set[object]:
     return {document}
 
 
-@functools.cache
-def short_patterns(seed: int) -> list[set[bytes]]:
-    """Give four bytes for each number: of float32 and of int32, in both orders."""
-    table = canaries(seed)
-    numbers = [*table["real"].tolist(), *table["whole"].tolist()]
-    return [
-        {struct.pack(f"{order}f", value) for order in "<>"}
-        | {struct.pack(f"{order}i", int(value)) for order in "<>"}
-        for value in numbers
-    ]
-
-
 def columns_found(seed: int, file: bytes, pickled: bytes) -> set[str]:
     """Say of which columns some value is in the file or in the pickle."""
     header, _ = taken_apart(file)
@@ -125,21 +106,12 @@ def columns_found(seed: int, file: bytes, pickled: bytes) -> set[str]:
     }
     found = {name for value, name in canary_values(seed).items() if value in present}
     places = file + pickled
-    starts = parts_of(places, 8)
+    # Looking up a beginning is faster than a search.
+    starts = {places[at : at + 8] for at in range(len(places))}
     for form, name in long_patterns(seed).items():
         if form[:8] in starts and form in places:
             found.add(name)
     return found
-
-
-def parts_of(places: bytes, size: int) -> set[bytes]:
-    """Give all parts of some size: looking one up is faster than a search."""
-    return {places[at : at + size] for at in range(len(places))}
-
-
-def n_short_hits(seed: int, *places: bytes) -> int:
-    parts = set().union(*(parts_of(place, 4) for place in places))
-    return sum(not parts.isdisjoint(forms) for forms in short_patterns(seed))
 
 
 @pytest.mark.statistical
@@ -148,13 +120,10 @@ def n_short_hits(seed: int, *places: bytes) -> int:
 def test_no_training_value_is_kept(synthesizer, tmp_path, global_random_seed):
     """Search file and pickle for each of 240 values of five columns.
 
-    False alarms. Patterns of 8 bytes and more are fewer than 20,000, and file and
+    False alarms. Patterns are fewer than 20,000, of 8 bytes or more, and file and
     pickle have fewer than 2^19 places. Against random mantissas all 64 bits of a number
     must agree: 20,000 * 2^19 / 2^64 = 6e-10. Texts have 12 random letters (56 bits),
-    and digits are some 16 in a row (1e-8, were all places digits). Patterns
-    of 4 bytes: 480 numbers have 4 each, so L random bytes hold L * 1,920 / 2^32 of them
-    on average, which is checked to be at most 0.2. More than 5 numbers are then hit
-    with probability 0.2^6 / 6! = 9e-8.
+    and digits are some 16 in a row (1e-8, were all places digits).
     """
     synth = clone(synthesizer).set_params(target="y")
     if "epsilon" in synth.get_params():
@@ -162,40 +131,15 @@ def test_no_training_value_is_kept(synthesizer, tmp_path, global_random_seed):
     synth.fit(canaries(global_random_seed)).save(tmp_path / "fitted.skdp")
     places = (tmp_path / "fitted.skdp").read_bytes(), pickle.dumps(synth)
     assert columns_found(global_random_seed, *places) == set()
-    chance = sum(map(len, places)) * 4 * 2 * N_ROWS / 2**32
-    assert chance <= _MAX_CHANCE
-    assert n_short_hits(global_random_seed, *places) <= _MAX_HITS
 
 
-# --- Values that are kept are found -----------------------------------------------
-
-LEAKS = {
-    "number": (lambda X: X["real"].iloc[7], "real"),
-    "text": (lambda X: X["text"].iloc[7], "text"),
-    "time": (lambda X: X["when"].iloc[7].isoformat(), "when"),
-    "digits": (lambda X: f"<{X['long'].iloc[7]}>", "long"),
-    "big-endian": (lambda X: X["real"].to_numpy(">f8")[:1], "real"),
-    "whole as float": (lambda X: X["whole"].to_numpy(float), "whole"),
-    "numpy text": (lambda X: X["text"].to_numpy("U")[:1], "text"),
-    "nanoseconds": (lambda X: X["when"].to_numpy("M8[ns]"), "when"),
-}
-
-
-def file_of(facts):
-    header = {"__metadata__": {"skdpsynth": json.dumps(facts)}}
-    return put_together(header, b"")
-
-
-@pytest.mark.parametrize("leak", LEAKS)
-def test_one_value_that_is_kept_is_found(leak):
-    """In a pickle; and in a file, among its arrays or in its header."""
-    no_pickle, (keep, name) = pickle.dumps(None), LEAKS[leak]
-    kept = keep(canaries(0))
-    file = file_of({})
-    assert columns_found(0, file, no_pickle) == set()
-    assert columns_found(0, file, pickle.dumps({"kept": kept})) == {name}
-    if isinstance(kept, np.ndarray):
-        file += kept.tobytes()
-    else:
-        file = file_of({"kept": [kept]})
-    assert columns_found(0, file, no_pickle) == {name}
+@pytest.mark.parametrize("name", ["real", "whole", "long", "text", "when"])
+def test_a_column_that_is_kept_is_found(name, tmp_path):
+    """In a pickle and in a file, as an array."""
+    synth, table = INSTANCES["independent"], canaries(0)
+    fitted = clone(synth).set_params(epsilon=8.0, target="y").fit(table)
+    fitted.save(tmp_path / "fitted.skdp")
+    file, kept = (tmp_path / "fitted.skdp").read_bytes(), table[name].to_numpy()
+    assert columns_found(0, file, pickle.dumps(kept)) == {name}
+    kept = kept.astype("U") if kept.dtype == object else kept
+    assert columns_found(0, file + kept.tobytes(), pickle.dumps(None)) == {name}

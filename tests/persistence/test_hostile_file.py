@@ -10,7 +10,6 @@ import os
 import pickle
 import tracemalloc
 import zipfile
-from contextlib import suppress
 from io import BytesIO
 
 import _spoilt as files
@@ -19,7 +18,6 @@ import pytest
 from safetensors.numpy import load as arrays_of
 from safetensors.numpy import save as bytes_of
 
-import skdpsynth
 from skdpsynth.exceptions import PersistenceError
 
 # --- The container ----------------------------------------------------------------
@@ -116,24 +114,6 @@ def test_bombs_take_no_memory(saved, refused):
         finally:
             tracemalloc.stop()
         assert peak < 3 * 2**20 + 40 * len(data)
-
-
-@pytest.mark.parametrize("item", [[], {}, "a", 0.5, {"tuple": []}])
-def test_memory_is_a_multiple_of_the_file(saved, tmp_path, item):
-    """The worst facts that are well-formed, a quarter of a megabyte of them."""
-    facts = files.facts_of(saved[1])
-    n_items = 2**18 // len(json.dumps([item]))
-    facts["parameters"]["more"] = {"value": [item] * n_items}
-    data = files.with_parts(saved[1], facts)
-    (tmp_path / "a").write_bytes(data)
-    tracemalloc.start()
-    try:
-        with suppress(PersistenceError):
-            skdpsynth.inspect(tmp_path / "a")
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 3 * 2**20 + 60 * len(data)
 
 
 def test_a_large_header_is_refused_before_it_is_read(saved, refused, monkeypatch):

@@ -32,8 +32,6 @@ from skdpsynth.schema import (
     Identifier,
     TableSchema,
 )
-from skdpsynth.table._metadata import RowRules  # no file has domains of another kind
-from skdpsynth.utils import DAMAGED
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
@@ -235,16 +233,6 @@ def test_a_file_whose_rules_or_unit_do_not_fit_is_refused(with_rules, tmp_path):
     for part, changes in lies:
         with pytest.raises(PersistenceError):
             load_with(with_rules, tmp_path, [part], changes)
-
-
-@pytest.mark.parametrize(("name", "like"), [("start", "job"), ("zip", "most")])
-def test_domains_of_another_kind_are_refused(with_rules, name, like):
-    """A file may hold any with marginals that fit them."""
-    own = with_rules._model.metadata
-    modelled = {name: domain for name, (_, domain) in own.drawn.items()}
-    modelled[name] = modelled[like]
-    with pytest.raises(DAMAGED):
-        RowRules.of(_rules.SCHEMA, own.layout, modelled)
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,15 @@ from functools import partial
 
 import numpy as np
 import pytest
-from _reserve import noisy
+from _reserve import exact, noisy, release_gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from skdpsynth.privacy import (
     GRID,
     MOMENTS_SENSITIVITY,
+    MOST_ROWS,
     Counted,
     LocalParts,
     Parts,
@@ -30,13 +32,14 @@ from skdpsynth.privacy import (
     noisy_triple_tables,
     noisy_votes,
 )
-
-# Sums that every mechanism uses and none exports.
-from skdpsynth.privacy._mechanisms import release_gaussian
-from skdpsynth.privacy._parts import LARGEST, MOST_ROWS, _sum
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
-SMALLEST = -(2**63)
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+
+
+def added(first, second):
+    """Add two up as parts of a table."""
+    return (Counted({0: 1}, first) + Counted({1: 1}, second)).value
 
 
 class Repeated(Parts):
@@ -59,10 +62,10 @@ class Repeated(Parts):
         power = count_part(0, self._rows, steps).value
         total = np.zeros_like(power)
         for digit in reversed(f"{self._times:b}"):
-            total = _sum(total, power) if digit == "1" else total
-            power = _sum(power, power)
+            total = added(total, power) if digit == "1" else total
+            power = added(power, power)
         if self._more is not None:
-            total = _sum(total, count_part(1, self._more, steps).value)
+            total = added(total, count_part(1, self._more, steps).value)
         return Counted({0: len(self._rows)}, total)
 
 
@@ -205,3 +208,55 @@ def test_votes_under_very_large_noise_are_coins():
         line = accountant.reserve_votes("votes", mu=1e-21, n_teachers=9, count=400)
         answers = noisy_votes(np.full(400, 5), 9, line)
     assert 140 <= answers.sum() <= 260
+
+
+# --- The noise is there, has the sigma that was reserved, and is independent ----------
+
+
+ALPHA = 1e-6
+N = 20_000
+
+
+@pytest.mark.statistical
+def test_noise_is_independent_between_entries_and_releases():
+    """Fails by chance at a rate of 1e-6: three correlations, each at a third of it.
+
+    A correlation of n independent pairs times sqrt(n) is standard normal.
+    """
+    reservation = noisy(1.0, 0.02, count=2)
+    zeros = np.zeros(N, dtype=np.int64)
+    first, second = (release_gaussian(zeros, reservation) for _ in range(2))
+    bound = norm.isf(ALPHA / 6) / math.sqrt(N - 1)
+    for left, right in (
+        (first, second),
+        (first[1:], first[:-1]),
+        (second[1:], second[:-1]),
+    ):
+        assert abs(np.corrcoef(left, right)[0, 1]) < bound
+
+
+@pytest.mark.parametrize("reserve", [noisy, exact])
+def test_shape_and_dtype_are_kept_and_values_are_not_changed_in_place(reserve):
+    reservation = reserve(1.0, count=3)
+    for shape in ((4, 5, 2), (), (0,)):
+        values = np.full(shape, 10**12, dtype=np.int64)
+        released = release_gaussian(values, reservation)
+        assert released.shape == shape
+        assert released.dtype == np.int64
+        assert np.all(np.abs(released - values) <= 10**6 * (reserve is noisy))
+        released[...] = 0
+        assert np.all(values == 10**12)
+    assert reservation.used == 3
+
+
+def test_several_releases_need_as_many_rows_of_int64():
+    reservation = noisy(1.0, count=4)
+    for shape in ((3,), (3, 4), ()):
+        with pytest.raises(ValueError, match="one row of values per release, 4 in all"):
+            release_gaussian(np.zeros(shape, dtype=np.int64), reservation, 4)
+    for values in (np.zeros(3), np.zeros(3, np.int32), np.zeros(3, bool), [1, 2], 3):
+        with pytest.raises(TypeError, match="Expected an array of int64"):
+            release_gaussian(values, reservation)
+    assert reservation.used == 0
+    release_gaussian(np.zeros((4, 2), dtype=np.int64), reservation, 4)
+    assert reservation.used == 4

@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 import pytest
-from _releases import noise_is_right, watched
+from _releases import watched
 from sklearn.base import clone
 from tables import PARTED, SOURCES, small_table
 
@@ -115,20 +115,3 @@ def test_what_trains_issues_the_same_from_everywhere(synthesizer, source, tmp_pa
     """Its lines; what noise they have is a test of variance below."""
     found = issued(synthesizer, SOURCES[source](ROWS, tmp_path))
     assert found[:2] == expected_of(synthesizer)[:2]
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("source", SOURCES)
-def test_secret_noise_has_the_variance_of_the_ledger(source, site, tmp_path):
-    """Released minus exact, line by line of a fit or two.
-
-    Chi-square of the n numbers of a line over sigma^2, two-sided, n from 2 to 2,000.
-    False alarms at most 4e-8 for a fit, 1e-6 for all.
-    """
-    fits = [FOUND if source in PARTED else DECLARED, TRAINED[1]]
-    for synthesizer in [site] if source == "folder" else fits:
-        _, seen = watched(synthesizer, SOURCES[source](ROWS, tmp_path))
-        names = {own.line.name for own in seen}
-        for name in names:
-            of_line = [own for own in seen if own.line.name == name]
-            assert noise_is_right(of_line, 4e-8 / len(names)), name

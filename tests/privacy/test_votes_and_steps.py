@@ -98,7 +98,7 @@ def reserved(kind, ledger, mu):
 def noise_of(kind):
     """Return the noise of a release that is charged MU, by that of the whole block.
 
-    `test_blocks.py` holds the noise of a block against exact profiles.
+    `test_calibration.py` holds the noise of a block against exact profiles.
     """
     block = MU * math.sqrt(COUNT)
     if "vote" in kind:

@@ -20,12 +20,7 @@ from sklearn.base import clone
 
 # The one runner of pairs, under `skdpsynth.audit.replay` too.
 from skdpsynth.audit._replay import CHANGES, PLACES, ReplayedPair, replayed_pairs
-
-# Sizes and steps that are made small: see `small`.
-from skdpsynth.model import _fit
-from skdpsynth.privacy import _parts
-from skdpsynth.synthesizers import MarginalSynthesizer, _base, _pategan
-from skdpsynth.training import _network
+from skdpsynth.synthesizers import MarginalSynthesizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -169,13 +164,13 @@ def is_seen(name: str, findings: list[str]) -> bool:
 def small() -> Iterator[None]:
     """Read tables in small parts, take few steps, and keep Dask in this thread."""
     with ExitStack() as stack:
-        for where, name, value in (
-            (_parts, "_BLOCK_ENTRIES", _BLOCK_ENTRIES),
-            (_fit, "_STEPS", (_FEW_STEPS, _FEW_STEPS)),
-            (_network, "_MANY_CODES", 60),
-            (_pategan.VotingGAN, "_generator_steps", 2),
-            (_base, "GENERATOR_STEPS", 2),
+        for name, value in (
+            ("privacy._parts._BLOCK_ENTRIES", _BLOCK_ENTRIES),
+            ("model._fit._STEPS", (_FEW_STEPS, _FEW_STEPS)),
+            ("training._network._MANY_CODES", 60),
+            ("synthesizers._pategan.VotingGAN._generator_steps", 2),
+            ("synthesizers._base.GENERATOR_STEPS", 2),
         ):
-            stack.enter_context(patch.object(where, name, value))
+            stack.enter_context(patch(f"skdpsynth.{name}", value))
         stack.enter_context(dask.config.set(scheduler="synchronous"))
         yield

@@ -6,6 +6,7 @@ where it was found.
 
 from __future__ import annotations
 
+import pkgutil
 import warnings
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,21 +15,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from skdpsynth import base
-
-# Private: twins replace what is inside of the package.
-from skdpsynth.measure._steps import Categories, Ranges
-from skdpsynth.privacy import _aggregators, _mechanisms
-from skdpsynth.synthesizers import IndependentSynthesizer
-from skdpsynth.table import (
-    Limited,
-    NumericDomain,
-    _domains,
-    _units,
-    numeric_values,
-    total_keys,
-)
-from skdpsynth.training import _teachers
+from skdpsynth.table import Limited, NumericDomain, numeric_values, total_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +27,7 @@ class Twin(NamedTuple):
     `broken` is called with the sound function and then with what that is called with.
     """
 
-    where: Any
+    where: str  # below the package: a module, or ``module:Class``
     name: str
     broken: Callable[..., Any]
     finding: str  # words of it
@@ -50,12 +37,13 @@ class Twin(NamedTuple):
     @contextmanager
     def planted(self) -> Iterator[None]:
         """Break the package inside the block."""
-        sound = getattr(self.where, self.name)
+        owner = pkgutil.resolve_name(f"skdpsynth.{self.where}")
+        sound = getattr(owner, self.name)
 
         def broken(*args: Any, **named: Any) -> Any:
             return self.broken(sound, *args, **named)
 
-        with patch.object(self.where, self.name, broken):
+        with patch.object(owner, self.name, broken):
             yield
 
 
@@ -157,49 +145,58 @@ def _choice_by_place(real: Any, *args: Any) -> Any:
 
 
 _PAST, _ONE, _NETWORKS = "past all releases", "one row has one", "gpate networks"
-_ENSEMBLE, _FIT = _teachers.TeacherEnsemble, (IndependentSynthesizer, "_fit")
-_ASSIGNED = _teachers, "assign_teachers"
+_ASSIGNED = "training._teachers", "assign_teachers"
+_ENSEMBLE = "training:TeacherEnsemble", "__init__"
+_FIT = "synthesizers:IndependentSynthesizer", "_fit"
 TWINS = {
     "slices": Twin(*_ASSIGNED, _slices, _ONE, _NETWORKS),
     "round-robin": Twin(*_ASSIGNED, _round_robin, _ONE, _NETWORKS),
-    "a shared scaler": Twin(_ENSEMBLE, "__init__", _shared_scaler, _ONE, _NETWORKS),
+    "a shared scaler": Twin(*_ENSEMBLE, _shared_scaler, _ONE, _NETWORKS),
     "slices, by votes": Twin(*_ASSIGNED, _slices, _ONE, "pategan"),
     "no noise": Twin(
-        _mechanisms, "_noisy_integers", _without_noise, "no noise", table="undeclared"
+        "privacy._mechanisms",
+        "_noisy_integers",
+        _without_noise,
+        "no noise",
+        table="undeclared",
     ),
     "twice the sensitivity": Twin(
-        _aggregators, "exact_counts", _counted_twice, "2 times"
+        "privacy._aggregators", "exact_counts", _counted_twice, "2 times"
     ),
     "categories of the rows": Twin(
-        *(Categories, "run", _categories_of_rows),
+        *("measure._steps:Categories", "run", _categories_of_rows),
         "the row",
         table="undeclared",
     ),
     "a range of the rows": Twin(
-        Ranges, "run", _range_of_rows, _PAST, table="undeclared"
+        "measure._steps:Ranges", "run", _range_of_rows, _PAST, table="undeclared"
     ),
     "a dtype of a block": Twin(
-        _domains, "factorize", _dtype_of_block, "times its", table="large levels"
+        "table._domains",
+        "factorize",
+        _dtype_of_block,
+        "times its",
+        table="large levels",
     ),
     "the number of rows kept": Twin(*_FIT, _keeps_number_of_rows, _PAST),
     "no release for nobody": Twin(
-        *(_aggregators, "release_gaussian", _nothing_for_nobody),
+        *("privacy._aggregators", "release_gaussian", _nothing_for_nobody),
         "releases are made",
         table="empty class",
     ),
     "no limit of rows": Twin(
-        base, "limit_rows", _no_limit, "times its", table="visits"
+        "base", "limit_rows", _no_limit, "times its", table="visits"
     ),
     "a limit of each part": Twin(
-        base, "limit_rows", _limit_of_parts, "times its", table="visits"
+        "base", "limit_rows", _limit_of_parts, "times its", table="visits"
     ),
     "a person for each row": Twin(
-        _units, "_first", _unit_per_row, "times its", table="visits"
+        "table._units", "_first", _unit_per_row, "times its", table="visits"
     ),
     "a choice by place": Twin(
-        _units, "_keys", _choice_by_place, "times what it may", table="visits"
+        "table._units", "_keys", _choice_by_place, "times what it may", table="visits"
     ),
     "a warning of values": Twin(
-        _domains, "numeric_values", _warns_of_values, "is warned of"
+        "table._domains", "numeric_values", _warns_of_values, "is warned of"
     ),
 }

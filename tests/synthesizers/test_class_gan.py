@@ -6,6 +6,7 @@ Their privacy is in `test_privacy.py`, their loops and twins in modules of their
 import functools
 import inspect
 import math
+from contextlib import ExitStack, contextmanager, nullcontext
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import torch
 from _instances import PLAIN, TRAINED
 from _releases import watched
 from _ways import TABLE
+from mutations import planted
 from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from sklearn.base import clone
 from tables import correlated_schema, correlated_table, dependence
@@ -29,14 +31,11 @@ from skdpsynth import (
     PrivacyBudget,
 )
 from skdpsynth.exceptions import InvalidSchemaError
-
-# What begins a fit, and its mechanisms, which the twins are.
-from skdpsynth.model import _factors
+from skdpsynth.model import factors_above_noise
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.synthesizers import _base, _gpate, _pategan
-from skdpsynth.training import Trainer, _dp_sgd
+from skdpsynth.training import Trainer
 
 FIVE = [
     GPATESynthesizer,
@@ -123,58 +122,43 @@ def test_each_class_trains_by_default(name, monkeypatch):
     assert plan["training"].tolist() == ["10 adversarial steps"] * 2
 
 
-def of_nothing(real):
-    """A mechanism that is given zeros instead of what rows say: noise alone."""
-    return lambda statistic, *asked: real(0 * statistic, *asked)
-
-
-def of_coins(real):
-    """A mechanism whose votes are all for or all against, by a coin each."""
-    coins = np.random.default_rng(0)
-
-    def votes(votes, n_teachers, *asked):
-        tossed = coins.integers(0, 2, len(votes))
-        return real(n_teachers * tossed, n_teachers, *asked)
-
-    return votes
-
-
-MECHANISMS = [
-    (_gpate, "gaussian_sum", of_nothing),
-    (_pategan, "noisy_votes", of_coins),
-    (_dp_sgd, "release_float_gaussian", of_nothing),
-]
+@contextmanager
+def of_nothing():
+    """Give mechanisms nothing of what rows say: noise alone."""
+    names = "sum", "votes", "gradient"
+    with ExitStack() as stack:
+        for name in names:
+            stack.enter_context(planted(f"{name}_replaced_by_noise"))
+        yield
 
 
 @pytest.fixture
-def of_nothing_measured(monkeypatch):
-    """Begin with factors, of which nothing was measured."""
+def of_factors(monkeypatch):
+    """Begin with factors: a share of those that were measured."""
 
-    def none(*moments):
-        return 0.0 * factors(*moments)
+    def begin(share):
+        where = "skdpsynth.model._factors.factors_above_noise"
+        monkeypatch.setattr(where, lambda *own: share * factors_above_noise(*own))
+        where = "skdpsynth.synthesizers._base.measured_form"
+        monkeypatch.setattr(where, lambda *asked, **more: "moments")
 
-    factors = _factors.factors_above_noise
-    monkeypatch.setattr(_base, "measured_form", lambda *asked, **more: "moments")
-    monkeypatch.setattr(_factors, "factors_above_noise", none)
+    return begin
 
 
-@pytest.mark.usefixtures("of_nothing_measured")
 @pytest.mark.parametrize("epsilon", [math.inf, 20.0])
 @pytest.mark.parametrize("name", ALL)
-def test_dependence_is_learnt_from_what_rows_say_alone(name, epsilon, monkeypatch):
+def test_dependence_is_learnt_from_what_rows_say_alone(name, epsilon, of_factors):
     """By ten rounds, of the other sign in each class; from noise alone none is.
 
     Secrets are frozen: votes and gradients in place of which there is noise are seen.
     """
+    of_factors(0.0)
     synthesizer = clone(ALL[name]).set_params(
         epsilon=epsilon, schema=correlated_schema(), random_state=0
     )
     table, found = correlated_table(1600, seed=2), []
-    for twins in ((), MECHANISMS):
-        for where, mechanism, twin in twins:
-            real = getattr(where, mechanism)
-            monkeypatch.setattr(where, mechanism, twin(real))
-        with insecure_randomness(0):
+    for told in (nullcontext, of_nothing):
+        with told(), insecure_randomness(0):
             found.append(dependence(clone(synthesizer).fit(table)))
     assert np.subtract(*found).min() > 0.07
     # Without noise, votes of coins are taken for what teachers say.
@@ -191,23 +175,17 @@ WIDE = TableSchema(
 @pytest.mark.parametrize(
     "name", ["GPATESynthesizer", "PATEGANSynthesizer", "DPCGANSynthesizer"]
 )
-def test_factors_of_wide_tables_move_as_rows_say(name, monkeypatch):
+def test_factors_of_wide_tables_move_as_rows_say(name, of_factors):
     """They start at half the loadings, with frozen noise; noise moves them less."""
-    factors, rng = _factors.factors_above_noise, np.random.default_rng(0)
-    monkeypatch.setattr(_base, "measured_form", lambda *asked, **more: "moments")
-    monkeypatch.setattr(
-        _factors, "factors_above_noise", lambda *moments: 0.5 * factors(*moments)
-    )
+    of_factors(0.5)
+    rng = np.random.default_rng(0)
     scores = 0.8 * rng.normal(size=(1600, 1)) + 0.6 * rng.normal(size=(1600, 40))
     table = pd.DataFrame(scores.clip(-5, 5), columns=list(WIDE.columns)[:40])
     table["y"] = rng.choice(["u", "v"], 1600)
     wide = clone(ALL[name]).set_params(epsilon=20.0, schema=WIDE, random_state=0)
     found = []
-    for n_iter, twins in ((0, ()), ("auto", ()), ("auto", MECHANISMS)):
-        for where, mechanism, twin in twins:
-            real = getattr(where, mechanism)
-            monkeypatch.setattr(where, mechanism, twin(real))
-        with insecure_randomness(0):
+    for n_iter, told in ((0, nullcontext), ("auto", nullcontext), ("auto", of_nothing)):
+        with told(), insecure_randomness(0):
             fitted = clone(wide).set_params(n_iter=n_iter).fit(table)
         loadings = np.array(fitted.generator_.loadings)
         found.append(np.square(loadings).sum(axis=(1, 2)))

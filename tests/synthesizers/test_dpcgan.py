@@ -1,25 +1,19 @@
-"""DPCGANSynthesizer and DPGANSynthesizer: plans, steps, and twins that are caught.
-
-The twins are the defects of the published versions.
-"""
+"""DPCGANSynthesizer and DPGANSynthesizer: plans and steps."""
 
 import math
+import pkgutil
 
 import numpy as np
 import pytest
-from _releases import flow, influence, watched
-from _twins import after_encoding, shuffled, standardised_together
-from _ways import DELTA, TABLE, WAYS, table_of, without_schema
+from _releases import watched
+from _ways import DELTA, TABLE, WAYS
 from opacus.accountants import PRVAccountant
 from sklearn.base import clone
 from tables import COLUMNS
 
 from skdpsynth import DPCGANSynthesizer, DPGANSynthesizer
 from skdpsynth.schema import TableSchema
-
-# Its discriminator, which the twins are.
-from skdpsynth.synthesizers import _dpcgan
-from skdpsynth.training import Discriminator, _discriminator, _dp_sgd
+from skdpsynth.training import Discriminator
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
@@ -63,13 +57,14 @@ def test_epsilon_by_opacus_is_that_of_the_dearest_class(monkeypatch):
     Opacus composes what was drawn, at the rates at which it was drawn. The claim leaves
     room for what no Gaussian curve fits, 10 % at most.
     """
-    rates, sample = [], _discriminator.sampled
+    rates, where = [], "skdpsynth.training._discriminator.sampled"
+    sample = pkgutil.resolve_name(where)
 
     def recording(rows, reservation, rng):
         rates.append(reservation.sampling_rate)
         return sample(rows, reservation, rng)
 
-    monkeypatch.setattr(_discriminator, "sampled", recording)
+    monkeypatch.setattr(where, recording)
     schema = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
     settings = {"batch_size": 45, "n_iter": 3}
     synthesizer, seen = watched(
@@ -92,15 +87,14 @@ def test_epsilon_by_opacus_is_that_of_the_dearest_class(monkeypatch):
 
 @pytest.mark.parametrize("way", ["dpgan random", "dpcgan sampled"])
 def test_the_divisor_is_rate_times_the_planned_count(way, monkeypatch):
-    seen = {}
+    seen, start = {}, Discriminator.__init__
 
-    class Seen(Discriminator):
-        def __init__(self, rows, *, expected_batch_size, reservation, **more):
-            seen[reservation.scope] = expected_batch_size, reservation.sampling_rate
-            more |= {"reservation": reservation}
-            super().__init__(rows, expected_batch_size=expected_batch_size, **more)
+    def noted(self, rows, **given):
+        line = given["reservation"]
+        seen[line.scope] = given["expected_batch_size"], line.sampling_rate
+        start(self, rows, **given)
 
-    monkeypatch.setattr(_dpcgan, "Discriminator", Seen)
+    monkeypatch.setattr(Discriminator, "__init__", noted)
     schema = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
     settings = {"batch_size": 75, "n_iter": 3, "epsilon": 0.5, "schema": schema}
     clone(WAYS[way]).set_params(**settings).fit(TABLE[:150])
@@ -119,64 +113,6 @@ def test_noise_of_floating_point_numbers_is_said(way):
     assert {line.kind for line in lines} == {"sampled gaussian"}
     assert any(line.sampling_rate < 1 for line in lines) == (way == "dpcgan sampled")
     assert any("floating-point" in note for note in report.notes)
-
-
-# --- Broken twins ------------------------------------------------------------------
-
-
-CASES = [
-    (_discriminator, "sampled", shuffled, "dpcgan sampled"),
-    (*after_encoding(standardised_together), "dpcgan"),
-]
-
-
-@pytest.mark.parametrize(("where", "name", "twin", "way"), CASES)
-def test_more_than_a_clipping_norm_is_caught(where, name, twin, way, monkeypatch):
-    """Scores of bins are bounded; at so small a norm they are clipped all the same.
-
-    Without a twin no row moves more: `test_privacy.py`.
-    """
-    monkeypatch.setattr(where, name, twin)
-    synthesizer = clone(WAYS[way]).set_params(max_grad_norm=0.02)
-    assert influence(synthesizer, table_of(way), until=f"{STEPS}.* moves by")[1]
-
-
-class RealisedDivisor(Discriminator):
-    """Divides by the number of rows, as `make_private` does."""
-
-    def __init__(self, rows, *, expected_batch_size, **settings):
-        size = max(len(rows), 1)
-        super().__init__(rows, expected_batch_size=size, **settings)
-
-
-class FakesOfTheBatch(Discriminator):
-    """L^t = Y^t: as many fakes of the class as the real batch has rows of it."""
-
-    def told(self, generated, features):
-        return super().told(generated[: 1 + len(self._rows) % 400], features)
-
-
-class ExactSums(Discriminator):
-    """Steps along the exact sum; the noisy one is drawn, charged and left."""
-
-    def release(self, features):
-        release_noisy, exact = _dp_sgd.release_float_gaussian, []
-
-        def beside(total, *others):
-            exact.append(release_noisy(total, *others))
-            return total
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_dp_sgd, "release_float_gaussian", beside)
-            super().release(features)
-
-
-@pytest.mark.parametrize("twin", [RealisedDivisor, FakesOfTheBatch, ExactSums])
-def test_flow_round_the_mechanism_is_caught(twin, monkeypatch):
-    monkeypatch.setattr(_dpcgan, "Discriminator", twin)
-    synthesizer = without_schema(WAYS["dpcgan"]).set_params(epsilon=20.0)
-    other = table_of("dpcgan", seed=2, n_rows=1500)
-    assert "the generator" in flow(synthesizer, TABLE, other)
 
 
 # --- DPGAN -------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from tables import LINKED_SCHEMA, linked_table
 
 from skdpsynth import DPCGANSynthesizer, GPATESynthesizer, PATEGANSynthesizer
 from skdpsynth.schema import Continuous, TableSchema
-from skdpsynth.synthesizers._initial import InitialNetwork  # encodes rows
+from skdpsynth.training import Discriminator
 
 NETWORK = {"init": "random", "hidden_dims": ((32,), (16,))}
 STEPS = {"n_iter": 400, "batch_size": 64, "max_grad_norm": 100.0, "learning_rate": 10.0}
@@ -49,20 +49,18 @@ def test_numbers_survive_the_bins_of_a_network(low, high, monkeypatch):
     schema = TableSchema({"n": Continuous(low, high, integer=True)})
     table = pd.DataFrame({"n": np.arange(low, high + 1)})
     settings = NETWORK | STEPS | {"n_iter": 1}
-    found = []
+    encoded, start = [], Discriminator.__init__
 
-    def keep(self, rows, position):
-        found.append((encode(self, rows, position), self._ranks, self.model.marginals))
-        return found[-1][0]
+    def noted(self, rows, **given):
+        encoded.append(rows)
+        start(self, rows, **given)
 
-    encode = InitialNetwork.encode
-    monkeypatch.setattr(InitialNetwork, "encode", keep)
-    DPCGANSynthesizer(math.inf, schema=schema, **settings).fit(table)
-    encoded, ranks, marginals = found[0]
-    bins = encoded.argmax(axis=1)
+    monkeypatch.setattr(Discriminator, "__init__", noted)
+    fitted = DPCGANSynthesizer(math.inf, schema=schema, **settings).fit(table)
+    bins, ranks = encoded[0].argmax(axis=1), fitted.generator_.mixtures[0].ranks
     for end in (1e-6, 1 - 1e-6):
         middle = ranks[0, bins] * (1 - end) + ranks[1, bins] * end
-        values, _ = marginals[0][0].decode(middle)
+        values, _ = fitted._model.marginals[0][0].decode(middle)
         assert np.abs(values - table["n"]).max() <= np.ceil(2 * (high - low) / 32) - 1
 
 

@@ -1,10 +1,9 @@
-"""What every private synthesizer must satisfy, with broken twins that are caught.
+"""What every private synthesizer must satisfy.
 
 Influence: with equal releases before it, one row moves what is released next by the
 sensitivity in the ledger at most, and only what its own class pays for. Flow: results
 follow from releases and public seeds. Cost: the ledger adds up to epsilon. Noise: it
-has the size of the ledger. `_releases.py` does the sums, `_ways.py` has the fits; twins
-of one algorithm alone are in its own module.
+has the size of the ledger. `_releases.py` does the sums, `_ways.py` has the fits.
 """
 
 import functools
@@ -27,8 +26,8 @@ from _releases import (
     noise_is_right,
     watched,
 )
-from _twins import after_encoding, slices, standardised_together
 from _ways import DECLARED, DELTA, TABLE, WAYS, table_of, without_schema
+from mutations import planted
 from scipy.stats import binomtest
 from sklearn.base import clone
 from tables import wide_table
@@ -40,15 +39,11 @@ from skdpsynth import (
     PATETripleGANSynthesizer,
     TableSchema,
 )
-from skdpsynth.measure import TableBins
-
-# Counts, teachers and secrets that the twins break.
-from skdpsynth.privacy import HoldsPrivateRows, Parts, _aggregators
+from skdpsynth.privacy import HoldsPrivateRows, Parts
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Categorical, Continuous
-from skdpsynth.synthesizers import _dpcgan, _gpate
 from skdpsynth.table import PrivateRows
-from skdpsynth.training import FactorTrainer, MixtureTrainer, _teachers
+from skdpsynth.training import FactorTrainer, MixtureTrainer, TeacherEnsemble
 from skdpsynth.utils.estimator_checks import reachable
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
@@ -136,106 +131,17 @@ def test_a_class_without_rows_releases_all_the_same(way):
             assert not seen.release.exact.any()
 
 
-# --- Twins of what is measured ----------------------------------------------------
-
-
-def twice(counts):
-    """A row counts twice."""
-    return [2 * part for part in counts]
-
-
-def also_beside(counts):
-    """A row is in two cells of every table."""
-    return counts + np.roll(counts, 1, axis=-1)
-
-
-def not_shortened(scores, means, unit):
-    """Products of rows of any length."""
-    rows = np.rint((scores.astype(np.float64) - means) / unit)
-    total = (rows.T @ rows).astype(np.int64)[np.triu_indices(len(means), 1)]
-    return np.stack([total >> 32, total & (2**32 - 1)])
-
-
-def by_rank(codes):
-    """Bins by rank among the rows."""
-    ranks = codes.argsort(axis=0).argsort(axis=0)
-    return np.asarray(ranks * 2 // max(len(codes), 1), dtype=np.uint8)
-
-
-def after(real, change):
-    """A function whose result is changed."""
-    return lambda *arguments: change(real(*arguments))
-
-
-def of_all_classes(rows, *positions):
-    """Rows of all classes."""
-    return PrivateRows(rows.uniforms, rows.category_codes, rows.class_codes)
-
-
-def in_parts_of_all_classes(rows, *positions):
-    """The same in parts."""
-    return Parts.of(of_all_classes(rows, *positions))
-
-
-def centred_together(vectors):
-    """Vectors of teachers less the mean of all."""
-    return vectors - vectors.mean(axis=0)
-
-
-COUNTS = _aggregators, "exact_counts", after(_aggregators.exact_counts, twice)
-BINS = TableBins, "encode", after(TableBins.encode, by_rank)
-PAIRS, TRIPLES = (
-    (_aggregators, name, after(getattr(_aggregators, name), also_beside))
-    for name in ("_pair_counts_of_part", "_triple_counts_of_part")
+@pytest.mark.parametrize(
+    ("fault", "way", "words"),
+    [
+        ("number_of_rows_for_free", "pairwise", "marginals.* moves by"),
+        ("unlabelled_in_the_first_class", "pairwise", "moves with a row of"),
+        ("teachers_of_equal_size", "pategan", "teachers change"),
+    ],
 )
-CENTRED = _gpate, "mean_gradients", after(_gpate.mean_gradients, centred_together)
-SCALED = after_encoding(standardised_together)
-OTHERS, TEACHERS = "moves with a row of", "teachers change"
-INFLUENTIAL = [
-    ("pairwise", *COUNTS, "marginals.* moves by"),
-    ("pairwise", *BINS, "columns.* moves by"),
-    ("pairwise", *PAIRS, "of 2 columns.* moves by"),
-    ("pairwise", *TRIPLES, "of 3 columns.* moves by"),
-    ("moments", _aggregators, "_moments_of_part", not_shortened, "moments.* moves by"),
-    ("pairwise", PrivateRows, "parts_of_class", in_parts_of_all_classes, OTHERS),
-    ("gpate random", PrivateRows, "of_class", of_all_classes, OTHERS),
-    ("gpate", _teachers, "assign_teachers", slices, TEACHERS),
-    ("gpate", *CENTRED, TEACHERS),
-    ("gpate", *SCALED, TEACHERS),
-]
-
-
-@pytest.mark.parametrize(("way", "where", "name", "twin", "words"), INFLUENTIAL)
-def test_a_row_that_counts_too_much_is_caught(
-    way, where, name, twin, words, monkeypatch
-):
-    monkeypatch.setattr(where, name, twin)
-    assert influence(WAYS[way], table_of(way), until=words)[1]
-
-
-def less_the_others(answers):
-    """What a teacher says is compared with what the others say of the same row."""
-    return answers - answers.median(dim=0, keepdim=True).values
-
-
-@pytest.fixture(params=["pategan laplace", "triplegan random"])
-def with_medians(request):
-    """Teachers of networks say yes above their own median: 20 of them, on 256 rows."""
-    settings = {"batch_size": 256, "n_teachers": 20, "n_iter": 1}
-    way = request.param
-    return clone(WAYS[way]).set_params(**settings), table_of(way)[:600]
-
-
-def test_a_row_moves_the_median_of_one_teacher(with_medians):
-    moved, findings = influence(*with_medians)
-    assert LABELS in moved
-    assert findings == []
-
-
-def test_votes_relative_to_other_teachers_are_caught(with_medians, monkeypatch):
-    logits = after(_teachers.TeacherEnsemble.logits, less_the_others)
-    monkeypatch.setattr(_teachers.TeacherEnsemble, "logits", logits)
-    assert influence(*with_medians, until="teachers change")[1]
+def test_a_row_that_moves_too_much_is_found(fault, way, words):
+    with planted(fault):
+        assert influence(WAYS[way], table_of(way), until=words)[1]
 
 
 def test_relations_follow_from_releases():
@@ -415,7 +321,7 @@ def test_a_vote_is_a_majority_with_the_noise_of_the_ledger(kind, monkeypatch):
 
     The probability of a label is summed from the masses of the discrete noise.
     """
-    monkeypatch.setattr(_teachers.TeacherEnsemble, "logits", near_tie)
+    monkeypatch.setattr(TeacherEnsemble, "logits", near_tie)
     synthesizer = clone(VOTES[kind]).set_params(
         schema=DECLARED, epsilon=40.0, n_iter=1, n_teachers=200, batch_size=2000
     )
@@ -484,25 +390,11 @@ def test_random_state_fixes_no_noise(way):
             assert ours.shape != theirs.shape or (ours != theirs).any()
 
 
-SECRETS = {
-    "gpate": _teachers,
-    "gpate random": _teachers,
-    "pategan": _teachers,
-    "dpcgan sampled": _dpcgan,
-    "triplegan": _teachers,
-}
-
-
-@pytest.mark.parametrize("way", SECRETS)
-@pytest.mark.parametrize("seeded", [False, True])
-def test_teachers_and_samples_are_secret(seeded, way, monkeypatch):
-    """With other secrets and the same releases, training releases something else.
-
-    Not with the twin that draws them with a seed that is known: it is caught.
-    """
-    if seeded:
-        known = functools.partial(np.random.default_rng, 0)
-        monkeypatch.setattr(SECRETS[way], "secret_generator", known)
+@pytest.mark.parametrize(
+    "way", ["gpate", "gpate random", "pategan", "dpcgan sampled", "triplegan"]
+)
+def test_teachers_and_samples_are_secret(way):
+    """With other secrets and the same releases, training releases something else."""
     synthesizer, table = WAYS[way], table_of(way)
     _, before = watched(synthesizer, table, secrets=1)
     _, other = watched(synthesizer, table, history=before, secrets=2)
@@ -511,8 +403,7 @@ def test_teachers_and_samples_are_secret(seeded, way, monkeypatch):
         for ours, theirs in zip(before, other, strict=True)
         if (ours.release.exact != theirs.release.exact).any()
     }
-    own = trained_of(way) - {CLASSIFIER, PSEUDO, BRANCH, SIZE}
-    assert moved & own == (set() if seeded else own)
+    assert moved >= trained_of(way) - {CLASSIFIER, PSEUDO, BRANCH, SIZE}
 
 
 # --- Nothing left --------------------------------------------------

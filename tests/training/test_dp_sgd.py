@@ -6,14 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from _training import reserve, sum_by_hand, uniform_rows
+from _training import reserve, sampled, sum_by_hand, uniform_rows
 from scipy.stats import chi2
 from torch import nn
 from torch.nn import functional
 
 from skdpsynth.privacy import secret_generator
 from skdpsynth.training import ClippedSums
-from skdpsynth.training._dp_sgd import sampled  # its law is a claim
 
 CLIP, N_FEATURES, CHUNK = 0.5, 5, 7
 

@@ -9,8 +9,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from _training import DEVICES, identity, make_ensemble, uniform_rows, with_products
+from _training import (
+    DEVICES,
+    assign_teachers,
+    identity,
+    leaves,
+    make_ensemble,
+    teacher_scores,
+    uniform_rows,
+    with_products,
+)
 from scipy.stats import chi2
+from torch.nn import functional
 
 from skdpsynth.privacy import HoldsPrivateRows
 from skdpsynth.training import (
@@ -18,8 +28,11 @@ from skdpsynth.training import (
     Discriminator,
     TeacherEnsemble,
     UnlabelledBranch,
+    ballots_of,
+    decode_answers,
+    mean_gradients,
+    random_projections,
 )
-from skdpsynth.training._teachers import assign_teachers  # its law is a claim
 
 N_COLUMNS = 3
 HIDDEN = [(), (8,), (8, 5)]
@@ -208,3 +221,187 @@ def test_private_rows_cannot_be_saved_or_copied():
     for way in ways:
         with pytest.raises(TypeError, match="holds private rows"):
             way(holder)
+
+
+# --- The batched program equals a loop over single teachers ---------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("hidden_dims", HIDDEN)
+def test_equals_a_loop_over_single_networks(hidden_dims, device, global_random_seed):
+    """The same draws, and gradient descent in doubles for one teacher at a time."""
+    n_steps, n_teachers, batch, rate, decay = 5, 12, 6, 0.3, 0.02
+    rows = uniform_rows(40, global_random_seed, 3)
+    pool = torch.from_numpy(uniform_rows(10, 1, 3))
+    ensemble = make_ensemble(
+        rows,
+        n_teachers,
+        seed=global_random_seed,
+        n_features=6,
+        hidden_dims=hidden_dims,
+        device=device,
+    )
+    starts = [p.cpu().clone() for p in ensemble._parameters]
+    for _ in range(n_steps):
+        ensemble.train_step(pool, with_products)
+    logits = ensemble.logits(pool, with_products).cpu()
+    chunks = ensemble.iter_feature_gradients(pool, with_products)
+    gradients = torch.cat([part for _, part in chunks]).cpu()
+
+    assignment_rng, batch_rng = np.random.default_rng(global_random_seed).spawn(2)
+    assignment = assign_teachers(len(rows), n_teachers, assignment_rng)
+    uniform = batch_rng.random((n_steps, 2, n_teachers, batch))
+    labels = torch.tensor([1.0] * batch + [0.0] * batch, dtype=torch.float64)
+    with_rows = [t for t in range(n_teachers) if (assignment == t).any()]
+    assert len(with_rows) > 6
+    for teacher in with_rows:
+        part = torch.from_numpy(rows[assignment == teacher])
+        own = leaves([start[teacher] for start in starts])
+        for real_draws, fake_draws in uniform[:, :, teacher]:
+            real = part[(real_draws * len(part)).astype(int)]
+            generated = pool[(fake_draws * len(pool)).astype(int)]
+            inputs = with_products(torch.cat([real, generated])).double()
+            scores = teacher_scores(own, inputs)
+            loss = functional.binary_cross_entropy_with_logits(scores, labels)
+            slopes = torch.autograd.grad(loss, own)
+            pairs = zip(own, slopes, strict=True)
+            own = leaves([(1 - decay) * p - rate * slope for p, slope in pairs])
+        queries = with_products(pool).double().requires_grad_()
+        expected = teacher_scores(own, queries)
+        (slopes,) = torch.autograd.grad(functional.logsigmoid(expected).sum(), queries)
+        found = [p[teacher].cpu() for p in ensemble._parameters]
+        for ours, theirs in zip(
+            [*found, logits[teacher], gradients[teacher]],
+            [*own, expected, slopes],
+            strict=True,
+        ):
+            torch.testing.assert_close(ours.double(), theirs, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("hidden_dims", HIDDEN)
+def test_chunks_change_rounding_at_most(hidden_dims, device, monkeypatch):
+    """They cover all teachers, and depend on public numbers alone."""
+    rows, pool = uniform_rows(60, 0, 3), torch.from_numpy(uniform_rows(10, 1, 3))
+    results, parts = [], []
+    for entries, n_rows in ((2**20, 60), (600, 60), (600, 7), (1, 60)):
+        monkeypatch.setattr("skdpsynth.training._teachers._CHUNK_ENTRIES", entries)
+        own = rows[:n_rows]
+        ensemble = make_ensemble(own, 30, hidden_dims=hidden_dims, device=device)
+        for _ in range(4):
+            ensemble.train_step(pool, identity)
+        chunks = list(ensemble.iter_feature_gradients(pool, identity))
+        parts.append([(part.start, part.stop) for part, _ in chunks])
+        gradients = torch.cat([part for _, part in chunks]).flatten(1)
+        logits = ensemble.logits(pool, identity)
+        weights = [parameter.flatten(1) for parameter in ensemble._parameters]
+        results.append(torch.cat([gradients, logits, *weights], dim=1))
+    assert parts[1] == parts[2]
+    assert len(parts[0]) == 1 < len(parts[1]) < len(parts[3]) == 30
+    for own in parts:
+        assert [i for start, stop in own for i in range(start, stop)] == [*range(30)]
+    for result in (results[1], results[3]):
+        torch.testing.assert_close(result, results[0], rtol=0, atol=1e-6)
+
+
+# --- Gradient discretisation does what Algorithm 2 of G-PATE says ---------------------
+
+
+N_GENERATED, N_DIMENSIONS, N_BINS, CLIP = 4, 2, 5, 0.02
+
+
+class LinearTeachers:
+    """Stands for an ensemble: gradients of each teacher by features are given."""
+
+    def __init__(self, gradients, chunk=3):
+        self.gradients, self.chunk = gradients, chunk
+
+    def iter_feature_gradients(self, rows, features):
+        for start in range(0, len(self.gradients), self.chunk):
+            part = slice(start, start + self.chunk)
+            yield part, self.gradients[part]
+
+
+class PublicStream:
+    def __init__(self, seed, n_columns=N_COLUMNS):
+        self.n_columns = n_columns
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def latent(self, *shape):
+        return torch.randn(shape, generator=self.generator)
+
+
+def with_squares(rows):
+    return torch.cat([rows, rows**2], dim=-1)
+
+
+def make_case(seed, n_teachers=8, scale=0.01):
+    stream = torch.Generator().manual_seed(seed)
+    generated = torch.randn(N_GENERATED, N_COLUMNS, generator=stream)
+    shape = (n_teachers, N_GENERATED, 2 * N_COLUMNS)
+    gradients = scale * torch.randn(shape, generator=stream)
+    projections = random_projections(N_GENERATED, N_DIMENSIONS, PublicStream(seed))
+    return generated, gradients, projections
+
+
+def votes_of(gradients, generated, projections):
+    """Give one vote per teacher, query and bin, of all chunks of teachers."""
+    teachers = LinearTeachers(gradients)
+    asked = generated, with_squares, projections, CLIP, N_BINS
+    return torch.cat([*ballots_of(teachers, *asked)]).numpy()
+
+
+def test_votes_equal_a_loop_over_teachers_fakes_and_dimensions(global_random_seed):
+    """Project, clip, choose among B equal bins, one vote per teacher and query."""
+    generated, gradients, projections = make_case(global_random_seed)
+    found = votes_of(gradients, generated, projections)
+    expected, edges = np.zeros_like(found), np.linspace(-CLIP, CLIP, N_BINS + 1)
+    for teacher, gradient in enumerate(gradients):
+        for row in range(N_GENERATED):
+            leaf = generated[row].clone().requires_grad_()
+            (with_squares(leaf) * gradient[row]).sum().backward()
+            for axis in range(N_DIMENSIONS):
+                value = float(projections[row, axis] @ leaf.grad)
+                clipped = min(max(value, -CLIP), CLIP)
+                assert np.abs(edges - clipped).min() > 1e-9 or clipped != value
+                place = int(np.searchsorted(edges[1:-1], clipped, side="right"))
+                expected[teacher, row * N_DIMENSIONS + axis, place] = 1
+    np.testing.assert_array_equal(found, expected)
+    assert (found.sum(axis=(0, 1)) > 0).all()
+
+
+def test_what_a_teacher_says_is_its_own():
+    """One teacher's gradients changed without bound: its votes, and its mean."""
+    generated, gradients, projections = make_case(0)
+    other = gradients.clone()
+    other[5] = -1e6 * gradients[5]
+    before, after = (votes_of(g, generated, projections) for g in (gradients, other))
+    assert np.flatnonzero((before != after).any(axis=(1, 2))).tolist() == [5]
+    assert (after.sum(axis=2) == 1).all()
+    large, huge = (
+        votes_of(size * gradients, generated, projections) for size in (1e6, 1e30)
+    )
+    np.testing.assert_array_equal(huge, large)  # clipped before they are whole numbers
+    means = mean_gradients(LinearTeachers(other), generated, with_squares)
+    np.testing.assert_allclose(means, other.mean(dim=1), rtol=1e-6)
+
+
+def test_projections_have_variance_one_over_k(global_random_seed):
+    """Two-sided chi-square test at 1e-6; and R^T R is the identity on average."""
+    stream = PublicStream(global_random_seed, n_columns=6)
+    drawn = random_projections(500, 4, stream).double()
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], drawn.numel())
+    assert low < 4 * float((drawn**2).sum()) < high
+    mean = torch.einsum("mkd,mke->de", drawn, drawn) / 500
+    # Off-diagonal entries have variance 1/k, diagonal ones 2/k; 36 entries at 6 sigma.
+    assert float((mean - torch.eye(6)).abs().max()) < 6 * np.sqrt(2 / 4 / 500)
+
+
+def test_answers_are_midpoints_projected_back():
+    """In units of the largest coordinate."""
+    _, _, projections = make_case(1)
+    answers = np.array([0, 4, 2, 1, 3, 0, 2, 4])
+    midpoints = np.array([-0.8, -0.4, 0.0, 0.4, 0.8])[answers].reshape(N_GENERATED, -1)
+    expected = np.einsum("mk,mkd->md", midpoints, projections.numpy())
+    found = decode_answers(answers, projections, N_BINS)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
