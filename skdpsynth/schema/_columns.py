@@ -151,9 +151,6 @@ def known_kind(name: Hashable, dtype: Dtype) -> tuple[Kind, bool]:
     )
 
 
-_TOLD = 0.1  # of a unit
-
-
 def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name
     """Return the exact built-in scalar or Timestamp that a value equals.
 
@@ -188,7 +185,7 @@ def decimals_of(
         for decimals in reversed(range(most + 1)):
             scaled = values * 10.0**decimals
             off, rounding = np.abs(scaled - np.rint(scaled)), exact * np.abs(scaled)
-            found[(off <= rounding) & ((rounding < _TOLD) | (off == 0))] = decimals
+            found[(off <= rounding) & ((rounding < 0.1) | (off == 0))] = decimals
     return found
 
 

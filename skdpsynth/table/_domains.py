@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
 
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
-_FEWER_NUMBERS = 4  # so few that the range says all
 
 
 @dataclass(frozen=True)
@@ -380,9 +379,8 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
 
 def is_continuous(domain: ColumnDomain | None) -> bool:
     """Return whether it must be found out where in a domain the rows are."""
-    return isinstance(domain, NumericDomain) and not (
-        domain.integer and domain.high - domain.low < _FEWER_NUMBERS
-    )
+    # Of four numbers or fewer the range says all.
+    return isinstance(domain, NumericDomain) and domain.n_numbers > 4
 
 
 def declared_domain(

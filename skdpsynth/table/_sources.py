@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     Source = Any  # a dataset of Arrow, which has no stubs, or what has its `to_batches`
 
 _TARGET_NAME = "target"  # of a label that comes without a name
-_FEWEST_ROWS = 2  # as scikit-learn asks of estimators
 
 
 def open_table(
@@ -106,7 +105,7 @@ def lay_out(
     frame: pd.DataFrame,
     target: Hashable,
     schema: TableSchema | None,
-    n_rows: int = _FEWEST_ROWS,
+    n_rows: int = 2,
     **form: Any,  # noqa: ANN401 - of `TableLayout`
 ) -> TableLayout:
     """Check the structure of a table; objects are booleans only by the schema."""
@@ -220,10 +219,10 @@ def _check_size(n_rows: int, n_features: int) -> None:
             f"Found a table with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of"
             " 1 is required. Expected a column besides the target."
         )
-    if n_rows < _FEWEST_ROWS:
+    if n_rows < 2:
         raise InvalidTableError(
             f"Found a table with {n_rows} sample(s) (n_samples={n_rows}) while a"
-            f" minimum of {_FEWEST_ROWS} is required. Expected one row per record."
+            " minimum of 2 is required. Expected one row per record."
         )
 
 

@@ -159,13 +159,13 @@ def test_a_target_is_not_computed_and_has_all_its_labels():
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"rule": "sorted"}, "Entry 1 of 'rules': Expected a 'rule' of 'ordered'"),
+        ({"rule": "sorted"}, "'rules': Entry 1: Expected a 'rule' of 'ordered'"),
         ({"rule": "ordered", "columns": ["low", "a"], "c": 1}, "Got 'rule', 'col"),
         (
             {**DECIDES, "decided": "state", "table": [["A", "x"], ["A", "y"]]},
             "comes twice",
         ),
-        (3, "Entry 1 of 'rules'"),
+        (3, "'rules': Entry 1"),
     ],
 )
 def test_the_place_of_a_malformed_rule_is_named(entry, message):
