@@ -180,11 +180,8 @@ def check_dtype(
     described: Column, name: Hashable, dtype: Dtype, kind: Kind, can_be_missing: bool
 ) -> None:
     """Refuse a description that cannot be about a column, whatever its values."""
-    kinds = _KINDS_OF[type(described)]
-    if isinstance(described, Boolean) and described.of_texts:
-        kinds = {"categorical"}
-    if isinstance(described, Identifier) and described.pattern is not None:
-        kinds = {"categorical"}
+    of_texts = getattr(described, "true", None) or getattr(described, "pattern", None)
+    kinds = _KINDS_OF[type(described)] if of_texts is None else {"categorical"}
     if kind not in kinds:
         hint = ""
         if isinstance(described, Boolean):
@@ -341,7 +338,22 @@ def _in_rows(
     if getattr(described, "nullable", True) is False:
         yield "missing, though not nullable: not counted", int(missing.sum())
     if isinstance(described, Continuous):
-        yield from _in_numbers(present, kind, described)
+        if kind == "timedelta":
+            present = present.dt.total_seconds()
+        limits = float_info(present.dtype)
+        values = present.to_numpy(dtype=np.float64)
+        values = values[np.isfinite(values)]
+        with np.errstate(over="ignore"):  # 0.1 is another number in single precision
+            low, high = map(limits.dtype.type, (described.low, described.high))
+        yield f"below {described.low}: clipped", int((values < low).sum())
+        yield f"above {described.high}: clipped", int((values > high).sum())
+        decimals = 0 if described.integer else described.decimals
+        if isinstance(decimals, int):
+            finer = decimals_of(values, float(limits.eps), decimals) > decimals
+            what = (
+                f"more than {decimals} decimals" if decimals else "not a whole number"
+            )
+            yield f"{what}: rounded", int(finer.sum())
     elif isinstance(described, Datetime):
         moments = pd.DatetimeIndex(present)
         since_epoch, low, high = map(_utc, (moments, described.low, described.high))
@@ -362,25 +374,6 @@ def _in_rows(
         repeated = present.duplicated(keep=False)
         words = "identifier of several rows: if it identifies persons, it should be the"
         yield f"{words} privacy_unit", int(repeated.sum())
-
-
-def _in_numbers(
-    present: pd.Series, kind: str, described: Continuous
-) -> Iterator[tuple[str, int]]:
-    if kind == "timedelta":
-        present = present.dt.total_seconds()
-    limits = float_info(present.dtype)
-    values = present.to_numpy(dtype=np.float64)
-    values = values[np.isfinite(values)]
-    with np.errstate(over="ignore"):  # 0.1 is another number in single precision
-        low, high = map(limits.dtype.type, (described.low, described.high))
-    yield f"below {described.low}: clipped", int((values < low).sum())
-    yield f"above {described.high}: clipped", int((values > high).sum())
-    decimals = 0 if described.integer else described.decimals
-    if isinstance(decimals, int):
-        finer = decimals_of(values, float(limits.eps), decimals) > decimals
-        what = f"more than {decimals} decimals" if decimals else "not a whole number"
-        yield f"{what}: rounded", int(finer.sum())
 
 
 def _utc(moments: Any) -> Any:  # noqa: ANN401 - one moment, or many
