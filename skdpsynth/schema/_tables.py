@@ -180,8 +180,8 @@ def check_dtype(
     described: Column, name: Hashable, dtype: Dtype, kind: Kind, can_be_missing: bool
 ) -> None:
     """Refuse a description that cannot be about a column, whatever its values."""
-    of_texts = getattr(described, "true", None) or getattr(described, "pattern", None)
-    kinds = _KINDS_OF[type(described)] if of_texts is None else {"categorical"}
+    stated = {getattr(described, option, None) for option in ("true", "pattern")}
+    kinds = _KINDS_OF[type(described)] if stated == {None} else {"categorical"}
     if kind not in kinds:
         hint = ""
         if isinstance(described, Boolean):
