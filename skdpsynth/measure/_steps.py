@@ -62,7 +62,6 @@ from skdpsynth.table import (
     NumericDomain,
     needs_resolution,
     numeric_values,
-    public_categories,
     to_wall,
     total_keys,
     wall_values,
@@ -279,7 +278,7 @@ class Categories(ColumnStep):
         keys, counts = released.keys, released.counts
         found = tuple(key for key in keys if key is not None and is_finite(key))
         ordered = bool(getattr(column.dtype, "ordered", False))
-        stated = public_categories(column)
+        stated = (False, True) if column.kind == "boolean" else ()
         unsure = LIKELY * released.noise_std * math.sqrt(max(len(keys), 1))
         known = (float(np.sum(counts)) + unsure) / released.n_rows
         other = 0.0 if stated else max(1.0 - known, 0.0)

@@ -30,6 +30,7 @@ from skdpsynth.schema._columns import (
     column_kind,
     decimals_of,
     family,
+    holds_truths,
     is_date,
     is_finite,
     is_missing,
@@ -55,12 +56,7 @@ from skdpsynth.schema._table_schema import (
     encode_value,
     to_text,
 )
-from skdpsynth.schema._tables import (
-    check_dtype,
-    check_frame,
-    check_objects,
-    holds_truths,
-)
+from skdpsynth.schema._tables import check_dtype, check_frame, check_objects
 
 __all__ = [
     "EXACT",

@@ -104,11 +104,16 @@ def is_object(dtype: Dtype) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
+def holds_truths(described: object) -> bool:
+    """Whether a column is described to hold True and False, so that objects are."""
+    return isinstance(described, Boolean) and not described.of_texts
+
+
 def column_kind(
-    name: Hashable, series: pd.Series, *, read: bool = True
+    name: Hashable, series: pd.Series, described: Column | None = None
 ) -> tuple[Kind, bool]:
     """Return what `known_kind` does, and refuse mixed objects if they may be read."""
-    dtype, values = series.dtype, series
+    dtype, values, read = series.dtype, series, not isinstance(described, UNREAD)
     found = known_kind(name, dtype)
     listed = isinstance(dtype, pd.CategoricalDtype)
     if listed:
@@ -129,7 +134,8 @@ def column_kind(
             " strings, booleans, numbers nor points in time throughout. Rename them"
             " first, for example by .cat.rename_categories(str)."
         )
-    return found
+    truths = is_object(dtype) and holds_truths(described)
+    return ("boolean", found[1]) if truths else found
 
 
 def known_kind(name: Hashable, dtype: Dtype) -> tuple[Kind, bool]:

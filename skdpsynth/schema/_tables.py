@@ -171,11 +171,6 @@ _KINDS_OF: dict[type[Column], set[str]] = {
 }
 
 
-def holds_truths(described: object) -> bool:
-    """Whether a column is described to hold True and False, so that objects are."""
-    return isinstance(described, Boolean) and not described.of_texts
-
-
 def check_dtype(
     described: Column, name: Hashable, dtype: Dtype, kind: Kind, can_be_missing: bool
 ) -> None:
@@ -308,14 +303,10 @@ def _in_column(
 
 def _checked_kind(name: Hashable, series: pd.Series, described: Column | None) -> str:
     """Return the kind of a column; an error where a fit would raise it."""
-    unread = isinstance(described, Identifier | Text)
-    kind, can_be_missing = column_kind(name, series, read=not unread)
-    if described is None:
-        return kind
-    if is_object(series.dtype) and holds_truths(described):
-        kind = "boolean"
-    check_dtype(described, name, series.dtype, kind, can_be_missing)
-    check_objects({name: described}, {name: series})
+    kind, can_be_missing = column_kind(name, series, described)
+    if described is not None:
+        check_dtype(described, name, series.dtype, kind, can_be_missing)
+        check_objects({name: described}, {name: series})
     return kind
 
 

@@ -414,11 +414,6 @@ def declared_domain(
     return None
 
 
-def public_categories(column: ColumnLayout) -> tuple[Hashable, ...]:
-    """Return the categories that a dtype makes public: those of a boolean."""
-    return (False, True) if column.kind == "boolean" else ()
-
-
 def needs_resolution(column: ColumnLayout, schema: TableSchema | None) -> bool:
     """Return whether neither dtype nor schema says how finely a column is written."""
     fine = ("continuous", "timedelta", "datetime")

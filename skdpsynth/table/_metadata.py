@@ -47,7 +47,6 @@ from skdpsynth.table._domains import (
     declared_domain,
     is_number,
     needs_resolution,
-    public_categories,
 )
 from skdpsynth.table._layout import from_wall, most_seconds, zone_of
 from skdpsynth.utils import MOST_SHOWN, require
@@ -613,7 +612,7 @@ def modelled_columns(
 def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN401 - a column
     """Describe a column by its domain; None if no category of it was released."""
     if isinstance(domain, CategoryDomain):
-        if column.kind == "boolean" and domain.categories == public_categories(column):
+        if column.kind == "boolean" and domain.categories == (False, True):
             return Boolean(nullable=domain.nullable)
         categories = list(domain.categories)
         options = {"ordered": domain.ordered, "nullable": domain.nullable}

@@ -9,7 +9,6 @@ import tempfile
 import weakref
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -28,7 +27,6 @@ from skdpsynth.schema import (
     check_dtype,
     check_frame,
     check_objects,
-    holds_truths,
     is_object,
     same_name,
 )
@@ -116,13 +114,7 @@ def lay_out(
             f" {_short_list(frame.columns)}."
         )
     _check_size(n_rows, frame.shape[1] - (target is not None))
-    described = {} if schema is None else schema.columns
-    columns = []
-    for name in frame.columns:
-        column = ColumnLayout.of(name, frame[name], schema)
-        if is_object(column.dtype) and holds_truths(described.get(name)):
-            column = replace(column, kind="boolean")
-        columns.append(column)
+    columns = (ColumnLayout.of(name, own, schema) for name, own in frame.items())
     layout = TableLayout.of(tuple(columns), target, schema, **form)
     # Floats are no labels even if whole: whether they are is a question about values.
     label = layout.label_column
