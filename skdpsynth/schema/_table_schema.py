@@ -193,27 +193,6 @@ def to_text(data: Mapping[str, Any]) -> str:
     return f"{{\n{lines}\n}}\n"
 
 
-def from_text(text: str) -> Json:
-    """Read what `to_text` wrote."""
-    try:
-        data = parse_json(text)
-    except json.JSONDecodeError as error:
-        raise InvalidSchemaError(
-            f"Expected JSON. In line {error.lineno}, column {error.colno} there is"
-            f" none ({error.msg}). Correct it, or write the schema anew by to_json."
-        ) from error
-    except ValueError as error:
-        raise InvalidSchemaError(f"Expected JSON. Got {error}; drop it.") from error
-    _check_names(data, ["schema_version"])
-    version = data.pop("schema_version")
-    if version != _VERSION:
-        raise InvalidSchemaError(
-            f"Expected 'schema_version': {_VERSION}. Got {version!r}; use the release"
-            " of skdpsynth that wrote it, or write the schema anew."
-        )
-    return data
-
-
 def _unfilled(blank: Mapping[str, Any]) -> Column:
     """Return a column whose blanks are left; in them is what is as good as nothing."""
     kind: type[Column] = _kind_of(blank, "kind")
@@ -351,8 +330,8 @@ class TableSchema(Stated):
     blanks: Mapping[Hashable, Column] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        rule = "The 'columns' of TableSchema must be a mapping from column name to"
-        check_is(Mapping, f"{rule} column", self.columns)
+        words = "The 'columns' of TableSchema must be a mapping from column name to"
+        check_is(Mapping, f"{words} column", self.columns)
         for name, column in self.columns.items():
             if not isinstance(column, Column):
                 kinds = "Continuous, Categorical, Boolean, Datetime, Identifier or Text"
@@ -365,17 +344,14 @@ class TableSchema(Stated):
         if self.n_rows is not None:
             n_rows = plain(self.n_rows)
             if type(n_rows) is not int or n_rows <= 0:
-                rule = "The 'n_rows' of TableSchema must be a positive int or None"
-                raise wrong(rule, n_rows)
+                words = "The 'n_rows' of TableSchema must be a positive int or None"
+                raise wrong(words, n_rows)
             self._set(n_rows=n_rows)
         if self.target is not None:
             self._check_target()
         if self.class_counts is not None:
             self._set(class_counts=self._checked_class_counts())
         self._set(rules=checked_rules(self.rules, self.columns, self.target))
-        self._check_per_unit()
-
-    def _check_per_unit(self) -> None:
         constant = set(self.per_unit)
         if constant and (self.privacy_unit is None or self.privacy_unit in constant):
             raise InvalidSchemaError(
@@ -678,8 +654,24 @@ class TableSchema(Stated):
         given = os.fspath(path_or_text)
         is_text = isinstance(path_or_text, str) and given.lstrip().startswith("{")
         with place("The schema" if is_text else f"The file {given!r}"):
-            text = given if is_text else read_text(given)
-            return cls(**schema_from_dict(from_text(text), template=True))
+            try:
+                data = parse_json(given if is_text else read_text(given))
+            except json.JSONDecodeError as error:
+                raise InvalidSchemaError(
+                    f"Expected JSON. In line {error.lineno}, column {error.colno} there"
+                    f" is none ({error.msg}). Correct it, or write the schema anew by"
+                    " to_json."
+                ) from error
+            except ValueError as error:
+                words = f"Expected JSON. Got {error}; drop it."
+                raise InvalidSchemaError(words) from error
+            _check_names(data, ["schema_version"])
+            if (version := data.pop("schema_version")) != _VERSION:
+                raise InvalidSchemaError(
+                    f"Expected 'schema_version': {_VERSION}. Got {version!r}; use the"
+                    " release of skdpsynth that wrote it, or write the schema anew."
+                )
+            return cls(**schema_from_dict(data, template=True))
 
     def check(self, df: pd.DataFrame) -> pd.DataFrame:
         """List what in a private table the schema does not fit, for the curator only.

@@ -355,7 +355,13 @@ def _check_room(
 ) -> None:
     """Refuse bounds that leave no room once numbers are as coarse as they may be."""
     # Decimals that are not stated are measured, so the room must not depend on them.
-    domains = [_coarsest(column, schema) for column in own]
+    domains: list[Any] = [declared_domain(column, schema) for column in own]
+    for place, (column, domain) in enumerate(zip(own, domains, strict=True)):
+        for decimals in range((MOST_DECIMALS + 1) * needs_resolution(column, schema)):
+            coarse = domain.with_decimals(decimals)
+            if coarse.low / 10.0**decimals <= domain.high:  # as a fit accepts it
+                domains[place] = coarse
+                break
     lowest = -math.inf
     highest = _ceilings(domains, np.zeros((len(own), 1), dtype=bool))
     for column, domain, high in zip(own, domains, highest, strict=True):
@@ -366,17 +372,6 @@ def _check_room(
                 f" numbers that its columns can hold. Got too little at"
                 f" {column.name!r}; widen the bounds, or state more decimals."
             )
-
-
-def _coarsest(column: ColumnLayout, schema: TableSchema) -> NumericDomain:
-    domain: Any = declared_domain(column, schema)
-    if not needs_resolution(column, schema):
-        return domain
-    for decimals in range(MOST_DECIMALS + 1):
-        found = domain.with_decimals(decimals)
-        if found.low / 10.0**decimals <= domain.high:  # what a fit would accept too
-            return found
-    return domain
 
 
 def _sum(parts: Sequence[Cells], total: NumericDomain) -> Cells:
