@@ -460,10 +460,10 @@ def _encoding(text: str) -> str:
 
 
 def _date_format(text: str) -> str:
-    from skdpsynth.schema import check_format
+    from skdpsynth.schema import Datetime
 
     try:
-        check_format(text)
+        Datetime("1970", "1970", format=text)
     except SkdpsynthError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text

@@ -277,12 +277,11 @@ class Categories(ColumnStep):
     ) -> CategoryDomain:
         keys, counts = released.keys, released.counts
         found = tuple(key for key in keys if key is not None and is_finite(key))
-        ordered = bool(getattr(column.dtype, "ordered", False))
         stated = (False, True) if column.kind == "boolean" else ()
         unsure = LIKELY * released.noise_std * math.sqrt(max(len(keys), 1))
         known = (float(np.sum(counts)) + unsure) / released.n_rows
         other = 0.0 if stated else max(1.0 - known, 0.0)
-        return CategoryDomain(stated or found, None in keys, ordered, other)
+        return CategoryDomain(stated or found, None in keys, column.ordered, other)
 
 
 # --- Ranges -------------------------------------------------------------------------

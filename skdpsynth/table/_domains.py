@@ -631,23 +631,14 @@ def place_labels(
 
 @dataclass(frozen=True, repr=False)
 class PrivateRows:
-    """Rows as numbers. Private: they live inside `fit` and are never kept.
+    """Rows as numbers. Private: they live inside `fit` and are never kept."""
 
-    Parameters
-    ----------
-    uniforms : ndarray of shape (n_rows, n_columns)
-        Position of numbers in their domains, in [0, 1]; 0 in columns of categories.
-    category_codes : ndarray of shape (n_rows, n_columns)
-        Of numeric columns 0 for a value, 1 for an exact zero with a cell of its own, 2
-        for a missing value; of others the position of the category, then one code for
-        any other value and one for a missing value.
-    class_codes : ndarray of shape (n_rows,)
-        Position of a row's class; -1 where its label is missing or was not released.
-    """
-
+    # Of rows and columns. Positions of numbers in their domains, 0 for categories.
     uniforms: NDArray[np.float32]
+    # Of numbers 0, or `ZERO` or `MISSING`; the position of a category, then one code
+    # for any other value and one for a missing one.
     category_codes: NDArray[np.unsignedinteger]
-    class_codes: NDArray[np.int64]
+    class_codes: NDArray[np.int64]  # -1 where a label is missing or was not released
 
     def __len__(self) -> int:
         return len(self.class_codes)

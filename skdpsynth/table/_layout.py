@@ -88,6 +88,11 @@ class ColumnLayout:
         return np.datetime_data(dtype)[0] if of_numpy else getattr(dtype, "unit", "D")
 
     @property
+    def ordered(self) -> bool:
+        """Whether its categories have an order."""
+        return bool(getattr(self.dtype, "ordered", False))
+
+    @property
     def storage(self) -> np.dtype[Any]:
         """The NumPy dtype of a column of numbers."""
         return getattr(self.dtype, "numpy_dtype", self.dtype)

@@ -432,34 +432,17 @@ def _up(values: Floats, domain: NumericDomain) -> Floats:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What is public about a table: what the schema states, and what was measured.
-
-    Parameters
-    ----------
-    layout : TableLayout
-        Names, dtypes and kinds of all columns, and which is the target.
-    columns : tuple of n_columns ColumnLayout
-        The columns that are modelled, in order: features, and a target that is a
-        number. What rules compute is not among them.
-    domains : tuple of n_columns ColumnDomain
-        What each can hold: a range, or categories.
-    classes : Classes
-        ``labels``, ``counts`` (declared or noisy) and ``scopes``, the names under which
-        the ledger charges each class; one class without labels.
-    rules : RowRules
-        The rules of the schema, made ready for these columns.
-    units : Units, optional
-        Whose the rows are; None where a row is the unit of privacy.
-    unread : dict of column name to Identifier or Text
-        What the schema says of columns whose values are never looked at.
-    """
+    """What is public about a table: what the schema states, and what was measured."""
 
     layout: TableLayout
+    # That are modelled, in order: features, and a target that is a number; what rules
+    # compute is not among them.
     columns: tuple[ColumnLayout, ...]
-    domains: tuple[ColumnDomain, ...]
+    domains: tuple[ColumnDomain, ...]  # what each can hold
     classes: Classes
     rules: RowRules = field(default_factory=RowRules)
-    units: Units | None = None
+    units: Units | None = None  # whose the rows are; None where a row is the unit
+    # Columns whose values are never looked at.
     unread: Mapping[Hashable, Identifier | Text] = field(default_factory=dict)
 
     @classmethod
@@ -525,8 +508,7 @@ class Metadata:
         for column in self.layout.columns:
             domain, spec = domain_of.get(column), given.get(column.name)
             if column is self.layout.label_column and self.classes.labels:
-                ordered = bool(getattr(column.dtype, "ordered", False))
-                domain = CategoryDomain(self.classes.labels, False, ordered)
+                domain = CategoryDomain(self.classes.labels, False, column.ordered)
             if spec is None and domain is not None:
                 spec = _described(column, domain)
             elif needs_resolution(column, declared):
