@@ -538,7 +538,13 @@ class Datetime(Column):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.format is not None:
-            check_format(self.format)
+            moment = datetime(2001, 12, 31, 13, 45, 7, tzinfo=UTC)
+            text, again = str(self.format), None
+            with contextlib.suppress(ValueError):
+                again = datetime.strptime(moment.strftime(text), text)
+            if again is None or "%" not in text:
+                rule = "The format of times must be one of `datetime.strptime`"
+                raise wrong(f'{rule}, as "%d.%m.%Y"', self.format)
         if self.unit is not None and self.unit not in tuple(SECONDS_OF):
             among = f"{', '.join(SECONDS_OF)}, or None"
             raise wrong(f"The 'unit' of Datetime must be one of {among}", self.unit)
@@ -650,17 +656,6 @@ KINDS: dict[str, type[Column]] = {
     kind.tag: kind
     for kind in (Continuous, Categorical, Boolean, Datetime, Identifier, Text)
 }
-
-
-def check_format(text: object) -> None:
-    """Refuse what is no format of a time that can be read again."""
-    moment = datetime(2001, 12, 31, 13, 45, 7, tzinfo=UTC)
-    with contextlib.suppress(ValueError, TypeError):
-        if isinstance(text, str) and "%" in text:
-            datetime.strptime(moment.strftime(text), text)
-            return
-    rule = 'The format of times must be one of `datetime.strptime`, as "%d.%m.%Y"'
-    raise wrong(rule, text)
 
 
 def blank_hint(value: object) -> str:

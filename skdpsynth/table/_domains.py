@@ -247,7 +247,8 @@ def _spaced(
     """Return each whole number, with half a step on both sides, the room it has."""
     # Monotone and continuous; undone if `back`. Amounts (`signed`) keep their sign;
     # those below one hundred stay where they are, since few digits do not end in two.
-    period, ends = len(remainders), _ends_of_remainders(remainders)
+    period, ends = len(remainders), np.concatenate(([0.0], np.cumsum(remainders)))
+    ends *= period / ends[-1]
     cycles, rest = np.divmod(np.abs(steps) + 0.5 if signed else steps + 0.5, period)
     if back:
         place = np.searchsorted(ends[1:-1], rest, side="right")
@@ -260,12 +261,6 @@ def _spaced(
     if not signed:
         return moved
     return np.where(cycles == 0, steps, np.copysign(moved, steps))
-
-
-@lru_cache(maxsize=2048)
-def _ends_of_remainders(remainders: tuple[float, ...]) -> Floats:
-    ends = np.concatenate(([0.0], np.cumsum(remainders)))
-    return ends * (len(remainders) / ends[-1])
 
 
 @lru_cache(maxsize=2048)  # a table of many columns asks for it very often
