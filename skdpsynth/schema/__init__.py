@@ -26,6 +26,7 @@ from skdpsynth.schema._columns import (
     Text,
     as_moments,
     as_typed,
+    check_frame,
     column_kind,
     decimals_of,
     family,
@@ -55,7 +56,7 @@ from skdpsynth.schema._table_schema import (
     encode_value,
     to_text,
 )
-from skdpsynth.schema._tables import check_dtype, check_frame, check_objects
+from skdpsynth.schema._tables import check_dtype, check_objects
 
 __all__ = [
     "EXACT",

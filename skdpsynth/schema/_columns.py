@@ -109,6 +109,23 @@ def holds_truths(described: object) -> bool:
     return isinstance(described, Boolean) and not described.of_texts
 
 
+def check_frame(df: object) -> None:
+    """Refuse what is no DataFrame with distinct column names on one level."""
+    if not isinstance(df, pd.DataFrame):
+        raise InvalidTableError(f"Expected a DataFrame. Got {type(df).__name__}.")
+    if isinstance(df.columns, pd.MultiIndex):
+        raise InvalidTableError(
+            "Column names on several levels are not supported. Flatten them first, for"
+            " example by df.columns = df.columns.to_flat_index()."
+        )
+    if not df.columns.is_unique:
+        names = df.columns[df.columns.duplicated()].unique().tolist()
+        raise InvalidTableError(
+            f"Column names must be distinct. Got {names!r} more than once; rename or"
+            " drop the duplicates."
+        )
+
+
 def column_kind(
     name: Hashable, series: pd.Series, described: Column | None = None
 ) -> tuple[Kind, bool]:
@@ -332,19 +349,9 @@ class Continuous(Column):
                 bound = int(bound)
             self._set(**{name: bound})
         _check_order(self, self.low, self.high)
-        self._check_decimals()
-        if self.scale not in _SCALES:
-            rule = f"The 'scale' of Continuous must be one of {', '.join(_SCALES)}"
-            raise wrong(rule, self.scale)
-
-    def _check_decimals(self) -> None:
         decimals: Any = self.decimals
-        if decimals is None:
-            return
-        free = isinstance(decimals, str) and decimals == "any"
-        if not free and not (
-            type(decimals) is int and 0 <= decimals <= MOST_STATED_DECIMALS
-        ):
+        counted = type(decimals) is int and 0 <= decimals <= MOST_STATED_DECIMALS
+        if decimals is not None and not counted and decimals != "any":
             allowed = f"'any', None or an int from 0 to {MOST_STATED_DECIMALS}"
             raise wrong(f"The 'decimals' of Continuous must be {allowed}", decimals)
         if self.integer and decimals:
@@ -352,20 +359,23 @@ class Continuous(Column):
                 "With integer=True the 'decimals' of Continuous are 0. Got"
                 f" {decimals!r} instead; leave one of them out."
             )
-        if free:
-            return
-        low, high = self.low * 10.0**decimals, self.high * 10.0**decimals
-        if max(-low, high) >= EXACT:
-            raise InvalidSchemaError(
-                "The bounds of Continuous with 'decimals' must be below"
-                f" 2**53 / 10**decimals, what a float holds. Got {self.low!r} and"
-                f" {self.high!r}; give fewer decimals."
-            )
-        if math.ceil(low - ROUNDING) > math.floor(high + ROUNDING):
-            raise InvalidSchemaError(
-                "Between the bounds of Continuous there must be a number of so many"
-                f" 'decimals'. Got {self.low!r}, {self.high!r} and decimals={decimals}."
-            )
+        if counted:
+            low, high = self.low * 10.0**decimals, self.high * 10.0**decimals
+            if max(-low, high) >= EXACT:
+                raise InvalidSchemaError(
+                    "The bounds of Continuous with 'decimals' must be below"
+                    f" 2**53 / 10**decimals, what a float holds. Got {self.low!r} and"
+                    f" {self.high!r}; give fewer decimals."
+                )
+            if math.ceil(low - ROUNDING) > math.floor(high + ROUNDING):
+                raise InvalidSchemaError(
+                    "Between the bounds of Continuous there must be a number of so many"
+                    f" 'decimals'. Got {self.low!r}, {self.high!r} and"
+                    f" decimals={decimals}."
+                )
+        if self.scale not in _SCALES:
+            rule = f"The 'scale' of Continuous must be one of {', '.join(_SCALES)}"
+            raise wrong(rule, self.scale)
 
     def resolved_scale(self) -> Literal["linear", "log", "quantile"]:
         """Return the scale, with "auto" resolved from the bounds alone.

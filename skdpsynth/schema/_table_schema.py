@@ -26,6 +26,7 @@ from skdpsynth.schema._columns import (
     Stated,
     as_typed,
     blank_hint,
+    check_frame,
     check_is,
     plain,
     same_name,
@@ -35,7 +36,6 @@ from skdpsynth.schema._rules import RULES, Rule, checked_rules, names_of
 from skdpsynth.schema._tables import (
     blank_code,
     blank_metadata,
-    check_frame,
     described,
     findings,
     schema_code,

@@ -38,7 +38,7 @@ from skdpsynth.schema._columns import (
 from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, SumOf
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -46,23 +46,6 @@ if TYPE_CHECKING:
     from skdpsynth.schema._rules import Rule
 
     Schema = Any  # a TableSchema, whose module imports this one
-
-
-def check_frame(df: object) -> None:
-    """Refuse what is no DataFrame with distinct column names on one level."""
-    if not isinstance(df, pd.DataFrame):
-        raise InvalidTableError(f"Expected a DataFrame. Got {type(df).__name__}.")
-    if isinstance(df.columns, pd.MultiIndex):
-        raise InvalidTableError(
-            "Column names on several levels are not supported. Flatten them first, for"
-            " example by df.columns = df.columns.to_flat_index()."
-        )
-    if not df.columns.is_unique:
-        names = df.columns[df.columns.duplicated()].unique().tolist()
-        raise InvalidTableError(
-            f"Column names must be distinct. Got {names!r} more than once; rename or"
-            " drop the duplicates."
-        )
 
 
 def schema_code(columns: Mapping[Hashable, str], options: Iterable[str]) -> str:
@@ -190,26 +173,22 @@ def check_dtype(
             f" its dtype {dtype} is {kind}. Convert the column or correct the"
             f" schema.{hint}"
         )
-    if isinstance(described, Categorical | Boolean) and described.categories:
-        _check_categories(described.categories, name, dtype, kind)
-    elif isinstance(described, Categorical) and not can_be_missing:
-        raise InvalidSchemaError(
-            f"The schema gives column {name!r} no categories, but its dtype {dtype}"
-            " has no missing value either. Name its categories."
-        )
-
-
-def _check_categories(
-    categories: Sequence[Any], name: Hashable, dtype: Dtype, kind: Kind
-) -> None:
-    """Refuse categories that are no values of the column's dtype."""
-    given = family(categories[0])
+    if not isinstance(described, Categorical | Boolean):
+        return
+    if not described.categories:
+        if not can_be_missing:
+            raise InvalidSchemaError(
+                f"The schema gives column {name!r} no categories, but its dtype {dtype}"
+                " has no missing value either. Name its categories."
+            )
+        return
+    given = family(described.categories[0])
     expected, inner = _FAMILY_OF[kind], dtype
     if isinstance(dtype, pd.CategoricalDtype):
         if dtype.categories is None:  # "category" of a plan: nothing to compare
             return
         inner = dtype.categories.dtype
-        expected = _FAMILY_OF[column_kind(None, pd.Series(dtype=inner))[0]]
+        expected = _FAMILY_OF[known_kind(None, inner)[0]]
     # Objects may be strings or booleans: their dtype does not tell.
     if is_object(inner) and given == "bool":
         expected = "bool"
@@ -221,7 +200,7 @@ def _check_categories(
         )
     if kind == "integer":
         limits = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
-        for category in categories:
+        for category in described.categories:
             if category != int(category) or not limits.min <= category <= limits.max:
                 raise InvalidSchemaError(
                     f"The category {category!r} of column {name!r} is no value of its"
