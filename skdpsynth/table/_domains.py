@@ -660,8 +660,7 @@ class PrivateRows:
             for into, own in zip(whole.arrays, part.arrays, strict=True):
                 into[at : at + len(part)] = own
             at += len(part)
-        if whole is None:
-            raise ValueError("Expected at least one part. Got none.")
+        assert whole is not None  # there is a part, maybe without rows
         return whole
 
     @property

@@ -128,10 +128,10 @@ def test_what_is_no_rule_is_refused(make, message):
         ([Determines("flag", "count", {False: 0.5, True: 1})], "Got 0.5"),
         ([Determines("maybe", "state", STATES)], "Set nullable=True for 'state'"),
         ([RULES["text"], Determines("flag", "state", {})], "keys of the table"),
-        ([FLAGS] * 2, "'flag' can be computed by one rule only"),
+        ([FLAGS] * 2, "'flag' can be computed, or changed, by one rule"),
         (
             [RULES["ordered"], Ordered(["low", "narrow"])],
-            "'low' can be in one rule only",
+            "'low' can be computed, or changed, by one rule",
         ),
         (
             [FLAGS, Determines("flag", "zip", {False: "A", True: "B"})],
