@@ -130,11 +130,8 @@ def _whole_number(text: str) -> int:
 
 def _category(text: str, other: int) -> int | None:
     """Read a number that may be a whole category; any that cannot is `other`."""
-    number = _number(text)
-    if math.isnan(number):
+    if math.isnan(_number(text)):
         return None
-    if not number.is_integer():
-        return other
     with suppress(ValueError):
         whole = _whole_number(text)
         return whole if Decimal(text) == whole else other

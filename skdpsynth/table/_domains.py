@@ -727,9 +727,8 @@ def encode_rows(
                 category_codes[values == 0.0, position] = ZERO
             category_codes[missing, position] = MISSING
         else:
-            found, keys = factorize(series)
-            n = len(domain.categories)
-            placed = place_keys(found, keys, domain.categories, n, n + 1)
-            category_codes[:, position] = placed
+            known = domain.categories
+            codes = place_keys(*factorize(series), known, len(known), len(known) + 1)
+            category_codes[:, position] = codes
     class_codes = place_labels(frame, label_column, labels)
     return PrivateRows(uniforms, category_codes, class_codes)
