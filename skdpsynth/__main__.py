@@ -14,7 +14,6 @@ import warnings
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import skdpsynth
@@ -321,9 +320,7 @@ def _described(args: argparse.Namespace) -> dict[Hashable, Any]:
     stated: dict[Hashable, Any] = {} if schema is None else schema.kinds
     for name, column in stated.items():
         if column.tag == "datetime" and column.format is None and args.date_format:
-            stated[name] = SimpleNamespace(
-                tag="datetime", low=column.low, format=args.date_format
-            )
+            stated[name] = replace(column, format=args.date_format)
     return stated
 
 
@@ -463,10 +460,10 @@ def _encoding(text: str) -> str:
 
 
 def _date_format(text: str) -> str:
-    from skdpsynth.schema import check_format
+    from skdpsynth.schema import Datetime
 
     try:
-        check_format(text)
+        Datetime("1970", "1970", format=text)
     except SkdpsynthError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text

@@ -59,7 +59,6 @@ from skdpsynth.table import (
     NumericDomain,
     needs_resolution,
     numeric_values,
-    public_categories,
     to_wall,
     total_keys,
     wall_values,
@@ -266,13 +265,12 @@ class Categories(ColumnStep):
         return released_keys(counters, reservation, public)
 
     def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
-        keys, stated = found.keys, public_categories(column)
+        keys, stated = found.keys, (False, True) if column.kind == "boolean" else ()
         names = tuple(key for key in keys if key is not None and is_finite(key))
-        ordered = bool(getattr(column.dtype, "ordered", False))
         unsure = LIKELY * found.noise_std * math.sqrt(max(len(keys), 1))
         known = (float(np.sum(found.counts)) + unsure) / found.n_rows
         other = 0.0 if stated else max(1.0 - known, 0.0)
-        return CategoryDomain(stated or names, None in keys, ordered, other)
+        return CategoryDomain(stated or names, None in keys, column.ordered, other)
 
 
 # --- Ranges -------------------------------------------------------------------------

@@ -26,10 +26,11 @@ from skdpsynth.schema._columns import (
     Text,
     as_moments,
     as_typed,
-    check_format,
+    check_frame,
     column_kind,
     decimals_of,
     family,
+    holds_truths,
     is_date,
     is_finite,
     is_missing,
@@ -55,12 +56,7 @@ from skdpsynth.schema._table_schema import (
     encode_value,
     to_text,
 )
-from skdpsynth.schema._tables import (
-    check_dtype,
-    check_frame,
-    check_objects,
-    holds_truths,
-)
+from skdpsynth.schema._tables import check_dtype, check_objects
 
 __all__ = [
     "EXACT",
@@ -87,7 +83,6 @@ __all__ = [
     "as_typed",
     "check_decimals",
     "check_dtype",
-    "check_format",
     "check_frame",
     "check_objects",
     "check_target",

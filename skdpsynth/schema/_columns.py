@@ -104,11 +104,33 @@ def is_object(dtype: Dtype) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
+def holds_truths(described: object) -> bool:
+    """Whether a column is described to hold True and False, so that objects are."""
+    return isinstance(described, Boolean) and not described.of_texts
+
+
+def check_frame(df: object) -> None:
+    """Refuse what is no DataFrame with distinct column names on one level."""
+    if not isinstance(df, pd.DataFrame):
+        raise InvalidTableError(f"Expected a DataFrame. Got {type(df).__name__}.")
+    if isinstance(df.columns, pd.MultiIndex):
+        raise InvalidTableError(
+            "Column names on several levels are not supported. Flatten them first, for"
+            " example by df.columns = df.columns.to_flat_index()."
+        )
+    if not df.columns.is_unique:
+        names = df.columns[df.columns.duplicated()].unique().tolist()
+        raise InvalidTableError(
+            f"Column names must be distinct. Got {names!r} more than once; rename or"
+            " drop the duplicates."
+        )
+
+
 def column_kind(
-    name: Hashable, series: pd.Series, *, read: bool = True
+    name: Hashable, series: pd.Series, described: Column | None = None
 ) -> tuple[Kind, bool]:
     """Return what `known_kind` does, and refuse mixed objects if they may be read."""
-    dtype, values = series.dtype, series
+    dtype, values, read = series.dtype, series, not isinstance(described, UNREAD)
     found = known_kind(name, dtype)
     listed = isinstance(dtype, pd.CategoricalDtype)
     if listed:
@@ -129,7 +151,8 @@ def column_kind(
             " strings, booleans, numbers nor points in time throughout. Rename them"
             " first, for example by .cat.rename_categories(str)."
         )
-    return found
+    truths = is_object(dtype) and holds_truths(described)
+    return ("boolean", found[1]) if truths else found
 
 
 def known_kind(name: Hashable, dtype: Dtype) -> tuple[Kind, bool]:
@@ -149,9 +172,6 @@ def known_kind(name: Hashable, dtype: Dtype) -> tuple[Kind, bool]:
     raise InvalidTableError(
         f"Column {name!r} has dtype {dtype}, which is not supported; {remedy}."
     )
-
-
-_TOLD = 0.1  # of a unit
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name
@@ -188,7 +208,7 @@ def decimals_of(
         for decimals in reversed(range(most + 1)):
             scaled = values * 10.0**decimals
             off, rounding = np.abs(scaled - np.rint(scaled)), exact * np.abs(scaled)
-            found[(off <= rounding) & ((rounding < _TOLD) | (off == 0))] = decimals
+            found[(off <= rounding) & ((rounding < 0.1) | (off == 0))] = decimals
     return found
 
 
@@ -329,19 +349,9 @@ class Continuous(Column):
                 bound = int(bound)
             self._set(**{name: bound})
         _check_order(self, self.low, self.high)
-        self._check_decimals()
-        if self.scale not in _SCALES:
-            rule = f"The 'scale' of Continuous must be one of {', '.join(_SCALES)}"
-            raise wrong(rule, self.scale)
-
-    def _check_decimals(self) -> None:
         decimals: Any = self.decimals
-        if decimals is None:
-            return
-        free = isinstance(decimals, str) and decimals == "any"
-        if not free and not (
-            type(decimals) is int and 0 <= decimals <= MOST_STATED_DECIMALS
-        ):
+        counted = type(decimals) is int and 0 <= decimals <= MOST_STATED_DECIMALS
+        if decimals is not None and not counted and decimals != "any":
             allowed = f"'any', None or an int from 0 to {MOST_STATED_DECIMALS}"
             raise wrong(f"The 'decimals' of Continuous must be {allowed}", decimals)
         if self.integer and decimals:
@@ -349,20 +359,23 @@ class Continuous(Column):
                 "With integer=True the 'decimals' of Continuous are 0. Got"
                 f" {decimals!r} instead; leave one of them out."
             )
-        if free:
-            return
-        low, high = self.low * 10.0**decimals, self.high * 10.0**decimals
-        if max(-low, high) >= EXACT:
-            raise InvalidSchemaError(
-                "The bounds of Continuous with 'decimals' must be below"
-                f" 2**53 / 10**decimals, what a float holds. Got {self.low!r} and"
-                f" {self.high!r}; give fewer decimals."
-            )
-        if math.ceil(low - ROUNDING) > math.floor(high + ROUNDING):
-            raise InvalidSchemaError(
-                "Between the bounds of Continuous there must be a number of so many"
-                f" 'decimals'. Got {self.low!r}, {self.high!r} and decimals={decimals}."
-            )
+        if counted:
+            low, high = self.low * 10.0**decimals, self.high * 10.0**decimals
+            if max(-low, high) >= EXACT:
+                raise InvalidSchemaError(
+                    "The bounds of Continuous with 'decimals' must be below"
+                    f" 2**53 / 10**decimals, what a float holds. Got {self.low!r} and"
+                    f" {self.high!r}; give fewer decimals."
+                )
+            if math.ceil(low - ROUNDING) > math.floor(high + ROUNDING):
+                raise InvalidSchemaError(
+                    "Between the bounds of Continuous there must be a number of so many"
+                    f" 'decimals'. Got {self.low!r}, {self.high!r} and"
+                    f" decimals={decimals}."
+                )
+        if self.scale not in _SCALES:
+            rule = f"The 'scale' of Continuous must be one of {', '.join(_SCALES)}"
+            raise wrong(rule, self.scale)
 
     def resolved_scale(self) -> Literal["linear", "log", "quantile"]:
         """Return the scale, with "auto" resolved from the bounds alone.
@@ -535,7 +548,13 @@ class Datetime(Column):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.format is not None:
-            check_format(self.format)
+            moment = datetime(2001, 12, 31, 13, 45, 7, tzinfo=UTC)
+            text, again = str(self.format), None
+            with contextlib.suppress(ValueError):
+                again = datetime.strptime(moment.strftime(text), text)
+            if again is None or "%" not in text:
+                rule = "The format of times must be one of `datetime.strptime`"
+                raise wrong(f'{rule}, as "%d.%m.%Y"', self.format)
         if self.unit is not None and self.unit not in tuple(SECONDS_OF):
             among = f"{', '.join(SECONDS_OF)}, or None"
             raise wrong(f"The 'unit' of Datetime must be one of {among}", self.unit)
@@ -647,17 +666,6 @@ KINDS: dict[str, type[Column]] = {
     kind.tag: kind
     for kind in (Continuous, Categorical, Boolean, Datetime, Identifier, Text)
 }
-
-
-def check_format(text: object) -> None:
-    """Refuse what is no format of a time that can be read again."""
-    moment = datetime(2001, 12, 31, 13, 45, 7, tzinfo=UTC)
-    with contextlib.suppress(ValueError, TypeError):
-        if isinstance(text, str) and "%" in text:
-            datetime.strptime(moment.strftime(text), text)
-            return
-    rule = 'The format of times must be one of `datetime.strptime`, as "%d.%m.%Y"'
-    raise wrong(rule, text)
 
 
 def blank_hint(value: object) -> str:

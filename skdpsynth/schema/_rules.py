@@ -11,6 +11,7 @@ import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from itertools import product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -375,27 +376,18 @@ def checked_rules(
                     " not describe. Add it to the columns, or correct its name."
                 )
         rule._check(columns)
-    computed: dict[Hashable, Rule] = {}
+    # One rule of each kind changes a column, and none what another one computes.
+    taken: dict[tuple[object, Hashable], Rule] = {}
     for rule in found:
-        for name in rule.derived:
-            if name in computed:
+        kinds = (Ordered, MissingTogether) if rule.derived else (type(rule),)
+        for kind, name in product(kinds, rule.derived or rule.names):
+            if (kind, name) in taken:
                 raise InvalidSchemaError(
-                    f"The column {name!r} can be computed by one rule only. Got"
-                    f" {computed[name]} and {rule}; drop one."
+                    f"The column {name!r} can be computed, or changed, by one rule"
+                    f" only. Got {taken[kind, name]} and {rule}; drop one, or write one"
+                    " rule for all columns."
                 )
-            computed[name] = rule
-    for kind in (Ordered, MissingTogether):
-        named: dict[Hashable, Rule] = {}
-        for rule in found:
-            for name in rule.names if isinstance(rule, kind) else ():
-                other = computed.get(name) or named.get(name)
-                if other is not None:
-                    raise InvalidSchemaError(
-                        f"The column {name!r} can be in one rule only that changes it."
-                        f" Got {other} and {rule}; leave it out of one, or write one"
-                        " rule for all columns."
-                    )
-                named[name] = rule
+            taken[kind, name] = rule
     if target is not None:
         check_target(found, columns, target)
     in_order(found)

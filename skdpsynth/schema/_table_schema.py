@@ -23,8 +23,10 @@ from skdpsynth.schema._columns import (
     Continuous,
     Datetime,
     Identifier,
+    Stated,
     as_typed,
     blank_hint,
+    check_frame,
     check_is,
     plain,
     same_name,
@@ -34,7 +36,6 @@ from skdpsynth.schema._rules import RULES, Rule, checked_rules, names_of
 from skdpsynth.schema._tables import (
     blank_code,
     blank_metadata,
-    check_frame,
     described,
     findings,
     schema_code,
@@ -152,29 +153,27 @@ def schema_from_dict(data: Json, *, template: bool = False) -> dict[str, Any]:
     columns: dict[Hashable, Column] = {}
     blanks: dict[Hashable, Column] = {}
     with place("'columns'"):
-        entries = list(data["columns"])
-    for number, entry in enumerate(entries, start=1):
-        with place(f"Entry {number} of 'columns'"):
-            encoded, metadata = entry
-            name = decode_value(encoded)
-            blanks_of = _BLANKS & metadata.keys() if template else ()
-            if blanks_of and all(metadata[blank] is None for blank in blanks_of):
-                blanks[name] = _unfilled(metadata)
-                continue
-            if name in columns:
-                raise InvalidSchemaError(f"Column {name!r} comes twice; drop one.")
-        with place(_shortened(f"Column {name!r}")):
-            columns[name] = _part_from_dict(metadata, "kind")
+        for number, entry in enumerate(data["columns"], start=1):
+            with place(f"Entry {number}"):
+                encoded, metadata = entry
+                name = decode_value(encoded)
+                left = _BLANKS & metadata.keys() if template else ()
+                if left and all(metadata[blank] is None for blank in left):
+                    blanks[name] = _unfilled(metadata)
+                    continue
+                if name in columns:
+                    raise InvalidSchemaError(f"Column {name!r} comes twice; drop one.")
+            with place(_shortened(f"Column {name!r}")):
+                columns[name] = _part_from_dict(metadata, "kind")
     with place("'target' or 'class_counts'"):
         counts, target = data.get("class_counts"), decode_value(data.get("target"))
         if counts is not None:
             counts = {decode_value(label): count for label, count in counts}
-    with place("'rules'"):
-        rules = [*enumerate(data.get("rules") or (), start=1)]
     found = []
-    for number, metadata in rules:
-        with place(f"Entry {number} of 'rules'"):
-            found.append(_part_from_dict(metadata, "rule"))
+    with place("'rules'"):
+        for number, metadata in enumerate(data.get("rules") or (), start=1):
+            with place(f"Entry {number}"):
+                found.append(_part_from_dict(metadata, "rule"))
     with place("'privacy_unit'"):
         units = {name: decode_value(data.get(name)) for name in _UNIT}
         units["per_unit"] = tuple(units["per_unit"] or ())
@@ -192,27 +191,6 @@ def to_text(data: Mapping[str, Any]) -> str:
         parts[name] = f"[\n{entries}\n  ]"
     lines = ",\n".join(f'  "{name}": {part}' for name, part in parts.items())
     return f"{{\n{lines}\n}}\n"
-
-
-def from_text(text: str) -> Json:
-    """Read what `to_text` wrote."""
-    try:
-        data = parse_json(text)
-    except json.JSONDecodeError as error:
-        raise InvalidSchemaError(
-            f"Expected JSON. In line {error.lineno}, column {error.colno} there is"
-            f" none ({error.msg}). Correct it, or write the schema anew by to_json."
-        ) from error
-    except ValueError as error:
-        raise InvalidSchemaError(f"Expected JSON. Got {error}; drop it.") from error
-    _check_names(data, ["schema_version"])
-    version = data.pop("schema_version")
-    if version != _VERSION:
-        raise InvalidSchemaError(
-            f"Expected 'schema_version': {_VERSION}. Got {version!r}; use the release"
-            " of skdpsynth that wrote it, or write the schema anew."
-        )
-    return data
 
 
 def _unfilled(blank: Mapping[str, Any]) -> Column:
@@ -278,7 +256,7 @@ def _listed(names: Iterable[object]) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class TableSchema:
+class TableSchema(Stated):
     """What is public about a table.
 
     Columns that are left out are measured on the table, which spends budget.
@@ -352,33 +330,28 @@ class TableSchema:
     blanks: Mapping[Hashable, Column] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        rule = "The 'columns' of TableSchema must be a mapping from column name to"
-        check_is(Mapping, f"{rule} column", self.columns)
+        words = "The 'columns' of TableSchema must be a mapping from column name to"
+        check_is(Mapping, f"{words} column", self.columns)
         for name, column in self.columns.items():
             if not isinstance(column, Column):
                 kinds = "Continuous, Categorical, Boolean, Datetime, Identifier or Text"
                 what = f"Column {name!r} of TableSchema must be a {kinds}"
                 raise wrong(what, column)
-        object.__setattr__(self, "columns", dict(self.columns))
+        self._set(columns=dict(self.columns))
         if self.privacy_unit is not None or self.max_rows_per_unit is not None:
             self._check_unit()
-        per_unit = names_of("per_unit", "TableSchema", self.per_unit)
-        object.__setattr__(self, "per_unit", per_unit)
+        self._set(per_unit=names_of("per_unit", "TableSchema", self.per_unit))
         if self.n_rows is not None:
             n_rows = plain(self.n_rows)
             if type(n_rows) is not int or n_rows <= 0:
-                rule = "The 'n_rows' of TableSchema must be a positive int or None"
-                raise wrong(rule, n_rows)
-            object.__setattr__(self, "n_rows", n_rows)
+                words = "The 'n_rows' of TableSchema must be a positive int or None"
+                raise wrong(words, n_rows)
+            self._set(n_rows=n_rows)
         if self.target is not None:
             self._check_target()
         if self.class_counts is not None:
-            object.__setattr__(self, "class_counts", self._checked_class_counts())
-        rules = checked_rules(self.rules, self.columns, self.target)
-        object.__setattr__(self, "rules", rules)
-        self._check_per_unit()
-
-    def _check_per_unit(self) -> None:
+            self._set(class_counts=self._checked_class_counts())
+        self._set(rules=checked_rules(self.rules, self.columns, self.target))
         constant = set(self.per_unit)
         if constant and (self.privacy_unit is None or self.privacy_unit in constant):
             raise InvalidSchemaError(
@@ -418,7 +391,7 @@ class TableSchema:
                 " not public. Leave out 'n_rows' and 'class_counts' beside"
                 " 'privacy_unit'."
             )
-        object.__setattr__(self, "max_rows_per_unit", most)
+        self._set(max_rows_per_unit=most)
 
     def _check_target(self) -> None:
         if self.target is ...:
@@ -681,8 +654,24 @@ class TableSchema:
         given = os.fspath(path_or_text)
         is_text = isinstance(path_or_text, str) and given.lstrip().startswith("{")
         with place("The schema" if is_text else f"The file {given!r}"):
-            text = given if is_text else read_text(given)
-            return cls(**schema_from_dict(from_text(text), template=True))
+            try:
+                data = parse_json(given if is_text else read_text(given))
+            except json.JSONDecodeError as error:
+                raise InvalidSchemaError(
+                    f"Expected JSON. In line {error.lineno}, column {error.colno} there"
+                    f" is none ({error.msg}). Correct it, or write the schema anew by"
+                    " to_json."
+                ) from error
+            except ValueError as error:
+                words = f"Expected JSON. Got {error}; drop it."
+                raise InvalidSchemaError(words) from error
+            _check_names(data, ["schema_version"])
+            if (version := data.pop("schema_version")) != _VERSION:
+                raise InvalidSchemaError(
+                    f"Expected 'schema_version': {_VERSION}. Got {version!r}; use the"
+                    " release of skdpsynth that wrote it, or write the schema anew."
+                )
+            return cls(**schema_from_dict(data, template=True))
 
     def check(self, df: pd.DataFrame) -> pd.DataFrame:
         """List what in a private table the schema does not fit, for the curator only.

@@ -38,7 +38,7 @@ from skdpsynth.schema._columns import (
 from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, SumOf
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -46,23 +46,6 @@ if TYPE_CHECKING:
     from skdpsynth.schema._rules import Rule
 
     Schema = Any  # a TableSchema, whose module imports this one
-
-
-def check_frame(df: object) -> None:
-    """Refuse what is no DataFrame with distinct column names on one level."""
-    if not isinstance(df, pd.DataFrame):
-        raise InvalidTableError(f"Expected a DataFrame. Got {type(df).__name__}.")
-    if isinstance(df.columns, pd.MultiIndex):
-        raise InvalidTableError(
-            "Column names on several levels are not supported. Flatten them first, for"
-            " example by df.columns = df.columns.to_flat_index()."
-        )
-    if not df.columns.is_unique:
-        names = df.columns[df.columns.duplicated()].unique().tolist()
-        raise InvalidTableError(
-            f"Column names must be distinct. Got {names!r} more than once; rename or"
-            " drop the duplicates."
-        )
 
 
 def schema_code(columns: Mapping[Hashable, str], options: Iterable[str]) -> str:
@@ -171,20 +154,12 @@ _KINDS_OF: dict[type[Column], set[str]] = {
 }
 
 
-def holds_truths(described: object) -> bool:
-    """Whether a column is described to hold True and False, so that objects are."""
-    return isinstance(described, Boolean) and not described.of_texts
-
-
 def check_dtype(
     described: Column, name: Hashable, dtype: Dtype, kind: Kind, can_be_missing: bool
 ) -> None:
     """Refuse a description that cannot be about a column, whatever its values."""
-    kinds = _KINDS_OF[type(described)]
-    if isinstance(described, Boolean) and described.of_texts:
-        kinds = {"categorical"}
-    if isinstance(described, Identifier) and described.pattern is not None:
-        kinds = {"categorical"}
+    stated = {getattr(described, option, None) for option in ("true", "pattern")}
+    kinds = _KINDS_OF[type(described)] if stated == {None} else {"categorical"}
     if kind not in kinds:
         hint = ""
         if isinstance(described, Boolean):
@@ -198,26 +173,22 @@ def check_dtype(
             f" its dtype {dtype} is {kind}. Convert the column or correct the"
             f" schema.{hint}"
         )
-    if isinstance(described, Categorical | Boolean) and described.categories:
-        _check_categories(described.categories, name, dtype, kind)
-    elif isinstance(described, Categorical) and not can_be_missing:
-        raise InvalidSchemaError(
-            f"The schema gives column {name!r} no categories, but its dtype {dtype}"
-            " has no missing value either. Name its categories."
-        )
-
-
-def _check_categories(
-    categories: Sequence[Any], name: Hashable, dtype: Dtype, kind: Kind
-) -> None:
-    """Refuse categories that are no values of the column's dtype."""
-    given = family(categories[0])
+    if not isinstance(described, Categorical | Boolean):
+        return
+    if not described.categories:
+        if not can_be_missing:
+            raise InvalidSchemaError(
+                f"The schema gives column {name!r} no categories, but its dtype {dtype}"
+                " has no missing value either. Name its categories."
+            )
+        return
+    given = family(described.categories[0])
     expected, inner = _FAMILY_OF[kind], dtype
     if isinstance(dtype, pd.CategoricalDtype):
         if dtype.categories is None:  # "category" of a plan: nothing to compare
             return
         inner = dtype.categories.dtype
-        expected = _FAMILY_OF[column_kind(None, pd.Series(dtype=inner))[0]]
+        expected = _FAMILY_OF[known_kind(None, inner)[0]]
     # Objects may be strings or booleans: their dtype does not tell.
     if is_object(inner) and given == "bool":
         expected = "bool"
@@ -229,7 +200,7 @@ def _check_categories(
         )
     if kind == "integer":
         limits = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
-        for category in categories:
+        for category in described.categories:
             if category != int(category) or not limits.min <= category <= limits.max:
                 raise InvalidSchemaError(
                     f"The category {category!r} of column {name!r} is no value of its"
@@ -311,14 +282,10 @@ def _in_column(
 
 def _checked_kind(name: Hashable, series: pd.Series, described: Column | None) -> str:
     """Return the kind of a column; an error where a fit would raise it."""
-    unread = isinstance(described, Identifier | Text)
-    kind, can_be_missing = column_kind(name, series, read=not unread)
-    if described is None:
-        return kind
-    if is_object(series.dtype) and holds_truths(described):
-        kind = "boolean"
-    check_dtype(described, name, series.dtype, kind, can_be_missing)
-    check_objects({name: described}, {name: series})
+    kind, can_be_missing = column_kind(name, series, described)
+    if described is not None:
+        check_dtype(described, name, series.dtype, kind, can_be_missing)
+        check_objects({name: described}, {name: series})
     return kind
 
 
@@ -341,7 +308,22 @@ def _in_rows(
     if getattr(described, "nullable", True) is False:
         yield "missing, though not nullable: not counted", int(missing.sum())
     if isinstance(described, Continuous):
-        yield from _in_numbers(present, kind, described)
+        if kind == "timedelta":
+            present = present.dt.total_seconds()
+        limits = float_info(present.dtype)
+        values = present.to_numpy(dtype=np.float64)
+        values = values[np.isfinite(values)]
+        with np.errstate(over="ignore"):  # 0.1 is another number in single precision
+            low, high = map(limits.dtype.type, (described.low, described.high))
+        yield f"below {described.low}: clipped", int((values < low).sum())
+        yield f"above {described.high}: clipped", int((values > high).sum())
+        decimals = 0 if described.integer else described.decimals
+        if isinstance(decimals, int):
+            finer = decimals_of(values, float(limits.eps), decimals) > decimals
+            what = (
+                f"more than {decimals} decimals" if decimals else "not a whole number"
+            )
+            yield f"{what}: rounded", int(finer.sum())
     elif isinstance(described, Datetime):
         moments = pd.DatetimeIndex(present)
         since_epoch, low, high = map(_utc, (moments, described.low, described.high))
@@ -362,25 +344,6 @@ def _in_rows(
         repeated = present.duplicated(keep=False)
         words = "identifier of several rows: if it identifies persons, it should be the"
         yield f"{words} privacy_unit", int(repeated.sum())
-
-
-def _in_numbers(
-    present: pd.Series, kind: str, described: Continuous
-) -> Iterator[tuple[str, int]]:
-    if kind == "timedelta":
-        present = present.dt.total_seconds()
-    limits = float_info(present.dtype)
-    values = present.to_numpy(dtype=np.float64)
-    values = values[np.isfinite(values)]
-    with np.errstate(over="ignore"):  # 0.1 is another number in single precision
-        low, high = map(limits.dtype.type, (described.low, described.high))
-    yield f"below {described.low}: clipped", int((values < low).sum())
-    yield f"above {described.high}: clipped", int((values > high).sum())
-    decimals = 0 if described.integer else described.decimals
-    if isinstance(decimals, int):
-        finer = decimals_of(values, float(limits.eps), decimals) > decimals
-        what = f"more than {decimals} decimals" if decimals else "not a whole number"
-        yield f"{what}: rounded", int(finer.sum())
 
 
 def _utc(moments: Any) -> Any:  # noqa: ANN401 - one moment, or many

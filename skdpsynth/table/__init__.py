@@ -24,7 +24,6 @@ from skdpsynth.table._domains import (
     is_number,
     needs_resolution,
     place_labels,
-    public_categories,
     wall_values,
 )
 from skdpsynth.table._layout import (
@@ -93,7 +92,6 @@ __all__ = [
     "numeric_values",
     "open_table",
     "place_labels",
-    "public_categories",
     "read_csv",
     "rounded",
     "to_category_series",

@@ -83,7 +83,9 @@ def typed_cells(cells: Cells, column: Column, *, rounded: bool = True) -> pd.Ser
     cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     cells = pc.ascii_trim_whitespace(cells)
     if holds == "bool":
-        places = _parsed(cells, _NONE, pa.int8(), _truth)
+        places = _parsed(
+            cells, _NONE, pa.int8(), lambda text: _TRUTHS.index(text.lower())
+        )
         return pd.Series(pd.BooleanDtype().__from_arrow__(places.cast(pa.bool_())))
     if holds == "Timestamp":
         zone = getattr(getattr(column, "low", *categories[:1]), "tzinfo", None)
@@ -102,10 +104,6 @@ def typed_cells(cells: Cells, column: Column, *, rounded: bool = True) -> pd.Ser
     return pd.Series(
         pd.Int64Dtype().__from_arrow__(_parsed(cells, _PLAIN_WHOLE, pa.int64(), one))
     )
-
-
-def _truth(text: str) -> int:
-    return _TRUTHS.index(text.lower())
 
 
 def _number(text: str) -> float:
@@ -132,11 +130,8 @@ def _whole_number(text: str) -> int:
 
 def _category(text: str, other: int) -> int | None:
     """Read a number that may be a whole category; any that cannot is `other`."""
-    number = _number(text)
-    if math.isnan(number):
+    if math.isnan(_number(text)):
         return None
-    if not number.is_integer():
-        return other
     with suppress(ValueError):
         whole = _whole_number(text)
         return whole if Decimal(text) == whole else other
@@ -283,12 +278,14 @@ class CsvFile:
             found = next(filter(outside.__contains__, _SEPARATORS), _SEPARATORS[0])
             separator = self.form.separator or found
             names = next(csv.reader(chain([first], lines), delimiter=separator), [])
+        stripped = map(str.strip, names)
         if not names:
             raise InvalidTableError(
                 "Expected a line with the names of columns in"
                 f" {str(self.path)!r}. Got none; name another file."
             )
-        if not self.columns.keys() & set(names) and any(map(_is_value, names)):
+        values = (_NUMBER.fullmatch(n) or re.match(_PLAIN_TIME, n) for n in stripped)
+        if not self.columns.keys() & set(names) and any(values):
             raise InvalidTableError(
                 "Expected a line with the names of columns in"
                 f" {str(self.path)!r}. Some of those in the first line are numbers or"
@@ -351,23 +348,20 @@ class CsvFile:
                         f" {str(self.path)!r}. Got a longer one; shorten or drop it, or"
                         " close the quote that a cell begins with."
                     )
-                yield self._with_gaps(batch)
+                columns = []
+                for name, own in zip(batch.schema.names, batch.columns, strict=True):
+                    # What stands for a missing value, but for its categories.
+                    meant = getattr(self.columns.get(name), "categories", ())
+                    gaps = pa.array([*MISSING_TEXTS.difference(meant)], own.type)
+                    found = pc.is_in(own, value_set=gaps)
+                    columns.append(pc.if_else(found, pa.scalar(None, own.type), own))
+                yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
         if others:
             raise InvalidTableError(
                 f"Expected {len(names)} cells in every row of {str(self.path)!r}, one"
                 f" for each column. Got a row of {others[0]}; quote cells that hold a"
                 " comma, a quote or a line break, and fill up short rows."
             )
-
-    def _with_gaps(self, batch: Any) -> Any:  # noqa: ANN401 - no stubs
-        """Make texts missing that stand for it, but for categories of their column."""
-        columns = []
-        for name, cells in zip(batch.schema.names, batch.columns, strict=True):
-            meant = getattr(self.columns.get(name), "categories", ())
-            gaps = pa.array([*MISSING_TEXTS.difference(meant)], cells.type)
-            found = pc.is_in(cells, value_set=gaps)
-            columns.append(pc.if_else(found, pa.scalar(None, cells.type), cells))
-        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
     def cells(self, columns: Sequence[Hashable], rows: int | None = None) -> Any:  # noqa: ANN401
         """Read some columns as texts, as a table of Arrow; all rows, or the first."""
@@ -422,12 +416,6 @@ class CsvFile:
             " Got a cell that is none; correct the cell, or describe the column as"
             " Categorical texts."
         )
-
-
-def _is_value(name: str) -> bool:
-    """Return whether a name is a number or a time, as values are."""
-    text = name.strip()
-    return bool(_NUMBER.fullmatch(text) or re.match(_PLAIN_TIME, text))
 
 
 def read_csv(

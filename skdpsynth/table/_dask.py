@@ -57,17 +57,16 @@ class DaskParts(Parts):
     ) -> tuple[pd.DataFrame, DaskParts]:
         """Return the columns of a Dask DataFrame without a row, and its partitions."""
         # With a `unit`, the rows of each of its values are brought into one partition.
-        dtypes = table.dtypes
-        for name, dtype in dtypes.items():
+        from dask.dataframe.utils import make_meta
+
+        for name, dtype in table.dtypes.items():
             if isinstance(dtype, pd.CategoricalDtype) and not table[name].cat.known:
                 raise InvalidTableError(
                     f"Expected known categories. Got a column {name!r} of Dask whose"
                     " categories are yet to be found; call .cat.as_known(), or cast it"
                     " to text or numbers."
                 )
-        empty = pd.DataFrame(
-            {place: pd.Series(dtype=dtype) for place, dtype in enumerate(dtypes)}
-        ).set_axis(dtypes.index, axis=1)
+        empty = make_meta(table)
         if native(empty) is not empty:
             table, empty = table.map_partitions(native), native(empty)
         if unit is not None and unit in table.columns:

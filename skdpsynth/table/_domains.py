@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int64]
 
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
-_FEWER_NUMBERS = 4  # so few that the range says all
 
 
 @dataclass(frozen=True)
@@ -248,7 +247,8 @@ def _spaced(
     """Return each whole number, with half a step on both sides, the room it has."""
     # Monotone and continuous; undone if `back`. Amounts (`signed`) keep their sign;
     # those below one hundred stay where they are, since few digits do not end in two.
-    period, ends = len(remainders), _ends_of_remainders(remainders)
+    period, ends = len(remainders), np.concatenate(([0.0], np.cumsum(remainders)))
+    ends *= period / ends[-1]
     cycles, rest = np.divmod(np.abs(steps) + 0.5 if signed else steps + 0.5, period)
     if back:
         place = np.searchsorted(ends[1:-1], rest, side="right")
@@ -261,12 +261,6 @@ def _spaced(
     if not signed:
         return moved
     return np.where(cycles == 0, steps, np.copysign(moved, steps))
-
-
-@lru_cache(maxsize=2048)
-def _ends_of_remainders(remainders: tuple[float, ...]) -> Floats:
-    ends = np.concatenate(([0.0], np.cumsum(remainders)))
-    return ends * (len(remainders) / ends[-1])
 
 
 @lru_cache(maxsize=2048)  # a table of many columns asks for it very often
@@ -380,9 +374,8 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
 
 def is_continuous(domain: ColumnDomain | None) -> bool:
     """Return whether it must be found out where in a domain the rows are."""
-    return isinstance(domain, NumericDomain) and not (
-        domain.integer and domain.high - domain.low < _FEWER_NUMBERS
-    )
+    # Of four numbers or fewer the range says all.
+    return isinstance(domain, NumericDomain) and domain.n_numbers > 4
 
 
 def declared_domain(
@@ -414,11 +407,6 @@ def declared_domain(
     if isinstance(spec, Boolean):
         return CategoryDomain(spec.categories, nullable)
     return None
-
-
-def public_categories(column: ColumnLayout) -> tuple[Hashable, ...]:
-    """Return the categories that a dtype makes public: those of a boolean."""
-    return (False, True) if column.kind == "boolean" else ()
 
 
 def needs_resolution(column: ColumnLayout, schema: TableSchema | None) -> bool:
@@ -638,23 +626,14 @@ def place_labels(
 
 @dataclass(frozen=True, repr=False)
 class PrivateRows:
-    """Rows as numbers. Private: they live inside `fit` and are never kept.
+    """Rows as numbers. Private: they live inside `fit` and are never kept."""
 
-    Parameters
-    ----------
-    uniforms : ndarray of shape (n_rows, n_columns)
-        Position of numbers in their domains, in [0, 1]; 0 in columns of categories.
-    category_codes : ndarray of shape (n_rows, n_columns)
-        Of numeric columns 0 for a value, 1 for an exact zero with a cell of its own, 2
-        for a missing value; of others the position of the category, then one code for
-        any other value and one for a missing value.
-    class_codes : ndarray of shape (n_rows,)
-        Position of a row's class; -1 where its label is missing or was not released.
-    """
-
+    # Of rows and columns. Positions of numbers in their domains, 0 for categories.
     uniforms: NDArray[np.float32]
+    # Of numbers 0, or `ZERO` or `MISSING`; the position of a category, then one code
+    # for any other value and one for a missing one.
     category_codes: NDArray[np.unsignedinteger]
-    class_codes: NDArray[np.int64]
+    class_codes: NDArray[np.int64]  # -1 where a label is missing or was not released
 
     def __len__(self) -> int:
         return len(self.class_codes)
@@ -681,8 +660,7 @@ class PrivateRows:
             for into, own in zip(whole.arrays, part.arrays, strict=True):
                 into[at : at + len(part)] = own
             at += len(part)
-        if whole is None:
-            raise ValueError("Expected at least one part. Got none.")
+        assert whole is not None  # there is a part, maybe without rows
         return whole
 
     @property
@@ -749,9 +727,8 @@ def encode_rows(
                 category_codes[values == 0.0, position] = ZERO
             category_codes[missing, position] = MISSING
         else:
-            found, keys = factorize(series)
-            n = len(domain.categories)
-            placed = place_keys(found, keys, domain.categories, n, n + 1)
-            category_codes[:, position] = placed
+            known = domain.categories
+            codes = place_keys(*factorize(series), known, len(known), len(known) + 1)
+            category_codes[:, position] = codes
     class_codes = place_labels(frame, label_column, labels)
     return PrivateRows(uniforms, category_codes, class_codes)

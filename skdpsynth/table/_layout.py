@@ -70,7 +70,10 @@ class ColumnLayout:
         cls, name: Hashable, series: pd.Series, schema: TableSchema | None = None
     ) -> ColumnLayout:
         """Read the layout off a column; raise InvalidTableError if unsupported."""
-        kind, can_be_missing = column_kind(name, series, read=is_read(name, schema))
+        described = None
+        if schema is not None and not same_name(name, schema.privacy_unit):
+            described = schema.columns.get(name)
+        kind, can_be_missing = column_kind(name, series, described)
         dtype = series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
             empty = pd.Index([], dtype=dtype.categories.dtype)
@@ -83,6 +86,11 @@ class ColumnLayout:
         dtype = getattr(self.dtype, "pyarrow_dtype", self.dtype)
         of_numpy = isinstance(dtype, np.dtype)
         return np.datetime_data(dtype)[0] if of_numpy else getattr(dtype, "unit", "D")
+
+    @property
+    def ordered(self) -> bool:
+        """Whether its categories have an order."""
+        return bool(getattr(self.dtype, "ordered", False))
 
     @property
     def storage(self) -> np.dtype[Any]:

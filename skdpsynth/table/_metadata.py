@@ -47,7 +47,6 @@ from skdpsynth.table._domains import (
     declared_domain,
     is_number,
     needs_resolution,
-    public_categories,
 )
 from skdpsynth.table._layout import from_wall, most_seconds, zone_of
 from skdpsynth.utils import MOST_SHOWN, require
@@ -356,7 +355,13 @@ def _check_room(
 ) -> None:
     """Refuse bounds that leave no room once numbers are as coarse as they may be."""
     # Decimals that are not stated are measured, so the room must not depend on them.
-    domains = [_coarsest(column, schema) for column in own]
+    domains: list[Any] = [declared_domain(column, schema) for column in own]
+    for place, (column, domain) in enumerate(zip(own, domains, strict=True)):
+        for decimals in range((MOST_DECIMALS + 1) * needs_resolution(column, schema)):
+            coarse = domain.with_decimals(decimals)
+            if coarse.low / 10.0**decimals <= domain.high:  # as a fit accepts it
+                domains[place] = coarse
+                break
     lowest = -math.inf
     highest = _ceilings(domains, np.zeros((len(own), 1), dtype=bool))
     for column, domain, high in zip(own, domains, highest, strict=True):
@@ -367,17 +372,6 @@ def _check_room(
                 f" numbers that its columns can hold. Got too little at"
                 f" {column.name!r}; widen the bounds, or state more decimals."
             )
-
-
-def _coarsest(column: ColumnLayout, schema: TableSchema) -> NumericDomain:
-    domain: Any = declared_domain(column, schema)
-    if not needs_resolution(column, schema):
-        return domain
-    for decimals in range(MOST_DECIMALS + 1):
-        found = domain.with_decimals(decimals)
-        if found.low / 10.0**decimals <= domain.high:  # what a fit would accept too
-            return found
-    return domain
 
 
 def _sum(parts: Sequence[Cells], total: NumericDomain) -> Cells:
@@ -438,34 +432,17 @@ def _up(values: Floats, domain: NumericDomain) -> Floats:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What is public about a table: what the schema states, and what was measured.
-
-    Parameters
-    ----------
-    layout : TableLayout
-        Names, dtypes and kinds of all columns, and which is the target.
-    columns : tuple of n_columns ColumnLayout
-        The columns that are modelled, in order: features, and a target that is a
-        number. What rules compute is not among them.
-    domains : tuple of n_columns ColumnDomain
-        What each can hold: a range, or categories.
-    classes : Classes
-        ``labels``, ``counts`` (declared or noisy) and ``scopes``, the names under which
-        the ledger charges each class; one class without labels.
-    rules : RowRules
-        The rules of the schema, made ready for these columns.
-    units : Units, optional
-        Whose the rows are; None where a row is the unit of privacy.
-    unread : dict of column name to Identifier or Text
-        What the schema says of columns whose values are never looked at.
-    """
+    """What is public about a table: what the schema states, and what was measured."""
 
     layout: TableLayout
+    # That are modelled, in order: features, and a target that is a number; what rules
+    # compute is not among them.
     columns: tuple[ColumnLayout, ...]
-    domains: tuple[ColumnDomain, ...]
+    domains: tuple[ColumnDomain, ...]  # what each can hold
     classes: Classes
     rules: RowRules = field(default_factory=RowRules)
-    units: Units | None = None
+    units: Units | None = None  # whose the rows are; None where a row is the unit
+    # Columns whose values are never looked at.
     unread: Mapping[Hashable, Identifier | Text] = field(default_factory=dict)
 
     @classmethod
@@ -531,8 +508,7 @@ class Metadata:
         for column in self.layout.columns:
             domain, spec = domain_of.get(column), given.get(column.name)
             if column is self.layout.label_column and self.classes.labels:
-                ordered = bool(getattr(column.dtype, "ordered", False))
-                domain = CategoryDomain(self.classes.labels, False, ordered)
+                domain = CategoryDomain(self.classes.labels, False, column.ordered)
             if spec is None and domain is not None:
                 spec = _described(column, domain)
             elif needs_resolution(column, declared):
@@ -613,7 +589,7 @@ def modelled_columns(
 def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN401 - a column
     """Describe a column by its domain; None if no category of it was released."""
     if isinstance(domain, CategoryDomain):
-        if column.kind == "boolean" and domain.categories == public_categories(column):
+        if column.kind == "boolean" and domain.categories == (False, True):
             return Boolean(nullable=domain.nullable)
         categories = list(domain.categories)
         options = {"ordered": domain.ordered, "nullable": domain.nullable}

@@ -9,7 +9,6 @@ import tempfile
 import weakref
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -28,7 +27,6 @@ from skdpsynth.schema import (
     check_dtype,
     check_frame,
     check_objects,
-    holds_truths,
     is_object,
     same_name,
 )
@@ -53,7 +51,6 @@ if TYPE_CHECKING:
     Source = Any  # a dataset of Arrow, which has no stubs, or what has its `to_batches`
 
 _TARGET_NAME = "target"  # of a label that comes without a name
-_FEWEST_ROWS = 2  # as scikit-learn asks of estimators
 
 
 def open_table(
@@ -106,7 +103,7 @@ def lay_out(
     frame: pd.DataFrame,
     target: Hashable,
     schema: TableSchema | None,
-    n_rows: int = _FEWEST_ROWS,
+    n_rows: int = 2,
     **form: Any,  # noqa: ANN401 - of `TableLayout`
 ) -> TableLayout:
     """Check the structure of a table; objects are booleans only by the schema."""
@@ -117,13 +114,7 @@ def lay_out(
             f" {_short_list(frame.columns)}."
         )
     _check_size(n_rows, frame.shape[1] - (target is not None))
-    described = {} if schema is None else schema.columns
-    columns = []
-    for name in frame.columns:
-        column = ColumnLayout.of(name, frame[name], schema)
-        if is_object(column.dtype) and holds_truths(described.get(name)):
-            column = replace(column, kind="boolean")
-        columns.append(column)
+    columns = (ColumnLayout.of(name, own, schema) for name, own in frame.items())
     layout = TableLayout.of(tuple(columns), target, schema, **form)
     # Floats are no labels even if whole: whether they are is a question about values.
     label = layout.label_column
@@ -220,10 +211,10 @@ def _check_size(n_rows: int, n_features: int) -> None:
             f"Found a table with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of"
             " 1 is required. Expected a column besides the target."
         )
-    if n_rows < _FEWEST_ROWS:
+    if n_rows < 2:
         raise InvalidTableError(
             f"Found a table with {n_rows} sample(s) (n_samples={n_rows}) while a"
-            f" minimum of {_FEWEST_ROWS} is required. Expected one row per record."
+            " minimum of 2 is required. Expected one row per record."
         )
 
 

@@ -175,7 +175,19 @@ def _words(series: pd.Series, secret: bytes) -> Words:
         table = np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, 2)
         words[~missing] = table[codes[~missing]]
     else:
-        bits, words[:, 1] = _bits(series)
+        kind: str = series.dtype.kind
+        if kind in "Mm":
+            bits = ticks_of(series)[0].view(np.uint64)
+        elif kind == "f":  # whole numbers have the bits of integers, others the mark 2
+            values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+            whole = (np.abs(values) < 2.0**63) & (values == np.rint(values))
+            bits = values.view(np.uint64).copy()
+            bits[whole] = values[whole].astype(np.int64).view(np.uint64)
+            words[:, 1] = np.where(whole, 0, 2)
+        else:
+            dtype = np.uint64 if kind == "u" else np.int64
+            blank = False if kind == "b" else 0
+            bits = series.to_numpy(dtype, na_value=blank).view(np.uint64)
         words[:, 0] = _mixed(bits ^ np.frombuffer(key[:8], np.uint64)[0])
     words[missing] = 0, 1
     return words
@@ -187,23 +199,6 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any cell
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value)
-
-
-def _bits(series: pd.Series) -> tuple[Words, Any]:
-    """Return 64 bits of each number, truth value or time, and a mark of its kind."""
-    # Floats that are whole numbers have the bits of these, and others the mark 2.
-    kind = series.dtype.kind
-    if kind in "Mm":
-        return ticks_of(series)[0].view(np.uint64), 0
-    if kind == "f":
-        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        whole = (np.abs(values) < 2.0**63) & (values == np.rint(values))
-        bits = values.view(np.uint64).copy()
-        bits[whole] = values[whole].astype(np.int64).view(np.uint64)
-        return bits, np.where(whole, 0, 2)
-    dtype = np.uint64 if kind == "u" else np.int64
-    blank = False if kind == "b" else 0
-    return series.to_numpy(dtype, na_value=blank).view(np.uint64), 0
 
 
 def _mixed(words: Words) -> Words:

@@ -79,15 +79,9 @@ Block = str | Heading | Items | Grid | Picture
 class Document:
     """What can be read as Markdown, as HTML, and in a notebook.
 
-    A subclass may say in `_blocks` of what it consists. Texts are escaped: a name of a
-    column cannot become markup.
-
-    Parameters
-    ----------
-    blocks : iterable of str, Heading, Items, Grid or Picture
-        What it consists of; a str is a paragraph.
-    meta : mapping, optional
-        What a page of HTML says of itself to programs.
+    A subclass may say in `_blocks` of what it consists; a str is a paragraph. Texts are
+    escaped: a name of a column cannot become markup. `meta` is what a page of HTML says
+    of itself to programs.
     """
 
     # Without an annotation: a dataclass that is a document has no such field.

@@ -244,7 +244,20 @@ def write_batches(
             with part.open("w", encoding=encoding, newline="") as file:
                 write_csv(file, batches, separator)
         else:
-            _write_parquet(part, batches)
+            from pyarrow import parquet
+
+            writer: Any = None
+            with ExitStack() as opened:
+                for batch in batches:
+                    table = pa.Table.from_pandas(batch, preserve_index=False)
+                    if writer is None:
+                        schema = widened(table.schema)
+                        for place, field in enumerate(schema):
+                            if pa.types.is_null(field.type):  # all missing so far
+                                schema = schema.set(place, field.with_type(pa.string()))
+                        writer = parquet.ParquetWriter(part, schema)
+                        opened.enter_context(writer)
+                    writer.write_table(table.cast(schema))
         part.replace(path)
 
 
@@ -254,22 +267,6 @@ def write_csv(
     """Write batches as one CSV file that is open."""
     for place, batch in enumerate(batches):
         batch.to_csv(file, index=False, header=place == 0, sep=separator)
-
-
-def _write_parquet(path: Path, batches: Iterable[pd.DataFrame]) -> None:
-    from pyarrow import parquet
-
-    writer: Any = None
-    with ExitStack() as opened:
-        for batch in batches:
-            table = pa.Table.from_pandas(batch, preserve_index=False)
-            if writer is None:
-                schema = widened(table.schema)
-                for place, field in enumerate(schema):
-                    if pa.types.is_null(field.type):  # of objects, all missing so far
-                        schema = schema.set(place, field.with_type(pa.string()))
-                writer = opened.enter_context(parquet.ParquetWriter(path, schema))
-            writer.write_table(table.cast(schema))
 
 
 def widened(schema: Any) -> Any:  # noqa: ANN401 - no stubs

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     import pytest
 
     from skdpsynth.base import BaseSynthesizer
-    from skdpsynth.privacy import ReportEntry
 
     Check = Callable[[BaseSynthesizer], None]
 
@@ -201,26 +200,21 @@ def _check_budget_is_kept_and_used(synthesizer: BaseSynthesizer) -> None:
             variance = entry.noise_std**2 - 4
             mu_squared = entry.releases * entry.sensitivity**2 / variance
         elif entry.kind in ("gaussian", "sampled gaussian"):
-            _require_noise_of_samples(entry, report.discovery_delta)
+            # As much as is charged for sums over samples. The cost falls in the tail,
+            # so that all of the discovery delta bounds it. See `grid_noise_std`.
+            excess = 4.0 if entry.kind == "gaussian" else 0.0
+            variance = entry.noise_std**2 - excess
+            _require(variance > 0, f"{entry.name!r} has too little noise")
+            multiplier = math.sqrt(variance) / entry.sensitivity
+            drawn = entry.sampling_rate, entry.releases
+            cost = steps_mu(multiplier, *drawn, report.discovery_delta)
+            enough = cost <= entry.mu_total * (1 + 1e-9)  # rounding
+            _require(enough, f"{entry.name!r} has too little noise for its charge")
         spent_by[entry.scope] = spent_by.get(entry.scope, 0.0) + mu_squared
     mu = math.sqrt(spent_by.pop("all rows", 0.0) + max(spent_by.values(), default=0.0))
     spent = gdp_epsilon(mu, report.delta - report.discovery_delta)
     _require(spent <= asked, f"by its noise the fit costs {spent}, not {asked}")
     _require(spent >= 0.98 * asked, f"by its noise the fit costs only {spent}")
-
-
-def _require_noise_of_samples(entry: ReportEntry, tail: float) -> None:
-    """Require as much noise as is charged for sums over samples.
-
-    The cost falls in the tail, so that all of the discovery delta bounds it.
-    """
-    excess = 4.0 if entry.kind == "gaussian" else 0.0  # see `grid_noise_std`
-    variance = entry.noise_std**2 - excess
-    _require(variance > 0, f"{entry.name!r} has too little noise")
-    multiplier = math.sqrt(variance) / entry.sensitivity
-    cost = steps_mu(multiplier, entry.sampling_rate, entry.releases, tail)
-    enough = cost <= entry.mu_total * (1 + 1e-9)  # rounding
-    _require(enough, f"{entry.name!r} has too little noise for what it is charged")
 
 
 def _check_all_reservations_are_used(synthesizer: BaseSynthesizer) -> None:

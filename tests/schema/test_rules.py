@@ -128,10 +128,10 @@ def test_what_is_no_rule_is_refused(make, message):
         ([Determines("flag", "count", {False: 0.5, True: 1})], "Got 0.5"),
         ([Determines("maybe", "state", STATES)], "Set nullable=True for 'state'"),
         ([RULES["text"], Determines("flag", "state", {})], "keys of the table"),
-        ([FLAGS] * 2, "'flag' can be computed by one rule only"),
+        ([FLAGS] * 2, "'flag' can be computed, or changed, by one rule"),
         (
             [RULES["ordered"], Ordered(["low", "narrow"])],
-            "'low' can be in one rule only",
+            "'low' can be computed, or changed, by one rule",
         ),
         (
             [FLAGS, Determines("flag", "zip", {False: "A", True: "B"})],
@@ -159,13 +159,13 @@ def test_a_target_is_not_computed_and_has_all_its_labels():
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"rule": "sorted"}, "Entry 1 of 'rules': Expected a 'rule' of 'ordered'"),
+        ({"rule": "sorted"}, "'rules': Entry 1: Expected a 'rule' of 'ordered'"),
         ({"rule": "ordered", "columns": ["low", "a"], "c": 1}, "Got 'rule', 'col"),
         (
             {**DECIDES, "decided": "state", "table": [["A", "x"], ["A", "y"]]},
             "comes twice",
         ),
-        (3, "Entry 1 of 'rules'"),
+        (3, "'rules': Entry 1"),
     ],
 )
 def test_the_place_of_a_malformed_rule_is_named(entry, message):

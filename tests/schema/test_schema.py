@@ -398,7 +398,9 @@ def test_a_template_in_json_holds_dtypes_alone():
         ('"nullable": null', '"nullable": true', "'real': The 'low' bound"),
         ('"categories": null', '"categories": []', "'text': The 'nullable' flag"),
     ]:
-        with pytest.raises(InvalidSchemaError, match=f"^The schema: Column {message}"):
+        with pytest.raises(
+            InvalidSchemaError, match=f"^The schema: 'columns': Column {message}"
+        ):
             TableSchema.from_json(text.replace(blank, filled, 1))
 
 
@@ -425,8 +427,8 @@ ILL = '["a", {"kind": "boolean"}]'
         (COLUMNS % '[], "rows": 3', "Got 'columns', 'rows'; correct"),
         (COLUMNS % '[], "class_counts": 3', "'class_counts': Expected what"),
         (COLUMNS % '[], "n_rows": -1', "'n_rows' of TableSchema must be a positive"),
-        (column('{"kind": "boolean"}', "[1]"), "Entry 1 of 'columns': Expected"),
-        (COLUMNS % f"[{ILL}, {ILL}]", "Entry 2 of 'columns': Column 'a' comes twice"),
+        (column('{"kind": "boolean"}', "[1]"), "'columns': Entry 1: Expected"),
+        (COLUMNS % f"[{ILL}, {ILL}]", "'columns': Entry 2: Column 'a' comes twice"),
         (column('{"kind": "bool"}'), "Column 'a': Expected a 'kind' of 'contin"),
         (column(f"{NUMBER}}}"), "'low', 'high', .*Got 'kind', 'low'; correct"),
         (column('{"kind": "boolean", "nulls": true}'), "'false'. Got .*'nulls'; "),

@@ -4,7 +4,6 @@ import datetime
 import re
 from fractions import Fraction
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -31,7 +30,7 @@ COLUMNS = {
     "time": Datetime("2020-01-01", "2021-01-01"),
     "zoned": ZONED,
     "text": Categorical(["a"]),
-    "open": SimpleNamespace(tag="categorical"),
+    "open": Categorical([], nullable=True),
 }
 ODD = [
     *("9007199254740992", "9007199254740993", "-9007199254740993", "3", "-0", "0"),

@@ -1,4 +1,4 @@
-"""Domains are monotone, stay in their range and give whole numbers their own cells."""
+"""Values, positions in their domains, ranks and scores are names of one thing."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
+from scipy.stats import kstest
 
 from skdpsynth.table import (
+    MISSING,
+    ZERO,
     CategoryDomain,
+    MarginalTransform,
     NumericDomain,
     domain_from_dict,
     is_continuous,
@@ -142,3 +147,176 @@ def test_where_rows_are_must_be_found_but_for_categories_and_few_numbers(
 ):
     """Floats from 0 to 1 are continuous: nearly all may lie below 0.01."""
     assert is_continuous(domain) == continuous
+
+
+# --- Ranks, scores and values are names of the same thing, whatever the column --------
+
+
+RANKS = (np.arange(200_000) + 0.5) / 200_000  # every rank once, as in a perfect sample
+
+
+@st.composite
+def numeric_marginals(draw) -> MarginalTransform:
+    """Draw a marginal with zeros and missing values, of cells that are not empty."""
+    low = draw(st.sampled_from([-700.0, 0.0, 3.0]))
+    domain = NumericDomain(
+        low, 900.0, draw(st.booleans()), integer=False, nullable=True
+    )
+    size = draw(st.integers(1, 12))
+    widths = draw(st.lists(st.floats(0.05, 1), min_size=size, max_size=size))
+    masses = draw(st.lists(st.floats(0.05, 1), min_size=size, max_size=size))
+    cells = np.concatenate(([0.0], np.cumsum(widths) / sum(widths)))
+    cells[-1] = 1.0
+    zero = draw(st.sampled_from([0.0, 0.3])) if domain.zero is not None else 0.0
+    missing = draw(st.sampled_from([0.0, 0.25, 0.7]))
+    return MarginalTransform.numeric(
+        domain, cells, np.array(masses) / sum(masses), zero=zero, missing=missing
+    )
+
+
+def encoded(marginal: MarginalTransform, values: np.ndarray, missing: np.ndarray):
+    """Place values as `encode_rows` does, and encode them."""
+    codes = np.where(values == 0.0, ZERO if marginal.domain.zero is not None else 0, 0)
+    codes = np.where(missing, MISSING, codes).astype(np.uint8)
+    return marginal.encode(marginal.domain.to_unit(values), codes)
+
+
+@given(numeric_marginals(), st.lists(st.floats(-2.9, 2.9), min_size=1, max_size=20))
+@settings(max_examples=150, deadline=None)
+def test_a_score_survives_the_way_to_the_value_and_back(marginal, scores):
+    scores = np.sort(scores)
+    values, missing = marginal.decode(ndtr(scores))
+    assert (np.diff(values[~missing]) >= 0).all()
+    assert (missing == (ndtr(scores) < marginal.missing)).all()
+    single = ~missing & (values != 0.0)  # zeros and missing values fill intervals
+    again = encoded(marginal, values, missing)
+    np.testing.assert_allclose(again[single], scores[single], atol=1e-5)
+    values_again, missing_again = marginal.decode(ndtr(again))
+    assert (missing_again == missing).all()
+    np.testing.assert_allclose(values_again, values, rtol=1e-5, atol=1e-5)
+
+
+@given(numeric_marginals())
+@settings(max_examples=40, deadline=None)
+def test_the_shares_come_out_as_they_were_released(marginal):
+    values, missing = marginal.decode(RANKS)
+    assert missing.mean() == pytest.approx(marginal.missing, abs=1e-4)
+    doubled = np.flatnonzero(np.diff(marginal.points) == 0)
+    exact = float(np.diff(marginal.cumulative)[doubled].sum())
+    present = values[~missing]
+    assert (present == 0.0).mean() == pytest.approx(exact, abs=1e-4)
+    place = np.searchsorted(marginal.points, marginal.domain.to_unit(present), "right")
+    place = np.clip(place, 1, len(marginal.points) - 1)
+    shares = np.bincount(place, minlength=len(marginal.points))[1:] / len(present)
+    away = np.abs(shares - np.diff(marginal.cumulative))
+    if len(doubled) == 0:
+        assert away.max() < 1e-3
+
+
+def test_the_scores_of_a_columns_own_values_are_normal():
+    """No draw: the values are all quantiles, so the test cannot fail by chance."""
+    domain = NumericDomain(-3.0, 3.0, log=True, integer=False, nullable=False)
+    cells = np.linspace(0, 1, 33)
+    marginal = MarginalTransform.numeric(domain, cells, np.diff(cells**2))
+    values = domain.from_unit(np.sqrt(RANKS))
+    scores = encoded(marginal, values, np.zeros(len(values), dtype=bool))
+    assert np.abs(scores).max() < 9
+    assert kstest(scores, "norm").statistic < 0.01
+    assert scores.mean() == pytest.approx(0, abs=0.01)
+    assert scores.std() == pytest.approx(1, abs=0.02)
+
+
+@given(
+    st.lists(st.floats(0.05, 1.0), min_size=1, max_size=8),
+    st.sampled_from([0.0, 0.3]),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=80, deadline=None)
+def test_levels_survive_and_have_their_shares(weights, missing, random):
+    n_levels = len(weights)
+    domain = CategoryDomain(tuple(range(n_levels)), nullable=True)
+    order = random.sample(range(n_levels), n_levels)
+    marginal = MarginalTransform.of_categories(
+        domain, np.array(weights), missing=missing, order=np.array(order)
+    )
+    codes = np.arange(n_levels)
+    scores = marginal.encode(np.zeros(n_levels), codes)
+    assert (np.argsort(scores) == order).all()
+    assert marginal.decode(ndtr(scores))[0].tolist() == codes.tolist()
+    values, gone = marginal.decode(RANKS)
+    assert gone.mean() == pytest.approx(missing, abs=1e-4)
+    assert (values[gone] == -1).all()
+    shares = np.bincount(values[~gone].astype(int), minlength=n_levels)
+    shares = shares / shares.sum()
+    np.testing.assert_allclose(shares, np.array(weights) / sum(weights), atol=1e-4)
+
+
+def test_what_a_marginal_does_not_have_says_nothing():
+    domain = CategoryDomain(("a", "b"), nullable=False)
+    marginal = MarginalTransform.of_categories(domain, np.array([0.3, 0.7]))
+    other, missing = 2, 3
+    scores = marginal.encode(np.zeros(2), np.array([other, missing]))
+    np.testing.assert_allclose(scores, 0.0, atol=1e-12)
+
+
+def test_rounding_leaves_a_distribution():
+    """The shares up to the last level may add up to more than 1; a file is refused."""
+    rng = np.random.default_rng(0)
+    too_large = 0
+    for _ in range(200):
+        shares = np.append(rng.random(6), 0.0)
+        too_large += np.cumsum(shares / shares.sum())[-2] > 1
+        domain = CategoryDomain(tuple("abcdefg"), nullable=False)
+        cumulative = MarginalTransform.of_categories(domain, shares).cumulative
+        assert (np.diff(cumulative) >= 0).all()
+        assert cumulative[-1] == 1
+    assert too_large > 5
+
+
+NUMBERS = NumericDomain(-700.0, 900.0, log=True, integer=False, nullable=True)
+CELLS, MASSES = np.array([0.0, 0.2, 0.6, 1.0]), np.array([0.2, 0.5, 0.3])
+MOMENTS_OF = {
+    "numbers": MarginalTransform.numeric(NUMBERS, CELLS, MASSES),
+    "zero and missing": MarginalTransform.numeric(
+        NUMBERS, CELLS, MASSES, zero=0.3, missing=0.25
+    ),
+    "levels": MarginalTransform.of_categories(
+        CategoryDomain(tuple("abcd"), False),
+        np.array([0.1, 0.2, 0.3, 0.4]),
+        order=np.array([2, 0, 3, 1]),
+    ),
+    "levels and missing": MarginalTransform.of_categories(
+        CategoryDomain(("a", "b"), True), np.array([0.9, 0.1]), missing=0.4
+    ),
+    "nothing": MarginalTransform.numeric(NUMBERS, CELLS, MASSES, missing=1.0),
+    "whole numbers": MarginalTransform.numeric(
+        NumericDomain(0.0, 3.0, log=False, integer=True, nullable=False),
+        np.linspace(0.0, 1.0, 5),
+        np.array([0.7, 0.1, 0.1, 0.1]),
+    ),
+    "no level": MarginalTransform.of_categories(CategoryDomain((), True), np.zeros(0)),
+}
+
+
+@pytest.mark.parametrize("kind", MOMENTS_OF)
+def test_moments_are_those_of_the_scores_of_drawn_values(kind):
+    """Of 200,000 values: mean, deviation, and covariance with what they are made of.
+
+    These have sampling errors of 0.0022, 0.0016 and 0.0032 at most, those of normal
+    numbers; 0.012, 0.009 and 0.017 are 5.3 of them, 1.2e-7 each, and 0.001, 0.003 and
+    0.003 more for the grid of 1,000 ranks.
+    """
+    marginal = MOMENTS_OF[kind]
+    normal = np.random.default_rng(0).standard_normal(200_000)
+    values, missing = marginal.decode(ndtr(normal))
+    if isinstance(marginal.domain, NumericDomain):
+        scores = encoded(marginal, values, missing)
+    else:
+        beyond = len(marginal.domain.categories) + 1
+        codes = np.where(missing, beyond, values).astype(int)
+        scores = marginal.encode(np.zeros(len(codes)), codes)
+    mean, std, slope = marginal.score_moments()
+    assert mean == pytest.approx(scores.mean(), abs=0.013)
+    assert std == pytest.approx(scores.std(), abs=0.012)
+    covariance = ((scores - scores.mean()) * normal).mean()
+    assert slope == pytest.approx(covariance, abs=0.02)

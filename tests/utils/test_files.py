@@ -1,0 +1,183 @@
+"""Files and their JSON; rows in chunks, threads, memory; tables in batches."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyarrow import parquet
+
+from skdpsynth.utils import (
+    DAMAGED,
+    MAX_BYTES,
+    PeakMemory,
+    in_chunks,
+    in_order_of_class,
+    n_threads,
+    parse_json,
+    read_text,
+)
+from skdpsynth.utils.containers import write_batches
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1" + "0" * 399, "not finite"),
+        ("-1e999", "not finite"),
+        ("[NaN]", "not finite"),
+        ('{"a": {"b": 1, "b": 1}}', "a key that comes twice"),
+        ('{"a": 1, "\\u0061": 2}', "a key that comes twice"),
+        ("\ufeff{}", "BOM"),
+        ("[1] [2]", "Extra data"),
+        ('"\n"', "control character"),
+        ("", "Expecting value"),
+    ],
+)
+def test_what_is_refused(text, words):
+    with pytest.raises(ValueError, match=words):
+        parse_json(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(0, -1, 2**63, 10**308, 0.1, 5e-324, sys.float_info.max, "", "\ud800", "\0"),
+        *([], {}, None, True, ["[" * 99, '"' * 9, "\\" * 7, {"]": '\\"{'}]),
+    ],
+)
+def test_what_is_read(value):
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
+        again = parse_json(text)
+        assert again == value
+        assert type(again) is type(value)
+
+
+def test_what_is_deep_is_damaged():
+    for text in ("[" * 10**6 + "]" * 10**6, '{"a":' * 10**5 + "1" + "}" * 10**5):
+        with pytest.raises(DAMAGED):
+            parse_json(text)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no such device")
+def test_no_more_is_read_than_is_parsed(tmp_path):
+    """A device has no end, and a pipe no size."""
+    with pytest.raises(ValueError, match=f"more than {MAX_BYTES:,} bytes"):
+        read_text("/dev/zero")
+    with pytest.raises(ValueError, match="more than"):
+        parse_json(" " * (MAX_BYTES + 1))
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbf{}")
+    assert read_text(tmp_path / "a") == "{}"
+    (tmp_path / "a").write_bytes(b"\xff")
+    with pytest.raises(UnicodeDecodeError):
+        read_text(tmp_path / "a")
+
+
+# --- Rows by class and in chunks, and the threads of a computation --------------------
+
+
+@pytest.mark.parametrize("n_classes", [3, 2**15])
+def test_rows_in_order_of_class(n_classes):
+    codes = np.random.default_rng(0).integers(0, 3, 1000)
+    order, places = in_order_of_class(codes, n_classes)
+    for c, place in enumerate(places):
+        assert order[place].tolist() == np.flatnonzero(codes == c).tolist()
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 6, 7, 8, 21])
+def test_every_row_is_in_one_chunk(n_rows):
+    chunks = [range(n_rows)[own] for own in in_chunks(n_rows, 7)]
+    assert [*chain.from_iterable(chunks)] == [*range(n_rows)]
+    assert all(1 <= len(chunk) <= 7 for chunk in chunks)
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [("1", 1), ("3", 3), ("99", 4), ("0", 4), ("", 4), ("4,2", 4), (None, 4)],
+)
+def test_the_limit_is_kept(limit, expected, monkeypatch):
+    monkeypatch.setattr("joblib.cpu_count", lambda: 4)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if limit is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", limit)
+    assert n_threads() == expected
+
+
+# --- The memory of a block of code ----------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux only")
+def test_peak_is_that_of_the_block():
+    """50 MB that are freed inside count; those that were there before do not."""
+    before = np.ones(50 * 2**17)  # 50 MB
+    for _ in range(2):
+        with PeakMemory() as memory:
+            np.ones(50 * 2**17).sum()
+        assert 45 < memory.megabytes < 70
+    with PeakMemory() as memory:
+        before.sum()
+    assert memory.megabytes < 10
+
+
+# --- Tables written batch by batch: the file is that of the whole table, or none ------
+
+
+def table(n_rows: int = 300) -> pd.DataFrame:
+    numbers = np.arange(n_rows)
+    return pd.DataFrame(
+        {
+            "number": numbers / 7,
+            "whole": pd.array(np.where(numbers % 3, numbers, None), dtype="Int64"),
+            "text": np.where(numbers % 2, "a", "\u00e4,\n"),
+            "late": pd.Series([None] * 150 + ["x"] * (n_rows - 150), dtype=object),
+            "few": pd.Categorical(np.where(numbers % 2, "p", "q"), ordered=True),
+            "time": pd.date_range("2020", periods=n_rows, tz="Europe/Berlin"),
+        }
+    )
+
+
+def batches(whole: pd.DataFrame, size: int = 140):
+    for start in range(0, len(whole), size):
+        part = whole.iloc[start : start + size].reset_index(drop=True)
+        # As of identifiers: every batch has categories of its own, and many or few.
+        name = start + part.index
+        yield part.assign(id=pd.Categorical(name.astype(str)))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_batches_are_one_table(name, tmp_path):
+    path, whole = tmp_path / name, table()
+    path.write_text("an older file")
+    write_batches(path, batches(whole))
+    assert [own.name for own in tmp_path.iterdir()] == [name]
+    if name == "t.csv":
+        whole["id"] = [str(number) for number in range(300)]
+        assert path.read_bytes() == whole.to_csv(index=False).encode()
+        return
+    assert parquet.ParquetFile(path).num_row_groups == 3
+    read = pd.read_parquet(path)
+    assert read.pop("id").tolist() == [str(number) for number in range(300)]
+    pd.testing.assert_frame_equal(read.drop(columns="late"), whole.drop(columns="late"))
+    assert read["late"].isna().sum() == 150
+    assert read["few"].cat.ordered
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+@pytest.mark.parametrize("before", [None, "an older file"])
+def test_an_error_on_the_way_leaves_what_was_there(name, before, tmp_path):
+    def broken():
+        yield table(200)
+        raise ValueError("no more")
+
+    path = tmp_path / name
+    if before is not None:
+        path.write_text(before)
+    with pytest.raises(ValueError, match="no more"):
+        write_batches(path, broken())
+    assert [own.read_text() for own in tmp_path.iterdir()] == [before] * bool(before)
