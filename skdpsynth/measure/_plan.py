@@ -220,11 +220,8 @@ def _with_labels(layout: TableLayout, labels: tuple[Hashable, ...]) -> TableLayo
     target = layout.label_column
     if target is not None and target.dtype is not None:
         return layout
-    kind: Any = "categorical"
-    if all(isinstance(label, bool | np.bool_) for label in labels):
-        kind = "boolean"
-    elif all(isinstance(label, Integral) for label in labels):
-        kind = "integer"
+    kind: Any = pd.api.types.infer_dtype([*labels], skipna=False)
+    kind = kind if kind in ("boolean", "integer") else "categorical"
     name = "target" if target is None else target.name
     own = ColumnLayout(name, None, kind, True)
     return TableLayout((*layout.feature_columns, own), name)
@@ -393,10 +390,21 @@ def remarks(
     """
     metadata = model.metadata
     described = set() if declared is None else {*declared.columns}
+    notes, n_rows = [], float(metadata.classes.counts.sum())
+    if report.private and report.delta * n_rows > 1.0:  # claims that are weaker
+        notes.append(
+            f"Delta is above 1 / rows, of which there are about {n_rows:.0f}: it would "
+            "allow to publish some of them as they are. Take one well below."
+        )
+    if report.private and report.epsilon > _EPSILONS[-1]:
+        notes.append(
+            f"Epsilon is above {_EPSILONS[-1]:g}: against somebody who knows all "
+            "other rows it promises next to nothing."
+        )
     of_table = [*_of_labels(metadata)]
     if report.private:
-        notes = Counter(chain.from_iterable(plan.notes for plan in plans)).items()
-        of_table += [f"{n} of {len(plans)} classes have {note}" for note, n in notes]
+        little = Counter(chain.from_iterable(plan.notes for plan in plans)).items()
+        of_table += [f"{n} of {len(plans)} classes have {note}" for note, n in little]
         lost = all(plan.dependence == "lost" for plan in plans)
         if dependent and lost and len(metadata.columns) > 1:
             of_table.append(f"all classes have {NO_DEPENDENCE}")
@@ -411,8 +419,7 @@ def remarks(
         )
         return " ".join([*[first] * bool(parts), *_texts(of_dtypes, most)])
 
-    details = filter(None, [said(sys.maxsize)])
-    return said(MOST_SHOWN), [*_doubts(model, report), *details]
+    return said(MOST_SHOWN), [*notes, *filter(None, [said(sys.maxsize)])]
 
 
 def _texts(remarks: Sequence[_Remark], most: int) -> Iterator[str]:
@@ -421,21 +428,6 @@ def _texts(remarks: Sequence[_Remark], most: int) -> Iterator[str]:
         more = f" and {len(names) - most} more" if len(names) > most else ""
         if names:
             yield before + ", ".join(names[:most]) + more + after
-
-
-def _doubts(model: TableModel, report: PrivacyReport) -> Iterator[str]:
-    """Yield where a claim is weaker than it may look."""
-    n_rows = float(model.metadata.classes.counts.sum())
-    if report.private and report.delta * n_rows > 1.0:
-        yield (
-            f"Delta is above 1 / rows, of which there are about {n_rows:.0f}: it would "
-            "allow to publish some of them as they are. Take one well below."
-        )
-    if report.private and report.epsilon > _EPSILONS[-1]:
-        yield (
-            f"Epsilon is above {_EPSILONS[-1]:g}: against somebody who knows all "
-            "other rows it promises next to nothing."
-        )
 
 
 def _of_labels(metadata: Metadata) -> Iterator[str]:
