@@ -559,7 +559,7 @@ class Resolutions(ColumnStep):
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
         if column.kind == "datetime":
             return len(SECONDS_OF) + 2
-        return self._most_tens(public)[column] + MOST_DECIMALS + 3
+        return self._most_tens(public)[column] + 1 + MOST_DECIMALS + 2
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
