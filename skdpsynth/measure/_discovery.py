@@ -230,12 +230,11 @@ class Discovery:
         self.declared = {column: declared_domain(column, schema) for column in columns}
         self.labels = Labels(layout.label_column, schema)
         self.units = UnitSizes()
-        self.of_columns = [kind(self.declared, schema) for kind in COLUMN_STEPS]
+        unknown = {} if known else self.declared
+        self.of_columns = [kind(unknown, schema) for kind in COLUMN_STEPS]
         with_keys = [step for step in self.of_columns if step.of_keys and step.columns]
         # The releases that need a delta of their own.
         self._n_of_keys = self.labels.of_keys + len(with_keys)
-        if known:
-            self.of_columns = [kind({}, schema) for kind in COLUMN_STEPS]
 
     @property
     def delta_share(self) -> float:
