@@ -50,9 +50,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# The usual coding of a binary label: known to everybody, so it needs no threshold.
-_USUAL_LABELS = (0, 1)
-
 
 class Labels:
     """The classes and their rows; without labels, the number of rows.
@@ -72,7 +69,8 @@ class Labels:
             if isinstance(own, Categorical | Boolean):
                 self.labels = tuple(own.categories)
         self.of_keys = self.labels is None
-        self._usual = _USUAL_LABELS if column and column.kind == "integer" else ()
+        # The usual coding of a binary label, known to all, so it needs no threshold.
+        self._usual = (0, 1) if column and column.kind == "integer" else ()
         counts = {} if schema is None else schema.class_counts or {}
         stated = [counts.get(label) for label in self.labels or ()]
         if column is None and schema is not None:
