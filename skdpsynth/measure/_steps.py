@@ -656,8 +656,7 @@ class Remainders(ColumnStep):
         super().__init__({**declared, **fine}, schema)
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
-        unknown = domain is None and is_numeric(column)
-        return unknown or period_of(domain) > 0
+        return period_of(domain) > 0 or (domain is None and is_numeric(column))
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
         return 2 * period_of(domain) + 1
@@ -673,11 +672,8 @@ class Remainders(ColumnStep):
         return np.where(outside, 2 * period, steps % (2 * period)).astype(np.uint8)
 
     def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
-        # Of even and of odd cycles.
-        counts, std = (
-            found.counts[:-1].reshape(2, -1),
-            max(found.noise_std, LEAST_NOISE),
-        )
+        counts = found.counts[:-1].reshape(2, -1)  # of even and of odd cycles
+        std = max(found.noise_std, LEAST_NOISE)
         n_rows, period = float(counts.sum()), counts.shape[1]
         if n_rows <= 0:
             return replace(domain, remainders=())
@@ -733,8 +729,7 @@ class FrequentValues(ColumnStep):
     name, share, of_keys = "frequent values", FOUND_SHARE, True
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
-        unknown = domain is None and is_numeric(column)
-        return unknown or has_many_numbers(domain)
+        return has_many_numbers(domain) or (domain is None and is_numeric(column))
 
     def cost(self, public: Public) -> Cost:
         if n := len(self.columns):
