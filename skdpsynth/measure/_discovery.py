@@ -152,8 +152,8 @@ class Labels:
         (keys,) = total_keys(rows, [self.column.name])
         for known in (None, *usual):
             del keys[known]
-        ((noisy, others),) = released_keys([keys], reservation, public)
-        passed = zip(others, noisy.tolist(), strict=True)
+        ((numbers, others),) = released_keys([keys], reservation, public)
+        passed = zip(others, numbers.tolist(), strict=True)
         # An infinite label is no class.
         found = {label: float(count) for label, count in passed if is_finite(label)}
         # Other labels show that the label is not binary. Without others both are kept:

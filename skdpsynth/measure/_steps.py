@@ -156,8 +156,13 @@ class ColumnStep(ABC):
             return Cost()
         if self.of_keys:
             noise_std = public.noise_std(self.share, n)
-            return Cost(self.share, public.key_threshold(noise_std, n))
+            found_from = public.key_threshold(noise_std, n, self.least(public))
+            return Cost(self.share, found_from)
         return Cost(self.share * public.shows(self.share, n))
+
+    def least(self, public: Public) -> int:
+        """Return the rows that a key must have to be considered at all."""
+        return MIN_KEY_COUNT
 
     def chosen(self, domains: Domains, public: Public) -> list[ColumnLayout]:
         """Return the columns that it concerns after the steps before it."""
@@ -714,11 +719,6 @@ def _estimated(counts: Ints, expected: Floats, std: float) -> Floats:
 _BUCKETS = 20_000
 
 
-def _least_count(n_rows: float) -> int:
-    """Return the rows that a value must have to be considered at all."""
-    return max(math.ceil(2 * n_rows / _BUCKETS), MIN_KEY_COUNT)
-
-
 class FrequentValues(ColumnStep):
     """The frequent values of numeric columns, and their shares of all rows.
 
@@ -731,22 +731,21 @@ class FrequentValues(ColumnStep):
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         return has_many_numbers(domain) or (domain is None and is_numeric(column))
 
+    def least(self, public: Public) -> int:
+        return max(math.ceil(2 * public.n_rows / _BUCKETS), MIN_KEY_COUNT)
+
     def cost(self, public: Public) -> Cost:
-        if n := len(self.columns):
-            least = _least_count(public.n_rows)
-            noise_std = public.noise_std(self.share, n)
-            found_from = float(public.key_threshold(noise_std, n, least))
-            if found_from <= FEW * public.n_rows:
-                return Cost(self.share, found_from)
-        return Cost(found_from=math.inf)
+        share, found_from = super().cost(public)
+        if not share or found_from > FEW * public.n_rows:
+            return Cost(found_from=math.inf)
+        return Cost(share, float(found_from))
 
     def release(
         self, rows: Parts, known: Domains, reservation: Reservation, public: Public
     ) -> Iterator[tuple[Ints, Sequence[Any]]]:
-        least = _least_count(public.n_rows)
-        full = rows.total(_bucket_counts, known) >= least
+        full = rows.total(_bucket_counts, known) >= self.least(public)
         counters = rows.total(_counters, known, full)
-        return released_keys(counters, reservation, public, least)
+        return released_keys(counters, reservation, public, self.least(public))
 
     def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
         most = np.sort(np.argsort(-found.counts, kind="stable")[:N_CELLS])
