@@ -118,7 +118,7 @@ def guess_table(
             "class_counts, and give n_rows."
         )
     if layout.target is None and class_counts is not None:  # for fit(X, y)
-        layout = _with_labels(layout, tuple(class_counts))
+        layout, _ = _with_labels(layout, tuple(class_counts))
     labels = Labels(layout.label_column, schema).labels
     if labels is None:
         labels = tuple(class_counts or known_labels)
@@ -127,8 +127,7 @@ def guess_table(
                 f"plan needs to know the classes of the target {layout.target!r}. Give "
                 "class_counts={label: rows, ...}, or describe it in the schema."
             )
-        layout = _with_labels(layout, labels)
-        labels = _likely_labels(layout, labels)
+        layout, labels = _with_labels(layout, labels)
         if class_counts is not None:  # a usual label that was left out is empty
             class_counts = dict.fromkeys(set(labels) & {0, 1}, 0) | {**class_counts}
     labels = labels or (None,)
@@ -216,24 +215,21 @@ def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
     return ColumnLayout(name, None, kind, getattr(column, "nullable", True))
 
 
-def _with_labels(layout: TableLayout, labels: tuple[Hashable, ...]) -> TableLayout:
-    """Return a layout whose target, if no dtype says more, is of its labels' kind."""
-    target = layout.label_column
-    if target is not None and target.dtype is not None:
-        return layout
-    kind: Any = pd.api.types.infer_dtype([*labels], skipna=False)
-    kind = kind if kind in ("boolean", "integer") else "categorical"
-    name = "target" if target is None else target.name
-    own = ColumnLayout(name, None, kind, True)
-    return TableLayout((*layout.feature_columns, own), name)
-
-
-def _likely_labels(
+def _with_labels(
     layout: TableLayout, labels: tuple[Hashable, ...]
-) -> tuple[Hashable, ...]:
-    """Return the labels that a fit will find: both usual ones if it finds no other."""
+) -> tuple[TableLayout, tuple[Hashable, ...]]:
+    """Return a layout with labels, and those of them that a fit will find.
+
+    The target is of their kind, if no dtype says more. Of the usual labels a fit finds
+    both if it finds no other.
+    """
     target = layout.label_column
-    assert target is not None
+    if target is None or target.dtype is None:
+        kind: Any = pd.api.types.infer_dtype([*labels], skipna=False)
+        kind = kind if kind in ("boolean", "integer") else "categorical"
+        name = "target" if target is None else target.name
+        target = ColumnLayout(name, None, kind, True)
+        layout = TableLayout((*layout.feature_columns, target), name)
     if target.kind in ("continuous", "timedelta"):
         raise ValueError(
             f"The target {target.name!r} has dtype {target.dtype}, but classes must be "
@@ -246,9 +242,8 @@ def _likely_labels(
             f"class_counts must name labels as the column {target.name!r} holds them, "
             f"which is of {target.kind} kind. Got {list(labels)!r} instead."
         )
-    if target.kind == "integer" and set(labels) <= {0, 1}:
-        return (0, 1)
-    return labels
+    usual = target.kind == "integer" and set(labels) <= {0, 1}
+    return layout, (0, 1) if usual else labels
 
 
 def _checked_guess(name: str, value: object, *, least: int) -> int:
