@@ -50,9 +50,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# The usual coding of a binary label: known to everybody, so it needs no threshold.
-_USUAL_LABELS = (0, 1)
-
 
 class Labels:
     """The classes and their rows; without labels, the number of rows.
@@ -72,7 +69,8 @@ class Labels:
             if isinstance(own, Categorical | Boolean):
                 self.labels = tuple(own.categories)
         self.of_keys = self.labels is None
-        self._usual = _USUAL_LABELS if column and column.kind == "integer" else ()
+        # The usual coding of a binary label, known to all, so it needs no threshold.
+        self._usual = (0, 1) if column and column.kind == "integer" else ()
         counts = {} if schema is None else schema.class_counts or {}
         stated = [counts.get(label) for label in self.labels or ()]
         if column is None and schema is not None:
@@ -230,12 +228,11 @@ class Discovery:
         self.declared = {column: declared_domain(column, schema) for column in columns}
         self.labels = Labels(layout.label_column, schema)
         self.units = UnitSizes()
-        self.of_columns = [kind(self.declared, schema) for kind in COLUMN_STEPS]
+        unknown = {} if known else self.declared
+        self.of_columns = [kind(unknown, schema) for kind in COLUMN_STEPS]
         with_keys = [step for step in self.of_columns if step.of_keys and step.columns]
         # The releases that need a delta of their own.
         self._n_of_keys = self.labels.of_keys + len(with_keys)
-        if known:
-            self.of_columns = [kind({}, schema) for kind in COLUMN_STEPS]
 
     @property
     def delta_share(self) -> float:

@@ -225,8 +225,8 @@ class Marginals(Query):
         What a domain does not model is in no cell: the code after the last. These are
         other values than the categories, and missing ones where it is not nullable.
         """
-        shape, dtype = (len(rows), len(self.columns)), np.min_scalar_type
-        codes = np.empty(shape, dtype=dtype(max(self.n_cells)))
+        kind = np.min_scalar_type(max(self.n_cells))
+        codes = np.empty((len(rows), len(self.columns)), dtype=kind)
         columns = enumerate(zip(self.columns, self.n_cells, strict=True))
         for (place, (j, n)), own in product(columns, in_chunks(len(rows))):
             domain, code = self.domains[j], rows.category_codes[own, j]

@@ -219,7 +219,4 @@ def _queries(own: Measurements) -> Iterator[tuple[str, Any]]:
     answers = _last_round(own)
     for kind in QUERIES:
         asked = [(o.scope, o.query.asked) for o in answers if o.query.kind == kind]
-        one = (
-            "bins of one column" if kind == "marginals" else f"bins or tables ({kind})"
-        )
-        yield one, asked
+        yield f"bins or tables ({kind})", asked

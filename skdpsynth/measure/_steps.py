@@ -154,8 +154,13 @@ class ColumnStep(ABC):
             return Cost()
         if self.of_keys:
             noise_std = public.noise_std(self.share, n)
-            return Cost(self.share, public.key_threshold(noise_std, n))
+            found_from = public.key_threshold(noise_std, n, self.least(public))
+            return Cost(self.share, found_from)
         return Cost(self.share * public.shows(self.share, n))
+
+    def least(self, public: Public) -> int:
+        """Return the rows that a key must have to be considered at all."""
+        return MIN_KEY_COUNT
 
     def chosen(self, domains: Domains, public: Public) -> list[ColumnLayout]:
         """Return the columns that it concerns after the steps before it."""
@@ -556,7 +561,7 @@ class Resolutions(ColumnStep):
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
         if column.kind == "datetime":
             return len(SECONDS_OF) + 2
-        return self._most_tens(public)[column] + MOST_DECIMALS + 3
+        return self._most_tens(public)[column] + 1 + MOST_DECIMALS + 2
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
@@ -653,8 +658,7 @@ class Remainders(ColumnStep):
         super().__init__({**declared, **fine}, schema)
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
-        unknown = domain is None and is_numeric(column)
-        return unknown or period_of(domain) > 0
+        return period_of(domain) > 0 or (domain is None and is_numeric(column))
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
         return 2 * period_of(domain) + 1
@@ -670,11 +674,8 @@ class Remainders(ColumnStep):
         return np.where(outside, 2 * period, steps % (2 * period)).astype(np.uint8)
 
     def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
-        # Of even and of odd cycles.
-        counts, std = (
-            found.counts[:-1].reshape(2, -1),
-            max(found.noise_std, LEAST_NOISE),
-        )
+        counts = found.counts[:-1].reshape(2, -1)  # of even and of odd cycles
+        std = max(found.noise_std, LEAST_NOISE)
         n_rows, period = float(counts.sum()), counts.shape[1]
         if n_rows <= 0:
             return replace(domain, remainders=())
@@ -715,11 +716,6 @@ def _estimated(counts: Ints, expected: Floats, std: float) -> Floats:
 _BUCKETS = 20_000
 
 
-def _least_count(n_rows: float) -> int:
-    """Return the rows that a value must have to be considered at all."""
-    return max(math.ceil(2 * n_rows / _BUCKETS), MIN_KEY_COUNT)
-
-
 class FrequentValues(ColumnStep):
     """The frequent values of numeric columns, and their shares of all rows.
 
@@ -730,25 +726,23 @@ class FrequentValues(ColumnStep):
     name, share, of_keys = "frequent values", FOUND_SHARE, True
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
-        unknown = domain is None and is_numeric(column)
-        return unknown or has_many_numbers(domain)
+        return has_many_numbers(domain) or (domain is None and is_numeric(column))
+
+    def least(self, public: Public) -> int:
+        return max(math.ceil(2 * public.n_rows / _BUCKETS), MIN_KEY_COUNT)
 
     def cost(self, public: Public) -> Cost:
-        if n := len(self.columns):
-            least = _least_count(public.n_rows)
-            noise_std = public.noise_std(self.share, n)
-            found_from = float(public.key_threshold(noise_std, n, least))
-            if found_from <= FEW * public.n_rows:
-                return Cost(self.share, found_from)
-        return Cost(found_from=math.inf)
+        share, found_from = super().cost(public)
+        if not share or found_from > FEW * public.n_rows:
+            return Cost(found_from=math.inf)
+        return Cost(share, float(found_from))
 
     def release(
         self, rows: Parts, known: Domains, reservation: Reservation, public: Public
     ) -> Iterator[tuple[Ints, Sequence[Any]]]:
-        least = _least_count(public.n_rows)
-        full = rows.total(_bucket_counts, known) >= least
+        full = rows.total(_bucket_counts, known) >= self.least(public)
         counters = rows.total(_counters, known, full)
-        return released_keys(counters, reservation, public, least)
+        return released_keys(counters, reservation, public, self.least(public))
 
     def read(self, column: ColumnLayout, domain: Domain, found: Released) -> Domain:
         most = np.sort(np.argsort(-found.counts, kind="stable")[:N_CELLS])
