@@ -96,17 +96,15 @@ class TripleLoss:
         ]
 
     def __call__(self, weights: Array, probabilities: Array) -> tuple[Array, ...]:
-        """Return the squared distance in noise variances, and its slopes by both."""
+        """Return the slopes of the squared distance in noise variances, by both."""
         by_group = self._member.T @ probabilities.T  # components last, as memory goes
         n, n_components = self._n_groups, len(weights)
         groups = by_group.reshape(-1, n, n_components)
         by_groups, by_weights = 0.0 * groups, 0.0 * weights
-        total = 0.0
         for j, (per_share, shares) in enumerate(self._tables, 1):
             first, second, third = groups[:j], groups[j], by_group[(j + 1) * n :]
             pairs = (first[:, :, None] * second).reshape(-1, n_components)
             off = per_share * (pairs @ (third * weights).T - shares)
-            total = total + (off * off).sum()
             by_found = 2.0 * per_share * off
             by_third = by_found.T @ pairs
             by_weights += (by_third * third).sum(0)
@@ -116,7 +114,7 @@ class TripleLoss:
             by_groups[j] += (by_pairs * first[:, :, None]).sum((0, 1))
         by_groups *= weights
         by_probabilities = (self._member @ by_groups.reshape(by_group.shape)).T
-        return total, by_weights, by_probabilities
+        return by_weights, by_probabilities
 
 
 _BLOCKS = 8  # of the tables of all pairs, by rows: few cells below the diagonal
@@ -268,22 +266,21 @@ class ReleasedClass:
                 starts, triples, n_rows=pairs.n_rows, doubt=doubt, arrays=arrays
             )
 
-    def distance(
+    def slopes(
         self,
         weights: Array,
         probabilities: Array,
         half: int | None = None,
         *,
         triples: bool = True,
-    ) -> tuple[Array, Array, Array]:
-        """Return the squared distance to all that was measured, in noise variances.
+    ) -> tuple[Array, Array]:
+        """Return the slopes of the squared distance to all that was measured.
 
-        Of weights and probabilities as in `Mixture`; beside it its slopes by both. Of
-        the tables of pairs, `half` 0 or 1 takes every second block of rows, and counts
-        it twice. Tables of `triples` cost most of a step.
+        In noise variances, by weights and by probabilities as in `Mixture`. Of the
+        tables of pairs, `half` 0 or 1 takes every second block of rows, and counts it
+        twice. Tables of `triples` cost most of a step.
         """
         beside = (weights @ probabilities - self.shares) * self._per_share
-        total = (beside * beside).sum()
         by_shares = 2.0 * self._per_share * beside
         by_both = 0.0 * probabilities + by_shares
         weighted = (weights[:, None] * probabilities).T
@@ -295,7 +292,6 @@ class ReleasedClass:
             off = weighted[rows] @ probabilities[:, right]
             off *= per_cell
             off -= self._counts[rows, right]
-            total = total + every * (off * off).sum()
             off *= per_cell
             off *= 2.0 * every
             by_both[:, right] += probabilities[:, rows] @ off
@@ -303,11 +299,10 @@ class ReleasedClass:
         of_shares = probabilities @ by_shares
         by_weights = 0.5 * ((probabilities * by_both).sum(1) + of_shares)
         by_both *= weights[:, None]
-        found = total, by_weights, by_both
-        if self._triples is not None and triples:
-            more = self._triples(weights, probabilities)
-            found = total + more[0], by_weights + more[1], by_both + more[2]
-        return found
+        if self._triples is None or not triples:
+            return by_weights, by_both
+        more = self._triples(weights, probabilities)
+        return by_weights + more[0], by_both + more[1]
 
 
 def slopes_of_loss(
@@ -327,7 +322,7 @@ def slopes_of_loss(
     what was released of several together comes last. The loss is the distances to it,
     and the relative entropy to `home`, per cell. Without the entropy, which is that of
     a mean class of all `n_classes` of the table, noise would be fitted too. For `half`
-    and `triples` see `ReleasedClass.distance`.
+    and `triples` see `ReleasedClass.slopes`.
     """
     xp, n_cells = heads.arrays.library, home.shape[1] ** 2
     odds = xp.exp(log_weights - xp.amax(log_weights, 1, keepdims=True))
@@ -347,7 +342,7 @@ def slopes_of_loss(
         kept = xp.where(own >= LEAST_SHARE)[0]
         own = own[kept] / own[kept].sum()
         given = own, probabilities[kept], half
-        _, by_own, by_all = one.distance(*given, triples=triples)
+        by_own, by_all = one.slopes(*given, triples=triples)
         by_shares[kept] += by_all / n_cells
         return by_own - own @ by_own, kept, own
 

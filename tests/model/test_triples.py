@@ -33,7 +33,7 @@ def mixture(seed=0, n_components=5):
     ("noise_std", "least", "n_rows", "whole"),
     [(20.0, 20.0, 900.0, 600.0), (0.1, 0.5, 600.0, 600.0), (5.0, 5.0, 2e3, 1e3)],
 )
-def test_the_distance_is_stated_and_its_slopes_are_those_of_differentiation(
+def test_slopes_of_the_distance_are_those_of_differentiation(
     noise_std, least, n_rows, whole, arrays
 ):
     """Of tables of 600 rows. In float32, beside a graph over all triples in float64."""
@@ -55,8 +55,7 @@ def test_the_distance_is_stated_and_its_slopes_are_those_of_differentiation(
         off = whole * made - torch.from_numpy(of_triple)
         total = total + (off / least).square().sum()
     exact = torch.autograd.grad(total, given)
-    assert float(found[0]) == pytest.approx(total.item(), rel=1e-4)
-    for mine, expected in zip(found[1:], exact, strict=True):
+    for mine, expected in zip(found, exact, strict=True):
         scale = 1e-5 * float(expected.abs().max())
         np.testing.assert_allclose(
             arrays.give(mine), expected.numpy(), rtol=1e-4, atol=scale
