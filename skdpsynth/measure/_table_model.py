@@ -69,7 +69,8 @@ class TableModel:
 
     def score_moments(self, position: int) -> NDArray[np.float64]:
         """Return means, deviations and slopes of a class's scores, (3, n_columns)."""
-        return np.array([own.score_moments() for own in self.marginals[position]]).T
+        found = np.array([own.score_moments() for own in self.marginals[position]]).T
+        return np.nan_to_num(found, posinf=0.0, neginf=0.0)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         """Split into JSON-safe metadata and arrays, for saving."""

@@ -65,6 +65,8 @@ class GeneratedSynthesizer(BaseSynthesizer):
     def _within(
         self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
     ) -> tuple[DrawRanks, NDArray[np.float64]]:
+        if isinstance(self.generator_, FactorGenerator):  # all rows are drawn
+            return self._ranks, np.ones(len(spans))
         generator, shares = self.generator_.within(spans)
         return generator.draw, shares
 

@@ -1,16 +1,16 @@
 """Tables of three columns in the loss of a mixture, and what a fit makes of them."""
 
+import math
 from itertools import combinations
 
 import numpy as np
 import pytest
 import torch
 
-from skdpsynth.measure import Measurement, TableBins
+from skdpsynth.measure import Measurement, PairTables, TableBins
 from skdpsynth.measure._bins import ColumnBins
 from skdpsynth.measure._query import Triples
-from skdpsynth.model import NUMPY
-from skdpsynth.model._fit import TripleLoss
+from skdpsynth.model import NUMPY, ReleasedClass
 from skdpsynth.training import on_device
 
 TENSORS = on_device(torch.device("cpu"))
@@ -43,8 +43,10 @@ def test_slopes_of_the_distance_are_those_of_differentiation(
     columns = [ColumnBins(np.empty(0), np.arange(n)) for n in np.diff(STARTS)]
     query = Triples(TableBins(columns), GROUPS, 3)
     tables = Measurement(query, counts.astype(np.float32), noise_std, 1.0)
-    loss = TripleLoss(STARTS, tables, n_rows=n_rows, arrays=arrays)
-    found = loss(weights, probabilities)
+    of_pairs = PairTables.nothing(14, n_rows)
+    marginals = np.zeros(14), math.inf  # of which nothing is known
+    one = ReleasedClass(STARTS, *marginals, of_pairs, tables, arrays=arrays)
+    found = one.slopes(weights, probabilities)
     given = [torch.from_numpy(part).double().requires_grad_() for part in mixture()]
     member = torch.eye(3, dtype=torch.float64)[torch.from_numpy(GROUPS)]
     total = torch.zeros((), dtype=torch.float64)
