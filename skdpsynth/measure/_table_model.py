@@ -92,20 +92,15 @@ class TableModel:
     ) -> TableModel:
         """Rebuild what `to_state` split, and check it; rules are those of `schema`."""
         metadata = metadata_from_state(document, schema, arrays["class_counts"])
-        marginals = [
-            [
-                MarginalTransform(
-                    domain,
-                    arrays[f"points.{c}.{j}"],
-                    arrays[f"cumulative.{c}.{j}"],
-                    gone,
-                )
-                for j, (domain, gone) in enumerate(
-                    zip(metadata.domains, row, strict=True)
-                )
-            ]
-            for c, row in enumerate(document["missing"])
-        ]
+        marginals = []
+        for c, missing in enumerate(document["missing"]):
+            row = []
+            for j, (domain, own) in enumerate(
+                zip(metadata.domains, missing, strict=True)
+            ):
+                parts = arrays[f"points.{c}.{j}"], arrays[f"cumulative.{c}.{j}"]
+                row.append(MarginalTransform(domain, *parts, own))
+            marginals.append(row)
         return cls(metadata, marginals)
 
 

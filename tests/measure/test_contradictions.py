@@ -28,9 +28,10 @@ def with_query(known, kind, **changes):
     )
 
 
-def with_bins(known, j, **changes):
+def with_bins(known, **changes):
+    """Change the bins of the column of categories: three, other, missing."""
     columns = [*known.bins.columns]
-    columns[j] = replace(columns[j], **changes)
+    columns[2] = replace(columns[2], **changes)
     return with_query(known, "pairs", bins=replace(known.bins, columns=columns))
 
 
@@ -38,17 +39,14 @@ def with_values(known, **changes):
     return put_together(known, [replace(own, **changes) for own in known])
 
 
-KIND = 2  # the column of categories: three categories, other, missing
 CONTRADICTIONS = {
     "a category without a code": lambda own: with_bins(
-        own, KIND, of_code=own.bins.columns[KIND].of_code[1:]
+        own, of_code=own.bins.columns[2].of_code[1:]
     ),
     "no bin of missing values": lambda own: with_bins(
-        own, KIND, of_code=np.array([0, 1, 2, 3, 3])
+        own, of_code=np.array([0, 1, 2, 3, 3])
     ),
-    "bins of another column": lambda own: with_bins(
-        own, KIND, **vars(own.bins.columns[0])
-    ),
+    "bins of another column": lambda own: with_bins(own, **vars(own.bins.columns[0])),
     "counts of another column": lambda own: with_query(
         own, "marginals", columns=own[0].query.columns[::-1]
     ),
@@ -70,7 +68,7 @@ CONTRADICTIONS = {
         own, [one for one in own if one.scope == own[0].scope]
     ),
     "cells of another column": lambda own: put_together(
-        own, cells={KIND: np.array([0.0, 1.0])}
+        own, cells={2: np.array([0.0, 1.0])}
     ),
 }
 
