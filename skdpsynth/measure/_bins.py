@@ -278,21 +278,18 @@ def in_order(
     bins: TableBins,
 ) -> list[list[MarginalTransform]]:
     """Put the categories of a bin side by side, the frequent ones first."""
-    changed = []
+    changed = [[*row] for row in marginals]
     for j, (domain, column) in enumerate(zip(domains, bins.columns, strict=True)):
-        own = [of_class[j] for of_class in marginals]
-        if isinstance(domain, CategoryDomain):
-            shares = np.array([one.level_shares() for one in own])
-            order = np.lexsort((-(prior @ shares), column.of_code[:-2]))
-            # What pairs find in a class can be drawn there.
-            own = [
-                MarginalTransform.of_categories(
-                    domain, np.maximum(row, TINY), missing=one.missing, order=order
-                )
-                for row, one in zip(shares, own, strict=True)
-            ]
-        changed.append(own)
-    return [list(row) for row in zip(*changed, strict=True)]
+        if not isinstance(domain, CategoryDomain):
+            continue
+        shares = np.array([row[j].level_shares() for row in marginals])
+        order = np.lexsort((-(prior @ shares), column.of_code[:-2]))
+        # What pairs find in a class can be drawn there.
+        for row, own in zip(changed, np.maximum(shares, TINY), strict=True):
+            row[j] = MarginalTransform.of_categories(
+                domain, own, missing=row[j].missing, order=order
+            )
+    return changed
 
 
 def _bins_of_column(
@@ -371,11 +368,8 @@ class FinerBins:
 
     def of_rows(self, rows: PrivateRows, pair: Sequence[int]) -> tuple[Ints, ...]:
         """Return the cells of every row in a pair of columns; private."""
-        columns = ((j, self.bins.columns[j]) for j in pair)
-        return tuple(
-            own.encode(rows.uniforms[:, j], rows.category_codes[:, j])
-            for j, own in columns
-        )
+        columns, units, codes = self.bins.columns, rows.uniforms, rows.category_codes
+        return tuple(columns[j].encode(units[:, j], codes[:, j]) for j in pair)
 
     def in_bins(self, pair: Sequence[int]) -> tuple[Ints, ...]:
         """Return the pair of bins of every pair of cells, as an index."""

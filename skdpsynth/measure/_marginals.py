@@ -26,6 +26,7 @@ from skdpsynth.measure._shares import (
     RARE,
     ROWS_FROM,
     SMALL_SHARE,
+    SMALLEST,
     SURE,
     TINY,
     WIDE,
@@ -246,10 +247,10 @@ def _with_frequent(
                 np.bincount(of_bin, own, len(part.counts))
                 for own in (mass, rows, pooled, others)
             )
-            share = np.minimum(on / np.maximum(of_all, 1e-300), 1.0)
+            share = np.minimum(on / np.maximum(of_all, SMALLEST), 1.0)
             share = np.where(off > 0, share, 1.0)
-            own = share[of_bin] * rows / np.maximum(on, 1e-300)[of_bin]
-            own += (1.0 - share[of_bin]) * others / np.maximum(off, 1e-300)[of_bin]
+            own = share[of_bin] * rows / np.maximum(on, SMALLEST)[of_bin]
+            own += (1.0 - share[of_bin]) * others / np.maximum(off, SMALLEST)[of_bin]
             found[c] = np.where(on[of_bin] > 0, own * in_bin[of_bin], mass)
     return found
 
@@ -674,7 +675,7 @@ def fit_spiked(
         fine = np.maximum(_rebinned(mass, grids[j], edges), TINY * np.diff(edges))
         middles = (edges[:-1] + edges[1:]) / 2
         of_bin = np.searchsorted(part.edges, middles) - 1
-        within = np.maximum(np.bincount(of_bin, fine, len(shares)), 1e-300)
+        within = np.maximum(np.bincount(of_bin, fine, len(shares)), SMALLEST)
         result = np.maximum(fine / within[of_bin] * shares[of_bin], TINY)
         masses.append(result / result.sum())
     return masses

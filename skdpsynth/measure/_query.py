@@ -490,7 +490,7 @@ class Moments(Query):
     @classmethod
     def of(cls, model: TableModel, position: int, n_rows: float) -> Moments:
         """Return the query whose unit suits the scores of a class."""
-        _, stds, _ = moments_of_scores(model, position)
+        _, stds, _ = model.score_moments(position)
         step = math.sqrt(max(CLIP * float((stds**2).sum()), TINY)) / LENGTH
         return cls(model, position, len(stds), n_rows, step)
 
@@ -502,7 +502,7 @@ class Moments(Query):
 
     def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
         assert self.model is not None
-        means, _, _ = moments_of_scores(self.model, self.position)
+        means, _, _ = self.model.score_moments(self.position)
         scores = rows.map(self.codes)
         return noisy_second_moments(scores, means, self.step, line) / self.n_rows
 
@@ -515,11 +515,6 @@ class Moments(Query):
     @property
     def asked(self) -> object:
         return self.n_columns
-
-
-def moments_of_scores(model: TableModel, position: int) -> Floats:
-    """Return means, deviations and slopes of a class's scores, (3, n_columns)."""
-    return np.nan_to_num(model.score_moments(position), posinf=0, neginf=0)
 
 
 QUERIES: dict[str, type[Query]] = {

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import (
 )
 
 from skdpsynth.measure._query import N_GROUPS
-from skdpsynth.measure._shares import LIKELY, LITTLE, RAKINGS, SURE, TINY
+from skdpsynth.measure._shares import LIKELY, LITTLE, RAKINGS, SMALLEST, SURE, TINY
 from skdpsynth.utils import ROUNDING, check_array, require
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def with_together(
     beside = together.counts - np.sum([own.counts for own in pairs.values()], axis=0)
     found = {}
     for c, own in pairs.items():
-        part = own.noise_std**2 / max(total, 1e-300)
+        part = own.noise_std**2 / max(total, SMALLEST)
         counts = (own.counts + part * beside).astype(np.float32)
         noise_std = own.noise_std * math.sqrt(1.0 - part)
         found[c] = own._replace(counts=counts, noise_std=noise_std)
@@ -217,7 +217,7 @@ class Relation:
         """
         assert self.cells is not None
         ends = np.cumsum(self.cells, axis=1)
-        middles = (ends - 0.5 * self.cells) / np.maximum(ends[:, -1:], 1e-300)
+        middles = (ends - 0.5 * self.cells) / np.maximum(ends[:, -1:], SMALLEST)
         return np.minimum((middles * N_GROUPS).astype(np.int64), N_GROUPS - 1)
 
 
@@ -253,7 +253,7 @@ def find_relations(
     measured = next(iter(pairs.values())).measured
     variance = sum(own.noise_std**2 for own in pairs.values())
     if together is not None:  # the same counts again: the mean of both, by variances
-        part = variance / max(variance + together.noise_std**2, 1e-300)
+        part = variance / max(variance + together.noise_std**2, SMALLEST)
         counts += part * (together.counts - counts)
         variance *= 1.0 - part
     std, noisy = math.sqrt(variance) / n_rows, counts / n_rows
@@ -286,8 +286,8 @@ def find_relations(
 def raked(table: Floats, rows: Floats, columns: Floats) -> Floats:
     """Bring a table to given sums, as far as its zeros allow (Deming, Stephan 1940)."""
     for _ in range(RAKINGS):
-        table = table * (rows / np.maximum(table.sum(axis=1), 1e-300))[:, None]
-        table = table * (columns / np.maximum(table.sum(axis=0), 1e-300))
+        table = table * (rows / np.maximum(table.sum(axis=1), SMALLEST))[:, None]
+        table = table * (columns / np.maximum(table.sum(axis=0), SMALLEST))
     return table / table.sum()
 
 
@@ -320,11 +320,11 @@ def with_cells(relations: Relations, own: Measurement, shares: Floats) -> Relati
         rows = (max(noisy.sum(), 0.0) * one.shares)[in_bins]
         beside = noisy - rows * expected
         n_free = finer.summed(pair, np.ones(noisy.shape)) - 1.0
-        energy = np.maximum(finer.summed(pair, beside**2), 1e-300)
+        energy = np.maximum(finer.summed(pair, beside**2), SMALLEST)
         kept = np.maximum(1.0 - n_free * own.noise_std**2 / energy, 0.0)[in_bins]
         cells = np.maximum(rows * expected + kept * beside, 0.0)
         whole = finer.summed(pair, cells)[in_bins]
-        cells = np.where(whole > 0, cells / np.maximum(whole, 1e-300), expected)
+        cells = np.where(whole > 0, cells / np.maximum(whole, SMALLEST), expected)
         each.append(replace(one, cells=cells * one.shares[in_bins]))
     return replace(relations, each=each, finer=finer)
 

@@ -72,6 +72,7 @@ LITTLE = 0.1
 # the least value that could be found.
 FEW = 0.05
 TINY = 1e-12  # keeps divisions and logarithms finite
+SMALLEST = 1e-300  # the same, where what is divided by may be smaller
 WIDE = 120  # columns, from which counts of each say less than a few factors
 # All pairs are measured, unless they are more than 300, or the largest class has fewer
 # rows than 200 noise deviations of a count. Of few rows about 15 pairs are chosen then,

@@ -69,7 +69,8 @@ class TableModel:
 
     def score_moments(self, position: int) -> NDArray[np.float64]:
         """Return means, deviations and slopes of a class's scores, (3, n_columns)."""
-        return np.array([own.score_moments() for own in self.marginals[position]]).T
+        found = np.array([own.score_moments() for own in self.marginals[position]]).T
+        return np.nan_to_num(found, posinf=0.0, neginf=0.0)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         """Split into JSON-safe metadata and arrays, for saving."""
@@ -91,20 +92,15 @@ class TableModel:
     ) -> TableModel:
         """Rebuild what `to_state` split, and check it; rules are those of `schema`."""
         metadata = metadata_from_state(document, schema, arrays["class_counts"])
-        marginals = [
-            [
-                MarginalTransform(
-                    domain,
-                    arrays[f"points.{c}.{j}"],
-                    arrays[f"cumulative.{c}.{j}"],
-                    gone,
-                )
-                for j, (domain, gone) in enumerate(
-                    zip(metadata.domains, row, strict=True)
-                )
-            ]
-            for c, row in enumerate(document["missing"])
-        ]
+        marginals = []
+        for c, missing in enumerate(document["missing"]):
+            row = []
+            for j, (domain, own) in enumerate(
+                zip(metadata.domains, missing, strict=True)
+            ):
+                parts = arrays[f"points.{c}.{j}"], arrays[f"cumulative.{c}.{j}"]
+                row.append(MarginalTransform(domain, *parts, own))
+            marginals.append(row)
         return cls(metadata, marginals)
 
 

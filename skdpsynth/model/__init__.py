@@ -1,6 +1,6 @@
 """Models of measurements: what a saved file holds, and rows are drawn from.
 
-`fit_mixture` and `fit_factors` fit to what was measured; `models` trains further. A
+`fit_mixture` and `fit_factors` fit to what was measured; `training` trains further. A
 generator draws ranks: mixtures of independent columns (`MixtureGenerator`), changed
 where a column nearly determines another (`Followers`); or normal scores of a few
 factors (`FactorGenerator`). The measured marginals turn ranks into values
@@ -21,7 +21,6 @@ from skdpsynth.model._fit import (
     Arrays,
     Components,
     Heads,
-    MixtureFit,
     ReleasedClass,
     fit_mixture,
     slopes_of_loss,
@@ -39,7 +38,6 @@ __all__ = [
     "Followers",
     "Heads",
     "Mixture",
-    "MixtureFit",
     "MixtureGenerator",
     "ReleasedClass",
     "check_categories",

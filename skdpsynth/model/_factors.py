@@ -22,7 +22,7 @@ from skdpsynth.utils import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -41,10 +41,7 @@ LEAST_FACTORS = 4  # of a generator, where training starts
 
 
 def fit_factors(measured: Measurements) -> Floats:
-    """Find the loadings of all classes, (n_classes, n_columns, n_factors).
-
-    They are 0 where no moments were measured.
-    """
+    """Find loadings (n_classes, n_columns, n_factors), 0 where nothing was measured."""
     scores = measured.model
     found = {
         c: factors_above_noise(own.values, own.noise_std, *scores.score_moments(c)[1:])
@@ -72,7 +69,6 @@ def factors_above_noise(
     ``y = x + s^2 n / x``, and its direction is right by a share that leaves
     ``sqrt(y^2 - 4 s^2 n)`` of it (Benaych-Georges, Nadakuditi 2011).
     """
-    stds, slopes = (np.nan_to_num(x, posinf=0.0, neginf=0.0) for x in (stds, slopes))
     n = len(stds)
     covariance = np.zeros((n, n))
     covariance[np.triu_indices(n, 1)] = covariances
@@ -135,12 +131,6 @@ class FactorGenerator:
                 chunks = [rows[chunk] for chunk in in_chunks(len(rows))]
                 list(pool.map(partial(fill, own), chunks))
         return ranks
-
-    def within(
-        self, spans: Sequence[Mapping[int, Floats]]
-    ) -> tuple[FactorGenerator, Floats]:
-        """Restrict nothing: all rows are drawn, and those to be left out are."""
-        return self, np.ones(len(spans))
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""

@@ -55,70 +55,6 @@ class Arrays(NamedTuple):
 NUMPY = Arrays(np, lambda values: np.asarray(values, dtype=np.float32), np.asarray)
 
 
-class TripleLoss:
-    """The distance of a mixture to the tables of triples that were measured of a class.
-
-    `n_rows` of the class are known otherwise: tables with less than half of them count
-    as much as half. `starts` and `doubt` are those of `ReleasedClass`.
-    """
-
-    def __init__(
-        self,
-        starts: Ints,
-        measured: Measurement,
-        *,
-        n_rows: float,
-        doubt: float = 1.0,
-        arrays: Arrays,
-    ) -> None:
-        groups, triples = measured.query.groups, measured.query.sets
-        counts, noise_std = measured.values, measured.noise_std
-        self._n_groups = n_groups = counts.shape[-1]
-        n_columns = len(starts) - 1
-        column = np.repeat(np.arange(n_columns), np.diff(starts))
-        member = np.zeros((len(groups), n_columns * n_groups))
-        member[np.arange(len(groups)), column * n_groups + groups] = 1.0
-        self._member = arrays.take(member)
-        whole = max(float(counts.sum(dtype=np.float64)) / len(triples), n_rows / 2)
-        # By second column, first column, their groups, third column, and its group.
-        shape = n_columns, n_columns, n_groups, n_groups, n_columns, n_groups
-        shares, per_share = (np.zeros(shape, dtype=np.float32) for _ in range(2))
-        first, second, third = triples.T
-        place = second, first, slice(None), slice(None), third
-        shares[place] = counts / whole
-        per_share[place] = whole / max(doubt * noise_std, LEAST_NOISE)
-        self._tables = [
-            tuple(
-                arrays.take(part[j, :j, :, :, j + 1 :].reshape(j * n_groups**2, -1))
-                for part in (per_share, shares)
-            )
-            for j in range(1, n_columns - 1)  # the second columns of triples
-        ]
-
-    def __call__(self, weights: Array, probabilities: Array) -> tuple[Array, ...]:
-        """Return the squared distance in noise variances, and its slopes by both."""
-        by_group = self._member.T @ probabilities.T  # components last, as memory goes
-        n, n_components = self._n_groups, len(weights)
-        groups = by_group.reshape(-1, n, n_components)
-        by_groups, by_weights = 0.0 * groups, 0.0 * weights
-        total = 0.0
-        for j, (per_share, shares) in enumerate(self._tables, 1):
-            first, second, third = groups[:j], groups[j], by_group[(j + 1) * n :]
-            pairs = (first[:, :, None] * second).reshape(-1, n_components)
-            off = per_share * (pairs @ (third * weights).T - shares)
-            total = total + (off * off).sum()
-            by_found = 2.0 * per_share * off
-            by_third = by_found.T @ pairs
-            by_weights += (by_third * third).sum(0)
-            by_groups[j + 1 :] += by_third.reshape(-1, n, n_components)
-            by_pairs = (by_found @ third).reshape(j, n, n, n_components)
-            by_groups[:j] += (by_pairs * second).sum(2)
-            by_groups[j] += (by_pairs * first[:, :, None]).sum((0, 1))
-        by_groups *= weights
-        by_probabilities = (self._member @ by_groups.reshape(by_group.shape)).T
-        return total, by_weights, by_probabilities
-
-
 _BLOCKS = 8  # of the tables of all pairs, by rows: few cells below the diagonal
 # Units of parameters, so that equal steps suit logits of categories, and of intervals.
 # Without adversarial steps 1 and 1 are as good.
@@ -262,28 +198,46 @@ class ReleasedClass:
         noise_std = max(noise_std, LEAST_NOISE)
         self._per_cell = arrays.take(pairs.measured * (n_rows / noise_std))
         self._counts = arrays.take(pairs.counts / noise_std)
-        self._triples = None
-        if triples is not None:
-            self._triples = TripleLoss(
-                starts, triples, n_rows=pairs.n_rows, doubt=doubt, arrays=arrays
-            )
+        # By second column: of cells of triples the scale and the shares, by the groups
+        # of the first and the second, and those of the third.
+        self._triples: list[tuple[Array, ...]] = []
+        if triples is None:
+            return
+        groups, counts = triples.query.groups, triples.values
+        n_columns, self._n_groups = len(starts) - 1, counts.shape[-1]
+        column = np.repeat(np.arange(n_columns), np.diff(starts))
+        member = np.zeros((len(groups), n_columns * self._n_groups))
+        member[np.arange(len(groups)), column * self._n_groups + groups] = 1.0
+        self._member = arrays.take(member)
+        # Tables with less than half of the rows that are known count as much as half.
+        whole = float(counts.sum(dtype=np.float64)) / len(counts)
+        whole = max(whole, pairs.n_rows / 2)
+        shape = n_columns, n_columns, *counts.shape[2:], n_columns, counts.shape[-1]
+        found, per_share = np.zeros((2, *shape), dtype=np.float32)
+        first, second, third = triples.query.sets.T
+        place = second, first, slice(None), slice(None), third
+        found[place] = counts / whole
+        per_share[place] = whole / max(doubt * triples.noise_std, LEAST_NOISE)
+        for j in range(1, n_columns - 1):
+            own = (part[j, :j, :, :, j + 1 :] for part in (per_share, found))
+            flat = (part.reshape(j * self._n_groups**2, -1) for part in own)
+            self._triples.append(tuple(map(arrays.take, flat)))
 
-    def distance(
+    def slopes(
         self,
         weights: Array,
         probabilities: Array,
         half: int | None = None,
         *,
         triples: bool = True,
-    ) -> tuple[Array, Array, Array]:
-        """Return the squared distance to all that was measured, in noise variances.
+    ) -> tuple[Array, Array]:
+        """Return the slopes of the squared distance to all that was measured.
 
-        Of weights and probabilities as in `Mixture`; beside it its slopes by both. Of
-        the tables of pairs, `half` 0 or 1 takes every second block of rows, and counts
-        it twice. Tables of `triples` cost most of a step.
+        In noise variances, by weights and by probabilities as in `Mixture`. Of the
+        tables of pairs, `half` 0 or 1 takes every second block of rows, and counts it
+        twice. Tables of `triples` cost most of a step.
         """
         beside = (weights @ probabilities - self.shares) * self._per_share
-        total = (beside * beside).sum()
         by_shares = 2.0 * self._per_share * beside
         by_both = 0.0 * probabilities + by_shares
         weighted = (weights[:, None] * probabilities).T
@@ -295,7 +249,6 @@ class ReleasedClass:
             off = weighted[rows] @ probabilities[:, right]
             off *= per_cell
             off -= self._counts[rows, right]
-            total = total + every * (off * off).sum()
             off *= per_cell
             off *= 2.0 * every
             by_both[:, right] += probabilities[:, rows] @ off
@@ -303,11 +256,33 @@ class ReleasedClass:
         of_shares = probabilities @ by_shares
         by_weights = 0.5 * ((probabilities * by_both).sum(1) + of_shares)
         by_both *= weights[:, None]
-        found = total, by_weights, by_both
-        if self._triples is not None and triples:
-            more = self._triples(weights, probabilities)
-            found = total + more[0], by_weights + more[1], by_both + more[2]
-        return found
+        if self._triples and triples:
+            more = self._slopes_of_triples(weights, probabilities)
+            by_weights, by_both = by_weights + more[0], by_both + more[1]
+        return by_weights, by_both
+
+    def _slopes_of_triples(
+        self, weights: Array, probabilities: Array
+    ) -> tuple[Array, Array]:
+        """Return the slopes of the squared distance to tables of triples."""
+        by_group = self._member.T @ probabilities.T  # components last, as memory goes
+        n, n_components = self._n_groups, len(weights)
+        groups = by_group.reshape(-1, n, n_components)
+        by_groups, by_weights = 0.0 * groups, 0.0 * weights
+        for j, (per_share, shares) in enumerate(self._triples, 1):
+            first, second, third = groups[:j], groups[j], by_group[(j + 1) * n :]
+            pairs = (first[:, :, None] * second).reshape(-1, n_components)
+            off = per_share * (pairs @ (third * weights).T - shares)
+            by_found = 2.0 * per_share * off
+            by_third = by_found.T @ pairs
+            by_weights += (by_third * third).sum(0)
+            by_groups[j + 1 :] += by_third.reshape(-1, n, n_components)
+            by_pairs = (by_found @ third).reshape(j, n, n, n_components)
+            by_groups[:j] += (by_pairs * second).sum(2)
+            by_groups[j] += (by_pairs * first[:, :, None]).sum((0, 1))
+        by_groups *= weights
+        by_probabilities = (self._member @ by_groups.reshape(by_group.shape)).T
+        return by_weights, by_probabilities
 
 
 def slopes_of_loss(
@@ -327,7 +302,7 @@ def slopes_of_loss(
     what was released of several together comes last. The loss is the distances to it,
     and the relative entropy to `home`, per cell. Without the entropy, which is that of
     a mean class of all `n_classes` of the table, noise would be fitted too. For `half`
-    and `triples` see `ReleasedClass.distance`.
+    and `triples` see `ReleasedClass.slopes`.
     """
     xp, n_cells = heads.arrays.library, home.shape[1] ** 2
     odds = xp.exp(log_weights - xp.amax(log_weights, 1, keepdims=True))
@@ -347,7 +322,7 @@ def slopes_of_loss(
         kept = xp.where(own >= LEAST_SHARE)[0]
         own = own[kept] / own[kept].sum()
         given = own, probabilities[kept], half
-        _, by_own, by_all = one.distance(*given, triples=triples)
+        by_own, by_all = one.slopes(*given, triples=triples)
         by_shares[kept] += by_all / n_cells
         return by_own - own @ by_own, kept, own
 
@@ -574,10 +549,7 @@ class MixtureFit:
     heads: Heads  # the form of the components
 
     def generator(self, measured: Measurements) -> MixtureGenerator:
-        """Make the generator of all classes; those without a mixture borrow one.
-
-        Then columns that nearly determine each other follow each other.
-        """
+        """Make the generator of all classes; those without a mixture borrow one."""
         model, bins = measured.model.labelled, measured.bins
         classes = model.metadata.classes
         known = np.isin(np.arange(len(classes)), [*self.mixtures])

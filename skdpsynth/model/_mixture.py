@@ -51,10 +51,7 @@ class Mixture:
         return np.asarray((given.T * self.weights) @ given)
 
     def bins(self, n_rows: int, starts: Ints, rng: np.random.Generator) -> Ints:
-        """Draw the bins of rows, of shape (n_columns, n_rows), ordered by their codes.
-
-        Shuffled by nobody: tables are then read in order.
-        """
+        """Draw the bins of rows, (n_columns, n_rows), in order of their codes."""
         codes = np.repeat(
             np.arange(len(self.weights)), rng.multinomial(n_rows, self.weights)
         )
@@ -245,11 +242,6 @@ class Followers:
         ]
         # The change of each child by the bin of its parent; and cells, if measured.
         self._steps: list[tuple[Change, CellStep | None]] = []
-
-    @property
-    def children(self) -> set[int]:
-        """Columns that may be changed."""
-        return {own.child for own in self.relations}
 
     @property
     def with_cells(self) -> set[int]:
@@ -495,7 +487,8 @@ class MixtureGenerator:
         pairs, followers = [*zip(self.mixtures, spans, strict=True)], self.followers
         found = [mixture.within(part, self.starts) for mixture, part in pairs]
         if followers is not None:
-            beside = self.starts, followers.children, followers.with_cells
+            children = {own.child for own in followers.relations}
+            beside = self.starts, children, followers.with_cells
             exact = [mixture.within(part, *beside) for mixture, part in pairs]
             both = zip(found, exact, strict=True)
             if any(own >= ROUNDING * max(more, TINY) for (_, own), (_, more) in both):
@@ -524,13 +517,10 @@ class MixtureGenerator:
         starts, followers = arrays["generator.starts"], None
         check_array(starts, "int64", (n_columns + 1,))
         require(starts[0] == 0 and (np.diff(starts) > 0).all(), "bins")
-        names = [field.name for field in fields(Mixture)]
-        mixtures = [
-            Mixture(*(arrays[f"generator.{c}.{name}"] for name in names))
-            for c in range(n_classes)
-        ]
-        n_bins = int(starts[-1])
-        for own in mixtures:
+        mixtures, n_bins = [], int(starts[-1])
+        for c in range(n_classes):
+            parts = (arrays[f"generator.{c}.{own.name}"] for own in fields(Mixture))
+            mixtures.append(own := Mixture(*parts))
             n_components = len(own.weights)
             check_array(own.weights, "float64", (n_components,), 0)
             check_array(own.probabilities, "float32", (n_components, n_bins), 0)

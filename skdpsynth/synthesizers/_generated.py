@@ -17,6 +17,7 @@ from skdpsynth.model import (
     fit_mixture,
 )
 from skdpsynth.privacy import UNLABELLED, noisy_counts
+from skdpsynth.sampling import drawn_within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,8 +66,24 @@ class GeneratedSynthesizer(BaseSynthesizer):
     def _within(
         self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
     ) -> tuple[DrawRanks, NDArray[np.float64]]:
-        generator, shares = self.generator_.within(spans)
-        return generator.draw, shares
+        if isinstance(self.generator_, MixtureGenerator):
+            generator, shares = self.generator_.within(spans)
+            return generator.draw, shares
+        if self.generator_.loadings.any():  # all rows are drawn
+            return self._ranks, np.ones(len(spans))
+        lengths = [[np.diff(own).sum() for own in part.values()] for part in spans]
+
+        def draw(
+            class_codes: NDArray[np.int64], rng: np.random.Generator
+        ) -> NDArray[np.float64]:
+            ranks = self._ranks(class_codes, rng)
+            for c, part in enumerate(spans):
+                rows = np.flatnonzero(class_codes == c)
+                for j, own in part.items():
+                    ranks[rows, j] = drawn_within(ranks[rows, j], own)
+            return ranks
+
+        return draw, np.array([np.prod(own) for own in lengths])
 
     def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         document, arrays = self.generator_.to_state()

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from skdpsynth.sampling import drawn_within
 from skdpsynth.synthesizers._marginal import MarginalSynthesizer, without_verbose
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable
 
-    from numpy.typing import NDArray
+    import numpy as np
 
     from skdpsynth.privacy import PrivacyBudget
-    from skdpsynth.sampling import DrawRanks
     from skdpsynth.schema import TableSchema
 
 
@@ -85,20 +81,3 @@ class IndependentSynthesizer(MarginalSynthesizer):
         self.schema = schema
         self.budget = budget
         self.random_state = random_state
-
-    def _within(
-        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
-    ) -> tuple[DrawRanks, NDArray[np.float64]]:
-        lengths = [[np.diff(own).sum() for own in part.values()] for part in spans]
-
-        def draw(
-            class_codes: NDArray[np.int64], rng: np.random.Generator
-        ) -> NDArray[np.float64]:
-            ranks = self._ranks(class_codes, rng)
-            for c, part in enumerate(spans):
-                rows = np.flatnonzero(class_codes == c)
-                for j, own in part.items():
-                    ranks[rows, j] = drawn_within(ranks[rows, j], own)
-            return ranks
-
-        return draw, np.array([np.prod(own) for own in lengths])

@@ -3,14 +3,13 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy.stats import norm
 
 from skdpsynth.measure import TableBins, choose_bins
 
 # One column of bins, which a `TableBins` has.
 from skdpsynth.measure._bins import ColumnBins
-
-# One column of bins, which a `TableBins` has.
 from skdpsynth.table import (
     MISSING,
     ZERO,
@@ -20,13 +19,11 @@ from skdpsynth.table import (
 )
 
 MANY = settings(max_examples=60, deadline=None)
-N_CLASSES = 2
+MISSING_SHARE = st.sampled_from([0.0, 0.2])
 
 
-@st.composite
-def shares(draw, size):
-    weights = st.lists(st.sampled_from([0.0, 0.1, 1.0, 9.0]), min_size=size)
-    return np.array(draw(weights.map(lambda w: w[:size])))
+def shares(size):
+    return arrays(float, size, elements=st.sampled_from([0.0, 0.1, 1.0, 9.0]))
 
 
 @st.composite
@@ -37,17 +34,13 @@ def numeric_column(draw):
     domain = NumericDomain(low, high, *(draw(st.booleans()) for _ in range(3)))
     cells = domain.snap(np.linspace(0, 1, draw(st.integers(1, 60)) + 1))
     own = []
-    for _ in range(N_CLASSES):
+    for _ in range(2):
         masses = draw(shares(len(cells) - 1)) + 1e-12
-        zero = draw(st.sampled_from([0.0, 0.3])) if domain.zero is not None else 0.0
-        atoms = {"zero": zero, "missing": draw_missing(draw, domain)}
+        zero = draw(st.sampled_from([0.0, 0.3])) * (domain.zero is not None)
+        atoms = {"zero": zero, "missing": draw(MISSING_SHARE) * domain.nullable}
         masses /= masses.sum()
         own.append(MarginalTransform.numeric(domain, cells, masses, **atoms))
     return domain, own
-
-
-def draw_missing(draw, domain):
-    return draw(st.sampled_from([0.0, 0.2])) if domain.nullable else 0.0
 
 
 @st.composite
@@ -55,9 +48,9 @@ def category_column(draw):
     n_categories = draw(st.integers(0, 7))
     domain = CategoryDomain(tuple(range(n_categories)), nullable=draw(st.booleans()))
     own = []
-    for _ in range(N_CLASSES):
+    for _ in range(2):
         order = np.array(draw(st.permutations(range(n_categories))), dtype=np.int64)
-        more = {"missing": draw_missing(draw, domain), "order": order}
+        more = {"missing": draw(MISSING_SHARE) * domain.nullable, "order": order}
         weights = draw(shares(n_categories))
         own.append(MarginalTransform.of_categories(domain, weights, **more))
     return domain, own

@@ -63,20 +63,17 @@ def make_table():
 def contradictions(rows):
     """Give the shares of rows with a price of another code, and of weights far off.
 
-    Prices are 9 apart, and drawn as any number of a cell.
+    Prices are 9 apart, and drawn as any number of a cell. And of rows whose volume is
+    nearer to that of another factor.
     """
     prices = {CODES[k]: k * 37 % 41 * 9 for k in range(40)}
     off = (rows["size"] - rows["weight"]).abs()
     beside = (rows["code"].map(prices) - rows["price"]).abs()
-    return (beside > 4).mean(), (off > 0.03).mean()
-
-
-def wrong_volumes(rows):
-    """Give the share of rows whose volume is nearer to that of another factor."""
     factor = rows["volume"] / rows["size"].clip(lower=0.01)
     nearest = ((factor - 1.0) / 0.15).round().clip(0, 2)
-    own = rows["other"].map({"a": 0, "b": 1, "c": 2})
-    return (nearest != own)[rows["size"] > 0.2].mean()
+    wrong = nearest != rows["other"].map({"a": 0, "b": 1, "c": 2})
+    volumes = wrong[rows["size"] > 0.2].mean()
+    return (beside > 4).mean(), (off > 0.03).mean(), volumes
 
 
 @cache
@@ -85,14 +82,6 @@ def fitted(epsilon):
     with insecure_randomness(0):
         synth = MarginalSynthesizer(epsilon, schema=SCHEMA, random_state=0)
         return synth.fit(make_table())
-
-
-def without_relations(synth):
-    """The same marginals and mixture, and no followers."""
-    twin = copy(synth)
-    twin.generator_ = copy(synth.generator_)
-    twin.generator_.followers = None
-    return twin
 
 
 def test_cells_are_counted_where_pairs_are_possible():
@@ -131,25 +120,24 @@ def test_the_noise_of_cells_is_planned():
     np.testing.assert_allclose(finer, math.sqrt(squared), rtol=0.01)
 
 
-@pytest.mark.parametrize(("epsilon", "most"), [(3.0, (0.45, 0.2)), (math.inf, (0, 0))])
+@pytest.mark.parametrize(
+    ("epsilon", "most"), [(3.0, (0.45, 0.2, 1)), (math.inf, (0, 0, 0.18))]
+)
 def test_rows_follow_the_relations(epsilon, most):
-    """Prices of other codes, of 6,000 rows, and weights more than 0.03 off.
+    """Prices of other codes, of 6,000 rows, weights more than 0.03 off, and volumes.
 
     Without the relations a third of the rare codes share a bin, and sizes are known to
-    a 25th.
+    a 25th. Of volumes a second column says what the parent leaves open, without noise;
+    else two of three are wrong by chance.
     """
     found = contradictions(fitted(epsilon).sample(N_ROWS, random_state=0))
     assert np.less_equal(found, most).all()
-    twin = without_relations(fitted(epsilon)).sample(N_ROWS, random_state=0)
-    assert np.greater(contradictions(twin), np.add(found, 0.05)).all()
-
-
-def test_a_second_column_says_what_the_parent_leaves_open():
-    """Of 6,000 rows without noise; two of three volumes are wrong by chance."""
-    synth = fitted(math.inf)
-    assert wrong_volumes(synth.sample(N_ROWS, random_state=0)) < 0.18
-    twin = without_relations(synth).sample(N_ROWS, random_state=0)
-    assert wrong_volumes(twin) > 0.25
+    twin = copy(fitted(epsilon))  # the same marginals and mixture, and no followers
+    twin.generator_ = copy(twin.generator_)
+    twin.generator_.followers = None
+    rows = contradictions(twin.sample(N_ROWS, random_state=0))
+    n = 3 if epsilon == math.inf else 2
+    assert np.greater(rows[:n], np.add(found, 0.05)[:n]).all()
 
 
 def test_ranks_are_listed_with_what_they_are_given(tmp_path):
