@@ -7,8 +7,6 @@ errors before any budget is charged. Where nothing in a recipe is doubtful it mu
 succeed. The 50 tables of CI take 6 seconds of one core.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 import traceback

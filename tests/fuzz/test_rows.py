@@ -6,8 +6,6 @@ smaller one. Every other row must keep its codes, unit and class, bit for bit.
 `table/test_keys.py` asks the same of single columns and says why.
 """
 
-from __future__ import annotations
-
 import os
 from typing import NamedTuple
 

@@ -7,8 +7,6 @@ comes back. So fits of two tables that differ in a row, with the same noise, bot
 succeed, or both fail with the same words, which hold no value.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import random

@@ -1,7 +1,5 @@
 """Fidelity metrics against independent computations and closed forms."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """The ranking agreements are equation 8 of the PATE-GAN paper."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

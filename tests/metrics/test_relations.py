@@ -1,7 +1,5 @@
 """Broken relations: tables whose broken rows are counted by hand, and real ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -3,8 +3,6 @@
 Its privacy is in `test_privacy.py`.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
