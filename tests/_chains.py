@@ -1,7 +1,5 @@
 """All that an error carries away: its words, and whatever hangs on it."""
 
-from __future__ import annotations
-
 import pickle
 import traceback
 

@@ -1,12 +1,10 @@
 """Columns of every dtype that pandas has, for the tests that draw whole tables."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import math
 import warnings
-from collections.abc import Callable  # noqa: TC003 - a NamedTuple reads it
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 A second reading of releases that the audit's replay records.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Reservations that tests draw from, steps of discovery alone, a test of the noise."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

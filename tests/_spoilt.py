@@ -4,21 +4,17 @@ Most files stay well-formed and, where there is a digest, get one that is right:
 under test is behind it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
+import random
 import sqlite3
 import struct
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import load, save
-
-if TYPE_CHECKING:
-    import random
-    from pathlib import Path
 
 HOSTILE: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 2, 2**31, 2**63, -(2**63), 10**300, 10**400),

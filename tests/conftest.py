@@ -1,19 +1,12 @@
 """What all tests share: threads, markers and seeds."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skdpsynth import PrivacyBudget
 
 # Before any library reads them: one thread per process, and no window for a plot.
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -124,8 +117,9 @@ def frozen_noise() -> Iterator[None]:
 
 
 @pytest.fixture
-def untouched(monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivacyBudget]:
+def untouched(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     """Give a budget that must not be charged; no ledger may be opened."""
+
     from skdpsynth import PrivacyBudget
 
     monkeypatch.setattr("skdpsynth.base.PrivacyAccountant", None)

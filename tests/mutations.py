@@ -8,24 +8,20 @@ test plants one by ``with planted(name)``.
 They were written without a look at the tests.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import inspect
 import math
 import pkgutil
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 class Mutation(NamedTuple):

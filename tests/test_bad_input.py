@@ -5,8 +5,6 @@ show. Parameters are in `test_bad_input.py`; which tables are refused is in
 `table/test_table.py`, and at what cost in `table/test_extremes.py`.
 """
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """The template of a fit: what goes in, what comes out, what a fitted object is."""
 
-from __future__ import annotations
-
 import math
 import time
 import warnings

@@ -1,7 +1,5 @@
 """What the benchmarks run, keep and read."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from dataclasses import replace

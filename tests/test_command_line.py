@@ -1,7 +1,5 @@
 """The command line: what each command does, refuses, and never tells."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,6 +1,5 @@
 """What holds for every synthesizer: scikit-learn's checks and our own battery."""
 
-import math
 import pkgutil
 import random
 
@@ -210,28 +209,3 @@ def test_the_noise_of_samples_is_that_of_their_charge(monkeypatch):
 def test_checks_are_named():
     with pytest.raises(AssertionError, match="_Wastes fails the check 'budget_is_kept"):
         check_synthesizer(_Wastes())
-
-
-@pytest.mark.parametrize("epsilon", [1e-3, 10.0, 5000.0])
-@pytest.mark.parametrize("delta", [1e-12, 0.1])
-def test_certificate_by_dp_accounting(epsilon, delta):
-    """An accountant of our own making, from the noise that the report lists.
-
-    Nothing here uses the package's accounting: one Gaussian event per release, with
-    the multiplier of privacy.md G.4, composed by dp-accounting alone.
-    """
-    from dp_accounting import GaussianDpEvent
-    from dp_accounting.pld import PLDAccountant
-
-    rng = np.random.default_rng(0)
-    table = rng.normal(size=(100, 3))
-    synth = IndependentSynthesizer(epsilon=epsilon, delta=delta)
-    report = synth.fit(table).privacy_report()
-    assert 0.98 * epsilon <= report.epsilon <= epsilon
-    squares = [
-        e.releases * e.sensitivity**2 / (e.noise_std**2 - 4) for e in report.entries
-    ]
-    multiplier = 1 / math.sqrt(sum(squares))
-    accountant = PLDAccountant(value_discretization_interval=1e-3 / multiplier)
-    accountant.compose(GaussianDpEvent(multiplier))
-    assert accountant.get_epsilon(delta - report.discovery_delta) <= epsilon

@@ -1,7 +1,5 @@
 """What is deprecated warns who calls it, and is gone when it was said to be."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The examples of the guide run as they stand, and its links lead somewhere."""
 
-from __future__ import annotations
-
 import doctest
 import json
 import re

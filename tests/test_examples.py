@@ -1,7 +1,5 @@
 """The scripts in `examples` run, on fewer rows; those in `benchmarks` are imported."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

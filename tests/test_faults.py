@@ -4,8 +4,6 @@ Whatever happens, and whenever: no half-written file loads, no budget forgets a 
 no sample holds NaN, and an exception says what the fit cost.
 """
 
-from __future__ import annotations
-
 import gc
 import inspect
 import json
@@ -52,7 +50,7 @@ class Interrupts:
     def __init__(self, at: int | None, error: BaseException) -> None:
         self.calls, self._at, self._error = 0, at, error
 
-    def __enter__(self) -> Interrupts:
+    def __enter__(self):
         gc.disable()
         sys.setprofile(self._profile)
         return self

@@ -3,24 +3,19 @@
 The rules are read off the syntax tree, so an import inside a function counts too.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
 
 import skdpsynth
 from skdpsynth import MarginalSynthesizer, TableSchema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(skdpsynth.__file__).parent
 FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))

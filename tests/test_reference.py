@@ -3,8 +3,6 @@
 And the docstring of every class, function and method in it follows numpydoc.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.metadata

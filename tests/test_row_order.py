@@ -1,7 +1,5 @@
 """No score depends on the order of rows or columns, the index, or the container."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Pipelines, cross-validation and searches: what they score, and what they spend."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields
 

@@ -1,7 +1,5 @@
 """What the wheel holds, and what it says about itself. `make dist` installs one."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

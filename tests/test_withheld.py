@@ -4,8 +4,6 @@ Context, cause, notes, arguments and the pickle are searched: logs, debuggers an
 workers show them. Frames hold the private table itself while the process lives.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 

@@ -1,7 +1,5 @@
 """Fetched tables: where they come from, and that another table is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from dataclasses import replace

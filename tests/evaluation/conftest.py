@@ -1,7 +1,5 @@
 """Tables and synthesizers whose scores are known."""
 
-from __future__ import annotations
-
 import warnings
 
 import matplotlib.pyplot as plt

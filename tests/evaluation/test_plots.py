@@ -1,7 +1,5 @@
 """The plots show what the tables say, in colour and in grey."""
 
-from __future__ import annotations
-
 import math
 
 import matplotlib.pyplot as plt

@@ -37,7 +37,7 @@ def rows(n, *, broken=False, first=0):
     )
 
 
-REAL, GOOD, BAD = rows(1_000), rows(800, first=5_000), rows(800, broken=True)
+REAL, GOOD, BAD = rows(500), rows(400, first=5_000), rows(400, broken=True)
 
 
 @pytest.fixture(scope="module")

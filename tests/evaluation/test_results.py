@@ -1,7 +1,5 @@
 """What a result keeps, writes and leaves out."""
 
-from __future__ import annotations
-
 import html
 import re
 

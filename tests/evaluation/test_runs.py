@@ -1,7 +1,5 @@
 """Runs resume from a folder, and go to any backend of joblib, one task each."""
 
-from __future__ import annotations
-
 import json
 import time
 import warnings

@@ -6,8 +6,6 @@ memory stays below 60 times its size and 3 MB; what loads also prints, and sampl
 command line says each error in one line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import random

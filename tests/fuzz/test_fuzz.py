@@ -7,15 +7,14 @@ errors before any budget is charged. Where nothing in a recipe is doubtful it mu
 succeed. The 50 tables of CI take 6 seconds of one core.
 """
 
-from __future__ import annotations
-
 import math
+import os
 import tempfile
 import traceback
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,31 +22,32 @@ import pytest
 from _chains import carried
 from _columns import NAMES, SECRET, check_dtype, check_values, describe, draw_column
 from _instances import INSTANCES
-from hypothesis import HealthCheck, event, given, note, reject, settings
+from hypothesis import HealthCheck, event, given, note, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.utils import _param_validation
 
 import skdpsynth
 from skdpsynth import PrivacyBudget
 from skdpsynth.exceptions import DegradedResultWarning, SkdpsynthError
+from skdpsynth.privacy import Parts
 from skdpsynth.schema import Continuous, Identifier, TableSchema
+from skdpsynth.table import (
+    CategoryDomain,
+    NumericDomain,
+    encode_rows,
+    numeric_values,
+    open_table,
+    total_keys,
+)
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
 PACKAGE = Path(skdpsynth.__file__).parent
 # Where a plain ValueError or TypeError is a check of ours, and no accident.
 PLACES = [PACKAGE / own for own in ("base.py", "sampling", "synthesizers", "training")]
-OUR_CHECKS = (*map(str, PLACES), _param_validation.__file__)
+OUR_CHECKS = tuple(map(str, PLACES))
 
 WAYS = list(INSTANCES.values())
-BAD_PARAMETERS = [
-    *(("epsilon", 0.0), ("epsilon", math.nan), ("epsilon", "1"), ("delta", 1.0)),
-    *(("delta", None), ("target", ["a"]), ("schema", {"a": 1}), ("budget", 1.0)),
-    *(("random_state", -1), ("random_state", "x"), ("init", "zeros"), ("n_iter", -1)),
-    *(("batch_size", 0.5), ("hidden_dims", (8,)), ("hidden_dims", ((8,), (0,)))),
-    *(("learning_rate", -1.0), ("learning_rate", math.nan), ("device", "abacus")),
-]
 
 
 @dataclass
@@ -133,11 +133,6 @@ def draw_synthesizer(draw, case: Case):
         wanted["budget"] = PrivacyBudget(1e7, 0.99)
         if wanted["epsilon"] == math.inf:
             case.doubts.append("the budget")
-    if rarely(draw, 12):
-        name, value = draw(st.sampled_from(BAD_PARAMETERS))
-        if name in has:
-            wanted[name] = value
-            case.doubts.append(f"the parameter {name}")
     return way.set_params(**{name: v for name, v in wanted.items() if name in has})
 
 
@@ -160,44 +155,24 @@ def draw_case(draw, max_rows: int) -> Case:
         tupleize_cols=False,
     )
     case.synth = draw_synthesizer(draw, case)
-    way = draw(st.sampled_from(["none", "column", "y", "absent"]), label="target")
+    way = draw(st.sampled_from(["none", "column", "y"]), label="target")
     target = None
     if way == "column":
         target = draw(st.integers(0, n_columns - 1), label="place of the target")
         if kinds[target] == "span" or n_columns == 1:
             case.doubts.append("the target")
-        if "target" not in case.doubts and not isinstance(case.synth.target, list):
-            case.synth.set_params(target=frame.columns[target])
+        case.synth.set_params(target=frame.columns[target])
     elif way == "y":
         case.labels, kind = draw_series(draw, case, n_rows, label="labels")
         if kind == "span":
             case.doubts.append("the labels")
-    elif way == "absent" and rarely(draw, 4):
-        case.synth.set_params(target="absent")
-        case.doubts.append("the target")
-    if frame.columns.is_unique and case.synth.schema is None:
+    if frame.columns.is_unique:
         schema = draw_schema(draw, case, frame, kinds, target)
         case.synth.set_params(schema=schema)
-    case.table = draw_container(draw, case, frame)
+    frame.index = pd.Index(np.zeros(n_rows), name="who")
+    case.table = frame
     case.columns = {str(n): f"{d}" for n, d in zip(frame, frame.dtypes, strict=True)}
     return case
-
-
-def draw_container(draw, case: Case, frame: pd.DataFrame):
-    if not rarely(draw, 10):
-        frame.index = pd.Index(np.zeros(len(frame)), name="who")
-        return frame
-    case.doubts.append("the container")
-    way = draw(st.sampled_from(["array", "list", "series", "dict"]))
-    if way == "series":
-        return frame.iloc[:, 0]
-    if way == "dict":
-        return {"a": [1, 2]}
-    try:
-        array = frame.to_numpy()
-    except NotImplementedError:  # pandas cannot, of Arrow's views of texts
-        return reject()
-    return array if way == "array" else array.tolist()
 
 
 # --- Claims -------------------------------------------------------------------------
@@ -217,7 +192,6 @@ def check_fit(case: Case) -> bool:
     """Fit; tell whether it succeeded."""
     synth = case.synth
     budget = getattr(synth, "budget", None)
-    budget = budget if isinstance(budget, PrivacyBudget) else None
     error = None
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -253,8 +227,6 @@ def check_sample(case: Case) -> None:
     for n_samples, strategy in ((1, None), (20, None), (10, balanced)):
         fake = synth.sample(n_samples, sampling_strategy=strategy)
         assert len(fake) == n_samples
-        if not isinstance(case.table, pd.DataFrame):
-            continue
         dtypes = list(case.table.dtypes)
         names = fake.columns[: len(dtypes)]
         assert [*map(comparable, names)] == [*map(comparable, case.table.columns)]
@@ -310,3 +282,104 @@ def test_fifty_tables(data):
 @given(data=st.data())
 def test_two_thousand_tables(data):
     check_case(data.draw, max_rows=100_000)
+
+
+# --- Whatever row is added to whatever table, no other row becomes another one --------
+
+
+FUZZING_OF_ROWS = settings(
+    deadline=None, database=None, suppress_health_check=list(HealthCheck)
+)
+N_TABLES = int(os.environ.get("SKDPSYNTH_FUZZED_ROWS", "60"))
+
+
+class Neighbours(NamedTuple):
+    """A table, and where the row is that its neighbour lacks."""
+
+    table: pd.DataFrame
+    place: int
+
+    def __repr__(self):  # pandas cannot print every float16, nor a pipe every text
+        return ascii(f"{dict(self.table.dtypes)}, row {self.place}")
+
+
+@st.composite
+def neighbours(draw):
+    """Columns of any dtype; `table/test_keys.py` has odd texts."""
+    n_rows = draw(st.integers(3, 30))
+    made = {}
+    for position in range(draw(st.integers(1, 4))):
+        # Arrow 17 ends the process where pandas 2 takes values out of some.
+        doubtful = draw(st.integers(0, 9)) == 9 and pd.__version__ >= "3"
+        label = f"c{position}"
+        series, _ = draw_column(draw, n_rows, label=label, doubtful=doubtful)
+        made[label] = series.reset_index(drop=True)
+    return Neighbours(pd.DataFrame(made), draw(st.integers(0, n_rows - 1)))
+
+
+def keys_of(frame, name):
+    (counts,) = total_keys(Parts.of(frame), [name])
+    return sorted({*counts} - {None})
+
+
+def domains_of(frame, layout):
+    """Categories are half of the keys; ranges are public."""
+    domains = []
+    for column in layout.columns:
+        domain = NumericDomain(-1e3, 1e6, log=True, integer=False, nullable=True)
+        if column.kind in ("categorical", "boolean"):
+            known = keys_of(frame, column.name)[::2]
+            domain = CategoryDomain(tuple(known), nullable=True)
+        domains.append(domain)
+    return domains
+
+
+def shown(frame, layout, domains, labels):
+    """Return the bytes of all that is made of every row."""
+    columns = list(layout.columns)
+    rows = encode_rows(frame, columns, domains, columns[0], labels)
+    codes = [rows.class_codes, *rows.category_codes.T.astype(np.int64)]
+    parts = [*codes, *rows.uniforms.T]
+    for column in layout.columns:
+        if column.kind not in ("categorical", "boolean"):
+            parts += numeric_values(frame[column.name], column)
+    return [[np.asarray(v[i]).tobytes() for v in parts] for i in range(len(frame))]
+
+
+def crashes(dtype):
+    """Pandas 2 ends the process at the year 9999 in zones with summer time."""
+    inner = dtype.categories.dtype if hasattr(dtype, "categories") else dtype
+    return pd.__version__ < "3" and isinstance(inner, pd.DatetimeTZDtype)
+
+
+def check(table, place):
+    if any(crashes(dtype) for dtype in table.dtypes):
+        return False
+    try:  # pandas cannot take rows out of every dtype
+        smaller = table.drop(index=place).reset_index(drop=True)
+    except (TypeError, ValueError, NotImplementedError):
+        return False
+    try:  # what we refuse, we refuse by an error of ours
+        first, layout = open_table(smaller)
+        second, same = open_table(table)
+    except SkdpsynthError:
+        return False
+    assert same == layout  # the dtypes are equal, and so is all that follows
+    domains = domains_of(first, layout)
+    known = domains, keys_of(first, layout.columns[0].name)
+    expected, found = shown(first, layout, *known), shown(second, same, *known)
+    assert found[:place] + found[place + 1 :] == expected
+    return True
+
+
+def test_no_other_row_is_affected():
+    """`SKDPSYNTH_FUZZED_ROWS=10000` asks for more tables; few of them are refused."""
+    accepted = []
+
+    @settings(FUZZING_OF_ROWS, max_examples=N_TABLES)
+    @given(case=neighbours())
+    def tables(case):
+        accepted.append(check(*case))
+
+    tables()
+    assert np.mean(accepted) > 0.5

@@ -1,7 +1,5 @@
 """Tables become the matrices that the docstring describes."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

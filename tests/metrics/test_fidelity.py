@@ -1,7 +1,6 @@
 """Fidelity metrics against independent computations and closed forms."""
 
-from __future__ import annotations
-
+import warnings
 from collections import Counter
 from itertools import combinations
 
@@ -14,12 +13,14 @@ from scipy.stats import chi2_contingency, norm
 from sklearn.feature_selection import f_classif
 from sklearn.naive_bayes import GaussianNB
 
-from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.exceptions import InvalidTableError, TiedScoresWarning
 from skdpsynth.metrics import (
     broken_relations,
     column_fidelity,
+    feature_ranking_agreement,
     marginal_fidelity,
     pair_fidelity,
+    synthetic_ranking_agreement,
     two_sample_scores,
 )
 
@@ -341,3 +342,280 @@ def test_what_cannot_be_compared_is_refused():
         two_sample_scores(one, one, max_rows=9)
     with pytest.raises(ValueError, match="at least one classifier"):
         two_sample_scores(one, one, classifiers={})
+
+
+# --- The ranking agreements are equation 8 of the PATE-GAN paper ----------------------
+
+
+# Small integers, so that differences are exact and ties are common.
+PAIRS = st.lists(
+    st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=9
+)
+
+
+def equation_8(real: list[float], synthetic: list[float]) -> float:
+    """Evaluate the double sum as printed."""
+    size = len(real)
+    total = 0
+    for j in range(size):
+        for k in range(size):
+            if k != j:
+                product = (real[j] - real[k]) * (synthetic[j] - synthetic[k])
+                total += product > 0
+    return total / (size * (size - 1))
+
+
+def quiet(real: object, synthetic: object) -> float:
+    """Call the metric, ties or not."""
+    with warnings.catch_warnings(action="ignore", category=TiedScoresWarning):
+        return synthetic_ranking_agreement(real, synthetic)
+
+
+@given(PAIRS)
+def test_agreement_is_the_printed_sum(pairs):
+    real, synthetic = map(list, zip(*pairs, strict=True))
+    assert quiet(real, synthetic) == pytest.approx(equation_8(real, synthetic))
+    assert quiet(real, synthetic) == quiet(synthetic, real)
+
+
+def test_tiny_differences_count():
+    """Their product is 0 in floating point, their order is not."""
+    assert synthetic_ranking_agreement([0, 1e-200], [0, 1e-200]) == 1.0
+
+
+def test_tied_table_scores_zero_and_warns():
+    tied = [0.5, 0.5, 0.5]
+    with pytest.warns(TiedScoresWarning, match="2 of the 3 synthetic scores") as caught:
+        assert synthetic_ranking_agreement([0.7, 0.8, 0.9], tied) == 0.0
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_named_scores_are_matched_and_the_mean_is_left_out():
+    real = pd.Series({"a": 0.9, "b": 0.8, "c": 0.7, "mean": 0.8})
+    synthetic = pd.Series({"mean": 0.6, "c": 0.5, "a": 0.7, "b": 0.6})
+    assert synthetic_ranking_agreement(real, synthetic) == 1.0
+    assert synthetic_ranking_agreement(dict(real), synthetic) == 1.0
+    # By position without names.
+    assert synthetic_ranking_agreement(real, [0.1, 0.2, 0.3]) == 0.0
+    with pytest.raises(ValueError, match="1 names are in one only"):
+        synthetic_ranking_agreement(real, synthetic.drop("a"))
+
+
+@pytest.mark.parametrize(
+    ("real", "synthetic", "message"),
+    [
+        ([1.0, 2.0], [1.0], "same length"),
+        ([1.0], [1.0], "at least 2"),
+        ([1.0, np.nan], [1.0, 2.0], "finite"),
+        ([[1.0, 2.0]], [[1.0, 2.0]], "shapes"),
+    ],
+)
+def test_lists_that_cannot_be_compared_are_refused(real, synthetic, message):
+    with pytest.raises(ValueError, match=message):
+        synthetic_ranking_agreement(real, synthetic)
+
+
+def make_table(weights: list[float], seed: int, n_rows: int = 400) -> pd.DataFrame:
+    """Make features that the label depends on by the weights."""
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 2, n_rows)
+    noise = rng.normal(size=(n_rows, len(weights)))
+    features = np.outer(label, weights) + noise
+    names = [f"f{i}" for i in range(len(weights))]
+    return pd.DataFrame(features, columns=names).assign(label=label)
+
+
+def test_feature_agreement_is_that_of_absolute_correlations(global_random_seed):
+    real = make_table([3, -2, 1, 0], global_random_seed)
+    synthetic = make_table([1, -2, 3, 0.5], global_random_seed + 1)
+    importance = [
+        table.corr()["label"].drop("label").abs() for table in (real, synthetic)
+    ]
+    expected = equation_8(*(list(values) for values in importance))
+    got = feature_ranking_agreement(
+        real, synthetic[["label", "f3", "f1", "f2", "f0"]], target="label"
+    )
+    assert got == pytest.approx(expected)
+    assert feature_ranking_agreement(
+        real, synthetic, target="label", pos_label=0
+    ) == pytest.approx(expected)
+    assert feature_ranking_agreement(real, real, target="label") == 1.0
+
+
+def test_feature_agreement_of_mixed_columns():
+    """A category column counts by its best category: 1, age 0.58, sex 0.
+
+    By the mean of its categories `kin` would have 0.5 in the first table.
+    """
+    real = pd.DataFrame(
+        {
+            "sex": ["Male", "Female"] * 4,
+            "age": [0.0, 0, 1, 1, 1, 1, 1, 1],
+            "kin": [*"abcd", *["husband"] * 4],
+            "income": [0] * 4 + [1] * 4,
+        }
+    )
+    other = real.assign(kin=["wife"] * 4 + ["husband"] * 4)
+    assert feature_ranking_agreement(real, other, target="income") == 1.0
+
+
+def test_feature_agreement_averages_over_labels():
+    rng = np.random.default_rng(0)
+    tables, importance = [], []
+    for _ in range(2):
+        label = rng.permutation(np.repeat([0, 1, 2], 50))
+        x = rng.normal(size=(150, 4)) + np.outer(label == 1, [0, 1, 2, 3])
+        tables.append(pd.DataFrame(x, columns=list("abcd")).assign(y=label))
+        each = [np.corrcoef(x.T, label == k)[-1, :-1] for k in range(3)]
+        importance.append(np.abs(each).mean(axis=0))
+    got = feature_ranking_agreement(*tables, target="y")
+    assert got == pytest.approx(equation_8(*importance))
+
+
+# --- Broken relations: tables whose broken rows are counted by hand, and real ones ----
+
+
+COLUMNS = ["first", "second", "real", "independent", "synthetic"]
+CAPITALS = {"Austria": "Vienna", "France": "Paris", "Italy": "Rome", "Spain": "Madrid"}
+
+
+def countries(n_rows: int = 400, n_broken: int = 0) -> pd.DataFrame:
+    """Make a table of countries and capitals; the first rows have the next capital."""
+    place = np.arange(n_rows) % 4
+    other = np.where(np.arange(n_rows) < n_broken, (place + 1) % 4, place)
+    names, capitals = np.array(list(CAPITALS)), np.array(list(CAPITALS.values()))
+    return pd.DataFrame({"country": names[place], "capital": capitals[other]})
+
+
+def shares(found: pd.DataFrame, first: str, second: str) -> list[float]:
+    """Give the three shares of a pair of columns that must be there once."""
+    pair = found[(found["first"] == first) & (found["second"] == second)]
+    assert len(pair) == 1
+    return pair[COLUMNS[2:]].to_numpy(float)[0].tolist()
+
+
+@pytest.mark.parametrize("n_broken", [0, 1, 37, 400])
+def test_a_function_is_broken_by_as_many_rows_as_were_changed(n_broken):
+    """Of independent columns with four equal shares 3 of 4 rows break a function."""
+    found = broken_relations(countries(), countries(400, n_broken))
+    assert found.columns.tolist() == COLUMNS
+    expected = [0.0, 0.75, n_broken / 400]
+    assert shares(found, "country", "capital") == pytest.approx(expected)
+    assert found.attrs["any_relation"] == {"real": 0.0, "synthetic": n_broken / 400}
+    assert found.attrs["contains_private_statistics"] is True
+
+
+def test_values_may_exclude_each_other_where_no_column_is_a_function():
+    """The wife, with half as many rows as others, is never male; others are both."""
+    role = np.repeat(["wife", "child", "other"], [200, 400, 400])
+    sex = np.where(np.arange(1_000) % 2 == 0, "male", "female")
+    real = pd.DataFrame({"role": role, "sex": np.where(role == "wife", "female", sex)})
+    synthetic = pd.DataFrame({"role": role, "sex": sex})
+    # 1/5 of the rows are wives, 2/5 are male; half of the synthetic wives are.
+    found = broken_relations(real, synthetic)
+    assert shares(found, "role", "sex") == pytest.approx([0.0, 0.08, 0.1])
+
+
+def test_exceptions_in_real_rows_do_not_make_a_rule():
+    """8 of 4,000 real rows have the next capital: 2 of each, where 250 would be."""
+    found = broken_relations(countries(4_000, 8), countries(400, 40))
+    expected = [8 / 4_000, 0.75, 0.1]
+    assert shares(found, "country", "capital") == pytest.approx(expected, abs=1e-4)
+    # Where a third of the rows has it, it is as good; the other two are not.
+    both = broken_relations(countries(4_000, 1_332), countries(400, 40))
+    assert shares(both, "country", "capital") == pytest.approx([0.0, 0.5, 0.0])
+
+
+def test_a_real_row_does_not_vouch_for_itself():
+    """What only one real row has is broken by it, and not by a synthetic row."""
+    odd = pd.DataFrame({"x": np.repeat([*"abcd"], 100), "y": np.repeat([*"abcd"], 100)})
+    real = pd.concat([odd, pd.DataFrame({"x": ["a"], "y": ["e"]})], ignore_index=True)
+    found = broken_relations(real, real)
+    own, _, other = shares(found, "x", "y")
+    assert own == pytest.approx(1 / 401)
+    assert other == 0.0
+
+
+def test_too_few_rows_or_too_rare_values_are_no_relation():
+    """Independent columns must have 50 rows that are absent, and 1 % of the rows."""
+    assert broken_relations(countries(64), countries()).empty  # 48
+    assert len(broken_relations(countries(68), countries())) == 1  # 51
+    for n_rare, n_found in ((180, 0), (220, 1)):
+        rare = np.arange(10_000) < n_rare
+        table = pd.DataFrame({"rare": rare, "b": rare | (np.arange(10_000) % 2 == 0)})
+        assert len(broken_relations(table, table)) == n_found
+
+
+def test_the_worst_pair_is_first_and_a_row_counts_once():
+    """Rows 0..39 break two relations, 40..59 one, and none that of `size`."""
+    real = countries().assign(code=lambda t: t["country"].str[:2])
+    real["size"] = real["country"].map({name: i for i, name in enumerate(CAPITALS)})
+    synthetic = real.assign(capital=countries(400, 60)["capital"])
+    synthetic.loc[:39, "code"] = np.roll(real["code"], 1)[:40]
+    found = broken_relations(real, synthetic)
+    assert len(found) == 6
+    assert (found["synthetic"] - found["real"]).is_monotonic_decreasing
+    for name, n_broken in {"capital": 60, "code": 40, "size": 0}.items():
+        assert shares(found, "country", name)[2] == pytest.approx(n_broken / 400)
+    assert found.attrs["any_relation"]["synthetic"] == pytest.approx(60 / 400)
+
+
+LEVELS = {
+    "whole": pd.array([1, 2, None, 4], dtype="Int64"),
+    "number": pd.Series([0.5, 1.5, np.nan, 2.5]),
+    "kind": pd.Categorical(["a", None, "c", "d"]),
+    "time": pd.to_datetime(["2020-01-01", None, "2020-01-02", "2020-01-03"]),
+}
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_columns_of_all_dtypes(name):
+    """A column that follows from the country; with gaps, which are a value too."""
+    place, levels = np.arange(400) % 4, pd.Series(LEVELS[name])
+    other = np.where(np.arange(400) < 40, (place + 2) % 4, place)
+    real, synthetic = (
+        countries().assign(own=levels.take(rows).array) for rows in (place, other)
+    )
+    assert shares(broken_relations(real, synthetic), "country", "own")[2] == 0.1
+
+
+def test_numbers_close_to_the_curve_do_not_break_it_and_far_ones_do():
+    """A parabola, by 32nds of the rows: neither direction of it is monotone."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 20_000)
+    real = pd.DataFrame({"x": x, "y": x**2})
+    near = real.assign(y=real["y"] + rng.normal(0, 0.005, len(x)).clip(-0.01, 0.01))
+    far = real.assign(y=(real["y"] + 0.5) % 1)
+    assert shares(broken_relations(real, near), "x", "y")[2] == 0.0
+    assert shares(broken_relations(real, far), "x", "y")[2] > 0.95
+    # A value among many others that is frequent has no neighbours.
+    zero = np.arange(len(x)) % 4 == 0
+    real = pd.DataFrame({"zero": zero, "x": np.where(zero, 0.0, x)})
+    for wrong in ({"x": real["x"].where(~zero, 1e-3)}, {"zero": False}):
+        found = broken_relations(real, real.assign(**wrong))
+        assert shares(found, "zero", "x")[2] == 0.25
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("n_rows", [60, 500, 5_000])
+def test_columns_without_dependence_have_no_relation(n_rows, seed):
+    """Rare values, many values, ties and gaps: many combinations are empty by chance.
+
+    But then others have one row, which does not vouch for itself.
+    """
+    rng = np.random.default_rng([seed, n_rows])
+    table = pd.DataFrame(
+        {
+            f"k{k}": rng.choice(k, n_rows, p=rng.dirichlet(np.full(k, 0.5)))
+            for k in (2, 5, 10, 30, 90)
+        }
+    ).astype(str)
+    table["x"] = rng.normal(size=n_rows)
+    table["y"] = np.where(rng.random(n_rows) < 0.6, 0.0, rng.exponential(size=n_rows))
+    table["z"] = table["x"].sample(frac=1, random_state=1).to_numpy() ** 3
+    table = table.mask(rng.random(table.shape) < 0.05)
+    found = broken_relations(table, table)
+    assert found.empty
+    assert found.columns.tolist() == COLUMNS
+    assert found.dtypes[COLUMNS[2:]].tolist() == [np.dtype(float)] * 3
+    assert found.attrs["any_relation"] == {"real": 0.0, "synthetic": 0.0}

@@ -1,7 +1,5 @@
 """Scores equal a computation by hand, and poor tables score as a guess."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """A saved synthesizer, and a check that a file is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

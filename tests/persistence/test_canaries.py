@@ -5,8 +5,6 @@ bytes, in every form that a number or a text could be kept in. The file is not
 compressed, so that a search of its bytes is a search of what it says.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import pickle

@@ -3,8 +3,6 @@
 Nothing in it is executed; reading it takes memory in proportion to its size.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

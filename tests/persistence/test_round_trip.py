@@ -1,7 +1,5 @@
 """Files: equal after a round trip, with what no file holds, and listed."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,21 +1,16 @@
 """The command behind `make replay`: every pair and twin, a line each."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import joblib
 from replay.matrix import SYNTHESIZERS, all_pairs_of, findings_of_twin, groups, is_seen
 from replay.odd_tables import ALL_SOURCES, odd_tables
 from replay.twins import TWINS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,13 +3,12 @@
 `make replay` fits them all, with a row more and a row less at three places each.
 """
 
-from __future__ import annotations
-
 import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import dask
@@ -20,13 +19,8 @@ from sklearn.base import clone
 
 # The one runner of pairs, under `skdpsynth.audit.replay` too.
 from skdpsynth.audit._replay import CHANGES, PLACES, ReplayedPair, replayed_pairs
+from skdpsynth.base import BaseSynthesizer
 from skdpsynth.synthesizers import MarginalSynthesizer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from skdpsynth.base import BaseSynthesizer
-
 
 # So much that pairs are measured in small tables, keys found, and the loops run;
 # sensitivities do not depend on it.

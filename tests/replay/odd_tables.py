@@ -6,24 +6,20 @@ middle and the last place. `contained` puts rows into any container that a synth
 takes.
 """
 
-from __future__ import annotations
-
 import csv
 import datetime
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    Rows = Sequence[tuple[Any, ...]]
+Rows = Sequence[tuple[Any, ...]]
 
 ALL_SOURCES = (
     *("pandas", "polars", "arrow", "csv", "parquet"),

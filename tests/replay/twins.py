@@ -4,21 +4,17 @@ Each replaces a function of the package, by as little as the mistake is in the c
 where it was found.
 """
 
-from __future__ import annotations
-
 import pkgutil
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
 
 from skdpsynth.table import Limited, NumericDomain, numeric_values, total_keys
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 class Twin(NamedTuple):

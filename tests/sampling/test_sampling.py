@@ -1,7 +1,5 @@
 """Parts of drawn rows become one table; class shares become counts that add up."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 

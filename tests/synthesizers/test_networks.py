@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from tables import LINKED_SCHEMA, linked_table
 
-from skdpsynth import DPCGANSynthesizer, GPATESynthesizer, PATEGANSynthesizer
+from skdpsynth import DPCGANSynthesizer, PATEGANSynthesizer
 from skdpsynth.schema import Continuous, TableSchema
 from skdpsynth.training import Discriminator
 
@@ -62,17 +62,3 @@ def test_numbers_survive_the_bins_of_a_network(low, high, monkeypatch):
         middle = ranks[0, bins] * (1 - end) + ranks[1, bins] * end
         values, _ = fitted._model.marginals[0][0].decode(middle)
         assert np.abs(values - table["n"]).max() <= np.ceil(2 * (high - low) / 32) - 1
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [(4,), ((4,), (2,), (2,)), (4, 4), ((4,), (0,)), ((2.5,), ()), "auto", None],
-)
-def test_widths_are_two_tuples(wrong):
-    """One for each network, whatever the start; the second may be empty."""
-    synthesizer = GPATESynthesizer(schema=LINKED_SCHEMA, hidden_dims=wrong)
-    with pytest.raises(
-        ValueError, match=r"hidden_dims.* two tuples|hidden_dims.*array"
-    ):
-        synthesizer.plan(100)
-    synthesizer.set_params(hidden_dims=((4,), ())).plan(100)

@@ -9,7 +9,6 @@ from tables import (
     correlated_schema,
     correlated_table,
     dependence,
-    linked_table,
 )
 
 from skdpsynth import (
@@ -32,7 +31,6 @@ STATED = {
 }
 VOTING = GPATESynthesizer, PATEGANSynthesizer, PATETripleGANSynthesizer
 CLASSES = pytest.mark.parametrize("cls", STATED, ids=lambda cls: cls.__name__)
-SMALL = {"n_iter": 3, "hidden_dims": ((8,), (4,))}
 
 
 @CLASSES
@@ -84,26 +82,6 @@ def test_networks_by_default_take_the_rounds_of_the_paper(cls):
     of_paper = cls.as_published()
     synthesizer = cls(schema=LINKED_SCHEMA, target="a", init="random")
     assert (synthesizer.plan(30_000)["n_iter"] == of_paper.n_iter).all()
-
-
-@CLASSES
-def test_a_private_fit_is_within_its_budget_and_survives_a_file(cls, tmp_path):
-    budget = {} if cls is GANSynthesizer else {"epsilon": 2.0}
-    votes = {"batch_size": 16} if "n_teachers" in cls().get_params() else {}
-    published = cls.as_published(
-        schema=LINKED_SCHEMA, target="a", random_state=0, **budget, **SMALL, **votes
-    )
-    published.fit(linked_table(300))
-    assert published.n_iter_ == 3
-    if budget:
-        assert 0 < published.epsilon_ <= 2.0
-        entries = published.privacy_report().entries
-        assert all(entry.used == entry.releases > 0 for entry in entries)
-    path = tmp_path / "published.dpsynth"
-    published.save(path)
-    again = cls.load(path)
-    assert again.get_params()["hidden_dims"] == ((8,), (4,))
-    assert list(again.sample(20).columns) == ["a", "b", "c"]
 
 
 # --- GANSynthesizer: the upper bound, which says that it is not private ---------------
