@@ -70,6 +70,7 @@ class ColumnBins:
         check_array(of_code, "int64", (len(of_code),), -1)
         if isinstance(domain, CategoryDomain):
             require(not len(edges) and len(of_code) == domain.n_codes, "codes")
+            require(self.n_bins <= len(of_code), "codes")  # before they are listed
             # Each code has a bin, and each bin a code; that of the rest comes last,
             # but for missing values.
             require(np.array_equal(np.unique(of_code), np.arange(self.n_bins)), "codes")

@@ -34,7 +34,6 @@ from skdpsynth.table import (
     encode_rows,
     modelled_columns,
     place_labels,
-    public_categories,
     total_keys,
 )
 
@@ -65,7 +64,7 @@ class Labels:
         self.labels: tuple[Hashable, ...] | None = ()
         if column is not None:
             own = None if schema is None else schema.columns.get(column.name)
-            self.labels = public_categories(column) or None
+            self.labels = (False, True) if column.kind == "boolean" else None
             if isinstance(own, Categorical | Boolean):
                 self.labels = tuple(own.categories)
         self.of_keys = self.labels is None

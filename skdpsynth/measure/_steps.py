@@ -536,10 +536,11 @@ class Resolutions(ColumnStep):
         # Up to which power of ten, where enough rows allow to ask, and where not. Rules
         # need every number of a range, and times have no tens.
         self._unknown = {c: 0 for c in declared if needs_resolution(c, schema)}
+        known = {*self.columns}  # a set, since a name may be NA, which equals nothing
         self._tens = {
             c: MOST_STATED_DECIMALS * (c.kind != "datetime" and c.name not in fixed)
             for c in declared
-            if c in self._unknown or (c in self.columns and c.name not in fixed)
+            if c in self._unknown or (c in known and c.name not in fixed)
         }
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
