@@ -227,15 +227,17 @@ class CsvFile:
     dropped: Sequence[Hashable] = ()  # columns to ignore
 
     @contextmanager
-    def _open(self) -> Iterator[Any]:
-        """Open it as bytes of UTF-8 without compression; errors hold no value."""
+    def _open(self, *, as_it_is: bool = False) -> Iterator[Any]:
+        """Open it as bytes without compression, of UTF-8; errors hold no value."""
         with withheld(f"{str(self.path)!r} must be a table that can be read"):
             try:
                 file = pa.input_stream(self.path.open("rb"), compression_of(self.path))
-                file = pa.transcoding_input_stream(file, self.form.encoding, "utf-8")
+                if not as_it_is:
+                    encoding = self.form.encoding
+                    file = pa.transcoding_input_stream(file, encoding, "utf-8")
                 with file:
                     yield file
-            except (UnicodeDecodeError, pa.ArrowInvalid) as error:
+            except (UnicodeError, pa.ArrowInvalid) as error:
                 if isinstance(error, pa.ArrowInvalid) and "UTF8" not in str(error):
                     raise
                 raise InvalidTableError(
@@ -269,8 +271,10 @@ class CsvFile:
     @cached_property
     def _header(self) -> tuple[list[str], int, str]:
         """The names of all columns, how many lines are not rows, and the separator."""
-        with self._open() as file:
-            lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
+        encoding = "utf-8-sig" if self.form.encoding == "utf-8" else self.form.encoding
+        # Rows that are read with the names may be in another encoding: not yet.
+        with self._open(as_it_is=True) as file:
+            lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
             n_lines, first = 0, ""
             while not first.strip("\r\n") and (first := lines.readline()):
                 n_lines += 1
@@ -278,6 +282,7 @@ class CsvFile:
             found = next(filter(outside.__contains__, _SEPARATORS), _SEPARATORS[0])
             separator = self.form.separator or found
             names = next(csv.reader(chain([first], lines), delimiter=separator), [])
+            "".join(names).encode()  # refuses names in another encoding
         stripped = map(str.strip, names)
         if not names:
             raise InvalidTableError(
