@@ -110,24 +110,18 @@ def flat_marginals(
     With more than one cell exact zeros and missing values have a part of their own,
     where a domain allows them, as if they were a quarter each.
     """
-    part = 0.25 if n_cells > 1 else 0.0
-    columns = []
+    part, row = 0.25 if n_cells > 1 else 0.0, []
     for domain in domains:
         missing = part * domain.nullable
-        if isinstance(domain, NumericDomain):
-            cells = domain.snap(np.linspace(0.0, 1.0, n_cells + 1))
-            own = MarginalTransform.numeric(
-                domain,
-                cells,
-                np.diff(cells),
-                zero=part * (domain.zero is not None),
-                missing=missing,
-            )
-        else:
+        if isinstance(domain, CategoryDomain):
             even = np.ones(len(domain.categories))
             own = MarginalTransform.of_categories(domain, even, missing=missing)
-        columns.append(own)
-    return [list(columns) for _ in range(n_classes)]
+        else:
+            cells = domain.snap(np.linspace(0.0, 1.0, n_cells + 1))
+            given, zero = (domain, cells, np.diff(cells)), domain.zero is not None
+            own = MarginalTransform.numeric(*given, zero=part * zero, missing=missing)
+        row.append(own)
+    return [list(row) for _ in range(n_classes)]
 
 
 def known_sizes(classes: Classes, rounds: list[list[Measurement]]) -> Floats:
@@ -477,8 +471,7 @@ def measure_marginals(
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
         n_bins, _ = fine_plan(domains, classes.planned[c], mu)
-        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in continuous}
-        edges |= {j: cells[j] for j in numbers if j not in continuous}  # a number each
+        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in numbers}
         measure(c, Marginals(domains, tuple(range(len(domains))), edges), mu)
     return released, cells
 
