@@ -430,10 +430,10 @@ def measure_marginals(
 ) -> tuple[list[Measurement], dict[int, Floats]]:
     """Measure the distribution of every column in every class, in two rounds.
 
-    `mus` (n_classes,) are for both rounds together. The result are round 1 of the classes that have one, round 2 of
-    all, and the edges of the cells of each numeric column, which `estimate` turns into
-    marginals: none if `again` has the queries of the last round of each class of
-    another table, which are the only round then.
+    `mus` (n_classes,) are for both rounds together. The result are round 1 of the
+    classes that have one, round 2 of all, and the edges of the cells of each numeric
+    column, which `estimate` turns into marginals: none if `again` has the queries of
+    the last round of each class of another table, which are the only round then.
     """
     released: list[Measurement] = []
     classes = ask.classes
