@@ -148,11 +148,6 @@ class TableBins:
         return [column.n_bins for column in self.columns]
 
     @property
-    def categories(self) -> list[bool]:
-        """Which columns have categories, and no order."""
-        return [column.rest >= 0 for column in self.columns]
-
-    @property
     def starts(self) -> Ints:
         """Where each column begins and the last one ends, shape (n_columns + 1,)."""
         return np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))

@@ -42,11 +42,12 @@ from skdpsynth.table import (
 from skdpsynth.utils import FEW_NUMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.measure._query import Query
+    from skdpsynth.privacy import Parts, PrivacyAccountant
     from skdpsynth.table import Classes, TableRows
 
     Floats = NDArray[np.float64]
@@ -110,24 +111,18 @@ def flat_marginals(
     With more than one cell exact zeros and missing values have a part of their own,
     where a domain allows them, as if they were a quarter each.
     """
-    part = 0.25 if n_cells > 1 else 0.0
-    columns = []
+    part, row = 0.25 if n_cells > 1 else 0.0, []
     for domain in domains:
         missing = part * domain.nullable
-        if isinstance(domain, NumericDomain):
-            cells = domain.snap(np.linspace(0.0, 1.0, n_cells + 1))
-            own = MarginalTransform.numeric(
-                domain,
-                cells,
-                np.diff(cells),
-                zero=part * (domain.zero is not None),
-                missing=missing,
-            )
-        else:
+        if isinstance(domain, CategoryDomain):
             even = np.ones(len(domain.categories))
             own = MarginalTransform.of_categories(domain, even, missing=missing)
-        columns.append(own)
-    return [list(columns) for _ in range(n_classes)]
+        else:
+            cells = domain.snap(np.linspace(0.0, 1.0, n_cells + 1))
+            given, zero = (domain, cells, np.diff(cells)), domain.zero is not None
+            own = MarginalTransform.numeric(*given, zero=part * zero, missing=missing)
+        row.append(own)
+    return [list(row) for _ in range(n_classes)]
 
 
 def known_sizes(classes: Classes, rounds: list[list[Measurement]]) -> Floats:
@@ -401,32 +396,54 @@ def _count_noise(n_cells: Sequence[int], mu: float) -> float:
     return grid_noise_std(mu, centred_sensitivity(n_cells)) / GRID
 
 
+class Ask:
+    """Releases the answers to queries of some classes.
+
+    A row is in one class, so an answer of one class is charged to its rows alone: other
+    rows cannot move it (parallel composition).
+    """
+
+    def __init__(
+        self, rows: TableRows, classes: Classes, accountant: PrivacyAccountant
+    ) -> None:
+        self._rows, self.classes, self.accountant = rows, classes, accountant
+
+    def rows(self, *positions: int) -> Parts:
+        """Return the rows of some classes; private."""
+        return self._rows.parts_of_class(*(self.classes.codes[c] for c in positions))
+
+    def scope(self, *positions: int) -> Hashable:
+        """Return who is charged: for a release of several classes every row is."""
+        return self.classes.scopes[positions[0]] if len(positions) == 1 else None
+
+    def __call__(self, query: Query, mu: float, *positions: int) -> Measurement:
+        """Release the answer of some classes together."""
+        rows, scope = self.rows(*positions), self.scope(*positions)
+        return measure_query(query, rows, self.accountant, mu=mu, scope=scope)
+
+
 def measure_marginals(
-    rows: TableRows,
+    ask: Ask,
     domains: Sequence[ColumnDomain],
-    classes: Classes,
-    accountant: PrivacyAccountant,
-    *,
     mus: Floats,
     again: Sequence[Marginals] | None = None,
 ) -> tuple[list[Measurement], dict[int, Floats]]:
     """Measure the distribution of every column in every class, in two rounds.
 
-    `mus` (n_classes,) are for both rounds together. Classes compose in parallel: a row
-    is in one class. The result are round 1 of the classes that have one, round 2 of
-    all, and the edges of the cells of each numeric column, which `estimate` turns into
-    marginals: none if `again` has the queries of the last round of each class of
-    another table, which are the only round then.
+    `mus` (n_classes,) are for both rounds together. The result are round 1 of the
+    classes that have one, round 2 of all, and the edges of the cells of each numeric
+    column, which `estimate` turns into marginals: none if `again` has the queries of
+    the last round of each class of another table, which are the only round then.
     """
     released: list[Measurement] = []
+    classes = ask.classes
 
     def measure(c: int, query: Marginals, mu: float) -> Measurement:
         """Release an answer of a class, with its number of rows if one is declared."""
         if classes.noise_stds[c] == 0:
             spread = sum(1.0 - 1.0 / max(n, 1) for n in query.n_cells)
             query = replace(query, size_weight=math.sqrt(SMALL_SHARE * spread))
-        own, scope = rows.parts_of_class(classes.codes[c]), classes.scopes[c]
-        released.append(measure_query(query, own, accountant, mu=mu, scope=scope))
+        released.append(ask(query, mu, c))
         return released[-1]
 
     if not mus.any():
@@ -477,8 +494,7 @@ def measure_marginals(
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
         n_bins, _ = fine_plan(domains, classes.planned[c], mu)
-        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in continuous}
-        edges |= {j: cells[j] for j in numbers if j not in continuous}  # a number each
+        edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in numbers}
         measure(c, Marginals(domains, tuple(range(len(domains))), edges), mu)
     return released, cells
 

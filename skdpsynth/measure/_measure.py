@@ -13,31 +13,29 @@ import numpy as np
 
 from skdpsynth.measure._allocation import mus_of_relations, table_bins
 from skdpsynth.measure._bins import choose_bins, finer_bins
-from skdpsynth.measure._marginals import measure_marginals
+from skdpsynth.measure._marginals import Ask, measure_marginals
 from skdpsynth.measure._measurements import Measurements, having_pairs
 from skdpsynth.measure._query import (
     QUERIES,
     Cells,
-    Measurement,
     Moments,
     Pairs,
     Ranks,
     Triples,
-    measure_query,
 )
 from skdpsynth.measure._shares import BESIDE_SHARE, LEAST_NOISE, MOST_TABLES, N_CELLS
 from skdpsynth.privacy import noisy_pair_distances
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from skdpsynth.measure._allocation import Allocation
     from skdpsynth.measure._bins import TableBins
     from skdpsynth.measure._query import Query
-    from skdpsynth.privacy import Parts, PrivacyAccountant
-    from skdpsynth.table import Classes, Metadata, TableRows
+    from skdpsynth.privacy import PrivacyAccountant
+    from skdpsynth.table import Metadata, TableRows
 
 
 # Rows of a cell of a bin, in noise deviations: six of a mean cell that has rows, of
@@ -74,14 +72,12 @@ def measure(
     """
     mus = np.array([plan.marginals.mu for plan in plans])
     again = None if design is None else [own[-1].query for own in design.rounds]
-    released, cells = measure_marginals(
-        rows, metadata.domains, metadata.classes, accountant, mus=mus, again=again
-    )
+    ask = Ask(rows, metadata.classes, accountant)
+    released, cells = measure_marginals(ask, metadata.domains, mus, again)
     if design is not None:
         cells = design.opened_cells
     stds = [plan.marginals.noise_std for plan in plans]
     found = Measurements(metadata, released, stds, cells)
-    ask = _Ask(rows, metadata.classes, accountant)
     if design is not None:
         return _again(found, design, plans, ask)
     if any(plan.pairs.mu for plan in plans):
@@ -100,28 +96,6 @@ def measure(
             query = Moments.of(found.model, c, float(found.sizes[c]))
             found = found.and_more(ask(query, plan.moments.mu, c))
     return found
-
-
-class _Ask:
-    """Releases the answers to queries of some classes."""
-
-    def __init__(
-        self, rows: TableRows, classes: Classes, accountant: PrivacyAccountant
-    ) -> None:
-        self._rows, self._classes, self.accountant = rows, classes, accountant
-
-    def rows(self, *positions: int) -> Parts:
-        """Return the rows of some classes; private."""
-        return self._rows.parts_of_class(*(self._classes.codes[c] for c in positions))
-
-    def scope(self, *positions: int) -> Hashable:
-        """Return who is charged: for a release of several classes every row is."""
-        return self._classes.scopes[positions[0]] if len(positions) == 1 else None
-
-    def __call__(self, query: Query, mu: float, *positions: int) -> Measurement:
-        """Release the answer of some classes together."""
-        rows, scope = self.rows(*positions), self.scope(*positions)
-        return measure_query(query, rows, self.accountant, mu=mu, scope=scope)
 
 
 def choose_table_bins(
@@ -150,7 +124,7 @@ def choose_table_bins(
 
 
 def _two_columns(
-    known: Measurements, plans: Sequence[Allocation], ask: _Ask
+    known: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Measure tables of two columns in every class that can afford them, and in all."""
     metadata, classes = known.metadata, known.metadata.classes
@@ -178,7 +152,7 @@ def _two_columns(
 
 
 def _choose_pairs(
-    ask: _Ask,
+    ask: Ask,
     plan: Allocation,
     bins: TableBins,
     apart: NDArray[np.float64],
@@ -227,7 +201,7 @@ def _choose_pairs(
 
 
 def _related_columns(
-    known: Measurements, plans: Sequence[Allocation], ask: _Ask
+    known: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Measure finer cells of columns that nearly determine each other.
 
@@ -269,7 +243,7 @@ def _related_columns(
 
 
 def _again(
-    found: Measurements, design: Measurements, plans: Sequence[Allocation], ask: _Ask
+    found: Measurements, design: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Ask the queries of another table, but for marginals, which were asked."""
     scopes, n_columns = design.metadata.classes.scopes, len(found.metadata.domains)

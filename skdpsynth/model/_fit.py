@@ -563,7 +563,8 @@ class MixtureFit:
             mixture = self.mixtures[lender]
             if c != lender:
                 own = Mixture.independent(measured.shares[c], measured.ranks[c])
-                given = bins.starts, bins.categories, followers.with_cells
+                categories = [column.rest >= 0 for column in bins.columns]
+                given = bins.starts, categories, followers.with_cells
                 mixture = mixture.lent(own, *given)
             found.append(mixture)
         followers.compare(found, classes.prior, bins.starts)

@@ -10,6 +10,7 @@ import pytest
 
 # Rows whose domains are known: `discover` would find others.
 from skdpsynth.measure._marginals import (
+    Ask,
     estimate,
     known_sizes,
     measure_marginals,
@@ -58,7 +59,8 @@ def numbers(domain, values, class_codes=None):
 def measure(rows, epsilon, domains=DOMAINS, classes=TWO):
     accountant = PrivacyAccountant(epsilon, 1e-5)
     mus = np.full(len(classes), accountant.mu_cap)
-    released, cells = measure_marginals(rows, domains, classes, accountant, mus=mus)
+    ask = Ask(rows, classes, accountant)
+    released, cells = measure_marginals(ask, domains, mus)
     rounds = [[m for m in released if m.scope == scope] for scope in classes.scopes]
     return estimate(domains, known_sizes(classes, rounds), rounds, cells), accountant
 
