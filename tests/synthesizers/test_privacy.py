@@ -20,15 +20,13 @@ from _releases import (
     base_fit,
     cost,
     differences,
-    discrete_tails,
     flow,
     influence,
     noise_is_right,
     watched,
 )
-from _ways import DECLARED, DELTA, TABLE, WAYS, table_of, without_schema
+from _ways import DELTA, TABLE, WAYS, table_of, without_schema
 from mutations import planted
-from scipy.stats import binomtest
 from sklearn.base import clone
 from tables import wide_table
 
@@ -43,7 +41,7 @@ from skdpsynth.privacy import HoldsPrivateRows, Parts
 from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Categorical, Continuous
 from skdpsynth.table import PrivateRows
-from skdpsynth.training import FactorTrainer, MixtureTrainer, TeacherEnsemble
+from skdpsynth.training import FactorTrainer, MixtureTrainer
 from skdpsynth.utils.estimator_checks import reachable
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
@@ -299,42 +297,6 @@ def test_releases_of_few_numbers_have_the_noise_of_the_ledger(name):
     assert noise_is_right(found)
     exact = [replace(own.release, noisy=own.release.exact) for own in found]
     assert not noise_is_right([Seen(release) for release in exact])
-
-
-def near_tie(self, rows, features):
-    """Say yes by 120 of 200 teachers."""
-    said = torch.full((self._n_teachers, len(rows)), -1.0)
-    said[: 3 * self._n_teachers // 5] = 1.0
-    return said
-
-
-VOTES = {
-    "gaussian": PATEGANSynthesizer(noise="gaussian"),
-    "laplace": PATEGANSynthesizer(noise="laplace"),
-    "triplegan": PATETripleGANSynthesizer(),
-}
-
-
-@pytest.mark.parametrize("kind", VOTES)
-def test_a_vote_is_a_majority_with_the_noise_of_the_ledger(kind, monkeypatch):
-    """2,000 labels for 120 of 200 votes; two-sided exact binomial test at 1e-6.
-
-    The probability of a label is summed from the masses of the discrete noise.
-    """
-    monkeypatch.setattr(TeacherEnsemble, "logits", near_tie)
-    synthesizer = clone(VOTES[kind]).set_params(
-        schema=DECLARED, epsilon=40.0, n_iter=1, n_teachers=200, batch_size=2000
-    )
-    _, seen = watched(synthesizer, TABLE)
-    votes = [own for own in seen if own.family == LABELS]
-    assert [own.payer for own in votes] == ["u", "v"]
-    for own in votes:
-        assert set(own.release.exact) == {120}
-        law = own.line.kind.split()[0]
-        expected = discrete_tails(own.line.noise_std, law)[101 - 120]
-        assert 0.55 < expected < 0.95
-        found = binomtest(int(own.release.noisy.sum()), 2000, expected).pvalue
-        assert found > 1e-6
 
 
 @of_all_ways
