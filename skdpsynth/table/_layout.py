@@ -179,8 +179,7 @@ class TableLayout:
         target = decode_value(data["target"])
         forms = {name: data[name] for name in ("from_array", "y_given", "measured")}
         container = data.get("container", "pandas")  # files up to 0.2 have none
-        if container not in ("pandas", "arrow", "polars"):
-            raise ValueError("an unknown container")
+        require(container in ("pandas", "arrow", "polars"), "an unknown container")
         return cls(columns, target, **forms, container=container)
 
 

@@ -196,13 +196,11 @@ class RowRules:
     @classmethod
     def of(
         cls,
-        schema: TableSchema | None,
+        schema: TableSchema,
         layout: TableLayout,
         modelled: Mapping[Hashable, ColumnDomain],
     ) -> RowRules:
         """Make ready what a schema states, by the domains of what rows are drawn of."""
-        if schema is None or not schema.rules:
-            return cls()
         columns = {column.name: column for column in layout.columns}
         rules = [rule for rule in schema.rules if not rule.derived]
         domains: dict[Hashable, Any] = dict(modelled)
@@ -459,12 +457,12 @@ class Metadata:
         known = dict(zip(names, domains, strict=True))
         if layout.label_column is not None:
             known[layout.target] = CategoryDomain(classes.labels, nullable=False)
-        rules = RowRules.of(schema, layout, known)
-        units = None
-        if schema is not None and schema.privacy_unit is not None:
-            units = Units(schema.privacy_unit, tuple(schema.per_unit))
-        stated = {} if schema is None else schema.columns
-        unread = {name: own for name, own in stated.items() if isinstance(own, UNREAD)}
+        stated = TableSchema({}) if schema is None else schema
+        rules, units = RowRules.of(stated, layout, known), None
+        if stated.privacy_unit is not None:
+            units = Units(stated.privacy_unit, tuple(stated.per_unit))
+        listed = stated.columns.items()
+        unread = {name: own for name, own in listed if isinstance(own, UNREAD)}
         return cls(layout, columns, domains, classes, rules, units, unread)
 
     @property
@@ -568,14 +566,13 @@ def modelled_columns(
     layout: TableLayout, schema: TableSchema | None
 ) -> tuple[ColumnLayout, ...]:
     """Return the columns but labels, unread and computed ones; refuse to have none."""
-    declared = {} if schema is None else schema.columns
-    rules = () if schema is None else schema.rules
-    derived = {name for rule in rules for name in rule.derived}
+    stated = TableSchema({}) if schema is None else schema
+    derived = {name for rule in stated.rules for name in rule.derived}
     columns = tuple(
         column
         for column in layout.columns
         if column is not layout.label_column
-        and not isinstance(declared.get(column.name), UNREAD)
+        and not isinstance(stated.columns.get(column.name), UNREAD)
         and column.name not in derived
     )
     if len(columns) <= layout.measured:
