@@ -13,14 +13,16 @@ import math
 import re
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin, clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.card import model_card
@@ -30,6 +32,7 @@ from skdpsynth.measure import (
     Allocation,
     Discovery,
     Measurements,
+    TableModel,
     allocate,
     discover,
     guess_table,
@@ -49,6 +52,9 @@ from skdpsynth.privacy import (
 from skdpsynth.sampling import Sampler
 from skdpsynth.schema import TableSchema
 from skdpsynth.table import (
+    Metadata,
+    TableLayout,
+    TableRows,
     agreed_target,
     declared_metadata,
     in_container_of,
@@ -57,6 +63,7 @@ from skdpsynth.table import (
     modelled_columns,
     open_table,
 )
+from skdpsynth.utils import Document
 from skdpsynth.utils.sklearn_compat import (
     InstanceOf,
     Interval,
@@ -64,16 +71,6 @@ from skdpsynth.utils.sklearn_compat import (
     fit_context,
     public_seed,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-    from sklearn.utils import Tags
-
-    from skdpsynth.measure import TableModel
-    from skdpsynth.table import Metadata, TableLayout, TableRows
-    from skdpsynth.utils import Document
 
 __all__ = ["BaseSynthesizer"]
 

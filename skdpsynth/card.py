@@ -8,27 +8,22 @@ released, so it is as public as the generator is.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from skdpsynth.privacy import scope_words
+from skdpsynth.measure import Allocation
+from skdpsynth.privacy import PrivacyReport, scope_words
 from skdpsynth.schema import (
     Boolean,
     Categorical,
+    Column,
     Continuous,
     Datetime,
     Identifier,
+    TableSchema,
     as_typed,
 )
-from skdpsynth.utils import Document, Grid, Heading, Items
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from skdpsynth.measure import Allocation
-    from skdpsynth.privacy import PrivacyReport
-    from skdpsynth.schema import Column, TableSchema
-    from skdpsynth.table import Classes
-    from skdpsynth.utils import Block
+from skdpsynth.table import Classes
+from skdpsynth.utils import Block, Document, Grid, Heading, Items
 
 __all__ = ["model_card"]
 

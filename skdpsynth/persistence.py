@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,8 +29,6 @@ from skdpsynth.schema import TableSchema
 from skdpsynth.utils import check_new, require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     Arrays = Mapping[str, NDArray[Any]]

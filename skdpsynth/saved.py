@@ -12,22 +12,19 @@ import hashlib
 import json
 import os
 import secrets
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdpsynth.exceptions import FolderNotFoundError, PersistenceError
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import decode_value, encode_value
 from skdpsynth.utils import DAMAGED, MAX_BYTES, WIDTH, parse_json, require
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, NDArray[Any]]
 
 __all__ = [
     "FORMAT_VERSION",

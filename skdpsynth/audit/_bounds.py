@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_expit, ndtr, ndtri
@@ -19,11 +19,8 @@ from scipy.stats import beta, binom, rankdata
 
 from skdpsynth.exceptions import check_range
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Floats = NDArray[np.float64]
-    Counts = int | NDArray[np.int64]
+Floats = NDArray[np.float64]
+Counts = int | NDArray[np.int64]
 
 MOST_EPSILON = math.log(sys.maxsize)  # no number of runs that has an index proves more
 _CELLS = 20  # in a standard deviation: they add a thousandth to the variance

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import joblib
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -43,13 +46,9 @@ from skdpsynth.schema import as_moments, kind_of_dtype, same_name
 from skdpsynth.utils import RunFolder
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping, Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 #: Name of the score that is a linear function of all others, learnt while choosing.
 COMBINED = "all scores combined"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
@@ -13,17 +14,20 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdpsynth.audit._mechanism import is_vote, noise_test, smallest_ratio, vote_test
-from skdpsynth.audit._worlds import canary_rows, compare, enter, entries_of, recorded
+from skdpsynth.audit._worlds import (
+    Observed,
+    canary_rows,
+    compare,
+    enter,
+    entries_of,
+    recorded,
+)
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import DegradedResultWarning, check_range
 from skdpsynth.privacy import scope_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from matplotlib.axes import Axes
-
-    from skdpsynth.audit._worlds import Observed
 
 _NOTHING_FOUND = (
     "The audit found no violation. It tried one canary and one history of releases; "

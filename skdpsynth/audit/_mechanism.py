@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import binom, chi2, norm
@@ -18,20 +20,21 @@ from skdpsynth.audit._bounds import (
     epsilon_lower_bound,
     guessing_lower_bound,
 )
-from skdpsynth.privacy import PrivacyAccountant, gdp_epsilon, secret_generator
+from skdpsynth.privacy import (
+    Kind,
+    PrivacyAccountant,
+    Reservation,
+    gdp_epsilon,
+    secret_generator,
+)
 from skdpsynth.utils import EXCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
-    from skdpsynth.privacy import Kind, Reservation
-
-    Mechanism = Callable[[Any, Reservation], NDArray[Any]]
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+Mechanism = Callable[[Any, Reservation], NDArray[Any]]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _NOTHING_FOUND = (
     "The audit found no violation. It looked at these two inputs only: others may "

@@ -12,10 +12,11 @@ import math
 import types
 import warnings
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from sklearn.base import clone
 
 from skdpsynth.audit._bounds import NEGLIGIBLE
 from skdpsynth.audit._mechanism import is_vote
+from skdpsynth.base import BaseSynthesizer
 from skdpsynth.privacy import scope_words
 from skdpsynth.privacy.testing import (
     Release,
@@ -31,15 +33,10 @@ from skdpsynth.privacy.testing import (
     insecure_randomness,
     observe_releases,
 )
+from skdpsynth.schema import TableSchema
 from skdpsynth.utils import EXCESS, MOST_SHOWN
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from skdpsynth.base import BaseSynthesizer
-    from skdpsynth.schema import TableSchema
-
-    Array = np.typing.NDArray[Any]
+Array = np.typing.NDArray[Any]
 
 # What answers for a key that is not to pass, below every threshold.
 NOT_PASSED: int = np.iinfo(np.int64).min

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -21,9 +22,6 @@ from skdpsynth.exceptions import (
     InvalidTableError,
 )
 from skdpsynth.utils import deprecated
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def _read(name: str) -> pd.DataFrame:

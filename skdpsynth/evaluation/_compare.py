@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from tqdm.auto import tqdm
 
@@ -28,6 +29,7 @@ from skdpsynth.metrics import (
     CLASSIFIERS,
     LEAST_ROWS,
     REGRESSORS,
+    Classifiers,
     averaged,
     check_tables,
     column_fidelity,
@@ -39,14 +41,6 @@ from skdpsynth.metrics import (
     tstr_scores,
 )
 from skdpsynth.utils.containers import from_arrow
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Hashable
-
-    from sklearn.base import BaseEstimator
-
-    from skdpsynth.metrics import Classifiers
 
 _MANY_FITS = 30  # that nobody wants to lose
 

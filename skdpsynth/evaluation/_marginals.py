@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skdpsynth.metrics import CategoryCells, NumberCells, cramers_v
 from skdpsynth.schema import as_moments
 from skdpsynth.utils import FEW_NUMBERS, MOST_SHOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 MOST_DRAWN = FEW_NUMBERS  # columns, or bins of one, so that a picture can be read
 _N_PAIRS = 4  # rows of one figure

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from numpy.typing import NDArray
 
-from skdpsynth.evaluation._marginals import Marginal, PlainColumn
+from skdpsynth.evaluation._marginals import Marginal, PlainColumn, Side
 from skdpsynth.metrics import CategoryCells
 from skdpsynth.utils import Picture
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-    from numpy.typing import NDArray
 
-    from skdpsynth.evaluation._marginals import Side
-
-    Shares = NDArray[np.float64]
-    Styles = dict[str, dict[str, Any]]
-    Curve = Mapping[float, tuple[float, float]]  # from epsilon to mean and deviation
+Shares = NDArray[np.float64]
+Styles = dict[str, dict[str, Any]]
+Curve = Mapping[float, tuple[float, float]]  # from epsilon to mean and deviation
 
 PRIVATE_FOOTER = (
     "Contains private statistics: computed from real rows, covered by no epsilon"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 
@@ -30,15 +32,8 @@ from skdpsynth.metrics import (
     two_sample_scores,
     without_identifiers,
 )
-from skdpsynth.schema import Identifier, Text
+from skdpsynth.schema import Identifier, TableSchema, Text
 from skdpsynth.utils import MOST_SHOWN, Document, Grid, Heading, Items
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from matplotlib.axes import Axes
-
-    from skdpsynth.schema import TableSchema
 
 _PALE = 0.2  # a distance that is not dark: a good table has a pale picture
 _MEANING = {

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from skdpsynth.evaluation import _plots
-from skdpsynth.evaluation._marginals import strongest_pairs
+from skdpsynth.evaluation._marginals import Marginal, PlainColumn, strongest_pairs
 from skdpsynth.evaluation._runs import (
     ALL,
     LEADING,
     METRICS,
     REAL,
     REFERENCE,
+    Metric,
     package_version,
 )
 from skdpsynth.exceptions import check_range
 from skdpsynth.metrics import averaged
 from skdpsynth.privacy import claim
-from skdpsynth.utils import Document, Grid, Heading, Items
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    from skdpsynth.evaluation._marginals import Marginal, PlainColumn
-    from skdpsynth.evaluation._runs import Metric
-    from skdpsynth.utils import Block
+from skdpsynth.utils import Block, Document, Grid, Heading, Items
 
 RUN = ["synthesizer", "epsilon", "repeat"]  # identifies a run
 # What the curator may see of a run and others may not: time and memory follow the

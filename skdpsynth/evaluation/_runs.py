@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import os
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import joblib
 import numpy as np
 import pandas as pd
 from joblib import parallel_config
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdpsynth.evaluation._marginals import PlainColumn, plain_columns
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.metrics import (
+    Classifiers,
     broken_relations,
     column_fidelity,
     feature_ranking_agreement,
@@ -33,14 +35,6 @@ from skdpsynth.metrics import (
     two_sample_scores,
 )
 from skdpsynth.utils import PeakMemory, RunFolder
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Hashable, Iterator
-
-    from sklearn.base import BaseEstimator
-
-    from skdpsynth.metrics import Classifiers
 
 REAL = "real data"  # the name of the reference among the synthesizers
 # The setting of the reference that compares with a setting of the synthesizers.

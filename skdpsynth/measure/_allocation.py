@@ -7,13 +7,16 @@ are known.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdpsynth.measure._bins import most_bins
 from skdpsynth.measure._marginals import coarse_share, fine_plan
+from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._query import CLIP
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
@@ -32,20 +35,12 @@ from skdpsynth.measure._shares import (
 )
 from skdpsynth.privacy import UNLABELLED, grid_noise_std
 from skdpsynth.schema import decode_value, encode_value
-from skdpsynth.table import is_continuous
+from skdpsynth.table import ColumnDomain, Metadata, is_continuous
 from skdpsynth.utils import require
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.measure._measurements import Measurements
-    from skdpsynth.table import ColumnDomain, Metadata
-
-    PlanClasses = Callable[
-        [Sequence[Hashable], NDArray[np.float64], int, int, float], list["Allocation"]
-    ]
+PlanClasses = Callable[
+    [Sequence[Hashable], NDArray[np.float64], int, int, float], list["Allocation"]
+]
 
 # What is measured of a table beside its marginals: tables of pairs (and of triples,
 # where they are affordable), second moments, nothing; or not even the marginals.

@@ -8,10 +8,12 @@ value.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from skdpsynth.measure._shares import COARSE_BINS, N_CELLS, TINY
@@ -19,20 +21,15 @@ from skdpsynth.table import (
     MISSING,
     ZERO,
     CategoryDomain,
+    ColumnDomain,
     MarginalTransform,
     NumericDomain,
+    PrivateRows,
 )
 from skdpsynth.utils import check_array, check_groups, in_chunks, require
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.table import ColumnDomain, PrivateRows
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 # Of a number beside an exact zero, so that low and high values differ: with four the
 # 2-way distance of RandHIE was .084, not .082 (epsilon 1).

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise, product
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from skdpsynth.measure._bins import ColumnBins
 from skdpsynth.measure._marginals import counts_of
 from skdpsynth.measure._query import (
     N_GROUPS,
     Cells,
     Marginals,
+    Measurement,
     Moments,
     Pairs,
     Ranks,
     Triples,
 )
 from skdpsynth.privacy import UNLABELLED
-from skdpsynth.table import ZERO, NumericDomain
+from skdpsynth.table import ZERO, ColumnDomain, Metadata, NumericDomain
 from skdpsynth.utils import MOST_SHOWN
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.measure._bins import ColumnBins
-    from skdpsynth.measure._query import Measurement
-    from skdpsynth.table import ColumnDomain, Metadata
-
-    Floats = NDArray[np.float64]
-    # Columns, bins, values and noise of a table.
-    Listed = tuple[Iterable[int], tuple[Any, ...], NDArray[np.floating], float]
+Floats = NDArray[np.float64]
+# Columns, bins, values and noise of a table.
+Listed = tuple[Iterable[int], tuple[Any, ...], NDArray[np.floating], float]
 
 Kind = Literal["interval", "categories", "zero", "missing", "other", "rank"]
 

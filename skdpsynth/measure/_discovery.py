@@ -8,16 +8,19 @@ follows.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from skdpsynth.measure._shares import BESIDE_SHARE, FOUND_SHARE, SMALL_SHARE, SURE
-from skdpsynth.measure._steps import COLUMN_STEPS, Cost, Public, released_keys
+from skdpsynth.measure._steps import COLUMN_STEPS, Cost, Domains, Public, released_keys
 from skdpsynth.privacy import (
     Parts,
+    PrivacyAccountant,
     grid_noise_std,
     noisy_counts,
     noisy_unit_counts,
@@ -26,9 +29,12 @@ from skdpsynth.privacy import (
 from skdpsynth.schema import Boolean, Categorical, TableSchema, is_finite
 from skdpsynth.table import (
     Classes,
+    ColumnDomain,
+    ColumnLayout,
     Metadata,
     PrivateRows,
     RowsInParts,
+    TableLayout,
     TableRows,
     declared_domain,
     encode_rows,
@@ -38,16 +44,9 @@ from skdpsynth.table import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
     import pandas as pd
-    from numpy.typing import NDArray
 
-    from skdpsynth.measure._steps import Domains
-    from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.table import ColumnDomain, ColumnLayout, TableLayout
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 class Labels:

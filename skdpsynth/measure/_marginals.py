@@ -9,13 +9,20 @@ noisy counts it tends to a normal distribution.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
-from skdpsynth.measure._query import Marginals, Measurement, measure_query, n_cells
+from skdpsynth.measure._query import (
+    Marginals,
+    Measurement,
+    Query,
+    measure_query,
+    n_cells,
+)
 from skdpsynth.measure._shares import (
     COARSE_BINS,
     COARSE_SHARE,
@@ -31,26 +38,25 @@ from skdpsynth.measure._shares import (
     TINY,
     WIDE,
 )
-from skdpsynth.privacy import GRID, centred_sensitivity, grid_noise_std
+from skdpsynth.privacy import (
+    GRID,
+    Parts,
+    PrivacyAccountant,
+    centred_sensitivity,
+    grid_noise_std,
+)
 from skdpsynth.table import (
     CategoryDomain,
+    Classes,
     ColumnDomain,
     MarginalTransform,
     NumericDomain,
+    TableRows,
     is_continuous,
 )
 from skdpsynth.utils import FEW_NUMBERS
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.measure._query import Query
-    from skdpsynth.privacy import Parts, PrivacyAccountant
-    from skdpsynth.table import Classes, TableRows
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 _SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8

@@ -7,12 +7,13 @@ columns are too many for tables. Everything else follows from these: post-proces
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skdpsynth.measure._allocation import mus_of_relations, table_bins
-from skdpsynth.measure._bins import choose_bins, finer_bins
+from skdpsynth.measure._allocation import Allocation, mus_of_relations, table_bins
+from skdpsynth.measure._bins import TableBins, choose_bins, finer_bins
 from skdpsynth.measure._marginals import Ask, measure_marginals
 from skdpsynth.measure._measurements import Measurements, having_pairs
 from skdpsynth.measure._query import (
@@ -20,23 +21,13 @@ from skdpsynth.measure._query import (
     Cells,
     Moments,
     Pairs,
+    Query,
     Ranks,
     Triples,
 )
 from skdpsynth.measure._shares import BESIDE_SHARE, LEAST_NOISE, MOST_TABLES, N_CELLS
-from skdpsynth.privacy import noisy_pair_distances
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.measure._allocation import Allocation
-    from skdpsynth.measure._bins import TableBins
-    from skdpsynth.measure._query import Query
-    from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.table import Metadata, TableRows
-
+from skdpsynth.privacy import PrivacyAccountant, noisy_pair_distances
+from skdpsynth.table import Metadata, TableRows
 
 # Rows of a cell of a bin, in noise deviations: six of a mean cell that has rows, of
 # which a column that is determined has about three.

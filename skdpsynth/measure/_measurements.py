@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdpsynth.exceptions import (
     InvalidSchemaError,
@@ -60,7 +63,14 @@ from skdpsynth.measure._table_model import (
 )
 from skdpsynth.privacy import UNLABELLED, PrivacyReport, scope_words, unit_words
 from skdpsynth.schema import TableSchema
-from skdpsynth.table import NumericDomain, is_number
+from skdpsynth.table import (
+    Classes,
+    ColumnDomain,
+    MarginalTransform,
+    Metadata,
+    NumericDomain,
+    is_number,
+)
 from skdpsynth.utils import (
     DAMAGED,
     FEW_NUMBERS,
@@ -72,15 +82,9 @@ from skdpsynth.utils import (
 )
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     import pandas as pd
-    from numpy.typing import NDArray
 
-    from skdpsynth.table import Classes, ColumnDomain, MarginalTransform, Metadata
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 _FORMAT = "skdpsynth measurements 2"  # 1 was of no release
 _STDS = ("noise_std", "unlabelled_std")  # of numbers of rows, as in `Classes`

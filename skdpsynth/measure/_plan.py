@@ -11,25 +11,42 @@ import math
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.measure._allocation import NO_DEPENDENCE, allocate
+from skdpsynth.measure._allocation import (
+    NO_DEPENDENCE,
+    Allocation,
+    PlanClasses,
+    allocate,
+)
 from skdpsynth.measure._discovery import Discovery, Labels
 from skdpsynth.measure._shares import LITTLE, N_CELLS, RARE
 from skdpsynth.measure._steps import has_many_numbers, is_numeric
-from skdpsynth.schema import Continuous, Datetime, holds_truths, is_object, known_kind
+from skdpsynth.measure._table_model import TableModel
+from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
+from skdpsynth.schema import (
+    Column,
+    Continuous,
+    Datetime,
+    TableSchema,
+    holds_truths,
+    is_object,
+    known_kind,
+)
 from skdpsynth.table import (
     CategoryDomain,
+    ColumnDomain,
     ColumnLayout,
+    Metadata,
     NumericDomain,
     TableLayout,
     check_schema,
@@ -37,15 +54,6 @@ from skdpsynth.table import (
 )
 from skdpsynth.utils import MOST_SHOWN
 from skdpsynth.utils.containers import dtypes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from skdpsynth.measure._allocation import Allocation, PlanClasses
-    from skdpsynth.measure._table_model import TableModel
-    from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
-    from skdpsynth.schema import Column, TableSchema
-    from skdpsynth.table import ColumnDomain, Metadata
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,25 @@ from __future__ import annotations
 import base64
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skdpsynth.measure._bins import check_edges
+from skdpsynth.measure._bins import FinerBins, TableBins, check_edges
 from skdpsynth.measure._shares import TINY
+from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import (
     GRID,
     LENGTH,
     MOMENTS_SENSITIVITY,
     CentredCounts,
+    Parts,
+    PrivacyAccountant,
+    Reservation,
     centred_histogram,
     centred_sensitivity,
     measured_cells,
@@ -31,21 +37,18 @@ from skdpsynth.privacy import (
     noisy_second_moments,
     noisy_triple_tables,
 )
-from skdpsynth.table import MISSING, ZERO, NumericDomain, is_number
+from skdpsynth.table import (
+    MISSING,
+    ZERO,
+    ColumnDomain,
+    NumericDomain,
+    PrivateRows,
+    is_number,
+)
 from skdpsynth.utils import check_array, in_chunks, require
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.measure._bins import FinerBins, TableBins
-    from skdpsynth.measure._table_model import TableModel
-    from skdpsynth.privacy import Parts, PrivacyAccountant, Reservation
-    from skdpsynth.table import ColumnDomain, PrivateRows
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 # Groups of a child given its parent: with 8, C2ST of Diamonds at epsilon 1 was .845,
 # with 3 and 4 .83.

@@ -7,31 +7,26 @@ cells are: inside pairs of bins that have rows. Elsewhere nothing is measured.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse.csgraph import (
     breadth_first_order,
     connected_components,
     minimum_spanning_tree,
 )
 
-from skdpsynth.measure._query import N_GROUPS
+from skdpsynth.measure._bins import FinerBins
+from skdpsynth.measure._query import N_GROUPS, Measurement
 from skdpsynth.measure._shares import LIKELY, LITTLE, RAKINGS, SMALLEST, SURE, TINY
 from skdpsynth.utils import ROUNDING, check_array, require
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.measure._bins import FinerBins
-    from skdpsynth.measure._query import Measurement
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class PairTables(NamedTuple):

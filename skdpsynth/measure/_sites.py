@@ -6,9 +6,10 @@ sums of those of each table, and so are the variances of their noise.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +20,8 @@ from skdpsynth.measure._query import (
     Measurement,
     Moments,
 )
-from skdpsynth.privacy import claim
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from skdpsynth.privacy import PrivacyReport
-    from skdpsynth.table import Metadata
+from skdpsynth.privacy import PrivacyReport, claim
+from skdpsynth.table import Metadata
 
 
 def combine_measurements(sites: Iterable[Measurements]) -> Measurements:

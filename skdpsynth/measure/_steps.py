@@ -11,11 +11,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from pandas.util import hash_array
 from scipy.special import ndtr
 
@@ -38,6 +41,9 @@ from skdpsynth.measure._shares import (
 )
 from skdpsynth.privacy import (
     MIN_KEY_COUNT,
+    Parts,
+    PrivacyAccountant,
+    Reservation,
     clamped_counts,
     grid_noise_std,
     key_threshold,
@@ -50,12 +56,15 @@ from skdpsynth.schema import (
     MOST_STATED_DECIMALS,
     SECONDS_OF,
     Continuous,
+    TableSchema,
     decimals_of,
     is_date,
     is_finite,
 )
 from skdpsynth.table import (
     CategoryDomain,
+    ColumnDomain,
+    ColumnLayout,
     NumericDomain,
     needs_resolution,
     numeric_values,
@@ -65,22 +74,12 @@ from skdpsynth.table import (
 )
 from skdpsynth.utils import FEW_NUMBERS, in_chunks
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from skdpsynth.privacy import Parts, PrivacyAccountant, Reservation
-    from skdpsynth.schema import TableSchema
-    from skdpsynth.table import ColumnDomain, ColumnLayout
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Codes = NDArray[np.integer]
-    # Of every column what is known so far; None of a range or categories to be found.
-    Domains = dict[ColumnLayout, ColumnDomain | None]
-    Domain = Any  # the one of a column, which a step knows the type of
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Codes = NDArray[np.integer]
+# Of every column what is known so far; None of a range or categories to be found.
+Domains = dict[ColumnLayout, ColumnDomain | None]
+Domain = Any  # the one of a column, which a step knows the type of
 
 
 class Public(NamedTuple):

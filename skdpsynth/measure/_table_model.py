@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdpsynth.privacy import UNLABELLED
-from skdpsynth.schema import decode_value, encode_value
+from skdpsynth.schema import TableSchema, decode_value, encode_value
 from skdpsynth.table import (
     CategoryDomain,
     Classes,
@@ -22,13 +24,6 @@ from skdpsynth.table import (
     modelled_columns,
 )
 from skdpsynth.utils import require
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.schema import TableSchema
 
 
 @dataclass(frozen=True)

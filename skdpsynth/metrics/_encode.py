@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
 
 import numpy as np
 import pandas as pd
@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.utils.containers import from_arrow
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
 
 Matrix = NDArray[np.float64]
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from numbers import Integral
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 from scipy.stats.contingency import crosstab, expected_freq
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -32,11 +34,6 @@ from skdpsynth.metrics._encode import (
     shuffled,
 )
 from skdpsynth.metrics._panel import named_by_class
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
-
-    from sklearn.base import BaseEstimator
 
 Values: TypeAlias = NDArray[np.float64] | NDArray[np.intp]
 

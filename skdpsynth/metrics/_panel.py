@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
@@ -41,13 +42,8 @@ from skdpsynth.metrics._encode import (
     standardize,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Pair = tuple[float, float]
-    ScoreOne = Callable[[BaseEstimator, bool], tuple[Pair, str | None]]
+Pair = tuple[float, float]
+ScoreOne = Callable[[BaseEstimator, bool], tuple[Pair, str | None]]
 
 Classifiers = (
     Mapping[str, BaseEstimator] | Sequence[str] | Sequence[BaseEstimator] | None

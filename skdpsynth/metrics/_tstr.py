@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,15 +19,10 @@ from skdpsynth.metrics._encode import (
     shuffled,
     without_identifiers,
 )
-from skdpsynth.metrics._panel import score_classifiers, score_regressors
+from skdpsynth.metrics._panel import Classifiers, score_classifiers, score_regressors
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from skdpsynth.metrics._panel import Classifiers
-
-    # From a table to train on, one to test on and the setting to their scores.
-    Scorer = Callable[[pd.DataFrame, pd.DataFrame, str], pd.DataFrame]
+# From a table to train on, one to test on and the setting to their scores.
+Scorer = Callable[[pd.DataFrame, pd.DataFrame, str], pd.DataFrame]
 
 
 def tstr_scores(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from skdpsynth.measure import TableModel
 from skdpsynth.table import (
     CategoryDomain,
+    Cells,
     from_wall,
     to_category_series,
     to_series,
@@ -15,16 +19,10 @@ from skdpsynth.table import (
 from skdpsynth.utils import in_order_of_class
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable
-
     import pandas as pd
-    from numpy.typing import NDArray
 
-    from skdpsynth.measure import TableModel
-    from skdpsynth.table import Cells
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 def decode_columns(

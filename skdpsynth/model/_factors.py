@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.special import ndtr
 
-from skdpsynth.measure import LITTLE
+from skdpsynth.measure import LITTLE, Measurements
 from skdpsynth.model._mixture import lenders
 from skdpsynth.utils import (
     check_array,
@@ -21,16 +23,9 @@ from skdpsynth.utils import (
     require,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.measure import Measurements
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    State = Mapping[str, Any]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+State = Mapping[str, Any]
 
 _MOST_FACTORS = 64  # bounds what a row of a wide table costs
 _ROUNDS = 6  # of the search for what columns share, which is the diagonal

@@ -7,19 +7,23 @@ arrays of NumPy and of PyTorch, by what both have in common.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import threadpoolctl
+from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from skdpsynth.measure import (
     LEAST_NOISE,
     LITTLE,
     RARE,
+    Measurement,
+    Measurements,
     PairTables,
     planned_tables,
     strongest_tree,
@@ -31,15 +35,8 @@ from skdpsynth.model._mixture import (
     lenders,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.measure import Measurement, Measurements
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 Array = Any  # of NumPy, or a tensor
 

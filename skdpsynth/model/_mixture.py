@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdpsynth.measure import LIKELY, LITTLE, RAKINGS, TINY, Relation, raked
 from skdpsynth.utils import (
@@ -17,14 +19,9 @@ from skdpsynth.utils import (
     require,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    State = Mapping[str, Any]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+State = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

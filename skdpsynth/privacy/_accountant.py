@@ -14,12 +14,15 @@ import operator
 import os
 import sys
 import threading
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, NoReturn, SupportsIndex
+from typing import NoReturn, SupportsIndex
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError, check_range
+from skdpsynth.privacy._budget import PrivacyBudget
 from skdpsynth.privacy._calibration import (
+    VoteNoise,
     certified_epsilon,
     gdp_mu,
     grid_noise_std,
@@ -42,12 +45,6 @@ from skdpsynth.privacy._report import (
     unit_words,
 )
 from skdpsynth.utils import EXCESS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
-
-    from skdpsynth.privacy._budget import PrivacyBudget
-    from skdpsynth.privacy._calibration import VoteNoise
 
 
 class Reservation:

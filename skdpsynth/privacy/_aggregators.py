@@ -10,15 +10,16 @@ releases zeros with the same noise.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri
 
 from skdpsynth.exceptions import ReservationError, check_range
-from skdpsynth.privacy._accountant import MAX_DISCOVERY_DELTA
+from skdpsynth.privacy._accountant import MAX_DISCOVERY_DELTA, Reservation
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes, telling
 from skdpsynth.privacy._parts import (
     GRID,
@@ -31,16 +32,9 @@ from skdpsynth.privacy._parts import (
 )
 from skdpsynth.utils import CHUNK_ROWS, in_chunks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.privacy._accountant import Reservation
-
-    Codes = NDArray[np.integer] | Parts
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+Codes = NDArray[np.integer] | Parts
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 # Keys seen once are never considered, so a key's smallest considered count is this.
 MIN_KEY_COUNT = 2

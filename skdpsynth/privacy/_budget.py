@@ -8,6 +8,7 @@ import sqlite3
 import tempfile
 import time
 import weakref
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +19,6 @@ from skdpsynth.privacy._report import claim, read_only
 from skdpsynth.utils import EXCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     import pandas as pd
 
 # Long enough for many processes that charge at once; a charge takes milliseconds.

@@ -36,20 +36,19 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp, ndtri, ndtri_exp
 
 from skdpsynth.exceptions import check_range
 from skdpsynth.utils import EXCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-    from numpy.typing import NDArray
 
 
 # `gdp_delta` is a difference of nearly equal numbers. Over epsilon in [1e-4, 1e3] and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdpsynth.exceptions import ReservationError, check_range
 from skdpsynth.privacy._accountant import Reservation
@@ -20,15 +22,12 @@ from skdpsynth.privacy._random import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
     from opendp.mod import Domain, Measurement
 
-    ByTeacher = Callable[[], "NDArray[Any] | Mapping[int, NDArray[Any]]"]
-    Keys = Callable[[], Sequence[tuple[int, Hashable]]]
-    Observer = Callable[["Release"], NDArray[Any] | None]
-    Ints = NDArray[np.int64]
+ByTeacher = Callable[[], "NDArray[Any] | Mapping[int, NDArray[Any]]"]
+Keys = Callable[[], Sequence[tuple[int, Hashable]]]
+Observer = Callable[["Release"], NDArray[Any] | None]
+Ints = NDArray[np.int64]
 
 _T = TypeVar("_T", bound="np.generic")
 

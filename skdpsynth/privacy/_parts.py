@@ -25,24 +25,20 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial, reduce
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.utils import n_threads
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-    from concurrent.futures import Future
-
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 # Grid cells per clipping norm, or per row: what one row adds to a number at most.
 GRID = 2**20

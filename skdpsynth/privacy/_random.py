@@ -11,13 +11,10 @@ from __future__ import annotations
 import secrets
 import zlib
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from numpy.typing import NDArray
 
 # Set by `skdpsynth.privacy.testing.insecure_randomness` alone. The threads of
 # `LocalParts` copy it; any other new thread or process starts with OS entropy.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from enum import Enum
@@ -12,7 +13,7 @@ from functools import cache
 from numbers import Real
 from operator import attrgetter
 from types import GenericAlias, NoneType
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._calibration import MOST_EXPONENT, gdp_epsilon
@@ -20,18 +21,13 @@ from skdpsynth.utils import (
     DAMAGED,
     MOST_SHOWN,
     WIDTH,
+    Block,
     Document,
     Grid,
     Heading,
     Items,
     require,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
-
-    from skdpsynth.utils import Block
-
 
 Kind = Literal["gaussian", "sampled gaussian", "gaussian vote", "laplace vote"]
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdpsynth.privacy._mechanisms import Release, _observer
+from skdpsynth.privacy._mechanisms import Observer, Release, _observer
 from skdpsynth.privacy._random import _coupled, _insecure_seeds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skdpsynth.privacy._mechanisms import Observer
 
 __all__ = ["Release", "coupled_rows", "insecure_randomness", "observe_releases"]
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsynth.measure import TableModel
 from skdpsynth.model import decode_columns
-from skdpsynth.sampling._where import _CHUNK_ROWS, Condition, rows_where
+from skdpsynth.sampling._where import _CHUNK_ROWS, Condition, DrawRanks, rows_where
 from skdpsynth.schema import SECONDS_OF, Identifier, is_date, plain
 from skdpsynth.table import (
+    Classes,
     ColumnLayout,
+    Metadata,
+    Units,
     largest_remainder,
     to_category_series,
     to_series,
@@ -24,15 +29,6 @@ from skdpsynth.table import (
 from skdpsynth.utils import CHUNK_ROWS, in_chunks, n_threads
 from skdpsynth.utils.containers import converter
 from skdpsynth.utils.sklearn_compat import public_seed
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.measure import TableModel
-    from skdpsynth.sampling._where import DrawRanks
-    from skdpsynth.table import Classes, Metadata, Units
 
 
 def in_random_order(

@@ -5,27 +5,32 @@ All is public: the marginals are released, and a condition is the user's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdpsynth.measure import TableModel
 from skdpsynth.model import decode_cells, decode_columns
 from skdpsynth.schema import ROUNDING, SECONDS_OF, plain
-from skdpsynth.table import CategoryDomain, NumericDomain, from_wall, to_wall, zone_of
+from skdpsynth.table import (
+    CategoryDomain,
+    ColumnDomain,
+    ColumnLayout,
+    MarginalTransform,
+    Metadata,
+    NumericDomain,
+    from_wall,
+    to_wall,
+    zone_of,
+)
 from skdpsynth.utils import CHUNK_ROWS
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
-
-    from skdpsynth.measure import TableModel
-    from skdpsynth.table import ColumnDomain, ColumnLayout, MarginalTransform, Metadata
-
-    Spans = NDArray[np.float64]  # (n, 2): intervals of ranks, without their ends
+Spans = NDArray[np.float64]  # (n, 2): intervals of ranks, without their ends
 
 # Ranks of rows of given classes, by a stream.
 DrawRanks = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.float64]]

@@ -6,24 +6,20 @@ import contextlib
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.utils.containers import arrow_kind
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from numpy.typing import NDArray
-
-    Dtype = Any  # of NumPy, pandas or Arrow, which share no class
+Dtype = Any  # of NumPy, pandas or Arrow, which share no class
 
 
 Kind = Literal[

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from skdpsynth.schema._columns import (
     LARGEST,
     Boolean,
     Categorical,
+    Column,
     Continuous,
     Datetime,
     Stated,
@@ -32,12 +33,7 @@ from skdpsynth.schema._columns import (
 )
 from skdpsynth.utils import EXCESS
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from skdpsynth.schema._columns import Column
-
-    Columns = Mapping[Hashable, Column]
+Columns = Mapping[Hashable, Column]
 
 
 class Rule(Stated):

@@ -6,11 +6,11 @@ import json
 import math
 import os
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -43,10 +43,7 @@ from skdpsynth.schema._tables import (
 from skdpsynth.utils import DAMAGED, MOST_SHOWN, WIDTH, parse_json, read_text
 from skdpsynth.utils.containers import from_arrow
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    Json = Any  # whatever a file says
+Json = Any  # whatever a file says
 
 
 _VERSION = 1  # of the JSON of a schema

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema._columns import (
@@ -20,7 +22,9 @@ from skdpsynth.schema._columns import (
     Column,
     Continuous,
     Datetime,
+    Dtype,
     Identifier,
+    Kind,
     Text,
     Unit,
     as_moments,
@@ -35,17 +39,9 @@ from skdpsynth.schema._columns import (
     same_name,
     type_of_objects,
 )
-from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, SumOf
+from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, Rule, SumOf
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.schema._columns import Dtype, Kind
-    from skdpsynth.schema._rules import Rule
-
-    Schema = Any  # a TableSchema, whose module imports this one
+Schema = Any  # a TableSchema, whose module imports this one
 
 
 def schema_code(columns: Mapping[Hashable, str], options: Iterable[str]) -> str:

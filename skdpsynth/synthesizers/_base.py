@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from skdpsynth.base import BaseSynthesizer
@@ -27,26 +29,25 @@ from skdpsynth.measure import (
     Form,
     Measurements,
     Spend,
+    TableModel,
     Training,
     allocate_measurements,
     measure,
     measured_form,
 )
+from skdpsynth.privacy import PrivacyAccountant, Reservation
 from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.synthesizers._initial import InitialModel, InitialNetwork, fitted
-from skdpsynth.training import clear_products, n_products, one_thread, resolve_device
+from skdpsynth.table import Metadata, TableRows
+from skdpsynth.training import (
+    Trainer,
+    clear_products,
+    n_products,
+    one_thread,
+    resolve_device,
+)
 from skdpsynth.utils import warn_deprecated, without
 from skdpsynth.utils.sklearn_compat import Interval, StrOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.measure import TableModel
-    from skdpsynth.privacy import PrivacyAccountant, Reservation
-    from skdpsynth.table import Metadata, TableRows
-    from skdpsynth.training import Trainer
 
 Init = Literal["measured", "random"]
 Widths = tuple[tuple[int, ...], tuple[int, ...]]

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from skdpsynth.measure import Training
-from skdpsynth.privacy import sampled_noise_multiplier, secret_generator, steps_mu
+from skdpsynth.privacy import (
+    PrivacyAccountant,
+    PrivacyBudget,
+    Reservation,
+    sampled_noise_multiplier,
+    secret_generator,
+    steps_mu,
+)
+from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._base import (
     ONE_OR_AUTO,
     ClassGAN,
     ClassRun,
+    Init,
+    Widths,
     without_those_of_0_2,
 )
 from skdpsynth.training import (
@@ -24,15 +35,9 @@ from skdpsynth.training import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
     import numpy as np
     import torch
     from numpy.typing import NDArray
-
-    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
-    from skdpsynth.schema import TableSchema
-    from skdpsynth.synthesizers._base import Init, Widths
 
 
 _LEAST_NOISE = 3.0  # of a step on a sample, in clipping norms: it is cheap there

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Literal
 
+from skdpsynth.privacy import PrivacyBudget
+from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._base import Init, Widths, without_those_of_0_2
 from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     import numpy as np
     import torch
-
-    from skdpsynth.privacy import PrivacyBudget
-    from skdpsynth.schema import TableSchema
 
 
 class DPGANSynthesizer(AdversarialSynthesizer):

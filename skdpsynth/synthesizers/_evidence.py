@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from skdpsynth.measure import RARE
+from skdpsynth.measure import RARE, TableModel
 from skdpsynth.synthesizers._initial import CELLS
-from skdpsynth.table import MISSING, ZERO, NumericDomain
+from skdpsynth.table import MISSING, ZERO, MarginalTransform, NumericDomain, PrivateRows
 from skdpsynth.utils import in_chunks
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from skdpsynth.measure import TableModel
-    from skdpsynth.table import MarginalTransform, PrivateRows
-
 
 _MOST = 3.0  # log odds that one column can give
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from skdpsynth.synthesizers._base import without_those_of_0_2
+from skdpsynth.schema import TableSchema
+from skdpsynth.synthesizers._base import Init, Widths, without_those_of_0_2
 from skdpsynth.synthesizers._dpcgan import AdversarialSynthesizer
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     import numpy as np
     import torch
-
-    from skdpsynth.schema import TableSchema
-    from skdpsynth.synthesizers._base import Init, Widths
 
 
 class GANSynthesizer(AdversarialSynthesizer):

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.measure import SMALL_SHARE, and_unlabelled
+from skdpsynth.measure import (
+    SMALL_SHARE,
+    Allocation,
+    Measurements,
+    TableModel,
+    and_unlabelled,
+)
 from skdpsynth.model import (
     NUMPY,
+    Arrays,
     FactorGenerator,
     MixtureGenerator,
     fit_factors,
     fit_mixture,
 )
-from skdpsynth.privacy import UNLABELLED, noisy_counts
-from skdpsynth.sampling import drawn_within
+from skdpsynth.privacy import UNLABELLED, PrivacyAccountant, noisy_counts
+from skdpsynth.sampling import DrawRanks, drawn_within
+from skdpsynth.table import Metadata, PrivateRows, TableRows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import torch
-    from numpy.typing import NDArray
-
-    from skdpsynth.measure import Allocation, Measurements, TableModel
-    from skdpsynth.model import Arrays
-    from skdpsynth.privacy import PrivacyAccountant
-    from skdpsynth.sampling import DrawRanks
-    from skdpsynth.table import Metadata, PrivateRows, TableRows
 
 _FORMS: dict[str, Any] = {"factors": FactorGenerator, "mixture": MixtureGenerator}
 

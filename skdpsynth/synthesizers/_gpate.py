@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from skdpsynth.measure import Training
-from skdpsynth.privacy import GRID, gaussian_sum, gnmax, telling
+from skdpsynth.privacy import (
+    GRID,
+    PrivacyAccountant,
+    PrivacyBudget,
+    Reservation,
+    gaussian_sum,
+    gnmax,
+    telling,
+)
+from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._base import (
     ClassGAN,
     ClassRun,
@@ -20,6 +30,7 @@ from skdpsynth.synthesizers._base import (
 from skdpsynth.training import (
     N_GENERATED,
     RealMeans,
+    TeacherEnsemble,
     ballots_of,
     decode_answers,
     make_teachers,
@@ -30,14 +41,8 @@ from skdpsynth.training import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
     import numpy as np
     from numpy.typing import NDArray
-
-    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
-    from skdpsynth.schema import TableSchema
-    from skdpsynth.training import TeacherEnsemble
 
 
 _TEACHER_STEPS = 2  # per round

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from skdpsynth.privacy import PrivacyBudget
+from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._marginal import MarginalSynthesizer, without_verbose
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     import numpy as np
-
-    from skdpsynth.privacy import PrivacyBudget
-    from skdpsynth.schema import TableSchema
 
 
 class IndependentSynthesizer(MarginalSynthesizer):

@@ -6,12 +6,14 @@ nobody has trained.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skdpsynth.measure import TableModel, choose_bins, flat_marginals
+from skdpsynth.measure import Measurements, TableModel, choose_bins, flat_marginals
 from skdpsynth.model import (
     LEAST_FACTORS,
     FactorGenerator,
@@ -23,6 +25,7 @@ from skdpsynth.model import (
     fit_mixture,
 )
 from skdpsynth.synthesizers._generated import arrays_on
+from skdpsynth.table import Metadata, PrivateRows
 from skdpsynth.training import (
     BinScores,
     FactorTrainer,
@@ -32,15 +35,9 @@ from skdpsynth.training import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import torch
-    from numpy.typing import NDArray
 
-    from skdpsynth.measure import Measurements
-    from skdpsynth.table import Metadata, PrivateRows
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 # Cells of a number that are as wide, and bins of all columns together: what a network
 # of the papers can still learn.

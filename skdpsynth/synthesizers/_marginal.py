@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -11,30 +12,26 @@ from skdpsynth.measure import (
     Allocation,
     Form,
     Measurements,
+    TableModel,
     allocate_design,
     allocate_measurements,
     measure,
     measured_form,
 )
-from skdpsynth.privacy import UNLABELLED
+from skdpsynth.privacy import UNLABELLED, PrivacyAccountant, PrivacyBudget
+from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._generated import (
     GeneratedSynthesizer,
     and_measured_unlabelled,
 )
+from skdpsynth.table import Metadata, TableRows
 from skdpsynth.utils import without
 from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, public_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
     import numpy as np
     import torch
     from numpy.typing import NDArray
-
-    from skdpsynth.measure import TableModel
-    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
-    from skdpsynth.schema import TableSchema
-    from skdpsynth.table import Metadata, TableRows
 
 without_verbose = without(
     since="0.3", removed_in="0.5", verbose="It had no effect; leave it out."

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Hashable, Iterator
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from skdpsynth.measure import Training
-from skdpsynth.privacy import noisy_votes, telling, vote_noise_std
+from skdpsynth.privacy import (
+    PrivacyAccountant,
+    PrivacyBudget,
+    Reservation,
+    noisy_votes,
+    telling,
+    vote_noise_std,
+)
+from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._base import (
     ClassGAN,
     ClassRun,
@@ -27,15 +37,6 @@ from skdpsynth.training import (
     move_means,
     told_by_labels,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
-    from skdpsynth.schema import TableSchema
-
 
 # Length of a step of a network; with half of it and no noise the distance of pairs of
 # columns of 3,000 linked rows was .71, not .48.

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Hashable
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from skdpsynth.privacy import UNLABELLED, noisy_counts, secret_generator
+from skdpsynth.measure import Allocation, TableModel, Training
+from skdpsynth.privacy import (
+    UNLABELLED,
+    PrivacyAccountant,
+    PrivacyBudget,
+    Reservation,
+    noisy_counts,
+    secret_generator,
+)
+from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers import _dpcgan, _pategan
 from skdpsynth.synthesizers._base import (
     TRAINING_SHARE,
@@ -22,6 +33,7 @@ from skdpsynth.synthesizers._generated import (
     and_measured_unlabelled,
     left_of_unlabelled,
 )
+from skdpsynth.table import Metadata, TableRows
 from skdpsynth.training import (
     N_GENERATED,
     N_KNOWN,
@@ -36,17 +48,6 @@ from skdpsynth.training import (
     resolve_device,
     train_generator,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.measure import Allocation, TableModel, Training
-    from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
-    from skdpsynth.schema import TableSchema
-    from skdpsynth.table import Metadata, TableRows
-
 
 # Of the squared mu of a class, and of rows without a label for counts of pseudo-labels.
 CLASSIFIER_SHARE = TRAINING_SHARE / 2

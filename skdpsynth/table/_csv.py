@@ -16,13 +16,15 @@ import csv
 import io
 import math
 import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from functools import cached_property, partial
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,18 +33,12 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.schema import family
+from skdpsynth.schema import Column, family
 from skdpsynth.utils import compression_of, withheld
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from skdpsynth.schema import Column
-
-    # Of Arrow, which has no stubs: an array of texts and nulls, or of values; a dtype.
-    Cells = Any
-    DataType = Any
+# Of Arrow, which has no stubs: an array of texts and nulls, or of values; a dtype.
+Cells = Any
+DataType = Any
 
 # What stands for a missing value in every column: the texts of `pandas.read_csv`.
 MISSING_TEXTS = {

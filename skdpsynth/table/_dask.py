@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import operator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -29,10 +30,7 @@ from skdpsynth.table._units import with_unit_places
 from skdpsynth.utils import withheld
 from skdpsynth.utils.containers import native
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
-
-    Frame = Any  # of Dask, which has no stubs
+Frame = Any  # of Dask, which has no stubs
 
 _READABLE = "The partitions must be such as can be computed"
 _FAN_IN = 8  # counts that are added up, or parts that are brought, at a time

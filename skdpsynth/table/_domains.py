@@ -8,12 +8,14 @@ Neither ever holds a value that was not public or released through a mechanism.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from skdpsynth.privacy import Parts
@@ -25,24 +27,25 @@ from skdpsynth.schema import (
     Categorical,
     Continuous,
     Datetime,
+    TableSchema,
     decode_value,
     encode_value,
     is_date,
 )
-from skdpsynth.table._layout import factorize, numeric_values, place_keys, to_wall
+from skdpsynth.table._layout import (
+    ColumnLayout,
+    factorize,
+    numeric_values,
+    place_keys,
+    to_wall,
+)
 from skdpsynth.utils import CHUNK_ROWS, EXCESS, FEW_NUMBERS, in_chunks, require
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
-
     import pandas as pd
-    from numpy.typing import NDArray
 
-    from skdpsynth.schema import TableSchema
-    from skdpsynth.table._layout import ColumnLayout
-
-    Floats = NDArray[np.float64]
-    Codes = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 

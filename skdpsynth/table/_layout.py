@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, compress, count, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from skdpsynth.privacy import changed_parts
+from skdpsynth.privacy import Parts, changed_parts
 from skdpsynth.schema import (
     SECONDS_OF,
     UNREAD,
     Continuous,
+    Kind,
+    TableSchema,
     column_kind,
     decode_value,
     encode_value,
@@ -31,17 +35,9 @@ from skdpsynth.schema import (
 from skdpsynth.utils import require
 from skdpsynth.utils.containers import arrow_like, speaks_arrow
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.privacy import Parts
-    from skdpsynth.schema import Kind, TableSchema
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 # One name, and in brackets a unit and a zone: libraries parse, and compile, far more.
 _PLAIN_DTYPE = re.compile(

@@ -9,8 +9,9 @@ numbers and gets no false tie; columns that follow from others are computed.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,7 @@ from skdpsynth.schema import (
     Identifier,
     MissingTogether,
     Ordered,
+    Rule,
     SumOf,
     TableSchema,
     Text,
@@ -48,16 +50,16 @@ from skdpsynth.table._domains import (
     is_number,
     needs_resolution,
 )
-from skdpsynth.table._layout import from_wall, most_seconds, zone_of
+from skdpsynth.table._layout import (
+    ColumnLayout,
+    TableLayout,
+    from_wall,
+    most_seconds,
+    zone_of,
+)
 from skdpsynth.utils import MOST_SHOWN, require
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
-
-    from skdpsynth.schema import Rule
-    from skdpsynth.table._layout import ColumnLayout, TableLayout
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

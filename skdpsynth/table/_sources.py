@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 from scipy import sparse
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
@@ -43,12 +44,7 @@ from skdpsynth.utils.containers import (
     widened,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Source = Any  # a dataset of Arrow, which has no stubs, or what has its `to_batches`
+Source = Any  # a dataset of Arrow, which has no stubs, or what has its `to_batches`
 
 _TARGET_NAME = "target"  # of a label that comes without a name
 

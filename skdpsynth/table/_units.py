@@ -11,25 +11,20 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections.abc import Hashable
 from contextlib import ExitStack
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skdpsynth.privacy import LocalParts, Parts, changed_parts, secret_generator
-from skdpsynth.schema import is_missing, plain
+from skdpsynth.schema import TableSchema, is_missing, plain
 from skdpsynth.table._layout import coded, is_read, ticks_of
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.schema import TableSchema
-
-    Words = NDArray[np.uint64]
+Words = NDArray[np.uint64]
 
 # Files that the keys of rows are kept in, by the keys of their units: one at a time is
 # in memory, so the peak is a small part of all keys.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -14,20 +15,15 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, skip_init, vector_to_parameters
 
-from skdpsynth.privacy import HoldsPrivateRows
+from skdpsynth.privacy import HoldsPrivateRows, Reservation
 from skdpsynth.training._dp_sgd import CHUNK_ROWS, ClippedSums, release_mean, sampled
-from skdpsynth.training._generator import MOMENTUM, Adam
+from skdpsynth.training._generator import MOMENTUM, Adam, Features, Trainer
 from skdpsynth.training._means import Told
 from skdpsynth.training._teachers import FORGOTTEN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
-
-    from skdpsynth.privacy import Reservation
-    from skdpsynth.training._generator import Features, Trainer
 
 
 # Steps of Adam of networks: 40 times the papers' 1e-4, since they are fewer.

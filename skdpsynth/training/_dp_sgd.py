@@ -10,22 +10,15 @@ from the exact number of rows.
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from skdpsynth.privacy import of_rows, release_float_gaussian
+from skdpsynth.privacy import Reservation, of_rows, release_float_gaussian
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import nn
-
-    from skdpsynth.privacy import Reservation
-
-    Losses = Callable[[Tensor], Tensor]  # one per row, of the outputs (n_rows, n_out)
+Losses = Callable[[Tensor], Tensor]  # one per row, of the outputs (n_rows, n_out)
 
 # Gradients are computed in double precision, so a row's differs by less than 1e-13 of
 # its size when another row leaves and its place in a chunk changes. This room below the

@@ -10,13 +10,11 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from skdpsynth.model import MOST_LOADING
-from skdpsynth.training._generator import MOST_PRODUCTS, Trainer
+from skdpsynth.training._generator import MOST_PRODUCTS, Score, Trainer
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from skdpsynth.training._generator import Score
 
 
 class Draws(NamedTuple):

@@ -9,6 +9,7 @@ features are skewed, and so are clipped vectors and votes of few rows. All is pu
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,8 +20,6 @@ from torch.special import ndtr
 from skdpsynth.training._teachers import GAIN, N_GENERATED, N_KNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from skdpsynth.training._generator import Features, Trainer
 
 

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from skdpsynth.measure import RARE
-from skdpsynth.model import Components, slopes_of_loss
-from skdpsynth.training._generator import MOST_PRODUCTS, Adam, Trainer, products
+from skdpsynth.model import Components, Heads, Mixture, ReleasedClass, slopes_of_loss
+from skdpsynth.training._generator import MOST_PRODUCTS, Adam, Score, Trainer, products
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from skdpsynth.model import Heads, Mixture, ReleasedClass
-    from skdpsynth.training._generator import Score
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 _MOST_LOGIT = 30.0  # where a probability is next to 0 or 1, and slopes are finite

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
 from skdpsynth.measure import RARE
 from skdpsynth.model import Mixture
-from skdpsynth.training._generator import MOMENTUM, Adam, Trainer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.training._generator import Score
-
+from skdpsynth.training._generator import MOMENTUM, Adam, Score, Trainer
 
 _MANY_CODES = 4096  # that the finished generator draws from; of 4096 bins: 64 MB
 _CODES_OF_SCALES = 256  # whose mean bins give a scale to every score

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -11,14 +11,8 @@ from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from skdpsynth.training._discriminator import HIDDEN_RATE, make_network, scores_of
-from skdpsynth.training._generator import MOMENTUM, Adam
+from skdpsynth.training._generator import MOMENTUM, Adam, Features, Trainer
 from skdpsynth.training._teachers import FORGOTTEN
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skdpsynth.training._generator import Features, Trainer
-
 
 _ROUNDS = 8  # whose labels are learnt again
 BATCH = 256  # labels of a step of a student, and rows of one of the generator

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from skdpsynth.privacy import HoldsPrivateRows, of_rows, secret_generator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
     from skdpsynth.training._generator import Features, Trainer
 
-    Ints = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 
 # Entries of one tensor of a chunk of teachers; bounds the memory of a call.

@@ -8,15 +8,16 @@ target is fixed, and a row's term is its own, whatever the other rows are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import skip_init
 
-from skdpsynth.privacy import HoldsPrivateRows, release_float_gaussian
+from skdpsynth.privacy import HoldsPrivateRows, Reservation, release_float_gaussian
 from skdpsynth.training._dp_sgd import (
     CHUNK_ROWS,
     ClippedSums,
@@ -25,14 +26,7 @@ from skdpsynth.training._dp_sgd import (
     sampled,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from skdpsynth.privacy import Reservation
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 _PAIRS_WEIGHT = 0.1  # the paper's alpha_p
 
