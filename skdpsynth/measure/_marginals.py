@@ -2,20 +2,26 @@
 
 Round 1 counts coarse bins of the declared or released range. Round 2 has as many bins
 as the noisy count of a class can fill, placed at the quantiles of round 1. Both rounds
-together give one density, whose logarithm has small third differences, so with very
-noisy counts it tends to a normal distribution.
+together give one density.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from skdpsynth.measure._density import (
+    SMOOTH_GRID,
+    Histogram,
+    fit_masses,
+    fit_smooth,
+    fit_spiked,
+    shrunk_distributions,
+)
 from skdpsynth.measure._query import (
     Marginals,
     Measurement,
@@ -57,37 +63,6 @@ from skdpsynth.table import (
 from skdpsynth.utils import FEW_NUMBERS
 
 Floats = NDArray[np.float64]
-
-
-_SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
-# Edges of the cells of a smooth density: time grows with the cube.
-SMOOTH_GRID = np.linspace(0.0, 1.0, 65)
-_SPIKE_ROUNDS = 3  # with 2 the 3-way distance of Adult was .097, not .096 (epsilon 1)
-# A step that changes less, absolutely and relative to the loss, is the last one.
-_CONVERGED = (1e-3, 1e-6)
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Noisy counts of one column over intervals of [0, 1]."""
-
-    edges: Floats  # (n_bins + 1,): strictly increasing, from 0 to 1
-    counts: Floats  # (n_bins,): they may be negative
-    noise_std: float  # of one count
-    # Rows in no interval; the density is of the others.
-    zero: float = 0.0
-    missing: float = 0.0
-
-    @property
-    def total(self) -> float:
-        """Number of rows that were counted."""
-        return float(self.counts.sum()) + self.zero + self.missing
-
-    def overlap(self, cells: Floats) -> Floats:
-        """Share of each cell that lies in each bin, shape (n_bins, n_cells)."""
-        low = np.maximum(self.edges[:-1, None], cells[None, :-1])
-        high = np.minimum(self.edges[1:, None], cells[None, 1:])
-        return np.maximum(high - low, 0.0) / np.diff(cells)[None, :]
 
 
 # A round of one class: a `Measurement` whose query is `Marginals`.
@@ -592,218 +567,3 @@ def _quantile_edges(cdf: Floats, cells: Floats, n_bins: int) -> Floats:
     last = len(cells) - 1
     chosen = np.unique(np.concatenate(([0], np.minimum(inner, last), [last])))
     return cells[chosen]
-
-
-# --- Densities --------------------------------------------------------------------
-
-
-def fit_masses(
-    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
-) -> list[Floats]:
-    """Fit one smooth distribution per column to its noisy histograms.
-
-    `cells` are the edges of the cells whose masses, positive with sum 1, are wanted;
-    `totals`, at least 1, the rows that the histograms count. Maximises ``-sum (n A q -
-    h)^2 / (2 s^2) - w |D3 log q|^2 / 2`` over the simplex by damped Newton steps
-    (Gauss-Newton in log q), columns with equally many cells at once.
-    """
-    masses: dict[int, Floats] = {}
-    sizes = np.array([len(edges) - 1 for edges in cells])
-    for size in np.unique(sizes):
-        places = np.flatnonzero(sizes == size).tolist()
-        rows = max(sum(len(part.counts) for part in columns[j]) for j in places)
-        design = np.zeros((len(places), rows, size))
-        target = np.zeros((len(places), rows))
-        start = np.empty((len(places), size))
-        for own, j in enumerate(places):
-            row = 0
-            for part in columns[j]:
-                scale = 1.0 / max(part.noise_std, LEAST_NOISE)
-                overlap, end = part.overlap(cells[j]), row + len(part.counts)
-                design[own, row:end] = scale * totals[j] * overlap
-                target[own, row:end] = scale * part.counts
-                row = end
-            # The last histogram spread evenly in its bins, kept off zero.
-            floor = max(part.noise_std, 1e-3 * totals[j] / (size + 1))
-            per_width = np.maximum(part.counts, floor) / np.diff(part.edges)
-            start[own] = np.log(per_width @ overlap * np.diff(cells[j]))
-        masses |= zip(places, _newton(design, target, start), strict=True)
-    return [masses[j] for j in range(len(columns))]
-
-
-def fit_smooth(
-    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
-) -> list[Floats]:
-    """Fit a smooth distribution per column, as `fit_masses`, on fewer cells."""
-    grids = [_thinned(edges) for edges in cells]
-    masses = []
-    fitted = fit_masses(columns, grids, totals)
-    for mass, grid, edges in zip(fitted, grids, cells, strict=True):
-        result = np.maximum(_rebinned(mass, grid, edges), TINY)
-        masses.append(result / result.sum())
-    return masses
-
-
-def fit_spiked(
-    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
-) -> list[Floats]:
-    """Fit a smooth distribution per column, and spikes that are above the noise.
-
-    As `fit_masses`; the last histogram of a column has edges of cells. Numbers that
-    people choose, such as 40 hours, are no smooth density. A bin whose count is too
-    high for the density by more than `SURE` noise deviations keeps it, and the
-    density is fitted to the other rows. Of what the other bins differ, more is kept
-    where there are more rows: in a long tail it is noise.
-    """
-    grids, finest = [_thinned(edges) for edges in cells], [own[-1] for own in columns]
-    excess = [_first_spikes(part) for part in finest]
-    rounds, rest = list(columns), totals.copy()
-    fits: dict[int, tuple[Floats, ...]] = {}
-    moving = list(range(len(columns)))
-    for _ in range(_SPIKE_ROUNDS):
-        for j in moving:
-            if excess[j].any():
-                rest[j] = max(totals[j] - excess[j].sum(), 1.0)
-                edges = finest[j].edges
-                rounds[j] = [
-                    replace(p, counts=p.counts - p.overlap(edges) @ excess[j])
-                    for p in columns[j]
-                ]
-        fitted = fit_masses(
-            [rounds[j] for j in moving], [grids[j] for j in moving], rest[moving]
-        )
-        before, moving = moving, []
-        for j, mass in zip(before, fitted, strict=True):
-            expected = rest[j] * _rebinned(mass, grids[j], finest[j].edges)
-            residual = finest[j].counts - expected
-            now = _spikes(residual, finest[j])
-            fits[j] = mass, expected, residual
-            if np.abs(now - excess[j]).max() > finest[j].noise_std:
-                moving.append(j)
-                excess[j] = now
-        if not moving:
-            break
-    masses = []
-    for j, (part, edges) in enumerate(zip(finest, cells, strict=True)):
-        mass, expected, residual = fits[j]
-        spike = _spikes(residual, part) > 0
-        # A density is taken to err by a variance in proportion to the rows, so that
-        # almost nothing is kept in a long tail.
-        variance = max(part.noise_std, LEAST_NOISE) ** 2
-        energy = max(float((residual[~spike] ** 2 - variance).sum()), 0.0)
-        real = energy * expected / max(float(expected[~spike].sum()), 1e-200)
-        kept = np.where(spike, 1.0, real / (real + variance))
-        shares = nearest_distribution(expected + kept * residual)
-        fine = np.maximum(_rebinned(mass, grids[j], edges), TINY * np.diff(edges))
-        middles = (edges[:-1] + edges[1:]) / 2
-        of_bin = np.searchsorted(part.edges, middles) - 1
-        within = np.maximum(np.bincount(of_bin, fine, len(shares)), SMALLEST)
-        result = np.maximum(fine / within[of_bin] * shares[of_bin], TINY)
-        masses.append(result / result.sum())
-    return masses
-
-
-def _first_spikes(part: Histogram) -> Floats:
-    """Guess spikes by medians: a fitted density would rise to them."""
-    if len(part.counts) < 5:
-        return np.zeros(len(part.counts))
-    widths = np.diff(part.edges)
-    near = sliding_window_view(np.pad(part.counts / widths, 2, mode="reflect"), 5)
-    return _spikes(part.counts - np.median(near, axis=1) * widths, part)
-
-
-def _spikes(residual: Floats, part: Histogram) -> Floats:
-    """Return the residuals of spikes, and 0 elsewhere."""
-    sure = residual > SURE * max(part.noise_std, LEAST_NOISE)
-    return np.where(sure, residual, 0.0)
-
-
-def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
-    """Return the masses between `edges` of a density that is even in every cell."""
-    below = np.concatenate(([0.0], np.cumsum(mass)))
-    return np.diff(np.interp(edges, cells, below))
-
-
-def _thinned(edges: Floats) -> Floats:
-    """Leave as many cells at most as `SMOOTH_GRID` has, with some of these edges."""
-    places = np.rint((len(edges) - 1) * SMOOTH_GRID)
-    return edges[np.unique(places.astype(np.int64))]
-
-
-def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:
-    """Minimise ``|design q - target|^2 / 2 + penalty`` with q = softmax(theta).
-
-    It ends: a step that is taken lowers the loss, and one that is not is followed by a
-    shorter one. Columns took at most 134.
-    """
-    n_columns, size = theta.shape
-    # Of the smoothness prior on the log-masses of equal cells.
-    differences = np.diff(np.eye(size), n=3, axis=0) * (size / 8) ** 2.5
-    precision = _SMOOTHNESS * differences.T @ differences + 1e-4 * np.eye(size)
-    theta = theta - theta.mean(axis=1, keepdims=True)
-    mass, residual, loss = _evaluate(design, target, theta, precision)
-    fitted = mass.copy()
-    active = np.arange(n_columns)  # columns that still move; the rest is left out
-    damping = np.ones(n_columns)
-    identity = np.eye(size)
-    while len(active):
-        mean = (design @ mass[:, :, None])[:, :, 0]
-        jacobian = (design - mean[:, :, None]) * mass[:, None, :]
-        gradient = (residual[:, None, :] @ jacobian)[:, 0] + theta @ precision
-        hessian = jacobian.transpose(0, 2, 1) @ jacobian + precision
-        hessian += damping[:, None, None] * identity
-        moved = theta - np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
-        new_mass, new_residual, new_loss = _evaluate(design, target, moved, precision)
-        better = new_loss < loss
-        moving = np.abs(loss - new_loss) > _CONVERGED[0] + _CONVERGED[1] * loss
-        theta = np.where(better[:, None], moved, theta)
-        mass = np.where(better[:, None], new_mass, mass)
-        residual = np.where(better[:, None], new_residual, residual)
-        loss = np.where(better, new_loss, loss)
-        damping = np.where(better, damping * 0.3, damping * 5.0)
-        fitted[active] = mass
-        if not moving.all():
-            active, damping, loss = active[moving], damping[moving], loss[moving]
-            design, target = design[moving], target[moving]
-            theta, mass, residual = theta[moving], mass[moving], residual[moving]
-    return fitted
-
-
-def _evaluate(
-    design: Floats, target: Floats, theta: Floats, precision: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Return the masses, the residuals and the loss of every column."""
-    mass = np.exp(theta - theta.max(axis=1, keepdims=True))
-    mass /= mass.sum(axis=1, keepdims=True)
-    residual = (design @ mass[:, :, None])[:, :, 0] - target
-    loss = 0.5 * (residual**2).sum(axis=1)
-    loss += 0.5 * ((theta @ precision) * theta).sum(axis=1)
-    return mass, residual, loss
-
-
-def nearest_distribution(counts: Floats) -> Floats:
-    """Project noisy counts onto the distributions; uniform if none is positive."""
-    if counts.max(initial=0.0) <= 0:
-        return np.full(len(counts), 1.0 / max(len(counts), 1))
-    descending = np.sort(counts)[::-1]
-    excess = np.cumsum(descending) - max(counts.sum(), counts.max())
-    order = np.arange(1, len(counts) + 1)
-    last = np.flatnonzero(descending - excess / order > 0)[-1]
-    shares = np.maximum(counts - excess[last] / order[last], 0.0)
-    return shares / shares.sum()
-
-
-def shrunk_distributions(counts: Floats, noise_stds: Floats) -> Floats:
-    """Draw shares, (n_classes, n_categories), to those of all: empirical Bayes.
-
-    Of a difference the share is kept by which its mean square exceeds the noise's.
-    """
-    pooled = nearest_distribution(counts.sum(axis=0))
-    shares = np.empty_like(counts)
-    for row, (observed, noise_std) in enumerate(zip(counts, noise_stds, strict=True)):
-        expected = max(float(observed.sum()), 1.0) * pooled
-        beside = observed - expected
-        energy = float((beside**2).mean())
-        kept = max(0.0, 1.0 - noise_std**2 / energy) if energy > 0 else 0.0
-        shares[row] = nearest_distribution(expected + kept * beside)
-    return shares

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm, poisson
 
 # How one column is fitted, which the folder's `measure` does for all at once.
-from skdpsynth.measure._marginals import (
+from skdpsynth.measure._density import (
     Histogram,
     fit_masses,
     fit_smooth,
