@@ -456,7 +456,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         accountant: PrivacyAccountant,
         seed: int,
     ) -> TableModel:
-        """Train, and return the marginals; set the generator on self."""
+        """Measure or train, set `generator_`, and return the marginals."""
 
     @abstractmethod
     def _plan_classes(

@@ -8,7 +8,7 @@ together give one density.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,10 +23,9 @@ from skdpsynth.measure._density import (
     shrunk_distributions,
 )
 from skdpsynth.measure._query import (
+    Ask,
     Marginals,
     Measurement,
-    Query,
-    measure_query,
     n_cells,
 )
 from skdpsynth.measure._shares import (
@@ -46,8 +45,6 @@ from skdpsynth.measure._shares import (
 )
 from skdpsynth.privacy import (
     GRID,
-    Parts,
-    PrivacyAccountant,
     centred_sensitivity,
     grid_noise_std,
 )
@@ -57,7 +54,6 @@ from skdpsynth.table import (
     ColumnDomain,
     MarginalTransform,
     NumericDomain,
-    TableRows,
     is_continuous,
 )
 from skdpsynth.utils import FEW_NUMBERS
@@ -377,32 +373,6 @@ def _count_noise(n_cells: Sequence[int], mu: float) -> float:
     return grid_noise_std(mu, centred_sensitivity(n_cells)) / GRID
 
 
-class Ask:
-    """Releases the answers to queries of some classes.
-
-    A row is in one class, so an answer of one class is charged to its rows alone: other
-    rows cannot move it (parallel composition).
-    """
-
-    def __init__(
-        self, rows: TableRows, classes: Classes, accountant: PrivacyAccountant
-    ) -> None:
-        self._rows, self.classes, self.accountant = rows, classes, accountant
-
-    def rows(self, *positions: int) -> Parts:
-        """Return the rows of some classes; private."""
-        return self._rows.parts_of_class(*(self.classes.codes[c] for c in positions))
-
-    def scope(self, *positions: int) -> Hashable:
-        """Return who is charged: for a release of several classes every row is."""
-        return self.classes.scopes[positions[0]] if len(positions) == 1 else None
-
-    def __call__(self, query: Query, mu: float, *positions: int) -> Measurement:
-        """Release the answer of some classes together."""
-        rows, scope = self.rows(*positions), self.scope(*positions)
-        return measure_query(query, rows, self.accountant, mu=mu, scope=scope)
-
-
 def measure_marginals(
     ask: Ask,
     domains: Sequence[ColumnDomain],
@@ -424,7 +394,7 @@ def measure_marginals(
         if classes.noise_stds[c] == 0:
             spread = sum(1.0 - 1.0 / max(n, 1) for n in query.n_cells)
             query = replace(query, size_weight=math.sqrt(SMALL_SHARE * spread))
-        released.append(ask(query, mu, c))
+        released.append(ask.release(query, mu, c))
         return released[-1]
 
     if not mus.any():

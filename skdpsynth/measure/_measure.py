@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from skdpsynth.measure._allocation import Allocation, mus_of_relations, table_bins
 from skdpsynth.measure._bins import TableBins, choose_bins, finer_bins
-from skdpsynth.measure._marginals import Ask, measure_marginals
+from skdpsynth.measure._marginals import measure_marginals
 from skdpsynth.measure._measurements import Measurements, having_pairs
 from skdpsynth.measure._query import (
     QUERIES,
+    Ask,
     Cells,
     Moments,
     Pairs,
@@ -82,10 +83,10 @@ def measure(
             groups = found.bins.groups(found.shares[c], plan.n_groups)
             query: Query = Triples(found.bins, groups, plan.n_groups)
             mu = math.hypot(plan.triples.mu, spare)
-            found = found.and_more(ask(query, mu, c))
+            found = found.and_more(ask.release(query, mu, c))
         if plan.moments.mu:
             query = Moments.of(found.model, c, float(found.sizes[c]))
-            found = found.and_more(ask(query, plan.moments.mu, c))
+            found = found.and_more(ask.release(query, plan.moments.mu, c))
     return found
 
 
@@ -132,13 +133,13 @@ def _two_columns(
         ask, plan, bins, sum(apart[c] for c in having), target, having
     )
     if plan.together.mu:
-        answers.append(ask(query, plan.together.mu, *having))
+        answers.append(ask.release(query, plan.together.mu, *having))
     for c in every:
         # Rows without a label choose for themselves.
         own = query
         if c not in having:
             own = _choose_pairs(ask, plans[c], bins, apart[c], target, [c])
-        answers.append(ask(own, plans[c].pairs.mu, c))
+        answers.append(ask.release(own, plans[c].pairs.mu, c))
     return known.and_more(*answers)
 
 
@@ -218,7 +219,7 @@ def _related_columns(
     pairs = np.array([(own.parent, own.child) for own in strong], dtype=np.int64)
     of_cells, of_ranks = mus_of_relations(mu, len(domains))
     cells = Cells(finer, pairs, [own.shares > 0 for own in strong])
-    known = known.and_more(ask(cells, of_cells, *having))
+    known = known.and_more(ask.release(cells, of_cells, *having))
     if len(domains) == 2:  # there is no third column
         return known
     # In a wide table only third columns that share most information with the child.
@@ -230,7 +231,7 @@ def _related_columns(
         sets += [(own.parent, own.child, j) for j in sorted(third)]
         groups += [own.groups.astype(np.uint8)] * len(third)
     ranks = Ranks(bins, finer, np.array(sets, dtype=np.int64), groups)
-    return known.and_more(ask(ranks, of_ranks, *having))
+    return known.and_more(ask.release(ranks, of_ranks, *having))
 
 
 def _again(
@@ -257,5 +258,5 @@ def _again(
             "ranks": of_ranks,
         }.get(query.kind)
         if mu is not None:
-            answers.append(ask(query, mu, *positions))
+            answers.append(ask.release(query, mu, *positions))
     return found.and_more(*answers)

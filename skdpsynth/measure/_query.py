@@ -40,9 +40,11 @@ from skdpsynth.privacy import (
 from skdpsynth.table import (
     MISSING,
     ZERO,
+    Classes,
     ColumnDomain,
     NumericDomain,
     PrivateRows,
+    TableRows,
     is_number,
 )
 from skdpsynth.utils import check_array, in_chunks, require
@@ -73,7 +75,7 @@ class Query(ABC):
         """Return what is counted of every row; private."""
 
     @abstractmethod
-    def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
+    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
         """Draw the noisy answer by a reservation of this sensitivity."""
 
     @abstractmethod
@@ -186,11 +188,38 @@ def measure_query(
     scope: Hashable,
 ) -> Measurement:
     """Release the answer to a query, charged to the rows of `scope`."""
-    line = accountant.reserve_gaussian(
+    reservation = accountant.reserve_gaussian(
         query.name, mu=mu, sensitivity=query.sensitivity, scope=scope
     )
-    values, of_unit = query.release(rows, line), mu * line.rows_per_unit
-    return Measurement(query, values, line.noise_std * query.unit, of_unit, scope)
+    values, noise_std = query.release(rows, reservation), reservation.noise_std
+    of_unit = mu * reservation.rows_per_unit
+    return Measurement(query, values, noise_std * query.unit, of_unit, scope)
+
+
+class Ask:
+    """Releases the answers to queries of some classes.
+
+    A row is in one class, so an answer of one class is charged to its rows alone: other
+    rows cannot move it (parallel composition).
+    """
+
+    def __init__(
+        self, rows: TableRows, classes: Classes, accountant: PrivacyAccountant
+    ) -> None:
+        self._rows, self.classes, self.accountant = rows, classes, accountant
+
+    def rows(self, *positions: int) -> Parts:
+        """Return the rows of some classes; private."""
+        return self._rows.parts_of_class(*(self.classes.codes[c] for c in positions))
+
+    def scope(self, *positions: int) -> Hashable:
+        """Return who is charged: for a release of several classes every row is."""
+        return self.classes.scopes[positions[0]] if len(positions) == 1 else None
+
+    def release(self, query: Query, mu: float, *positions: int) -> Measurement:
+        """Release the answer of some classes together."""
+        rows, scope = self.rows(*positions), self.scope(*positions)
+        return measure_query(query, rows, self.accountant, mu=mu, scope=scope)
 
 
 # --- One column -------------------------------------------------------------------
@@ -246,9 +275,9 @@ class Marginals(Query):
                 codes[own, place] = np.append(known, (n, missing))[code]
         return codes
 
-    def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
+    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
         codes, weight = rows.map(self.codes), self.size_weight
-        return centred_histogram(codes, self.n_cells, line, weight).numbers
+        return centred_histogram(codes, self.n_cells, reservation, weight).numbers
 
     def counted(self, own: Measurement) -> CentredCounts:
         """Return an answer as counts less their mean."""
@@ -316,9 +345,9 @@ class Pairs(Query):
         """Return the bin of every row in every column; private."""
         return self.bins.encode(rows)
 
-    def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
+    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
         codes, sizes = rows.map(self.codes), self.bins.sizes
-        counts = noisy_pair_tables(codes, sizes, self.sets, line, GRID)
+        counts = noisy_pair_tables(codes, sizes, self.sets, reservation, GRID)
         return (counts[self.measured] / GRID).astype(np.float32)
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
@@ -347,9 +376,9 @@ class Triples(Query):
         places = self.bins.encode(rows) + self.bins.starts[:-1]
         return self.groups.astype(np.uint8)[places]
 
-    def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
+    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
         codes = rows.map(self.codes)
-        counts = noisy_triple_tables(codes, self.n_groups, self.sets, line, GRID)
+        counts = noisy_triple_tables(codes, self.n_groups, self.sets, reservation, GRID)
         return (counts / GRID).astype(np.float32)
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
@@ -396,9 +425,11 @@ class Cells(Query):
             codes[:, k] = place[self.finer.of_rows(rows, pair)]
         return codes
 
-    def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
+    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
         codes = rows.map(self.codes)
-        return np.concatenate(noisy_histogram(codes, self.sizes, line)).astype(float)
+        return np.concatenate(noisy_histogram(codes, self.sizes, reservation)).astype(
+            float
+        )
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return an answer as tables, NaN where a pair of bins is impossible."""
@@ -449,9 +480,11 @@ class Ranks(Query):
             codes[:, n] = of_pair[tuple(pair)] * of_third + bins[:, third]
         return codes
 
-    def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
+    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
         codes = rows.map(self.codes)
-        return np.concatenate(noisy_histogram(codes, self.sizes, line)).astype(float)
+        return np.concatenate(noisy_histogram(codes, self.sizes, reservation)).astype(
+            float
+        )
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return an answer as tables, (N_GROUPS, n_bins) each."""
@@ -503,11 +536,11 @@ class Moments(Query):
         both = rows.uniforms, rows.category_codes
         return self.model.score_rows(*both, self.position)
 
-    def release(self, rows: Parts, line: Reservation) -> NDArray[np.floating]:
+    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
         assert self.model is not None
         means, _, _ = self.model.score_moments(self.position)
         scores = rows.map(self.codes)
-        return noisy_second_moments(scores, means, self.step, line) / self.n_rows
+        return noisy_second_moments(scores, means, self.step, reservation) / self.n_rows
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         require(self.n_columns == len(domains) > 1, "columns")

@@ -207,7 +207,7 @@ def _noisy_integers(values: Ints, reservation: Reservation) -> Ints:
     if insecure_randomness_active():
         noise = rounded_normal(std, values.size).reshape(values.shape)
         return saturating_sum(values, noise)
-    noisy = _measurement(std)(values.ravel().tolist())
+    noisy = _discrete_gaussian(std)(values.ravel().tolist())
     return np.array(noisy, dtype=np.int64).reshape(values.shape)
 
 
@@ -222,7 +222,7 @@ def _noisy_majorities(counts: Ints, reservation: Reservation) -> NDArray[np.bool
         seeded = np.clip(np.rint(draws[0] - draws[1]), -limit, limit).astype(np.int64)
         noise = seeded if laplace else rounded_normal(scale, len(counts))
     elif scale > 0:
-        measure = _laplace_measurement(scale) if laplace else _measurement(scale)
+        measure = _discrete_laplace(scale) if laplace else _discrete_gaussian(scale)
         noise = np.array(measure(noise.tolist()), dtype=np.int64)
     # In integers: 2 (n + noise) > n_teachers, with nothing that large noise could wrap.
     return np.asarray(noise > reservation.n_teachers // 2 - counts)
@@ -258,7 +258,7 @@ def _check_request(
 
 
 @lru_cache(maxsize=128)
-def _laplace_measurement(scale: float) -> Measurement:
+def _discrete_laplace(scale: float) -> Measurement:
     """Make OpenDP's discrete Laplace on integer vectors."""
     from opendp.measurements import make_laplace
     from opendp.metrics import l1_distance
@@ -267,7 +267,7 @@ def _laplace_measurement(scale: float) -> Measurement:
 
 
 @lru_cache(maxsize=128)
-def _measurement(std: float) -> Measurement:
+def _discrete_gaussian(std: float) -> Measurement:
     """Make OpenDP's discrete Gaussian on integer vectors; `std` is its sigma."""
     from opendp.measurements import make_gaussian
     from opendp.metrics import l2_distance

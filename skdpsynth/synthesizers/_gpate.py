@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 
 _TEACHER_STEPS = 2  # per round
-# Length of a step of a network by noisy votes: tenfold (A.5: 1e-3), since they are few.
+# Length of a step of a network by noisy votes: ten times the paper's 1e-3 (A.5), since
+# noise leaves few steps.
 _NOISY_NETWORK_RATE = 1e-2
 
 
@@ -101,7 +102,7 @@ class GPATESynthesizer(ClassGAN):
     the number of steps decide sigma_2.
 
     The generator is that of `MarginalSynthesizer`. Measured tables stay in its loss
-    while it trains. Where the paper projects gradients by a random matrix, the sum has
+    while it trains. Instead of projecting gradients by a random matrix, teachers send
     them by the features of a row, which are few: products of two columns. Teachers of
     generated rows, which are public, show what the sum would be if real rows were such
     rows; the generator moves as far as all sums so far say that they are not, less the
@@ -192,12 +193,14 @@ class GPATESynthesizer(ClassGAN):
             own.device,
         )
         for _ in range(training.n_iter):  # line 1
-            generated = generator.rows(generator.draw(N_GENERATED))  # lines 2-4
+            # Lines 2-4: fakes that teachers learn from; those they judge are others.
+            generated = generator.rows(generator.draw(N_GENERATED))
             for _ in range(_TEACHER_STEPS):
                 teachers.train_step(generated, generator.features)  # lines 5-8
             if self._scratch:
                 self._votes(own, teachers)  # lines 9-13
             else:
+                # Not in the paper: teachers of generated rows, to compare with.
                 beside = generator, generated, own.n_rows, _TEACHER_STEPS
                 rehearsed = teachers.rehearse(*beside, own.public)
                 self._sum(own, teachers, *rehearsed, real)
@@ -251,7 +254,7 @@ class GPATESynthesizer(ClassGAN):
         generator: Any = own.generator  # a network, whose columns have scales
         draws = generator.draw(self.batch_size)
         generated = generator.rows(draws)
-        n_projected = own.training.n_queries // self.batch_size
+        n_projected = own.training.n_queries // len(generated)
         projections = random_projections(len(generated), n_projected, generator)
         # Gradients and answers are in units of the generator's scale of a column.
         scales = generator.scales

@@ -10,11 +10,11 @@ import pytest
 
 # Rows whose domains are known: `discover` would find others.
 from skdpsynth.measure._marginals import (
-    Ask,
     estimate,
     known_sizes,
     measure_marginals,
 )
+from skdpsynth.measure._query import Ask
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.table import (

@@ -19,8 +19,8 @@ from skdpsynth.measure import (
 
 # The rules of the budget have closed forms, which are stated of the parts of a plan.
 from skdpsynth.measure._bins import ColumnBins
-from skdpsynth.measure._marginals import Ask
 from skdpsynth.measure._measure import _choose_pairs
+from skdpsynth.measure._query import Ask
 from skdpsynth.measure._relations import PairTables, with_together
 from skdpsynth.privacy import GRID, PrivacyAccountant
 from skdpsynth.table import CategoryDomain, Classes, PrivateRows
@@ -47,7 +47,7 @@ def measure(rows, bins, shares, mu, target, **plan):
     plan = Allocation("u", N_ROWS, choice=Spend(mu * math.sqrt(0.1)), **plan)
     independent = N_ROWS * np.outer(shares, shares)
     query = _choose_pairs(ask, plan, bins, independent, target, [0])
-    ask(query, mu * math.sqrt(0.9), 0)
+    ask.release(query, mu * math.sqrt(0.9), 0)
     return set(map(tuple, query.sets.tolist())), accountant.report().entries
 
 
