@@ -131,7 +131,7 @@ def plurality_without_noise(real, votes, reservation):
     return votes.argmax(axis=1)
 
 
-@mutation("skdpsynth.privacy._mechanisms", "_laplace_measurement")
+@mutation("skdpsynth.privacy._mechanisms", "_discrete_laplace")
 def scale_taken_for_deviation(real, scale):
     """Take the scale of Laplace noise for its standard deviation."""
     return real(scale / math.sqrt(2))

@@ -202,7 +202,7 @@ def test_the_noise_of_samples_is_that_of_their_charge(monkeypatch):
     where = "skdpsynth.privacy._accountant.sampled_noise_multiplier"
     real = pkgutil.resolve_name(where)
     monkeypatch.setattr(where, lambda *block: 0.9 * real(*block))
-    with pytest.raises(AssertionError, match="too little noise for what it is"):
+    with pytest.raises(AssertionError, match="too little noise for its charge"):
         check(clone(synthesizer))
 
 

@@ -26,27 +26,27 @@ FOLDERS = {
     "benchmarks": (1988, 15161, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2446, 15300, 25, 0),
-    "skdpsynth": (2071, 10361, 8, 15),
-    "skdpsynth/audit": (2688, 14643, 7, 15),
-    "skdpsynth/datasets": (508, 2170, 2, 6),
-    "skdpsynth/evaluation": (2515, 15895, 7, 4),
-    "skdpsynth/model": (1603, 12462, 7, 20),
-    "skdpsynth/measure": (6787, 45966, 17, 40),
-    "skdpsynth/metrics": (1988, 10330, 7, 26),
-    "skdpsynth/privacy": (3830, 18194, 10, 51),
-    "skdpsynth/sampling": (763, 5203, 3, 3),
-    "skdpsynth/schema": (2530, 12615, 5, 43),
-    "skdpsynth/synthesizers": (3008, 13259, 13, 9),
-    "skdpsynth/table": (3698, 26591, 9, 49),
-    "skdpsynth/training": (1955, 12903, 11, 35),
-    "skdpsynth/utils": (1514, 8864, 11, 32),
-    "tests": (32673, 270947, 178, 0),
+    "skdpsynth": (2055, 10312, 8, 15),
+    "skdpsynth/audit": (2685, 14622, 7, 15),
+    "skdpsynth/datasets": (506, 2165, 2, 6),
+    "skdpsynth/evaluation": (2486, 15820, 7, 4),
+    "skdpsynth/model": (1484, 11894, 5, 19),
+    "skdpsynth/measure": (5962, 42775, 16, 39),
+    "skdpsynth/metrics": (1974, 10298, 7, 26),
+    "skdpsynth/privacy": (3757, 18126, 10, 49),
+    "skdpsynth/sampling": (763, 5174, 3, 3),
+    "skdpsynth/schema": (2358, 11967, 5, 43),
+    "skdpsynth/synthesizers": (3002, 13177, 13, 9),
+    "skdpsynth/table": (3312, 24279, 8, 46),
+    "skdpsynth/training": (1920, 12861, 11, 35),
+    "skdpsynth/utils": (1425, 8489, 8, 32),
+    "tests": (30349, 254598, 133, 0),
 }
 # Of the package.
 CIRCLES = 0  # of modules that import one another, also for their types alone
-CONSTANTS = 197  # that are numbers, of modules
+CONSTANTS = 196  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 546  # numbers in functions other than -1, 0, 1 and 2
+LITERALS = 529  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 40596  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02

@@ -31,7 +31,6 @@ from skdpsynth.table import (
 from skdpsynth.utils import CHUNK_ROWS
 
 Spans = NDArray[np.float64]  # (n, 2): intervals of ranks, without their ends
-
 # Ranks of rows of given classes, by a stream.
 DrawRanks = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.float64]]
 

@@ -183,8 +183,8 @@ LESS = "the noise is"
 FEW = "'labels by vote' (class u): the noise is"
 UNSEEN = "1 releases were charged, but 0 were seen"
 TWINS = [
-    (half_noise, "privacy._mechanisms._measurement", NUMBERS, LESS),
-    (inverse_noise, "privacy._mechanisms._measurement", VOTES, FEW),
+    (half_noise, "privacy._mechanisms._discrete_gaussian", NUMBERS, LESS),
+    (inverse_noise, "privacy._mechanisms._discrete_gaussian", VOTES, FEW),
     (own_gaussian, "training._dp_sgd.release_float_gaussian", GRADIENTS, PAST),
     (
         *(in_a_thread, "privacy._aggregators.release_gaussian"),

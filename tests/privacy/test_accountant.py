@@ -216,7 +216,7 @@ def test_a_shallow_copy_spends_the_same_budget():
 
 
 # What draws noise of whole numbers, for every mechanism.
-NOISE = "skdpsynth.privacy._mechanisms._measurement"
+NOISE = "skdpsynth.privacy._mechanisms._discrete_gaussian"
 
 
 def release(reservation):

@@ -120,7 +120,7 @@ def scales_of_draws():
 
     with pytest.MonkeyPatch.context() as patch:
         mechanisms = "skdpsynth.privacy._mechanisms"
-        for name in ("_measurement", "_laplace_measurement"):
+        for name in ("_discrete_gaussian", "_discrete_laplace"):
             where = f"{mechanisms}.{name}"
             patch.setattr(where, noting(pkgutil.resolve_name(where)))
         floats = SimpleNamespace(normal=normal)
