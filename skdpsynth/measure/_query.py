@@ -230,8 +230,9 @@ class Marginals(Query):
     """Counts of single columns less their mean, and maybe the number of all rows.
 
     Sensitivity: `centred_sensitivity` of the cells of each column and of the weight of
-    the number of rows, proved at `centred_histogram`: a row is in one cell of a column,
-    or in none.
+    the number of rows, proved at `centred_histogram`. In squares, of K grid units to a
+    row: one of B cells moves a column by ``(K - a)^2 + (B - 1) a^2``, ``a = K // B``,
+    no cell by no more, and every row the number of rows by ``(K weight)^2``.
     """
 
     domains: Sequence[ColumnDomain]  # of all columns of the table
@@ -407,11 +408,13 @@ class Cells(Query):
     def __post_init__(self) -> None:
         # Numbers of the cells of each table; the last is for all that are impossible.
         self.places: list[Ints] = []
+        self.n_possible: list[int] = []
         for pair, bins in zip(self.sets.tolist(), self.possible, strict=True):
             possible = bins[self.finer.in_bins(pair)]
             places = np.full(possible.shape, possible.sum())
             places[possible] = np.arange(possible.sum())
             self.places.append(places)
+            self.n_possible.append(int(possible.sum()))
         self.sizes = [int(bins.max()) + 1 for bins in self.places]
         what = "2 columns in finer cells"
         self._tables(what, len(self.sets), (sum(self.sizes),), 1)
@@ -427,15 +430,14 @@ class Cells(Query):
 
     def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
         codes = rows.map(self.codes)
-        return np.concatenate(noisy_histogram(codes, self.sizes, reservation)).astype(
-            float
-        )
+        counts = noisy_histogram(codes, self.sizes, reservation)
+        return np.concatenate(counts).astype(float)
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return an answer as tables, NaN where a pair of bins is impossible."""
         parts = np.split(values, np.cumsum(self.sizes)[:-1])
-        both = zip(parts, self.places, strict=True)
-        return [np.append(own[:-1], np.nan)[place] for own, place in both]
+        each = zip(parts, self.n_possible, self.places, strict=True)
+        return [np.append(own[:n], np.nan)[place] for own, n, place in each]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         self.finer.bins.check(domains)
@@ -482,9 +484,8 @@ class Ranks(Query):
 
     def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
         codes = rows.map(self.codes)
-        return np.concatenate(noisy_histogram(codes, self.sizes, reservation)).astype(
-            float
-        )
+        counts = noisy_histogram(codes, self.sizes, reservation)
+        return np.concatenate(counts).astype(float)
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return an answer as tables, (N_GROUPS, n_bins) each."""
@@ -506,8 +507,9 @@ class Ranks(Query):
 class Moments(Query):
     """Covariances of the normal scores of all columns.
 
-    Sensitivity: `MOMENTS_SENSITIVITY`, proved at `noisy_second_moments`: a row is
-    shortened to a length of `LENGTH` in whole numbers.
+    Sensitivity: `MOMENTS_SENSITIVITY`, proved at `noisy_second_moments`: a row r is
+    shortened to a length of `LENGTH` in whole numbers, so that the squares of its
+    products, ``(|r|^4 - sum r_i^4) / 2``, are at most ``LENGTH^4 / 2``.
     """
 
     model: TableModel | None  # turns rows into scores; None if read from a file

@@ -3,8 +3,8 @@
 Every function computes an exact integer statistic, checks that the reservation was
 made for its sensitivity, and hands it to `release_gaussian`. "Row" is a row of the
 private table; neighbours differ by adding or removing one row. Whatever else a function
-takes is public. What it refuses it refuses before anything is charged. Without rows it
-releases zeros with the same noise.
+takes is public. What it refuses it refuses before noise is drawn. Without rows what it
+releases are zeros with the same noise, unless its section says otherwise.
 """
 
 from __future__ import annotations
@@ -464,7 +464,7 @@ def gnmax(votes: Ints, reservation: Reservation) -> Ints:
     Sensitivity: a row can change one teacher's vote, which moves one count up and one
     down: the histogram by ``sqrt(2)``.
 
-    No query, and no bin, is refused.
+    Votes without a query or without a bin are refused.
     """
     if votes.ndim != 2 or 0 in votes.shape:
         raise ValueError(
@@ -491,7 +491,7 @@ def noisy_votes(
     each query is charged as one. The noise is one-dimensional: the noisy number of
     noes would tell nothing more.
 
-    No query, and counts of more votes than teachers, are refused.
+    Counts without a query, or of more votes than teachers, are refused.
     """
     if counts.ndim != 1 or len(counts) == 0:
         msg = f"Expected counts of shape (n_queries,). Got {counts.shape} instead."

@@ -545,8 +545,8 @@ class Datetime(Column):
         super().__post_init__()
         if self.format is not None:
             moment = datetime(2001, 12, 31, 13, 45, 7, tzinfo=UTC)
-            text, again = str(self.format), None
-            with contextlib.suppress(ValueError):
+            text, again = self.format, None
+            with contextlib.suppress(ValueError, TypeError):  # no text is no format
                 again = datetime.strptime(moment.strftime(text), text)
             if again is None or "%" not in text:
                 rule = "The format of times must be one of `datetime.strptime`"

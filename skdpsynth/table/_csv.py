@@ -56,7 +56,7 @@ _PLAIN_TIME = (
     r"^[1-2][0-9]{3}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}"
     r"(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?"
 )
-_ZONE = r"(?:Z|[+-][0-9]{2}:[0-9]{2})$"
+_ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
 _LEADING_ZERO = r"^\s*0[0-9]+\s*$"  # of a whole number
 _NONE = "^$"  # no text is: an empty one is missing
 
@@ -92,11 +92,13 @@ def typed_cells(cells: Cells, column: Column, *, rounded: bool = True) -> pd.Ser
     if whole and not rounded:
         values = floats()
         fractions = pc.subtract(values, pc.floor(values))  # NaN where not finite
-        whole = pc.all(pc.equal(fractions, 0.0)).as_py()
+        whole = pc.all(pc.equal(fractions, 0.0), min_count=0).as_py()
     if not whole:
         return floats().to_pandas()
     other = next(number for number in count() if number not in categories)
     one = partial(_category, other=other) if categories else _whole_number
+    # Whole numbers beside missing ones are often written with a zero behind.
+    cells = pc.replace_substring_regex(cells, r"^(-?[0-9]+)\.0*$", r"\1")
     return pd.Series(
         pd.Int64Dtype().__from_arrow__(_parsed(cells, _PLAIN_WHOLE, pa.int64(), one))
     )
@@ -137,11 +139,14 @@ def _category(text: str, other: int) -> int | None:
 def _parsed(
     cells: Cells, plain: str, kind: DataType, one: Callable[[str], object]
 ) -> Cells:
-    """Let Arrow parse cells that all have a plain form, and `one` each text if not."""
-    if pc.all(pc.match_substring_regex(cells, plain)).as_py():
+    """Let Arrow parse the cells of a plain form, and `one` each other text."""
+    others = pc.invert(pc.match_substring_regex(cells, plain)).fill_null(False)
+    if not pc.any(others, min_count=0).as_py():
         return cells.cast(kind)
-    listed = cells.dictionary_encode()
-    return pa.array(map(one, listed.dictionary.to_pylist()), kind).take(listed.indices)
+    odd = cells.filter(others).dictionary_encode()
+    values = pa.array(map(one, odd.dictionary.to_pylist()), kind)
+    parsed = pc.if_else(others, None, cells).cast(kind)
+    return pc.replace_with_mask(parsed, others, values.take(odd.indices))
 
 
 def _moments(cells: Cells, zone: Any, form: str | None) -> pd.Series:  # noqa: ANN401
@@ -267,7 +272,8 @@ class CsvFile:
     @cached_property
     def _header(self) -> tuple[list[str], int, str]:
         """The names of all columns, how many lines are not rows, and the separator."""
-        encoding = "utf-8-sig" if self.form.encoding == "utf-8" else self.form.encoding
+        encoding = codecs.lookup(self.form.encoding).name
+        encoding = "utf-8-sig" if encoding == "utf-8" else encoding
         # Rows that are read with the names may be in another encoding: not yet.
         with self._open(as_it_is=True) as file:
             lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")

@@ -104,6 +104,16 @@ def test_cells_are_counted_where_pairs_are_possible():
     assert sum("finer cells" in name for name in names) == 1
 
 
+def test_every_cell_is_kept_where_all_are_possible():
+    """Then no cell is for what is impossible."""
+    query = next(own.query for own in fitted(3.0).measurements_ if "Cells" in str(own))
+    every = [np.ones_like(one) for one in query.possible]
+    query = replace(query, possible=every)
+    tables = query.tables(np.arange(1.0, query.shape[0] + 1))
+    assert sum(table.size for table in tables) == query.shape[0]
+    assert all(np.isfinite(table).all() for table in tables)
+
+
 def test_the_noise_of_cells_is_planned():
     """That of one relation; for K of them the squared one is K times as large.
 

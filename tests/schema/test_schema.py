@@ -97,6 +97,8 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: Identifier(pattern="#-#"), "one run of '#'"),
         (lambda: Text(placeholder=3), "must be a text"),
         (lambda: Datetime("2020", "2021", format="day"), "strptime"),
+        (lambda: Datetime("2020", "2021", format=["%d"]), "strptime"),
+        (lambda: Datetime("2020", "2021", format=b"%d"), "strptime"),
         (lambda: Datetime("soon", "2020"), "a point in time. Got 'soon'"),
         (lambda: Datetime("2019", "2020-01-01T00:00Z"), "both have a time zone"),
         (lambda: TableSchema([SEX]), "must be a mapping"),

@@ -46,6 +46,7 @@ ODD = [
     *("2020-01-02T03:04Z", "2020-01-02 03:04:05+01:00", "2020-01-02T03:04-0330"),
     *("0001-01-01", "9999-12-31 23:59:59.999999", "10000-01-01", "1677-01-01"),
     *("0001-01-01T00:00:00+05:00", "9999-12-31T23:59-01:00", "0.0", "-0.0", "1e19"),
+    *("2020-05-05T10:00+12:75", "2020-05-05T10Z", "2020-05-05T10:00+24:00"),
     *("2020-01-01 24:00", "2020-W01-1", "soon", "a,b", 'a"b', "a\nb", " ", "x" * 300),
 ]
 RNG = np.random.default_rng(0)
@@ -89,6 +90,24 @@ def test_a_cell_is_read_alone(name, cells):
     assert all(dtype == own for _, own in alone)
     for value, ((one,), _) in zip(values, alone, strict=True):
         assert same(value, one)
+
+
+@pytest.mark.parametrize("cell", [c for c in ODD if c.startswith("2020-")])
+def test_a_zone_is_read_alone(cell):
+    """Plain cells go another way than others: whatever is beside them."""
+    alone = read_alone(cell, "zoned")
+    for other in ("2020-05-05T10:00Z", "2020-05-05T10Z"):
+        both = read([cell, other], ZONED)
+        assert (both is ValueError) == (alone is ValueError)
+        assert alone is ValueError or both[0][0] == alone[0][0]
+
+
+def test_no_cell_at_all_makes_no_other_dtype():
+    for cells in ([None, None], []):
+        found = typed_cells(
+            pa.array(cells, pa.large_string()), COLUMNS["whole"], rounded=False
+        )
+        assert found.dtype == "Int64"
 
 
 @pytest.mark.parametrize("cell", [*ODD, *PLAIN])

@@ -66,6 +66,12 @@ def test_files_are_read_as_they_were_written(encoding, separator, name):
     assert sum(len(block) for block in file.to_batches(["n", "sick"])) == len(ROWS)
 
 
+@pytest.mark.parametrize("spelt", ["utf-8", "UTF-8", "utf8", "utf_8_sig"])
+def test_a_mark_of_the_encoding_is_no_part_of_a_name(spelt):
+    Path("t.csv").write_text("a,b\n1,2\n", encoding="utf-8-sig")
+    assert CsvFile(Path("t.csv"), {}, form=CsvForm(encoding=spelt)).names == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("line", "found"),
     [("a", ","), ("a;b", ";"), ("a;b,c", ","), ('"a;b"\tc', "\t"), ("a|b", "|")],
