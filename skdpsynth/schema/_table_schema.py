@@ -216,7 +216,7 @@ def _dumped(value: object, indent: int | None = None) -> str:
 
 @contextmanager
 def place(words: str) -> Iterator[None]:
-    """Say in which place of a schema something else than expected was found."""
+    """Name the place of a schema in errors raised inside."""
     try:
         yield
     except InvalidSchemaError as error:

@@ -132,7 +132,7 @@ class DaskParts(Parts):
 
 
 def _partitions(table: Frame) -> list[Any]:
-    """Give the partitions as they are; Dask may join those that it reads little of."""
+    """Return the partitions as they are; Dask may join those it reads little of."""
     return [*table.simplify().to_delayed(optimize_graph=False)]
 
 

@@ -266,7 +266,7 @@ _READABLE = "The table must be one that can be read"
 
 
 def is_source(X: Any) -> bool:  # noqa: ANN401 - any container
-    """Tell whether the rows of a table are yet to be read."""
+    """Return whether the rows of a table are yet to be read."""
     if isinstance(X, pd.DataFrame | np.ndarray):
         return False
     if isinstance(X, str | Path | CsvFile) or _is_dask(X):
@@ -282,7 +282,7 @@ def is_source(X: Any) -> bool:  # noqa: ANN401 - any container
 
 
 def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  # noqa: ANN401
-    """Give the columns of a source without a row, and its rows."""
+    """Return the columns of a source without a row, and its rows."""
     if _is_dask(X):
         from skdpsynth.table._dask import DaskParts
 
@@ -398,7 +398,7 @@ def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[A
 
 
 def _widened(batch: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Give a batch the schema that `widened` makes of its own."""
+    """Cast a batch to the schema that `widened` makes of its own."""
     schema = widened(batch.schema)
     if schema.equals(batch.schema):
         return batch
