@@ -324,19 +324,7 @@ def audit_generator(
     run = partial(_one_run, estimator, worlds, scores, n_samples)
     kept = None if folder is None else RunFolder(folder, _README)
     both = _run_worlds(run, n_runs, kept, joblib.hash(description), n_jobs, verbose)
-    verdict = attack(*both, scores.names, delta=delta, alpha=alpha)
-    n_judged = len(verdict.absent)
-    errors = verdict.false_alarms, verdict.misses, n_judged
-    return GeneratorAudit(
-        claim,
-        delta,
-        1 - alpha,
-        epsilon_lower_bound(*errors, delta=delta, alpha=alpha),
-        mu_lower_bound(*errors, alpha=alpha),
-        detectable_epsilon(claim, n_judged, delta=delta, alpha=alpha),
-        n_judged,
-        **vars(verdict),
-    )
+    return attack(*both, scores.names, claim=claim, delta=delta, alpha=alpha)
 
 
 def _claim(made: object, name: str, given: float | None) -> float:
@@ -527,22 +515,15 @@ def _range_of(column: pd.Series) -> float:
     return width if 0 < width < np.inf else 1.0
 
 
-@dataclass(frozen=True, eq=False)  # it holds arrays
-class Verdict:
-    """The rule that was chosen, and its errors on the runs that did not choose it."""
-
-    score: str
-    threshold: float
-    above: bool
-    false_alarms: int
-    misses: int
-    absent: Floats
-    present: Floats
-
-
 def attack(
-    absent: Floats, present: Floats, names: Sequence[str], *, delta: float, alpha: float
-) -> Verdict:
+    absent: Floats,
+    present: Floats,
+    names: Sequence[str],
+    *,
+    claim: float,
+    delta: float,
+    alpha: float,
+) -> GeneratorAudit:
     """Choose score, threshold and direction on half the runs; judge on the others."""
     half, labels = len(absent) // 2, list(names)
     chosen = np.vstack([absent[:half], present[:half]])
@@ -571,7 +552,17 @@ def attack(
         (side >= threshold) if above else (side <= threshold) for side in (ours, theirs)
     )
     errors = int(alarms.sum()), int((~hits).sum())
-    return Verdict(labels[score], threshold, above, *errors, ours, theirs)
+    n_judged = len(ours)
+    return GeneratorAudit(
+        claim,
+        delta,
+        1 - alpha,
+        epsilon_lower_bound(*errors, n_judged, delta=delta, alpha=alpha),
+        mu_lower_bound(*errors, n_judged, alpha=alpha),
+        detectable_epsilon(claim, n_judged, delta=delta, alpha=alpha),
+        n_judged,
+        *(*errors, labels[score], threshold, above, ours, theirs),
+    )
 
 
 def _best_rule(
