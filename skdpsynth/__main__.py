@@ -42,9 +42,7 @@ _NO_KINDS = (
     "write one by 'skdpsynth schema', or add --infer-dtypes to fit where these are"
     " public"
 )
-_FOR_CURATOR = (
-    "computed from private rows and not differentially private: for the curator only"
-)
+_FOR_CURATOR = "of private rows and not differentially private: for the curator only"
 # What errors say of Python, by pattern, and what is said here. Names of columns, which
 # may be like those of parameters, have quotes.
 _IN_PYTHON = {
@@ -92,7 +90,7 @@ def _schema(args: Args) -> None:
     """Write a schema to fill in: columns, and their kinds where these are known."""
     from skdpsynth.schema import to_text
 
-    table = _read_table(args)
+    table = _read_table(args, args.table, {})
     stated = _kinds_in_texts(table, args.date_format) if is_csv(args.table) else {}
     data = json.loads(skdpsynth.TableSchema.template(table, form="json"))
     data["columns"] = [[name, stated.get(name, own)] for name, own in data["columns"]]
@@ -108,13 +106,11 @@ def _schema(args: Args) -> None:
             _say("there is one column only: if the file has more, name the --sep")
 
 
-def _kinds_in_texts(
-    table: pd.DataFrame, form: str | None
-) -> dict[Hashable, dict[str, Any]]:
+def _kinds_in_texts(table: pd.DataFrame, form: str | None) -> dict[Hashable, Any]:
     """Describe columns of texts which are times or truth values; it reads them."""
     import pandas as pd
 
-    found: dict[Hashable, dict[str, Any]] = {}
+    found: dict[Hashable, Any] = {}
     for name, series in table.items():
         present = series.dropna()
         if not len(present) or not pd.api.types.is_string_dtype(present):
@@ -134,7 +130,7 @@ def _kinds_in_texts(
 def _check(args: Args) -> None:
     """Count what in a table is not as a schema says."""
     schema, columns = _read_schema(args)
-    table = _read_table(args, columns, unchecked=True)
+    table = _read_table(args, args.table, columns, unchecked=True)
     with withheld("The schema must be checked"):
         found = schema.check(table)
     _say(f"{_FOR_CURATOR}; {len(found)} finding(s)")
@@ -147,7 +143,7 @@ def _plan(args: Args) -> None:
     synthesizer = _synthesizer(args, schema)
     dtypes = None
     if args.table is not None:
-        dtypes = _read_table(args, columns, rows=0, infer=False).dtypes
+        dtypes = _read_table(args, args.table, columns, rows=0, infer=False).dtypes
     target = columns.get(args.target or getattr(schema, "target", None))
     labels = getattr(target, "categories", (True, False))
     known = {str(label): label for label in labels}
@@ -168,7 +164,7 @@ def _fit(args: Args) -> None:
     synthesizer.set_params(budget=_open_budget(args))
     table: Any = args.table
     if args.infer_dtypes:
-        table = _read_table(args, columns)
+        table = _read_table(args, args.table, columns)
     elif is_csv(args.table):
         from skdpsynth.table import CsvFile
 
@@ -250,14 +246,14 @@ def _evaluate(args: Args) -> None:
 
     schema, columns = _read_schema(args)
     target = args.target or getattr(schema, "target", None)
-    never_read = {"identifier", "text"}
-    unread = [str(name) for name, own in columns.items() if own.tag in never_read]
+    tags = {"identifier", "text"}
+    unread = [str(name) for name, own in columns.items() if own.tag in tags]
     if unread:
         _say(f"left out, since it is never read: {', '.join(unread)}")
     # One table may lack what a fit dropped.
     how = {"columns": [*args.drop, *unread], "errors": "ignore"}
     synthetic, test = (
-        _read_table(args, columns, path, dropped=()).drop(**how)
+        _read_table(args, path, columns, dropped=()).drop(**how)
         for path in (args.synthetic, args.test)
     )
     _say(f"{len(synthetic):,} synthetic and {len(test):,} real rows are compared")
@@ -327,26 +323,22 @@ def _read_schema(args: Args) -> tuple[Any, dict[Hashable, Any]]:
 
 
 def _read_table(
-    args: Args,
-    columns: Mapping[Hashable, Any] | None = None,
-    path: Path | None = None,
-    **how: Any,  # noqa: ANN401 - of `read_csv`
+    args: Args, path: Path, columns: Mapping[Hashable, Any], **how: object
 ) -> pd.DataFrame:
     """Read a table; columns of a CSV file have the dtypes that are stated."""
-    path = path or args.table
-    how = {"dropped": args.drop, "infer": True, **how}
+    options: dict[str, Any] = {"dropped": args.drop, "infer": True, **how}
     if is_csv(path):
         from skdpsynth.table import read_csv
 
-        return read_csv(path, columns or {}, remedy=_NO_KINDS, form=args.form, **how)
+        return read_csv(path, columns, remedy=_NO_KINDS, form=args.form, **options)
     with withheld(f"{str(path)!r} must be a table that can be read"):
         from pyarrow import parquet
 
         from skdpsynth.utils.containers import from_arrow, index_of_pandas
 
         schema = parquet.ParquetFile(path).schema_arrow
-        kept = _without([*how["dropped"]], schema.names, path)
-        no_row = how.get("rows") == 0
+        kept = _without(options["dropped"], schema.names, path)
+        no_row = options.get("rows") == 0
         table = schema.empty_table() if no_row else parquet.read_table(path)
         index = index_of_pandas(schema)
         return from_arrow(table.select([name for name in kept if name not in index]))
@@ -386,9 +378,7 @@ def _check_output(args: dict[str, Any], path: Path) -> None:
         ) from error
 
 
-def _show_warning(
-    message: Warning | str, category: type[Warning], *_: object, **__: object
-) -> None:
+def _show_warning(message: object, category: type, *_: object, **__: object) -> None:
     """Print warnings of the package only: others may hold a value."""
     if category.__module__ == SkdpsynthError.__module__:
         _say(f"warning: {message}")
