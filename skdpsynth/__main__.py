@@ -42,7 +42,9 @@ _NO_KINDS = (
     "write one by 'skdpsynth schema', or add --infer-dtypes to fit where these are"
     " public"
 )
-_FOR_CURATOR = "of private rows and not differentially private: for the curator only"
+_FOR_CURATOR = (
+    "computed from private rows and not differentially private: for the curator only"
+)
 # What errors say of Python, by pattern, and what is said here. Names of columns, which
 # may be like those of parameters, have quotes.
 _IN_PYTHON = {

@@ -8,7 +8,7 @@ private: pandas' the number of rows, polars' the categories of an Enum.
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -246,17 +246,16 @@ def write_batches(
         else:
             from pyarrow import parquet
 
-            writer: Any = None
-            with ExitStack() as opened:
-                for batch in batches:
-                    table = pa.Table.from_pandas(batch, preserve_index=False)
-                    if writer is None:
-                        schema = widened(table.schema)
-                        for place, field in enumerate(schema):
-                            if pa.types.is_null(field.type):  # all missing so far
-                                schema = schema.set(place, field.with_type(pa.string()))
-                        writer = parquet.ParquetWriter(part, schema)
-                        opened.enter_context(writer)
+            tables = (
+                pa.Table.from_pandas(own, preserve_index=False) for own in batches
+            )
+            first = next(tables)
+            schema = widened(first.schema)
+            for place, field in enumerate(schema):
+                if pa.types.is_null(field.type):  # all missing so far
+                    schema = schema.set(place, field.with_type(pa.string()))
+            with parquet.ParquetWriter(part, schema) as writer:
+                for table in chain([first], tables):
                     writer.write_table(table.cast(schema))
         part.replace(path)
 
