@@ -77,8 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             args.run(args)
         except (SkdpsynthError, OSError, ValueError, KeyboardInterrupt) as error:
             words = str(error) or type(error).__name__
-            for pattern, own in _IN_PYTHON.items():
-                words = re.sub(pattern, own, words)
+            for pattern, replacement in _IN_PYTHON.items():
+                words = re.sub(pattern, replacement, words)
             words = " ".join([words, *getattr(error, "__notes__", [])])
             _say(f"error: {' '.join(words.split())}")
             return 1
@@ -95,7 +95,7 @@ def _schema(args: Args) -> None:
     table = _read_table(args, args.table, {})
     stated = _kinds_in_texts(table, args.date_format) if is_csv(args.table) else {}
     data = json.loads(skdpsynth.TableSchema.template(table, form="json"))
-    data["columns"] = [[name, stated.get(name, own)] for name, own in data["columns"]]
+    data["columns"] = [[name, stated.get(name, kind)] for name, kind in data["columns"]]
     text = to_text({k: v for k, v in data.items() if k != "schema_version"})
     if args.output == _STDOUT:
         print(text, end="")
@@ -112,7 +112,7 @@ def _kinds_in_texts(table: pd.DataFrame, form: str | None) -> dict[Hashable, Any
     """Describe columns of texts which are times or truth values; it reads them."""
     import pandas as pd
 
-    found: dict[Hashable, Any] = {}
+    kinds: dict[Hashable, Any] = {}
     for name, series in table.items():
         present = series.dropna()
         if not len(present) or not pd.api.types.is_string_dtype(present):
@@ -122,11 +122,11 @@ def _kinds_in_texts(table: pd.DataFrame, form: str | None) -> dict[Hashable, Any
         for true, false in _TRUTHS:
             if texts.keys() == {true, false}:
                 blank = {"kind": "boolean", "nullable": None}
-                found[name] = {**blank, "true": texts[true], "false": texts[false]}
+                kinds[name] = {**blank, "true": texts[true], "false": texts[false]}
         if form and pd.to_datetime(present, format=form, errors="coerce").notna().all():
             blank = {"kind": "datetime", "low": None, "high": None, "nullable": None}
-            found[name] = {**blank, "unit": None, "format": form}
-    return found
+            kinds[name] = {**blank, "unit": None, "format": form}
+    return kinds
 
 
 def _check(args: Args) -> None:
@@ -134,9 +134,9 @@ def _check(args: Args) -> None:
     schema, columns = _read_schema(args)
     table = _read_table(args, args.table, columns, unchecked=True)
     with withheld("The schema must be checked"):
-        found = schema.check(table)
-    _say(f"{_FOR_CURATOR}; {len(found)} finding(s)")
-    found.to_csv(sys.stdout, sep="\t", index=False)
+        findings = schema.check(table)
+    _say(f"{_FOR_CURATOR}; {len(findings)} finding(s)")
+    findings.to_csv(sys.stdout, sep="\t", index=False)
 
 
 def _plan(args: Args) -> None:
@@ -249,7 +249,7 @@ def _evaluate(args: Args) -> None:
     schema, columns = _read_schema(args)
     target = args.target or getattr(schema, "target", None)
     tags = {"identifier", "text"}
-    unread = [str(name) for name, own in columns.items() if own.tag in tags]
+    unread = [str(name) for name, column in columns.items() if column.tag in tags]
     if unread:
         _say(f"left out, since it is never read: {', '.join(unread)}")
     # One table may lack what a fit dropped.
@@ -307,20 +307,20 @@ def _read_schema(args: Args) -> tuple[Any, dict[Hashable, Any]]:
     """Read what is public (None if nothing), and how each column is to be read."""
     # A unit of the command line comes before that of the file.
     given = {"privacy_unit": "unit", "max_rows_per_unit": "max_rows"}
-    unit: dict[str, Any] = {name: vars(args).get(own) for name, own in given.items()}
+    unit: dict[str, Any] = {name: vars(args).get(flag) for name, flag in given.items()}
     unit = {name: value for name, value in unit.items() if value is not None}
     if args.schema is None:
         return (skdpsynth.TableSchema({}, **unit) if unit else None), {}
     schema = skdpsynth.TableSchema.from_json(args.schema)
     columns, blanks = (
-        {name: own for name, own in part.items() if name not in args.drop}
+        {name: column for name, column in part.items() if name not in args.drop}
         for part in (schema.columns, schema.blanks)
     )
     schema = replace(schema, columns=columns, blanks=blanks, **unit)
     stated: dict[Hashable, Any] = schema.kinds
-    for name, own in stated.items():
-        if own.tag == "datetime" and own.format is None:
-            stated[name] = replace(own, format=args.date_format)
+    for name, column in stated.items():
+        if column.tag == "datetime" and column.format is None:
+            stated[name] = replace(column, format=args.date_format)
     return schema, stated
 
 

@@ -86,8 +86,8 @@ def _in_full(cls: type) -> str:
     }
 
     def entries(names: re.Match[str]) -> str:
-        found = (known.get(name, names[0]) for name in names[1].split(", "))
-        return "\n".join(entry.rstrip() for entry in found)
+        shared = (known.get(name, names[0]) for name in names[1].split(", "))
+        return "\n".join(entry.rstrip() for entry in shared)
 
     lines = r"^(\w+(?:, \w+)*) : shared$"
     doc = inspect.cleandoc(cls.__doc__ or "")
@@ -532,7 +532,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         """Raise for parameters that contradict each other."""
 
     def _forget(self) -> None:
-        """Take away what a fit set."""
+        """Delete what a fit set."""
         for name in list(vars(self)):
             public = name.endswith("_") and not name.startswith("_")
             if public or name in ("_model", "_plans", "_report", "_stream"):

@@ -80,7 +80,7 @@ class Savable(BaseEstimator):
         """
         check_is_fitted(self)
         check_new(path, overwrite=overwrite)
-        own, own_arrays = self._generator_state()
+        generator, generator_arrays = self._generator_state()
         parameters = self.get_params(deep=False)
         for name in NEVER_SAVED:
             parameters.pop(name, None)
@@ -100,9 +100,9 @@ class Savable(BaseEstimator):
                 "plans": [plan.to_json() for plan in self._plans],
                 "report": self._report.to_dict(),
                 "table": table,
-                "generator": own,
+                "generator": generator,
             }
-            write(path, document, {**arrays, **own_arrays})
+            write(path, document, {**arrays, **generator_arrays})
         except InvalidSchemaError as error:
             raise PersistenceError(str(error)) from error
 

@@ -262,9 +262,15 @@ def curve_lower_bound(
     >>> 0.8 < curve_lower_bound(noise[0], noise[1] + 1) < 1
     True
     """
-    sides = [np.asarray(own, dtype=np.float64) for own in (scores_without, scores_with)]
-    scores = np.concatenate([own.ravel() for own in sides])
-    if any(own.ndim != 1 for own in sides) or not scores.size or np.isnan(scores).any():
+    sides = [
+        np.asarray(side, dtype=np.float64) for side in (scores_without, scores_with)
+    ]
+    scores = np.concatenate([side.ravel() for side in sides])
+    if (
+        any(side.ndim != 1 for side in sides)
+        or not scores.size
+        or np.isnan(scores).any()
+    ):
         raise ValueError(
             "Expected one number, not nan, for every run, and a run. Got shapes "
             f"{sides[0].shape} and {sides[1].shape}, {np.isnan(scores).sum()} nan."
@@ -295,12 +301,12 @@ def _power(mu: float, n_runs: int, log_level: float) -> float:
     steps = np.arange(math.ceil(reach / cell) + 1)  # down from log(2), the largest
     with np.errstate(divide="ignore"):  # the largest has infinite odds
         odds = -np.log(np.expm1(steps * cell)) / mu
-    own, other = (-np.diff(ndtr(odds + shift)) for shift in (-mu / 2, mu / 2))
-    upper = own * np.exp(steps[1:] * cell) - (own + other)
+    absent, present = (-np.diff(ndtr(odds + shift)) for shift in (-mu / 2, mu / 2))
+    upper = absent * np.exp(steps[1:] * cell) - (absent + present)
     upper /= np.exp(steps[:-1] * cell) * math.expm1(cell)
-    upper = np.clip(upper, 0.0, own)
+    upper = np.clip(upper, 0.0, absent)
     law = np.append(upper, ndtr(odds[-1] - mu / 2))  # what is below goes up
-    law[1:] += own - upper
+    law[1:] += absent - upper
     mean = float(law @ steps)
     width = _SIGMAS * math.sqrt(n_runs * float(law @ (steps - mean) ** 2))
     size = next_fast_len(4 * len(steps) + 3 * math.ceil(width), real=True)

@@ -328,7 +328,7 @@ def audit_generator(
 
 
 def _claim(made: object, name: str, given: float | None) -> float:
-    """Take what was given, or the estimator's own parameter."""
+    """Return the claim of the caller, or that of the estimator."""
     value = getattr(made, name, None) if given is None else given
     if value is None:
         raise ValueError(
@@ -390,15 +390,15 @@ def _run_worlds(
         return f"{_WORLDS[world]}-{number:05d}", [digest, world, number]
 
     keys = [(world, number) for number in range(n_runs) for world in (0, 1)]
-    found = {key: kept and kept.read(*place(*key)) for key in keys}
-    missing = [key for key in keys if found[key] is None]
+    scored = {key: kept and kept.read(*place(*key)) for key in keys}
+    missing = [key for key in keys if scored[key] is None]
     tasks = (joblib.delayed(run)(*key) for key in missing)
     done = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(tasks)
     for world, number, row in tqdm(done, total=len(missing), disable=not verbose):
         if kept is not None:
             kept.write(*place(world, number), row.tolist())
-        found[world, number] = row
-    rows = np.array([found[key] for key in keys])
+        scored[world, number] = row
+    rows = np.array([scored[key] for key in keys])
     return rows[::2], rows[1::2]
 
 
@@ -450,12 +450,12 @@ class CanaryScores:
         }
         general = ["smallest distance", "mean distance", "distance of the nearest 5%"]
         general += ["count in the cell", "density", "marginal density"]
-        own = ("count near", "smallest difference", "mean difference", "spread")
+        kinds = ("count near", "smallest difference", "mean difference", "spread")
         self.names = general + [
             f"{kind}: {name}"
             for name in self._columns
-            for kind in own
-            if name in self._scales or kind == own[0]
+            for kind in kinds
+            if name in self._scales or kind == kinds[0]
         ]
 
     def __call__(self, sample: pd.DataFrame) -> Floats:
@@ -481,15 +481,15 @@ class CanaryScores:
 
     def _difference(self, column: pd.Series) -> Floats:
         """Return how far each value is from the canary's."""
-        own = self._canary[column.name].iloc[0]
+        value = self._canary[column.name].iloc[0]
         missing = column.isna().to_numpy()
-        if pd.isna(own):
+        if pd.isna(value):
             return np.where(missing, 0.0, 1.0)
         if column.name not in self._scales:
-            same = (column.astype(object) == own).fillna(value=False)
+            same = (column.astype(object) == value).fillna(value=False)
             return np.where(same.to_numpy(dtype=bool), 0.0, 1.0)
         scale = self._scales[column.name]
-        values = (_as_floats(column) - _as_floats(pd.Series([own]))[0]) / scale
+        values = (_as_floats(column) - _as_floats(pd.Series([value]))[0]) / scale
         return np.where(missing, 1.0, np.clip(np.nan_to_num(values), -1e6, 1e6))
 
 
@@ -571,7 +571,7 @@ def _best_rule(
     """Return score, threshold and direction with the largest bound of epsilon."""
     # Where several have the same, that of mu decides: it also ranks weak attacks.
     n_runs = len(absent)
-    best, found = (-np.inf, -np.inf), (0, 0.0, True)
+    best, rule = (-np.inf, -np.inf), (0, 0.0, True)
     for score, above in product(range(absent.shape[1]), (True, False)):
         sign = 1.0 if above else -1.0
         ours, theirs = (np.sort(sign * s[:, score]) for s in (absent, present))
@@ -586,5 +586,5 @@ def _best_rule(
             # Half way to the next run on the other side: as many errors, and
             # more room for the runs that judge.
             between = thresholds[at] / 2 + thresholds[max(at - 1, 0)] / 2
-            found = (score, sign * float(between), above)
-    return found
+            rule = (score, sign * float(between), above)
+    return rule

@@ -209,8 +209,8 @@ def replay(
     >>> from skdpsynth import IndependentSynthesizer
     >>> from skdpsynth.audit import replay
     >>> table = pd.DataFrame({"age": [20.5, 31.0, 47.0, 52.5], "c": [*"pqpq"]})
-    >>> found = replay(IndependentSynthesizer(100.0), table, rows=["first"])
-    >>> [(pair.change, pair.outcome) for pair in found.pairs]
+    >>> result = replay(IndependentSynthesizer(100.0), table, rows=["first"])
+    >>> [(pair.change, pair.outcome) for pair in result.pairs]
     [('added', 'equal'), ('removed', 'equal')]
     """
     start = time.monotonic()

@@ -35,7 +35,7 @@ Parts = tuple[pd.DataFrame, pd.DataFrame]
 
 
 def _parts_or_whole(table: pd.DataFrame, split: bool) -> pd.DataFrame | Parts:
-    """Take a table apart along its column `split`; both parts are numbered from 0."""
+    """Split a table by its column `split`; both parts are numbered from 0."""
     whole = table.drop(columns="split", errors="ignore")
     if not split:
         return whole
@@ -372,13 +372,13 @@ def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
     # The original epileptic seizure CSV starts with a column of row names.
     if list(table.columns[1:]) == expected:
         table = table.iloc[:, 1:]
-    found = set(table.columns) - {"split", "speaker_group"}
-    missing = [column for column in expected if column not in found]
-    if found - set(expected) or set(missing) - {"Time"}:
+    present = set(table.columns) - {"split", "speaker_group"}
+    missing = [column for column in expected if column not in present]
+    if present - set(expected) or set(missing) - {"Time"}:
         raise InvalidTableError(
             f"Expected the {len(expected)} columns {expected[0]!r} ... "
             f"{expected[-1]!r} in {origin}, but {len(missing)} of them are missing and "
-            f"{len(found - set(expected))} others are there."
+            f"{len(present - set(expected))} others are there."
         )
     # OpenML has labels as texts.
     text = table[spec.label].astype(str).str.strip("' ")
@@ -392,7 +392,7 @@ def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
             f"published count of each label, but got {len(label):,} rows with "
             f"{len(counts)} labels in other counts."
         )
-    features = table[[column for column in spec.features if column in found]]
+    features = table[[column for column in spec.features if column in present]]
     label = label.astype("str" if spec.codes else "int8")
     split = table.get("split")
     if missing:
