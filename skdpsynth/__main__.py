@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skdpsynth.base import BaseSynthesizer
+    from skdpsynth.evaluation import QualityReport
     from skdpsynth.schema import TableSchema
+    from skdpsynth.utils import Document
 
 Args = argparse.Namespace
 # By the names of the papers, but for hyphens; a GAN has no epsilon to ask for.
@@ -268,7 +270,7 @@ def _evaluate(args: Args) -> None:
 # --- What they share --------------------------------------------------------------
 
 
-def _write_document(document: Any, path: Path) -> None:  # noqa: ANN401
+def _write_document(document: Document | QualityReport, path: Path) -> None:
     """Print a document, or write it in the form that the name of a file says."""
     if path == _STDOUT:
         print(document)
@@ -408,6 +410,7 @@ def _class_count(text: str) -> tuple[str, int]:
     raise argparse.ArgumentTypeError(f"expected LABEL=ROWS, got {text!r}")
 
 
+_TOTALS = ("EPSILON", "DELTA")
 _MANY: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
 # An argument that ends in "!" where a command lists it is required there.
 _ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -441,7 +444,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "--budget": {"type": Path, "help": "SQLite file that several fits share"},
     "--budget-total": {
-        **{"type": float, "nargs": 2, "metavar": ("EPSILON", "DELTA")},
+        **{"type": float, "nargs": len(_TOTALS), "metavar": _TOTALS},
         "help": "its totals; a budget file that is absent is made only with them",
     },
     "-n": {"dest": "rows", "type": int, "metavar": "N"},

@@ -169,6 +169,7 @@ class _Table:
         return f"Download it from {self.page} and call fetch_{self.name}(path=...)."
 
 
+# What the publishers say of their tables.
 _CREDIT = _Table(
     name="kaggle_credit",
     features=("Time", *(f"V{i}" for i in range(1, 29)), "Amount"),
@@ -196,8 +197,6 @@ _EPILEPTIC = _Table(
     openml={"name": "Epileptic_Seizure_Recognition"},
     dtype="int16",
 )
-# Rows of each letter in the train part of ISOLET, which comes first.
-_TRAINED_LETTERS = dict.fromkeys(ascii_uppercase, 240) | {"F": 238}
 
 
 def fetch_kaggle_credit(
@@ -276,11 +275,12 @@ def fetch_isolet(
     """
     table = _obtain(_ISOLET, path, data_home)
     if split:
-        n_trained = sum(_TRAINED_LETTERS.values())
-        in_order = np.where(np.arange(len(table)) < n_trained, "train", "test")
-        table["split"] = table.get("split", in_order)
-        trained = table.loc[table["split"] == "train", "letter"]
-        if trained.value_counts().to_dict() != _TRAINED_LETTERS:
+        # Of the train part, which comes first.
+        published = dict.fromkeys(ascii_uppercase, 240) | {"F": 238}
+        first = np.arange(len(table)) < sum(published.values())
+        table["split"] = table.get("split", np.where(first, "train", "test"))
+        letters = table.loc[table["split"] == "train", "letter"]
+        if letters.value_counts().to_dict() != published:
             raise DatasetUnavailableError(
                 "Expected the ISOLET rows in the publisher's order, train part first,"
                 f" but this copy has another order. {_ISOLET.remedy}"
