@@ -417,11 +417,6 @@ def differences(first: Any, second: Any) -> list[str]:
             return [where or "the object itself"]
         if isinstance(first, _PLAIN):
             return [] if first == second else [where]
-        if isinstance(first, float | complex | np.generic):
-            same = np.asarray(first).tobytes() == np.asarray(second).tobytes()
-            if isinstance(first, np.void | np.object_):
-                same = first == second
-            return [] if same else [where]
         if (id(first), id(second)) in met:
             return []
         met[id(first), id(second)] = first, second
@@ -443,15 +438,20 @@ def _parts_of(held: Any) -> list[tuple[str, Any]]:
     for kinds, names in _ATTRIBUTES.items():
         if isinstance(held, kinds):
             return [(f".{name}", getattr(held, name)) for name in names]
+    if isinstance(held, float | complex | np.generic):
+        return [("", np.asarray(held).tobytes())]
     if isinstance(held, np.ndarray):
         form = [(".dtype", str(held.dtype)), (".shape", held.shape)]
         if held.dtype.hasobject:
             return [*form, (" entries", held.ravel().tolist())]
         return [*form, (" bytes", np.ascontiguousarray(held).tobytes())]
-    if isinstance(held, np.random.RandomState):
-        return [(".state", held.get_state(legacy=False))]
-    if type(held).__module__.partition(".")[0] == "torch":
-        return _of_torch(held)
+    # Torch is not imported here; these are its generators, and its tensors.
+    if isinstance(held, np.random.RandomState) or hasattr(held, "initial_seed"):
+        return [(".state", held.get_state())]
+    if hasattr(held, "is_leaf"):
+        where = [(".grad", held.grad if held.is_leaf else None)]
+        where.append((".device", str(held.device)))
+        return [*where, ("", held.detach().cpu().numpy())]
     if isinstance(held, pd.api.extensions.ExtensionDtype | np.dtype):
         return [("", str(held))]  # pandas keeps what it computes on some of them
     if isinstance(held, pd.DataFrame):
@@ -482,19 +482,6 @@ def _parts_of(held: Any) -> list[tuple[str, Any]]:
 
 def _numbered(items: Any) -> list[tuple[str, Any]]:
     return [(f"[{place}]", item) for place, item in enumerate(items)]
-
-
-def _of_torch(held: Any) -> list[tuple[str, Any]]:
-    """Return names and parts of an object of torch, which is not imported here."""
-    if hasattr(held, "get_state"):  # a generator
-        return [(".state", held.get_state().numpy())]
-    if hasattr(held, "detach"):  # a tensor, or a parameter
-        grad = getattr(held, "grad", None) if held.is_leaf else None
-        form = [(".dtype", str(held.dtype)), (".device", str(held.device))]
-        return [*form, (".grad", grad), ("", held.detach().cpu().numpy())]
-    if type(held).__name__ in ("device", "dtype"):
-        return [("", str(held))]
-    return _of_object(held)
 
 
 def _of_object(held: Any) -> list[tuple[str, Any]]:
