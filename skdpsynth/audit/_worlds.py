@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -289,29 +290,20 @@ def compare(first: World, second: World, row: str) -> tuple[list[float], list[st
         findings.append(f"{row} changes what is reserved, or its noise.")
     shifts, more = compare_releases(first.releases, second.releases, row)
     findings += more
-    if first.fitted is not None and second.fitted is not None:
-        findings += _compare_fitted(first.fitted, second.fitted, row)
-    return shifts, findings
-
-
-def _compare_fitted(
-    first: BaseSynthesizer, second: BaseSynthesizer, row: str
-) -> list[str]:
-    """Compare what was fitted."""
+    if first.fitted is None or second.fitted is None:
+        return shifts, findings
     # The objects (a pickle hides what its class hides) come first: samples change them.
-    views: dict[str, Callable[[BaseSynthesizer], Any]] = {
+    views: dict[str, Callable[[Any], Any]] = {
         "the fitted object depends": lambda fitted: fitted,
-        "synthetic rows depend": lambda fitted: fitted.sample(
-            _SAMPLED_ROWS, random_state=0
-        ),
+        "synthetic rows depend": methodcaller("sample", _SAMPLED_ROWS, random_state=0),
         "the report depends": lambda fitted: fitted.privacy_report().to_dict(),
     }
-    findings = []
     for words, view in views.items():
-        places = ", ".join(differences(view(first), view(second))[:MOST_SHOWN])
+        places = differences(view(first.fitted), view(second.fitted))[:MOST_SHOWN]
         if places:
-            findings.append(f"{words} on {row} past all releases ({places}).")
-    return findings
+            listed = ", ".join(places)
+            findings.append(f"{words} on {row} past all releases ({listed}).")
+    return shifts, findings
 
 
 def compare_releases(
