@@ -50,7 +50,7 @@ from skdpsynth.privacy import (
     scope_words,
 )
 from skdpsynth.sampling import Sampler
-from skdpsynth.schema import TableSchema
+from skdpsynth.schema import TableSchema, same_name
 from skdpsynth.table import (
     Metadata,
     TableLayout,
@@ -86,8 +86,8 @@ def _in_full(cls: type) -> str:
     }
 
     def entries(names: re.Match[str]) -> str:
-        found = (known.get(name, names[0]) for name in names[1].split(", "))
-        return "\n".join(entry.rstrip() for entry in found)
+        shared = (known.get(name, names[0]) for name in names[1].split(", "))
+        return "\n".join(entry.rstrip() for entry in shared)
 
     lines = r"^(\w+(?:, \w+)*) : shared$"
     doc = inspect.cleandoc(cls.__doc__ or "")
@@ -426,7 +426,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             return pd.concat(each, names=["max_rows_per_unit"])
         target = agreed_target(self.target, given)
         metadata = self._model.metadata if hasattr(self, "_model") else None
-        if metadata is not None and {target} != {metadata.layout.target}:
+        if metadata is not None and not same_name(target, metadata.layout.target):
             given_y = target is None and metadata.layout.y_given
             metadata = metadata if given_y else None
         last = None if metadata is None or schema is not None else metadata.layout
@@ -502,16 +502,14 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
     ) -> PrivacyAccountant:
         """Open the ledger of a fit, or of a plan."""
         keys_delta = self.delta * Discovery(layout, schema).delta_share
-        unit, most = None, None
-        if schema is not None:
-            unit, most = schema.privacy_unit, schema.max_rows_per_unit
+        public = TableSchema({}) if schema is None else schema
         return PrivacyAccountant(
             epsilon,
             self.delta,
             discovery_delta=keys_delta + self._tail_delta,
             amplified=self._block == "sampled steps",
-            rows_per_unit=most or 1,
-            unit=unit,
+            rows_per_unit=public.max_rows_per_unit or 1,
+            unit=public.privacy_unit,
             budget=budget,
         )
 
@@ -534,7 +532,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         """Raise for parameters that contradict each other."""
 
     def _forget(self) -> None:
-        """Take away what a fit set."""
+        """Delete what a fit set."""
         for name in list(vars(self)):
             public = name.endswith("_") and not name.startswith("_")
             if public or name in ("_model", "_plans", "_report", "_stream"):

@@ -77,12 +77,12 @@ def model_card(
         Heading("What was declared"),
         "Public, so neither protected nor charged for: the names, the order and the"
         " types of the columns"
-        + "".join(f"; {own}" for own in report.declared or ())
+        + "".join(f"; {words}" for words in report.declared or ())
         + ". All else was measured with noise, and paid for by the budget.",
         Heading("What is in the table"),
         Grid(
             ("column", "kind", "values"),
-            [(str(n), *_described(own)) for n, own in schema.columns.items()],
+            [(str(n), *_described(column)) for n, column in schema.columns.items()],
         ),
         *_rows(classes),
         Heading("What was measured, and how well"),
@@ -133,16 +133,16 @@ def _rows(classes: Classes) -> Iterator[Block]:
 
 def _measured(report: PrivacyReport) -> Iterator[Block]:
     """List what was released, once for all classes."""
-    found: dict[str, list[float]] = {}
+    shares_of: dict[str, list[float]] = {}
     for entry in report.entries:
-        found.setdefault(entry.name, []).append(entry.share or 0.0)
+        shares_of.setdefault(entry.name, []).append(entry.share or 0.0)
     yield (
         "Every release has noise. Its share of the budget (of mu squared; classes"
         " have each their own) says how well it is known beside the others:"
     )
     yield Grid(
         ("release", "share of the budget, %"),
-        [(name, f"{max(shares):.1f}") for name, shares in found.items()],
+        [(name, f"{max(shares):.1f}") for name, shares in shares_of.items()],
     )
 
 

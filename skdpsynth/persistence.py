@@ -80,7 +80,7 @@ class Savable(BaseEstimator):
         """
         check_is_fitted(self)
         check_new(path, overwrite=overwrite)
-        own, own_arrays = self._generator_state()
+        generator, generator_arrays = self._generator_state()
         parameters = self.get_params(deep=False)
         for name in NEVER_SAVED:
             parameters.pop(name, None)
@@ -100,9 +100,9 @@ class Savable(BaseEstimator):
                 "plans": [plan.to_json() for plan in self._plans],
                 "report": self._report.to_dict(),
                 "table": table,
-                "generator": own,
+                "generator": generator,
             }
-            write(path, document, {**arrays, **own_arrays})
+            write(path, document, {**arrays, **generator_arrays})
         except InvalidSchemaError as error:
             raise PersistenceError(str(error)) from error
 
@@ -127,42 +127,47 @@ class Savable(BaseEstimator):
         """
         with reading(path):
             document, arrays, _ = read(path)
-            name = document["synthesizer"]
-            name = RENAMED.get(name, name)
-            if name != cls.__name__:
-                raise PersistenceError(
-                    f"Expected a {cls.__name__}. Got a {name}; load it by"
-                    f" {name}.load(path)."
-                )
-            schema_ = TableSchema.from_dict(document["schema_"])
-            model = TableModel.from_state(document["table"], arrays, schema_)
-            schema = document["schema"]
-            # Of an earlier version: without what went since.
-            went: frozenset[str] = getattr(cls.__init__, "went", frozenset())
-            parameters = document["parameters"].items()
-            parameters = {k: v for k, v in parameters if k not in went}
-            if parameters.get("init") in ("pairs", "marginals"):
-                parameters["init"] = "measured"
-            self = cls(
-                **parameters,
-                schema=None if schema is None else TableSchema.from_dict(schema),
+            return cls._restored(document, arrays)
+
+    @classmethod
+    def _restored(cls, document: Mapping[str, Any], arrays: Arrays) -> Self:
+        """Build what a file holds; a PersistenceError if it is of another class."""
+        name = document["synthesizer"]
+        name = RENAMED.get(name, name)
+        if name != cls.__name__:
+            raise PersistenceError(
+                f"Expected a {cls.__name__}. Got a {name}; load it by"
+                f" {name}.load(path)."
             )
-            self.schema_, self._model = schema_, model
-            require(isinstance(document["plans"], list), "no plans")
-            self._plans = [*map(Allocation.from_json, document["plans"])]
-            labels = tuple(plan.label for plan in self._plans)
-            require(labels in ((), model.metadata.classes.scopes), "other plans")
-            rows = tuple(plan.n_rows for plan in self._plans)
-            planned = tuple(model.metadata.classes.planned[: len(rows)])
-            require(rows == planned, "other numbers of rows")
-            self._report = PrivacyReport.from_dict(document["report"])
-            whose = unit_words(schema_.privacy_unit, schema_.max_rows_per_unit or 1)
-            require(whose.items() <= vars(self._report).items(), "another unit")
-            self._restore_generator(document["generator"], arrays)
-            self._make_ready()
-            # What cannot be drawn is refused here: a row of each class, every category.
-            self.sample(len(self._model.marginals), random_state=0, output="pandas")
-            check_categories(self._model)
+        schema_ = TableSchema.from_dict(document["schema_"])
+        model = TableModel.from_state(document["table"], arrays, schema_)
+        schema = document["schema"]
+        # Of an earlier version: without what went since.
+        went: frozenset[str] = getattr(cls.__init__, "went", frozenset())
+        parameters = document["parameters"].items()
+        parameters = {k: v for k, v in parameters if k not in went}
+        if parameters.get("init") in ("pairs", "marginals"):
+            parameters["init"] = "measured"
+        self = cls(
+            **parameters,
+            schema=None if schema is None else TableSchema.from_dict(schema),
+        )
+        self.schema_, self._model = schema_, model
+        require(isinstance(document["plans"], list), "no plans")
+        self._plans = [*map(Allocation.from_json, document["plans"])]
+        labels = tuple(plan.label for plan in self._plans)
+        require(labels in ((), model.metadata.classes.scopes), "other plans")
+        rows = tuple(plan.n_rows for plan in self._plans)
+        planned = tuple(model.metadata.classes.planned[: len(rows)])
+        require(rows == planned, "other numbers of rows")
+        self._report = PrivacyReport.from_dict(document["report"])
+        whose = unit_words(schema_.privacy_unit, schema_.max_rows_per_unit or 1)
+        require(whose.items() <= vars(self._report).items(), "another unit")
+        self._restore_generator(document["generator"], arrays)
+        self._make_ready()
+        # What cannot be drawn is refused here: a row of each class, every category.
+        self.sample(len(self._model.marginals), random_state=0, output="pandas")
+        check_categories(self._model)
         return self
 
     def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -201,13 +206,13 @@ def load(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any synthesizer
     >>> import skdpsynth
     >>> skdpsynth.load("adult.skdp").sample(5)  # doctest: +SKIP
     """
-    with reading(path):
-        name = read(path)[0]["synthesizer"]
-    name = RENAMED.get(name, name)
     package = sys.modules["skdpsynth"]
-    if name not in package.__all__ or not name.endswith("Synthesizer"):
-        raise PersistenceError(
-            f"The file {os.fspath(path)!r}: Expected a synthesizer of this package."
-            f" Got a {name}; load it by the load of the class that saved it."
-        )
-    return getattr(package, name).load(path)
+    with reading(path):
+        document, arrays, _ = read(path)
+        name = RENAMED.get(document["synthesizer"], document["synthesizer"])
+        if name not in package.__all__ or not name.endswith("Synthesizer"):
+            raise PersistenceError(
+                "Expected a synthesizer of this package."
+                f" Got a {name}; load it by the load of the class that saved it."
+            )
+        return getattr(package, name)._restored(document, arrays)

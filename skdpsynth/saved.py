@@ -122,7 +122,7 @@ def write(
 def read(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]], int]:
-    """Read and check metadata and arrays; give the size of the file in bytes too."""
+    """Read and check metadata and arrays; return also the size of the file."""
     from safetensors.numpy import load
 
     with open(path, "rb") as file:
@@ -169,11 +169,11 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
 def _signed(document: Mapping[str, Any], arrays: Arrays) -> str:
     """Write metadata as JSON, with a digest of them and of the arrays at the end."""
     unsigned = {name: document[name] for name in document if name != "sha256"}
-    found = hashlib.sha256(json.dumps(unsigned, allow_nan=False).encode())
+    digest = hashlib.sha256(json.dumps(unsigned, allow_nan=False).encode())
     for name, array in sorted(arrays.items()):
-        found.update(repr((name, array.dtype.name, array.shape)).encode())
-        found.update(array.tobytes())
-    return json.dumps({**unsigned, "sha256": found.hexdigest()})
+        digest.update(repr((name, array.dtype.name, array.shape)).encode())
+        digest.update(array.tobytes())
+    return json.dumps({**unsigned, "sha256": digest.hexdigest()})
 
 
 def _check_sizes(header: int, size: int, remedy: str) -> None:

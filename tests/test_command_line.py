@@ -18,6 +18,7 @@ from skdpsynth.__main__ import main
 from skdpsynth.datasets import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
+from skdpsynth.table import CsvForm
 from skdpsynth.utils.containers import from_arrow
 
 FAST = ["--synthesizer", "Independent", "--epsilon", "3"]
@@ -157,6 +158,7 @@ def test_nothing_is_spent_where_no_output_can_be_written(capsys):
     assert not Path("b.sqlite").exists()
     assert main([*fit, "--force", "-o", "there"]) == 0
     capsys.readouterr()
+    assert "-n must be an int" in failed(capsys, "sample", "there", "-n0", "-o-")
     Path("a.csv").touch()
     assert "--force" in failed(capsys, "sample", "there", "-n", "3", "-o", "a.csv")
     assert "--force" in failed(capsys, "schema", "c.csv", "-o", "a.csv")
@@ -189,16 +191,19 @@ def test_no_row_chooses_a_dtype(capsys):
     """One other row, and none at all, changes none of them: the schema states them."""
     expected = ["Int64", "float64", "datetime64[us]", "datetime64[us, Asia/Tokyo]"]
     expected += ["boolean", str(pd.Series(["a"]).dtype)]
+    as_it_is = __main__.Args(form=CsvForm(), drop=[])
     for n_rows, n, y in [(60, "2.5", "1"), (60, "", ""), (0, "3", "0"), (0, "", "")]:
         write_cells(n_rows, n=n, y=y)
-        table = __main__._read_table(Path("t.csv"), DECLARED.columns, infer=False)
+        table = __main__._read_table(
+            as_it_is, Path("t.csv"), DECLARED.columns, infer=False
+        )
         found = table.dtypes.astype(str).tolist()
         assert found == [*expected, expected[-1], "Int64"]
     assert table["code"].tolist() == ["007"]
     assert table["id"].tolist() == ["00"]
     for last in (None, 3):  # nor of a Parquet file
         pq.write_table(pa.table({"k": pa.array([1, 2, last])}), "t.parquet")
-        table = __main__._read_table(Path("t.parquet"))
+        table = __main__._read_table(as_it_is, Path("t.parquet"), {})
         assert table["k"].dtype == pd.ArrowDtype(pa.int64())
     for command in (["fit", "-o", "m"], ["plan", "--rows", "9"]):
         assert "--infer-dtypes" in failed(capsys, *command, "c.csv", *FAST)
@@ -294,10 +299,20 @@ def test_the_default_is_that_of_the_other_pages():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["fit", "c.csv", "--epsilon", "-1", "-o", "m"], "'epsilon' parameter"),
+        (
+            ["fit", "c.csv", "--epsilon", "-1", "-o", "m"],
+            "--epsilon must be a float in",
+        ),
+        (
+            [*SHARED, "--budget-total", "-1", "0", "-o", "m"],
+            "of --budget-total must be",
+        ),
         ([*FIT, "--target", "no", "-o", "m"], "'no' is not a column"),
+        ([*FIT, "--unit", "Age", "-o", "m"], "--max-rows an int from 1"),
         (["check", "c.csv", "--schema", "c.csv"], "The file 'c.csv': Expected JSON"),
-        (["plan", *FAST], "plan needs to know the columns"),
+        (["plan", *FAST], "Give a TABLE, of which names and dtypes are read, or a --s"),
+        (["plan", "adult.parquet", *FAST], "Give --rows, or --class-count LABEL=N"),
+        (["plan", "adult.parquet", *FAST, "--rows", "0"], "--rows must be an int >= 1"),
         (["report", "."], "'.'"),  # a folder
     ],
 )

@@ -301,7 +301,7 @@ def test_bad_arguments():
         replay(synth, FRAME[:2])
     with pytest.raises(ValueError, match="second"):
         replay(synth, FRAME, rows=["second"])
-    with pytest.raises(TypeError, match="no parameter 'speed'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
         replay(synth, FRAME, speed=2)
 
 

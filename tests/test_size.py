@@ -26,9 +26,9 @@ FOLDERS = {
     "benchmarks": (1988, 15161, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2446, 15300, 25, 0),
-    "skdpsynth": (2055, 10312, 8, 15),
-    "skdpsynth/audit": (2685, 14622, 7, 15),
-    "skdpsynth/datasets": (506, 2165, 2, 6),
+    "skdpsynth": (1976, 10047, 8, 15),
+    "skdpsynth/audit": (2652, 14386, 7, 15),
+    "skdpsynth/datasets": (438, 1642, 2, 6),
     "skdpsynth/evaluation": (2486, 15820, 7, 4),
     "skdpsynth/model": (1484, 11894, 5, 19),
     "skdpsynth/measure": (5964, 42812, 16, 39),
@@ -39,14 +39,14 @@ FOLDERS = {
     "skdpsynth/synthesizers": (3002, 13177, 13, 9),
     "skdpsynth/table": (3318, 24353, 8, 46),
     "skdpsynth/training": (1920, 12861, 11, 35),
-    "skdpsynth/utils": (1425, 8489, 8, 32),
-    "tests": (30386, 254966, 133, 0),
+    "skdpsynth/utils": (1424, 8487, 8, 32),
+    "tests": (30353, 254552, 133, 0),
 }
 # Of the package.
 CIRCLES = 0  # of modules that import one another, also for their types alone
 CONSTANTS = 196  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 529  # numbers in functions other than -1, 0, 1 and 2
+LITERALS = 528  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 40596  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02

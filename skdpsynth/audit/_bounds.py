@@ -111,8 +111,7 @@ def epsilon_lower_bound(
     >>> round(epsilon_lower_bound(0, 0, 100, delta=1e-5), 2)
     3.28
     """
-    _check_counts(false_alarms, misses, n_runs, alpha)
-    check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
+    _check("n_runs", n_runs, alpha, delta, false_alarms=false_alarms, misses=misses)
     return float(epsilon_bounds(false_alarms, misses, n_runs, delta, alpha))
 
 
@@ -148,7 +147,7 @@ def mu_lower_bound(
     >>> round(mu_lower_bound(10, 10, 100), 2)
     1.86
     """
-    _check_counts(false_alarms, misses, n_runs, alpha)
+    _check("n_runs", n_runs, alpha, false_alarms=false_alarms, misses=misses)
     return max(0.0, float(mu_bounds(false_alarms, misses, n_runs, alpha)))
 
 
@@ -200,12 +199,7 @@ def guessing_lower_bound(n_wrong: int, n_guesses: int, *, alpha: float = 0.05) -
     >>> round(guessing_lower_bound(20, 200), 2)
     2.14
     """
-    if not (0 <= n_wrong <= n_guesses and n_guesses >= 1):
-        raise ValueError(
-            "Expected n_wrong in [0, n_guesses] and n_guesses >= 1. Got "
-            f"{n_wrong!r} and {n_guesses!r} instead."
-        )
-    check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
+    _check("n_guesses", n_guesses, alpha, n_wrong=n_wrong)
     rate = float(rate_upper_bound(n_wrong, n_guesses, alpha))
     return max(0.0, -2.0 * float(ndtri(rate)))
 
@@ -262,9 +256,15 @@ def curve_lower_bound(
     >>> 0.8 < curve_lower_bound(noise[0], noise[1] + 1) < 1
     True
     """
-    sides = [np.asarray(own, dtype=np.float64) for own in (scores_without, scores_with)]
-    scores = np.concatenate([own.ravel() for own in sides])
-    if any(own.ndim != 1 for own in sides) or not scores.size or np.isnan(scores).any():
+    sides = [
+        np.asarray(side, dtype=np.float64) for side in (scores_without, scores_with)
+    ]
+    scores = np.concatenate([side.ravel() for side in sides])
+    if (
+        any(side.ndim != 1 for side in sides)
+        or not scores.size
+        or np.isnan(scores).any()
+    ):
         raise ValueError(
             "Expected one number, not nan, for every run, and a run. Got shapes "
             f"{sides[0].shape} and {sides[1].shape}, {np.isnan(scores).sum()} nan."
@@ -295,12 +295,12 @@ def _power(mu: float, n_runs: int, log_level: float) -> float:
     steps = np.arange(math.ceil(reach / cell) + 1)  # down from log(2), the largest
     with np.errstate(divide="ignore"):  # the largest has infinite odds
         odds = -np.log(np.expm1(steps * cell)) / mu
-    own, other = (-np.diff(ndtr(odds + shift)) for shift in (-mu / 2, mu / 2))
-    upper = own * np.exp(steps[1:] * cell) - (own + other)
+    absent, present = (-np.diff(ndtr(odds + shift)) for shift in (-mu / 2, mu / 2))
+    upper = absent * np.exp(steps[1:] * cell) - (absent + present)
     upper /= np.exp(steps[:-1] * cell) * math.expm1(cell)
-    upper = np.clip(upper, 0.0, own)
+    upper = np.clip(upper, 0.0, absent)
     law = np.append(upper, ndtr(odds[-1] - mu / 2))  # what is below goes up
-    law[1:] += own - upper
+    law[1:] += absent - upper
     mean = float(law @ steps)
     width = _SIGMAS * math.sqrt(n_runs * float(law @ (steps - mean) ** 2))
     size = next_fast_len(4 * len(steps) + 3 * math.ceil(width), real=True)
@@ -312,12 +312,16 @@ def _power(mu: float, n_runs: int, log_level: float) -> float:
     return float(total @ inside) + n_runs * NEGLIGIBLE
 
 
-def _check_counts(false_alarms: int, misses: int, n_runs: int, alpha: float) -> None:
-    if not (0 <= false_alarms <= n_runs and 0 <= misses <= n_runs and n_runs >= 1):
+def _check(
+    of_all: str, n_all: int, alpha: float, delta: float = 0.0, **counts: int
+) -> None:
+    """Raise a ValueError for a number that is out of range."""
+    if not (n_all >= 1 and all(0 <= count <= n_all for count in counts.values())):
         raise ValueError(
-            "Expected false_alarms and misses in [0, n_runs] and n_runs >= 1. Got "
-            f"{false_alarms!r}, {misses!r} and {n_runs!r} instead."
+            f"Expected {' and '.join(counts)} in [0, {of_all}] and {of_all} >= 1. Got "
+            f"{', '.join(map(repr, counts.values()))} and {n_all!r} instead."
         )
+    check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
     check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
 
 
@@ -395,13 +399,8 @@ def one_run_lower_bound(
     True
     """
     canaries = n_guesses if n_canaries is None else n_canaries
-    if not 0 <= n_correct <= n_guesses <= canaries or n_guesses < 1:
-        raise ValueError(
-            "Expected 0 <= n_correct <= n_guesses <= n_canaries and n_guesses >= 1. "
-            f"Got {n_correct!r}, {n_guesses!r} and {canaries!r} instead."
-        )
-    check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
-    check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
+    _check("n_guesses", n_guesses, alpha, delta, n_correct=n_correct)
+    check_range("n_canaries", canaries, canaries >= n_guesses, "at least n_guesses")
 
     def excess(epsilon: float) -> float:
         tail = _one_run_tail(n_correct, n_guesses, canaries, epsilon, delta)

@@ -324,23 +324,11 @@ def audit_generator(
     run = partial(_one_run, estimator, worlds, scores, n_samples)
     kept = None if folder is None else RunFolder(folder, _README)
     both = _run_worlds(run, n_runs, kept, joblib.hash(description), n_jobs, verbose)
-    verdict = attack(*both, scores.names, delta=delta, alpha=alpha)
-    n_judged = len(verdict.absent)
-    errors = verdict.false_alarms, verdict.misses, n_judged
-    return GeneratorAudit(
-        claim,
-        delta,
-        1 - alpha,
-        epsilon_lower_bound(*errors, delta=delta, alpha=alpha),
-        mu_lower_bound(*errors, alpha=alpha),
-        detectable_epsilon(claim, n_judged, delta=delta, alpha=alpha),
-        n_judged,
-        **vars(verdict),
-    )
+    return attack(*both, scores.names, claim=claim, delta=delta, alpha=alpha)
 
 
 def _claim(made: object, name: str, given: float | None) -> float:
-    """Take what was given, or the estimator's own parameter."""
+    """Return the claim of the caller, or that of the estimator."""
     value = getattr(made, name, None) if given is None else given
     if value is None:
         raise ValueError(
@@ -402,15 +390,15 @@ def _run_worlds(
         return f"{_WORLDS[world]}-{number:05d}", [digest, world, number]
 
     keys = [(world, number) for number in range(n_runs) for world in (0, 1)]
-    found = {key: kept and kept.read(*place(*key)) for key in keys}
-    missing = [key for key in keys if found[key] is None]
+    scored = {key: kept and kept.read(*place(*key)) for key in keys}
+    missing = [key for key in keys if scored[key] is None]
     tasks = (joblib.delayed(run)(*key) for key in missing)
     done = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(tasks)
     for world, number, row in tqdm(done, total=len(missing), disable=not verbose):
         if kept is not None:
             kept.write(*place(world, number), row.tolist())
-        found[world, number] = row
-    rows = np.array([found[key] for key in keys])
+        scored[world, number] = row
+    rows = np.array([scored[key] for key in keys])
     return rows[::2], rows[1::2]
 
 
@@ -462,12 +450,12 @@ class CanaryScores:
         }
         general = ["smallest distance", "mean distance", "distance of the nearest 5%"]
         general += ["count in the cell", "density", "marginal density"]
-        own = ("count near", "smallest difference", "mean difference", "spread")
+        kinds = ("count near", "smallest difference", "mean difference", "spread")
         self.names = general + [
             f"{kind}: {name}"
             for name in self._columns
-            for kind in own
-            if name in self._scales or kind == own[0]
+            for kind in kinds
+            if name in self._scales or kind == kinds[0]
         ]
 
     def __call__(self, sample: pd.DataFrame) -> Floats:
@@ -493,15 +481,15 @@ class CanaryScores:
 
     def _difference(self, column: pd.Series) -> Floats:
         """Return how far each value is from the canary's."""
-        own = self._canary[column.name].iloc[0]
+        value = self._canary[column.name].iloc[0]
         missing = column.isna().to_numpy()
-        if pd.isna(own):
+        if pd.isna(value):
             return np.where(missing, 0.0, 1.0)
         if column.name not in self._scales:
-            same = (column.astype(object) == own).fillna(value=False)
+            same = (column.astype(object) == value).fillna(value=False)
             return np.where(same.to_numpy(dtype=bool), 0.0, 1.0)
         scale = self._scales[column.name]
-        values = (_as_floats(column) - _as_floats(pd.Series([own]))[0]) / scale
+        values = (_as_floats(column) - _as_floats(pd.Series([value]))[0]) / scale
         return np.where(missing, 1.0, np.clip(np.nan_to_num(values), -1e6, 1e6))
 
 
@@ -527,22 +515,15 @@ def _range_of(column: pd.Series) -> float:
     return width if 0 < width < np.inf else 1.0
 
 
-@dataclass(frozen=True, eq=False)  # it holds arrays
-class Verdict:
-    """The rule that was chosen, and its errors on the runs that did not choose it."""
-
-    score: str
-    threshold: float
-    above: bool
-    false_alarms: int
-    misses: int
-    absent: Floats
-    present: Floats
-
-
 def attack(
-    absent: Floats, present: Floats, names: Sequence[str], *, delta: float, alpha: float
-) -> Verdict:
+    absent: Floats,
+    present: Floats,
+    names: Sequence[str],
+    *,
+    claim: float,
+    delta: float,
+    alpha: float,
+) -> GeneratorAudit:
     """Choose score, threshold and direction on half the runs; judge on the others."""
     half, labels = len(absent) // 2, list(names)
     chosen = np.vstack([absent[:half], present[:half]])
@@ -571,7 +552,17 @@ def attack(
         (side >= threshold) if above else (side <= threshold) for side in (ours, theirs)
     )
     errors = int(alarms.sum()), int((~hits).sum())
-    return Verdict(labels[score], threshold, above, *errors, ours, theirs)
+    n_judged = len(ours)
+    return GeneratorAudit(
+        claim,
+        delta,
+        1 - alpha,
+        epsilon_lower_bound(*errors, n_judged, delta=delta, alpha=alpha),
+        mu_lower_bound(*errors, n_judged, alpha=alpha),
+        detectable_epsilon(claim, n_judged, delta=delta, alpha=alpha),
+        n_judged,
+        *(*errors, labels[score], threshold, above, ours, theirs),
+    )
 
 
 def _best_rule(
@@ -580,7 +571,7 @@ def _best_rule(
     """Return score, threshold and direction with the largest bound of epsilon."""
     # Where several have the same, that of mu decides: it also ranks weak attacks.
     n_runs = len(absent)
-    best, found = (-np.inf, -np.inf), (0, 0.0, True)
+    best, rule = (-np.inf, -np.inf), (0, 0.0, True)
     for score, above in product(range(absent.shape[1]), (True, False)):
         sign = 1.0 if above else -1.0
         ours, theirs = (np.sort(sign * s[:, score]) for s in (absent, present))
@@ -595,5 +586,5 @@ def _best_rule(
             # Half way to the next run on the other side: as many errors, and
             # more room for the runs that judge.
             between = thresholds[at] / 2 + thresholds[max(at - 1, 0)] / 2
-            found = (score, sign * float(between), above)
-    return found
+            rule = (score, sign * float(between), above)
+    return rule

@@ -116,11 +116,11 @@ class LedgerAudit:
 
     def __str__(self) -> str:
         text = self.to_frame().to_string(index=False, float_format="{:.3g}".format)
-        found = [f"Contradiction: {finding}" for finding in self.findings]
-        return "\n".join([text, *(found or [_NOTHING_FOUND])])
+        contradictions = [f"Contradiction: {finding}" for finding in self.findings]
+        return "\n".join([text, *(contradictions or [_NOTHING_FOUND])])
 
     def to_frame(self) -> pd.DataFrame:
-        """Put the lines into a table.
+        """Return the lines as a table.
 
         Returns
         -------
@@ -260,9 +260,9 @@ def _compare_noise(
         findings.append("some releases are charged to a second ledger.")
     level = alpha / max(len(entries), 1)
     for entry, shift in zip(entries, chain(shifts, repeat(math.nan)), strict=False):
-        own = [r for r in releases if r.reservation is entry.reservation]
-        drawn = sum(release.n_releases for release in own)
-        ratio, p_value, power = _noise_of(own, entry, level)
+        drawn_by = [r for r in releases if r.reservation is entry.reservation]
+        drawn = sum(release.n_releases for release in drawn_by)
+        ratio, p_value, power = _noise_of(drawn_by, entry, level)
         scope = scope_words(entry.scope)
         where = f"{entry.name!r} ({scope})"
         if drawn != entry.used:
@@ -273,24 +273,24 @@ def _compare_noise(
             findings.append(
                 f"{where}: the noise is {ratio:.4g} of the ledger's (p = {p_value:.3g})"
             )
-        found = (entry.count, entry.used, drawn, ratio, p_value, power, shift)
-        lines.append(ReleaseCheck(entry.name, scope, *found))
+        measured = (entry.count, entry.used, drawn, ratio, p_value, power, shift)
+        lines.append(ReleaseCheck(entry.name, scope, *measured))
     return lines, findings
 
 
 def _noise_of(
-    own: list[Observed], entry: Any, alpha: float
+    releases: list[Observed], entry: Any, alpha: float
 ) -> tuple[float, float, float]:
-    """Test the noise of one line of the ledger; give ratio, p-value and power."""
-    if own and is_vote(entry.kind):
-        counts = np.concatenate([release.exact for release in own])
-        answers = np.concatenate([release.noisy for release in own])
+    """Test the noise of one line of the ledger; return ratio, p-value and power."""
+    if releases and is_vote(entry.kind):
+        counts = np.concatenate([release.exact for release in releases])
+        answers = np.concatenate([release.noisy for release in releases])
         law = (entry.n_teachers, entry.noise_std, entry.kind)
         return *vote_test(counts, answers, *law), math.nan
-    if not own or entry.noise_std == 0:
+    if not releases or entry.noise_std == 0:
         return math.nan, 1.0, math.nan
     residuals = np.concatenate(
-        [((r.noisy - r.exact) / r.unit / entry.noise_std).ravel() for r in own]
+        [((r.noisy - r.exact) / r.unit / entry.noise_std).ravel() for r in releases]
     )
     ratio, p_value = noise_test(residuals, step=1.0 / entry.noise_std)
     return ratio, p_value, smallest_ratio(residuals.size, alpha)

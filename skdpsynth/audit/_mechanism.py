@@ -109,7 +109,7 @@ class MechanismAudit:
         return bool(self.findings)
 
     def __str__(self) -> str:
-        found = [f"Contradiction: {finding}" for finding in self.findings]
+        contradictions = [f"Contradiction: {finding}" for finding in self.findings]
         power = "Power: none; draw more releases."
         if not math.isinf(self.power):
             power = (
@@ -126,7 +126,7 @@ class MechanismAudit:
             "no audit can say."
         )
         head = f"Audit of {self.name!r}: {self.n_draws} releases."
-        text = [head, *(found or [_NOTHING_FOUND]), power, noise, bound]
+        text = [head, *(contradictions or [_NOTHING_FOUND]), power, noise, bound]
         if not math.isnan(self.mu_lower_bound):
             text.append(
                 f"Guesses by the release alone: mu above {self.mu_lower_bound:.4g}."
@@ -238,11 +238,11 @@ def audit_mechanism(
         )
     line, pair = _line_like(reservation), (data, neighbour)
     if is_vote(line.kind):
-        found = _audit_votes(mechanism, pair, line, n_draws, delta, alpha)
+        fields = _audit_votes(mechanism, pair, line, n_draws, delta, alpha)
     else:
-        found = _audit_noise(mechanism, pair, line, n_draws, delta, alpha, unit)
+        fields = _audit_noise(mechanism, pair, line, n_draws, delta, alpha, unit)
     return MechanismAudit(
-        line.name, delta=delta, confidence=1 - alpha, n_draws=n_draws, **found
+        line.name, delta=delta, confidence=1 - alpha, n_draws=n_draws, **fields
     )
 
 
@@ -286,7 +286,7 @@ def _audit_noise(
     alpha: float,
     unit: float,
 ) -> dict[str, Any]:
-    """Audit a release with Gaussian noise; give fields of a `MechanismAudit`."""
+    """Audit a release with Gaussian noise; return fields of a `MechanismAudit`."""
     silent = _line_like(line, noise=False)
     half = alpha / 2  # two tests of the draws can find something
     exact, again, other = (
@@ -410,12 +410,12 @@ def noise_test(residuals: Floats, *, step: float = 0.0) -> tuple[float, float]:
 
 
 def smallest_ratio(n: int, alpha: float) -> float:
-    """Find the ratio that `noise_test` would have rejected as too small; 0 if none."""
+    """Return the ratio that `noise_test` would reject as too small; 0 if none."""
     return math.sqrt(chi2.ppf(alpha / 2, n) / chi2.ppf(POWER, n)) if n else 0.0
 
 
 def flip_rates(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Floats:
-    """Give, for each number of votes, how often noise turns the majority round."""
+    """Return, for each number of votes, how often noise reverses the majority."""
     if scale == 0:
         return np.zeros(counts.shape)
     reach = math.ceil(-math.log(NEGLIGIBLE) * scale) + 1
@@ -454,14 +454,15 @@ def vote_test(
 def rejected_scale(
     counts: Ints, n_teachers: int, scale: float, kind: Kind, *, alpha: float
 ) -> float:
-    """Find the scale that `vote_test` would have rejected as too small; 0 if none."""
+    """Return the scale that `vote_test` would reject as too small; 0 if none."""
     rejected = 2 * np.cumsum(_law_of_flips(counts, n_teachers, scale, kind)) < alpha
     if not rejected[0]:  # not even answers that all agree
         return 0.0
 
-    def excess_power(own: float) -> float:
+    def excess_power(narrower: float) -> float:
         return (
-            float(_law_of_flips(counts, n_teachers, own, kind)[rejected].sum()) - POWER
+            float(_law_of_flips(counts, n_teachers, narrower, kind)[rejected].sum())
+            - POWER
         )
 
     return float(brentq(excess_power, 0.0, scale))

@@ -18,10 +18,12 @@ from skdpsynth import synthesizers
 from skdpsynth.audit._worlds import compare, enter
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.utils import warn_deprecated, withheld
+from skdpsynth.utils import warn_deprecated, withheld, without
 
 PLACES = ("first", "middle", "last")
 CHANGES = ("added", "removed")
+_REMEDY = "Pass a synthesizer and a DataFrame; `make replay` in a clone has the rest."
+_OF_0_2 = dict.fromkeys(("source", "minutes", "twins", "n_jobs"), _REMEDY)
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ class Replay:
         return {"violated": self.violated, **asdict(self)}
 
 
+@without(since="0.3", removed_in="0.5", **_OF_0_2)
 def replay(
     synthesizer: BaseSynthesizer,
     table: pd.DataFrame,
@@ -150,7 +153,6 @@ def replay(
     rows: Sequence[str] = PLACES,
     seed: int = 0,
     tell: Callable[[object], None] | None = None,
-    **gone: object,
 ) -> Replay:
     """Fit tables that differ in one row, with equal secrets and equal releases.
 
@@ -167,10 +169,6 @@ def replay(
         Of the secrets, which are equal in all fits and not private.
     tell : callable, optional
         Called with every `ReplayedPair` once there is one.
-    **gone : object
-        `source`, `minutes`, `twins` and `n_jobs` are deprecated and ignored, as are
-        names in place of a synthesizer: `make replay` in a clone of the project tries
-        its own synthesizers, tables, sources and twins.
 
     Returns
     -------
@@ -211,12 +209,12 @@ def replay(
     >>> from skdpsynth import IndependentSynthesizer
     >>> from skdpsynth.audit import replay
     >>> table = pd.DataFrame({"age": [20.5, 31.0, 47.0, 52.5], "c": [*"pqpq"]})
-    >>> found = replay(IndependentSynthesizer(100.0), table, rows=["first"])
-    >>> [(pair.change, pair.outcome) for pair in found.pairs]
+    >>> result = replay(IndependentSynthesizer(100.0), table, rows=["first"])
+    >>> [(pair.change, pair.outcome) for pair in result.pairs]
     [('added', 'equal'), ('removed', 'equal')]
     """
     start = time.monotonic()
-    synthesizer, table = _of_names(synthesizer, table, gone)
+    synthesizer, table = _of_names(synthesizer, table)
     if not len(rows) or not set(rows) <= set(PLACES):
         raise ValueError(f"rows must be some of {PLACES}. Got {[*rows]!r} instead.")
     if len(table) < 3:
@@ -307,24 +305,17 @@ def _extreme(series: pd.Series) -> Any:
     return series.max()
 
 
-def _of_names(
-    synthesizer: Any, table: Any, gone: dict[str, object]
-) -> tuple[BaseSynthesizer, pd.DataFrame]:
-    """Return what is replayed, also by the names that 0.2 took."""
-    remedy = (
-        "Pass a synthesizer and a DataFrame; `make replay` in a clone has the rest."
-    )
-    if unknown := gone.keys() - {"source", "minutes", "twins", "n_jobs"}:
-        raise TypeError(f"replay has no parameter {min(unknown)!r}. {remedy}")
-    named = not isinstance(synthesizer, BaseSynthesizer)
-    if gone or named or not isinstance(table, pd.DataFrame):
-        what = "replay() of names, paths and sources"
-        warn_deprecated(what, since="0.3", removed_in="0.5", remedy=remedy)
-    if named:
+def _of_names(synthesizer: Any, table: Any) -> tuple[BaseSynthesizer, pd.DataFrame]:
+    """Return what is replayed, also by the names and paths that 0.2 took."""
+    if isinstance(synthesizer, BaseSynthesizer) and isinstance(table, pd.DataFrame):
+        return synthesizer, table
+    what = "replay() of names and paths"
+    warn_deprecated(what, since="0.3", removed_in="0.5", remedy=_REMEDY)
+    if not isinstance(synthesizer, BaseSynthesizer):
         name = f"{str(synthesizer).removesuffix('Synthesizer')}Synthesizer"
         if name not in synthesizers.__all__:
             raise ValueError(
-                f"synthesizer must be a synthesizer. Got {synthesizer!r}. {remedy}"
+                f"synthesizer must be a synthesizer. Got {synthesizer!r}. {_REMEDY}"
             )
         synthesizer = getattr(synthesizers, name)(epsilon=100.0)
     if isinstance(table, str | Path):
@@ -332,5 +323,5 @@ def _of_names(
             read = pd.read_csv if str(table).endswith(".csv") else pd.read_parquet
             table = read(table)
     if not isinstance(table, pd.DataFrame):
-        raise InvalidTableError(f"Expected a DataFrame. Got {type(table)!r}. {remedy}")
+        raise InvalidTableError(f"Expected a DataFrame. Got {type(table)!r}. {_REMEDY}")
     return synthesizer, table

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -87,9 +88,9 @@ def canary_rows(
             )
         columns[name] = typed.reset_index(drop=True)  # a Series keeps its dtype
     if unit is not None:
-        own = columns[unit]
-        one = own.isin(own[:1]).all() and not own.isna().any()
-        if not one or table[unit].isin(own).any():
+        ids = columns[unit]
+        one = ids.isin(ids[:1]).all() and not ids.isna().any()
+        if not one or table[unit].isin(ids).any():
             raise ValueError(
                 f"Expected a canary of one {unit!r} that the table lacks, the same in "
                 "all of its rows. Got one that is missing, in the table, or several; "
@@ -113,16 +114,16 @@ class Observed(Release):
 
     @classmethod
     def of(cls, release: Release) -> Observed:
-        """Take in what an observer is given; the private parts are not kept."""
+        """Return what is kept of a release: nothing of its private parts."""
         teachers, adds_up, noise = None, True, b""
         if release.by_teacher is not None:
             teachers, adds_up = _digests(release)
         whole = release.exact.dtype == release.noisy.dtype == np.int64
         if whole and release.keys is None:
             noise = _digest(release.noisy - release.exact)
-        own = {"teachers": teachers, "adds_up": adds_up, "noise": noise}
-        own |= {"silent": _silent(release), "by_teacher": None}
-        return cls(**vars(release) | own)
+        kept = {"teachers": teachers, "adds_up": adds_up, "noise": noise}
+        kept |= {"silent": _silent(release), "by_teacher": None}
+        return cls(**vars(release) | kept)
 
 
 def _digest(array: Array) -> bytes:
@@ -164,12 +165,12 @@ def recorded(*, edge: bool = False) -> Iterator[list[Observed]]:
     kept: list[Observed] = []
 
     def keep(release: Release) -> Array | None:
-        own = Observed.of(release)
-        if not edge or own.keys is None:
-            kept.append(own)
+        observed = Observed.of(release)
+        if not edge or observed.keys is None:
+            kept.append(observed)
             return None
-        noisy = np.where(own.exact >= _sure(own), own.noisy, NOT_PASSED)
-        kept.append(replace(own, noisy=noisy))
+        noisy = np.where(observed.exact >= _sure(observed), observed.noisy, NOT_PASSED)
+        kept.append(replace(observed, noisy=noisy))
         return noisy
 
     with observe_releases(keep):
@@ -179,25 +180,27 @@ def recorded(*, edge: bool = False) -> Iterator[list[Observed]]:
 @contextmanager
 def replayed(history: list[Observed]) -> Iterator[list[Observed]]:
     """Answer every release with what the same release of another fit gave."""
-    # The own noise is drawn too, so that both fits use up as many secret draws.
+    # Noise is drawn too, so that both fits use up as many secret draws.
     kept: list[Observed] = []
 
-    def answer(own: Release) -> Array:
+    def answer(release: Release) -> Array:
         if len(kept) == len(history):
-            raise SequenceError(f"one fit releases {own.reservation.name!r} more often")
-        other = history[len(kept)]
-        if own.what != other.what:
             raise SequenceError(
-                f"release {len(kept)} is {other.reservation.name!r} of shape "
-                f"{other.exact.shape} in one fit, and {own.reservation.name!r} of "
-                f"shape {own.exact.shape} in the other"
+                f"one fit releases {release.reservation.name!r} more often"
             )
-        noisy = other.noisy
-        if own.keys is not None and other.keys is not None:
-            known = dict(zip(_named(other), other.noisy.tolist(), strict=True))
-            answers = [known.get(key, NOT_PASSED) for key in _named(own)]
+        earlier = history[len(kept)]
+        if release.what != earlier.what:
+            raise SequenceError(
+                f"release {len(kept)} is {earlier.reservation.name!r} of shape "
+                f"{earlier.exact.shape} in one fit, and {release.reservation.name!r} "
+                f"of shape {release.exact.shape} in the other"
+            )
+        noisy = earlier.noisy
+        if release.keys is not None and earlier.keys is not None:
+            known = dict(zip(_named(earlier), earlier.noisy.tolist(), strict=True))
+            answers = [known.get(key, NOT_PASSED) for key in _named(release)]
             noisy = np.array(answers, dtype=np.int64)
-        kept.append(replace(Observed.of(own), noisy=noisy))
+        kept.append(replace(Observed.of(release), noisy=noisy))
         return noisy
 
     with observe_releases(answer):
@@ -210,7 +213,7 @@ def _sure(release: Release) -> int:
 
 
 def _named(release: Release) -> list[tuple[int, type, Any]]:
-    """Name the entries of a release of keys; 1 is not True."""
+    """Return names of the entries of a release of keys; 1 is not True."""
     return [(column, type(key), key) for column, key in release.keys or ()]
 
 
@@ -287,27 +290,20 @@ def compare(first: World, second: World, row: str) -> tuple[list[float], list[st
         findings.append(f"{row} changes what is reserved, or its noise.")
     shifts, more = compare_releases(first.releases, second.releases, row)
     findings += more
-    if first.fitted is not None and second.fitted is not None:
-        findings += _compare_fitted(first.fitted, second.fitted, row)
-    return shifts, findings
-
-
-def _compare_fitted(
-    first: BaseSynthesizer, second: BaseSynthesizer, row: str
-) -> list[str]:
-    """Compare what was fitted."""
+    if first.fitted is None or second.fitted is None:
+        return shifts, findings
     # The objects (a pickle hides what its class hides) come first: samples change them.
-    views: dict[str, Callable[[BaseSynthesizer], Any]] = {
-        "the fitted object depends": lambda own: own,
-        "synthetic rows depend": lambda own: own.sample(_SAMPLED_ROWS, random_state=0),
-        "the report depends": lambda own: own.privacy_report().to_dict(),
+    views: dict[str, Callable[[Any], Any]] = {
+        "the fitted object depends": lambda fitted: fitted,
+        "synthetic rows depend": methodcaller("sample", _SAMPLED_ROWS, random_state=0),
+        "the report depends": lambda fitted: fitted.privacy_report().to_dict(),
     }
-    findings = []
     for words, view in views.items():
-        places = ", ".join(differences(view(first), view(second))[:MOST_SHOWN])
+        places = differences(view(first.fitted), view(second.fitted))[:MOST_SHOWN]
         if places:
-            findings.append(f"{words} on {row} past all releases ({places}).")
-    return findings
+            listed = ", ".join(places)
+            findings.append(f"{words} on {row} past all releases ({listed}).")
+    return shifts, findings
 
 
 def compare_releases(
@@ -364,15 +360,15 @@ def _compare_keys(ours: Observed, theirs: Observed) -> list[str]:
     if ours.keys is None or theirs.keys is None:
         return [] if ours.keys is theirs.keys else ["only one fit finds keys."]
     one, other = _counts_of(ours), _counts_of(theirs)
-    found = {
+    apart = {
         key: n for key, n in (one | other).items() if (key in one) != (key in other)
     }
-    if found.keys() & one.keys() and found.keys() & other.keys():
+    if apart.keys() & one.keys() and apart.keys() & other.keys():
         return ["both fits have keys that the other lacks."]
-    columns = Counter(column for column, *_ in found)
+    columns = Counter(column for column, *_ in apart)
     if max(columns.values(), default=0) > ours.reservation.rows_per_unit:
         return ["one row adds several keys to a column."]
-    if any(count >= _sure(ours) for count in found.values()):
+    if any(count >= _sure(ours) for count in apart.values()):
         return [f"only one fit has a key of more than {_sure(ours) - 1} rows."]
     return []
 
@@ -385,9 +381,11 @@ def _shift(ours: Observed, theirs: Observed) -> float:
     """Return the most by which one release moves, in units of the ledger."""
     first, second = ours.exact, theirs.exact
     if ours.keys is not None and theirs.keys is not None:
-        own, other = _counts_of(ours), _counts_of(theirs)
-        shared = [key for key in own if key in other]
-        first, second = (np.array([c[k] for k in shared], int) for c in (own, other))
+        counts, others = _counts_of(ours), _counts_of(theirs)
+        shared = [key for key in counts if key in others]
+        first, second = (
+            np.array([c[k] for k in shared], int) for c in (counts, others)
+        )
     if first.dtype == np.int64:  # without rounding or wrapping
         first, second = first.astype(object), second.astype(object)
     difference = (first - second).astype(np.float64)
@@ -411,51 +409,51 @@ def differences(first: Any, second: Any) -> list[str]:
             return [where or "the object itself"]
         if isinstance(first, _PLAIN):
             return [] if first == second else [where]
-        if isinstance(first, float | complex | np.generic):
-            same = np.asarray(first).tobytes() == np.asarray(second).tobytes()
-            if isinstance(first, np.void | np.object_):
-                same = first == second
-            return [] if same else [where]
         if (id(first), id(second)) in met:
             return []
         met[id(first), id(second)] = first, second
         pairs = _parts_of(first), _parts_of(second)
-        names = [[name for name, _ in own] for own in pairs]
+        names = [[name for name, _ in parts] for parts in pairs]
         if names[0] != names[1]:
             return [f"{where}: what it holds"]
         return [
-            found
+            place
             for (name, ours), (_, theirs) in zip(*pairs, strict=True)
-            for found in between(ours, theirs, f"{where}{name}")
+            for place in between(ours, theirs, f"{where}{name}")
         ]
 
     return between(first, second, "")
 
 
 def _parts_of(held: Any) -> list[tuple[str, Any]]:
-    """Take an object apart: names and parts, in order."""
+    """Return names and parts of an object, in order."""
     for kinds, names in _ATTRIBUTES.items():
         if isinstance(held, kinds):
             return [(f".{name}", getattr(held, name)) for name in names]
+    if isinstance(held, float | complex | np.generic):
+        return [("", np.asarray(held).tobytes())]
     if isinstance(held, np.ndarray):
         form = [(".dtype", str(held.dtype)), (".shape", held.shape)]
         if held.dtype.hasobject:
             return [*form, (" entries", held.ravel().tolist())]
         return [*form, (" bytes", np.ascontiguousarray(held).tobytes())]
-    if isinstance(held, np.random.RandomState):
-        return [(".state", held.get_state(legacy=False))]
-    if type(held).__module__.partition(".")[0] == "torch":
-        return _of_torch(held)
+    # Torch is not imported here; these are its generators, and its tensors.
+    if isinstance(held, np.random.RandomState) or hasattr(held, "initial_seed"):
+        return [(".state", held.get_state())]
+    if hasattr(held, "is_leaf"):
+        where = [(".grad", held.grad if held.is_leaf else None)]
+        where.append((".device", str(held.device)))
+        return [*where, ("", held.detach().cpu().numpy())]
     if isinstance(held, pd.api.extensions.ExtensionDtype | np.dtype):
         return [("", str(held))]  # pandas keeps what it computes on some of them
     if isinstance(held, pd.DataFrame):
         columns = [held.iloc[:, place] for place in range(held.shape[1])]
         return [(".columns", held.columns), (".index", held.index), *_numbered(columns)]
     if isinstance(held, pd.Series | pd.Index):
-        own = [(".dtype", str(held.dtype)), (".name", held.name)]
+        form = [(".dtype", str(held.dtype)), (".name", held.name)]
         categories = getattr(held.dtype, "categories", None)
         values = np.array([*held], dtype=object) if len(held) else None
-        return [*own, (".categories", categories), (" values", values)]
+        return [*form, (".categories", categories), (" values", values)]
     if hasattr(held, "__arrow_c_stream__"):
         import pyarrow as pa
 
@@ -478,29 +476,16 @@ def _numbered(items: Any) -> list[tuple[str, Any]]:
     return [(f"[{place}]", item) for place, item in enumerate(items)]
 
 
-def _of_torch(held: Any) -> list[tuple[str, Any]]:
-    """Take an object of torch apart, which is not imported here."""
-    if hasattr(held, "get_state"):  # a generator
-        return [(".state", held.get_state().numpy())]
-    if hasattr(held, "detach"):  # a tensor, or a parameter
-        grad = getattr(held, "grad", None) if held.is_leaf else None
-        form = [(".dtype", str(held.dtype)), (".device", str(held.device))]
-        return [*form, (".grad", grad), ("", held.detach().cpu().numpy())]
-    if type(held).__name__ in ("device", "dtype"):
-        return [("", str(held))]
-    return _of_object(held)
-
-
 def _of_object(held: Any) -> list[tuple[str, Any]]:
     """Return the attributes; without any, what a pickle would write, or the text."""
     if isinstance(held, type | types.ModuleType | types.BuiltinFunctionType):
         return [("", f"{getattr(held, '__module__', '')}.{held.__name__}")]
-    own = dict(getattr(held, "__dict__", {}))
+    attributes = dict(getattr(held, "__dict__", {}))
     for cls in type(held).__mro__:
         slots = cls.__dict__.get("__slots__", ())
         for name in [slots] if isinstance(slots, str) else slots:
             if hasattr(held, name) and name not in ("__dict__", "__weakref__"):
-                own[name] = getattr(held, name)
-    if own:
-        return [(f".{name}", value) for name, value in own.items()]
+                attributes[name] = getattr(held, name)
+    if attributes:
+        return [(f".{name}", value) for name, value in attributes.items()]
     return [] if type(held).__repr__ is object.__repr__ else [("", repr(held))]

@@ -35,7 +35,7 @@ Parts = tuple[pd.DataFrame, pd.DataFrame]
 
 
 def _parts_or_whole(table: pd.DataFrame, split: bool) -> pd.DataFrame | Parts:
-    """Take a table apart along its column `split`; both parts are numbered from 0."""
+    """Split a table by its column `split`; both parts are numbered from 0."""
     whole = table.drop(columns="split", errors="ignore")
     if not split:
         return whole
@@ -149,31 +149,24 @@ def load_cervical_cancer() -> pd.DataFrame:
 
 PathLike = str | os.PathLike[str] | None
 
-_ISOLET_PARTS = {"isolet1+2+3+4.data": "train", "isolet5.data": "test"}
-
 
 @dataclass(frozen=True)
 class _Table:
-    """What is publicly known about one table, and where it is found."""
+    """What its publisher says of a table, and where it is found."""
 
     name: str
     features: tuple[str, ...]
     label: str
     counts: Mapping[int, int] | Mapping[str, int]
     page: str
-    path: str  # what to call the function with, once it is downloaded
     openml: Mapping[str, int | str]
     dtype: str = "float64"
-
-    def absent(self, why: str) -> DatasetUnavailableError:
-        """Make the error of a table that is not there, with the remedy."""
-        return DatasetUnavailableError(f"{why} {self.remedy}")
+    codes: Mapping[int, str] | None = None  # what OpenML has as `class` for the labels
 
     @property
     def remedy(self) -> str:
         """Return the way to the table that needs no network from Python."""
-        call = f"fetch_{self.name}(path={self.path})"
-        return f"Download it from {self.page} and call {call}."
+        return f"Download it from {self.page} and call fetch_{self.name}(path=...)."
 
 
 # What the publishers say of their tables.
@@ -183,7 +176,6 @@ _CREDIT = _Table(
     label="Class",
     counts={0: 284_315, 1: 492},
     page="https://www.kaggle.com/datasets/mlg-ulb/creditcardfraud",
-    path='"creditcard.csv"',
     # `Time` is flagged there as a column to ignore: it comes only if asked for by name.
     openml={"data_id": 1597, "target_column": "Time"},
 )
@@ -192,9 +184,9 @@ _ISOLET = _Table(
     features=tuple(f"f{i}" for i in range(1, 618)),
     label="letter",
     counts=dict.fromkeys(ascii_uppercase, 300) | {"F": 298, "M": 299},
-    page="https://archive.ics.uci.edu/dataset/54/isolet",
-    path="the folder of the unpacked files isolet1+2+3+4.data and isolet5.data",
+    page="https://www.openml.org/d/300",
     openml={"data_id": 300},
+    codes=dict(enumerate(ascii_uppercase, start=1)),
 )
 _EPILEPTIC = _Table(
     name="epileptic_seizure",
@@ -202,7 +194,6 @@ _EPILEPTIC = _Table(
     label="y",
     counts=dict.fromkeys(range(1, 6), 2300),
     page="https://www.kaggle.com/datasets/harunshimanto/epileptic-seizure-recognition",
-    path='"Epileptic Seizure Recognition.csv"',
     openml={"name": "Epileptic_Seizure_Recognition"},
     dtype="int16",
 )
@@ -254,14 +245,6 @@ def fetch_kaggle_credit(
     return _obtain(_CREDIT, path, data_home)
 
 
-@overload
-def fetch_isolet(
-    path: PathLike = ..., data_home: PathLike = ..., *, split: Literal[False] = ...
-) -> pd.DataFrame: ...
-@overload
-def fetch_isolet(
-    path: PathLike = ..., data_home: PathLike = ..., *, split: Literal[True]
-) -> Parts: ...
 @deprecated(
     since="0.3",
     removed_in="0.5",
@@ -277,10 +260,7 @@ def fetch_isolet(
 
     Parameters
     ----------
-    path : path-like or None, default=None
-        As in `fetch_kaggle_credit`, or the folder with the publisher's two files
-        `isolet1+2+3+4.data` and `isolet5.data`.
-    data_home : path-like or None, default=None
+    path, data_home : path-like or None, default=None
         As in `fetch_kaggle_credit`.
     split : bool, default=False
         If True, return the publisher's train and test parts (no speaker is in both), if
@@ -294,11 +274,17 @@ def fetch_isolet(
         the test part (1,559 rows).
     """
     table = _obtain(_ISOLET, path, data_home)
-    if split and "split" not in table.columns:
-        raise _ISOLET.absent(
-            "Expected the ISOLET rows in the publisher's order, train part first, but "
-            "this copy has another order."
-        )
+    if split:
+        # Of the train part, which comes first.
+        published = dict.fromkeys(ascii_uppercase, 240) | {"F": 238}
+        first = np.arange(len(table)) < sum(published.values())
+        table["split"] = table.get("split", np.where(first, "train", "test"))
+        letters = table.loc[table["split"] == "train", "letter"]
+        if letters.value_counts().to_dict() != published:
+            raise DatasetUnavailableError(
+                "Expected the ISOLET rows in the publisher's order, train part first,"
+                f" but this copy has another order. {_ISOLET.remedy}"
+            )
     return _parts_or_whole(table, split)
 
 
@@ -317,9 +303,7 @@ def fetch_epileptic_seizure(
 
     Parameters
     ----------
-    path : path-like or None, default=None
-        As in `fetch_kaggle_credit`.
-    data_home : path-like or None, default=None
+    path, data_home : path-like or None, default=None
         As in `fetch_kaggle_credit`.
 
     Returns
@@ -335,10 +319,14 @@ def _obtain(spec: _Table, path: PathLike, data_home: PathLike) -> pd.DataFrame:
     """Read a table from `path`, or the cache, or OpenML (which fills the cache)."""
     if path is not None:
         local = Path(path)
-        if not local.exists():
-            msg = f"Expected a file at path={str(local)!r}, but there is none."
-            raise spec.absent(msg)
-        return _checked(_read_local(local, spec), spec, f"the file {str(local)!r}")
+        if not local.is_file():
+            there = "it is a folder" if local.is_dir() else "there is none"
+            raise DatasetUnavailableError(
+                f"Expected a file at path={str(local)!r}, but {there}. {spec.remedy}"
+            )
+        is_parquet = local.suffix.lower() in {".parquet", ".pq"}
+        table = pd.read_parquet(local) if is_parquet else pd.read_csv(local)
+        return _checked(table, spec, f"the file {str(local)!r}")
     home = data_home or os.environ.get("SKDPSYNTH_DATA") or "~/skdpsynth_data"
     cached = Path(home).expanduser() / f"{spec.name}.parquet"
     if cached.exists():
@@ -347,7 +335,7 @@ def _obtain(spec: _Table, path: PathLike, data_home: PathLike) -> pd.DataFrame:
     try:
         table = _checked(_from_openml(spec), spec, "the copy on OpenML")
     except InvalidTableError as exc:
-        raise spec.absent(str(exc)) from exc
+        raise DatasetUnavailableError(f"{exc} {spec.remedy}") from exc
     cached.parent.mkdir(parents=True, exist_ok=True)
     # Written beside and renamed, so that a broken write never looks like a table.
     part = cached.with_suffix(f".{os.getpid()}.part")
@@ -370,61 +358,33 @@ def _from_openml(spec: _Table) -> pd.DataFrame:
             except KeyError:  # the copy lacks the column that was asked for by name
                 bunch = fetch_openml(**ask | {"target_column": "default-target"})
     except (OSError, HTTPException, ValueError, KeyError) as exc:
-        raise spec.absent(
+        raise DatasetUnavailableError(
             f"The table {spec.name!r} is not in the package and could not be fetched "
-            f"from OpenML ({type(exc).__name__})."
+            f"from OpenML ({type(exc).__name__}). {spec.remedy}"
         ) from exc
     return bunch["frame"]
 
 
-def _read_local(path: Path, spec: _Table) -> pd.DataFrame:
-    """Read a Parquet file, a CSV file, or the folder of the two ISOLET files."""
-    if not path.is_dir():
-        is_parquet = path.suffix.lower() in {".parquet", ".pq"}
-        return pd.read_parquet(path) if is_parquet else _read_csv(path)
-    if spec.name != _ISOLET.name:
-        msg = f"Expected a file at path={str(path)!r}, but it is a folder."
-        raise spec.absent(msg)
-    for name in _ISOLET_PARTS:
-        if not (path / name).exists():
-            raise spec.absent(
-                f"Expected {' and '.join(_ISOLET_PARTS)} in the folder "
-                f"{str(path)!r}, but {name} is not there."
-            )
-    parts = {part: _read_csv(path / name) for name, part in _ISOLET_PARTS.items()}
-    rows = pd.concat(parts, names=["split", None])
-    split = rows.index.to_frame(index=False)["split"]
-    return pd.concat([rows.reset_index(drop=True), split], axis=1)
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    """Read a CSV file; one of 618 columns with no header is ISOLET's."""
-    names = [*_ISOLET.features, _ISOLET.label]
-    head = pd.read_csv(path, nrows=1, header=None, skipinitialspace=True)
-    if head.shape[1] == len(names) and all(map(pd.api.types.is_number, head.iloc[0])):
-        return pd.read_csv(path, header=None, names=names, skipinitialspace=True)
-    return pd.read_csv(path)
-
-
 def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
     """Bring a table into its one form, or refuse it and say what differs."""
-    is_isolet = spec.name == _ISOLET.name
-    table = raw.rename(columns={"class": "letter"}) if is_isolet else raw
+    table = raw.rename(columns={"class": spec.label}) if spec.codes else raw
     expected = [*spec.features, spec.label]
     # The original epileptic seizure CSV starts with a column of row names.
-    if len(table.columns) == len(expected) + 1 and list(table.columns[1:]) == expected:
+    if list(table.columns[1:]) == expected:
         table = table.iloc[:, 1:]
-    found = set(table.columns) - {"split", "speaker_group"}
-    missing = [column for column in expected if column not in found]
-    if found - set(expected) or set(missing) - {"Time"}:
+    present = set(table.columns) - {"split", "speaker_group"}
+    missing = [column for column in expected if column not in present]
+    if present - set(expected) or set(missing) - {"Time"}:
         raise InvalidTableError(
             f"Expected the {len(expected)} columns {expected[0]!r} ... "
             f"{expected[-1]!r} in {origin}, but {len(missing)} of them are missing and "
-            f"{len(found - set(expected))} others are there."
+            f"{len(present - set(expected))} others are there."
         )
-    features = table[[column for column in spec.features if column in found]]
-    features = _numbers(features, spec, origin)
-    label = _letters(table) if is_isolet else _labels(table[spec.label], spec, origin)
+    # OpenML has labels as texts.
+    text = table[spec.label].astype(str).str.strip("' ")
+    numbers = pd.to_numeric(text, errors="coerce")
+    label = numbers.map(spec.codes) if spec.codes else numbers
+    label = label.where(numbers.notna(), text)
     counts = label.value_counts().to_dict()
     if counts != dict(spec.counts):
         raise InvalidTableError(
@@ -432,6 +392,9 @@ def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
             f"published count of each label, but got {len(label):,} rows with "
             f"{len(counts)} labels in other counts."
         )
+    features = table[[column for column in spec.features if column in present]]
+    label = label.astype("str" if spec.codes else "int8")
+    split = table.get("split")
     if missing:
         warnings.warn(
             f"There is no column {missing[0]!r} in {origin}; the table comes without "
@@ -439,8 +402,8 @@ def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
             DegradedResultWarning,
             stacklevel=4,
         )
-    split = _split(table, label) if is_isolet else None
-    return pd.concat([features, split, label], axis=1).reset_index(drop=True)
+    table = pd.concat([_numbers(features, spec, origin), split, label], axis=1)
+    return table.reset_index(drop=True)
 
 
 def _numbers(features: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
@@ -454,34 +417,3 @@ def _numbers(features: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
         f"Expected complete {spec.dtype} features in {origin}, but at "
         "least one column has missing values, or values of another type."
     )
-
-
-def _labels(label: pd.Series, spec: _Table, origin: str) -> pd.Series:
-    """Cast the label, which OpenML gives as text."""
-    numbers = pd.to_numeric(label.astype(str).str.strip("' "), errors="coerce")
-    if numbers.isin(list(spec.counts)).all():
-        return numbers.astype("int8")
-    raise InvalidTableError(
-        f"Expected the {len(spec.counts)} published labels in the column "
-        f"{spec.label!r} of {origin}, but there are others."
-    )
-
-
-def _letters(table: pd.DataFrame) -> pd.Series:
-    """Return ISOLET's letters, which OpenML gives as 1 to 26."""
-    label = table["letter"].astype(str).str.strip("' ")
-    numbers = pd.to_numeric(label, errors="coerce")
-    letters = numbers.map(dict(enumerate(ascii_uppercase, start=1)))
-    return letters.where(numbers.notna(), label).astype("str")
-
-
-def _split(table: pd.DataFrame, label: pd.Series) -> pd.Series | None:
-    """Return which part of ISOLET each row is in, or None if that is not known."""
-    # The publisher's order: 6,238 rows of the train part, then the test part.
-    in_order = np.where(np.arange(len(label)) < 6238, "train", "test")
-    by_place = pd.Series(in_order, index=label.index, name="split")
-    split = table.get("split", by_place).astype("str")
-    published = dict.fromkeys(ascii_uppercase, 240) | {"F": 238}
-    found = label[split == "train"].value_counts().to_dict()
-    is_known = found == published and split.isin(["train", "test"]).all()
-    return split if is_known else None

@@ -51,7 +51,7 @@ def deprecated(
 def without(
     *, since: str, removed_in: str, **remedies: str
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a constructor accept parameters that went: a warning says what to do.
+    """Make a constructor or function accept what went: a warning says what to do.
 
     They have no effect otherwise. `remedies` has a sentence for each of them, and maybe
     for others, which this constructor still has.

@@ -98,9 +98,9 @@ def _check_length(length: int) -> None:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    require(len(found) == len(pairs), "a key that comes twice")
-    return found
+    parsed = dict(pairs)
+    require(len(parsed) == len(pairs), "a key that comes twice")
+    return parsed
 
 
 def _finite(text: str) -> float:

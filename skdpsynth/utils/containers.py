@@ -8,7 +8,7 @@ private: pandas' the number of rows, polars' the categories of an Enum.
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -121,11 +121,11 @@ def dtypes_of(schema: Any) -> Any:  # noqa: ANN401 - any container
 
 
 def container_of(data: object) -> str:
-    """Name the library of a table as `converter` does; of arrays and others pandas."""
+    """Return the library of a table, as `converter` names it; else pandas."""
     if _is_of_polars(data):
         return "polars"
-    own = type(data).__module__.partition(".")[0], type(data).__name__
-    return "arrow" if own == ("pyarrow", "Table") else "pandas"
+    library = type(data).__module__.partition(".")[0], type(data).__name__
+    return "arrow" if library == ("pyarrow", "Table") else "pandas"
 
 
 def converter(output: str) -> Callable[[pd.DataFrame], Any]:
@@ -187,15 +187,15 @@ def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
         values = pa.chunked_array([_plain(c, inner) for c in values.chunks], inner)
     if not listed:
         return pd.arrays.ArrowExtensionArray(values)
-    found = values.combine_chunks().dictionary_encode()
-    categories = pd.Index(pd.arrays.ArrowExtensionArray(found.dictionary))
-    codes = found.indices.fill_null(-1).to_numpy()
+    encoded = values.combine_chunks().dictionary_encode()
+    categories = pd.Index(pd.arrays.ArrowExtensionArray(encoded.dictionary))
+    codes = encoded.indices.fill_null(-1).to_numpy()
     with withheld("Dates in a dictionary must be of the years 1 to 9999"):
         return pd.Categorical.from_codes(codes, categories, ordered=kind.ordered)
 
 
 def _plain(array: Any, kind: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Look up what a dictionary lists, and give views of text a type of their own."""
+    """Return values in the place of a dictionary or of views of text."""
     if pa.types.is_dictionary(array.type):
         return _plain(array.dictionary, kind).take(array.indices)
     # Older versions of pyarrow have no cast of views.
@@ -246,17 +246,16 @@ def write_batches(
         else:
             from pyarrow import parquet
 
-            writer: Any = None
-            with ExitStack() as opened:
-                for batch in batches:
-                    table = pa.Table.from_pandas(batch, preserve_index=False)
-                    if writer is None:
-                        schema = widened(table.schema)
-                        for place, field in enumerate(schema):
-                            if pa.types.is_null(field.type):  # all missing so far
-                                schema = schema.set(place, field.with_type(pa.string()))
-                        writer = parquet.ParquetWriter(part, schema)
-                        opened.enter_context(writer)
+            tables = (
+                pa.Table.from_pandas(batch, preserve_index=False) for batch in batches
+            )
+            first = next(tables)
+            schema = widened(first.schema)
+            for place, field in enumerate(schema):
+                if pa.types.is_null(field.type):  # all missing so far
+                    schema = schema.set(place, field.with_type(pa.string()))
+            with parquet.ParquetWriter(part, schema) as writer:
+                for table in chain([first], tables):
                     writer.write_table(table.cast(schema))
         part.replace(path)
 

@@ -291,8 +291,8 @@ def _check_sampling_strategies(synthesizer: BaseSynthesizer) -> None:
     ]
     for strategy, expected in right:
         labels = fitted.sample(60, sampling_strategy=strategy)[_TARGET]
-        found = labels.value_counts().to_dict()
-        _require(found == expected, f"{strategy!r} gave {found!r}")
+        counts = labels.value_counts().to_dict()
+        _require(counts == expected, f"{strategy!r} gave {counts!r}")
     _require(fitted.sample(3)[_TARGET].nunique() == 3, "three rows lack a class")
     wrong: list[Any] = ["even", {one: 0.7}, {one: 7}, {"four": 60}, {one: -1, two: 61}]
     for bad in [*wrong, 0.5]:
@@ -323,14 +323,14 @@ def _check_nothing_private_is_kept(synthesizer: BaseSynthesizer) -> None:
     fitted = _read(synthesizer)
     fitted.sample(10)
     lengths, secrets = {_N_ROWS, *_CLASS_SIZES.values()}, _secret_numbers()
-    for found in reachable(fitted):
-        if isinstance(found, str):
-            _require("canary" not in found, "a rare string is on the fitted object")
-        elif isinstance(found, float):
-            _require(found not in secrets, "a training value is on the fitted object")
-        elif (shape := getattr(found, "shape", None)) is not None:
+    for held in reachable(fitted):
+        if isinstance(held, str):
+            _require("canary" not in held, "a rare string is on the fitted object")
+        elif isinstance(held, float):
+            _require(held not in secrets, "a training value is on the fitted object")
+        elif (shape := getattr(held, "shape", None)) is not None:
             _require(not lengths & {*shape}, "an array with one entry per row is kept")
-            values = np.asarray(found).ravel()
+            values = np.asarray(held).ravel()
             if values.dtype.kind == "f":
                 apart = secrets.isdisjoint(values.tolist())
                 _require(apart, "a training value is in an array of the object")
@@ -383,8 +383,8 @@ def _check_file(synthesizer: BaseSynthesizer) -> None:
     _require(b"canary" not in content, "a rare string is in the file")
     secrets = _secret_numbers()
     for value in secrets:
-        found = struct.pack("<d", value) in content or repr(value).encode() in content
-        _require(not found, "a training value is in the file")
+        kept = struct.pack("<d", value) in content or repr(value).encode() in content
+        _require(not kept, "a training value is in the file")
     # Four bytes of a weight are those of some value once in a hundred files.
     short = sum(struct.pack("<f", value) in content for value in secrets)
     _require(short < 5, "training values are in the file as float32")

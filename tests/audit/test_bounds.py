@@ -205,7 +205,7 @@ OUT_OF_RANGE = [
     (RATES, (-1, 0, 5), "false_alarms and misses"),
     (mu_lower_bound, (0, 6, 5), "false_alarms and misses"),
     (guessing_lower_bound, (6, 5), "n_wrong in"),
-    (one_run_lower_bound, (3, 2), "n_correct <= n_guesses"),
+    (one_run_lower_bound, (3, 2), "n_correct in .0, n_guesses"),
     (partial(one_run_lower_bound, n_canaries=1), (1, 2), "n_canaries"),
     (partial(epsilon_lower_bound, delta=1.0), (0, 0, 5), "delta must be in"),
     (partial(mu_lower_bound, alpha=0.0), (0, 0, 5), "alpha must be in"),

@@ -27,6 +27,7 @@ from skdpsynth.table import Limited
 pytestmark = pytest.mark.statistical
 
 DELTA, FALSE_ALARM = 1e-5, 1e-6
+SETTINGS = {"claim": 1.0, "delta": DELTA, "alpha": 0.05}
 TABLE = pd.DataFrame({"x": [-9.0, -8.0]})
 CANARY = {"x": 9.0}
 SCHEMA = TableSchema({"x": Continuous(-10, 10, scale="linear")}, n_rows=2)
@@ -66,9 +67,8 @@ def proved(noise):
     """Bound epsilon by 20,000 + 20,000 values with Laplace noise, 1 apart."""
     rng = np.random.default_rng(1)
     absent, present = rng.laplace(0, noise, (2, 20_000, 1))
-    verdict = attack(absent, 1 + present, ["x"], delta=0.0, alpha=FALSE_ALARM)
-    errors = (verdict.false_alarms, verdict.misses, len(verdict.absent))
-    return epsilon_lower_bound(*errors, delta=0.0, alpha=FALSE_ALARM)
+    settings = {"claim": 1.0, "delta": 0.0, "alpha": FALSE_ALARM}
+    return attack(absent, 1 + present, ["x"], **settings).lower_bound
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
@@ -96,19 +96,19 @@ def test_what_chose_the_rule_does_not_judge_it():
     """Scores are pure chance; on the runs that chose it a rule would look good."""
     rng = np.random.default_rng(3)
     absent, present = rng.normal(size=(2, 60, 50))
-    names, settings = [str(i) for i in range(50)], {"delta": DELTA, "alpha": 0.05}
-    verdict = attack(absent, present, names, **settings)
+    names = [str(i) for i in range(50)]
+    verdict = attack(absent, present, names, **SETTINGS)
     assert len(verdict.absent) == len(verdict.present) == 30
     assert verdict.false_alarms + verdict.misses > 15
     absent[30:], present[30:] = 0.0, 0.0
-    again = attack(absent, present, names, **settings)
+    again = attack(absent, present, names, **SETTINGS)
     assert (again.score, again.threshold) == (verdict.score, verdict.threshold)
 
 
 def test_either_direction_is_found():
     absent, present = np.ones((40, 1)), np.zeros((40, 1))
     for pair in ((absent, present), (present, absent)):
-        verdict = attack(*pair, ["x"], delta=DELTA, alpha=0.05)
+        verdict = attack(*pair, ["x"], **SETTINGS)
         assert (verdict.false_alarms, verdict.misses) == (0, 0)
 
 
@@ -117,7 +117,7 @@ def test_many_weak_scores_are_combined():
     rng = np.random.default_rng(0)
     absent, present = rng.normal(size=(2, 200, 50))
     names = [str(i) for i in range(50)]
-    verdict = attack(absent, present + 0.5, names, delta=DELTA, alpha=0.05)
+    verdict = attack(absent, present + 0.5, names, **SETTINGS)
     assert verdict.score == COMBINED
     assert verdict.false_alarms + verdict.misses < 2 * 100 * norm.cdf(-1)
 
