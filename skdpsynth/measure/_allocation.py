@@ -266,25 +266,20 @@ def _decoded(like: Any, data: Any) -> Any:  # noqa: ANN401 - JSON
     return value if value is None else kind(value)
 
 
-def all_pairs(n_columns: int) -> int:
-    """Return the number of pairs of columns."""
-    return n_columns * (n_columns - 1) // 2
-
-
-def is_scarce(largest: float, n_columns: int, mu: float) -> bool:
+def is_scarce(largest: float, n_tables: int, mu: float) -> bool:
     """Return whether the rows of the largest class are not clear of the noise."""
-    return largest * mu < CLEAR_FROM * math.sqrt(all_pairs(n_columns))
+    return largest * mu < CLEAR_FROM * math.sqrt(n_tables)
 
 
 def few_rows(largest: float, n_columns: int, mu: float) -> bool:
     """Return whether all pairs are too many for the rows of the largest class."""
-    choosable = FEW_TABLES < all_pairs(n_columns) <= MOST_TABLES
-    return choosable and is_scarce(largest, n_columns, mu)
+    n_pairs = math.comb(n_columns, 2)
+    return FEW_TABLES < n_pairs <= MOST_TABLES and is_scarce(largest, n_pairs, mu)
 
 
 def planned_tables(n_columns: int, *, few: bool = False) -> int:
     """Return the tables of pairs that a plan counts on; `few` says `few_rows`."""
-    return min(all_pairs(n_columns), FEW_TABLES if few else MOST_TABLES)
+    return min(math.comb(n_columns, 2), FEW_TABLES if few else MOST_TABLES)
 
 
 def pairs_affordable(
@@ -327,15 +322,6 @@ def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
     return share if clear * math.sqrt(share) >= _ABOVE_NOISE else 0.0
 
 
-def moment_noise_std(n_rows: float, n_columns: int, mu: float) -> float:
-    """Return the planned noise of a covariance of scores, whose variance is 1.
-
-    Of rows that are shortened to twice their mean squared length, with `mu` for all.
-    """
-    norm = CLIP * n_columns / math.sqrt(2.0)
-    return norm / (mu * max(n_rows, 1.0)) if mu else 0.0
-
-
 def measured_form(
     labels: Sequence[Hashable],
     n_rows: Sequence[float],
@@ -361,9 +347,9 @@ def measured_form(
     # Epileptic seizure and ISOLET (epsilon 1, 3) AUPRC rose in 20, and distances of
     # triples fell in 17; of 7 columns of Diamonds C2ST rose, .77 to .98. At most a
     # twentieth may be something else: with an eighth C2ST rose from .82 to .90.
-    n_tables = planned_tables(n_columns) if alone else all_pairs(n_columns)
+    n_tables = planned_tables(n_columns) if alone else math.comb(n_columns, 2)
     numbers = n_columns >= TRIPLE_COLUMNS.stop and n_discrete <= FEW * n_columns
-    scarce = largest * of_pairs < CLEAR_FROM * math.sqrt(n_tables)
+    scarce = is_scarce(largest, n_tables, of_pairs)
     if pairs and not (scarce and (alone or (numbers and not tables_first))):
         return "pairs"
     if any(moments_share(n, n_columns, mu) for n in n_rows):
@@ -476,6 +462,7 @@ def _completed(
 ) -> list[Allocation]:
     """Add what follows from the columns: bins, cells, and the noise of each release."""
     n_columns, n_continuous = len(domains), sum(map(is_continuous, domains))
+    n_pairs = math.comb(n_columns, 2)
     largest = max(plan.n_rows for plan in plans)
     categories = [getattr(domain, "categories", ()) for domain in domains]
     bins_of_tables = table_bins(plans, n_columns, measured=measured)
@@ -493,11 +480,12 @@ def _completed(
             more["marginals"] = Spend(mu, noise_std)
         if mu := plan.pairs.mu:
             more["n_tables"] = n_tables = _n_tables(plan, n_columns)
-            more["n_table_cells"] = cells * n_tables // all_pairs(n_columns)
+            more["n_table_cells"] = cells * n_tables // n_pairs
             more["pairs"] = Spend(mu, math.sqrt(n_tables) / mu)
         if mu := plan.moments.mu:
-            noise_std = moment_noise_std(plan.n_rows, n_columns, mu)
-            more["moments"] = Spend(mu, noise_std)
+            # Of rows that are shortened to twice their mean squared length.
+            norm = CLIP * n_columns / math.sqrt(2.0)
+            more["moments"] = Spend(mu, norm / (mu * max(plan.n_rows, 1.0)))
         if mu := plan.relations.mu:  # of one, which has all of it for finer cells
             of_cells, _ = mus_of_relations(mu, n_columns)
             more["relations"] = Spend(mu, grid_noise_std(of_cells, 1.0))
@@ -520,12 +508,13 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
     relations = min(plan.relations.mu for plan in having)
     few = any(plan.few_rows for plan in having)
     choice = together = 0.0
-    if planned_tables(n_columns, few=few) < all_pairs(n_columns):
+    n_pairs = math.comb(n_columns, 2)
+    if planned_tables(n_columns, few=few) < n_pairs:
         choice = pairs * math.sqrt(BESIDE_SHARE)
     if len(having) > 1 and pairs < math.inf:
         largest = max(plan.n_rows for plan in having)
         clear, scarce = TOGETHER_SHARES
-        share = scarce if is_scarce(largest, n_columns, pairs) else clear
+        share = scarce if is_scarce(largest, n_pairs, pairs) else clear
         together = _without(pairs, choice) * math.sqrt(share)
     found = []
     for plan in plans:

@@ -149,13 +149,20 @@ class TableBins:
         """Where each column begins and the last one ends, shape (n_columns + 1,)."""
         return np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
 
-    def encode(self, rows: PrivateRows) -> NDArray[np.unsignedinteger]:
-        """Return the bin of every row in every column; private."""
-        codes = np.empty(rows.shape, dtype=np.min_scalar_type(max(self.sizes)))
-        for own in in_chunks(len(rows)):
-            uniforms, category_codes = rows.uniforms[own].T, rows.category_codes[own].T
-            for j, column in enumerate(self.columns):
-                codes[own, j] = column.encode(uniforms[j], category_codes[j])
+    def encode(
+        self, rows: PrivateRows, places: Sequence[int] | None = None
+    ) -> NDArray[np.unsignedinteger]:
+        """Return the bin of every row in every column; private.
+
+        `places` are those of the columns in the table, if they are not all.
+        """
+        kind, shape = np.min_scalar_type(max(self.sizes)), (len(rows), len(self.sizes))
+        codes = np.empty(shape, dtype=kind)
+        columns = [*zip(places or range(shape[1]), self.columns, strict=True)]
+        for chunk in in_chunks(len(rows)):
+            uniforms, of_rows = rows.uniforms[chunk].T, rows.category_codes[chunk].T
+            for k, (j, bins) in enumerate(columns):
+                codes[chunk, k] = bins.encode(uniforms[j], of_rows[j])
         return codes
 
     def ranks(self, marginals: list[MarginalTransform]) -> Floats:
