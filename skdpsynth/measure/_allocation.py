@@ -49,9 +49,6 @@ Form = Literal["pairs", "moments", "marginals", "random"]
 # Of all columns together, by their number. What a fit costs grows with the square; a
 # wide table is learnt better by more components of fewer bins.
 _MOST_BINS = (15, 20), (500, 330)
-# Mean count of a cell over its noise; what regressors learn of a measured target
-# comes from the means of many cells, which few bins know better.
-_CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
 
 _MOST_GROUPS = 6  # of a column: with 14 a fit of 400,000 x 7 took 31 s, not 25
 _ALL_GROUPS = 84  # of all columns together in tables of three: bounds time
@@ -609,13 +606,14 @@ def table_bins(
     """Choose the bins of a column: those that the class with least noise fills.
 
     So that the mean count of a cell is twice the noise, or four times where the target
-    is measured. A few columns may have more bins.
+    is measured: what regressors learn of it comes from the means of many cells, which
+    few bins know better. A few columns may have more bins.
     """
     rows = [
         plan.n_rows / max(math.sqrt(_n_tables(plan, n_columns)) / plan.pairs.mu, 1.0)
         for plan in plans
         if plan.pairs.mu
     ]
-    least, fewest = _MEASURED_CELL_FROM if measured else _CELL_FROM, COARSE_BINS[0]
+    least, fewest = 2.0 * (1 + measured), COARSE_BINS[0]
     most = max(np.interp(n_columns, *_MOST_BINS) // n_columns, fewest)
     return int(np.clip(math.sqrt(max(rows, default=1.0) / least), fewest, most))

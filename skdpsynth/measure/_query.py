@@ -393,7 +393,7 @@ class Histograms(Query):
         counts = noisy_histogram(codes, self.sizes, reservation)
         return np.concatenate(counts).astype(float)
 
-    def split(self, values: NDArray[np.floating]) -> list[NDArray[np.floating]]:
+    def split(self, values: NDArray[np.floating]) -> list[NDArray[Any]]:
         """Return the counts of each table of an answer."""
         return np.split(values, np.cumsum(self.sizes)[:-1])
 
