@@ -269,12 +269,12 @@ class Marginals(Query):
 
     def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
         codes, weight = rows.map(self.codes), self.size_weight
-        return centred_histogram(codes, self.n_cells, reservation, weight).numbers
+        return centred_histogram(codes, self.n_cells, reservation, weight)
 
-    def counted(self, own: Measurement) -> CentredCounts:
+    def counted(self, answer: Measurement) -> CentredCounts:
         """Return an answer as counts less their mean."""
         cells, weight = self.n_cells, self.size_weight
-        return CentredCounts.of(own.values, cells, weight, own.noise_std)
+        return CentredCounts.of(answer.values, cells, weight, answer.noise_std)
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         columns = self.columns
@@ -291,8 +291,8 @@ class Marginals(Query):
     @property
     def opened(self) -> dict[int, Floats]:
         """The edges for another table, whose rows may be beyond the outer ones."""
-        inner = {j: own[1:-1] for j, own in self.edges.items()}
-        return {j: np.concatenate(([0.0], own, [1.0])) for j, own in inner.items()}
+        inner = {j: edges[1:-1] for j, edges in self.edges.items()}
+        return {j: np.concatenate(([0.0], some, [1.0])) for j, some in inner.items()}
 
     @property
     def asked(self) -> object:

@@ -73,9 +73,8 @@ def starts_of_bins(codes: NDArray[np.integer], n_bins: Sequence[int] | Ints) -> 
 
 @dataclass(frozen=True)
 class CentredCounts:
-    """What `centred_histogram` released, in rows."""
+    """What `centred_histogram` released, taken apart, in rows."""
 
-    numbers: Floats  # as they were released, in the order of `centred_numbers`
     deviations: list[Floats]  # noisy counts of the cells of each column less their mean
     apart: Floats  # noisy numbers of rows in no cell; 0 with fewer than 2 cells
     apart_stds: Floats  # of their noise
@@ -99,8 +98,7 @@ class CentredCounts:
         scale = np.where(entries > 0, entries, math.inf)  # without one: noise alone
         entry = _size_entry(size_weight) / GRID
         return cls(
-            numbers,
-            [own - own.sum() / max(len(own), 1) for own in cells],
+            [counts - counts.sum() / max(len(counts), 1) for counts in cells],
             np.array([part[-1] for part in columns]) / scale,
             noise_std / scale,
             noise_std,
@@ -196,21 +194,17 @@ def key_threshold(
     if noise_std == 0:
         return least - 1
     # Room that the proof in `thresholded_counts` needs for removing a row.
-    own = (1 - MAX_DISCOVERY_DELTA) * threshold_delta / n_columns
-    # least - 1 + j + noise > T means noise >= T + 2 - least - j for integers.
-    return max(
-        _tail_start(noise_std, own * j / rows_per_unit) + least + j - 2
-        for j in {1, rows_per_unit}
-    )
-
-
-def _tail_start(noise_std: float, share: float) -> int:
-    """Return the least whole number that noise reaches with so small a probability."""
-    tail_start = math.ceil(max(-float(ndtri(share)), 1.0) * noise_std + 0.5)
-    # The quantile is rounded; the tail at the integer is what counts.
-    while float(log_ndtr(-(tail_start - 0.5) / noise_std)) > math.log(share):
-        tail_start += 1
-    return tail_start
+    of_column = (1 - MAX_DISCOVERY_DELTA) * threshold_delta / n_columns
+    largest = least - 1
+    for j in {1, rows_per_unit}:
+        share = of_column * j / rows_per_unit
+        start = math.ceil(max(-float(ndtri(share)), 1.0) * noise_std + 0.5)
+        # The quantile is rounded; the tail at the integer is what counts.
+        while float(log_ndtr(-(start - 0.5) / noise_std)) > math.log(share):
+            start += 1
+        # least - 1 + j + noise > T means noise >= T + 2 - least - j for integers.
+        largest = max(largest, start + least + j - 2)
+    return largest
 
 
 # GRID**2 times this still fits int64, so integer norms cannot overflow.
@@ -277,12 +271,12 @@ def centred_histogram(
     n_cells: Sequence[int],
     reservation: Reservation,
     size_weight: float = 0.0,
-) -> CentredCounts:
+) -> Floats:
     """Count the codes of every column less their mean, and release all at once.
 
     Column j holds codes in [0, ``n_cells[j]``]; the last one is for rows that are in no
     cell of the column. The number of rows is released as well if its `size_weight` is
-    positive; that of a count is 1.
+    positive; that of a count is 1. `CentredCounts` takes the numbers apart.
 
     Formal guarantees
     -----------------
@@ -302,9 +296,7 @@ def centred_histogram(
     counts = exact_counts(codes, [n + 1 for n in n_cells])
     n_rows = int(counts[0].sum())  # a row has one code in a column
     numbers = centred_numbers(counts, n_rows, size_weight)
-    noisy = release_gaussian(numbers, reservation) / GRID
-    noise_std = reservation.noise_std / GRID
-    return CentredCounts.of(noisy, n_cells, size_weight, noise_std)
+    return release_gaussian(numbers, reservation) / GRID
 
 
 def thresholded_counts(
