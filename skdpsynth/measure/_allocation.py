@@ -234,11 +234,11 @@ class Allocation:
         """Undo `to_json`; refuse other fields, types or ranges."""
         training = None if data["training"] is None else Training(0, 0.0, 0.0)
         like = cls(None, 0.0, training=training)
-        found: Allocation = _decoded(like, {**data, "label": None})
-        require(found.n_rows < math.inf, "numbers of rows")
-        if (steps := found.training) is not None:
+        plan: Allocation = _decoded(like, {**data, "label": None})
+        require(plan.n_rows < math.inf, "numbers of rows")
+        if (steps := plan.training) is not None:
             require(steps.n_iter >= 1 and steps.sampling_rate <= 1, "a training")
-        return replace(found, label=decode_value(data["label"]))
+        return replace(plan, label=decode_value(data["label"]))
 
 
 _RECORDS = Allocation | Spend | Training
@@ -246,17 +246,17 @@ _RECORDS = Allocation | Spend | Training
 
 def _fields(record: Any) -> dict[str, Any]:  # noqa: ANN401 - one of `_RECORDS`
     return {
-        name: _fields(own) if isinstance(own, _RECORDS) else encode_value(own)
-        for name, own in vars(record).items()
+        name: _fields(value) if isinstance(value, _RECORDS) else encode_value(value)
+        for name, value in vars(record).items()
     }
 
 
 def _decoded(like: Any, data: Any) -> Any:  # noqa: ANN401 - JSON
     """Read what has the fields and types of `like`, and no number below 0."""
     if isinstance(like, _RECORDS):
-        own = vars(like)
-        require(data.keys() == own.keys(), "other fields")
-        return replace(like, **{k: _decoded(own[k], data[k]) for k in own})
+        fields = vars(like)
+        require(data.keys() == fields.keys(), "other fields")
+        return replace(like, **{k: _decoded(fields[k], data[k]) for k in fields})
     value, kind = decode_value(data), type(like)
     require(type(value) in (kind, int if kind is float else kind), "another type")
     require(value is None or value >= 0, "no number >= 0")
@@ -298,8 +298,8 @@ def triple_groups(n_rows: float, n_columns: int, mu: float) -> int:
         return 0
     noise_std = max(math.sqrt(math.comb(n_columns, 3)) / mu, 1.0)  # of a count, in rows
     clear = int((n_rows / (_PER_CELL * noise_std)) ** (1 / 3))
-    found = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
-    return found if found >= 3 else 0
+    groups = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
+    return groups if groups >= 3 else 0
 
 
 def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
@@ -466,10 +466,10 @@ def _completed(
     sizes = [most_bins(domain, bins_of_tables) for domain in domains]
     cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
     known = [bool(plan.pairs.mu or plan.moments.mu or plan.training) for plan in plans]
-    found = []
-    for plan, own in zip(plans, known, strict=True):
+    completed = []
+    for plan, has_own in zip(plans, known, strict=True):
         more: dict[str, Any] = {"most_categories": max(map(len, categories))}
-        more["borrows"] = any(known) and not own
+        more["borrows"] = any(known) and not has_own
         if mu := plan.marginals.mu:  # of two rounds, the second
             share = coarse_share(largest, n_continuous, n_columns, mu)
             fine = mu * math.sqrt(1.0 - share)
@@ -486,8 +486,8 @@ def _completed(
         if mu := plan.relations.mu:  # of one, which has all of it for finer cells
             of_cells, _ = mus_of_relations(mu, n_columns)
             more["relations"] = Spend(mu, grid_noise_std(of_cells, 1.0))
-        found.append(replace(plan, **more))
-    return found
+        completed.append(replace(plan, **more))
+    return completed
 
 
 def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
@@ -513,7 +513,7 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
         clear, scarce = TOGETHER_SHARES
         share = scarce if is_scarce(largest, n_pairs, pairs) else clear
         together = _without(pairs, choice) * math.sqrt(share)
-    found = []
+    changed = []
     for plan in plans:
         if plan.pairs.mu:
             rest = math.hypot(plan.pairs.mu, _without(plan.relations.mu, relations))
@@ -528,8 +528,8 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
         elif len(having) > 1:
             left = _without(plan.marginals.mu, choice, together, relations)
             plan = replace(plan, marginals=Spend(left))
-        found.append(plan)
-    return found
+        changed.append(plan)
+    return changed
 
 
 def _without(mu: float, *spent: float) -> float:
@@ -569,8 +569,8 @@ def and_unlabelled(
     spared = _without(plan.choice.mu, choice.mu), plan.relations.mu
     pairs = Spend(math.hypot(plan.pairs.mu, *spared))
     plan = replace(plan, pairs=pairs, choice=choice, relations=_NOTHING)
-    found = _completed([*plans, plan], metadata.domains, measured=False)
-    return replace(metadata, classes=classes), found
+    completed = _completed([*plans, plan], metadata.domains, measured=False)
+    return replace(metadata, classes=classes), completed
 
 
 def allocate_design(
@@ -581,8 +581,10 @@ def allocate_design(
     With the shares that a first fit has, but for what it chooses by the rows.
     """
     scopes = design.metadata.classes.scopes
-    of_class = {own.query.kind: own.query for own in design if own.scope == label}
-    of_all = {own.query.kind for own in design if own.scope not in scopes}
+    of_class = {
+        answer.query.kind: answer.query for answer in design if answer.scope == label
+    }
+    of_all = {answer.query.kind for answer in design if answer.scope not in scopes}
     shares = {
         "moments": MOMENTS_SHARES[1] * ("moments" in of_class),
         # Of every row, so first, and equal in all classes.

@@ -140,8 +140,8 @@ def decoded(data: Any) -> Any:  # noqa: ANN401 - JSON
     if "keys" in data:
         return dict(zip(data["keys"], map(decoded, data["each"]), strict=True))
     require(data["dtype"] in _ARRAYS, "an array of another type")
-    found = np.frombuffer(base64.b64decode(data["data"]), dtype=data["dtype"])
-    return found.reshape(data["shape"]).copy()
+    numbers = np.frombuffer(base64.b64decode(data["data"]), dtype=data["dtype"])
+    return numbers.reshape(data["shape"]).copy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +274,7 @@ class Marginals(Query):
     def counted(self, answer: Measurement) -> CentredCounts:
         """Return an answer as counts less their mean."""
         cells, weight = self.n_cells, self.size_weight
-        return CentredCounts.of(answer.values, cells, weight, answer.noise_std)
+        return CentredCounts(answer.values, cells, weight, answer.noise_std)
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         columns = self.columns
@@ -334,7 +334,6 @@ class Pairs(Query):
         self._tables("2 columns", len(self.sets), shape, GRID)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
-        """Return the bin of every row in every column; private."""
         return self.bins.encode(rows)
 
     def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
@@ -364,7 +363,6 @@ class Triples(Query):
         self._tables("3 columns", len(self.sets), shape, GRID)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
-        """Return the group of every row in every column; private."""
         places = self.bins.encode(rows) + self.bins.starts[:-1]
         return self.groups.astype(np.uint8)[places]
 
@@ -425,7 +423,6 @@ class Cells(Histograms):
         self._tables(what, len(self.sets), (sum(self.sizes),), 1)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
-        """Return the cell of every row in every table; private."""
         kind = np.min_scalar_type(max(self.sizes) - 1)
         codes = np.empty((len(rows), len(self.sets)), dtype=kind)
         both = zip(self.sets.tolist(), self.places, strict=True)
@@ -439,7 +436,6 @@ class Cells(Histograms):
         return [np.append(counts[:n], np.nan)[place] for counts, n, place in each]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        self.finer.bins.check(domains)
         self._check_sets(2, len(domains))
         n_bins = self.finer.coarse.sizes
         for pair, bins in zip(self.sets.tolist(), self.possible, strict=True):
@@ -468,7 +464,6 @@ class Ranks(Histograms):
         self._tables("ranks given a column", len(self.sets), shape, 1)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
-        """Return the cell of every row in every table; private."""
         bins, kind = self.bins.encode(rows), np.min_scalar_type(max(self.sizes))
         codes = np.empty((len(rows), len(self.sets)), dtype=kind)
         last: list[int] = []  # sets of a pair stand side by side
@@ -485,7 +480,6 @@ class Ranks(Histograms):
         return [counts.reshape(N_GROUPS, -1) for counts in self.split(values)]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        self.finer.check(domains, self.bins)
         self._check_sets(3, len(domains))
         n_cells = self.finer.bins.sizes
         for (a, b, _), groups in zip(self.sets.tolist(), self.groups, strict=True):
@@ -525,7 +519,6 @@ class Moments(Query):
         return cls(model, position, len(stds), n_rows, step)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
-        """Return the normal scores of every row; private."""
         assert self.model is not None
         both = rows.uniforms, rows.category_codes
         return self.model.score_rows(*both, self.position)

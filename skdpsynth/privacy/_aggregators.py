@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -71,40 +70,29 @@ def starts_of_bins(codes: NDArray[np.integer], n_bins: Sequence[int] | Ints) -> 
     return np.concatenate(([0], np.cumsum(bins)))
 
 
-@dataclass(frozen=True)
 class CentredCounts:
-    """What `centred_histogram` released, taken apart, in rows."""
+    """What `centred_histogram` released, taken apart, in rows like its noise."""
 
-    deviations: list[Floats]  # noisy counts of the cells of each column less their mean
-    apart: Floats  # noisy numbers of rows in no cell; 0 with fewer than 2 cells
-    apart_stds: Floats  # of their noise
-    # Of a count before the mean is taken off; of B cells sqrt(1 - 1/B) of it is left.
-    noise_std: float
-    size: float  # rows, 0 if not released
-    size_std: float  # inf if not released
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         numbers: Floats,
         n_cells: Sequence[int],
         size_weight: float,
         noise_std: float,
-    ) -> CentredCounts:
-        """Take noisy numbers apart, in rows like the noise of each."""
+    ) -> None:
         *columns, rest = np.split(numbers, np.cumsum([n + 1 for n in n_cells]))
         cells = [part[:-1] for part in columns]
+        # Of each column noisy counts of the cells less their mean; and noisy numbers of
+        # rows in no cell, 0 with fewer than 2 cells, with their noise.
+        self.deviations = [own - own.sum() / max(len(own), 1) for own in cells]
         entries = np.array([_apart_entry(n) / GRID for n in n_cells])
         scale = np.where(entries > 0, entries, math.inf)  # without one: noise alone
+        self.apart = np.array([part[-1] for part in columns]) / scale
+        self.apart_stds = noise_std / scale
+        # All rows; not released without a weight.
         entry = _size_entry(size_weight) / GRID
-        return cls(
-            [counts - counts.sum() / max(len(counts), 1) for counts in cells],
-            np.array([part[-1] for part in columns]) / scale,
-            noise_std / scale,
-            noise_std,
-            float(rest[0]) / entry if entry else 0.0,
-            noise_std / entry if entry else math.inf,
-        )
+        self.size = float(rest[0]) / entry if entry else 0.0
+        self.size_std = noise_std / entry if entry else math.inf
 
     def counts(self, size: float) -> list[Floats]:
         """Return noisy counts of the cells of each column, for a number of rows."""

@@ -276,7 +276,7 @@ def test_centred_counts_without_noise_are_the_counts(table, weight):
     codes = np.concatenate([codes, np.zeros((3, len(n_cells)), dtype=np.int64)])
     sensitivity = centred_sensitivity(n_cells, weight)
     numbers = centred_histogram(codes, n_cells, exact(sensitivity), weight)
-    released = CentredCounts.of(numbers, n_cells, weight, 0.0)
+    released = CentredCounts(numbers, n_cells, weight, 0.0)
     if weight > 0:
         assert released.size == pytest.approx(len(codes))
     else:
@@ -315,7 +315,7 @@ def test_centred_counts_have_the_noise_of_a_projection(global_random_seed):
     with insecure_randomness(global_random_seed):
         for _ in range(n_releases):
             numbers = centred_histogram(codes, n_cells, reservation, weight)
-            released = CentredCounts.of(numbers, n_cells, weight, std)
+            released = CentredCounts(numbers, n_cells, weight, std)
             for j, part in enumerate(released.deviations):
                 assert part.sum() == pytest.approx(0.0, abs=1e-6)
                 covariance = std**2 * adds[j] @ adds[j].T
