@@ -41,8 +41,6 @@ from skdpsynth.training import (
 # Length of a step of a network; with half of it and no noise the distance of pairs of
 # columns of 3,000 linked rows was .71, not .48.
 _NETWORK_RATE = 2e-3
-# Deviation of the noise of a vote, in what its law is stated by: sigma, or scale b.
-_DEVIATIONS = {"gaussian": 1.0, "laplace": math.sqrt(2.0)}
 
 
 class VotePlayer:
@@ -94,11 +92,14 @@ class VotePlayer:
             return
         beside = generator, pool, self._own.n_rows, self._settings.n_teacher_steps
         rehearsed, means = self._teachers.rehearse(*beside, self._own.public)
+        # A Laplace law is stated by its scale b, and deviates by sqrt(2) b.
+        laplace = self._settings.noise == "laplace"
+        noise_std = training.noise_std * (math.sqrt(2.0) if laplace else 1.0)
         read = told_by_labels(
             told.double(),
             seen.double(),
             training.n_teachers,
-            training.noise_std * _DEVIATIONS[self._settings.noise],
+            noise_std,
             rehearsed.logits(generated, generator.features).double(),
         )
         self._real.add(read, means)
