@@ -92,15 +92,16 @@ def decode_cells(
 
     def decoded(j: int, gone: NDArray[np.bool_] | None = None) -> Cells:
         """Decode a column; `gone` says where it is missing, if that is known."""
-        found = np.empty(len(order))
+        decoded = np.empty(len(order))
         lost = np.zeros(len(order), dtype=bool) if gone is None else gone[order]
-        for own, place in zip(model.marginals, places, strict=True):
+        for of_class, place in zip(model.marginals, places, strict=True):
             if gone is None:
-                found[place], lost[place] = own[j].decode(of_columns[j, place])
+                decoded[place], lost[place] = of_class[j].decode(of_columns[j, place])
             else:
-                found[place] = own[j].decode_where(of_columns[j, place], lost[place])
-        values, missing = np.empty_like(found), np.empty_like(lost)
-        values[order], missing[order] = found, lost
+                ranks = of_columns[j, place]
+                decoded[place] = of_class[j].decode_where(ranks, lost[place])
+        values, missing = np.empty_like(decoded), np.empty_like(lost)
+        values[order], missing[order] = decoded, lost
         return values, missing
 
     cells = {name: decoded(j) for j, name in enumerate(columns) if name in wanted}

@@ -84,7 +84,7 @@ class CentredCounts:
         cells = [part[:-1] for part in columns]
         # Of each column noisy counts of the cells less their mean; and noisy numbers of
         # rows in no cell, 0 with fewer than 2 cells, with their noise.
-        self.deviations = [own - own.sum() / max(len(own), 1) for own in cells]
+        self.deviations = [part - part.sum() / max(len(part), 1) for part in cells]
         entries = np.array([_apart_entry(n) / GRID for n in n_cells])
         scale = np.where(entries > 0, entries, math.inf)  # without one: noise alone
         self.apart = np.array([part[-1] for part in columns]) / scale
@@ -353,7 +353,7 @@ def thresholded_counts(
         least,
         reservation.rows_per_unit,
     )
-    columns = [clamped_counts(np.asarray(own, np.int64)) for own in counts_by_column]
+    columns = [clamped_counts(np.asarray(n, np.int64)) for n in counts_by_column]
     considered = [np.flatnonzero(counts >= least) for counts in columns]
     both = zip(columns, considered, strict=True)
     exact = np.concatenate([counts[keys] for counts, keys in both])
@@ -373,7 +373,7 @@ def _named(
 ) -> list[tuple[int, Hashable]]:
     """Return column and name of the keys that are considered; private."""
     both = enumerate(zip(names(), considered, strict=True))
-    return [(j, own[k]) for j, (own, keys) in both for k in keys.tolist()]
+    return [(j, of_column[k]) for j, (of_column, keys) in both for k in keys.tolist()]
 
 
 def gaussian_sum(
@@ -521,8 +521,8 @@ def _pair_counts_of_part(codes: NDArray[np.integer], bins: Ints) -> Ints:
             # The bin of this column, and of each column from here on: one number.
             cells = workspace[j:, : chunk.shape[1]]
             np.add(places[j:], chunk[j] * (width - start) - start, out=cells)
-            found = np.bincount(cells.ravel(), minlength=n * (width - start))
-            total[start : start + n, start:] += found.reshape(n, -1)
+            counted = np.bincount(cells.ravel(), minlength=n * (width - start))
+            total[start : start + n, start:] += counted.reshape(n, -1)
     return total
 
 
@@ -643,7 +643,7 @@ def _triple_counts_of_part(
     offsets = n_groups**3 * np.arange(len(triples), dtype=np.int64)[:, None]
     for rows in in_chunks(len(codes), Parts.rows_at_once(len(triples))):
         by_column = np.ascontiguousarray(codes[rows].T, dtype=np.int64)
-        first, second, third = (by_column[own] for own in triples.T)
+        first, second, third = (by_column[places] for places in triples.T)
         cells = (first * n_groups + second) * n_groups + third + offsets
         total += np.bincount(cells.ravel(), minlength=len(total))
     return total.reshape(shape)
@@ -683,12 +683,13 @@ def _moments_of_part(scores: NDArray[np.floating], means: Floats, unit: float) -
     total = np.zeros((n_columns, n_columns), dtype=np.int64)
     for rows in in_chunks(len(scores)):  # so few that doubles hold their sums exactly
         with np.errstate(over="ignore", invalid="ignore"):
-            own = (scores[rows].astype(np.float64) - means) / unit
-            own[~np.isfinite(own)] = 0.0
-            lengths = np.sqrt(np.square(own).sum(axis=1, keepdims=True))
+            scaled = (scores[rows].astype(np.float64) - means) / unit
+            scaled[~np.isfinite(scaled)] = 0.0
+            lengths = np.sqrt(np.square(scaled).sum(axis=1, keepdims=True))
             # Truncated towards 0, so no row becomes longer; one is for rounding.
-            own *= (LENGTH - 1.0) / np.maximum(lengths, LENGTH - 1.0)
-        own = np.trunc(np.nan_to_num(own, nan=0.0, posinf=0.0, neginf=0.0))
-        own[np.square(own).sum(axis=1) > LENGTH**2] = 0.0  # whatever happened before
-        total += (own.T @ own).astype(np.int64)
+            scaled *= (LENGTH - 1.0) / np.maximum(lengths, LENGTH - 1.0)
+        scaled = np.trunc(np.nan_to_num(scaled, nan=0.0, posinf=0.0, neginf=0.0))
+        # Whatever happened before.
+        scaled[np.square(scaled).sum(axis=1) > LENGTH**2] = 0.0
+        total += (scaled.T @ scaled).astype(np.int64)
     return np.stack(halves(total[np.triu_indices(n_columns, 1)]))
