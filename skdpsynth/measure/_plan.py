@@ -39,8 +39,6 @@ from skdpsynth.schema import (
     Datetime,
     TableSchema,
     holds_truths,
-    is_object,
-    known_kind,
 )
 from skdpsynth.table import (
     CategoryDomain,
@@ -80,7 +78,7 @@ def guessed_layout(
     described = {} if schema is None else schema.columns
     if dtypes is not None:
         dtypes = dtypes_of(dtypes)
-        layout = TableLayout.of(_read_dtypes(dtypes, described), target, schema)
+        layout = TableLayout.of(_read_dtypes(dtypes, schema), target, schema)
         if target is not None and target not in dtypes:
             msg = f"The target {target!r} is not in dtypes. Give those of all columns."
             raise InvalidSchemaError(msg)
@@ -183,7 +181,7 @@ def guess_table(
 
 
 def _read_dtypes(
-    dtypes: object, described: Mapping[Hashable, Column]
+    dtypes: object, schema: TableSchema | None
 ) -> tuple[ColumnLayout, ...]:
     """Lay out columns of which only names and dtypes are known."""
     if isinstance(dtypes, pd.Series) and not dtypes.index.is_unique:
@@ -205,11 +203,7 @@ def _read_dtypes(
             ) from error
         if dtype == np.dtype(str):  # what "str" is before pandas 3
             dtype = np.dtype(object)
-        kind, can_be_missing = known_kind(name, dtype)
-        # Objects may be booleans; their dtype does not tell.
-        if is_object(dtype) and holds_truths(described.get(name)):
-            kind = "boolean"
-        columns.append(ColumnLayout(name, dtype, kind, can_be_missing))
+        columns.append(ColumnLayout.of(name, pd.Series(dtype=dtype), schema))
     return tuple(columns)
 
 

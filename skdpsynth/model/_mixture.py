@@ -42,6 +42,11 @@ class Mixture:
         """One component: columns are independent."""
         return cls(np.ones(1), shares[None].astype(np.float32), ranks)
 
+    def pair_shares(self) -> Floats:
+        """Return the share of rows in every pair of bins of two columns, (D, D)."""
+        given = self.probabilities.astype(np.float64)
+        return np.asarray((given.T * self.weights) @ given)
+
     def bins(self, n_rows: int, starts: Ints, rng: np.random.Generator) -> Ints:
         """Draw the bins of rows, (n_columns, n_rows), in order of their codes."""
         codes = np.repeat(

@@ -69,9 +69,7 @@ def fit(classes, prior=(1.0,), seed=0, scores=None, arrays=NUMPY):
 
 def error(mixture, pairs):
     """Give the root mean square of the errors of measured cells, in rows."""
-    given = mixture.probabilities.astype(float)
-    shares = given.T * mixture.weights @ given
-    return N_ROWS * math.sqrt(((shares - pairs)[MEASURED] ** 2).mean())
+    return N_ROWS * math.sqrt(((mixture.pair_shares() - pairs)[MEASURED] ** 2).mean())
 
 
 # --- The stated loss --------------------------------------------------------------

@@ -71,8 +71,7 @@ def test_pairs_of_rows_are_the_matrix_product(global_random_seed):
     for c, mixture in enumerate(mixtures):
         own = ranks[class_codes == c]
         bins = bins_of(own, mixture)
-        given = mixture.probabilities.astype(float)
-        error = np.abs(pair_shares(bins) - given.T * mixture.weights @ given)
+        error = np.abs(pair_shares(bins) - mixture.pair_shares())
         for start, end in pairwise(STARTS):
             error[start:end, start:end] = 0.0  # a column with itself
         assert error.max() < largest_error(100_000, 2 * 26)
