@@ -107,7 +107,7 @@ class CentredCounts:
 
 
 def centred_sensitivity(n_cells: Sequence[int], size_weight: float = 0.0) -> int:
-    """Return the L2 sensitivity of `centred_numbers`: rounded up, and at least 1.
+    """Return the L2 sensitivity of `centred_histogram`: rounded up, and at least 1.
 
     A row in a cell of column j moves its numbers by a vector of squared norm
     `_squared_norm`, a row in none by one that is no longer, and every row moves the
@@ -116,24 +116,6 @@ def centred_sensitivity(n_cells: Sequence[int], size_weight: float = 0.0) -> int
     """
     squared = sum(map(_squared_norm, n_cells)) + _size_entry(size_weight) ** 2
     return math.isqrt(max(squared - 1, 0)) + 1
-
-
-def centred_numbers(counts: Sequence[Ints], n_rows: int, size_weight: float) -> Ints:
-    """Compute what `centred_histogram` adds noise to: private.
-
-    Of each column the cells, then the rows in none; last all rows, if weighted. Counts
-    are at most `MOST_ROWS`, so K of one is at most 2**60, and so is ``floor(K / B)`` of
-    B. The number of all rows is clamped to what its product has room for.
-    """
-    parts = []
-    for column in counts:
-        cells, n_cells = column[:-1], len(column) - 1
-        parts.append(GRID * cells - _taken(n_cells) * cells.sum())
-        parts.append(_apart_entry(n_cells) * column[-1:])
-    entry = _size_entry(size_weight)
-    if entry > 0:
-        parts.append(np.array([entry * min(n_rows, LARGEST // entry)], dtype=np.int64))
-    return np.concatenate(parts)
 
 
 def _taken(n_cells: int) -> int:
@@ -278,13 +260,23 @@ def centred_histogram(
     `centred_sensitivity` rounds up.
 
     The statistic is computed from the exact counts in whole numbers: cell b of a column
-    with counts c has ``K c_b - a sum(c)``.
+    with counts c has ``K c_b - a sum(c)``. Of each column the cells come first, then
+    the rows in none; last come all rows, if weighted. Counts are at most `MOST_ROWS`,
+    so K of one is at most 2**60, and so is ``floor(K / B)`` of B. The number of all
+    rows is clamped to what its product has room for.
     """
     require_sensitivity(reservation, centred_sensitivity(n_cells, size_weight))
     counts = exact_counts(codes, [n + 1 for n in n_cells])
-    n_rows = int(counts[0].sum())  # a row has one code in a column
-    numbers = centred_numbers(counts, n_rows, size_weight)
-    return release_gaussian(numbers, reservation) / GRID
+    numbers = []
+    for n, column in zip(n_cells, counts, strict=True):
+        cells = column[:-1]
+        numbers.append(GRID * cells - _taken(n) * cells.sum())
+        numbers.append(_apart_entry(n) * column[-1:])
+    entry = _size_entry(size_weight)
+    if entry > 0:
+        n_rows = int(counts[0].sum())  # a row has one code in a column
+        numbers.append(np.array([entry * min(n_rows, LARGEST // entry)], np.int64))
+    return release_gaussian(np.concatenate(numbers), reservation) / GRID
 
 
 def thresholded_counts(
