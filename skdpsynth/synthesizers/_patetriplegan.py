@@ -67,10 +67,10 @@ class VotePlayer(_pategan.VotePlayer):
     def __init__(
         self,
         settings: PATETripleGANSynthesizer,
-        own: ClassRun,
+        run: ClassRun,
         rows: NDArray[np.float32],
     ) -> None:
-        super().__init__(settings, own, rows)
+        super().__init__(settings, run, rows)
         self._sums = ClippedSums(self.student.network, settings.max_grad_norm)
         self.n_parameters = sum(p.numel() for p in self.student.network.parameters())
 
@@ -104,11 +104,11 @@ class StepPlayer:
     def __init__(
         self,
         settings: PATETripleGANSynthesizer,
-        own: ClassRun,
+        run: ClassRun,
         rows: NDArray[np.float32],
     ) -> None:
-        self.generator, self._settings = own.generator, settings
-        self._discriminator = _dpcgan.make_discriminator(settings, own, rows)
+        self.generator, self._settings = run.generator, settings
+        self._discriminator = _dpcgan.make_discriminator(settings, run, rows)
         self._real = RealMeans()
         self.n_parameters = self._discriminator.n_parameters
 
@@ -338,9 +338,9 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
         public = torch.Generator().manual_seed(seed)
         make = VotePlayer if self.desensitization == "hybrid" else StepPlayer
         players: dict[int, Player] = {}
-        for own in self._runs(initial, plans, reserved, public):
-            encoded = initial.encode(rows.of_class(own.place), own.place)
-            players[own.place] = make(self, own, encoded)
+        for run in self._runs(initial, plans, reserved, public):
+            encoded = initial.encode(rows.of_class(run.place), run.place)
+            players[run.place] = make(self, run, encoded)
         n_rounds, branch = max(plan.n_iter for plan in plans), None
         # Without a class there are no pairs. Whether a row lacks a label is private.
         if players and metadata.classes.labels:
