@@ -92,16 +92,15 @@ def decode_cells(
 
     def decoded(j: int, gone: NDArray[np.bool_] | None = None) -> Cells:
         """Decode a column; `gone` says where it is missing, if that is known."""
-        decoded = np.empty(len(order))
+        drawn = np.empty(len(order))
         lost = np.zeros(len(order), dtype=bool) if gone is None else gone[order]
-        for of_class, place in zip(model.marginals, places, strict=True):
+        for row, place in zip(model.marginals, places, strict=True):
             if gone is None:
-                decoded[place], lost[place] = of_class[j].decode(of_columns[j, place])
+                drawn[place], lost[place] = row[j].decode(of_columns[j, place])
             else:
-                ranks = of_columns[j, place]
-                decoded[place] = of_class[j].decode_where(ranks, lost[place])
-        values, missing = np.empty_like(decoded), np.empty_like(lost)
-        values[order], missing[order] = decoded, lost
+                drawn[place] = row[j].decode_where(of_columns[j, place], lost[place])
+        values, missing = np.empty_like(drawn), np.empty_like(lost)
+        values[order], missing[order] = drawn, lost
         return values, missing
 
     cells = {name: decoded(j) for j, name in enumerate(columns) if name in wanted}

@@ -407,12 +407,11 @@ class AdamSteps:
         of_means, of_squares = self._betas
         rate /= 1.0 - of_means**self._n_steps
         unbiased = (1.0 - of_squares**self._n_steps) ** -0.5
-        both = zip(self._moments, gradients, strict=True)
-        for (array, mean, square), gradient in both:
+        for (array, mean, square), slope in zip(self._moments, gradients, strict=True):
             mean *= of_means
-            mean += (1.0 - of_means) * gradient
+            mean += (1.0 - of_means) * slope
             square *= of_squares
-            square += (1.0 - of_squares) * gradient * gradient
+            square += (1.0 - of_squares) * slope * slope
             array -= rate * mean / (unbiased * square**0.5 + self._floor)
 
 
@@ -468,18 +467,17 @@ def fit_components(
     n_components = int(np.clip(wanted, *_COMPONENTS))
     ends = np.cumsum((1.0 - SPREAD) * prior / prior.sum() + SPREAD / n_classes)
     homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
-    class_of = np.minimum(homes, n_classes - 1)
+    owner = np.minimum(homes, n_classes - 1)
     shares = np.log(np.maximum([one.tables[-1] for one in classes], LEAST_SHARE))
     bins = []
     for c, one in enumerate(classes):
-        drawn = heads.starts, int((class_of == c).sum()), rng
+        drawn = heads.starts, int((owner == c).sum()), rng
         bins.append(draw_from_tree(one if one.chosen else released[-1], *drawn))
-    first = heads.at(np.concatenate(bins), shares[class_of])
+    first = heads.at(np.concatenate(bins), shares[owner])
     first[:, :n_bins] += SPREAD * rng.standard_normal((n_components, n_bins))
     first_logs = np.full((n_classes, n_components), _ELSEWHERE)
-    first_logs[class_of, np.arange(n_components)] = 0.0
-    parameters, log_weights = take(first), take(first_logs)
-    home = take(shares[class_of])
+    first_logs[owner, np.arange(n_components)] = 0.0
+    parameters, log_weights, home = take(first), take(first_logs), take(shares[owner])
     step = AdamSteps([parameters, log_weights])
     longest = float(np.interp(n_columns, *_LEARNING_RATE))
     n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)

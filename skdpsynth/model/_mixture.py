@@ -63,22 +63,21 @@ class Mixture:
 
     def lent(
         self,
-        independent: Mixture,
+        other: Mixture,
         starts: Ints,
         categories: Sequence[bool],
         with_cells: Collection[int] = (),
     ) -> Mixture:
-        """Return the mixture that a class with the marginals of `independent` borrows.
+        """Return the mixture that a class with the marginals of `other` borrows.
 
         `categories` says which columns have no order: there the odds of the bins are
         changed alike in all components until the shares are right. Of other columns
         bins become intervals of the ranks that this mixture itself draws; in columns
         `with_cells`, whose bins `Followers` reads, components keep their ranks in the
-        bins of `independent`. A column depends on others as far as its shares are the
-        same.
+        bins of `other`. A column depends on others as far as its shares are the same.
         """
-        probabilities, ranks = self.probabilities.copy(), independent.ranks.copy()
-        wanted = np.maximum(independent.weights @ independent.probabilities, TINY)
+        probabilities, ranks = self.probabilities.copy(), other.ranks.copy()
+        wanted = np.maximum(other.weights @ other.probabilities, TINY)
         for j, (start, end) in enumerate(pairwise(starts.tolist())):
             given = np.maximum(self.probabilities[:, start:end].astype(float), TINY)
             lent, shares = given, self.weights @ given
@@ -96,7 +95,7 @@ class Mixture:
                     # Otherwise the class has the marginal of the lender: the diamonds
                     # "Fair" had 1-way distances of .26, not .17 (epsilon .3).
                     limits = low[:, None], high[:, None]
-                    inside = np.clip(independent.ranks[:, None, start:end], *limits)
+                    inside = np.clip(other.ranks[:, None, start:end], *limits)
                     parts = (inside[1] - inside[0]) / (high - low)[:, None]
                     lent = given[:, order] @ parts + TINY * wanted[start:end]
                     lent /= lent.sum(axis=1, keepdims=True)
