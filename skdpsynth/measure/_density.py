@@ -12,12 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from skdpsynth.measure._shares import (
-    LEAST_NOISE,
-    SMALLEST,
-    SURE,
-    TINY,
-)
+from skdpsynth.measure._shares import LEAST_NOISE, SMALLEST, SURE, TINY
 
 Floats = NDArray[np.float64]
 

@@ -22,12 +22,7 @@ from skdpsynth.measure._density import (
     fit_spiked,
     shrunk_distributions,
 )
-from skdpsynth.measure._query import (
-    Ask,
-    Marginals,
-    Measurement,
-    n_cells,
-)
+from skdpsynth.measure._query import Ask, Marginals, Measurement, n_cells
 from skdpsynth.measure._shares import (
     COARSE_BINS,
     COARSE_SHARE,
@@ -43,11 +38,7 @@ from skdpsynth.measure._shares import (
     TINY,
     WIDE,
 )
-from skdpsynth.privacy import (
-    GRID,
-    centred_sensitivity,
-    grid_noise_std,
-)
+from skdpsynth.privacy import GRID, centred_sensitivity, grid_noise_std
 from skdpsynth.table import (
     CategoryDomain,
     Classes,

@@ -28,12 +28,7 @@ from skdpsynth.measure._bins import (
     in_order,
 )
 from skdpsynth.measure._described import Table, described
-from skdpsynth.measure._marginals import (
-    estimate,
-    flat_marginals,
-    known_sizes,
-    opened,
-)
+from skdpsynth.measure._marginals import estimate, flat_marginals, known_sizes, opened
 from skdpsynth.measure._query import (
     QUERIES,
     Cells,

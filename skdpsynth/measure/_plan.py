@@ -33,13 +33,7 @@ from skdpsynth.measure._shares import LITTLE, N_CELLS, RARE
 from skdpsynth.measure._steps import has_many_numbers, is_numeric
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
-from skdpsynth.schema import (
-    Column,
-    Continuous,
-    Datetime,
-    TableSchema,
-    holds_truths,
-)
+from skdpsynth.schema import Column, Continuous, Datetime, TableSchema, holds_truths
 from skdpsynth.table import (
     CategoryDomain,
     ColumnDomain,

@@ -14,12 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.measure._measurements import Measurements
-from skdpsynth.measure._query import (
-    QUERIES,
-    Marginals,
-    Measurement,
-    Moments,
-)
+from skdpsynth.measure._query import QUERIES, Marginals, Measurement, Moments
 from skdpsynth.privacy import PrivacyReport, claim
 from skdpsynth.table import Metadata
 

@@ -28,12 +28,7 @@ from skdpsynth.measure import (
     planned_tables,
     strongest_tree,
 )
-from skdpsynth.model._mixture import (
-    Followers,
-    Mixture,
-    MixtureGenerator,
-    lenders,
-)
+from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator, lenders
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
