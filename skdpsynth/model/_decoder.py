@@ -93,7 +93,7 @@ def decode_cells(
     def decoded(j: int, gone: NDArray[np.bool_] | None = None) -> Cells:
         """Decode a column; `gone` says where it is missing, if that is known."""
         drawn = np.empty(len(order))
-        lost = np.zeros(len(order), dtype=bool) if gone is None else gone[order]
+        lost = np.zeros(len(order), bool) if gone is None else gone[order]
         for row, place in zip(model.marginals, places, strict=True):
             if gone is None:
                 drawn[place], lost[place] = row[j].decode(of_columns[j, place])

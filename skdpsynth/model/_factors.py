@@ -101,7 +101,7 @@ class FactorGenerator:
     @classmethod
     def lent(cls, loadings: Floats, n_rows: Floats) -> FactorGenerator:
         """Let classes without a dependence of their own borrow; see `lenders`."""
-        known = np.array([of_class.any() for of_class in loadings])
+        known = np.any(loadings, axis=(1, 2))
         return cls(loadings[lenders(known, n_rows)])
 
     def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:

@@ -45,7 +45,7 @@ class Mixture:
     def pair_shares(self) -> Floats:
         """Return the share of rows in every pair of bins of two columns, (D, D)."""
         given = self.probabilities.astype(np.float64)
-        return np.asarray((given.T * self.weights) @ given)
+        return np.asarray(given.T * self.weights @ given)
 
     def bins(self, n_rows: int, starts: Ints, rng: np.random.Generator) -> Ints:
         """Draw the bins of rows, (n_columns, n_rows), in order of their codes."""
