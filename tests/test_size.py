@@ -30,23 +30,23 @@ FOLDERS = {
     "skdpsynth/audit": (2652, 14386, 7, 15),
     "skdpsynth/datasets": (438, 1642, 2, 6),
     "skdpsynth/evaluation": (2486, 15820, 7, 4),
-    "skdpsynth/model": (1484, 11894, 5, 19),
-    "skdpsynth/measure": (5964, 42812, 16, 39),
+    "skdpsynth/model": (1479, 11894, 5, 19),
+    "skdpsynth/measure": (5884, 42363, 16, 39),
     "skdpsynth/metrics": (1974, 10298, 7, 26),
-    "skdpsynth/privacy": (3757, 18126, 10, 49),
+    "skdpsynth/privacy": (3723, 17995, 10, 49),
     "skdpsynth/sampling": (763, 5174, 3, 3),
-    "skdpsynth/schema": (2358, 11966, 5, 43),
-    "skdpsynth/synthesizers": (3002, 13177, 13, 9),
-    "skdpsynth/table": (3318, 24353, 8, 46),
-    "skdpsynth/training": (1920, 12861, 11, 35),
+    "skdpsynth/schema": (2356, 11962, 5, 42),
+    "skdpsynth/synthesizers": (3001, 13176, 13, 9),
+    "skdpsynth/table": (3311, 24350, 8, 46),
+    "skdpsynth/training": (1915, 12840, 11, 35),
     "skdpsynth/utils": (1424, 8487, 8, 32),
-    "tests": (30353, 254552, 133, 0),
+    "tests": (30313, 254529, 133, 0),
 }
 # Of the package.
 CIRCLES = 0  # of modules that import one another, also for their types alone
-CONSTANTS = 196  # that are numbers, of modules
+CONSTANTS = 189  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 528  # numbers in functions other than -1, 0, 1 and 2
+LITERALS = 527  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 40596  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02

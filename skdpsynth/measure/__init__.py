@@ -25,12 +25,7 @@ from skdpsynth.measure._measure import choose_table_bins, measure
 from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
 from skdpsynth.measure._query import Measurement, Pairs, measure_query
-from skdpsynth.measure._relations import (
-    PairTables,
-    Relation,
-    raked,
-    strongest_tree,
-)
+from skdpsynth.measure._relations import PairTables, Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
     CLEAR_FROM,
     LEAST_NOISE,

@@ -49,9 +49,6 @@ Form = Literal["pairs", "moments", "marginals", "random"]
 # Of all columns together, by their number. What a fit costs grows with the square; a
 # wide table is learnt better by more components of fewer bins.
 _MOST_BINS = (15, 20), (500, 330)
-# Mean count of a cell over its noise; what regressors learn of a measured target
-# comes from the means of many cells, which few bins know better.
-_CELL_FROM, _MEASURED_CELL_FROM = 2.0, 4.0
 
 _MOST_GROUPS = 6  # of a column: with 14 a fit of 400,000 x 7 took 31 s, not 25
 _ALL_GROUPS = 84  # of all columns together in tables of three: bounds time
@@ -237,11 +234,11 @@ class Allocation:
         """Undo `to_json`; refuse other fields, types or ranges."""
         training = None if data["training"] is None else Training(0, 0.0, 0.0)
         like = cls(None, 0.0, training=training)
-        found: Allocation = _decoded(like, {**data, "label": None})
-        require(found.n_rows < math.inf, "numbers of rows")
-        if (steps := found.training) is not None:
+        plan: Allocation = _decoded(like, {**data, "label": None})
+        require(plan.n_rows < math.inf, "numbers of rows")
+        if (steps := plan.training) is not None:
             require(steps.n_iter >= 1 and steps.sampling_rate <= 1, "a training")
-        return replace(found, label=decode_value(data["label"]))
+        return replace(plan, label=decode_value(data["label"]))
 
 
 _RECORDS = Allocation | Spend | Training
@@ -249,42 +246,37 @@ _RECORDS = Allocation | Spend | Training
 
 def _fields(record: Any) -> dict[str, Any]:  # noqa: ANN401 - one of `_RECORDS`
     return {
-        name: _fields(own) if isinstance(own, _RECORDS) else encode_value(own)
-        for name, own in vars(record).items()
+        name: _fields(value) if isinstance(value, _RECORDS) else encode_value(value)
+        for name, value in vars(record).items()
     }
 
 
 def _decoded(like: Any, data: Any) -> Any:  # noqa: ANN401 - JSON
     """Read what has the fields and types of `like`, and no number below 0."""
     if isinstance(like, _RECORDS):
-        own = vars(like)
-        require(data.keys() == own.keys(), "other fields")
-        return replace(like, **{k: _decoded(own[k], data[k]) for k in own})
+        fields = vars(like)
+        require(data.keys() == fields.keys(), "other fields")
+        return replace(like, **{k: _decoded(fields[k], data[k]) for k in fields})
     value, kind = decode_value(data), type(like)
     require(type(value) in (kind, int if kind is float else kind), "another type")
     require(value is None or value >= 0, "no number >= 0")
     return value if value is None else kind(value)
 
 
-def all_pairs(n_columns: int) -> int:
-    """Return the number of pairs of columns."""
-    return n_columns * (n_columns - 1) // 2
-
-
-def is_scarce(largest: float, n_columns: int, mu: float) -> bool:
+def is_scarce(largest: float, n_tables: int, mu: float) -> bool:
     """Return whether the rows of the largest class are not clear of the noise."""
-    return largest * mu < CLEAR_FROM * math.sqrt(all_pairs(n_columns))
+    return largest * mu < CLEAR_FROM * math.sqrt(n_tables)
 
 
 def few_rows(largest: float, n_columns: int, mu: float) -> bool:
     """Return whether all pairs are too many for the rows of the largest class."""
-    choosable = FEW_TABLES < all_pairs(n_columns) <= MOST_TABLES
-    return choosable and is_scarce(largest, n_columns, mu)
+    n_pairs = math.comb(n_columns, 2)
+    return FEW_TABLES < n_pairs <= MOST_TABLES and is_scarce(largest, n_pairs, mu)
 
 
 def planned_tables(n_columns: int, *, few: bool = False) -> int:
     """Return the tables of pairs that a plan counts on; `few` says `few_rows`."""
-    return min(all_pairs(n_columns), FEW_TABLES if few else MOST_TABLES)
+    return min(math.comb(n_columns, 2), FEW_TABLES if few else MOST_TABLES)
 
 
 def pairs_affordable(
@@ -306,8 +298,8 @@ def triple_groups(n_rows: float, n_columns: int, mu: float) -> int:
         return 0
     noise_std = max(math.sqrt(math.comb(n_columns, 3)) / mu, 1.0)  # of a count, in rows
     clear = int((n_rows / (_PER_CELL * noise_std)) ** (1 / 3))
-    found = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
-    return found if found >= 3 else 0
+    groups = min(clear, _MOST_GROUPS, _ALL_GROUPS // n_columns)
+    return groups if groups >= 3 else 0
 
 
 def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
@@ -325,15 +317,6 @@ def moments_share(n_rows: float, n_columns: int, mu: float) -> float:
     enough = ROWS_FROM * _ABOVE_NOISE
     share = min(max((enough / max(clear, TINY)) ** 2, least), most)
     return share if clear * math.sqrt(share) >= _ABOVE_NOISE else 0.0
-
-
-def moment_noise_std(n_rows: float, n_columns: int, mu: float) -> float:
-    """Return the planned noise of a covariance of scores, whose variance is 1.
-
-    Of rows that are shortened to twice their mean squared length, with `mu` for all.
-    """
-    norm = CLIP * n_columns / math.sqrt(2.0)
-    return norm / (mu * max(n_rows, 1.0)) if mu else 0.0
 
 
 def measured_form(
@@ -361,9 +344,9 @@ def measured_form(
     # Epileptic seizure and ISOLET (epsilon 1, 3) AUPRC rose in 20, and distances of
     # triples fell in 17; of 7 columns of Diamonds C2ST rose, .77 to .98. At most a
     # twentieth may be something else: with an eighth C2ST rose from .82 to .90.
-    n_tables = planned_tables(n_columns) if alone else all_pairs(n_columns)
+    n_tables = planned_tables(n_columns) if alone else math.comb(n_columns, 2)
     numbers = n_columns >= TRIPLE_COLUMNS.stop and n_discrete <= FEW * n_columns
-    scarce = largest * of_pairs < CLEAR_FROM * math.sqrt(n_tables)
+    scarce = is_scarce(largest, n_tables, of_pairs)
     if pairs and not (scarce and (alone or (numbers and not tables_first))):
         return "pairs"
     if any(moments_share(n, n_columns, mu) for n in n_rows):
@@ -476,16 +459,17 @@ def _completed(
 ) -> list[Allocation]:
     """Add what follows from the columns: bins, cells, and the noise of each release."""
     n_columns, n_continuous = len(domains), sum(map(is_continuous, domains))
+    n_pairs = math.comb(n_columns, 2)
     largest = max(plan.n_rows for plan in plans)
     categories = [getattr(domain, "categories", ()) for domain in domains]
     bins_of_tables = table_bins(plans, n_columns, measured=measured)
     sizes = [most_bins(domain, bins_of_tables) for domain in domains]
     cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
     known = [bool(plan.pairs.mu or plan.moments.mu or plan.training) for plan in plans]
-    found = []
-    for plan, own in zip(plans, known, strict=True):
+    completed = []
+    for plan, has_own in zip(plans, known, strict=True):
         more: dict[str, Any] = {"most_categories": max(map(len, categories))}
-        more["borrows"] = any(known) and not own
+        more["borrows"] = any(known) and not has_own
         if mu := plan.marginals.mu:  # of two rounds, the second
             share = coarse_share(largest, n_continuous, n_columns, mu)
             fine = mu * math.sqrt(1.0 - share)
@@ -493,16 +477,17 @@ def _completed(
             more["marginals"] = Spend(mu, noise_std)
         if mu := plan.pairs.mu:
             more["n_tables"] = n_tables = _n_tables(plan, n_columns)
-            more["n_table_cells"] = cells * n_tables // all_pairs(n_columns)
+            more["n_table_cells"] = cells * n_tables // n_pairs
             more["pairs"] = Spend(mu, math.sqrt(n_tables) / mu)
         if mu := plan.moments.mu:
-            noise_std = moment_noise_std(plan.n_rows, n_columns, mu)
-            more["moments"] = Spend(mu, noise_std)
+            # Of rows that are shortened to twice their mean squared length.
+            norm = CLIP * n_columns / math.sqrt(2.0)
+            more["moments"] = Spend(mu, norm / (mu * max(plan.n_rows, 1.0)))
         if mu := plan.relations.mu:  # of one, which has all of it for finer cells
             of_cells, _ = mus_of_relations(mu, n_columns)
             more["relations"] = Spend(mu, grid_noise_std(of_cells, 1.0))
-        found.append(replace(plan, **more))
-    return found
+        completed.append(replace(plan, **more))
+    return completed
 
 
 def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
@@ -520,14 +505,15 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
     relations = min(plan.relations.mu for plan in having)
     few = any(plan.few_rows for plan in having)
     choice = together = 0.0
-    if planned_tables(n_columns, few=few) < all_pairs(n_columns):
+    n_pairs = math.comb(n_columns, 2)
+    if planned_tables(n_columns, few=few) < n_pairs:
         choice = pairs * math.sqrt(BESIDE_SHARE)
     if len(having) > 1 and pairs < math.inf:
         largest = max(plan.n_rows for plan in having)
         clear, scarce = TOGETHER_SHARES
-        share = scarce if is_scarce(largest, n_columns, pairs) else clear
+        share = scarce if is_scarce(largest, n_pairs, pairs) else clear
         together = _without(pairs, choice) * math.sqrt(share)
-    found = []
+    changed = []
     for plan in plans:
         if plan.pairs.mu:
             rest = math.hypot(plan.pairs.mu, _without(plan.relations.mu, relations))
@@ -542,8 +528,8 @@ def _with_together(plans: list[Allocation], n_columns: int) -> list[Allocation]:
         elif len(having) > 1:
             left = _without(plan.marginals.mu, choice, together, relations)
             plan = replace(plan, marginals=Spend(left))
-        found.append(plan)
-    return found
+        changed.append(plan)
+    return changed
 
 
 def _without(mu: float, *spent: float) -> float:
@@ -583,8 +569,8 @@ def and_unlabelled(
     spared = _without(plan.choice.mu, choice.mu), plan.relations.mu
     pairs = Spend(math.hypot(plan.pairs.mu, *spared))
     plan = replace(plan, pairs=pairs, choice=choice, relations=_NOTHING)
-    found = _completed([*plans, plan], metadata.domains, measured=False)
-    return replace(metadata, classes=classes), found
+    completed = _completed([*plans, plan], metadata.domains, measured=False)
+    return replace(metadata, classes=classes), completed
 
 
 def allocate_design(
@@ -595,8 +581,10 @@ def allocate_design(
     With the shares that a first fit has, but for what it chooses by the rows.
     """
     scopes = design.metadata.classes.scopes
-    of_class = {own.query.kind: own.query for own in design if own.scope == label}
-    of_all = {own.query.kind for own in design if own.scope not in scopes}
+    of_class = {
+        answer.query.kind: answer.query for answer in design if answer.scope == label
+    }
+    of_all = {answer.query.kind for answer in design if answer.scope not in scopes}
     shares = {
         "moments": MOMENTS_SHARES[1] * ("moments" in of_class),
         # Of every row, so first, and equal in all classes.
@@ -620,13 +608,14 @@ def table_bins(
     """Choose the bins of a column: those that the class with least noise fills.
 
     So that the mean count of a cell is twice the noise, or four times where the target
-    is measured. A few columns may have more bins.
+    is measured: what regressors learn of it comes from the means of many cells, which
+    few bins know better. A few columns may have more bins.
     """
     rows = [
         plan.n_rows / max(math.sqrt(_n_tables(plan, n_columns)) / plan.pairs.mu, 1.0)
         for plan in plans
         if plan.pairs.mu
     ]
-    least, fewest = _MEASURED_CELL_FROM if measured else _CELL_FROM, COARSE_BINS[0]
+    least, fewest = 2.0 * (1 + measured), COARSE_BINS[0]
     most = max(np.interp(n_columns, *_MOST_BINS) // n_columns, fewest)
     return int(np.clip(math.sqrt(max(rows, default=1.0) / least), fewest, most))

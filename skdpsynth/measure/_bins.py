@@ -83,9 +83,14 @@ class ColumnBins:
         require(of_code.tolist() == right.of_code.tolist(), "codes")
 
     @property
+    def n_intervals(self) -> int:
+        """How many intervals there are; 0 of categories."""
+        return max(len(self.edges) - 1, 0)
+
+    @property
     def n_bins(self) -> int:
         """How many there are."""
-        return max(len(self.edges) - 1, int(self.of_code.max()) + 1)
+        return max(self.n_intervals, int(self.of_code.max()) + 1)
 
     @property
     def rest(self) -> int:
@@ -106,11 +111,10 @@ class ColumnBins:
     def ranks(self, marginal: MarginalTransform) -> Floats:
         """Return the ranks where each bin begins and ends in a class, (2, n_bins)."""
         ends = np.zeros((2, self.n_bins))
-        if len(self.edges):
+        if n := self.n_intervals:
             assert isinstance(marginal.domain, NumericDomain)
             left, right = marginal.cdf(self.edges)
-            n_intervals = len(self.edges) - 1
-            ends[:, :n_intervals] = right[:-1], left[1:]
+            ends[:, :n] = right[:-1], left[1:]
             if self.of_code[ZERO] >= 0:
                 place = np.flatnonzero(self.edges == marginal.domain.zero)[0]
                 ends[:, self.of_code[ZERO]] = left[place], right[place]
@@ -136,8 +140,8 @@ class TableBins:
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         """Raise a ValueError unless each column can hold what its bins are of."""
-        for own, domain in zip(self.columns, domains, strict=True):
-            own.check(domain)
+        for bins, domain in zip(self.columns, domains, strict=True):
+            bins.check(domain)
 
     @property
     def sizes(self) -> list[int]:
@@ -149,19 +153,25 @@ class TableBins:
         """Where each column begins and the last one ends, shape (n_columns + 1,)."""
         return np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
 
-    def encode(self, rows: PrivateRows) -> NDArray[np.unsignedinteger]:
-        """Return the bin of every row in every column; private."""
-        codes = np.empty(rows.shape, dtype=np.min_scalar_type(max(self.sizes)))
-        for own in in_chunks(len(rows)):
-            uniforms, category_codes = rows.uniforms[own].T, rows.category_codes[own].T
-            for j, column in enumerate(self.columns):
-                codes[own, j] = column.encode(uniforms[j], category_codes[j])
+    def encode(
+        self, rows: PrivateRows, places: Sequence[int] | None = None
+    ) -> NDArray[np.unsignedinteger]:
+        """Return the bin of every row in every column; private.
+
+        `places` are those of the columns in the table, if they are not all.
+        """
+        kind, shape = np.min_scalar_type(max(self.sizes)), (len(rows), len(self.sizes))
+        codes = np.empty(shape, dtype=kind)
+        columns = [*zip(places or range(shape[1]), self.columns, strict=True)]
+        for chunk in in_chunks(len(rows)):
+            uniforms, of_rows = rows.uniforms[chunk].T, rows.category_codes[chunk].T
+            for k, (j, bins) in enumerate(columns):
+                codes[chunk, k] = bins.encode(uniforms[j], of_rows[j])
         return codes
 
     def ranks(self, marginals: list[MarginalTransform]) -> Floats:
         """Return the ranks where each bin begins and ends in a class, (2, D)."""
-        both = zip(self.columns, marginals, strict=True)
-        return np.concatenate([bins.ranks(own) for bins, own in both], axis=1)
+        return np.concatenate([*map(ColumnBins.ranks, self.columns, marginals)], axis=1)
 
     def shares(self, ranks: Floats) -> Floats:
         """Return the share of each bin in its column, from `ranks`, shape (D,)."""
@@ -180,23 +190,22 @@ class TableBins:
         Intervals at quantiles of the shares (D,), and of categories the most frequent
         alone. Exact zeros and missing values are a group where they are many.
         """
-        found = np.zeros(len(shares), dtype=np.int64)
-        starts = self.starts
-        for start, end, column in zip(starts, starts[1:], self.columns, strict=False):
-            own, n_intervals = shares[start:end], max(len(column.edges) - 1, 0)
-            beside = n_intervals and own[n_intervals:].sum() > 0.5 / n_groups
-            if n_intervals:
-                present = own[:n_intervals] if beside else own
-                n_inside = max(n_groups - 1, 1) if beside else n_groups
-                total = max(present.sum(), TINY)  # a class may have no value here
-                middles = (np.cumsum(present) - 0.5 * present) / total
-                of_bin = np.minimum((n_inside * middles).astype(np.int64), n_inside - 1)
-                found[start : start + len(present)] = of_bin
-                found[start + len(present) : end] = n_groups - 1
-            else:
-                order = np.argsort(-own, kind="stable")
-                found[start + order] = np.minimum(np.arange(len(own)), n_groups - 1)
-        return found
+        groups = np.zeros(len(shares), dtype=np.int64)
+        for start, column in zip(self.starts, self.columns, strict=False):
+            of_column = groups[start : start + column.n_bins]
+            present, n_intervals = shares[start:][: column.n_bins], column.n_intervals
+            if not n_intervals:
+                order = np.argsort(-present, kind="stable")
+                of_column[order] = np.minimum(np.arange(len(present)), n_groups - 1)
+                continue
+            of_column[:], n_inside = n_groups - 1, n_groups
+            if present[n_intervals:].sum() > 0.5 / n_groups:
+                present, n_inside = present[:n_intervals], max(n_groups - 1, 1)
+            total = max(present.sum(), TINY)  # a class may have no value here
+            middles = (np.cumsum(present) - 0.5 * present) / total
+            inside = np.minimum((n_inside * middles).astype(np.int64), n_inside - 1)
+            of_column[: len(present)] = inside
+        return groups
 
     def coarser(self) -> list[NDArray[np.float32]]:
         """Return groups of neighbouring bins, some larger than others, by column.
@@ -204,32 +213,32 @@ class TableBins:
         Of shape (n_bins, n_groups): an entry is 1 where a bin is in a group. Bins that
         are no intervals are alone.
         """
-        found = []
+        of_columns = []
         for column in self.columns:
-            n_intervals = max(len(column.edges) - 1, 0)
+            n_intervals = column.n_intervals
             beside = np.arange(column.n_bins - n_intervals)
-            own = [np.zeros((column.n_bins, 0), dtype=bool)]
+            groups = [np.zeros((column.n_bins, 0), dtype=bool)]
             for factor in (4, 16):
                 if n_intervals >= 2 * factor:
                     inside = np.arange(n_intervals) // factor
                     places = np.concatenate([inside, inside[-1] + 1 + beside])
-                    own.append(places[:, None] == np.arange(places.max() + 1))
-            found.append(np.concatenate(own, axis=1).astype(np.float32))
-        return found
+                    groups.append(places[:, None] == np.arange(places.max() + 1))
+            of_columns.append(np.concatenate(groups, axis=1).astype(np.float32))
+        return of_columns
 
     def normal_scores(self, shares: Floats) -> Floats:
         """Return normal scores (D,) of the middles of intervals; NaN elsewhere.
 
         Of the shares of all classes together, (D,).
         """
-        found = np.full(len(shares), np.nan)
+        scores = np.full(len(shares), np.nan)
         for start, column in zip(self.starts, self.columns, strict=False):
-            own = slice(start, start + max(len(column.edges) - 1, 0))
-            ends = np.concatenate(([0.0], np.cumsum(shares[own])))
+            intervals = slice(start, start + column.n_intervals)
+            ends = np.concatenate(([0.0], np.cumsum(shares[intervals])))
             if len(ends) > COARSE_BINS[0]:  # with fewer intervals, each is by itself
                 middles = 0.5 * (ends[:-1] + ends[1:]) / max(ends[-1], TINY)
-                found[own] = ndtri(np.clip(middles, TINY, 1.0 - TINY))
-        return found
+                scores[intervals] = ndtri(np.clip(middles, TINY, 1.0 - TINY))
+        return scores
 
 
 def most_bins(domain: ColumnDomain | None, n_bins: int) -> int:
@@ -244,7 +253,7 @@ def most_bins(domain: ColumnDomain | None, n_bins: int) -> int:
 
 
 def choose_bins(
-    domains: list[ColumnDomain] | tuple[ColumnDomain, ...],
+    domains: Sequence[ColumnDomain],
     marginals: list[list[MarginalTransform]],
     prior: Floats,
     n_bins: int,
@@ -257,8 +266,8 @@ def choose_bins(
     bins beside. The marginals come back with the categories of a bin side by side.
     """
     columns = [
-        _bins_of_column(domain, [own[j] for own in marginals], prior, n_bins)
-        for j, domain in enumerate(domains)
+        _bins_of_column(domain, of_column, prior, n_bins)
+        for domain, *of_column in zip(domains, *marginals, strict=True)
     ]
     bins = TableBins(columns)
     return bins, in_order(domains, marginals, prior, bins)
@@ -271,23 +280,23 @@ def in_order(
     bins: TableBins,
 ) -> list[list[MarginalTransform]]:
     """Put the categories of a bin side by side, the frequent ones first."""
-    changed = [[*row] for row in marginals]
+    changed = [[*of_class] for of_class in marginals]
     for j, (domain, column) in enumerate(zip(domains, bins.columns, strict=True)):
         if not isinstance(domain, CategoryDomain):
             continue
-        shares = np.array([row[j].level_shares() for row in marginals])
+        shares = np.array([of_class[j].level_shares() for of_class in marginals])
         order = np.lexsort((-(prior @ shares), column.of_code[:-2]))
         # What pairs find in a class can be drawn there.
-        for row, own in zip(changed, np.maximum(shares, TINY), strict=True):
-            row[j] = MarginalTransform.of_categories(
-                domain, own, missing=row[j].missing, order=order
+        for of_class, weights in zip(changed, np.maximum(shares, TINY), strict=True):
+            of_class[j] = MarginalTransform.of_categories(
+                domain, weights, missing=of_class[j].missing, order=order
             )
     return changed
 
 
 def _bins_of_column(
     domain: ColumnDomain,
-    marginals: list[MarginalTransform],
+    marginals: Sequence[MarginalTransform],
     prior: Floats,
     n_bins: int,
     coarse: ColumnBins | None = None,
@@ -295,7 +304,7 @@ def _bins_of_column(
     """Choose the bins of a column, inside `coarse` ones if there are any."""
     if isinstance(domain, CategoryDomain):
         # The most frequent ones have a bin each, and the others one together.
-        pooled = prior @ np.array([own.level_shares() for own in marginals])
+        pooled = prior @ np.array([of_class.level_shares() for of_class in marginals])
         order = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
         if coarse is not None:
             order = np.lexsort((-pooled, coarse.of_code[:-2]))[:n_bins]
@@ -304,16 +313,15 @@ def _bins_of_column(
         of_code[-1] += domain.nullable
         return ColumnBins(np.empty(0), of_code)
     # Quantiles; a number that many rows share has a bin to itself.
-    points = np.unique(np.concatenate([own.points for own in marginals]))
+    points = np.unique(np.concatenate([of_class.points for of_class in marginals]))
     # What lies between points: an exact zero, which has a bin of its own, is left out.
-    limits = [own.cdf(points) for own in marginals]
+    limits = [of_class.cdf(points) for of_class in marginals]
     masses = prior @ np.array([low[1:] - up[:-1] for low, up in limits])
     below, present = np.concatenate(([0.0], np.cumsum(masses))), masses.sum()
     n_bins = max(round(n_bins * math.sqrt(present)), _LEAST_INTERVALS)
     heavy = np.flatnonzero(masses > present / n_bins)
-    if len(points) <= n_bins + 1:
-        inner = np.arange(len(points))
-    else:
+    inner = np.arange(len(points))
+    if len(points) > n_bins + 1:
         steps = present * np.linspace(0, 1, n_bins + 1)[1:-1]
         inner = np.concatenate((np.searchsorted(below, steps), heavy, heavy + 1))
     # Edges are some of the marginals': no whole number lies there. What no class has,
@@ -371,8 +379,7 @@ class FinerBins:
     def summed(self, pair: Sequence[int], cells: Floats) -> Floats:
         """Add up the cells of every pair of bins."""
         for axis, j in enumerate(pair):
-            own = self.within[j]
-            first = np.searchsorted(own, np.arange(own[-1] + 1))
+            first = np.searchsorted(self.within[j], np.arange(self.within[j][-1] + 1))
             cells = np.add.reduceat(cells, first, axis)
         return cells
 
@@ -386,8 +393,8 @@ def finer_bins(
 ) -> FinerBins:
     """Cut the bins of every column into `n_parts` at most, and groups of categories."""
     columns = []
-    for j, (domain, own) in enumerate(zip(domains, bins.columns, strict=True)):
-        n_cells = n_parts * (len(own.edges) - 1) if len(own.edges) else N_CELLS
-        of_column = [of_class[j] for of_class in marginals]
-        columns.append(_bins_of_column(domain, of_column, prior, n_cells, own))
+    every = zip(domains, bins.columns, *marginals, strict=True)
+    for domain, coarse, *of_column in every:
+        n_cells = n_parts * coarse.n_intervals or N_CELLS
+        columns.append(_bins_of_column(domain, of_column, prior, n_cells, coarse))
     return FinerBins(TableBins(columns), bins)

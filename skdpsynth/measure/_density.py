@@ -12,12 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from skdpsynth.measure._shares import (
-    LEAST_NOISE,
-    SMALLEST,
-    SURE,
-    TINY,
-)
+from skdpsynth.measure._shares import LEAST_NOISE, SMALLEST, SURE, TINY
 
 Floats = NDArray[np.float64]
 
@@ -70,18 +65,18 @@ def fit_masses(
         design = np.zeros((len(places), rows, size))
         target = np.zeros((len(places), rows))
         start = np.empty((len(places), size))
-        for own, j in enumerate(places):
+        for place, j in enumerate(places):
             row = 0
             for part in columns[j]:
                 scale = 1.0 / max(part.noise_std, LEAST_NOISE)
                 overlap, end = part.overlap(cells[j]), row + len(part.counts)
-                design[own, row:end] = scale * totals[j] * overlap
-                target[own, row:end] = scale * part.counts
+                design[place, row:end] = scale * totals[j] * overlap
+                target[place, row:end] = scale * part.counts
                 row = end
             # The last histogram spread evenly in its bins, kept off zero.
             floor = max(part.noise_std, 1e-3 * totals[j] / (size + 1))
             per_width = np.maximum(part.counts, floor) / np.diff(part.edges)
-            start[own] = np.log(per_width @ overlap * np.diff(cells[j]))
+            start[place] = np.log(per_width @ overlap * np.diff(cells[j]))
         masses |= zip(places, _newton(design, target, start), strict=True)
     return [masses[j] for j in range(len(columns))]
 
@@ -110,7 +105,7 @@ def fit_spiked(
     density is fitted to the other rows. Of what the other bins differ, more is kept
     where there are more rows: in a long tail it is noise.
     """
-    grids, finest = [_thinned(edges) for edges in cells], [own[-1] for own in columns]
+    grids, finest = [_thinned(edges) for edges in cells], [p[-1] for p in columns]
     excess = [_first_spikes(part) for part in finest]
     rounds, rest = list(columns), totals.copy()
     fits: dict[int, tuple[Floats, ...]] = {}

@@ -108,32 +108,33 @@ def described(
     classes = metadata.classes
     labels = {scope: scope for scope in classes.scopes}
     labels |= {None: None, UNLABELLED: UNLABELLED.value}
-    for c, std in enumerate(classes.noise_stds):
+    for scope, count, std in zip(
+        classes.scopes, classes.counts, classes.noise_stds, strict=True
+    ):
         if std:
-            label = labels[classes.scopes[c]]
-            yield Table((), (), np.array(classes.counts[c]), std, label)
+            yield Table((), (), np.array(count), std, labels[scope])
     sizes = dict(zip(classes.scopes, class_sizes.tolist(), strict=True))
     names = tuple(column.name for column in metadata.columns)
-    for own in released:
-        if isinstance(own.query, Marginals):
-            tables = _of_one_column(own, metadata.domains, sizes[own.scope])
+    for answer in released:
+        if isinstance(answer.query, Marginals):
+            tables = _of_one_column(answer, metadata.domains, sizes[answer.scope])
         else:
-            tables = _of_several(own, metadata.domains, names)
+            tables = _of_several(answer, metadata.domains, names)
         for columns, bins, values, std in tables:
             listed = tuple(names[j] for j in columns)
-            yield Table(listed, bins, values, float(std), labels[own.scope])
+            yield Table(listed, bins, values, float(std), labels[answer.scope])
 
 
 def _of_one_column(
-    own: Measurement, domains: Sequence[ColumnDomain], size: float
+    answer: Measurement, domains: Sequence[ColumnDomain], size: float
 ) -> Iterator[Listed]:
     """List the number of rows, if it was released, and the tables of each column."""
-    query, counted = own.query, own.query.counted(own)
+    query, counted = answer.query, answer.query.counted(answer)
     if counted.size_std < np.inf:
         yield (), (), np.array(counted.size), counted.size_std
-    for j, counts in counts_of(own, size).items():
+    for j, counts in counts_of(answer, size).items():
         # Of counts less their mean, with the mean of as many rows as are known.
-        std = own.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
+        std = answer.noise_std * np.sqrt(1.0 - 1.0 / max(len(counts), 1))
         alone = [[category] for category in getattr(domains[j], "categories", ())]
         zero = getattr(domains[j], "zero", None) is not None
         bins = _bins(domains[j], query.edges.get(j, np.empty(0)), zero, alone)
@@ -141,16 +142,15 @@ def _of_one_column(
 
 
 def _of_several(
-    own: Measurement, domains: Sequence[ColumnDomain], names: Sequence[Hashable]
+    answer: Measurement, domains: Sequence[ColumnDomain], names: Sequence[Hashable]
 ) -> Iterator[Listed]:
     """List the tables of two columns and more."""
-    query, std = own.query, own.noise_std
+    query, std = answer.query, answer.noise_std
     if isinstance(query, Moments):
-        n_columns = query.n_columns
-        values = np.full((n_columns,) * 2, np.nan)
-        above = np.triu_indices(n_columns, 1)
-        values[above] = values.T[above] = own.values
-        yield range(n_columns), (), values, std
+        values = np.full((query.n_columns,) * 2, np.nan)
+        above = np.triu_indices(query.n_columns, 1)
+        values[above] = values.T[above] = answer.values
+        yield range(query.n_columns), (), values, std
         return
     of_columns = query.finer.bins if isinstance(query, Cells) else query.bins
     bins = [*map(_bins_of_codes, domains, of_columns.columns)]
@@ -158,7 +158,7 @@ def _of_several(
     match query:
         case Pairs():
             counts, ends = np.zeros(query.measured.shape), query.bins.starts
-            counts[query.measured] = own.values
+            counts[query.measured] = answer.values
             tables = [
                 counts[ends[i] : ends[i + 1], ends[j] : ends[j + 1]]
                 for i, j in query.sets.tolist()
@@ -167,14 +167,14 @@ def _of_several(
             parts = np.split(query.groups, query.bins.starts[1:-1])
             both = zip(parts, bins, strict=True)
             bins = [_bins_of_groups(part, b, query.n_groups) for part, b in both]
-            tables = [*own.values.astype(np.float64)]
+            tables = [*answer.values.astype(np.float64)]
         case _:
-            tables = query.tables(own.values)
+            tables = query.tables(answer.values)
     for columns, counts in zip(query.sets.tolist(), tables, strict=True):
         if isinstance(query, Ranks):
             given, ranked, other = columns
             ends = np.linspace(0, 1, N_GROUPS + 1).tolist()
-            ranks = tuple(Bin("rank", own, (names[given],)) for own in pairwise(ends))
+            ranks = tuple(Bin("rank", pair, (names[given],)) for pair in pairwise(ends))
             yield (ranked, other), (ranks, bins[other]), counts, std
         else:
             yield columns, tuple(bins[j] for j in columns), counts, std
@@ -187,38 +187,37 @@ def _bins(
     groups: Sequence[Sequence[Hashable]],
 ) -> tuple[Bin, ...]:
     """Return the bins of a column: of numbers, or of categories in groups."""
+    missing = [Bin("missing")] * domain.nullable
     if isinstance(domain, NumericDomain):
-        found = [Bin("interval", own) for own in pairwise(domain.edges(edges).tolist())]
-        found += [Bin("zero")] * zero
-    else:
-        # Without any categories these are none of the known.
-        listed = (Bin("categories", None, tuple(own)) for own in groups)
-        found = [own if own.categories else Bin("other") for own in listed]
-    return (*found, *[Bin("missing")] * domain.nullable)
+        ends = pairwise(domain.edges(edges).tolist())
+        return (*(Bin("interval", e) for e in ends), *[Bin("zero")] * zero, *missing)
+    # Without any categories these are none of the known.
+    listed = (Bin("categories", None, tuple(g)) if g else Bin("other") for g in groups)
+    return (*listed, *missing)
 
 
-def _bins_of_codes(domain: ColumnDomain, own: ColumnBins) -> tuple[Bin, ...]:
+def _bins_of_codes(domain: ColumnDomain, bins: ColumnBins) -> tuple[Bin, ...]:
     """Return the bins of a column in tables of two columns."""
-    together: list[list[Hashable]] = [[] for _ in range(own.rest + 1)]
+    together: list[list[Hashable]] = [[] for _ in range(bins.rest + 1)]
     categories = getattr(domain, "categories", ())
-    for category, place in zip(categories, own.of_code, strict=False):
+    for category, place in zip(categories, bins.of_code, strict=False):
         together[place].append(category)
-    return _bins(domain, own.edges, bool(own.of_code[ZERO] >= 0), together)
+    return _bins(domain, bins.edges, bool(bins.of_code[ZERO] >= 0), together)
 
 
 def _bins_of_groups(
     groups: NDArray[np.int64], bins: Sequence[Bin], n_groups: int
 ) -> tuple[Bin, ...]:
     """Return the bins of a column in tables of three columns: unions of others."""
-    found = []
+    unions = []
     for group in range(n_groups):
-        own = [bins[place] for place in np.flatnonzero(groups == group).tolist()]
-        ends = [end for one in own for end in one.ends or ()]
-        categories = tuple(chain.from_iterable(one.categories for one in own))
-        also = [one.kind for one in own if one.kind in ("zero", "missing", "other")]
+        parts = [bins[place] for place in np.flatnonzero(groups == group).tolist()]
+        ends = [end for part in parts for end in part.ends or ()]
+        categories = tuple(chain.from_iterable(part.categories for part in parts))
+        also = [b.kind for b in parts if b.kind in ("zero", "missing", "other")]
         kind: Kind = "interval" if ends else "categories"
         if also and not (ends or categories):
             kind = also.pop(0)
         limits = (ends[0], ends[-1]) if ends else None
-        found.append(Bin(kind, limits, categories, tuple(also)))
-    return tuple(found)
+        unions.append(Bin(kind, limits, categories, tuple(also)))
+    return tuple(unions)

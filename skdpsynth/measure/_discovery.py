@@ -62,10 +62,10 @@ class Labels:
         # The labels (not their counts), if they are public.
         self.labels: tuple[Hashable, ...] | None = ()
         if column is not None:
-            own = None if schema is None else schema.columns.get(column.name)
+            column_schema = None if schema is None else schema.columns.get(column.name)
             self.labels = (False, True) if column.kind == "boolean" else None
-            if isinstance(own, Categorical | Boolean):
-                self.labels = tuple(own.categories)
+            if isinstance(column_schema, Categorical | Boolean):
+                self.labels = tuple(column_schema.categories)
         self.of_keys = self.labels is None
         # The usual coding of a binary label, known to all, so it needs no threshold.
         self._usual = (0, 1) if column and column.kind == "integer" else ()
@@ -153,20 +153,20 @@ class Labels:
         ((numbers, others),) = released_keys([keys], reservation, public)
         passed = zip(others, numbers.tolist(), strict=True)
         # An infinite label is no class.
-        found = {label: float(count) for label, count in passed if is_finite(label)}
+        rows_of = {label: float(count) for label, count in passed if is_finite(label)}
         # Other labels show that the label is not binary. Without others both are kept:
         # a rare class must not get lost, and one that is empty gets few rows.
-        alone = not found and usual_std > 0
+        alone = not rows_of and usual_std > 0
         sure = -math.inf if alone else SURE * usual_std
-        found |= {
+        rows_of |= {
             label: float(likely_counts(np.array(count), usual_std))
             for label, count in counted.items()
             if count > sure
         }
-        if counted and not found:  # an integer column must hold some label
-            found = dict([max(counted.items(), key=lambda item: item[1])])
-        labels, noise_std = tuple(sorted(found)), reservation.noise_std
-        values = np.array([found[label] for label in labels], dtype=np.float64)
+        if counted and not rows_of:  # an integer column must hold some label
+            rows_of = dict([max(counted.items(), key=lambda item: item[1])])
+        labels, noise_std = tuple(sorted(rows_of)), reservation.noise_std
+        values = np.array([rows_of[label] for label in labels], dtype=np.float64)
         # Of the same mu and sensitivity, all counts have the same noise.
         found_from = float(public.key_threshold(noise_std))
         return Classes(labels, np.maximum(values, 1.0), noise_std, found_from)
@@ -201,9 +201,9 @@ class UnitSizes:
         assert metadata.units is not None
         mu, most = public.mu(self.cost(public).share), public.rows_per_unit
         reservation = accountant.reserve_gaussian(self.name, mu=mu, sensitivity=1.0)
-        found = noisy_unit_counts(sizes, most + 1, reservation)
+        n_units = noisy_unit_counts(sizes, most + 1, reservation)
         noise_std = reservation.noise_std / most
-        units = replace(metadata.units, sizes=found, noise_std=noise_std)
+        units = replace(metadata.units, sizes=n_units, noise_std=noise_std)
         share, std = units.cut
         accountant.remark(
             f"About {100 * share:.0f} % (noise: {max(100 * std, 0.1):.1f} %) of the "
@@ -267,13 +267,13 @@ def discover(
     discovery = Discovery(layout, schema, known=known is not None)
     columns, labels = [*discovery.declared], [] if target is None else [target.name]
     public = discovery.public(accountant, math.nan)
-    own = rows.only(labels) if labels else rows
-    classes = discovery.labels.run(own, accountant, public)
+    labelled = rows.only(labels) if labels else rows
+    classes = discovery.labels.run(labelled, accountant, public)
     public = public._replace(n_rows=float(classes.counts.sum()))
-    found: Domains = {**discovery.declared}
+    of_columns: Domains = {**discovery.declared}
     for step in discovery.of_columns:
-        found |= step.run(rows, found, accountant, public)
-    domains = known or tuple(own for own in found.values() if own is not None)
+        of_columns |= step.run(rows, of_columns, accountant, public)
+    domains = known or tuple(filter(None, of_columns.values()))
     metadata = Metadata.of(layout, tuple(columns), domains, classes, schema)
     if sizes is not None:
         metadata = discovery.units.run(sizes, metadata, accountant, public)

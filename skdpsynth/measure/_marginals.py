@@ -22,12 +22,7 @@ from skdpsynth.measure._density import (
     fit_spiked,
     shrunk_distributions,
 )
-from skdpsynth.measure._query import (
-    Ask,
-    Marginals,
-    Measurement,
-    n_cells,
-)
+from skdpsynth.measure._query import Ask, Marginals, Measurement, n_cells
 from skdpsynth.measure._shares import (
     COARSE_BINS,
     COARSE_SHARE,
@@ -43,11 +38,7 @@ from skdpsynth.measure._shares import (
     TINY,
     WIDE,
 )
-from skdpsynth.privacy import (
-    GRID,
-    centred_sensitivity,
-    grid_noise_std,
-)
+from skdpsynth.privacy import GRID, centred_sensitivity, grid_noise_std
 from skdpsynth.table import (
     CategoryDomain,
     Classes,
@@ -62,22 +53,22 @@ Floats = NDArray[np.float64]
 
 
 # A round of one class: a `Measurement` whose query is `Marginals`.
-def counts_of(own: Measurement, size: float) -> dict[int, Floats]:
+def counts_of(answer: Measurement, size: float) -> dict[int, Floats]:
     """Return the counts of each column of a round, for a number of rows."""
-    counts = own.query.counted(own).counts(size)
-    return dict(zip(own.query.columns, counts, strict=True))
+    counts = answer.query.counted(answer).counts(size)
+    return dict(zip(answer.query.columns, counts, strict=True))
 
 
-def histograms(own: Measurement, size: float) -> dict[int, Histogram]:
+def histograms(answer: Measurement, size: float) -> dict[int, Histogram]:
     """Return the histograms of numeric columns of a round, for a number of rows."""
-    found, counts = {}, counts_of(own, size)
-    for j, edges in own.query.edges.items():
+    of_columns, counts = {}, counts_of(answer, size)
+    for j, edges in answer.query.edges.items():
         bins, rest = np.split(counts[j], [len(edges) - 1])
-        nullable = own.query.domains[j].nullable
+        nullable = answer.query.domains[j].nullable
         missing = float(rest[-1]) if nullable else 0.0
         zero = float(rest[0]) if len(rest) > nullable else 0.0
-        found[j] = Histogram(edges, bins, own.noise_std, zero, missing)
-    return found
+        of_columns[j] = Histogram(edges, bins, answer.noise_std, zero, missing)
+    return of_columns
 
 
 def flat_marginals(
@@ -93,12 +84,12 @@ def flat_marginals(
         missing = part * domain.nullable
         if isinstance(domain, CategoryDomain):
             even = np.ones(len(domain.categories))
-            own = MarginalTransform.of_categories(domain, even, missing=missing)
+            row.append(MarginalTransform.of_categories(domain, even, missing=missing))
         else:
             cells = domain.snap(np.linspace(0.0, 1.0, n_cells + 1))
-            given, zero = (domain, cells, np.diff(cells)), domain.zero is not None
-            own = MarginalTransform.numeric(*given, zero=part * zero, missing=missing)
-        row.append(own)
+            zero = part * (domain.zero is not None)
+            given = domain, cells, np.diff(cells)
+            row.append(MarginalTransform.numeric(*given, zero=zero, missing=missing))
     return [list(row) for _ in range(n_classes)]
 
 
@@ -109,13 +100,13 @@ def known_sizes(classes: Classes, rounds: list[list[Measurement]]) -> Floats:
     numbers, averaged by precision, surely differ.
     """
     sizes = classes.counts.copy()
-    for c, own in enumerate(rounds):
-        released = [part.query.counted(part) for part in own]
-        parts = [part for part in released if part.size_std < math.inf]
-        if not parts:
+    for c, answers in enumerate(rounds):
+        counted = [answer.query.counted(answer) for answer in answers]
+        sized = [counts for counts in counted if counts.size_std < math.inf]
+        if not sized:
             continue
-        weights = [max(part.size_std, TINY) ** -2 for part in parts]
-        again = float(np.average([part.size for part in parts], weights=weights))
+        weights = [max(counts.size_std, TINY) ** -2 for counts in sized]
+        again = float(np.average([counts.size for counts in sized], weights=weights))
         change, doubt = again - sizes[c], LIKELY**2 / sum(weights)
         sizes[c] += change * (1.0 - doubt / max(change**2, doubt))
     return np.maximum(sizes, 1.0)
@@ -132,66 +123,58 @@ def estimate(
     The last round of each class counted all columns. `cells` are the edges of the final
     density of each numeric column, (n_cells + 1,), `sizes` the rows of each class.
     """
-    stds = np.array([own[-1].noise_std for own in rounds])
-    of_rounds = [
-        [histograms(part, size) for part in own]
-        for own, size in zip(rounds, sizes, strict=True)
+    stds = np.array([answers[-1].noise_std for answers in rounds])
+    counted = [
+        [histograms(answer, size) for answer in answers]
+        for answers, size in zip(rounds, sizes, strict=True)
     ]
+    # Of each numeric column the histograms of each class, and what is in none of them.
     parts = {
-        j: [[part[j] for part in own if j in part] for own in of_rounds] for j in cells
+        j: [[part[j] for part in of_class if j in part] for of_class in counted]
+        for j in cells
     }
     atoms = {j: _atoms(domains[j], parts[j]) for j in cells}
-    masses = {j: np.empty((len(rounds), len(own) - 1)) for j, own in cells.items()}
     # Of a wide table spikes of noise, which differ by class in every column, cost a
     # classifier more than real ones help it.
-    fit = fit_spiked if len(cells) < WIDE else fit_smooth
+    fit, masses = fit_spiked if len(cells) < WIDE else fit_smooth, []
     for c in range(len(rounds)):
-        own = [parts[j][c] for j in cells]
-        shares = np.array([1.0 - atoms[j][c].sum() for j in cells])
-        totals = np.array([of_column[-1].total for of_column in own]) * shares
-        fitted = fit(own, [*cells.values()], np.maximum(totals, 1.0))
-        for j, mass in zip(cells, fitted, strict=True):
-            masses[j][c] = mass
+        of_class = [parts[j][c] for j in cells]
+        totals = [
+            histogram[-1].total * (1.0 - atoms[j][c].sum())
+            for j, histogram in zip(cells, of_class, strict=True)
+        ]
+        masses.append(fit(of_class, [*cells.values()], np.maximum(totals, 1.0)))
+    of_columns = dict(zip(cells, map(np.array, zip(*masses, strict=True)), strict=True))
     last = [counts_of(own[-1], size) for own, size in zip(rounds, sizes, strict=True)]
     columns = []
     for j, domain in enumerate(domains):
         if isinstance(domain, CategoryDomain):
             counts = np.array([of_class[j] for of_class in last])
             columns.append(_category_marginals(domain, counts, stds))
-        else:
-            finest = [own[-1] for own in parts[j]]
-            given = finest, masses[j], cells[j], atoms[j], sizes, stds
-            columns.append(_numeric_marginals(domain, *given))
+            continue
+        finest, edges, shares = [own[-1] for own in parts[j]], cells[j], of_columns[j]
+        if domain.frequent:
+            present = sizes * (1.0 - atoms[j].sum(axis=1))
+            rows = _on_values(domain, edges) * sizes.sum()
+            shares = _with_frequent(rows, finest, shares, edges, present)
+        if not is_continuous(domain):
+            # Of fewer rows no difference of a class could be above the noise, and the
+            # noise of other columns would decide instead.
+            sure = (sizes >= SURE * stds)[:, None]
+            few = _shrunk(np.array([part.counts for part in finest]), stds)
+            shares = np.where(sure, few, shares)
+        # Codes: of more numbers, such as ages, the ends are a thin tail that would be
+        # lost.
+        if domain.released and domain.n_numbers <= FEW_NUMBERS:
+            shares = _without_ends(finest, edges, shares)
+        beside = [{"zero": a, "missing": b} for a, b in atoms[j].tolist()]
+        columns.append(
+            [
+                MarginalTransform.numeric(domain, edges, of_class, **rest)
+                for of_class, rest in zip(shares, beside, strict=True)
+            ]
+        )
     return [list(of_class) for of_class in zip(*columns, strict=True)]
-
-
-def _numeric_marginals(
-    domain: NumericDomain,
-    finest: list[Histogram],
-    masses: Floats,
-    cells: Floats,
-    atoms: Floats,
-    sizes: Floats,
-    stds: Floats,
-) -> list[MarginalTransform]:
-    """Marginals of numbers, from the fitted `masses` of cells in each class."""
-    if domain.frequent:
-        present = sizes * (1.0 - atoms.sum(axis=1))
-        rows = _on_values(domain, cells) * sizes.sum()
-        masses = _with_frequent(rows, finest, masses, cells, present)
-    if not is_continuous(domain):
-        # Of fewer rows no difference of a class could be above the noise, and the noise
-        # of other columns would decide instead.
-        sure = (sizes >= SURE * stds)[:, None]
-        few = _shrunk(np.array([part.counts for part in finest]), stds)
-        masses = np.where(sure, few, masses)
-    # Codes: of more numbers, such as ages, the ends are a thin tail that would be lost.
-    if domain.released and domain.n_numbers <= FEW_NUMBERS:
-        masses = _without_ends(finest, cells, masses)
-    return [
-        MarginalTransform.numeric(domain, cells, own, zero=zero, missing=missing)
-        for own, (zero, missing) in zip(masses, atoms.tolist(), strict=True)
-    ]
 
 
 def _with_frequent(
@@ -208,30 +191,30 @@ def _with_frequent(
     classes together say which share of a bin its frequent values have; the first pass
     corrects what wide bins of small classes blur, the second uses it.
     """
-    middles = (cells[:-1] + cells[1:]) / 2
-    found = masses
+    middles, moved = (cells[:-1] + cells[1:]) / 2, masses
     for _ in range(2):
-        pooled, found = sizes @ found, np.empty_like(masses)
+        pooled, moved = sizes @ moved, np.empty_like(masses)
         for c, (part, mass) in enumerate(zip(finest, masses, strict=True)):
             of_bin = np.searchsorted(part.edges, middles) - 1
             others = np.where(rows > 0, 0.0, mass)
             in_bin, on, of_all, off = (
-                np.bincount(of_bin, own, len(part.counts))
-                for own in (mass, rows, pooled, others)
+                np.bincount(of_bin, of_cells, len(part.counts))
+                for of_cells in (mass, rows, pooled, others)
             )
             share = np.minimum(on / np.maximum(of_all, SMALLEST), 1.0)
             share = np.where(off > 0, share, 1.0)
-            own = share[of_bin] * rows / np.maximum(on, SMALLEST)[of_bin]
-            own += (1.0 - share[of_bin]) * others / np.maximum(off, SMALLEST)[of_bin]
-            found[c] = np.where(on[of_bin] > 0, own * in_bin[of_bin], mass)
-    return found
+            within = share[of_bin] * rows / np.maximum(on, SMALLEST)[of_bin]
+            beside = (1.0 - share[of_bin]) * others
+            within += beside / np.maximum(off, SMALLEST)[of_bin]
+            moved[c] = np.where(on[of_bin] > 0, within * in_bin[of_bin], mass)
+    return moved
 
 
 def _on_values(domain: NumericDomain, cells: Floats) -> Floats:
     """Return the share of all rows that have the frequent value in each cell."""
     (begins, _), shares = domain.frequent_cells()
-    own = np.searchsorted(cells, begins, side="right") - 1
-    return np.asarray(np.bincount(own, shares, len(cells) - 1), dtype=np.float64)
+    places = np.searchsorted(cells, begins, side="right") - 1
+    return np.asarray(np.bincount(places, shares, len(cells) - 1), dtype=np.float64)
 
 
 def _without_ends(parts: list[Histogram], cells: Floats, masses: Floats) -> Floats:
@@ -241,20 +224,19 @@ def _without_ends(parts: list[Histogram], cells: Floats, masses: Floats) -> Floa
     little. A released range has such numbers, and codes such as 1 to 5 should have no 0
     and no 6.
     """
-    n_cells = len(cells) - 1
-    first, end = 0, n_cells
+    first, end = 0, len(cells) - 1
     # None, if every class is too small for bins of a number each.
-    full = [part for part in parts if len(part.counts) == n_cells]
+    full = [part for part in parts if len(part.counts) == end]
     counts = np.sum([part.counts for part in full], axis=0) if full else np.zeros(1)
     noise_std = math.sqrt(sum(part.noise_std**2 for part in full))
     # With more noise numbers that many rows have would be lost.
     if full and LIKELY * noise_std <= RARE * counts.sum():
         n_below = _noise_at_end(counts, noise_std)
         n_above = _noise_at_end(counts[::-1], noise_std)
-        if n_below < n_cells - n_above:
-            first, end = n_below, n_cells - n_above
-    found = np.zeros_like(masses)
-    for part, mass, own in zip(parts, masses, found, strict=True):
+        if n_below < end - n_above:
+            first, end = n_below, end - n_above
+    left = np.zeros_like(masses)
+    for part, mass, inside in zip(parts, masses, left, strict=True):
         # A rare class may be where no other is.
         below = part.counts[part.edges[1:] <= cells[first]]
         above = part.counts[part.edges[:-1] >= cells[end]][::-1]
@@ -266,10 +248,10 @@ def _without_ends(parts: list[Histogram], cells: Floats, masses: Floats) -> Floa
             start = int(np.searchsorted(cells, part.edges[n_below]))
         if n_above < len(above):
             stop = int(np.searchsorted(cells, part.edges[-1 - n_above]))
-        own[start:stop] = mass[start:stop]
-        total = float(own.sum())
-        own[:] = own / total if total > 0 else mass
-    return found
+        inside[start:stop] = mass[start:stop]
+        total = float(inside.sum())
+        inside[:] = inside / total if total > 0 else mass
+    return left
 
 
 def _noise_at_end(counts: Floats, noise_std: float) -> int:
@@ -307,22 +289,19 @@ def _category_marginals(
     domain: CategoryDomain, counts: Floats, stds: Floats
 ) -> list[MarginalTransform]:
     """Marginals of categories; rows of none of them are spread over all."""
-    n_categories = len(domain.categories)
     if counts.size == 0:
-        return [MarginalTransform.of_categories(domain, own) for own in counts]
-    shares = _shrunk(counts, stds)
-    missing = shares[:, n_categories:].sum(axis=1)
-    shares = shares[:, :n_categories]
-    order = np.arange(n_categories)
-    if not domain.ordered and len(shares) > 1 and n_categories > 2:
+        return [MarginalTransform.of_categories(domain, none) for none in counts]
+    shares, missing = np.split(_shrunk(counts, stds), [len(domain.categories)], axis=1)
+    order = np.arange(len(domain.categories))
+    if not domain.ordered and len(shares) > 1 and len(order) > 2:
         # Along the direction in which the classes differ most.
         profile = shares / np.maximum(shares.sum(axis=0, keepdims=True), TINY)
         centred = profile - profile.mean(axis=1, keepdims=True)
         direction = np.linalg.svd(centred, full_matrices=False)[2][0]
         order = np.argsort(direction, kind="stable")
     return [
-        MarginalTransform.of_categories(domain, row, missing=own, order=order)
-        for row, own in zip(shares, missing, strict=True)
+        MarginalTransform.of_categories(domain, of_class, missing=part, order=order)
+        for of_class, part in zip(shares, missing.sum(axis=1), strict=True)
     ]
 
 
@@ -421,27 +400,26 @@ def measure_marginals(
         query = Marginals(domains, tuple(continuous), edges, coarse=True)
         rounds[c].append(measure(c, query, mu))
     coarse: list[dict[int, Histogram]] = [
-        histograms(own[0], size) if own else {}
-        for own, size in zip(rounds, known_sizes(classes, rounds), strict=True)
+        histograms(answers[0], size) if answers else {}
+        for answers, size in zip(rounds, known_sizes(classes, rounds), strict=True)
     ]
     # Distribution functions at `SMOOTH_GRID`, even ones without a round.
     cdfs = []
-    for counted in coarse:
-        of_class = dict.fromkeys(numbers, SMOOTH_GRID)
-        columns = [[own] for own in counted.values()]
-        totals = [max(float(own.counts.sum()), 1.0) for (own,) in columns]
+    for of_class in coarse:
+        columns = [[histogram] for histogram in of_class.values()]
+        totals = [max(float(own.counts.sum()), 1.0) for own in of_class.values()]
         masses = fit_masses(columns, [SMOOTH_GRID] * len(columns), np.array(totals))
-        for j, mass in zip(counted, masses, strict=True):
-            of_class[j] = np.concatenate(([0.0], np.cumsum(mass)))
-        cdfs.append(of_class)
+        fitted = (np.concatenate(([0.0], np.cumsum(mass))) for mass in masses)
+        even = dict.fromkeys(numbers, SMOOTH_GRID)
+        cdfs.append(even | dict(zip(of_class, fitted, strict=True)))
     cells = {}
     for j, domain in numbers.items():
-        found = [own[j] for own in coarse if j in own]
+        counted = [of_class[j] for of_class in coarse if j in of_class]
         # Of a class without round 1 it is not known where its rows are.
-        support = _support(found if all(coarse) else [])
-        cells[j] = _warped_cells(domain, [own[j] for own in cdfs], support)
-        for own in cdfs:
-            own[j] = _cdf_at(cells[j], own[j], domain, found)
+        support = _support(counted if all(coarse) else [])
+        cells[j] = _warped_cells(domain, [cdf[j] for cdf in cdfs], support)
+        for cdf in cdfs:
+            cdf[j] = _cdf_at(cells[j], cdf[j], domain, counted)
     for c, share in enumerate(shares):
         mu = float(mus[c]) * math.sqrt(1.0 - share)
         n_bins, _ = fine_plan(domains, classes.planned[c], mu)
@@ -499,8 +477,8 @@ def _warped_cells(
     if domain.frequent:
         place = np.searchsorted(begins, inner, side="right") - 1
         inside = (place >= 0) & (inner > begins[place]) & (inner < ends[place])
-        own = np.concatenate((inner[~inside], begins, ends))
-        inner = np.unique(own[(own > low) & (own < high)])
+        edges = np.concatenate((inner[~inside], begins, ends))
+        inner = np.unique(edges[(edges > low) & (edges < high)])
     return np.concatenate(([low], inner, [high]))
 
 

@@ -63,31 +63,31 @@ def measure(
         Public.
     """
     mus = np.array([plan.marginals.mu for plan in plans])
-    again = None if design is None else [own[-1].query for own in design.rounds]
+    again = None if design is None else [answers[-1].query for answers in design.rounds]
     ask = Ask(rows, metadata.classes, accountant)
     released, cells = measure_marginals(ask, metadata.domains, mus, again)
     if design is not None:
         cells = design.opened_cells
     stds = [plan.marginals.noise_std for plan in plans]
-    found = Measurements(metadata, released, stds, cells)
+    known = Measurements(metadata, released, stds, cells)
     if design is not None:
-        return _again(found, design, plans, ask)
+        return _again(known, design, plans, ask)
     if any(plan.pairs.mu for plan in plans):
-        found = _two_columns(found, plans, ask)
-        found = _related_columns(found, plans, ask)
+        known = _two_columns(known, plans, ask)
+        known = _related_columns(known, plans, ask)
     for c, plan in enumerate(plans):
         if plan.triples.mu:
             # With what relations would have had, if there are none.
-            kinds = {own.query.kind for own in found}
+            kinds = {answer.query.kind for answer in known}
             spare = 0.0 if "cells" in kinds else plan.relations.mu
-            groups = found.bins.groups(found.shares[c], plan.n_groups)
-            query: Query = Triples(found.bins, groups, plan.n_groups)
+            groups = known.bins.groups(known.shares[c], plan.n_groups)
+            query: Query = Triples(known.bins, groups, plan.n_groups)
             mu = math.hypot(plan.triples.mu, spare)
-            found = found.and_more(ask.release(query, mu, c))
+            known = known.and_more(ask.release(query, mu, c))
         if plan.moments.mu:
-            query = Moments.of(found.model, c, float(found.sizes[c]))
-            found = found.and_more(ask.release(query, plan.moments.mu, c))
-    return found
+            query = Moments.of(known.model, c, float(known.sizes[c]))
+            known = known.and_more(ask.release(query, plan.moments.mu, c))
+    return known
 
 
 def choose_table_bins(
@@ -112,7 +112,7 @@ def choose_table_bins(
     metadata, prior = known.metadata, known.metadata.classes.prior
     n_bins = table_bins(plans, len(metadata.domains), measured=metadata.layout.measured)
     bins, marginals = choose_bins(metadata.domains, known.estimates, prior, n_bins)
-    return bins, [bins.shares(bins.ranks(own)) for own in marginals]
+    return bins, [bins.shares(bins.ranks(of_class)) for of_class in marginals]
 
 
 def _two_columns(
@@ -122,7 +122,8 @@ def _two_columns(
     metadata, classes = known.metadata, known.metadata.classes
     bins, shares = choose_table_bins(known, plans)
     apart = [
-        n * np.outer(own, own) for n, own in zip(classes.counts, shares, strict=True)
+        n * np.outer(share, share)
+        for n, share in zip(classes.counts, shares, strict=True)
     ]
 
     every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
@@ -136,10 +137,10 @@ def _two_columns(
         answers.append(ask.release(query, plan.together.mu, *having))
     for c in every:
         # Rows without a label choose for themselves.
-        own = query
+        chosen = query
         if c not in having:
-            own = _choose_pairs(ask, plans[c], bins, apart[c], target, [c])
-        answers.append(ask.release(own, plans[c].pairs.mu, c))
+            chosen = _choose_pairs(ask, plans[c], bins, apart[c], target, [c])
+        answers.append(ask.release(chosen, plans[c].pairs.mu, c))
     return known.and_more(*answers)
 
 
@@ -204,7 +205,7 @@ def _related_columns(
     if not mu:
         return known
     domains, bins = known.metadata.domains, known.bins
-    n_strong = sum(own.strong for own in relations.each)
+    n_strong = sum(one.strong for one in relations.each)
     n_rows = sum(plans[c].n_rows for c in having)
     n_bins, noise_std = max(bins.sizes), max(math.sqrt(n_strong) / mu, LEAST_NOISE)
     clear = n_rows / (_CELL_FROM * noise_std * n_bins)
@@ -216,40 +217,40 @@ def _related_columns(
     strong = [o for o in relations.each if o.strong and cut[[o.parent, o.child]].any()]
     if not strong:
         return known
-    pairs = np.array([(own.parent, own.child) for own in strong], dtype=np.int64)
+    pairs = np.array([(one.parent, one.child) for one in strong], dtype=np.int64)
     of_cells, of_ranks = mus_of_relations(mu, len(domains))
-    cells = Cells(finer, pairs, [own.shares > 0 for own in strong])
+    cells = Cells(finer, pairs, [one.shares > 0 for one in strong])
     known = known.and_more(ask.release(cells, of_cells, *having))
     if len(domains) == 2:  # there is no third column
         return known
     # In a wide table only third columns that share most information with the child.
     most = max(MOST_TABLES // len(strong), 1)
     sets, groups = [], []
-    for own in known.relations.measured:
-        order = np.argsort(-relations.information[own.child], kind="stable")
-        third = [j for j in order.tolist() if j not in (own.parent, own.child)][:most]
-        sets += [(own.parent, own.child, j) for j in sorted(third)]
-        groups += [own.groups.astype(np.uint8)] * len(third)
+    for one in known.relations.measured:
+        order = np.argsort(-relations.information[one.child], kind="stable")
+        third = [j for j in order.tolist() if j not in (one.parent, one.child)][:most]
+        sets += [(one.parent, one.child, j) for j in sorted(third)]
+        groups += [one.groups.astype(np.uint8)] * len(third)
     ranks = Ranks(bins, finer, np.array(sets, dtype=np.int64), groups)
     return known.and_more(ask.release(ranks, of_ranks, *having))
 
 
 def _again(
-    found: Measurements, design: Measurements, plans: Sequence[Allocation], ask: Ask
+    known: Measurements, design: Measurements, plans: Sequence[Allocation], ask: Ask
 ) -> Measurements:
     """Ask the queries of another table, but for marginals, which were asked."""
-    scopes, n_columns = design.metadata.classes.scopes, len(found.metadata.domains)
+    scopes, n_columns = design.metadata.classes.scopes, len(known.metadata.domains)
     kinds, answers = [*QUERIES], []
-    for own in sorted(design, key=lambda own: kinds.index(own.query.kind)):
-        query, of_class = own.query, own.scope in scopes
-        positions = [scopes.index(own.scope)] if of_class else design.having_pairs
+    for answer in sorted(design, key=lambda answer: kinds.index(answer.query.kind)):
+        query, of_class = answer.query, answer.scope in scopes
+        positions = [scopes.index(answer.scope)] if of_class else design.having_pairs
         plan = plans[positions[0]]
         of_cells, of_ranks = mus_of_relations(plan.relations.mu, n_columns)
         if isinstance(query, Moments):
             (c,) = positions
-            query = Moments.of(found.model, c, float(found.sizes[c]))
+            query = Moments.of(known.model, c, float(known.sizes[c]))
         of_pairs = plan.pairs.mu if of_class else plan.together.mu
-        asked = [(o.query.kind, o.scope) for o in design].count(("pairs", own.scope))
+        asked = [(o.query.kind, o.scope) for o in design].count(("pairs", answer.scope))
         mu = {
             "pairs": of_pairs / math.sqrt(max(asked, 1)),
             "triples": plan.triples.mu,
@@ -259,4 +260,4 @@ def _again(
         }.get(query.kind)
         if mu is not None:
             answers.append(ask.release(query, mu, *positions))
-    return found.and_more(*answers)
+    return known.and_more(*answers)

@@ -28,12 +28,7 @@ from skdpsynth.measure._bins import (
     in_order,
 )
 from skdpsynth.measure._described import Table, described
-from skdpsynth.measure._marginals import (
-    estimate,
-    flat_marginals,
-    known_sizes,
-    opened,
-)
+from skdpsynth.measure._marginals import estimate, flat_marginals, known_sizes, opened
 from skdpsynth.measure._query import (
     QUERIES,
     Cells,
@@ -145,24 +140,24 @@ class Measurements:
             require(type(j) is int and 0 <= j < len(domains), "cells")
             require(isinstance(domains[j], NumericDomain), "cells")
             check_edges(edges)
-        for own in self:
-            require(own.scope is None or own.scope in scopes, "another class")
-            own.query.check(domains)
-        rounds = [[own.query for own in part] for part in self.rounds]
+        for answer in self:
+            require(answer.scope is None or answer.scope in scopes, "another class")
+            answer.query.check(domains)
+        rounds = [[answer.query for answer in of_class] for of_class in self.rounds]
         require(all(rounds) or not any(rounds), "rounds")
         for *first, last in filter(None, rounds):  # a coarse one at most, then all
             require(not last.coarse and all(one.coarse for one in first), "rounds")
             require(last.columns == (*range(len(domains)),), "rounds")
             require(len(first) <= 1 and set(self.cells) == set(last.edges), "cells")
         others = [o for o in self if not isinstance(o.query, Marginals | Pairs)]
-        asked = {(own.query.kind, own.scope) for own in others}
+        asked = {(answer.query.kind, answer.scope) for answer in others}
         require(len(asked) == len(others), "an answer that comes twice")
-        every = self._of_kind(Pairs)
-        require(all(own.query.bins is self.bins for own in every), "other bins")
-        of_bins = every or any(kind != "moments" for kind, _ in asked)
+        of_pairs = self._of_kind(Pairs)
+        require(all(pairs.query.bins is self.bins for pairs in of_pairs), "other bins")
+        of_bins = of_pairs or any(kind != "moments" for kind, _ in asked)
         require(self.pairs or not of_bins, "tables of no pairs")
-        for own in self._of_kind(Cells, Ranks):
-            own.query.finer.check(domains, self.bins)
+        for answer in self._of_kind(Cells, Ranks):
+            answer.query.finer.check(domains, self.bins)
         require(self.together is None or len(self.having_pairs) > 1, "classes")
 
     def and_more(self, *more: Measurement) -> Measurements:
@@ -178,26 +173,22 @@ class Measurements:
         Measurements
             All of them.
         """
-        released = (*self, *more)
-        found = Measurements(self.metadata, released, self.planned_stds, self.cells)
-        found.__dict__["estimates"] = self.estimates
-        return found
+        given = (*self, *more), self.planned_stds, self.cells
+        together = Measurements(self.metadata, *given)
+        together.__dict__["estimates"] = self.estimates
+        return together
 
     def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - one, or some
-        """Return one of them, or a tuple of some."""
         return self._released[place]
 
     def __iter__(self) -> Iterator[Measurement]:
-        """Go through them."""
         return iter(self._released)
 
     def __len__(self) -> int:
-        """Count them."""
         return len(self._released)
 
     def __repr__(self) -> str:
-        """Return how many there are of each kind."""
-        kinds = [own.query.kind for own in self]
+        kinds = [answer.query.kind for answer in self]
         listed = (f"{kinds.count(kind)} of {kind}" for kind in dict.fromkeys(kinds))
         return f"<Measurements: {', '.join(listed) or 'none'}>"
 
@@ -238,15 +229,12 @@ class Measurements:
         """
         import pandas as pd
 
-        return pd.DataFrame(
-            [
-                (own.class_label, ", ".join(map(str, own.columns)), bins, value, std)
-                for own in self.tables()
-                for std in [own.noise_std]
-                for bins, value in own.cells()
-            ],
-            columns=["class", "columns", "bins", "value", "noise_std"],
-        )
+        rows: list[tuple[Any, ...]] = []
+        for table in self.tables():
+            first = table.class_label, ", ".join(map(str, table.columns))
+            rows += [(*first, *cell, table.noise_std) for cell in table.cells()]
+        columns = ["class", "columns", "bins", "value", "noise_std"]
+        return pd.DataFrame(rows, columns=columns)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write them to a JSON file.
@@ -267,7 +255,8 @@ class Measurements:
         """
         check_new(path, overwrite=overwrite)
         (schema, report), classes = self.claim, self.metadata.classes
-        finer = [own.query.finer for own in self._of_kind(Cells)]
+        places = {scope: n for n, scope in enumerate(classes.scopes)}
+        finer = [cells.query.finer.bins for cells in self._of_kind(Cells)]
         document = {
             "format": _FORMAT,
             "schema": schema.to_dict(),
@@ -278,8 +267,17 @@ class Measurements:
             "planned_stds": [*map(float, self.planned_stds)],
             "cells": encoded(self.cells),
             "bins": _bins_to_json(self.bins) if self.pairs else None,
-            "finer": [_bins_to_json(own.bins) for own in finer],
-            "released": [self._to_json(own) for own in self],
+            "finer": [*map(_bins_to_json, finer)],
+            "released": [
+                {
+                    **answer.query.to_json(),
+                    "class": places.get(answer.scope),
+                    "values": encoded(answer.values),
+                    "noise_std": float(answer.noise_std),
+                    "mu": encoded(float(answer.mu)),
+                }
+                for answer in self
+            ],
         }
         text = json.dumps(document)
         if len(text) > MAX_BYTES:
@@ -289,17 +287,6 @@ class Measurements:
                 " need."
             )
         Path(path).write_text(text, encoding="utf-8")
-
-    def _to_json(self, own: Measurement) -> dict[str, Any]:
-        query, scopes = own.query, self.metadata.classes.scopes
-        every = own.scope is None and scopes != (None,)
-        return {
-            **query.to_json(),
-            "class": None if every else scopes.index(own.scope),
-            "values": encoded(own.values),
-            "noise_std": float(own.noise_std),
-            "mu": encoded(float(own.mu)),
-        }
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -337,24 +324,22 @@ class Measurements:
         noise = {name: document["noise"][name] for name in _STDS}
         counts = decoded(document["counts"])
         metadata = metadata_from_state(document["table"], schema, counts, **noise)
-        given: dict[str, Any] = {"domains": metadata.domains, "model": None}
+        shared: dict[str, Any] = {"domains": metadata.domains, "model": None}
         if document["bins"] is not None:
-            given["bins"] = _bins_from_json(document["bins"], metadata.domains)
-        for own in document["finer"]:  # one at most
-            bins = _bins_from_json(own, metadata.domains)
-            given["finer"] = FinerBins(bins, given["bins"])
-            given["finer"].check(metadata.domains, given["bins"])
+            shared["bins"] = _bins_from_json(document["bins"], metadata.domains)
+        for columns in document["finer"]:  # one at most
+            bins = _bins_from_json(columns, metadata.domains)
+            shared["finer"] = FinerBins(bins, shared["bins"])
         released, scopes = [], metadata.classes.scopes
-        for own in document["released"]:
-            query = _query_from_json(own, given)
-            place = own["class"]
+        for answer in document["released"]:
+            query, place = _query_from_json(answer, shared), answer["class"]
             require(place is None or (type(place) is int and place >= 0), "a class")
             scope = None if place is None else scopes[place]
-            values, mu = decoded(own["values"]), decoded(own["mu"])
-            released.append(Measurement(query, values, own["noise_std"], mu, scope))
+            values, mu = decoded(answer["values"]), decoded(answer["mu"])
+            released.append(Measurement(query, values, answer["noise_std"], mu, scope))
         stds, cells = document["planned_stds"], decoded(document["cells"])
-        found = cls(metadata, released, stds, cells)
-        return found._with_claim(schema, PrivacyReport.from_dict(document["report"]))
+        report = PrivacyReport.from_dict(document["report"])
+        return cls(metadata, released, stds, cells)._with_claim(schema, report)
 
     # --- For generators -----------------------------------------------------------
 
@@ -416,12 +401,12 @@ class Measurements:
 
     def _of_kind(self, *kinds: type[Query]) -> list[Measurement]:
         """Return the answers to some kinds of queries."""
-        return [own for own in self if isinstance(own.query, kinds)]
+        return [answer for answer in self if isinstance(answer.query, kinds)]
 
     def _of_classes(self, kind: type[Query]) -> list[list[Measurement]]:
         """Return the answers to a kind of query of each class, not of several."""
         scopes, every = self.metadata.classes.scopes, self._of_kind(kind)
-        return [[own for own in every if own.scope == scope] for scope in scopes]
+        return [[answer for answer in every if answer.scope == c] for c in scopes]
 
     @property
     def rounds(self) -> list[list[Measurement]]:
@@ -432,7 +417,7 @@ class Measurements:
     def opened_cells(self) -> dict[int, Floats]:
         """The cells of numeric columns for another table, whose rows may be beyond."""
         domains = self.metadata.domains
-        return {j: opened(domains[j], own) for j, own in self.cells.items()}
+        return {j: opened(domains[j], edges) for j, edges in self.cells.items()}
 
     @cached_property
     def sizes(self) -> Floats:
@@ -450,7 +435,7 @@ class Measurements:
     @cached_property
     def bins(self) -> TableBins:
         """The bins of all columns, D of them, in tables of two columns."""
-        return next(own.query.bins for own in self._of_kind(Pairs))
+        return next(pairs.query.bins for pairs in self._of_kind(Pairs))
 
     @cached_property
     def model(self) -> TableModel:
@@ -464,36 +449,36 @@ class Measurements:
     @cached_property
     def ranks(self) -> Floats:
         """Where bins begin and end among ranks of their column, (n_classes, 2, D)."""
-        return np.array([self.bins.ranks(own) for own in self.model.marginals])
+        return np.array([*map(self.bins.ranks, self.model.marginals)])
 
     @cached_property
     def shares(self) -> Floats:
         """The share of each bin in its column, (n_classes, D)."""
-        return np.array([self.bins.shares(own) for own in self.ranks])
+        return np.array([*map(self.bins.shares, self.ranks)])
 
     @cached_property
     def pairs(self) -> dict[int, PairTables]:
         """Tables of two columns, by class, of all answers."""
         counts = self.metadata.classes.counts
         every = enumerate(self._of_classes(Pairs))
-        return {c: PairTables.of(own, counts[c]) for c, own in every if own}
+        return {c: PairTables.of(some, counts[c]) for c, some in every if some}
 
     @cached_property
     def together(self) -> PairTables | None:
         """Tables of two columns of the classes that have some, all together."""
         scopes, having = self.metadata.classes.scopes, self.having_pairs
         n_rows = float(self.metadata.classes.counts[having].sum())
-        every = [own for own in self._of_kind(Pairs) if own.scope not in scopes]
-        return PairTables.of(every, n_rows) if every else None
+        of_several = [o for o in self._of_kind(Pairs) if o.scope not in scopes]
+        return PairTables.of(of_several, n_rows) if of_several else None
 
     @property
     def corrected(self) -> Self:
         """The same, with the tables of each class corrected by those of all of them."""
-        found, relations = copy(self), self.relations
+        same, relations = copy(self), self.relations
         if self.together is not None:
-            found.__dict__["pairs"] = with_together(self.pairs, self.together)
-        found.__dict__["relations"] = relations  # of the tables as they were measured
-        return found
+            same.__dict__["pairs"] = with_together(self.pairs, self.together)
+        same.__dict__["relations"] = relations  # of the tables as they were measured
+        return same
 
     @property
     def having_pairs(self) -> list[int]:
@@ -504,35 +489,36 @@ class Measurements:
     def triples(self) -> dict[int, Measurement]:
         """Tables of three columns, by class."""
         every = enumerate(self._of_classes(Triples))
-        return {c: own for c, answers in every for own in answers}
+        return {c: tables for c, answers in every for tables in answers}
 
     @property
     def moments(self) -> dict[int, Measurement]:
         """Noisy covariances of normal scores, by class."""
         every = enumerate(self._of_classes(Moments))
-        return {c: own for c, answers in every for own in answers}
+        return {c: moments for c, answers in every for moments in answers}
 
     @cached_property
     def relations(self) -> Relations:
         """Columns that follow another one, by the tables of two columns."""
-        pairs, having = self.pairs, self.having_pairs
-        shown, sets = having, {own.pairs.tobytes() for own in pairs.values()}
+        pairs, shown = self.pairs, self.having_pairs
+        sets = {tables.pairs.tobytes() for tables in pairs.values()}
         # All of the same pairs: others are known of rows without a label, or of each
         # class.
-        if len(having) < len(pairs) or len(sets) > 1:
+        if len(shown) < len(pairs) or len(sets) > 1:
             shown = [max(pairs, key=lambda c: pairs[c].n_rows)]
-        some = {c: pairs[c] for c in shown}
-        found = find_relations(some, self.shares, self.bins.starts, self.together)
-        weights = self.metadata.classes.prior[having]
+        some, of_bins = {c: pairs[c] for c in shown}, self.shares
+        relations = find_relations(some, of_bins, self.bins.starts, self.together)
+        weights = self.metadata.classes.prior[self.having_pairs]
         weights /= weights.sum()
-        for own in self._of_kind(Cells, Ranks):
-            shares, complete = self.shares, with_ranks
-            if isinstance(own.query, Cells):
-                bins, complete = own.query.finer.bins, with_cells
-                ranks = [bins.ranks(marginals) for marginals in self.model.marginals]
-                shares = np.array([bins.shares(of_class) for of_class in ranks])
-            found = complete(found, own, weights @ shares[having])
-        return found
+        for answer in self._of_kind(Cells, Ranks):
+            shares, complete = of_bins, with_ranks
+            if isinstance(answer.query, Cells):
+                bins, complete = answer.query.finer.bins, with_cells
+                ranks = map(bins.ranks, self.model.marginals)
+                shares = np.array([*map(bins.shares, ranks)])
+            pooled = weights @ shares[self.having_pairs]
+            relations = complete(relations, answer, pooled)
+        return relations
 
 
 def having_pairs(positions: Sequence[int], classes: Classes) -> list[int]:
@@ -549,9 +535,9 @@ def having_pairs(positions: Sequence[int], classes: Classes) -> list[int]:
 # --- Files ------------------------------------------------------------------------
 
 
-def _query_from_json(data: Mapping[str, Any], given: Mapping[str, Any]) -> Query:
-    """Read a query, no larger than those of a fit; `given` is what several share."""
-    kind, n_columns = QUERIES[data["query"]], len(given["domains"])
+def _query_from_json(data: Mapping[str, Any], shared: Mapping[str, Any]) -> Query:
+    """Read a query, no larger than those of a fit; `shared` is what several share."""
+    kind, n_columns = QUERIES[data["query"]], len(shared["domains"])
     fields = {name: decoded(data[name]) for name in kind.saved}
     if kind is Marginals:
         fields["columns"] = tuple(fields["columns"])
@@ -563,20 +549,20 @@ def _query_from_json(data: Mapping[str, Any], given: Mapping[str, Any]) -> Query
     elif kind is Ranks:
         require(len(fields["sets"]) <= max(MOST_TABLES, n_columns), "sets of columns")
     names = kind.__dataclass_fields__.keys() - fields.keys()  # type: ignore[attr-defined]
-    return kind(**fields, **{name: given[name] for name in names})
+    return kind(**fields, **{name: shared[name] for name in names})
 
 
 def _bins_to_json(bins: TableBins) -> list[Any]:
     return [
-        {name: encoded(own) for name, own in vars(column).items()}
+        {name: encoded(array) for name, array in vars(column).items()}
         for column in bins.columns
     ]
 
 
 def _bins_from_json(data: list[Any], domains: Sequence[ColumnDomain]) -> TableBins:
     """Read bins, so few that their tables fit into memory, as those of a fit do."""
-    each = ({name: decoded(one) for name, one in own.items()} for own in data)
-    bins = TableBins([ColumnBins(**own) for own in each])
+    each = ({name: decoded(part) for name, part in own.items()} for own in data)
+    bins = TableBins([ColumnBins(**arrays) for arrays in each])
     bins.check(domains)
     require(max(bins.sizes) <= N_CELLS * 2 * 2, "too many bins of a column")
     require(sum(bins.sizes) <= max(WIDE * FEW_NUMBERS, N_CELLS * 2), "too many bins")

@@ -33,15 +33,7 @@ from skdpsynth.measure._shares import LITTLE, N_CELLS, RARE
 from skdpsynth.measure._steps import has_many_numbers, is_numeric
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
-from skdpsynth.schema import (
-    Column,
-    Continuous,
-    Datetime,
-    TableSchema,
-    holds_truths,
-    is_object,
-    known_kind,
-)
+from skdpsynth.schema import Column, Continuous, Datetime, TableSchema, holds_truths
 from skdpsynth.table import (
     CategoryDomain,
     ColumnDomain,
@@ -80,7 +72,7 @@ def guessed_layout(
     described = {} if schema is None else schema.columns
     if dtypes is not None:
         dtypes = dtypes_of(dtypes)
-        layout = TableLayout.of(_read_dtypes(dtypes, described), target, schema)
+        layout = TableLayout.of(_read_dtypes(dtypes, schema), target, schema)
         if target is not None and target not in dtypes:
             msg = f"The target {target!r} is not in dtypes. Give those of all columns."
             raise InvalidSchemaError(msg)
@@ -183,7 +175,7 @@ def guess_table(
 
 
 def _read_dtypes(
-    dtypes: object, described: Mapping[Hashable, Column]
+    dtypes: object, schema: TableSchema | None
 ) -> tuple[ColumnLayout, ...]:
     """Lay out columns of which only names and dtypes are known."""
     if isinstance(dtypes, pd.Series) and not dtypes.index.is_unique:
@@ -205,11 +197,7 @@ def _read_dtypes(
             ) from error
         if dtype == np.dtype(str):  # what "str" is before pandas 3
             dtype = np.dtype(object)
-        kind, can_be_missing = known_kind(name, dtype)
-        # Objects may be booleans; their dtype does not tell.
-        if is_object(dtype) and holds_truths(described.get(name)):
-            kind = "boolean"
-        columns.append(ColumnLayout(name, dtype, kind, can_be_missing))
+        columns.append(ColumnLayout.of(name, pd.Series(dtype=dtype), schema))
     return tuple(columns)
 
 
@@ -285,7 +273,7 @@ def plan_table(
 
     table, domains = pd.DataFrame(at(epsilon)), discovery.declared.values()
     for c in range(len(table)):  # no larger budget mends less, in 779 random plans
-        place = bisect_left(_EPSILONS, True, key=lambda own: not at(own)[c]["note"])
+        place = bisect_left(_EPSILONS, True, key=lambda more: not at(more)[c]["note"])
         table.loc[c, "epsilon_needed"] = (*_EPSILONS, math.nan)[place]
     if not dependent or len(domains) < 2:
         table["dependence"] = ""
@@ -452,13 +440,13 @@ def _of_labels(metadata: Metadata) -> Iterator[str]:
 def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark]:
     metadata = model.metadata
     named = [
-        (repr(column.name), own)
-        for column, own in zip(metadata.columns, metadata.domains, strict=True)
+        (repr(column.name), domain)
+        for column, domain in zip(metadata.columns, metadata.domains, strict=True)
     ]
-    found = [(n, own) for n, own in named if isinstance(own, CategoryDomain)]
+    listed = [(n, domain) for n, domain in named if isinstance(domain, CategoryDomain)]
     yield (
         "no category of ",
-        [name for name, own in found if not own.categories and not own.nullable],
+        [name for name, own in listed if not own.categories and not own.nullable],
         (
             " was frequent enough to be released, and their synthetic values are"
             " missing (describe what names rows as Identifier())"
@@ -468,14 +456,14 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
         "rare categories are drawn as the ones that were found, in ",
         [
             f"{name} ({len(own.categories)}, about {100 * own.other:.0f} % of its rows)"
-            for name, own in found
+            for name, own in listed
             if own.categories and own.other > LITTLE
         ],
         " (group them, or declare Categorical([...]))",
     )
     yield (
         "the range of ",
-        [name for name, own in named if getattr(own, "guessed", False)],
+        [name for name, domain in named if getattr(domain, "guessed", False)],
         " is a guess (state bounds by Continuous(low, high) or Datetime)",
     )
     numbers = _row_numbers(model, described)
@@ -484,30 +472,28 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
 
 def _row_numbers(model: TableModel, described: set[Hashable]) -> list[str]:
     """Name undeclared columns of whole numbers with evenly spread values."""
-    metadata, counts, found = model.metadata, model.metadata.classes.counts, []
+    metadata, counts, names = model.metadata, model.metadata.classes.counts, []
     largest = model.marginals[int(counts.argmax())]
-    for j, ((column, domain), own) in enumerate(
-        zip(zip(metadata.columns, metadata.domains, strict=True), largest, strict=True)
-    ):
+    for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
         if column.kind != "integer" or column.name in described:
             continue
-        assert isinstance(domain, NumericDomain)
+        domain: Any = marginal.domain
         if domain.guessed or domain.nullable or j == metadata.measured:
             continue
-        values, _ = own.decode(np.linspace(0.05, 0.95, 10))
+        values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
         gaps = np.diff(values)
         # Ages may number fewer rows than there are cells, and be as even.
         many = 2 * (values[-1] - values[0]) > max(counts.sum(), N_CELLS)
         if many and gaps.max() < 2 * gaps.min():
-            found.append(repr(column.name))
-    return found
+            names.append(repr(column.name))
+    return names
 
 
 def _of_dtypes(metadata: Metadata, described: set[Hashable]) -> Iterator[_Remark]:
     """Yield what a dtype says that is not public, or may not be meant."""
     categories = {
-        c.name: getattr(own, "categories", ())
-        for c, own in zip(metadata.columns, metadata.domains, strict=True)
+        c.name: getattr(domain, "categories", ())
+        for c, domain in zip(metadata.columns, metadata.domains, strict=True)
     }
     target = metadata.layout.target
     categories[target] = metadata.classes.labels

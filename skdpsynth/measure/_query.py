@@ -12,13 +12,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpsynth.measure._bins import FinerBins, TableBins, check_edges
+from skdpsynth.measure._bins import ColumnBins, FinerBins, TableBins, check_edges
 from skdpsynth.measure._shares import TINY
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import (
@@ -38,8 +38,6 @@ from skdpsynth.privacy import (
     noisy_triple_tables,
 )
 from skdpsynth.table import (
-    MISSING,
-    ZERO,
     Classes,
     ColumnDomain,
     NumericDomain,
@@ -47,7 +45,7 @@ from skdpsynth.table import (
     TableRows,
     is_number,
 )
-from skdpsynth.utils import check_array, in_chunks, require
+from skdpsynth.utils import check_array, require
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -84,14 +82,14 @@ class Query(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Return what a file has of it."""
-        own = {name: encoded(getattr(self, name)) for name in self.saved}
-        return {"query": self.kind, **own}
+        fields = {name: encoded(getattr(self, name)) for name in self.saved}
+        return {"query": self.kind, **fields}
 
     @property
     def asked(self) -> object:
         """What must be equal so that answers can be added up."""
         query: Any = self  # a dataclass
-        return encoded([getattr(query, own.name) for own in fields(query)])
+        return encoded([getattr(query, field.name) for field in fields(query)])
 
     def _tables(self, what: str, n: int, shape: tuple[int, ...], scale: int) -> None:
         """Set what `n` tables of counts have.
@@ -142,8 +140,8 @@ def decoded(data: Any) -> Any:  # noqa: ANN401 - JSON
     if "keys" in data:
         return dict(zip(data["keys"], map(decoded, data["each"]), strict=True))
     require(data["dtype"] in _ARRAYS, "an array of another type")
-    found = np.frombuffer(base64.b64decode(data["data"]), dtype=data["dtype"])
-    return found.reshape(data["shape"]).copy()
+    numbers = np.frombuffer(base64.b64decode(data["data"]), dtype=data["dtype"])
+    return numbers.reshape(data["shape"]).copy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,32 +256,25 @@ class Marginals(Query):
         What a domain does not model is in no cell: the code after the last. These are
         other values than the categories, and missing ones where it is not nullable.
         """
-        kind = np.min_scalar_type(max(self.n_cells))
-        codes = np.empty((len(rows), len(self.columns)), dtype=kind)
-        columns = enumerate(zip(self.columns, self.n_cells, strict=True))
-        for (place, (j, n)), own in product(columns, in_chunks(len(rows))):
-            domain, code = self.domains[j], rows.category_codes[own, j]
-            missing = n - 1 if domain.nullable else n
+        columns = []
+        for j, n in zip(self.columns, self.n_cells, strict=True):
+            domain, missing = self.domains[j], n - self.domains[j].nullable
             if isinstance(domain, NumericDomain):
-                inner = self.edges[j][1:-1].astype(np.float32)
-                binned = np.searchsorted(inner, rows.uniforms[own, j], side="right")
-                if domain.zero is not None:
-                    binned[code == ZERO] = len(self.edges[j]) - 1
-                binned[code == MISSING] = missing
-                codes[own, place] = binned
+                of_code = [-1, len(self.edges[j]) - 1, missing]
             else:
-                known = np.arange(len(domain.categories))
-                codes[own, place] = np.append(known, (n, missing))[code]
-        return codes
+                of_code = [*range(len(domain.categories)), n, missing]
+            edges = self.edges.get(j, np.empty(0))
+            columns.append(ColumnBins(edges, np.array(of_code)))
+        return TableBins(columns).encode(rows, self.columns)
 
     def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
         codes, weight = rows.map(self.codes), self.size_weight
-        return centred_histogram(codes, self.n_cells, reservation, weight).numbers
+        return centred_histogram(codes, self.n_cells, reservation, weight)
 
-    def counted(self, own: Measurement) -> CentredCounts:
+    def counted(self, answer: Measurement) -> CentredCounts:
         """Return an answer as counts less their mean."""
         cells, weight = self.n_cells, self.size_weight
-        return CentredCounts.of(own.values, cells, weight, own.noise_std)
+        return CentredCounts(answer.values, cells, weight, answer.noise_std)
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         columns = self.columns
@@ -300,8 +291,8 @@ class Marginals(Query):
     @property
     def opened(self) -> dict[int, Floats]:
         """The edges for another table, whose rows may be beyond the outer ones."""
-        inner = {j: own[1:-1] for j, own in self.edges.items()}
-        return {j: np.concatenate(([0.0], own, [1.0])) for j, own in inner.items()}
+        inner = {j: edges[1:-1] for j, edges in self.edges.items()}
+        return {j: np.concatenate(([0.0], some, [1.0])) for j, some in inner.items()}
 
     @property
     def asked(self) -> object:
@@ -343,7 +334,6 @@ class Pairs(Query):
         self._tables("2 columns", len(self.sets), shape, GRID)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
-        """Return the bin of every row in every column; private."""
         return self.bins.encode(rows)
 
     def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
@@ -373,7 +363,6 @@ class Triples(Query):
         self._tables("3 columns", len(self.sets), shape, GRID)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
-        """Return the group of every row in every column; private."""
         places = self.bins.encode(rows) + self.bins.starts[:-1]
         return self.groups.astype(np.uint8)[places]
 
@@ -392,8 +381,23 @@ class Triples(Query):
 # --- Columns that nearly determine each other --------------------------------------
 
 
+class Histograms(Query):
+    """Tables in whose codes a row has one cell each, of `sizes` cells."""
+
+    sizes: list[int]
+
+    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
+        codes = rows.map(self.codes)
+        counts = noisy_histogram(codes, self.sizes, reservation)
+        return np.concatenate(counts).astype(float)
+
+    def split(self, values: NDArray[np.floating]) -> list[NDArray[Any]]:
+        """Return the counts of each table of an answer."""
+        return np.split(values, np.cumsum(self.sizes)[:-1])
+
+
 @dataclass(eq=False)
-class Cells(Query):
+class Cells(Histograms):
     """Finer cells of some pairs of columns, inside the pairs of bins that have rows.
 
     A row is in one cell of each table: of impossible pairs of bins in one for all.
@@ -411,16 +415,14 @@ class Cells(Query):
         self.n_possible: list[int] = []
         for pair, bins in zip(self.sets.tolist(), self.possible, strict=True):
             possible = bins[self.finer.in_bins(pair)]
-            places = np.full(possible.shape, possible.sum())
-            places[possible] = np.arange(possible.sum())
-            self.places.append(places)
             self.n_possible.append(int(possible.sum()))
-        self.sizes = [int(bins.max()) + 1 for bins in self.places]
+            self.places.append(np.full(possible.shape, self.n_possible[-1]))
+            self.places[-1][possible] = np.arange(self.n_possible[-1])
+        self.sizes = [int(places.max()) + 1 for places in self.places]
         what = "2 columns in finer cells"
         self._tables(what, len(self.sets), (sum(self.sizes),), 1)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
-        """Return the cell of every row in every table; private."""
         kind = np.min_scalar_type(max(self.sizes) - 1)
         codes = np.empty((len(rows), len(self.sets)), dtype=kind)
         both = zip(self.sets.tolist(), self.places, strict=True)
@@ -428,19 +430,12 @@ class Cells(Query):
             codes[:, k] = place[self.finer.of_rows(rows, pair)]
         return codes
 
-    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        codes = rows.map(self.codes)
-        counts = noisy_histogram(codes, self.sizes, reservation)
-        return np.concatenate(counts).astype(float)
-
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return an answer as tables, NaN where a pair of bins is impossible."""
-        parts = np.split(values, np.cumsum(self.sizes)[:-1])
-        each = zip(parts, self.n_possible, self.places, strict=True)
-        return [np.append(own[:n], np.nan)[place] for own, n, place in each]
+        each = zip(self.split(values), self.n_possible, self.places, strict=True)
+        return [np.append(counts[:n], np.nan)[place] for counts, n, place in each]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        self.finer.bins.check(domains)
         self._check_sets(2, len(domains))
         n_bins = self.finer.coarse.sizes
         for pair, bins in zip(self.sets.tolist(), self.possible, strict=True):
@@ -448,7 +443,7 @@ class Cells(Query):
 
 
 @dataclass(eq=False)
-class Ranks(Query):
+class Ranks(Histograms):
     """Counts by the rank of a column, given another one, and the bin of a third.
 
     This is the second tree of a vine (Bedford, Cooke 2002). The rank is among the
@@ -469,31 +464,22 @@ class Ranks(Query):
         self._tables("ranks given a column", len(self.sets), shape, 1)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
-        """Return the cell of every row in every table; private."""
         bins, kind = self.bins.encode(rows), np.min_scalar_type(max(self.sizes))
         codes = np.empty((len(rows), len(self.sets)), dtype=kind)
-        of_pair: dict[tuple[int, ...], Any] = {}
+        last: list[int] = []  # sets of a pair stand side by side
         both = zip(self.sets.tolist(), self.groups, strict=True)
-        for n, ((*pair, third), own) in enumerate(both):
-            if tuple(pair) not in of_pair:
-                groups = own[self.finer.of_rows(rows, pair)].astype(np.int64)
-                of_pair = {tuple(pair): groups}
-            of_third = self.bins.sizes[third]
-            codes[:, n] = of_pair[tuple(pair)] * of_third + bins[:, third]
+        for n, ((*pair, third), of_cells) in enumerate(both):
+            if pair != last:
+                last = pair
+                groups = of_cells[self.finer.of_rows(rows, pair)].astype(np.int64)
+            codes[:, n] = groups * self.bins.sizes[third] + bins[:, third]
         return codes
-
-    def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        codes = rows.map(self.codes)
-        counts = noisy_histogram(codes, self.sizes, reservation)
-        return np.concatenate(counts).astype(float)
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         """Return an answer as tables, (N_GROUPS, n_bins) each."""
-        parts = np.split(values, np.cumsum(self.sizes)[:-1])
-        return [own.reshape(N_GROUPS, -1) for own in parts]
+        return [counts.reshape(N_GROUPS, -1) for counts in self.split(values)]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
-        self.finer.check(domains, self.bins)
         self._check_sets(3, len(domains))
         n_cells = self.finer.bins.sizes
         for (a, b, _), groups in zip(self.sets.tolist(), self.groups, strict=True):
@@ -533,7 +519,6 @@ class Moments(Query):
         return cls(model, position, len(stds), n_rows, step)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
-        """Return the normal scores of every row; private."""
         assert self.model is not None
         both = rows.uniforms, rows.category_codes
         return self.model.score_rows(*both, self.position)

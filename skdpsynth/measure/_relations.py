@@ -41,21 +41,20 @@ class PairTables(NamedTuple):
     @classmethod
     def of(cls, answers: Sequence[Measurement], n_rows: float) -> PairTables:
         """Lay answers out, of other pairs each; `n_rows` were known."""
-        stds, sets = {own.noise_std for own in answers}, [o.query.sets for o in answers]
+        stds, sets = {a.noise_std for a in answers}, [a.query.sets for a in answers]
         pairs = np.unique(np.concatenate(sets), axis=0)
         require(len(stds) == 1 and len(pairs) == sum(map(len, sets)), "pairs")
         counts = np.zeros(answers[0].query.measured.shape, np.float32)
         measured = np.zeros(counts.shape, bool)
-        for own in answers:
-            counts[own.query.measured] = own.values
-            measured |= own.query.measured
+        for answer in answers:
+            counts[answer.query.measured] = answer.values
+            measured |= answer.query.measured
         values, (noise_std,) = counts[measured], stds
         # Every table counts all rows of the class: a number that was declared for
         # another table, such as the whole of which this is a fold, must not spoil the
         # fit.
-        n_tables = len(pairs)
-        counted = float(values.sum(dtype=np.float64)) / n_tables
-        std = noise_std * math.sqrt(len(values)) / n_tables
+        counted = float(values.sum(dtype=np.float64)) / len(pairs)
+        std = noise_std * math.sqrt(len(values)) / len(pairs)
         if abs(counted - n_rows) > SURE * std + 1.0:
             n_rows = max(counted, 1.0)
         return cls(counts, measured, noise_std, n_rows, pairs)
@@ -63,9 +62,8 @@ class PairTables(NamedTuple):
     @classmethod
     def nothing(cls, n_bins: int, n_rows: float) -> PairTables:
         """Stand for a class of which none was measured."""
-        shape, none = (n_bins, n_bins), np.empty((0, 2), np.int64)
-        empty = np.zeros(shape, np.float32), np.zeros(shape, bool)
-        return cls(*empty, 1.0, n_rows, none)
+        empty = np.zeros((n_bins,) * 2, np.float32), np.zeros((n_bins,) * 2, bool)
+        return cls(*empty, 1.0, n_rows, np.empty((0, 2), np.int64))
 
 
 def with_together(
@@ -76,15 +74,16 @@ def with_together(
     What the sum of the classes lacks is shared out by their variances: the best linear
     unbiased estimate of each class (weighted least squares).
     """
-    total = together.noise_std**2 + sum(own.noise_std**2 for own in pairs.values())
-    beside = together.counts - np.sum([own.counts for own in pairs.values()], axis=0)
-    found = {}
-    for c, own in pairs.items():
-        part = own.noise_std**2 / max(total, SMALLEST)
-        counts = (own.counts + part * beside).astype(np.float32)
-        noise_std = own.noise_std * math.sqrt(1.0 - part)
-        found[c] = own._replace(counts=counts, noise_std=noise_std)
-    return found
+    each = pairs.values()
+    total = together.noise_std**2 + sum(tables.noise_std**2 for tables in each)
+    beside = together.counts - np.sum([tables.counts for tables in each], axis=0)
+    corrected = {}
+    for c, tables in pairs.items():
+        part = tables.noise_std**2 / max(total, SMALLEST)
+        counts = (tables.counts + part * beside).astype(np.float32)
+        noise_std = tables.noise_std * math.sqrt(1.0 - part)
+        corrected[c] = tables._replace(counts=counts, noise_std=noise_std)
+    return corrected
 
 
 def _beyond_noise(
@@ -98,10 +97,10 @@ def _beyond_noise(
     """
     threshold = std * math.sqrt(2.0 * math.log(noisy.size + 1))
     kept = np.abs(noisy - independent) > threshold
-    found = np.where(kept, np.maximum(noisy, 0.0), 0.0)
+    table = np.where(kept, np.maximum(noisy, 0.0), 0.0)
     rest = np.where(kept, 0.0, independent)
-    rest *= max(1.0 - found.sum(), 0.0) / max(rest.sum(), TINY)
-    table = np.maximum(found + rest, TINY)
+    rest *= max(1.0 - table.sum(), 0.0) / max(rest.sum(), TINY)
+    table = np.maximum(table + rest, TINY)
     table /= table.sum()
     lift = table / np.outer(table.sum(axis=1), table.sum(axis=0))
     return table, lift, float((table * np.log(lift)).sum())
@@ -136,12 +135,12 @@ def strongest_tree(
         place = columns[a], columns[b]
         if measured[place].any():
             independent = np.outer(shares[columns[a]], shares[columns[b]])
-            own = noisy[place].astype(np.float64)
-            table, _, information[a, b] = _beyond_noise(own, independent, std)
+            counted = noisy[place].astype(np.float64)
+            table, _, information[a, b] = _beyond_noise(counted, independent, std)
             tables[a, b], tables[b, a] = table, table.T
     information[information < TINY] = 0.0
     forest = minimum_spanning_tree(-information)
-    entropies = np.array([max(_entropy(shares[own]), TINY) for own in columns])
+    entropies = np.array([max(_entropy(shares[bins]), TINY) for bins in columns])
     told = (information + information.T) / entropies  # of the second by the first
     n_trees, trees = connected_components(forest, directed=False)
     tree: Tree = []
@@ -150,7 +149,7 @@ def strongest_tree(
             breadth_first_order(forest, root, directed=False)
             for root in np.flatnonzero(trees == k)
         ]
-        of_ways = [told[parents[own[1:]], own[1:]].sum() for own, parents in ways]
+        of_ways = [told[parents[way[1:]], way[1:]].sum() for way, parents in ways]
         places, parents = ways[int(np.argmax(of_ways))]
         tree += [
             (int(parents[j]) if parents[j] >= 0 else None, j) for j in places.tolist()
@@ -228,7 +227,7 @@ class Relations:
     @property
     def measured(self) -> list[Relation]:
         """Those that were measured in finer cells."""
-        return [own for own in self.each if own.cells is not None]
+        return [one for one in self.each if one.cells is not None]
 
 
 def find_relations(
@@ -243,23 +242,23 @@ def find_relations(
     those of all these classes. `shares` (n_classes, D) are those of the bins in their
     columns, which begin at `starts`.
     """
-    n_rows = sum(own.n_rows for own in pairs.values())
-    counts = np.array([own.counts for own in pairs.values()]).sum(0, dtype=np.float64)
-    measured = next(iter(pairs.values())).measured
-    variance = sum(own.noise_std**2 for own in pairs.values())
+    each = [*pairs.values()]
+    n_rows = sum(tables.n_rows for tables in each)
+    counts = np.array([tables.counts for tables in each]).sum(0, dtype=np.float64)
+    variance = sum(tables.noise_std**2 for tables in each)
     if together is not None:  # the same counts again: the mean of both, by variances
         part = variance / max(variance + together.noise_std**2, SMALLEST)
         counts += part * (together.counts - counts)
         variance *= 1.0 - part
     std, noisy = math.sqrt(variance) / n_rows, counts / n_rows
-    weights = np.array([own.n_rows / n_rows for own in pairs.values()])
-    pooled = shares[[*pairs]].T @ weights
-    tree, tables, information = strongest_tree(noisy, measured, std, pooled, starts)
-    found = []
+    pooled = shares[[*pairs]].T @ np.array([own.n_rows / n_rows for own in each])
+    given = noisy, each[0].measured, std, pooled, starts
+    tree, tables_of, information = strongest_tree(*given)
+    relations = []
     for parent, child in tree:
         if parent is None:
             continue
-        whole = tables[parent, child]
+        whole = tables_of[parent, child]
         a, b = (slice(*starts[j : j + 2]) for j in (parent, child))
         table = noisy[a, b] if parent < child else noisy[b, a].T
         least = min(_entropy(whole.sum(axis=1)), _entropy(whole.sum(axis=0)))
@@ -272,10 +271,11 @@ def find_relations(
         # With no limit of its own the 2-way distance of RandHIE rose by .002 (epsilon
         # 1).
         no_more = strong and rest < min(LITTLE, _RARE * independent[~kept].sum())
-        own = np.where(kept if no_more else kept | ~rare, whole, 0.0)
-        if own.any():
-            found.append(Relation(parent, child, own / own.sum(), strong))
-    return Relations(found, std, information + information.T)
+        possible = np.where(kept if no_more else kept | ~rare, whole, 0.0)
+        if possible.any():
+            of_bins = possible / possible.sum()
+            relations.append(Relation(parent, child, of_bins, strong))
+    return Relations(relations, std, information + information.T)
 
 
 def raked(table: Floats, rows: Floats, columns: Floats) -> Floats:
@@ -291,15 +291,15 @@ def _entropy(shares: Floats) -> float:
     return float(-(positive * np.log(positive)).sum())
 
 
-def with_cells(relations: Relations, own: Measurement, shares: Floats) -> Relations:
+def with_cells(relations: Relations, answer: Measurement, shares: Floats) -> Relations:
     """Share the pairs of bins of relations out to the finer cells that were measured.
 
     `shares` are those of the cells in their columns, all classes together. Inside a
     pair of bins the measured difference to independent columns is shrunk towards 0, the
     more of it noise explains (James, Stein 1961).
     """
-    finer, tables = own.query.finer, own.query.tables(own.values)
-    of_pair = dict(zip(map(tuple, own.query.sets.tolist()), tables, strict=True))
+    finer, tables = answer.query.finer, answer.query.tables(answer.values)
+    of_pair = dict(zip(map(tuple, answer.query.sets.tolist()), tables, strict=True))
     # A relation may be found the other way round.
     of_pair = {pair[::-1]: table.T for pair, table in of_pair.items()} | of_pair
     starts, each = finer.bins.starts, []
@@ -316,7 +316,7 @@ def with_cells(relations: Relations, own: Measurement, shares: Floats) -> Relati
         beside = noisy - rows * expected
         n_free = finer.summed(pair, np.ones(noisy.shape)) - 1.0
         energy = np.maximum(finer.summed(pair, beside**2), SMALLEST)
-        kept = np.maximum(1.0 - n_free * own.noise_std**2 / energy, 0.0)[in_bins]
+        kept = np.maximum(1.0 - n_free * answer.noise_std**2 / energy, 0.0)[in_bins]
         cells = np.maximum(rows * expected + kept * beside, 0.0)
         whole = finer.summed(pair, cells)[in_bins]
         cells = np.where(whole > 0, cells / np.maximum(whole, SMALLEST), expected)
@@ -324,25 +324,25 @@ def with_cells(relations: Relations, own: Measurement, shares: Floats) -> Relati
     return replace(relations, each=each, finer=finer)
 
 
-def with_ranks(relations: Relations, own: Measurement, shares: Floats) -> Relations:
+def with_ranks(relations: Relations, answer: Measurement, shares: Floats) -> Relations:
     """Return every measured relation the second column that says most, if one does.
 
     `shares` (D,) are those of the bins in their columns, all classes together.
     """
-    starts, query = own.query.bins.starts, own.query
+    starts, query, std = answer.query.bins.starts, answer.query, answer.noise_std
     best: dict[tuple[int, ...], float] = {}
-    found = {(one.parent, one.child): one for one in relations.measured}
-    tables = zip(query.sets.tolist(), query.tables(own.values), strict=True)
+    measured = {(one.parent, one.child): one for one in relations.measured}
+    tables = zip(query.sets.tolist(), query.tables(answer.values), strict=True)
     for (*pair, j), noisy in tables:
         key = tuple(pair)
-        if key not in found:  # of one site, but not of all
+        if key not in measured:  # of one site, but not of all
             continue
         total = max(float(noisy.sum()), 1.0)
         of_groups = np.maximum(noisy.sum(axis=1), 1.0)
         apart = np.outer(of_groups / of_groups.sum(), shares[starts[j] : starts[j + 1]])
-        _, lift, said = _beyond_noise(noisy / total, apart, own.noise_std / total)
+        _, lift, said = _beyond_noise(noisy / total, apart, std / total)
         if said > best.get(key, LITTLE):
             best[key] = said
-            found[key] = replace(found[key], second=j, lift=lift)
-    each = [found.get((one.parent, one.child), one) for one in relations.each]
+            measured[key] = replace(measured[key], second=j, lift=lift)
+    each = [measured.get((one.parent, one.child), one) for one in relations.each]
     return replace(relations, each=each)

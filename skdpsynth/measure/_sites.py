@@ -14,12 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.measure._measurements import Measurements
-from skdpsynth.measure._query import (
-    QUERIES,
-    Marginals,
-    Measurement,
-    Moments,
-)
+from skdpsynth.measure._query import QUERIES, Marginals, Measurement, Moments
 from skdpsynth.privacy import PrivacyReport, claim
 from skdpsynth.table import Metadata
 
@@ -76,18 +71,19 @@ def combine_measurements(sites: Iterable[Measurements]) -> Measurements:
 
 def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
     """Return the report for somebody whose rows are at one site alone."""
-    first = reports[0]
+    first, sites = reports[0], [*enumerate(reports, start=1)]
     if len(reports) == 1:
         return first
-    if len({(own.relation, own.unit) for own in reports}) > 1:
+    if len({(report.relation, report.unit) for report in reports}) > 1:
+        units = sorted({report.unit for report in reports})
         raise ValueError(
             "Measurements of several sites are combined where all protect the same."
-            f" Got {sorted({own.unit for own in reports})}; name the same privacy_unit"
-            " and max_rows_per_unit in the schemas."
+            f" Got {units}; name the same privacy_unit and max_rows_per_unit in the"
+            " schemas."
         )
     claims = ", ".join(
-        f"{number}: epsilon = {claim(own.epsilon)} and delta = {claim(own.delta)}"
-        for number, own in enumerate(reports, start=1)
+        f"{n}: epsilon = {claim(report.epsilon)} and delta = {claim(report.delta)}"
+        for n, report in sites
     )
     note = (
         f"Made of the measurements of {len(reports)} sites ({claims}), as their files"
@@ -96,24 +92,23 @@ def _report_of_all(reports: list[PrivacyReport]) -> PrivacyReport:
     )
     names = ("epsilon", "delta", "epsilon_requested", "mu", "discovery_delta")
     most = {
-        name: max(getattr(own, name) for own in reports)
+        name: max(getattr(report, name) for report in reports)
         for name in (*names, "epsilon_replace_one")
     }
     entries = tuple(
-        replace(entry, name=f"site {number}: {entry.name}")
-        for number, own in enumerate(reports, start=1)
-        for entry in own.entries
+        replace(entry, name=f"site {n}: {entry.name}")
+        for n, report in sites
+        for entry in report.entries
     )
-    notes = dict.fromkeys(chain([note], *(own.notes for own in reports)))
-    declared = [own.declared for own in reports if own.declared is not None]
-    whole = len(declared) == len(reports)
+    declared = [report.declared for report in reports if report.declared is not None]
+    whole = tuple(dict.fromkeys(chain(*declared)))
     return replace(
         first,
         **most,
-        private=all(own.private for own in reports),
+        private=all(report.private for report in reports),
         entries=entries,
-        notes=tuple(notes),
-        declared=tuple(dict.fromkeys(chain(*declared))) if whole else None,
+        notes=tuple(dict.fromkeys(chain([note], *(r.notes for r in reports)))),
+        declared=whole if len(declared) == len(reports) else None,
     )
 
 
@@ -145,15 +140,16 @@ def _metadata_of_all(tables: Sequence[Metadata]) -> Metadata:
 
     def sums(records: Sequence[Any], counts: str, *stds: str) -> Any:  # noqa: ANN401
         """Add up counts, and of standard deviations the variances."""
-        every = {name: [getattr(own, name) for own in records] for name in stds}
-        added = {name: float(np.hypot.reduce(own)) for name, own in every.items()}
-        total = sum(getattr(own, counts) for own in records)
-        return replace(records[0], **{counts: total}, **added)
+        added = {counts: sum(getattr(record, counts) for record in records)}
+        for name in stds:
+            each = [getattr(record, name) for record in records]
+            added[name] = float(np.hypot.reduce(each))
+        return replace(records[0], **added)
 
-    all_classes, units = [own.classes for own in tables], tables[0].units
+    all_classes, units = [table.classes for table in tables], tables[0].units
     classes = sums(all_classes, "counts", "noise_std", "unlabelled_std")
     if units is not None and units.sizes is not None:
-        units = sums([own.units for own in tables], "sizes", "noise_std")
+        units = sums([table.units for table in tables], "sizes", "noise_std")
     return replace(tables[0], classes=classes, units=units)
 
 
@@ -164,10 +160,10 @@ def _last_round(site: Measurements) -> list[Measurement]:
     """
     kinds, scopes = [*QUERIES], [None, *site.metadata.classes.scopes]
 
-    def place(own: Measurement) -> tuple[int, int]:
-        return kinds.index(own.query.kind), scopes.index(own.scope)
+    def place(answer: Measurement) -> tuple[int, int]:
+        return kinds.index(answer.query.kind), scopes.index(answer.scope)
 
-    answers = (own for own in site if own.query.name != "coarse marginals")
+    answers = (answer for answer in site if answer.query.name != "coarse marginals")
     return sorted(answers, key=place)
 
 
@@ -178,32 +174,32 @@ def _sum(answers: tuple[Measurement, ...]) -> Measurement:
     row is at one site alone, so the largest mu is charged for it.
     """
     first, query = answers[0], answers[0].query
-    values = [own.values for own in answers]
+    values = [answer.values for answer in answers]
     weights = [1.0] * len(answers)
     if isinstance(query, Moments):
-        sizes = [own.query.n_rows for own in answers]
+        sizes = [answer.query.n_rows for answer in answers]
         weights = [size / sum(sizes) for size in sizes]
         query = replace(query, n_rows=sum(sizes))
     elif isinstance(query, Marginals):
-        weights_of_sizes = {own.query.size_weight for own in answers}
+        weights_of_sizes = {answer.query.size_weight for answer in answers}
         weight = query.size_weight if len(weights_of_sizes) == 1 else 0.0
         query = replace(query, edges=query.opened, size_weight=weight)
         (n_values,) = query.shape
-        values = [own[:n_values] for own in values]
-    total = sum(w * own for w, own in zip(weights, values, strict=True))
-    stds = [w * own.noise_std for w, own in zip(weights, answers, strict=True)]
+        values = [value[:n_values] for value in values]
+    total = sum(w * value for w, value in zip(weights, values, strict=True))
+    stds = [w * answer.noise_std for w, answer in zip(weights, answers, strict=True)]
     return Measurement(
         query,
         np.asarray(total, dtype=query.dtype),
         float(np.hypot.reduce(stds)),
-        max(own.mu for own in answers),
+        max(answer.mu for answer in answers),
         first.scope,
     )
 
 
-def _queries(own: Measurements) -> Iterator[tuple[str, Any]]:
+def _queries(site: Measurements) -> Iterator[tuple[str, Any]]:
     """List what must be equal so that answers can be added up, columns first."""
-    metadata, label = own.metadata, own.metadata.layout.label_column
+    metadata, label = site.metadata, site.metadata.layout.label_column
     listed = [*metadata.columns, *([] if label is None else [label])]
     yield "columns", [(column.name, column.kind) for column in listed]
     for column, domain in zip(metadata.columns, metadata.domains, strict=True):
@@ -212,7 +208,7 @@ def _queries(own: Measurements) -> Iterator[tuple[str, Any]]:
     yield f"labels ({metadata.layout.target!r})", metadata.classes.labels
     sizes = None if metadata.units is None else metadata.units.sizes
     yield "values of max_rows_per_unit", None if sizes is None else len(sizes)
-    answers = _last_round(own)
+    answers = _last_round(site)
     for kind in QUERIES:
         asked = [(o.scope, o.query.asked) for o in answers if o.query.kind == kind]
         yield f"bins or tables ({kind})", asked

@@ -64,13 +64,13 @@ class TableModel:
 
     def score_moments(self, position: int) -> NDArray[np.float64]:
         """Return means, deviations and slopes of a class's scores, (3, n_columns)."""
-        found = np.array([own.score_moments() for own in self.marginals[position]]).T
-        return np.nan_to_num(found, posinf=0.0, neginf=0.0)
+        moments = np.array([c.score_moments() for c in self.marginals[position]]).T
+        return np.nan_to_num(moments, posinf=0.0, neginf=0.0)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         """Split into JSON-safe metadata and arrays, for saving."""
         document = metadata_to_state(self.metadata)
-        document["missing"] = [[own.missing for own in row] for row in self.marginals]
+        document["missing"] = [[c.missing for c in row] for row in self.marginals]
         arrays = {"class_counts": self.metadata.classes.counts}
         for c, row in enumerate(self.marginals):
             for j, column in enumerate(row):
@@ -88,13 +88,12 @@ class TableModel:
         """Rebuild what `to_state` split, and check it; rules are those of `schema`."""
         metadata = metadata_from_state(document, schema, arrays["class_counts"])
         marginals = []
-        for c, missing in enumerate(document["missing"]):
-            row = []
-            for j, (domain, own) in enumerate(
-                zip(metadata.domains, missing, strict=True)
-            ):
-                parts = arrays[f"points.{c}.{j}"], arrays[f"cumulative.{c}.{j}"]
-                row.append(MarginalTransform(domain, *parts, own))
+        for c, of_class in enumerate(document["missing"]):
+            row: list[MarginalTransform] = []
+            for domain, missing in zip(metadata.domains, of_class, strict=True):
+                place = f"{c}.{len(row)}"
+                parts = arrays[f"points.{place}"], arrays[f"cumulative.{place}"]
+                row.append(MarginalTransform(domain, *parts, missing))
             marginals.append(row)
         return cls(metadata, marginals)
 
@@ -149,11 +148,11 @@ def metadata_from_state(
         require(categories == stated.categories, "other classes")
     require(len(classes) == max(len(labels), 1), "classes")
     if "units" in document:
-        found = document["units"]
-        sizes = np.array(found["sizes"], dtype=np.float64)
+        of_units = document["units"]
+        sizes = np.array(of_units["sizes"], dtype=np.float64)
         if metadata.units is None or schema is None:
             raise ValueError("sizes of no units")
         require(sizes.shape == (1 + (schema.max_rows_per_unit or 0),), "units")
-        units = replace(metadata.units, sizes=sizes, noise_std=found["std"])
+        units = replace(metadata.units, sizes=sizes, noise_std=of_units["std"])
         metadata = replace(metadata, units=units)
     return metadata

@@ -92,15 +92,15 @@ def decode_cells(
 
     def decoded(j: int, gone: NDArray[np.bool_] | None = None) -> Cells:
         """Decode a column; `gone` says where it is missing, if that is known."""
-        found = np.empty(len(order))
-        lost = np.zeros(len(order), dtype=bool) if gone is None else gone[order]
-        for own, place in zip(model.marginals, places, strict=True):
+        drawn = np.empty(len(order))
+        lost = np.zeros(len(order), bool) if gone is None else gone[order]
+        for row, place in zip(model.marginals, places, strict=True):
             if gone is None:
-                found[place], lost[place] = own[j].decode(of_columns[j, place])
+                drawn[place], lost[place] = row[j].decode(of_columns[j, place])
             else:
-                found[place] = own[j].decode_where(of_columns[j, place], lost[place])
-        values, missing = np.empty_like(found), np.empty_like(lost)
-        values[order], missing[order] = found, lost
+                drawn[place] = row[j].decode_where(of_columns[j, place], lost[place])
+        values, missing = np.empty_like(drawn), np.empty_like(lost)
+        values[order], missing[order] = drawn, lost
         return values, missing
 
     cells = {name: decoded(j) for j, name in enumerate(columns) if name in wanted}

@@ -38,14 +38,14 @@ LEAST_FACTORS = 4  # of a generator, where training starts
 def fit_factors(measured: Measurements) -> Floats:
     """Find loadings (n_classes, n_columns, n_factors), 0 where nothing was measured."""
     scores = measured.model
-    found = {
-        c: factors_above_noise(own.values, own.noise_std, *scores.score_moments(c)[1:])
-        for c, own in measured.moments.items()
-    }
-    most = max([LEAST_FACTORS, *(own.shape[1] for own in found.values())])
+    factors = {}
+    for c, answer in measured.moments.items():
+        _, stds, slopes = scores.score_moments(c)
+        factors[c] = factors_above_noise(answer.values, answer.noise_std, stds, slopes)
+    most = max([LEAST_FACTORS, *(of_class.shape[1] for of_class in factors.values())])
     loadings = np.zeros((len(measured.rounds), len(scores.metadata.columns), most))
-    for c, own in found.items():
-        loadings[c, :, : own.shape[1]] = own
+    for c, of_class in factors.items():
+        loadings[c, :, : of_class.shape[1]] = of_class
     return loadings
 
 
@@ -78,11 +78,11 @@ def factors_above_noise(
         sizes = np.sqrt(np.maximum(values**2 - edge**2, 0.0)) * (values > edge)
         axes = vectors[:, sizes > 0] * np.sqrt(sizes[sizes > 0])
     # A column that is nearly constant says little.
-    found = axes / np.maximum(slopes, LITTLE)[:, None]
+    loadings = axes / np.maximum(slopes, LITTLE)[:, None]
     # What a score has alone deviates by a tenth of it at least.
-    shared, limit = np.square(found).sum(axis=1, keepdims=True), 1.0 - LITTLE**2
-    found *= np.sqrt(limit / np.maximum(shared, limit))
-    return np.asarray(found / np.sqrt(1.0 - np.minimum(shared, limit)))
+    shared, limit = np.square(loadings).sum(axis=1, keepdims=True), 1.0 - LITTLE**2
+    loadings *= np.sqrt(limit / np.maximum(shared, limit))
+    return np.asarray(loadings / np.sqrt(1.0 - np.minimum(shared, limit)))
 
 
 class FactorGenerator:
@@ -101,7 +101,7 @@ class FactorGenerator:
     @classmethod
     def lent(cls, loadings: Floats, n_rows: Floats) -> FactorGenerator:
         """Let classes without a dependence of their own borrow; see `lenders`."""
-        known = np.array([own.any() for own in loadings])
+        known = np.any(loadings, axis=(1, 2))
         return cls(loadings[lenders(known, n_rows)])
 
     def draw(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
@@ -121,15 +121,15 @@ class FactorGenerator:
 
         order, places = in_order_of_class(class_codes, len(self.loadings))
         with ThreadPoolExecutor(n_threads()) as pool:
-            for own, place in zip(self.loadings, places, strict=True):
+            for of_class, place in zip(self.loadings, places, strict=True):
                 rows = order[place]
                 chunks = [rows[chunk] for chunk in in_chunks(len(rows))]
-                list(pool.map(partial(fill, own), chunks))
+                list(pool.map(partial(fill, of_class), chunks))
         return ranks
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""
-        arrays = {f"generator.{c}.loadings": own for c, own in enumerate(self.loadings)}
+        arrays = {f"generator.{c}.loadings": b for c, b in enumerate(self.loadings)}
         return {"form": "factors", "n_classes": len(self.loadings)}, arrays
 
     @classmethod
@@ -139,10 +139,10 @@ class FactorGenerator:
         """Rebuild what `to_state` split, and check it."""
         require(document["n_classes"] == n_classes, "another number of classes")
         loadings = [arrays[f"generator.{c}.loadings"] for c in range(n_classes)]
-        for c, own in enumerate(loadings):
+        for c, of_class in enumerate(loadings):
             # Of a file: no sum or product of them overflows.
             shape = n_columns, loadings[0].shape[-1]
-            check_array(own, "f", shape, -MOST_LOADING, MOST_LOADING)
+            check_array(of_class, "f", shape, -MOST_LOADING, MOST_LOADING)
             # Up to 0.2 networks of factors had means and scales of their own.
             moved = (
                 arrays.get(f"generator.{c}.{x}") for x in ("location", "log_scale")

@@ -28,12 +28,7 @@ from skdpsynth.measure import (
     planned_tables,
     strongest_tree,
 )
-from skdpsynth.model._mixture import (
-    Followers,
-    Mixture,
-    MixtureGenerator,
-    lenders,
-)
+from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator, lenders
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -98,9 +93,9 @@ class Heads:
         self._units = take(np.where(smooth, _BUMP, _LOGIT))
         self._members = take(np.eye(n_columns)[column])
         # Coefficients of z^2, z and 1 give what normals add, in one product.
-        own = (column == self.smooth_columns[:, None]) & smooth
+        inside = (column == self.smooth_columns[:, None]) & smooth
         z = np.where(smooth, scores, 0.0)
-        self._powers = take(0.5 * np.concatenate([own * z**2, own * z, own]))
+        self._powers = take(0.5 * np.concatenate([inside * z**2, inside * z, inside]))
 
     def __call__(self, parameters: Array, home: Array) -> Array:
         """Return the probabilities of the bins by column, (n_components, D)."""
@@ -210,14 +205,14 @@ class ReleasedClass:
         whole = float(counts.sum(dtype=np.float64)) / len(counts)
         whole = max(whole, pairs.n_rows / 2)
         shape = n_columns, n_columns, *counts.shape[2:], n_columns, counts.shape[-1]
-        found, per_share = np.zeros((2, *shape), dtype=np.float32)
+        by_cell, per_share = np.zeros((2, *shape), dtype=np.float32)
         first, second, third = triples.query.sets.T
         place = second, first, slice(None), slice(None), third
-        found[place] = counts / whole
+        by_cell[place] = counts / whole
         per_share[place] = whole / max(doubt * triples.noise_std, LEAST_NOISE)
         for j in range(1, n_columns - 1):
-            own = (part[j, :j, :, :, j + 1 :] for part in (per_share, found))
-            flat = (part.reshape(j * self._n_groups**2, -1) for part in own)
+            parts = (part[j, :j, :, :, j + 1 :] for part in (per_share, by_cell))
+            flat = (part.reshape(j * self._n_groups**2, -1) for part in parts)
             self._triples.append(tuple(map(arrays.take, flat)))
 
     def slopes(
@@ -313,19 +308,19 @@ def slopes_of_loss(
     by_shares = changes * (per_cell * weights.sum(0)[:, None])
     by_log_weights = 0.0 * weights
 
-    def add(one: ReleasedClass, own: Array) -> tuple[Array, Array, Array]:
+    def add(one: ReleasedClass, shares: Array) -> tuple[Array, Array, Array]:
         """Add slopes by shares; give those by the weights that matter, and which do."""
         # What the class will not keep does not matter to it now.
-        kept = xp.where(own >= LEAST_SHARE)[0]
-        own = own[kept] / own[kept].sum()
-        given = own, probabilities[kept], half
-        by_own, by_all = one.slopes(*given, triples=triples)
+        kept = xp.where(shares >= LEAST_SHARE)[0]
+        shares = shares[kept] / shares[kept].sum()
+        given = shares, probabilities[kept], half
+        by_weights, by_all = one.slopes(*given, triples=triples)
         by_shares[kept] += by_all / n_cells
-        return by_own - own @ by_own, kept, own
+        return by_weights - shares @ by_weights, kept, shares
 
     for one, weight, by_logs in zip(released, weights, by_log_weights, strict=False):
-        by_own, kept, own = add(one, weight)
-        by_logs[kept] = own * by_own / n_cells
+        by_weights, kept, shares = add(one, weight)
+        by_logs[kept] = shares * by_weights / n_cells
     for one in released[len(weights) :]:
         by_own, kept, _ = add(one, one.prior @ weights)
         of_classes = one.prior[:, None] * weights[:, kept]
@@ -380,8 +375,8 @@ class Components(NamedTuple):
         """Return the generator of the class."""
         logs, arrays = self.log_weights.astype(np.float64), heads.arrays
         weights = np.exp(logs - logs.max())
-        own = heads(arrays.take(self.parameters), arrays.take(self.home))
-        return Mixture(weights / weights.sum(), arrays.give(own), ranks)
+        probabilities = heads(arrays.take(self.parameters), arrays.take(self.home))
+        return Mixture(weights / weights.sum(), arrays.give(probabilities), ranks)
 
 
 class AdamSteps:
@@ -398,7 +393,7 @@ class AdamSteps:
         betas: tuple[float, float] = (0.9, 0.999),
         floor: float = 1e-8,
     ) -> None:
-        self._moments = [(own, 0.0 * own, 0.0 * own) for own in arrays]
+        self._moments = [(array, 0.0 * array, 0.0 * array) for array in arrays]
         self._betas, self._floor, self._n_steps = betas, floor, 0
 
     def __call__(self, gradients: Sequence[Array], rate: float) -> None:
@@ -407,12 +402,12 @@ class AdamSteps:
         of_means, of_squares = self._betas
         rate /= 1.0 - of_means**self._n_steps
         unbiased = (1.0 - of_squares**self._n_steps) ** -0.5
-        for (own, mean, square), gradient in zip(self._moments, gradients, strict=True):
+        for (array, mean, square), slope in zip(self._moments, gradients, strict=True):
             mean *= of_means
-            mean += (1.0 - of_means) * gradient
+            mean += (1.0 - of_means) * slope
             square *= of_squares
-            square += (1.0 - of_squares) * gradient * gradient
-            own -= rate * mean / (unbiased * square**0.5 + self._floor)
+            square += (1.0 - of_squares) * slope * slope
+            array -= rate * mean / (unbiased * square**0.5 + self._floor)
 
 
 _LOCK, _LIMITS = Lock(), list[threadpoolctl.threadpool_limits]()
@@ -467,17 +462,17 @@ def fit_components(
     n_components = int(np.clip(wanted, *_COMPONENTS))
     ends = np.cumsum((1.0 - SPREAD) * prior / prior.sum() + SPREAD / n_classes)
     homes = np.searchsorted(ends, (np.arange(n_components) + 0.5) / n_components)
-    own = np.minimum(homes, n_classes - 1)
+    owner = np.minimum(homes, n_classes - 1)
     shares = np.log(np.maximum([one.tables[-1] for one in classes], LEAST_SHARE))
     bins = []
     for c, one in enumerate(classes):
-        drawn = heads.starts, int((own == c).sum()), rng
+        drawn = heads.starts, int((owner == c).sum()), rng
         bins.append(draw_from_tree(one if one.chosen else released[-1], *drawn))
-    first = heads.at(np.concatenate(bins), shares[own])
+    first = heads.at(np.concatenate(bins), shares[owner])
     first[:, :n_bins] += SPREAD * rng.standard_normal((n_components, n_bins))
     first_logs = np.full((n_classes, n_components), _ELSEWHERE)
-    first_logs[own, np.arange(n_components)] = 0.0
-    parameters, log_weights, home = take(first), take(first_logs), take(shares[own])
+    first_logs[owner, np.arange(n_components)] = 0.0
+    parameters, log_weights, home = take(first), take(first_logs), take(shares[owner])
     step = AdamSteps([parameters, log_weights])
     longest = float(np.interp(n_columns, *_LEARNING_RATE))
     n_steps = np.clip(_STEPS_PER_BIN * n_bins, *_STEPS)
@@ -492,13 +487,13 @@ def fit_components(
                 start = parameters, log_weights, home, n_classes, n % 2
                 slopes = slopes_of_loss(released, heads, *start, triples=triples)
                 step(slopes, longest * (1.0 - falling * n / length))
-    found, every_home = give(parameters), give(home)
+    every_parameter, every_home = give(parameters), give(home)
     components = []
     for logs in give(log_weights):
         odds = np.exp(logs - logs.max())
         kept = odds >= LEAST_SHARE * odds.sum()
-        own_parts = logs[kept], found[kept], every_home[kept]
-        components.append(Components(*own_parts, n_classes))
+        of_class = logs[kept], every_parameter[kept], every_home[kept]
+        components.append(Components(*of_class, n_classes))
     return components
 
 
@@ -525,16 +520,16 @@ def as_a_mixture(shares: Floats, counts: Floats, stds: Floats) -> tuple[Floats, 
         return max(math.sqrt(float((off**2).mean())), 1.0), scale
 
     prior = counts[:-1] / counts[:-1].sum()
-    found, scale = doubt(prior)
-    if found == 1.0:
-        return prior, found
+    usual, scale = doubt(prior)
+    if usual == 1.0:
+        return prior, usual
     try:
         fitted, _ = nnls((scale * shares[:-1]).T, scale * shares[-1])
     except RuntimeError:  # it did not converge
-        return prior, found
+        return prior, usual
     fitted /= fitted.sum()
     less, _ = doubt(fitted)
-    return (fitted, less) if less < _BETTER * found else (prior, found)
+    return (fitted, less) if less < _BETTER * usual else (prior, usual)
 
 
 @dataclass(frozen=True)
@@ -552,20 +547,20 @@ class MixtureFit:
         known = np.isin(np.arange(len(classes)), [*self.mixtures])
         relations, finer, of_cells = measured.relations, None, []
         if relations.measured and (finer := relations.finer) is not None:
-            of_cells = [finer.bins.ranks(own) for own in model.marginals]
+            of_cells = [finer.bins.ranks(of_class) for of_class in model.marginals]
         within = [] if finer is None else finer.within
         followers = Followers(relations.each, relations.std, within, of_cells)
-        found = []
+        mixtures = []
         for c, lender in enumerate(lenders(known, classes.planned).tolist()):
             mixture = self.mixtures[lender]
             if c != lender:
-                own = Mixture.independent(measured.shares[c], measured.ranks[c])
+                independent = Mixture.independent(measured.shares[c], measured.ranks[c])
                 categories = [column.rest >= 0 for column in bins.columns]
                 given = bins.starts, categories, followers.with_cells
-                mixture = mixture.lent(own, *given)
-            found.append(mixture)
-        followers.compare(found, classes.prior, bins.starts)
-        return MixtureGenerator(found, bins.starts, followers)
+                mixture = mixture.lent(independent, *given)
+            mixtures.append(mixture)
+        followers.compare(mixtures, classes.prior, bins.starts)
+        return MixtureGenerator(mixtures, bins.starts, followers)
 
 
 # Noise deviations of a count, below which a class without tables is not fitted alone:
@@ -625,10 +620,10 @@ def fit_mixture(
     released = [ReleasedClass(bins.starts, *part, arrays=arrays) for part in parts]
     scores = bins.normal_scores(prior @ shares[:n_classes])
     heads = Heads(bins.starts, scores, arrays)
-    found = fit_components(released, of_groups(prior), heads, seed=seed)
+    fitted = fit_components(released, of_groups(prior), heads, seed=seed)
     # Of the classes that were fitted as one, none takes its components.
-    components = dict(zip(positions, found, strict=False))
+    components = dict(zip(positions, fitted, strict=False))
     mixtures = {
-        c: own.mixture(heads, measured.ranks[c]) for c, own in components.items()
+        c: parts.mixture(heads, measured.ranks[c]) for c, parts in components.items()
     }
     return MixtureFit(mixtures, components, heads)

@@ -45,39 +45,39 @@ class Mixture:
     def pair_shares(self) -> Floats:
         """Return the share of rows in every pair of bins of two columns, (D, D)."""
         given = self.probabilities.astype(np.float64)
-        return np.asarray((given.T * self.weights) @ given)
+        return np.asarray(given.T * self.weights @ given)
 
     def bins(self, n_rows: int, starts: Ints, rng: np.random.Generator) -> Ints:
         """Draw the bins of rows, (n_columns, n_rows), in order of their codes."""
         codes = np.repeat(
             np.arange(len(self.weights)), rng.multinomial(n_rows, self.weights)
         )
-        found = np.empty((len(starts) - 1, n_rows), dtype=np.int64)
+        drawn = np.empty((len(starts) - 1, n_rows), dtype=np.int64)
         for j, (start, end) in enumerate(pairwise(starts.tolist())):
             ends = self.probabilities[:, start:end].cumsum(1, dtype=np.float64)
             ends /= ends[:, -1:]
             table = (ends + np.arange(len(ends))[:, None]).ravel()
             places = np.searchsorted(table, codes + rng.random(n_rows), "right")
-            found[j] = np.minimum(places - codes * (end - start), end - start - 1)
-        return found
+            drawn[j] = np.minimum(places - codes * (end - start), end - start - 1)
+        return drawn
 
     def lent(
         self,
-        own: Mixture,
+        other: Mixture,
         starts: Ints,
         categories: Sequence[bool],
         with_cells: Collection[int] = (),
     ) -> Mixture:
-        """Return the mixture that a class with the marginals of `own` borrows.
+        """Return the mixture that a class with the marginals of `other` borrows.
 
         `categories` says which columns have no order: there the odds of the bins are
         changed alike in all components until the shares are right. Of other columns
         bins become intervals of the ranks that this mixture itself draws; in columns
         `with_cells`, whose bins `Followers` reads, components keep their ranks in the
-        bins of `own`. A column depends on others as far as its shares are the same.
+        bins of `other`. A column depends on others as far as its shares are the same.
         """
-        probabilities, ranks = self.probabilities.copy(), own.ranks.copy()
-        wanted = np.maximum(own.weights @ own.probabilities, TINY)
+        probabilities, ranks = self.probabilities.copy(), other.ranks.copy()
+        wanted = np.maximum(other.weights @ other.probabilities, TINY)
         for j, (start, end) in enumerate(pairwise(starts.tolist())):
             given = np.maximum(self.probabilities[:, start:end].astype(float), TINY)
             lent, shares = given, self.weights @ given
@@ -95,7 +95,7 @@ class Mixture:
                     # Otherwise the class has the marginal of the lender: the diamonds
                     # "Fair" had 1-way distances of .26, not .17 (epsilon .3).
                     limits = low[:, None], high[:, None]
-                    inside = np.clip(own.ranks[:, None, start:end], *limits)
+                    inside = np.clip(other.ranks[:, None, start:end], *limits)
                     parts = (inside[1] - inside[0]) / (high - low)[:, None]
                     lent = given[:, order] @ parts + TINY * wanted[start:end]
                     lent /= lent.sum(axis=1, keepdims=True)
@@ -175,8 +175,8 @@ class Drawn:
         ends = self._n_places if end is None else end
         low, high = self._below[rows, first], self._below[rows, ends]
         places = rows + low + rng.random(len(rows)) * (high - low)
-        found = np.searchsorted(self._table, places, "right") - rows * self._n_places
-        return np.clip(found, first, np.subtract(ends, 1))
+        drawn = np.searchsorted(self._table, places, "right") - rows * self._n_places
+        return np.clip(drawn, first, np.subtract(ends, 1))
 
 
 class Change:
@@ -230,12 +230,12 @@ class Followers:
     ranks: Sequence[Floats]  # (2, n_cells of all columns)
 
     def __post_init__(self) -> None:
-        sizes = [len(own) for own in self.within]
+        sizes = [len(of_cells) for of_cells in self.within]
         self._first = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
         # Where the cells of each bin begin, and the last ones end.
         self._ends = [
-            np.searchsorted(own, np.arange(own.max(initial=-1) + 2))
-            for own in self.within
+            np.searchsorted(of_cells, np.arange(of_cells.max(initial=-1) + 2))
+            for of_cells in self.within
         ]
         # The change of each child by the bin of its parent; and cells, if measured.
         self._steps: list[tuple[Change, CellStep | None]] = []
@@ -243,8 +243,8 @@ class Followers:
     @property
     def with_cells(self) -> set[int]:
         """Columns whose values are drawn from finer cells."""
-        measured = [own for own in self.relations if own.cells is not None]
-        return {j for own in measured for j in (own.parent, own.child)}
+        measured = [one for one in self.relations if one.cells is not None]
+        return {j for one in measured for j in (one.parent, one.child)}
 
     def compare(self, mixtures: Sequence[Mixture], prior: Floats, starts: Ints) -> None:
         """Compute what is to be changed of the pairs of bins that mixtures draw.
@@ -253,55 +253,55 @@ class Followers:
         each column begin.
         """
         prior, self._steps = prior / prior.sum(), []
-        for own in self.relations:
-            a, b = (slice(*starts[j : j + 2]) for j in (own.parent, own.child))
-            drawn: Floats = np.zeros(own.shares.shape)
+        for one in self.relations:
+            a, b = (slice(*starts[j : j + 2]) for j in (one.parent, one.child))
+            drawn: Floats = np.zeros(one.shares.shape)
             for share, mixture in zip(prior, mixtures, strict=True):
                 weights, given = mixture.weights[:, None], mixture.probabilities
                 drawn += share * (weights * given[:, a]).T @ given[:, b]
-            wanted = own.shares
-            if not own.strong:
+            wanted = one.shares
+            if not one.strong:
                 # With 2 deviations the marginals of Adult lost more than pairs won.
                 off = LIKELY * self.std
                 close = np.clip(drawn, np.maximum(wanted - off, 0.0), wanted + off)
                 wanted = np.where(wanted > 0, close, 0.0)
             # Every row must have a bin to go to.
-            wanted = np.maximum(wanted, TINY * own.shares)
+            wanted = np.maximum(wanted, TINY * one.shares)
             wanted = raked(wanted, drawn.sum(axis=1), drawn.sum(axis=0))
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
             cells, joint = None, None
-            if own.second is not None:  # what mixtures draw of it and both others
-                c = slice(*starts[own.second : own.second + 2])
+            if one.second is not None:  # what mixtures draw of it and both others
+                c = slice(*starts[one.second : one.second + 2])
                 joint = np.zeros((len(drawn), c.stop - c.start, drawn.shape[1]))
                 for share, mixture in zip(prior, mixtures, strict=True):
                     weights, given_code = mixture.weights, mixture.probabilities
                     of_parent = share * weights[:, None] * given_code[:, a]
                     both = of_parent[:, :, None] * given_code[:, None, c]
-                    found = both.reshape(len(both), -1).T @ given_code[:, b]
-                    joint += found.reshape(joint.shape)
-            if own.cells is not None:
-                cells = self._cells(own, drawn, joint)
+                    by_bins = both.reshape(len(both), -1).T @ given_code[:, b]
+                    joint += by_bins.reshape(joint.shape)
+            if one.cells is not None:
+                cells = self._cells(one, drawn, joint)
             self._steps.append((Change(wanted, given), cells))
 
-    def _cells(self, own: Relation, drawn: Floats, joint: Floats | None) -> CellStep:
+    def _cells(self, one: Relation, drawn: Floats, joint: Floats | None) -> CellStep:
         """Compute what finer cells add to the pairs of bins that are `drawn`."""
-        assert own.cells is not None
-        cuts, of_bin = self._ends[own.child][:-1], self.within[own.parent]
-        whole = np.maximum(own.shares.sum(axis=1), TINY)
-        before = np.add.reduceat(own.cells, cuts, axis=1)
+        assert one.cells is not None
+        cuts, of_bin = self._ends[one.child][:-1], self.within[one.parent]
+        whole = np.maximum(one.shares.sum(axis=1), TINY)
+        before = np.add.reduceat(one.cells, cuts, axis=1)
         rows = before.sum(axis=1) * (drawn.sum(axis=1) / whole)[of_bin]
         halves = raked(before, rows, drawn.sum(axis=0))
         # Without noise C2ST of RandHIE is .62 so, and .69 if what mixtures draw is
         # replaced in any case; Diamonds (.12 and .24) has .64, and .66 if it is not.
-        if joint is None or self._left(own, joint) < LITTLE:
+        if joint is None or self._left(one, joint) < LITTLE:
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
             change = Change(halves, given[of_bin])
-            return CellStep(Drawn(halves.T), change, Drawn(own.cells))
-        assert own.lift is not None
-        n_bins, n_seconds = drawn.shape[1], own.lift.shape[1]
+            return CellStep(Drawn(halves.T), change, Drawn(one.cells))
+        assert one.lift is not None
+        n_bins, n_seconds = drawn.shape[1], one.lift.shape[1]
         joint += TINY * drawn[:, None]
         given = joint / np.maximum(joint.sum(axis=2, keepdims=True), TINY**2)
-        cells = own.cells[:, None] * own.lift.T[:, own.groups].transpose(1, 0, 2)
+        cells = one.cells[:, None] * one.lift.T[:, one.groups].transpose(1, 0, 2)
         cells = cells.reshape(-1, cells.shape[2])
         changed = np.repeat(halves / np.maximum(before, TINY), n_seconds, axis=0)
         wanted = np.add.reduceat(cells, cuts, axis=1) * changed
@@ -309,24 +309,24 @@ class Followers:
         first = Drawn(halves.sum(axis=1)[None])
         return CellStep(first, change, Drawn(cells), n_seconds)
 
-    def _left(self, own: Relation, joint: Floats) -> float:
+    def _left(self, one: Relation, joint: Floats) -> float:
         """Return what the second column says of a child beyond what mixtures draw.
 
         In nats per row, by the groups of the child (Kullback, Leibler 1951).
         """
-        assert own.cells is not None
-        assert own.lift is not None
-        (n_parents, _, n_bins), n_groups = joint.shape, len(own.lift)
-        pairs = self.within[own.parent][:, None] * n_bins + self.within[own.child]
+        assert one.cells is not None
+        assert one.lift is not None
+        (n_parents, _, n_bins), n_groups = joint.shape, len(one.lift)
+        pairs = self.within[one.parent][:, None] * n_bins + self.within[one.child]
         counted = np.bincount(
-            (pairs * n_groups + own.groups).ravel(),
-            own.cells.ravel(),
+            (pairs * n_groups + one.groups).ravel(),
+            one.cells.ravel(),
             n_parents * n_bins * n_groups,
         ).reshape(n_parents, n_bins, n_groups)
         of_pair = counted / np.maximum(counted.sum(axis=2, keepdims=True), TINY)
         drawn = np.einsum("psc,pcg->gs", joint, of_pair) + TINY
         drawn /= drawn.sum()
-        wanted = own.lift * np.outer(drawn.sum(axis=1), drawn.sum(axis=0))
+        wanted = one.lift * np.outer(drawn.sum(axis=1), drawn.sum(axis=0))
         wanted = wanted / wanted.sum() + TINY
         return float((wanted * np.log(wanted / drawn)).sum())
 
@@ -338,31 +338,31 @@ class Followers:
         The ranks of the columns with finer cells are given, by column.
         """
         cells: dict[int, Ints] = {}
-        for own, (change, finer) in zip(self.relations, self._steps, strict=True):
-            parent, child = bins[own.parent], bins[own.child]
+        for one, (change, finer) in zip(self.relations, self._steps, strict=True):
+            parent, child = bins[one.parent], bins[one.child]
             if finer is None:
                 change(parent, child, rng)
                 continue
-            new = own.parent not in cells
+            new = one.parent not in cells
             if new:
                 row = np.zeros_like(parent)
                 if not finer.n_seconds:
                     change(parent, child, rng)
                     row = child
-                between = self._between(own.parent, parent)
-                cells[own.parent] = finer.parent(row, rng, *between)
-            row = cells[own.parent]
+                between = self._between(one.parent, parent)
+                cells[one.parent] = finer.parent(row, rng, *between)
+            row = cells[one.parent]
             if finer.n_seconds:
-                row = row * finer.n_seconds + bins[own.second]
+                row = row * finer.n_seconds + bins[one.second]
             if finer.n_seconds or not new:
                 finer.change(row, child, rng)
-            between = self._between(own.child, child)
-            cells[own.child] = finer.child(row, rng, *between)
-        found = {}
+            between = self._between(one.child, child)
+            cells[one.child] = finer.child(row, rng, *between)
+        ranks = {}
         for j, of_rows in cells.items():
             low, high = self.ranks[position][:, self._first[j] + of_rows]
-            found[j] = low + rng.random(len(of_rows)) * (high - low)
-        return found
+            ranks[j] = low + rng.random(len(of_rows)) * (high - low)
+        return ranks
 
     def _between(self, column: int, bins: Ints) -> tuple[Ints, Ints]:
         """Return the first cell of the bins of a column, and the end of the cells."""
@@ -371,17 +371,17 @@ class Followers:
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""
         arrays = {
-            f"relations.{k}.{name}": getattr(own, name)
-            for k, own in enumerate(self.relations)
+            f"relations.{k}.{name}": getattr(one, name)
+            for k, one in enumerate(self.relations)
             for name in ("shares", "cells", "lift")
-            if getattr(own, name) is not None
+            if getattr(one, name) is not None
         }
-        arrays |= {f"relations.within.{j}": own for j, own in enumerate(self.within)}
-        arrays |= {f"relations.ranks.{c}": own for c, own in enumerate(self.ranks)}
+        arrays |= {f"relations.within.{j}": x for j, x in enumerate(self.within)}
+        arrays |= {f"relations.ranks.{c}": x for c, x in enumerate(self.ranks)}
         document = {
-            "pairs": [[own.parent, own.child] for own in self.relations],
-            "strong": [own.strong for own in self.relations],
-            "second": [own.second for own in self.relations],
+            "pairs": [[one.parent, one.child] for one in self.relations],
+            "strong": [one.strong for one in self.relations],
+            "second": [one.second for one in self.relations],
             "std": self.std,
         }
         return document, arrays
@@ -408,12 +408,12 @@ class Followers:
             for k, ((parent, child), is_strong, second) in enumerate(each)
         ]
         within, ranks = [], []
-        if any(own.cells is not None for own in relations):
+        if any(one.cells is not None for one in relations):
             within = [arrays[f"relations.within.{j}"] for j in range(len(n_bins))]
             ranks = [arrays[f"relations.ranks.{c}"] for c in range(n_classes)]
-        for own, n in zip(within, n_bins, strict=bool(within)):
-            check_groups(own, n)
-        n_cells = [len(own) for own in within]
+        for of_cells, n in zip(within, n_bins, strict=bool(within)):
+            check_groups(of_cells, n)
+        n_cells = [len(of_cells) for of_cells in within]
         for of_class in ranks:
             _check_ranks(of_class, sum(n_cells))
         for relation in relations:
@@ -454,20 +454,20 @@ class MixtureGenerator:
         """Draw the ranks of rows of given classes: in [0, 1), (n_rows, n_columns)."""
         ranks = np.empty((len(class_codes), len(self.starts) - 1))
         order, places_of = in_order_of_class(class_codes, len(self.mixtures))
-        for position, own in enumerate(places_of):
-            mixture, rows = self.mixtures[position], order[own]
+        for position, place in enumerate(places_of):
+            mixture, rows = self.mixtures[position], order[place]
             bins = mixture.bins(len(rows), self.starts, rng)
             rows = rng.permutation(rows)
             low, width = mixture.ranks[0], mixture.ranks[1] - mixture.ranks[0]
-            found = np.empty(bins.shape)
+            of_class = np.empty(bins.shape)
             finer = self.followers(position, bins, rng) if self.followers else {}
             for j, (start, end) in enumerate(pairwise(self.starts.tolist())):
-                rng.random(out=found[j])
-                found[j] *= width[start:end].take(bins[j])
-                found[j] += low[start:end].take(bins[j])
+                rng.random(out=of_class[j])
+                of_class[j] *= width[start:end].take(bins[j])
+                of_class[j] += low[start:end].take(bins[j])
             for j, of_column in finer.items():
-                found[j] = of_column
-            ranks[rows] = found.T
+                of_class[j] = of_column
+            ranks[rows] = of_class.T
         return ranks
 
     def within(
@@ -482,23 +482,23 @@ class MixtureGenerator:
         # so it is not restricted, unless hardly any row would be left: a thousandth.
         # Rows with a rarer value of it are about those of its distribution.
         pairs, followers = [*zip(self.mixtures, spans, strict=True)], self.followers
-        found = [mixture.within(part, self.starts) for mixture, part in pairs]
+        narrowed = [mixture.within(part, self.starts) for mixture, part in pairs]
         if followers is not None:
-            children = {own.child for own in followers.relations}
+            children = {one.child for one in followers.relations}
             beside = self.starts, children, followers.with_cells
             exact = [mixture.within(part, *beside) for mixture, part in pairs]
-            both = zip(found, exact, strict=True)
-            if any(own >= ROUNDING * max(more, TINY) for (_, own), (_, more) in both):
-                found = exact
-        mixtures = [mixture for mixture, _ in found]
-        shares = np.array([share for _, share in found])
+            both = zip(narrowed, exact, strict=True)
+            if any(part >= ROUNDING * max(more, TINY) for (_, part), (_, more) in both):
+                narrowed = exact
+        mixtures = [mixture for mixture, _ in narrowed]
+        shares = np.array([share for _, share in narrowed])
         return MixtureGenerator(mixtures, self.starts, self.followers), shares
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""
         arrays: dict[str, NDArray[Any]] = {"generator.starts": self.starts}
         for c, mixture in enumerate(self.mixtures):
-            arrays |= {f"generator.{c}.{k}": own for k, own in vars(mixture).items()}
+            arrays |= {f"generator.{c}.{k}": x for k, x in vars(mixture).items()}
         document: dict[str, Any] = {"form": "mixture", "n_classes": len(self.mixtures)}
         if self.followers is not None:
             document["relations"], more = self.followers.to_state()
@@ -516,17 +516,17 @@ class MixtureGenerator:
         require(starts[0] == 0 and (np.diff(starts) > 0).all(), "bins")
         mixtures, n_bins = [], int(starts[-1])
         for c in range(n_classes):
-            parts = (arrays[f"generator.{c}.{own.name}"] for own in fields(Mixture))
-            mixtures.append(own := Mixture(*parts))
-            n_components = len(own.weights)
-            check_array(own.weights, "float64", (n_components,), 0)
-            check_array(own.probabilities, "float32", (n_components, n_bins), 0)
-            _check_ranks(own.ranks, n_bins)
-            sums = np.add.reduceat(own.probabilities, starts[:-1], axis=1)
-            for total in (sums, own.weights.sum()):
+            parts = (arrays[f"generator.{c}.{field.name}"] for field in fields(Mixture))
+            mixtures.append(mixture := Mixture(*parts))
+            n_components = len(mixture.weights)
+            check_array(mixture.weights, "float64", (n_components,), 0)
+            check_array(mixture.probabilities, "float32", (n_components, n_bins), 0)
+            _check_ranks(mixture.ranks, n_bins)
+            sums = np.add.reduceat(mixture.probabilities, starts[:-1], axis=1)
+            for total in (sums, mixture.weights.sum()):
                 require((np.abs(total - 1.0) < ROUNDING).all(), "shares")
         if "relations" in document:
-            own = document["relations"]
-            followers = Followers.from_state(own, arrays, n_classes, np.diff(starts))
+            given = document["relations"], arrays, n_classes, np.diff(starts)
+            followers = Followers.from_state(*given)
             followers.compare(mixtures, arrays["class_counts"], starts)
         return cls(mixtures, starts, followers)

@@ -662,7 +662,7 @@ class PrivacyAccountant:
                 amplified=self._amplified,
             )
         # The package, which a module at the bottom may not import, is loaded by now.
-        own = sys.modules[__name__.partition(".")[0]].__version__
+        package = sys.modules[__name__.partition(".")[0]].__version__
         return PrivacyReport(
             epsilon=self.epsilon,
             delta=self._delta,
@@ -676,14 +676,14 @@ class PrivacyAccountant:
             accountant=(
                 f"dp-accounting {version('dp-accounting')}, privacy loss distributions"
             ),
-            software=f"skdpsynth {own}, OpenDP {version('opendp')}",
+            software=f"skdpsynth {package}, OpenDP {version('opendp')}",
             **unit_words(self._unit, self._rows_per_unit),
         )
 
 
 def _charged(sums: dict[Hashable | None, float], scope: Hashable | None) -> float:
     """Sum the charges of every row and those of one class (None: the worst one)."""
-    own = sums.get(scope, 0.0)
+    of_class = sums.get(scope, 0.0)
     if scope is None:
-        own = max((v for key, v in sums.items() if key is not None), default=0.0)
-    return sums.get(None, 0.0) + own
+        of_class = max((v for key, v in sums.items() if key is not None), default=0.0)
+    return sums.get(None, 0.0) + of_class

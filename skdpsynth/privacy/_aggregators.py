@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -71,42 +70,29 @@ def starts_of_bins(codes: NDArray[np.integer], n_bins: Sequence[int] | Ints) -> 
     return np.concatenate(([0], np.cumsum(bins)))
 
 
-@dataclass(frozen=True)
 class CentredCounts:
-    """What `centred_histogram` released, in rows."""
+    """What `centred_histogram` released, taken apart, in rows like its noise."""
 
-    numbers: Floats  # as they were released, in the order of `centred_numbers`
-    deviations: list[Floats]  # noisy counts of the cells of each column less their mean
-    apart: Floats  # noisy numbers of rows in no cell; 0 with fewer than 2 cells
-    apart_stds: Floats  # of their noise
-    # Of a count before the mean is taken off; of B cells sqrt(1 - 1/B) of it is left.
-    noise_std: float
-    size: float  # rows, 0 if not released
-    size_std: float  # inf if not released
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         numbers: Floats,
         n_cells: Sequence[int],
         size_weight: float,
         noise_std: float,
-    ) -> CentredCounts:
-        """Take noisy numbers apart, in rows like the noise of each."""
+    ) -> None:
         *columns, rest = np.split(numbers, np.cumsum([n + 1 for n in n_cells]))
         cells = [part[:-1] for part in columns]
+        # Of each column noisy counts of the cells less their mean; and noisy numbers of
+        # rows in no cell, 0 with fewer than 2 cells, with their noise.
+        self.deviations = [part - part.sum() / max(len(part), 1) for part in cells]
         entries = np.array([_apart_entry(n) / GRID for n in n_cells])
         scale = np.where(entries > 0, entries, math.inf)  # without one: noise alone
+        self.apart = np.array([part[-1] for part in columns]) / scale
+        self.apart_stds = noise_std / scale
+        # All rows; not released without a weight.
         entry = _size_entry(size_weight) / GRID
-        return cls(
-            numbers,
-            [own - own.sum() / max(len(own), 1) for own in cells],
-            np.array([part[-1] for part in columns]) / scale,
-            noise_std / scale,
-            noise_std,
-            float(rest[0]) / entry if entry else 0.0,
-            noise_std / entry if entry else math.inf,
-        )
+        self.size = float(rest[0]) / entry if entry else 0.0
+        self.size_std = noise_std / entry if entry else math.inf
 
     def counts(self, size: float) -> list[Floats]:
         """Return noisy counts of the cells of each column, for a number of rows."""
@@ -121,7 +107,7 @@ class CentredCounts:
 
 
 def centred_sensitivity(n_cells: Sequence[int], size_weight: float = 0.0) -> int:
-    """Return the L2 sensitivity of `centred_numbers`: rounded up, and at least 1.
+    """Return the L2 sensitivity of `centred_histogram`: rounded up, and at least 1.
 
     A row in a cell of column j moves its numbers by a vector of squared norm
     `_squared_norm`, a row in none by one that is no longer, and every row moves the
@@ -130,24 +116,6 @@ def centred_sensitivity(n_cells: Sequence[int], size_weight: float = 0.0) -> int
     """
     squared = sum(map(_squared_norm, n_cells)) + _size_entry(size_weight) ** 2
     return math.isqrt(max(squared - 1, 0)) + 1
-
-
-def centred_numbers(counts: Sequence[Ints], n_rows: int, size_weight: float) -> Ints:
-    """Compute what `centred_histogram` adds noise to: private.
-
-    Of each column the cells, then the rows in none; last all rows, if weighted. Counts
-    are at most `MOST_ROWS`, so K of one is at most 2**60, and so is ``floor(K / B)`` of
-    B. The number of all rows is clamped to what its product has room for.
-    """
-    parts = []
-    for column in counts:
-        cells, n_cells = column[:-1], len(column) - 1
-        parts.append(GRID * cells - _taken(n_cells) * cells.sum())
-        parts.append(_apart_entry(n_cells) * column[-1:])
-    entry = _size_entry(size_weight)
-    if entry > 0:
-        parts.append(np.array([entry * min(n_rows, LARGEST // entry)], dtype=np.int64))
-    return np.concatenate(parts)
 
 
 def _taken(n_cells: int) -> int:
@@ -196,21 +164,17 @@ def key_threshold(
     if noise_std == 0:
         return least - 1
     # Room that the proof in `thresholded_counts` needs for removing a row.
-    own = (1 - MAX_DISCOVERY_DELTA) * threshold_delta / n_columns
-    # least - 1 + j + noise > T means noise >= T + 2 - least - j for integers.
-    return max(
-        _tail_start(noise_std, own * j / rows_per_unit) + least + j - 2
-        for j in {1, rows_per_unit}
-    )
-
-
-def _tail_start(noise_std: float, share: float) -> int:
-    """Return the least whole number that noise reaches with so small a probability."""
-    tail_start = math.ceil(max(-float(ndtri(share)), 1.0) * noise_std + 0.5)
-    # The quantile is rounded; the tail at the integer is what counts.
-    while float(log_ndtr(-(tail_start - 0.5) / noise_std)) > math.log(share):
-        tail_start += 1
-    return tail_start
+    of_column = (1 - MAX_DISCOVERY_DELTA) * threshold_delta / n_columns
+    largest = least - 1
+    for j in {1, rows_per_unit}:
+        share = of_column * j / rows_per_unit
+        start = math.ceil(max(-float(ndtri(share)), 1.0) * noise_std + 0.5)
+        # The quantile is rounded; the tail at the integer is what counts.
+        while float(log_ndtr(-(start - 0.5) / noise_std)) > math.log(share):
+            start += 1
+        # least - 1 + j + noise > T means noise >= T + 2 - least - j for integers.
+        largest = max(largest, start + least + j - 2)
+    return largest
 
 
 # GRID**2 times this still fits int64, so integer norms cannot overflow.
@@ -277,12 +241,12 @@ def centred_histogram(
     n_cells: Sequence[int],
     reservation: Reservation,
     size_weight: float = 0.0,
-) -> CentredCounts:
+) -> Floats:
     """Count the codes of every column less their mean, and release all at once.
 
     Column j holds codes in [0, ``n_cells[j]``]; the last one is for rows that are in no
     cell of the column. The number of rows is released as well if its `size_weight` is
-    positive; that of a count is 1.
+    positive; that of a count is 1. `CentredCounts` takes the numbers apart.
 
     Formal guarantees
     -----------------
@@ -296,15 +260,23 @@ def centred_histogram(
     `centred_sensitivity` rounds up.
 
     The statistic is computed from the exact counts in whole numbers: cell b of a column
-    with counts c has ``K c_b - a sum(c)``.
+    with counts c has ``K c_b - a sum(c)``. Of each column the cells come first, then
+    the rows in none; last come all rows, if weighted. Counts are at most `MOST_ROWS`,
+    so K of one is at most 2**60, and so is ``floor(K / B)`` of B. The number of all
+    rows is clamped to what its product has room for.
     """
     require_sensitivity(reservation, centred_sensitivity(n_cells, size_weight))
     counts = exact_counts(codes, [n + 1 for n in n_cells])
-    n_rows = int(counts[0].sum())  # a row has one code in a column
-    numbers = centred_numbers(counts, n_rows, size_weight)
-    noisy = release_gaussian(numbers, reservation) / GRID
-    noise_std = reservation.noise_std / GRID
-    return CentredCounts.of(noisy, n_cells, size_weight, noise_std)
+    numbers = []
+    for n, column in zip(n_cells, counts, strict=True):
+        cells = column[:-1]
+        numbers.append(GRID * cells - _taken(n) * cells.sum())
+        numbers.append(_apart_entry(n) * column[-1:])
+    entry = _size_entry(size_weight)
+    if entry > 0:
+        n_rows = int(counts[0].sum())  # a row has one code in a column
+        numbers.append(np.array([entry * min(n_rows, LARGEST // entry)], np.int64))
+    return release_gaussian(np.concatenate(numbers), reservation) / GRID
 
 
 def thresholded_counts(
@@ -373,7 +345,7 @@ def thresholded_counts(
         least,
         reservation.rows_per_unit,
     )
-    columns = [clamped_counts(np.asarray(own, np.int64)) for own in counts_by_column]
+    columns = [clamped_counts(np.asarray(n, np.int64)) for n in counts_by_column]
     considered = [np.flatnonzero(counts >= least) for counts in columns]
     both = zip(columns, considered, strict=True)
     exact = np.concatenate([counts[keys] for counts, keys in both])
@@ -393,7 +365,7 @@ def _named(
 ) -> list[tuple[int, Hashable]]:
     """Return column and name of the keys that are considered; private."""
     both = enumerate(zip(names(), considered, strict=True))
-    return [(j, own[k]) for j, (own, keys) in both for k in keys.tolist()]
+    return [(j, of_column[k]) for j, (of_column, keys) in both for k in keys.tolist()]
 
 
 def gaussian_sum(
@@ -541,8 +513,8 @@ def _pair_counts_of_part(codes: NDArray[np.integer], bins: Ints) -> Ints:
             # The bin of this column, and of each column from here on: one number.
             cells = workspace[j:, : chunk.shape[1]]
             np.add(places[j:], chunk[j] * (width - start) - start, out=cells)
-            found = np.bincount(cells.ravel(), minlength=n * (width - start))
-            total[start : start + n, start:] += found.reshape(n, -1)
+            counted = np.bincount(cells.ravel(), minlength=n * (width - start))
+            total[start : start + n, start:] += counted.reshape(n, -1)
     return total
 
 
@@ -663,7 +635,7 @@ def _triple_counts_of_part(
     offsets = n_groups**3 * np.arange(len(triples), dtype=np.int64)[:, None]
     for rows in in_chunks(len(codes), Parts.rows_at_once(len(triples))):
         by_column = np.ascontiguousarray(codes[rows].T, dtype=np.int64)
-        first, second, third = (by_column[own] for own in triples.T)
+        first, second, third = (by_column[places] for places in triples.T)
         cells = (first * n_groups + second) * n_groups + third + offsets
         total += np.bincount(cells.ravel(), minlength=len(total))
     return total.reshape(shape)
@@ -703,12 +675,13 @@ def _moments_of_part(scores: NDArray[np.floating], means: Floats, unit: float) -
     total = np.zeros((n_columns, n_columns), dtype=np.int64)
     for rows in in_chunks(len(scores)):  # so few that doubles hold their sums exactly
         with np.errstate(over="ignore", invalid="ignore"):
-            own = (scores[rows].astype(np.float64) - means) / unit
-            own[~np.isfinite(own)] = 0.0
-            lengths = np.sqrt(np.square(own).sum(axis=1, keepdims=True))
+            scaled = (scores[rows].astype(np.float64) - means) / unit
+            scaled[~np.isfinite(scaled)] = 0.0
+            lengths = np.sqrt(np.square(scaled).sum(axis=1, keepdims=True))
             # Truncated towards 0, so no row becomes longer; one is for rounding.
-            own *= (LENGTH - 1.0) / np.maximum(lengths, LENGTH - 1.0)
-        own = np.trunc(np.nan_to_num(own, nan=0.0, posinf=0.0, neginf=0.0))
-        own[np.square(own).sum(axis=1) > LENGTH**2] = 0.0  # whatever happened before
-        total += (own.T @ own).astype(np.int64)
+            scaled *= (LENGTH - 1.0) / np.maximum(lengths, LENGTH - 1.0)
+        scaled = np.trunc(np.nan_to_num(scaled, nan=0.0, posinf=0.0, neginf=0.0))
+        # Whatever happened before.
+        scaled[np.square(scaled).sum(axis=1) > LENGTH**2] = 0.0
+        total += (scaled.T @ scaled).astype(np.int64)
     return np.stack(halves(total[np.triu_indices(n_columns, 1)]))

@@ -112,11 +112,12 @@ class PrivacyBudget:
                     connection.execute(create)
                 insert = "INSERT INTO skdpsynth_budget VALUES (1, ?, ?)"
                 connection.execute(insert, (self.epsilon, self.delta))
-            found, _, _ = _read(connection)
-        if found != (self.epsilon, self.delta):
+            totals, _, _ = _read(connection)
+        if totals != (self.epsilon, self.delta):
             raise PersistenceError(
-                f"The file {str(self.path)!r} holds a budget of epsilon = {found[0]!r} "
-                f"and delta = {found[1]!r}, not {self.epsilon!r} and {self.delta!r}. "
+                f"The file {str(self.path)!r} holds a budget of epsilon = "
+                f"{totals[0]!r} and delta = {totals[1]!r}, not {self.epsilon!r} and "
+                f"{self.delta!r}. "
                 "Use the totals that were agreed on, or another path."
             )
 
@@ -216,8 +217,8 @@ class PrivacyBudget:
             spent_epsilon, spent_delta = _sums(charges)
             if spent_epsilon and known != unit:
                 ours, theirs = (
-                    "one row" if own is None else f"all rows of one {own}"
-                    for own in (known, unit)
+                    "one row" if name is None else f"all rows of one {name}"
+                    for name in (known, unit)
                 )
                 raise BudgetExceededError(
                     f"The charges of this budget protect {ours}, but this fit protects "
@@ -312,14 +313,14 @@ def _locked(connection: sqlite3.Connection) -> sqlite3.Connection:
 def _tables(connection: sqlite3.Connection) -> dict[str, str]:
     """Return the tables of a whole and clean file: those of a budget, or none."""
     query = "SELECT name, sql FROM sqlite_master LIMIT 4"
-    found = dict(connection.execute(query).fetchall())
-    if found not in ({}, _TABLES, _TABLES | _UNIT):
+    tables = dict(connection.execute(query).fetchall())
+    if tables not in ({}, _TABLES, _TABLES | _UNIT):
         raise sqlite3.DatabaseError("it holds something else")
     # A page that several others name would be read as often as there are ways to it.
     (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if state != "ok":
         raise sqlite3.DatabaseError("it is damaged")
-    return found
+    return tables
 
 
 def _read(

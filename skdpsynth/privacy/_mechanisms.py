@@ -195,7 +195,9 @@ def release_float_gaussian(
     _check_request(total, "float64", reservation, ("sampled gaussian",))
     check_range("clip", clip, 0 < clip < float("inf"), "positive and finite")
     reservation._draw_down()
-    noisy = _noisy_floats(total, reservation, clip)
+    noisy, std = total.copy(), reservation.noise_std * clip
+    if std > 0:
+        noisy += secret_generator().normal(0.0, std, total.shape)
     return observed(reservation, total, noisy, unit=clip)
 
 
@@ -226,16 +228,6 @@ def _noisy_majorities(counts: Ints, reservation: Reservation) -> NDArray[np.bool
         noise = np.array(measure(noise.tolist()), dtype=np.int64)
     # In integers: 2 (n + noise) > n_teachers, with nothing that large noise could wrap.
     return np.asarray(noise > reservation.n_teachers // 2 - counts)
-
-
-def _noisy_floats(
-    total: NDArray[np.float64], reservation: Reservation, clip: float
-) -> NDArray[np.float64]:
-    """Add Gaussian noise in units of the clipping norm; as above."""
-    std = reservation.noise_std * clip
-    if std == 0:
-        return total.copy()
-    return total + secret_generator().normal(0.0, std, total.shape)
 
 
 def _check_request(

@@ -95,7 +95,7 @@ def _read(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any field, of a type
         return None if value is None else _read(within[0], value)
     if isinstance(kind, GenericAlias):  # a tuple
         require(isinstance(value, list | tuple), "no list")
-        return tuple(_read(within[0], own) for own in value)
+        return tuple(_read(within[0], item) for item in value)
     if kind is ReportEntry:
         return ReportEntry(**_fields_of(ReportEntry, value))
     if kind is float and value == "inf":
@@ -276,16 +276,16 @@ class PrivacyReport(Document):
         check_range("epsilon", epsilon, fits, "a number >= 0")
         fits = _is_number(delta) and 0 < delta < 1
         check_range("delta", delta, fits, "a number in (0, 1)")
-        found = math.inf
+        spent = math.inf
         if delta > self.discovery_delta:
-            found = self.get_epsilon(delta)
+            spent = self.get_epsilon(delta)
         if delta >= self.delta:
-            found = min(found, self.epsilon)
-        if found <= epsilon:
+            spent = min(spent, self.epsilon)
+        if spent <= epsilon:
             return
         raise BudgetExceededError(
             f"Expected a fit within epsilon = {epsilon:.6g} at delta = {delta:.6g}. "
-            f"Got epsilon = {claim(found)} at that delta; the fit was made for "
+            f"Got epsilon = {claim(spent)} at that delta; the fit was made for "
             f"epsilon = {claim(self.epsilon)} at delta = {claim(self.delta)}. Publish "
             "it under what it spent, or fit with a smaller budget: what this fit spent "
             "stays spent."
@@ -344,9 +344,9 @@ class PrivacyReport(Document):
         """
         try:
             require(values["report_version"] == _VERSION, "another version")
-            own = {k: v for k, v in values.items() if k not in _DERIVED}
-            require(len(own) == len(values) - len(_DERIVED), "other fields")
-            return cls(**_fields_of(cls, own))
+            fields = {k: v for k, v in values.items() if k not in _DERIVED}
+            require(len(fields) == len(values) - len(_DERIVED), "other fields")
+            return cls(**_fields_of(cls, fields))
         except DAMAGED as error:
             raise PersistenceError(
                 f"Expected the fields of a privacy report of version {_VERSION}. "

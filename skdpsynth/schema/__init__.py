@@ -36,7 +36,6 @@ from skdpsynth.schema._columns import (
     is_missing,
     is_object,
     kind_of_dtype,
-    known_kind,
     plain,
     same_name,
 )
@@ -98,7 +97,6 @@ __all__ = [
     "is_missing",
     "is_object",
     "kind_of_dtype",
-    "known_kind",
     "plain",
     "same_name",
     "to_text",

@@ -284,8 +284,8 @@ n_teachers_ : ndarray of shape (n_classes,), int
             # fell by .0003 (149 times).
             least = CLEAR_FROM / 2 * math.sqrt(sum(columns))
             unclear = self.n_iter == "auto" and n_rows * mu < least
-            own = plan.pairs.mu or (0.0 if unclear else plan.moments.mu)
-            if n_iter and (own or self._scratch):
+            of_pairs = plan.pairs.mu or (0.0 if unclear else plan.moments.mu)
+            if n_iter and (of_pairs or self._scratch):
                 beside = self._mu_classifier(
                     label, n_rows, mu, len(labels), sum(columns)
                 )
@@ -349,14 +349,14 @@ n_teachers_ : ndarray of shape (n_classes,), int
         initial = self._initialise(rows, metadata, plans, accountant, seed)
         public = torch.Generator().manual_seed(seed)
         with self._loop(plans) as progress:
-            for own in self._runs(initial, plans, reserved, public):
-                encoded = initial.encode(rows.of_class(own.place), own.place)
-                for _ in self._train(own, encoded):
+            for run in self._runs(initial, plans, reserved, public):
+                encoded = initial.encode(rows.of_class(run.place), run.place)
+                for _ in self._train(run, encoded):
                     progress.update()
-                initial.keep(own.place, own.generator.result())
+                initial.keep(run.place, run.generator.result())
         return self._collect(initial, plans)
 
-    def _train(self, own: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
+    def _train(self, run: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
         """Train the generator of a class with private rows; yield after each round."""
         raise NotImplementedError
 
@@ -367,10 +367,10 @@ n_teachers_ : ndarray of shape (n_classes,), int
         accountant: PrivacyAccountant,
     ) -> dict[int, Reservation]:
         """Reserve the whole run, before anything is trained, by place of the class."""
-        own = enumerate(zip(plans, metadata.classes.scopes, strict=True))
+        both = enumerate(zip(plans, metadata.classes.scopes, strict=True))
         return {
             c: self._reserve(plan.training, scope, accountant)
-            for c, (plan, scope) in own
+            for c, (plan, scope) in both
             if plan.training
         }
 

@@ -87,21 +87,21 @@ def reserve_steps(
 
 def make_discriminator(
     settings: Any,  # noqa: ANN401
-    own: ClassRun,
+    run: ClassRun,
     rows: NDArray[np.float32],
     **options: Any,  # noqa: ANN401
 ) -> Discriminator:
     """Make the discriminator of a class; `settings` is the synthesizer."""
     return Discriminator(
         rows,
-        n_features=own.generator.n_features,
+        n_features=run.generator.n_features,
         hidden_dims=settings._widths[1],
         max_grad_norm=settings.max_grad_norm,
-        expected_batch_size=own.training.sampling_rate * max(own.n_rows, 1.0),
-        reservation=own.reservation,
+        expected_batch_size=run.training.sampling_rate * max(run.n_rows, 1.0),
+        reservation=run.reservation,
         rng=secret_generator(),
-        generator=own.public,
-        device=own.device,
+        generator=run.public,
+        device=run.device,
         **options,
     )
 
@@ -143,12 +143,12 @@ learning_rate : float, default=1.0
         # takes whole classes where it can, and a Gaussian release is exact for them.
         return None if self.batch_size == "auto" else "sampled steps"
 
-    def _train(self, own: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
-        generator, training, real = own.generator, own.training, RealMeans()
+    def _train(self, run: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
+        generator, training, real = run.generator, run.training, RealMeans()
         n_generated = N_GENERATED if self.batch_size == "auto" else int(self.batch_size)
         discriminator = make_discriminator(
             self,
-            own,
+            run,
             rows,
             loss=self._loss,
             learning_rate=self.learning_rate * self._share_of_rate,

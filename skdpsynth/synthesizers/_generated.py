@@ -72,7 +72,7 @@ class GeneratedSynthesizer(BaseSynthesizer):
             return generator.draw, shares
         if self.generator_.loadings.any():  # all rows are drawn
             return self._ranks, np.ones(len(spans))
-        lengths = [[np.diff(own).sum() for own in part.values()] for part in spans]
+        lengths = [[np.diff(span).sum() for span in part.values()] for part in spans]
 
         def draw(
             class_codes: NDArray[np.int64], rng: np.random.Generator
@@ -80,11 +80,11 @@ class GeneratedSynthesizer(BaseSynthesizer):
             ranks = self._ranks(class_codes, rng)
             for c, part in enumerate(spans):
                 rows = np.flatnonzero(class_codes == c)
-                for j, own in part.items():
-                    ranks[rows, j] = drawn_within(ranks[rows, j], own)
+                for j, within in part.items():
+                    ranks[rows, j] = drawn_within(ranks[rows, j], within)
             return ranks
 
-        return draw, np.array([np.prod(own) for own in lengths])
+        return draw, np.array([np.prod(of_class) for of_class in lengths])
 
     def _generator_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         document, arrays = self.generator_.to_state()

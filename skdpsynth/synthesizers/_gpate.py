@@ -182,15 +182,15 @@ class GPATESynthesizer(ClassGAN):
             "n_iter": math.ceil(min(8000, 60 * epsilon)),
         }
 
-    def _train(self, own: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
-        generator, training, real = own.generator, own.training, RealMeans()
+    def _train(self, run: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
+        generator, training, real = run.generator, run.training, RealMeans()
         teachers = make_teachers(
             rows,
             training.n_teachers,
             generator,
             self._widths[1],
-            own.public,
-            own.device,
+            run.public,
+            run.device,
         )
         for _ in range(training.n_iter):  # line 1
             # Lines 2-4: fakes that teachers learn from; those they judge are others.
@@ -198,12 +198,12 @@ class GPATESynthesizer(ClassGAN):
             for _ in range(_TEACHER_STEPS):
                 teachers.train_step(generated, generator.features)  # lines 5-8
             if self._scratch:
-                self._votes(own, teachers)  # lines 9-13
+                self._votes(run, teachers)  # lines 9-13
             else:
                 # Not in the paper: teachers of generated rows, to compare with.
-                beside = generator, generated, own.n_rows, _TEACHER_STEPS
-                rehearsed = teachers.rehearse(*beside, own.public)
-                self._sum(own, teachers, *rehearsed, real)
+                beside = generator, generated, run.n_rows, _TEACHER_STEPS
+                rehearsed = teachers.rehearse(*beside, run.public)
+                self._sum(run, teachers, *rehearsed, real)
             yield
 
     def _reserve(
@@ -227,17 +227,17 @@ class GPATESynthesizer(ClassGAN):
 
     def _sum(
         self,
-        own: ClassRun,
+        run: ClassRun,
         teachers: TeacherEnsemble,
         rehearsed: TeacherEnsemble,
         rehearsed_means: torch.Tensor,
         real: RealMeans,
     ) -> None:
         """Release the sum of the teachers' vectors, and move as it says."""
-        generator, training, clip = own.generator, own.training, self.max_grad_norm
+        generator, training, clip = run.generator, run.training, self.max_grad_norm
         generated = generator.rows(generator.draw(self.batch_size))
         vectors = mean_gradients(teachers, generated, generator.features)
-        released = gaussian_sum(vectors, clip, own.reservation)
+        released = gaussian_sum(vectors, clip, run.reservation)
         public = mean_gradients(rehearsed, generated, generator.features)
         told = told_by_sum(
             torch.from_numpy(released / training.n_teachers),
@@ -249,12 +249,12 @@ class GPATESynthesizer(ClassGAN):
         real.add(told, rehearsed_means)
         move_means(generator, real, self._generator_steps)
 
-    def _votes(self, own: ClassRun, teachers: TeacherEnsemble) -> None:
+    def _votes(self, run: ClassRun, teachers: TeacherEnsemble) -> None:
         """Release votes on projected gradients (Algorithm 2), and step."""
-        generator: Any = own.generator  # a network, whose columns have scales
+        generator: Any = run.generator  # a network, whose columns have scales
         draws = generator.draw(self.batch_size)
         generated = generator.rows(draws)
-        n_projected = own.training.n_queries // len(generated)
+        n_projected = run.training.n_queries // len(generated)
         projections = random_projections(len(generated), n_projected, generator)
         # Gradients and answers are in units of the generator's scale of a column.
         scales = generator.scales
@@ -263,7 +263,7 @@ class GPATESynthesizer(ClassGAN):
         votes = sum(ballots.sum(dim=0) for ballots in ballots_of(*asked))
         assert isinstance(votes, torch.Tensor)
         with telling(by_teacher=lambda: torch.cat([*ballots_of(*asked)]).cpu().numpy()):
-            answers = gnmax(votes.cpu().numpy(), own.reservation)
+            answers = gnmax(votes.cpu().numpy(), run.reservation)
         directions = decode_answers(answers, projections, n_bins) / scales
         gradient = generator.gradient(
             draws, lambda rows: (rows * directions).sum(dim=1)

@@ -78,8 +78,8 @@ class InitialFactors:
 
     def trainer(self, position: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
         """Hand out the loadings of a class."""
-        own = self.loadings[position]
-        known = own[:, own.any(axis=0)]
+        of_class = self.loadings[position]
+        known = of_class[:, of_class.any(axis=0)]
         return FactorTrainer(known if known.size else self.weak, **training)
 
     def keep(self, position: int, result: Floats) -> None:

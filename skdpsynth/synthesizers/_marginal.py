@@ -255,8 +255,8 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     ) -> list[Allocation]:
         rows, columns = counts.tolist(), (n_continuous, n_discrete)
         if self.design is not None:
-            own = zip(labels, rows, strict=True)
-            return [allocate_design(self.design, c, n, mu) for c, n in own]
+            both = zip(labels, rows, strict=True)
+            return [allocate_design(self.design, c, n, mu) for c, n in both]
         form: Form = "marginals"
         if self.order > 1:
             first = self.use_unlabelled  # of whose rows only tables are measured

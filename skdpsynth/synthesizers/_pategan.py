@@ -41,8 +41,6 @@ from skdpsynth.training import (
 # Length of a step of a network; with half of it and no noise the distance of pairs of
 # columns of 3,000 linked rows was .71, not .48.
 _NETWORK_RATE = 2e-3
-# Deviation of the noise of a vote, in what its law is stated by: sigma, or scale b.
-_DEVIATIONS = {"gaussian": 1.0, "laplace": math.sqrt(2.0)}
 
 
 class VotePlayer:
@@ -52,30 +50,30 @@ class VotePlayer:
     """
 
     def __init__(
-        self, settings: VotingGAN, own: ClassRun, rows: NDArray[np.float32]
+        self, settings: VotingGAN, run: ClassRun, rows: NDArray[np.float32]
     ) -> None:
-        self._settings, self._own, self.generator = settings, own, own.generator
+        self._settings, self._run, self.generator = settings, run, run.generator
         of_student, of_teachers = settings._widths
         self._real = RealMeans()
         self._teachers = make_teachers(
             rows,
-            own.training.n_teachers,
+            run.training.n_teachers,
             self.generator,
             of_teachers,
-            own.public,
-            own.device,
+            run.public,
+            run.device,
         )  # lines 2-3
         # Its layers are as wide as the generator's.
         self.student = Student(
             self.generator.n_features,
             of_student,
-            generator=own.public,
-            device=own.device,
+            generator=run.public,
+            device=run.device,
         )
 
     def add_labels(self) -> None:
         """Train the teachers, and release labels of generated rows by their votes."""
-        generator, training = self.generator, self._own.training
+        generator, training = self.generator, self._run.training
         pool = generator.rows(generator.draw(N_GENERATED))
         for _ in range(self._settings.n_teacher_steps):
             self._teachers.train_step(pool, generator.features)  # lines 5-9
@@ -86,19 +84,22 @@ class VotePlayer:
         ballots = (opinions > 0).cpu().numpy()
         votes = ballots.sum(axis=0, dtype=np.int64)
         with telling(by_teacher=lambda: ballots):  # line 15
-            labels = noisy_votes(votes, training.n_teachers, self._own.reservation)
+            labels = noisy_votes(votes, training.n_teachers, self._run.reservation)
         told = torch.from_numpy(labels).to(generated.device)
         seen = generator.features(generated)
         if self._settings._scratch:
             self.student.add(seen, told)
             return
-        beside = generator, pool, self._own.n_rows, self._settings.n_teacher_steps
-        rehearsed, means = self._teachers.rehearse(*beside, self._own.public)
+        beside = generator, pool, self._run.n_rows, self._settings.n_teacher_steps
+        rehearsed, means = self._teachers.rehearse(*beside, self._run.public)
+        # A Laplace law is stated by its scale b, and deviates by sqrt(2) b.
+        laplace = self._settings.noise == "laplace"
+        noise_std = training.noise_std * (math.sqrt(2.0) if laplace else 1.0)
         read = told_by_labels(
             told.double(),
             seen.double(),
             training.n_teachers,
-            training.noise_std * _DEVIATIONS[self._settings.noise],
+            noise_std,
             rehearsed.logits(generated, generator.features).double(),
         )
         self._real.add(read, means)
@@ -300,9 +301,9 @@ class PATEGANSynthesizer(VotingGAN):
             "n_student_steps": 40 if noisy else 8,
         }
 
-    def _train(self, own: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
-        player = VotePlayer(self, own, rows)  # lines 2-3
-        for _ in range(own.training.n_iter):  # line 4
+    def _train(self, run: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
+        player = VotePlayer(self, run, rows)  # lines 2-3
+        for _ in range(run.training.n_iter):  # line 4
             player.add_labels()  # lines 5-18
             player.learn()  # lines 19-23
             yield

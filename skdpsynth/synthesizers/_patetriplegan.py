@@ -49,8 +49,6 @@ from skdpsynth.training import (
     train_generator,
 )
 
-# Of the squared mu of a class, and of rows without a label for counts of pseudo-labels.
-CLASSIFIER_SHARE = TRAINING_SHARE / 2
 CLASSIFIER_STEPS = 4  # from naive Bayes, which is near: each costs budget
 _SIGNAL = 0.1  # nominal norm of a mean gradient of the classifier, in clipping norms
 
@@ -69,10 +67,10 @@ class VotePlayer(_pategan.VotePlayer):
     def __init__(
         self,
         settings: PATETripleGANSynthesizer,
-        own: ClassRun,
+        run: ClassRun,
         rows: NDArray[np.float32],
     ) -> None:
-        super().__init__(settings, own, rows)
+        super().__init__(settings, run, rows)
         self._sums = ClippedSums(self.student.network, settings.max_grad_norm)
         self.n_parameters = sum(p.numel() for p in self.student.network.parameters())
 
@@ -106,11 +104,11 @@ class StepPlayer:
     def __init__(
         self,
         settings: PATETripleGANSynthesizer,
-        own: ClassRun,
+        run: ClassRun,
         rows: NDArray[np.float32],
     ) -> None:
-        self.generator, self._settings = own.generator, settings
-        self._discriminator = _dpcgan.make_discriminator(settings, own, rows)
+        self.generator, self._settings = run.generator, settings
+        self._discriminator = _dpcgan.make_discriminator(settings, run, rows)
         self._real = RealMeans()
         self.n_parameters = self._discriminator.n_parameters
 
@@ -340,9 +338,9 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
         public = torch.Generator().manual_seed(seed)
         make = VotePlayer if self.desensitization == "hybrid" else StepPlayer
         players: dict[int, Player] = {}
-        for own in self._runs(initial, plans, reserved, public):
-            encoded = initial.encode(rows.of_class(own.place), own.place)
-            players[own.place] = make(self, own, encoded)
+        for run in self._runs(initial, plans, reserved, public):
+            encoded = initial.encode(rows.of_class(run.place), run.place)
+            players[run.place] = make(self, run, encoded)
         n_rounds, branch = max(plan.n_iter for plan in plans), None
         # Without a class there are no pairs. Whether a row lacks a label is private.
         if players and metadata.classes.labels:
@@ -367,7 +365,7 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
             left = left_of_unlabelled(accountant)
             of_counts = accountant.reserve_gaussian(
                 "unlabelled rows of each class",
-                mu=left * math.sqrt(CLASSIFIER_SHARE),
+                mu=left * math.sqrt(TRAINING_SHARE / 2),
                 sensitivity=1.0,
                 scope=UNLABELLED,
             )
@@ -428,13 +426,13 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
     def _mu_classifier(
         self, label: Hashable, n_rows: float, mu: float, n_classes: int, n_columns: int
     ) -> float:
-        """Return what a class spends on the classifier.
+        """Return what a class spends on the classifier: half of what its loop takes.
 
         0 where the noise would be above the signal; generated rows then stand for it.
         """
         if label is None:  # there is nothing to classify
             return 0.0
         n_weights = n_classes * (1 + (2 * n_columns if self._scratch else n_classes))
-        most = mu * math.sqrt(CLASSIFIER_SHARE)
+        most = mu * math.sqrt(TRAINING_SHARE / 2)
         least = math.sqrt(CLASSIFIER_STEPS * n_weights) / (_SIGNAL * max(n_rows, 1.0))
         return most if mu == math.inf or least <= most else 0.0

@@ -18,14 +18,7 @@ from typing import Any
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.privacy import (
-    Counted,
-    Parts,
-    Step,
-    changed_parts,
-    count_part,
-    of_both,
-)
+from skdpsynth.privacy import Counted, Parts, Step, changed_parts, count_part, of_both
 from skdpsynth.table._units import with_unit_places
 from skdpsynth.utils import withheld
 from skdpsynth.utils.containers import native

@@ -17,7 +17,6 @@ from skdpsynth.training._generator import MOST_PRODUCTS, Adam, Score, Trainer, p
 Floats = NDArray[np.float64]
 
 
-_MOST_LOGIT = 30.0  # where a probability is next to 0 or 1, and slopes are finite
 _MOST_SCORES = 4  # of a column, as long as steps can show all their products
 _MOST_SCORE = 4.0  # of a bin: those of rare ones would hide those of all others
 # Length of a step towards the measured tables at first; it falls to 0.
@@ -197,8 +196,7 @@ class MixtureTrainer(Trainer):
 
         With a tenth as many the 2-way distance of Adult was .036, not .034.
         """
-        moved = self._flat() + rate * direction
-        self._set(moved.clamp(-_MOST_LOGIT, _MOST_LOGIT))
+        self._set(self._flat() + rate * direction)
         if self._step % 2:
             self._hold()
 

@@ -12,16 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skdpsynth.privacy import HoldsPrivateRows, of_rows, secret_generator
+from skdpsynth.privacy import HoldsPrivateRows, Parts, of_rows, secret_generator
 
 if TYPE_CHECKING:
     from skdpsynth.training._generator import Features, Trainer
 
 Ints = NDArray[np.int64]
 
-
-# Entries of one tensor of a chunk of teachers; bounds the memory of a call.
-_CHUNK_ENTRIES = 2**20
 
 N_GENERATED = 512  # public rows of a step, or that minibatches are drawn from
 N_KNOWN = 4096  # public rows whose mean features are those of the generator, nearly
@@ -194,7 +191,7 @@ class TeacherEnsemble(HoldsPrivateRows):
         """Cut the teachers into slices that handle `n_rows_each` rows in memory."""
         widths = self._rows.shape[1] + self._n_features + sum(self._hidden_dims) + 1
         weights = sum(parameter[0].numel() for parameter in self._parameters)
-        step = max(1, _CHUNK_ENTRIES // (n_rows_each * widths + weights))
+        step = Parts.rows_at_once(n_rows_each * widths + weights)
         for start in range(0, self._n_teachers, step):
             yield slice(start, min(start + step, self._n_teachers))
 

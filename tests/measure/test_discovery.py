@@ -500,10 +500,8 @@ def test_ranges_of_small_tables_are_no_orders_of_magnitude_off():
 def test_many_categories_fit_their_codes():
     names = [f"n{number:03}" for number in range(300)]
     frame = pd.DataFrame({"s": [*names, None, "other"]})
-    columns, domain = (
-        [ColumnLayout.of("s", frame["s"])],
-        CategoryDomain((*names,), True),
-    )
+    columns = [ColumnLayout.of("s", frame["s"])]
+    domain = CategoryDomain((*names,), True)
     codes = encode_rows(frame, columns, [domain]).category_codes[:, 0]
     assert codes.tolist() == [*range(300), 301, 300]
 

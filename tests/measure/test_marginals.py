@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 
 # Rows whose domains are known: `discover` would find others.
-from skdpsynth.measure._marginals import (
-    estimate,
-    known_sizes,
-    measure_marginals,
-)
+from skdpsynth.measure._marginals import estimate, known_sizes, measure_marginals
 from skdpsynth.measure._query import Ask
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness

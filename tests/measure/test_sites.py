@@ -8,20 +8,10 @@ import pandas as pd
 import pytest
 from _releases import watched
 
-from skdpsynth import (
-    GPATESynthesizer,
-    MarginalSynthesizer,
-    combine_measurements,
-)
+from skdpsynth import GPATESynthesizer, MarginalSynthesizer, combine_measurements
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import Measurements
-from skdpsynth.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
-    Datetime,
-    TableSchema,
-)
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 
 
 def table_of(n_rows, seed=0, shift=0.0):

@@ -84,15 +84,11 @@ def test_pairs_that_depend_on_each_other_are_chosen(
 
 def test_classes_are_corrected_by_tables_of_all_of_them():
     """The estimate of weighted least squares, cell by cell, and its variance."""
-    rng, stds, measured = (
-        np.random.default_rng(0),
-        [3.0, 5.0, 8.0, 4.0],
-        np.ones((2, 2)),
-    )
+    rng, stds = np.random.default_rng(0), [3.0, 5.0, 8.0, 4.0]
 
     def tables(noise_std):
         counts = rng.normal(50, 20, (2, 2)).astype(np.float32)
-        return PairTables(counts, measured > 0, noise_std, 100.0, np.array([[0, 1]]))
+        return PairTables(counts, counts > -99, noise_std, 100.0, np.array([[0, 1]]))
 
     *each, together = map(tables, stds)
     found = with_together(dict(enumerate(each)), together)

@@ -24,12 +24,7 @@ from skdpsynth import (
 )
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.measure import TableModel
-from skdpsynth.schema import (
-    Categorical,
-    Determines,
-    Identifier,
-    TableSchema,
-)
+from skdpsynth.schema import Categorical, Determines, Identifier, TableSchema
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 

@@ -255,10 +255,8 @@ def test_sums_of_products_are_those_of_a_loop(n_rows):
 
 def test_sums_of_more_rows_than_are_worked_on_at_a_time_are_exact():
     """Odd products whose sum doubles would round: 2**16 rows at a time hold it."""
-    rows, line = (
-        np.full((2**16 * 2 + 1, 2), 2895.0),
-        partial(exact, MOMENTS_SENSITIVITY),
-    )
+    rows = np.full((2**16 * 2 + 1, 2), 2895.0)
+    line = partial(exact, MOMENTS_SENSITIVITY)
 
     def of_products(own):
         return noisy_second_moments(own, np.zeros(2), 1.0, line()).tolist()

@@ -4,12 +4,7 @@ import math
 
 import pytest
 from sklearn.base import clone
-from tables import (
-    LINKED_SCHEMA,
-    correlated_schema,
-    correlated_table,
-    dependence,
-)
+from tables import LINKED_SCHEMA, correlated_schema, correlated_table, dependence
 
 from skdpsynth import (
     DPCGANSynthesizer,

@@ -16,16 +16,9 @@ from _counting import length_of_part
 from pyarrow import csv, dataset, parquet
 from tables import SOURCES, mixed_table
 
-from skdpsynth import (
-    IndependentSynthesizer,
-)
+from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError, SkdpsynthError
-from skdpsynth.schema import (
-    Categorical,
-    Continuous,
-    Identifier,
-    TableSchema,
-)
+from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import CsvFile, open_table
 from skdpsynth.utils.containers import from_arrow
 

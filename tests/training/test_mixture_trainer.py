@@ -136,10 +136,7 @@ def test_rows_have_the_probabilities_of_the_mixture(global_random_seed):
     """
     trainer, n_rows = make_trainer(seed=global_random_seed), 40_000
     rows = trainer.rows(trainer.draw(n_rows)).numpy()
-    table, (joint, _) = (
-        scores_of(make_mixture()).table,
-        joint_of(make_mixture()),
-    )
+    table, (joint, _) = (scores_of(make_mixture()).table, joint_of(make_mixture()))
     bins = [
         np.abs(rows[:, [j]] - table[a:b, j]).argmin(axis=1) + a
         for j, (a, b) in enumerate(pairwise(STARTS))

@@ -285,7 +285,7 @@ def test_chunks_change_rounding_at_most(hidden_dims, device, monkeypatch):
     rows, pool = uniform_rows(60, 0, 3), torch.from_numpy(uniform_rows(10, 1, 3))
     results, parts = [], []
     for entries, n_rows in ((2**20, 60), (600, 60), (600, 7), (1, 60)):
-        monkeypatch.setattr("skdpsynth.training._teachers._CHUNK_ENTRIES", entries)
+        monkeypatch.setattr("skdpsynth.privacy._parts._BLOCK_ENTRIES", entries)
         own = rows[:n_rows]
         ensemble = make_ensemble(own, 30, hidden_dims=hidden_dims, device=device)
         for _ in range(4):
