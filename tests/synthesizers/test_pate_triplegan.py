@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from _releases import influence, moved_by_a_row, neighbours, watched
+from _releases import influence, moved_by_a_row, watched
 from _ways import TABLE, WAYS
 from _ways import make_table as small_table
 from sklearn.base import clone
@@ -135,25 +135,6 @@ def test_measurements_of_rows_without_a_label_are_listed():
         values = np.ravel(own.values)
         doubt = 6.5 * own.noise_std * math.sqrt(len(values))
         assert abs(values.sum() - len(table)) < doubt < len(table) / 4
-
-
-TABLES = "tables of 2 columns"
-
-
-def test_a_row_without_a_label_is_counted_once_in_tables_together():
-    """And once in those of its own: each moves by all of its sensitivity."""
-    (other,) = (t for name, _, t in neighbours(TABLE) if name == "unlabelled added")
-    _, before = watched(MEASURED, TABLE, secrets=7)
-    _, after = watched(MEASURED, other, history=before, secrets=7)
-    assert moved_by_a_row(before, after, UNLABELLED)[1] == []
-    shifts = {}
-    for ours, theirs in zip(before, after, strict=True):
-        if TABLES in ours.name:
-            change = (ours.release.exact - theirs.release.exact).astype(float)
-            moved = np.linalg.norm(change / ours.release.unit)
-            shifts[ours.payer] = moved / ours.line.sensitivity
-    whole = pytest.approx(1.0)
-    assert shifts == {None: whole, "u": 0.0, "v": 0.0, UNLABELLED: whole}
 
 
 def test_a_row_of_a_sample_of_unlabelled_rows_moves_its_sum_no_further(monkeypatch):
