@@ -77,7 +77,7 @@ def test_an_interrupted_fit_leaves_the_charge_and_says_so(name):
     synth.fit(small_table())  # imports
     with Interrupts(None, KeyboardInterrupt()) as counted:
         synth.fit(small_table())
-    # The number of calls varies with the noise, by which relations are found.
+    # The number of calls varies with the noise.
     rng = np.random.default_rng(5)
     moments = [1, *sorted(rng.integers(2, int(0.6 * counted.calls), 8))]
     n_noted = 0
