@@ -50,6 +50,8 @@ def test_columns_of_any_name(name):
     fake = clone(WITHOUT_NOISE).fit(real).sample(40)
     assert fake.columns[1] is name or fake.columns[1] == name
     assert fake.iloc[:, 1].notna().all()
+    real.columns = pd.Index([name, "w", "v"], dtype=object, tupleize_cols=False)
+    assert clone(WITHOUT_NOISE).fit(real).sample(5).shape == (5, 3)  # of floats
     labelled = clone(WITHOUT_NOISE).set_params(target="v").fit(real).sample(5)
     assert labelled.dtypes.tolist() == real.dtypes.tolist()
 

@@ -148,6 +148,7 @@ class TableLayout:
         measured = kind == "continuous" and given is None
         if isinstance(given, Continuous):
             measured = kind in ("continuous", "integer")
+        measured &= target is not None  # which may be the name of a column
         return cls(columns, target, measured=measured, **form)
 
     @property
