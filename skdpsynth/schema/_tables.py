@@ -32,6 +32,7 @@ from skdpsynth.schema._columns import (
     decimals_of,
     family,
     float_info,
+    in_seconds,
     is_missing,
     is_object,
     known_kind,
@@ -104,7 +105,7 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
         nullable = nullable or not categories
         return Categorical(categories, ordered=ordered, nullable=nullable)
     if kind == "timedelta":
-        present = present.dt.total_seconds()
+        present = in_seconds(present)
     if kind == "datetime":
         # A column without values gets a bound all the same: nothing will be clipped.
         bounds = (present.min(), present.max()) if len(present) else ("1970", "1970")
@@ -305,7 +306,7 @@ def _in_rows(
         yield "missing, though not nullable: not counted", int(missing.sum())
     if isinstance(described, Continuous):
         if kind == "timedelta":
-            present = present.dt.total_seconds()
+            present = in_seconds(present)
         limits = float_info(present.dtype)
         values = present.to_numpy(dtype=np.float64)
         values = values[np.isfinite(values)]
@@ -401,7 +402,7 @@ def _numbers(series: pd.Series) -> NDArray[np.float64]:
     if kind == "datetime":
         present = _utc(pd.DatetimeIndex(present)).as_unit("us").asi8
     elif kind == "timedelta":
-        present = present.dt.total_seconds()
+        present = in_seconds(present)
     values = np.full(len(series), np.nan)
     values[~missing] = np.asarray(present, dtype=np.float64)
     return values
