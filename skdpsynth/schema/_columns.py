@@ -75,14 +75,6 @@ def as_moments(series: pd.Series) -> pd.Series:
     return series.astype(dtype).astype(pd.ArrowDtype(pa.timestamp("s")))
 
 
-def in_seconds(durations: pd.Series) -> pd.Series:
-    """Return durations as numbers; pandas fails at those of Arrow in nanoseconds."""
-    unit = getattr(getattr(durations.dtype, "pyarrow_dtype", None), "unit", None)
-    if unit is not None:
-        durations = durations.astype(f"timedelta64[{unit}]")
-    return durations.dt.total_seconds()
-
-
 def is_missing(series: pd.Series) -> NDArray[np.bool_]:
     """Return where values are missing; also at a NaN that its dtype has as a number."""
     missing: NDArray[np.bool_] = series.isna().to_numpy(dtype=bool, copy=True)

@@ -32,7 +32,6 @@ from skdpsynth.schema._columns import (
     decimals_of,
     family,
     float_info,
-    in_seconds,
     is_missing,
     is_object,
     known_kind,
@@ -86,7 +85,7 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
     kind, _ = column_kind(name, series)
     if is_object(series.dtype) and type_of_objects(series) == "bool":
         kind = "boolean"  # the table is public, and so are its values
-    present = as_moments(series[~is_missing(series)])
+    present = _present(series, is_missing(series))
     nullable = len(present) < len(series)
     if is_target and kind == "timedelta":
         raise InvalidTableError(
@@ -104,8 +103,6 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
             categories, ordered = sorted({plain(value) for value in present}), False
         nullable = nullable or not categories
         return Categorical(categories, ordered=ordered, nullable=nullable)
-    if kind == "timedelta":
-        present = in_seconds(present)
     if kind == "datetime":
         # A column without values gets a bound all the same: nothing will be clipped.
         bounds = (present.min(), present.max()) if len(present) else ("1970", "1970")
@@ -298,15 +295,13 @@ def _in_rows(
         yield "not used: no unit", int(missing.sum())
         yield f"not used: beyond max_rows_per_unit = {most}", int(beyond.sum())
         return
-    present = as_moments(series[~missing])
+    present = _present(series, missing)
     if kind == "continuous" and not isinstance(described, Identifier):
         values = present.to_numpy(dtype=np.float64)
         yield "infinite: fit refuses", int(np.isinf(values).sum())
     if getattr(described, "nullable", True) is False:
         yield "missing, though not nullable: not counted", int(missing.sum())
     if isinstance(described, Continuous):
-        if kind == "timedelta":
-            present = in_seconds(present)
         limits = float_info(present.dtype)
         values = present.to_numpy(dtype=np.float64)
         values = values[np.isfinite(values)]
@@ -317,9 +312,8 @@ def _in_rows(
         decimals = 0 if described.integer else described.decimals
         if isinstance(decimals, int):
             finer = decimals_of(values, float(limits.eps), decimals) > decimals
-            what = (
-                f"more than {decimals} decimals" if decimals else "not a whole number"
-            )
+            what = f"more than {decimals} decimals"
+            what = what if decimals else "not a whole number"
             yield f"{what}: rounded", int(finer.sum())
     elif isinstance(described, Datetime):
         moments = pd.DatetimeIndex(present)
@@ -341,6 +335,16 @@ def _in_rows(
         repeated = present.duplicated(keep=False)
         words = "identifier of several rows: if it identifies persons, it should be the"
         yield f"{words} privacy_unit", int(repeated.sum())
+
+
+def _present(series: pd.Series, missing: NDArray[np.bool_]) -> pd.Series:
+    """Return what is not missing: seconds of durations, points in time of dates."""
+    present = as_moments(series[~missing])
+    if known_kind(None, series.dtype)[0] != "timedelta":
+        return present
+    if isinstance(present.dtype, pd.ArrowDtype):  # pandas fails at its nanoseconds
+        present = present.astype(f"timedelta64[{present.dtype.pyarrow_dtype.unit}]")
+    return present.dt.total_seconds()
 
 
 def _utc(moments: Any) -> Any:  # noqa: ANN401 - one moment, or many
@@ -377,10 +381,8 @@ def broken(rule: Rule, df: pd.DataFrame) -> tuple[str, int]:
         known = ~missing & np.array([value is not None for value in expected], bool)
         if known_kind(None, decided.dtype)[0] in ("continuous", "timedelta"):
             dtype = float_info(decided.dtype).dtype
-            numbers = [np.nan if value is None else value for value in expected]
-            same = np.array(numbers, float).astype(dtype) == _numbers(decided).astype(
-                dtype
-            )
+            numbers = np.array([np.nan if v is None else v for v in expected], float)
+            same = numbers.astype(dtype) == _numbers(decided).astype(dtype)
         else:
             plain_values = map(plain, decided.astype(object).where(~absent, None))
             pairs = zip(plain_values, expected, strict=True)
@@ -397,12 +399,9 @@ def broken(rule: Rule, df: pd.DataFrame) -> tuple[str, int]:
 def _numbers(series: pd.Series) -> NDArray[np.float64]:
     """Return numbers or times as floats, and NaN where one is missing."""
     missing = is_missing(series)
-    present: Any = series[~missing]
-    kind, _ = known_kind(None, series.dtype)
-    if kind == "datetime":
+    present: Any = _present(series, missing)
+    if known_kind(None, series.dtype)[0] == "datetime":
         present = _utc(pd.DatetimeIndex(present)).as_unit("us").asi8
-    elif kind == "timedelta":
-        present = in_seconds(present)
     values = np.full(len(series), np.nan)
     values[~missing] = np.asarray(present, dtype=np.float64)
     return values
