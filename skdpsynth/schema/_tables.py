@@ -100,26 +100,26 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
             categories = as_moments(pd.Series(series.cat.categories)).tolist()
             ordered = series.cat.ordered
         else:
-            categories, ordered = sorted({plain(value) for value in present}), False
+            categories, ordered = sorted({*map(plain, present)}), False
         nullable = nullable or not categories
         return Categorical(categories, ordered=ordered, nullable=nullable)
+    # A column without values gets a bound all the same: nothing will be clipped.
+    none = "1970" if kind == "datetime" else 0
+    low, high = (present.min(), present.max()) if len(present) else (none, none)
     if kind == "datetime":
-        # A column without values gets a bound all the same: nothing will be clipped.
-        bounds = (present.min(), present.max()) if len(present) else ("1970", "1970")
         # An index: before pandas 3 a column of Arrow loses its zone along with its
         # clock.
         clock = pd.DatetimeIndex(present).tz_localize(None)
         units = SECONDS_OF if len(present) else ()
         whole = (unit for unit in units if (clock == clock.floor(unit)).all())
         unit = cast("Unit | None", next(whole, None))
-        return Datetime(*bounds, nullable=nullable, unit=unit)
-    low, high = (present.min(), present.max()) if len(present) else (0, 0)
+        return Datetime(low, high, nullable=nullable, unit=unit)
     how: dict[str, Any] = {"integer": kind == "integer"}
     if kind != "integer":
         values = present.to_numpy(dtype=np.float64)
         exact = float(float_info(present.dtype).eps)
         decimals = int(decimals_of(values, exact, MOST_DECIMALS).max(initial=0))
-        large = max(abs(float(low)), abs(float(high))) * 10.0**decimals >= EXACT
+        large = np.abs(values).max(initial=0) * 10.0**decimals >= EXACT
         how["decimals"] = "any" if decimals > MOST_DECIMALS or large else decimals
     try:
         return Continuous(plain(low), plain(high), nullable=nullable, **how)
@@ -324,9 +324,7 @@ def _in_rows(
             clock = moments.tz_localize(None)
             finer = clock != clock.floor(described.unit)
             yield f"finer than unit {described.unit!r}: cut down", int(finer.sum())
-    elif isinstance(described, Categorical) or (
-        isinstance(described, Boolean) and described.of_texts
-    ):
+    elif isinstance(described, Categorical | Boolean):
         known = set(described.categories)
         strange = sum(value not in known for value in _plain_values(present))
         yield "category not declared: read as 'other'", strange
