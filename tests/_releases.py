@@ -1,32 +1,54 @@
 """Watched fits: what one row moves, what results follow from, and what noise is.
 
-A second reading of releases that the audit's replay records.
+By the worlds that the audit's replay compares.
 """
 
 import math
 import re
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
 
-import joblib
 import numpy as np
 import pandas as pd
 from _reserve import is_noise
 from dp_accounting.pld import privacy_loss_distribution as pld
 from sklearn.base import clone
 
-# Private: it reads again what the replay of the audit records.
-from skdpsynth.audit._worlds import Observed, SequenceError, recorded, replayed
+# Private: the comparison of a replay, on fits that are kept.
+from skdpsynth.audit._worlds import (
+    Observed,
+    compare,
+    differences,
+    enter,
+    entries_of,
+    recorded,
+    replayed,
+)
 from skdpsynth.privacy.testing import coupled_rows, insecure_randomness
 
 GRID = 2**20  # units of a count, or of a clipping norm, in sums of whole numbers
 UNLABELLED = "rows without a label"
 
 
+def name_of(line):
+    """Give the name of a line of the ledger."""
+    return re.sub(r"second moments of .*", "second moments", line.name)
+
+
+def family_of(line):
+    """Give its name without the numbers of the table."""
+    return re.sub(r"\d+ tables? of (\d) columns?, .*", r"tables of \1", name_of(line))
+
+
+def payer_of(line):
+    """Give the name of the class whose rows pay; None if all do."""
+    scope = line.scope
+    return scope if scope is None or isinstance(scope, str) else scope.value
+
+
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A release, with a digest of what each teacher added to it."""
+    """A release, and what it is called in the ledger."""
 
     release: Observed
 
@@ -35,32 +57,17 @@ class Seen:
         """The reservation."""
         return self.release.reservation
 
-    @cached_property
-    def counts(self):
-        """Exact counts of the keys that were considered."""
-        keys, exact = self.release.keys, self.release.exact.tolist()
-        return dict(zip(keys, exact, strict=True))
-
-    @property
-    def teachers(self):
-        """Digests, of the teachers that added anything."""
-        return self.release.teachers or {}
-
     @property
     def family(self):
-        """Its name without the numbers of the table."""
-        return re.sub(r"\d+ tables? of (\d) columns?, .*", r"tables of \1", self.name)
+        return family_of(self.line)
 
     @property
     def name(self):
-        """Its name in the ledger."""
-        return re.sub(r"second moments of .*", "second moments", self.line.name)
+        return name_of(self.line)
 
     @property
     def payer(self):
-        """Name of the class whose rows pay; None if all do."""
-        scope = self.line.scope
-        return scope if scope is None or isinstance(scope, str) else scope.value
+        return payer_of(self.line)
 
 
 def watched(synthesizer, table, *, history=None, secrets=None):
@@ -101,93 +108,43 @@ def neighbours(table, target="y"):
         yield "unlabelled added", UNLABELLED, added(n_rows // 2, None)
 
 
-def exact_of_both(ours, theirs):
-    """Give what two releases have exactly, of the keys that both have."""
-    if ours.release.keys is None:
-        return ours.release.exact, theirs.release.exact
-    shared = sorted(ours.counts.keys() & theirs.counts.keys())
-    return [np.array([s.counts[key] for key in shared], int) for s in (ours, theirs)]
-
-
-def moved_by_a_row(before, after, payer):
+def moved_by_a_row(first, second, payer):
     """Give the families that moved, and what no row of this payer may do."""
-    moved, findings, teachers = set(), [], set()
-    for ours, theirs in zip(before, after, strict=True):
-        line, where = ours.line, f"{ours.name} of {ours.payer}"
-        first, second = exact_of_both(ours, theirs)
-        # Whole numbers are subtracted as such: they are beyond what doubles hold.
-        change = (first - second).astype(np.float64) / ours.release.unit
-        each = change.reshape(ours.release.n_releases, -1)
-        shift = float(np.linalg.norm(each, axis=1).max(initial=0.0))
-        each_teacher = ours.teachers.keys() | theirs.teachers.keys()
-        changed = {
-            t for t in each_teacher if ours.teachers.get(t) != theirs.teachers.get(t)
-        }
-        if ours.payer not in (None, payer) and (shift > 0 or changed):
-            findings.append(f"{where} moves with a row of {payer}")
-        if not shift <= line.sensitivity * (1 + 1e-9):  # nor is it NaN
-            findings.append(f"{where} moves by {shift / line.sensitivity:.3g}")
-        if not math.isclose(line.noise_std, theirs.line.noise_std, rel_tol=1e-12):
-            findings.append(f"{where} has other noise")
-        teachers |= {(ours.payer, t) for t in changed}
-        if shift > 1e-3 * line.sensitivity:
-            moved.add(ours.family)
-    if len(teachers) > 1:
-        findings.append(f"{len(teachers)} teachers change")
+    shifts, findings = compare(first, second, "the row")
+    moved = set()
+    for line, shift in zip(entries_of(first.releases), shifts, strict=False):
+        if shift > 1e-3:
+            moved.add(family_of(line))
+        if shift > 0 and payer_of(line) not in (None, payer):
+            findings.append(f"{line.name} moves with a row of {payer}")
     return moved, findings
 
 
-def influence(synthesizer, table, base=None, until=None):
+def influence(synthesizer, table, first=None, until=""):
     """Fit a table and its neighbours with equal releases: families moved, findings.
 
-    `base` is what `base_fit` gives of the table, if it is known. Only findings that
-    match the pattern `until` count, and the first neighbour that has one is the last.
+    `first` is the fit of the table, if it was made. Only findings that match the
+    pattern `until` count, and the first neighbour that has one is the last.
     """
-    public, before = base or base_fit(synthesizer, table)
+    first = first or enter(synthesizer, table, 7, coupled=True)
     moved, findings = set(), []
     for name, payer, other in neighbours(table):
-        try:
-            fitted, after = watched(synthesizer, other, history=before, secrets=7)
-        except (AssertionError, SequenceError):
-            findings.append(f"{name}: other releases are made")
-            continue
-        families, found = moved_by_a_row(before, after, payer)
+        second = enter(synthesizer, other, 7, first.releases, coupled=True)
+        families, found = moved_by_a_row(first, second, payer)
         moved |= families
-        found += [f"{what} differs" for what in differences(public, shown(fitted))]
-        found = [words for words in found if until is None or re.search(until, words)]
-        findings += [f"{name}: {words}" for words in found]
-        if until and found:
+        findings += [f"{name}: {words}" for words in found if re.search(until, words)]
+        if until and findings:
             break
     return moved, findings
 
 
-def base_fit(synthesizer, table):
-    """What a fit with frozen secrets shows, and its releases."""
-    fitted, seen = watched(synthesizer, table, secrets=7)
-    return shown(fitted), seen
-
-
-# --- Flow -------------------------------------------------------------------------
-
-
-def shown(fitted):
-    """All that a fitted synthesizer holds and shows, each by a digest."""
-    whole = joblib.hash(fitted)  # before samples are drawn, which move its stream
-    arrays = fitted.generator_.to_state()[1] if hasattr(fitted, "generator_") else {}
-    return {
-        "the object": whole,
-        "names": sorted(vars(fitted)),
-        "the generator": {name: array.tobytes() for name, array in arrays.items()},
-        "a sample": joblib.hash(fitted.sample(60, random_state=3)),
-        "the stream": joblib.hash(fitted.sample(20)),
-        "the schema": joblib.hash(fitted.schema_.to_dict()),
-        "the report": repr(fitted.privacy_report().to_dict()),
-    }
-
-
-def differences(ours, theirs):
-    """Name what two fits show differently."""
-    return [what for what in ours if ours[what] != theirs[what]]
+def unequal(ours, theirs):
+    """Name what two fits hold and show differently."""
+    shows = (
+        [own, own.sample(60, random_state=3), own.privacy_report().to_dict()]
+        for own in (ours, theirs)
+    )
+    return differences(*shows)
 
 
 def flow(synthesizer, table, other):
@@ -195,9 +152,10 @@ def flow(synthesizer, table, other):
 
     Gives what differs: nothing, if all results follow from releases and public seeds.
     """
-    first, before = watched(synthesizer, table, secrets=1)
-    second, _ = watched(synthesizer, other, history=before, secrets=2)
-    return differences(shown(first), shown(second))
+    first = enter(synthesizer, table, 1, coupled=True)
+    second = enter(synthesizer, other, 2, first.releases, coupled=True)
+    assert len(second.releases) == len(first.releases)
+    return unequal(first.fitted, second.fitted)
 
 
 # --- Cost and noise ---------------------------------------------------------------

@@ -157,25 +157,31 @@ def chosen(scores, **values):
 # --- Sources: each takes a pandas table and an empty folder ---------------------------
 
 
-def _arrow(table):
-    return pa.Table.from_pandas(table, preserve_index=False)
+def arrow_of(table):
+    """Return an Arrow table whose types follow from dtypes alone."""
+    kinds = {name: pa.string() for name in table if table[name].dtype == object}
+    arrays = {
+        name: pa.array(column, kinds.get(name), from_pandas=True)
+        for name, column in table.items()
+    }
+    return pa.table(arrays)
 
 
 def _csv(table, folder):
-    csv.write_csv(_arrow(table), folder / "t.csv")
+    csv.write_csv(arrow_of(table), folder / "t.csv")
     return folder / "t.csv"
 
 
 def _parquet(table, folder):
-    parquet.write_table(_arrow(table), folder / "t.parquet", row_group_size=70)
+    parquet.write_table(arrow_of(table), folder / "t.parquet", row_group_size=70)
     return folder / "t.parquet"
 
 
-def _folder(table, folder):
-    for place in range(0, len(table), 250):
-        parquet.write_table(
-            _arrow(table).slice(place, 250), folder / f"{place:06}.parquet"
-        )
+def in_files(table, folder, n_rows=250):
+    """Write a folder of Parquet files of so many rows."""
+    for number, place in enumerate(range(0, len(table), n_rows)):
+        own = arrow_of(table[place : place + n_rows])
+        parquet.write_table(own, folder / f"{number:06}.parquet")
     return folder
 
 
@@ -187,7 +193,7 @@ def _nullable(table, folder):
 def _dask(table, folder):
     from dask import dataframe
 
-    frame = _arrow(table).to_pandas(types_mapper=pd.ArrowDtype)
+    frame = arrow_of(table).to_pandas(types_mapper=pd.ArrowDtype)
     return dataframe.from_pandas(frame, npartitions=7)
 
 
@@ -201,16 +207,18 @@ IN_MEMORY = {
         }
     ),
     "nullable": _nullable,
-    "arrow": lambda table, folder: _arrow(table).to_pandas(types_mapper=pd.ArrowDtype),
-    "polars": lambda table, folder: pl.DataFrame(_arrow(table)),
-    "Table": lambda table, folder: _arrow(table),
+    "arrow": lambda table, folder: arrow_of(table).to_pandas(
+        types_mapper=pd.ArrowDtype
+    ),
+    "polars": lambda table, folder: pl.DataFrame(arrow_of(table)),
+    "Table": lambda table, folder: arrow_of(table),
 }
 PARTED = {
     "parquet": _parquet,
-    "folder": _folder,
-    "dataset": lambda table, folder: dataset.dataset(_folder(table, folder)),
-    "reader": lambda table, folder: _arrow(table).to_reader(max_chunksize=77),
-    "batches": lambda table, folder: iter(_arrow(table).to_batches(max_chunksize=33)),
+    "folder": in_files,
+    "dataset": lambda table, folder: dataset.dataset(in_files(table, folder)),
+    "reader": lambda table, folder: arrow_of(table).to_reader(max_chunksize=77),
+    "batches": lambda table, folder: iter(arrow_of(table).to_batches(max_chunksize=33)),
     "dask": _dask,
 }
 SOURCES = IN_MEMORY | {"csv": _csv} | PARTED

@@ -87,27 +87,6 @@ def test_what_depends_on_it_is_learnt():
     assert line.score(one_hot[1], TABLE["price"]) > 0.8
 
 
-LABELS = {
-    "Series": TABLE["price"],
-    "float32": TABLE["price"].to_numpy(np.float32),
-    "Float64 with a gap": pd.array([None, *TABLE["price"][1:]], dtype="Float64"),
-    "Index": pd.Index(TABLE["price"]),
-}
-
-
-@pytest.mark.usefixtures("frozen_noise")
-@pytest.mark.parametrize("name", LABELS)
-def test_y_comes_back_as_it_came(name):
-    y = LABELS[name]
-    features, generated = IndependentSynthesizer(5.0).fit_resample(TABLE[["size"]], y)
-    assert type(generated) is type(y)
-    assert generated.dtype == y.dtype
-    assert getattr(generated, "name", None) == getattr(y, "name", None)
-    assert len(features) == len(generated)
-    assert not pd.isna(generated).any()  # one missing value is not told from none
-    assert np.std(generated) == pytest.approx(np.std(TABLE["price"]), rel=0.5)
-
-
 def test_plan_says_what_a_number_costs():
     synth = IndependentSynthesizer(target="price")
     plan = synth.plan(600, dtypes=TABLE.dtypes)

@@ -26,7 +26,6 @@ from sklearn.model_selection import (
 from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth import (
-    DPCGANSynthesizer,
     GPATESynthesizer,
     IndependentSynthesizer,
     PrivacyBudget,
@@ -131,21 +130,6 @@ def test_a_search_pays_for_every_candidate_in_every_fold_and_for_the_refit():
     best = search.best_params_[EPSILON]
     assert budget.charges["epsilon"].tolist() == [4.0] * 3 + [16.0] * 3 + [best]
     assert search.best_estimator_[0].budget is budget
-
-
-@pytest.mark.parametrize("cls", [GPATESynthesizer, DPCGANSynthesizer])
-def test_a_search_over_rounds_runs_them(cls):
-    """By default loops run in a pipeline, in each fold and in the refit."""
-    model = make_pipeline(cls(16.0, schema=SCHEMA), GaussianNB())
-    grid = {f"{cls.__name__.lower()}__n_iter": [0, "auto"]}
-    search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(X, Y)
-    assert search.cv_results_["mean_test_score"].min() > 0.8
-    best = (
-        clone(search.best_estimator_)
-        .set_params(**dict.fromkeys(grid, "auto"))
-        .fit(X, Y)
-    )
-    assert best[0].n_iter_ == 10
 
 
 def test_candidates_that_share_a_table_pay_for_it_once(tmp_path):

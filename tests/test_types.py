@@ -50,6 +50,8 @@ def test_columns_of_any_name(name):
     fake = clone(WITHOUT_NOISE).fit(real).sample(40)
     assert fake.columns[1] is name or fake.columns[1] == name
     assert fake.iloc[:, 1].notna().all()
+    real.columns = pd.Index([name, "w", "v"], dtype=object, tupleize_cols=False)
+    assert clone(WITHOUT_NOISE).fit(real).sample(5).shape == (5, 3)  # of floats
     labelled = clone(WITHOUT_NOISE).set_params(target="v").fit(real).sample(5)
     assert labelled.dtypes.tolist() == real.dtypes.tolist()
 
@@ -173,9 +175,3 @@ def test_the_unit_of_a_public_table(values, unit, zone):
     series = pd.Series(pd.to_datetime(values, format="ISO8601")).dt.tz_localize(zone)
     schema = TableSchema.from_dataframe(pd.DataFrame({"t": series}))
     assert schema.columns["t"].unit == unit
-
-
-def test_a_schema_as_written_before_there_were_units():
-    old = TableSchema({"t": Datetime(*YEARS, unit="D")}).to_dict()
-    del old["columns"][0][1]["unit"]
-    assert TableSchema.from_dict(old).columns["t"].unit is None

@@ -85,7 +85,7 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
     kind, _ = column_kind(name, series)
     if is_object(series.dtype) and type_of_objects(series) == "bool":
         kind = "boolean"  # the table is public, and so are its values
-    present = as_moments(series[~is_missing(series)])
+    present = _present(series, is_missing(series))
     nullable = len(present) < len(series)
     if is_target and kind == "timedelta":
         raise InvalidTableError(
@@ -100,28 +100,26 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
             categories = as_moments(pd.Series(series.cat.categories)).tolist()
             ordered = series.cat.ordered
         else:
-            categories, ordered = sorted({plain(value) for value in present}), False
+            categories, ordered = sorted({*map(plain, present)}), False
         nullable = nullable or not categories
         return Categorical(categories, ordered=ordered, nullable=nullable)
-    if kind == "timedelta":
-        present = present.dt.total_seconds()
+    # A column without values gets a bound all the same: nothing will be clipped.
+    none = "1970" if kind == "datetime" else 0
+    low, high = (present.min(), present.max()) if len(present) else (none, none)
     if kind == "datetime":
-        # A column without values gets a bound all the same: nothing will be clipped.
-        bounds = (present.min(), present.max()) if len(present) else ("1970", "1970")
         # An index: before pandas 3 a column of Arrow loses its zone along with its
         # clock.
         clock = pd.DatetimeIndex(present).tz_localize(None)
         units = SECONDS_OF if len(present) else ()
         whole = (unit for unit in units if (clock == clock.floor(unit)).all())
         unit = cast("Unit | None", next(whole, None))
-        return Datetime(*bounds, nullable=nullable, unit=unit)
-    low, high = (present.min(), present.max()) if len(present) else (0, 0)
+        return Datetime(low, high, nullable=nullable, unit=unit)
     how: dict[str, Any] = {"integer": kind == "integer"}
     if kind != "integer":
         values = present.to_numpy(dtype=np.float64)
         exact = float(float_info(present.dtype).eps)
         decimals = int(decimals_of(values, exact, MOST_DECIMALS).max(initial=0))
-        large = max(abs(float(low)), abs(float(high))) * 10.0**decimals >= EXACT
+        large = np.abs(values).max(initial=0) * 10.0**decimals >= EXACT
         how["decimals"] = "any" if decimals > MOST_DECIMALS or large else decimals
     try:
         return Continuous(plain(low), plain(high), nullable=nullable, **how)
@@ -297,15 +295,13 @@ def _in_rows(
         yield "not used: no unit", int(missing.sum())
         yield f"not used: beyond max_rows_per_unit = {most}", int(beyond.sum())
         return
-    present = as_moments(series[~missing])
+    present = _present(series, missing)
     if kind == "continuous" and not isinstance(described, Identifier):
         values = present.to_numpy(dtype=np.float64)
         yield "infinite: fit refuses", int(np.isinf(values).sum())
     if getattr(described, "nullable", True) is False:
         yield "missing, though not nullable: not counted", int(missing.sum())
     if isinstance(described, Continuous):
-        if kind == "timedelta":
-            present = present.dt.total_seconds()
         limits = float_info(present.dtype)
         values = present.to_numpy(dtype=np.float64)
         values = values[np.isfinite(values)]
@@ -316,9 +312,8 @@ def _in_rows(
         decimals = 0 if described.integer else described.decimals
         if isinstance(decimals, int):
             finer = decimals_of(values, float(limits.eps), decimals) > decimals
-            what = (
-                f"more than {decimals} decimals" if decimals else "not a whole number"
-            )
+            what = f"more than {decimals} decimals"
+            what = what if decimals else "not a whole number"
             yield f"{what}: rounded", int(finer.sum())
     elif isinstance(described, Datetime):
         moments = pd.DatetimeIndex(present)
@@ -329,9 +324,7 @@ def _in_rows(
             clock = moments.tz_localize(None)
             finer = clock != clock.floor(described.unit)
             yield f"finer than unit {described.unit!r}: cut down", int(finer.sum())
-    elif isinstance(described, Categorical) or (
-        isinstance(described, Boolean) and described.of_texts
-    ):
+    elif isinstance(described, Categorical | Boolean):
         known = set(described.categories)
         strange = sum(value not in known for value in _plain_values(present))
         yield "category not declared: read as 'other'", strange
@@ -340,6 +333,16 @@ def _in_rows(
         repeated = present.duplicated(keep=False)
         words = "identifier of several rows: if it identifies persons, it should be the"
         yield f"{words} privacy_unit", int(repeated.sum())
+
+
+def _present(series: pd.Series, missing: NDArray[np.bool_]) -> pd.Series:
+    """Return what is not missing: seconds of durations, points in time of dates."""
+    present = as_moments(series[~missing])
+    if known_kind(None, series.dtype)[0] != "timedelta":
+        return present
+    if isinstance(present.dtype, pd.ArrowDtype):  # pandas fails at its nanoseconds
+        present = present.astype(f"timedelta64[{present.dtype.pyarrow_dtype.unit}]")
+    return present.dt.total_seconds()
 
 
 def _utc(moments: Any) -> Any:  # noqa: ANN401 - one moment, or many
@@ -376,10 +379,8 @@ def broken(rule: Rule, df: pd.DataFrame) -> tuple[str, int]:
         known = ~missing & np.array([value is not None for value in expected], bool)
         if known_kind(None, decided.dtype)[0] in ("continuous", "timedelta"):
             dtype = float_info(decided.dtype).dtype
-            numbers = [np.nan if value is None else value for value in expected]
-            same = np.array(numbers, float).astype(dtype) == _numbers(decided).astype(
-                dtype
-            )
+            numbers = np.array([np.nan if v is None else v for v in expected], float)
+            same = numbers.astype(dtype) == _numbers(decided).astype(dtype)
         else:
             plain_values = map(plain, decided.astype(object).where(~absent, None))
             pairs = zip(plain_values, expected, strict=True)
@@ -396,12 +397,9 @@ def broken(rule: Rule, df: pd.DataFrame) -> tuple[str, int]:
 def _numbers(series: pd.Series) -> NDArray[np.float64]:
     """Return numbers or times as floats, and NaN where one is missing."""
     missing = is_missing(series)
-    present: Any = series[~missing]
-    kind, _ = known_kind(None, series.dtype)
-    if kind == "datetime":
+    present: Any = _present(series, missing)
+    if known_kind(None, series.dtype)[0] == "datetime":
         present = _utc(pd.DatetimeIndex(present)).as_unit("us").asi8
-    elif kind == "timedelta":
-        present = present.dt.total_seconds()
     values = np.full(len(series), np.nan)
     values[~missing] = np.asarray(present, dtype=np.float64)
     return values

@@ -96,11 +96,17 @@ class ColumnLayout:
     @property
     def stores(self) -> tuple[Any, ...]:
         """What dtypes with the same values share: missing ones, zone, limits."""
-        zone, limits = zone_of(self.dtype), None
-        if self.kind == "integer":
-            storage = np.iinfo(self.storage)
-            limits = storage.min, storage.max
+        zone = zone_of(self.dtype)
+        limits = self.limits if self.kind == "integer" else None
         return self.can_be_missing, None if zone is None else str(zone), limits
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the largest number, or seconds of a duration, that it holds."""
+        if self.kind == "timedelta":
+            return -most_seconds(self.unit), most_seconds(self.unit)
+        info: Any = np.finfo if self.storage.kind == "f" else np.iinfo
+        return float(info(self.storage).min), float(info(self.storage).max)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
@@ -142,6 +148,7 @@ class TableLayout:
         measured = kind == "continuous" and given is None
         if isinstance(given, Continuous):
             measured = kind in ("continuous", "integer")
+        measured &= target is not None  # which may be the name of a column
         return cls(columns, target, measured=measured, **form)
 
     @property
@@ -206,9 +213,8 @@ def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
         empty = pd.Index([], dtype=_decode_dtype(data["category"]))
         return pd.CategoricalDtype(empty, ordered=data["ordered"])
     if "string" in data:
-        if data["nan"]:
-            return pd.StringDtype(data["string"], na_value=np.nan)
-        return pd.StringDtype(data["string"])
+        own = {"na_value": np.nan} if data["nan"] else {}
+        return pd.StringDtype(data["string"], **own)
     if "arrow" in data:
         if data["arrow"] == "string":  # "string[pyarrow]" names the other dtype
             return pd.ArrowDtype(pa.string())
@@ -273,17 +279,13 @@ def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series
         array = present >= 0.5
     elif column.kind in ("datetime", "timedelta"):
         array = _ticks(present, "s" if is_date(dtype) else column.unit)
-    elif column.storage.kind == "f":
-        limits = np.finfo(column.storage)
-        array = np.clip(present, float(limits.min), float(limits.max))
-        array = array.astype(column.storage)
     else:
-        whole = np.iinfo(column.storage)
-        high = float(whole.max)
-        if int(high) > whole.max:  # 2**63 - 1 has no float64: take the one below
-            high = float(np.nextafter(high, 0.0))
-        array = np.clip(np.rint(present), float(whole.min), high)
-        array = array.astype(column.storage)
+        low, high = column.limits
+        if column.storage.kind != "f":
+            present = np.rint(present)
+            if int(high) > np.iinfo(column.storage).max:  # 2**63 - 1 has no float64
+                high = float(np.nextafter(high, 0.0))  # the one below
+        array = np.clip(present, low, high).astype(column.storage)
     if isinstance(dtype, pd.ArrowDtype):
         if is_date(dtype):  # counts days, in fewer bytes
             array = (array // _DAY).astype(np.int32)

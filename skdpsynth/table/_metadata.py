@@ -54,7 +54,6 @@ from skdpsynth.table._layout import (
     ColumnLayout,
     TableLayout,
     from_wall,
-    most_seconds,
     zone_of,
 )
 from skdpsynth.utils import MOST_SHOWN, require
@@ -281,12 +280,7 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
             described = schema.columns[column.name]
             if column.dtype is None or not isinstance(described, Continuous):
                 continue
-            high = most_seconds(column.unit) if column.kind == "timedelta" else 0.0
-            low = -high
-            if column.kind != "timedelta":
-                info: Any = np.finfo if column.storage.kind == "f" else np.iinfo
-                limits = info(column.storage)
-                low, high = float(limits.min), float(limits.max)
+            low, high = column.limits
             if described.low < low or described.high > high:  # clipped once more
                 raise InvalidSchemaError(
                     f"The bounds of {column.name!r} in the rule {rule} must be within"

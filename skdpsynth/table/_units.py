@@ -157,20 +157,15 @@ def _words(series: pd.Series, secret: bytes) -> Words:
         return np.vstack((_words(listed, secret), none))[series.cat.codes]
     key = hashlib.blake2b(secret, digest_size=32).digest()
     words = np.zeros((len(series), 2), dtype=np.uint64)
-    missing = is_missing(series)
-    if series.dtype.kind not in "biufmM":
+    missing, kind = is_missing(series), series.dtype.kind
+    if kind not in "biufmM":
         # A text is a function of its cell: equal objects, such as 1 and True, differ.
         codes, texts = coded(series, ~missing, _text)
-        digests = [
-            hashlib.blake2b(
-                text.encode("utf-8", "surrogatepass"), digest_size=_BYTES, key=key
-            ).digest()
-            for text in texts
-        ]
-        table = np.frombuffer(b"".join(digests), dtype=np.uint64).reshape(-1, 2)
+        found = (hashlib.blake2b(text, digest_size=_BYTES, key=key) for text in texts)
+        digests = b"".join(own.digest() for own in found)
+        table = np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
         words[~missing] = table[codes[~missing]]
     else:
-        kind: str = series.dtype.kind
         if kind in "Mm":
             bits = ticks_of(series)[0].view(np.uint64)
         elif kind == "f":  # whole numbers have the bits of integers, others the mark 2
@@ -180,26 +175,24 @@ def _words(series: pd.Series, secret: bytes) -> Words:
             bits[whole] = values[whole].astype(np.int64).view(np.uint64)
             words[:, 1] = np.where(whole, 0, 2)
         else:
-            dtype = np.uint64 if kind == "u" else np.int64
+            exact = np.uint64 if kind == "u" else np.int64
             blank = False if kind == "b" else 0
-            bits = series.to_numpy(dtype, na_value=blank).view(np.uint64)
+            bits = series.to_numpy(exact, na_value=blank).view(np.uint64)
         words[:, 0] = _mixed(bits ^ np.frombuffer(key[:8], np.uint64)[0])
     words[missing] = 0, 1
     return words
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - any cell
+def _text(value: Any) -> bytes:  # noqa: ANN401 - any cell
     """Write a cell; the numbers 7 and 7.0 and the text "7" are the same."""
     value = plain(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return str(value)
+    return str(value).encode("utf-8", "surrogatepass")
 
 
 def _mixed(words: Words) -> Words:
     """Mix the bits of each word, one to one (Steele, Lea, Flood 2014: SplitMix64)."""
-    words = words ^ (words >> np.uint64(30))
-    words = words * np.uint64(0xBF58476D1CE4E5B9)
-    words = words ^ (words >> np.uint64(27))
-    words = words * np.uint64(0x94D049BB133111EB)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
     return np.asarray(words ^ (words >> np.uint64(31)))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 import torch
 
-from skdpsynth.measure import PairTables
+from skdpsynth.measure import Measurement, PairTables, TableBins
+from skdpsynth.measure._bins import ColumnBins
+from skdpsynth.measure._query import Triples
 from skdpsynth.model import NUMPY, Heads, ReleasedClass, slopes_of_loss
 from skdpsynth.model._fit import _BUMP, _ENTROPY, _LOGIT, fit_components
 
@@ -206,3 +208,50 @@ def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():
         expected[start:end] -= np.log(np.exp(expected[start:end]).sum())
     found = np.log(heads(NUMPY.take(own[None]), NUMPY.take(home[None])))
     np.testing.assert_allclose(found[0], expected, atol=1e-5)
+
+
+# --- Tables of three columns ------------------------------------------------------
+
+
+# Noise below half a row counts as that: counts without noise are whole numbers. Tables
+# say how many rows there are, unless these are less than half of what is known.
+@LIBRARIES
+@pytest.mark.parametrize(
+    ("noise_std", "least", "n_rows", "whole"),
+    [(20.0, 20.0, 900.0, 600.0), (0.1, 0.5, 600.0, 600.0), (5.0, 5.0, 2e3, 1e3)],
+)
+def test_slopes_of_triples_are_those_of_differentiation(
+    noise_std, least, n_rows, whole, arrays
+):
+    """Of tables of 600 rows. In float32, beside a graph over all triples in float64."""
+    starts = np.array([0, 4, 7, 12, 14])
+    groups = np.array([0, 0, 1, 2, 0, 1, 2, 0, 0, 1, 2, 2, 0, 1])  # of every bin
+    rng, sizes = np.random.default_rng(0), np.diff(starts)
+    own = [rng.dirichlet(np.full(size, 0.5), 5) for size in sizes]
+    parts = rng.dirichlet(np.ones(5)), np.concatenate(own, axis=1)
+    weights, probabilities = map(arrays.take, parts)
+    counts = 600.0 * np.random.default_rng(2).dirichlet(np.ones(27), 4)
+    counts = counts.reshape(4, 3, 3, 3)
+    columns = [ColumnBins(np.empty(0), np.arange(n)) for n in sizes]
+    query = Triples(TableBins(columns), groups, 3)
+    tables = Measurement(query, counts.astype(np.float32), noise_std, 1.0)
+    of_pairs = PairTables.nothing(14, n_rows)
+    marginals = np.zeros(14), math.inf  # of which nothing is known
+    one = ReleasedClass(starts, *marginals, of_pairs, tables, arrays=arrays)
+    found = one.slopes(weights, probabilities)
+    given = [torch.from_numpy(part).double().requires_grad_() for part in parts]
+    member = torch.eye(3, dtype=torch.float64)[torch.from_numpy(groups)]
+    total = torch.zeros((), dtype=torch.float64)
+    for own, of_triple in zip(combinations(range(4), 3), counts, strict=True):
+        bins = [slice(starts[j], starts[j + 1]) for j in own]
+        made = [given[1][:, at] @ member[at] for at in bins]
+        made = torch.einsum("k,ka,kb,kc->abc", given[0], *made)
+        off = whole * made - torch.from_numpy(of_triple)
+        total = total + (off / least).square().sum()
+    exact = torch.autograd.grad(total, given)
+    for mine, expected in zip(found, exact, strict=True):
+        scale = 1e-5 * float(expected.abs().max())
+        np.testing.assert_allclose(
+            arrays.give(mine), expected.numpy(), rtol=1e-4, atol=scale
+        )
+        assert expected.abs().max() > 10.0

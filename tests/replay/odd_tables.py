@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from dask import dataframe
+from tables import SOURCES, arrow_of, in_files
 
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 
@@ -101,12 +103,6 @@ def _series(values: tuple[Any, ...], dtype: Any) -> pd.Series:
 
 def contained(source: str, table: OddTable, rows: Rows, folder: Path) -> Any:
     """Give rows as a source; files are written to the folder, over those of before."""
-    if source == "pandas":
-        return table.frame(rows)
-    if source == "dask":
-        import dask.dataframe as dd
-
-        return dd.from_pandas(table.frame(rows), npartitions=_N_PARTITIONS, sort=False)
     if source == "csv":
         path = folder / "table.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
@@ -114,43 +110,17 @@ def contained(source: str, table: OddTable, rows: Rows, folder: Path) -> Any:
             writer.writerow(table.dtypes)
             writer.writerows([_written(cell) for cell in row] for row in rows)
         return path
+    frame = table.frame(rows)
+    if source == "pandas":
+        return frame
+    if source == "dask":
+        return dataframe.from_pandas(frame, npartitions=_N_PARTITIONS, sort=False)
+    (folder / source).mkdir(exist_ok=True)
     if source == "folder":
-        path = folder / "files"
-        path.mkdir(exist_ok=True)
-        for number, part in enumerate(np.array_split(np.arange(len(rows)), _N_FILES)):
-            own = _arrow(table.frame([rows[place] for place in part]))
-            _write_parquet(own, path / f"{number}.parquet")
-        return path
-    arrow = _arrow(table.frame(rows))
-    if source == "parquet":
-        return _write_parquet(arrow, folder / "table.parquet")
+        return in_files(frame, folder / source, math.ceil(len(rows) / _N_FILES))
     if source == "batches":
-        return arrow.to_batches(max_chunksize=_ROWS_OF_A_BATCH)
-    if source == "polars":
-        import polars as pl
-
-        return pl.from_arrow(arrow)
-    return arrow
-
-
-def _arrow(frame: pd.DataFrame) -> Any:
-    """Make an Arrow table whose types follow from dtypes alone."""
-    import pyarrow as pa
-
-    kinds = {name: pa.string() for name in frame if frame[name].dtype == object}
-    return pa.table(
-        {
-            name: pa.array(series, type=kinds.get(name), from_pandas=True)
-            for name, series in frame.items()
-        }
-    )
-
-
-def _write_parquet(arrow: Any, path: Path) -> Path:
-    from pyarrow import parquet
-
-    parquet.write_table(arrow, path)
-    return path
+        return arrow_of(frame).to_batches(max_chunksize=_ROWS_OF_A_BATCH)
+    return SOURCES["Table" if source == "arrow" else source](frame, folder / source)
 
 
 def _written(cell: Any) -> Any:

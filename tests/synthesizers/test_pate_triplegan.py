@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from _releases import influence, moved_by_a_row, neighbours, watched
+from _releases import enter, entries_of, influence, moved_by_a_row, payer_of
 from _ways import TABLE, WAYS
 from _ways import make_table as small_table
 from sklearn.base import clone
@@ -137,30 +137,13 @@ def test_measurements_of_rows_without_a_label_are_listed():
         assert abs(values.sum() - len(table)) < doubt < len(table) / 4
 
 
-TABLES = "tables of 2 columns"
-
-
-def test_a_row_without_a_label_is_counted_once_in_tables_together():
-    """And once in those of its own: each moves by all of its sensitivity."""
-    (other,) = (t for name, _, t in neighbours(TABLE) if name == "unlabelled added")
-    _, before = watched(MEASURED, TABLE, secrets=7)
-    _, after = watched(MEASURED, other, history=before, secrets=7)
-    assert moved_by_a_row(before, after, UNLABELLED)[1] == []
-    shifts = {}
-    for ours, theirs in zip(before, after, strict=True):
-        if TABLES in ours.name:
-            change = (ours.release.exact - theirs.release.exact).astype(float)
-            moved = np.linalg.norm(change / ours.release.unit)
-            shifts[ours.payer] = moved / ours.line.sensitivity
-    whole = pytest.approx(1.0)
-    assert shifts == {None: whole, "u": 0.0, "v": 0.0, UNLABELLED: whole}
-
-
 def test_a_row_of_a_sample_of_unlabelled_rows_moves_its_sum_no_further(monkeypatch):
     """By default only classes of more than 2^18 rows are sampled."""
     monkeypatch.setattr("skdpsynth.synthesizers._patetriplegan.SAMPLE_ROWS", 100.0)
     synthesizer = clone(WAYS["triplegan"]).set_params(n_teachers=12, max_grad_norm=0.02)
-    assert influence(synthesizer, TABLE, until=f"{BRANCH}.* moves by")[1] == []
+    assert (
+        influence(synthesizer, TABLE, until=f"{BRANCH}.* moves a release by")[1] == []
+    )
 
 
 def test_rows_without_a_label_choose_their_pairs_at_their_own_cost():
@@ -175,12 +158,13 @@ def test_rows_without_a_label_choose_their_pairs_at_their_own_cost():
     columns["y"] = Categorical(["u"], nullable=True)
     schema = TableSchema(columns, target="y")
     synth = MarginalSynthesizer(20.0, schema=schema, use_unlabelled=True)
-    _, before = watched(synth, table, secrets=8)
-    choices = {own.payer for own in before if own.name == "choice of pairs"}
-    assert UNLABELLED in choices
+    synth.set_params(random_state=0)
+    before = enter(synth, table, 8, coupled=True)
+    lines = entries_of(before.releases)
+    assert UNLABELLED in {payer_of(n) for n in lines if n.name == "choice of pairs"}
     for place, payer in enumerate(("u", UNLABELLED)):
         more = pd.concat([table.iloc[[place]], table], ignore_index=True)
-        _, after = watched(synth, more, history=before, secrets=8)
+        after = enter(synth, more, 8, before.releases, coupled=True)
         moved, findings = moved_by_a_row(before, after, payer)
         assert findings == []
         assert moved

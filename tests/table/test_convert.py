@@ -155,16 +155,10 @@ def test_numbers_of_times_are_seconds_since_1970():
         assert missing.tolist() == [False, True]
     spans = pd.Series(pd.to_timedelta(["1 day", None]))
     assert numeric_values(spans, ColumnLayout.of("a", spans))[0].tolist() == [86_400, 0]
-
-
-@pytest.mark.parametrize("kind", ["timestamp", "duration"])
-def test_times_of_arrow_need_no_calendar(kind):
-    """Seconds beyond what nanoseconds hold, in a zone."""
-    arrow = (
-        pa.timestamp("s", tz="Asia/Tokyo") if kind == "timestamp" else pa.duration("s")
-    )
+    # Arrow's need no calendar: seconds beyond what nanoseconds hold.
     seconds = [253_402_214_400, None, -62_000_000_000]
-    series = pd.Series(pd.arrays.ArrowExtensionArray(pa.array(seconds, type=arrow)))
-    values, missing = numeric_values(series, ColumnLayout.of("a", series))
-    assert values.tolist() == [253_402_214_400.0, 0.0, -62_000_000_000.0]
-    assert missing.tolist() == [False, True, False]
+    for kind in (pa.timestamp("s", tz="Asia/Tokyo"), pa.duration("s")):
+        series = pd.Series(pd.arrays.ArrowExtensionArray(pa.array(seconds, kind)))
+        values, missing = numeric_values(series, ColumnLayout.of("a", series))
+        assert values.tolist() == [253_402_214_400.0, 0.0, -62_000_000_000.0]
+        assert missing.tolist() == [False, True, False]

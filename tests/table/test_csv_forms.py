@@ -168,15 +168,8 @@ def test_texts_are_never_read_and_come_back_empty_or_as_stated():
 
 
 def test_identifiers_follow_a_pattern():
-    table = pd.DataFrame({"a": range(40), "id": [f"C{n:04d}" for n in range(40)]})
-    schema = TableSchema(
-        {"a": Continuous(0, 39, integer=True), "id": Identifier(pattern="C##-x")}
-    )
-    synth = IndependentSynthesizer(schema=schema, random_state=0).fit(table)
-    ids = synth.sample(120)["id"].tolist()
-    assert ids[:2] == ["C00-x", "C01-x"]
-    assert ids[-1] == "C119-x"
-    assert len(set(ids)) == 120
+    text_of = Identifier(pattern="C##-x").text_of
+    assert [*map(text_of, (0, 1, 119))] == ["C00-x", "C01-x", "C119-x"]
 
 
 @pytest.mark.parametrize("dtype", [object, "str", "category"])

@@ -12,7 +12,6 @@ from tables import small_table
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy._aggregators import exact_counts  # no noise on top
-from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.table import _dask, _sources, total_keys  # steps of a cluster alone
 from skdpsynth.table._dask import DaskParts  # to lose a part of one
 from skdpsynth.table._sources import lay_out  # what parts are checked by
@@ -178,25 +177,6 @@ def test_parts_of_one_number_are_noticed_where_they_are_brought():
         [*parts.each()]
     with pytest.raises(InvalidTableError, match="came twice"):
         parts.kept()
-
-
-def test_no_partition_has_noise_of_its_own(monkeypatch):
-    """Its counts are exact: noise is drawn where the sum is."""
-    drawn = []
-    real = _dask.count_part
-
-    def spy(number, part, steps):
-        with insecure_randomness(number + len(drawn)):
-            found = real(number, part, steps)
-        drawn.append(found)
-        return found
-
-    monkeypatch.setattr(_dask, "count_part", spy)
-    parts = parts_of(np.array_split(CODES, 4))
-    first, second = exact_counts(parts, [5, 5]), exact_counts(parts, [5, 5])
-    assert len(drawn) == 8
-    for own, again in zip(first, second, strict=True):
-        assert own.tolist() == again.tolist()
 
 
 def test_workers_of_a_cluster_count(cluster, tmp_path):

@@ -114,6 +114,7 @@ TABLES_REFUSED = {
     "y and target": (FRAME, {"y": LABELS, "target": "sex"}, "given twice"),
     "two targets": (FRAME, {"target": "age", "schema": OF_SEX}, "'age', but .* 'sex'"),
     "absent target": (FRAME, {"target": "sez"}, "'sez' is not a .* are 'age', 'sex'"),
+    "no name": (FRAME, {"target": np.nan}, "must have a name"),
     "several targets": (FRAME, {"target": ["sex"]}, "Got list"),
     "float y with inf": (X, {"y": [0.0, 1.0, np.inf]}, "infinite"),
     "timedelta y": (X[:2], {"y": TWO}, "has dtype timedelta64"),

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from _releases import exact_of_both, watched
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -18,8 +17,6 @@ from skdpsynth import (
     GPATESynthesizer,
     IndependentSynthesizer,
     MarginalSynthesizer,
-    PATEGANSynthesizer,
-    PATETripleGANSynthesizer,
     PrivacyBudget,
 )
 from skdpsynth.exceptions import (
@@ -209,55 +206,6 @@ def test_a_number_is_the_same_unit_in_every_part(dtype, missing):
 # --- What a unit may move ---------------------------------------------------------
 
 
-def moved(synthesizer, table, other):
-    """By how much a unit moves each release, over its sensitivity for one row.
-
-    Of releases to one class the sum over classes: a unit has rows of several.
-    """
-    _, before = watched(synthesizer, table, secrets=8)
-    _, after = watched(synthesizer, other, history=before, secrets=8)
-    found = {}
-    for ours, theirs in zip(before, after, strict=True):
-        first, second = exact_of_both(ours, theirs)
-        for few, many in ((ours, theirs), (theirs, ours)):
-            if few.release.keys is not None:
-                new = [many.counts[key] for key in many.counts.keys() - few.counts]
-                assert max(new, default=0) <= ours.release.least - 1 + MOST
-        change = (first - second).astype(np.float64) / ours.release.unit
-        shift = float(np.linalg.norm(change)) / ours.line.sensitivity
-        name = f"{ours.family} of {'all' if ours.payer is None else 'a class'}"
-        found.setdefault(name, Counter())[ours.payer] += shift
-    return found
-
-
-UNIT = table_of([6], seed=5, first=999).assign(y=["u", "v"] * 3)
-CASES = {
-    "declared": schema_of(columns=FULL, target="y"),
-    "measured": schema_of(columns={}, target="y"),
-}
-
-
-@pytest.mark.usefixtures("short_fits")
-@pytest.mark.parametrize(
-    ("kind", "known"),
-    [
-        (IndependentSynthesizer, "measured"),
-        (MarginalSynthesizer, "measured"),
-        (MarginalSynthesizer, "declared"),
-        (GPATESynthesizer, "declared"),
-        (PATETripleGANSynthesizer, "measured"),
-    ],
-)
-def test_a_unit_moves_each_release_by_what_its_rows_may(kind, known):
-    """A unit of six rows, three of which take part, of both classes."""
-    table = table_of([*range(1, 7)] * 40, seed=1)
-    other = pd.concat([UNIT, table], ignore_index=True)
-    found = moved(kind(60.0, schema=CASES[known]), table, other)
-    most = max(sum(of_class.values()) for of_class in found.values())
-    assert 1 < most <= MOST * (1 + 1e-6)  # something by more than a row may
-    assert min(found["coarse marginals of a class"].values()) > 0  # of both classes
-
-
 # --- What it costs ----------------------------------------------------------------
 
 
@@ -353,14 +301,6 @@ def test_steps_train_without_noise_or_on_one_row_of_each_unit(epsilon, most):
     synth = GPATESynthesizer(epsilon, schema=schema, n_iter=2, n_teachers=5)
     assert synth.fit(table_of([1, 2, 3] * 60)).n_iter_ == 2
     assert "one who" in synth.privacy_report().unit
-
-
-@pytest.mark.parametrize("kind", [GPATESynthesizer, PATEGANSynthesizer])
-@pytest.mark.parametrize("given", [{"n_iter": 3}, {"init": "random"}])
-def test_adversarial_steps_are_for_units_of_one_row(untouched, kind, given):
-    synth = kind(schema=schema_of(2), budget=untouched, **given)
-    with pytest.raises(InvalidSchemaError, match="max_rows_per_unit=1"):
-        synth.fit(table_of([1, 2, 3] * 20))
 
 
 def test_the_curator_sees_how_many_rows_take_no_part():

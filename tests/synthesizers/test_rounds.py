@@ -1,21 +1,23 @@
-"""DPCGANSynthesizer and DPGANSynthesizer: plans and steps."""
+"""Rounds of DP-CGAN, DPGAN and PATE-GAN: their plans, steps and votes."""
 
 import math
 
 import numpy as np
 import pytest
+import torch
 from _releases import watched
-from _ways import TABLE, WAYS
+from _ways import TABLE, WAYS, table_of
 from sklearn.base import clone
-from tables import COLUMNS
+from tables import COLUMNS, correlated_schema, correlated_table
 
-from skdpsynth import DPGANSynthesizer
+from skdpsynth import DPGANSynthesizer, GPATESynthesizer
+from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.schema import TableSchema
-from skdpsynth.training import Discriminator
+from skdpsynth.training import Discriminator, TeacherEnsemble, told_by_labels
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
-STEPS = "discriminator's gradients"
+STEPS, LABELS = "discriminator's gradients", "labels by vote"
 
 # --- Plans -----------------------------------------------------------------------
 
@@ -94,3 +96,51 @@ def test_weights_of_the_critic_stay_in_their_bound(hidden_dims, monkeypatch):
     settings = {"weight_clip": 0.001, "hidden_dims": ((4,), hidden_dims)}
     clone(WAYS["dpgan random"]).set_params(**settings).fit(TABLE)
     assert max(bounds) == pytest.approx(0.001)
+
+
+# --- Labels ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("noise", "ratio"), [("gaussian", 1.0), ("laplace", 2**0.5)])
+def test_labels_are_read_by_the_deviation_of_their_noise(noise, ratio, monkeypatch):
+    """A Laplace law is stated by its scale."""
+    stds = []
+
+    def watching(labels, seen, n_teachers, noise_std, rehearsed):
+        stds.append(noise_std)
+        return told_by_labels(labels, seen, n_teachers, noise_std, rehearsed)
+
+    monkeypatch.setattr("skdpsynth.synthesizers._pategan.told_by_labels", watching)
+    synthesizer = clone(WAYS["pategan"]).set_params(noise=noise)
+    _, seen = watched(synthesizer, table_of("pategan"))
+    stated = [own.line.noise_std for own in seen if own.family == LABELS]
+    assert stds == pytest.approx([ratio * std for std in stated], rel=1e-6)
+
+
+def test_rounds_do_not_depend_on_unanimous_or_split_votes(monkeypatch):
+    """No data-dependent stop: the ledger is the same whatever the teachers say."""
+    reports = []
+    for share in (0.0, 0.5, 1.0):
+
+        def votes_of(self, rows, features, share=share):
+            said = torch.full((self._n_teachers, len(rows)), -1.0)
+            said[: int(share * self._n_teachers)] = 1.0
+            return said
+
+        monkeypatch.setattr(TeacherEnsemble, "logits", votes_of)
+        fitted = clone(WAYS["pategan laplace"]).fit(TABLE)
+        reports.append(fitted.privacy_report().to_dict())
+    assert reports[0] == reports[1] == reports[2]
+
+
+# --- GPATESynthesizer: its plans and its votes ----------------------------------------
+
+
+def test_a_random_model_says_that_it_learns_nothing():
+    synthesizer = GPATESynthesizer(
+        1e-3, init="random", n_iter=2, schema=correlated_schema()
+    )
+    assert synthesizer.plan(200)["note"].all()
+    with pytest.warns(DegradedResultWarning):
+        synthesizer.fit(correlated_table(200))
+    assert len(synthesizer.sample(100).dropna()) == 100
