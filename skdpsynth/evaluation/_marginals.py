@@ -18,19 +18,35 @@ from skdpsynth.utils import FEW_NUMBERS, MOST_SHOWN
 MOST_DRAWN = FEW_NUMBERS  # columns, or bins of one, so that a picture can be read
 _N_PAIRS = 4  # rows of one figure
 _DAY = pd.Timedelta("1D")
-OTHER, MISSING = "(other)", "(missing)"
 
 
 @dataclass(frozen=True)
 class PlainColumn:
-    """Values of a column; times are days since 1970, and None is a missing value."""
+    """Values of a column; times are days since 1970, and None or NaN is missing."""
 
     name: str
     kind: str
     items: list[Any]
 
+    @classmethod
+    def of(cls, name: str, column: pd.Series) -> PlainColumn:
+        """Reduce a column of a table to what a plot needs."""
+        types, column = pd.api.types, as_moments(column)
+        kind = "number"
+        if types.is_datetime64_any_dtype(column.dtype):
+            kind, zone = "time", column.dt.tz
+            column = (column - pd.Timestamp(0, tz=zone and "UTC")) / _DAY
+        elif types.is_timedelta64_dtype(column.dtype):
+            name, column = f"{name} (days)", column / _DAY
+        elif not types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(
+            column.dtype
+        ):
+            texts = [None if pd.isna(v) else str(v) for v in column.astype(object)]
+            return cls(name, "category", texts)
+        return cls(name, kind, column.to_numpy("float64", na_value=np.nan).tolist())
+
     def values(self) -> Any:  # noqa: ANN401 - what its kind of cells takes
-        """Return the values as an array of numbers (NaN: missing), or as a Series."""
+        """Return the values as an array of numbers, or as a Series of categories."""
         if self.kind == "category":
             return pd.Series(self.items, dtype=object)
         return np.array(self.items, dtype=float)
@@ -38,25 +54,7 @@ class PlainColumn:
 
 def plain_columns(table: pd.DataFrame) -> list[PlainColumn]:
     """Reduce a table to what a plot needs."""
-    return [_plain(str(name), table[name]) for name in table.columns]
-
-
-def _plain(name: str, column: pd.Series) -> PlainColumn:
-    types, column = pd.api.types, as_moments(column)
-    if types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype):
-        return PlainColumn(name, "number", _floats(column))
-    if types.is_datetime64_any_dtype(column.dtype):
-        epoch = pd.Timestamp(0, tz=None if column.dt.tz is None else "UTC")
-        return PlainColumn(name, "time", _floats((column - epoch) / _DAY))
-    if types.is_timedelta64_dtype(column.dtype):
-        return PlainColumn(f"{name} (days)", "number", _floats(column / _DAY))
-    texts = [None if pd.isna(v) else str(v) for v in column.astype(object)]
-    return PlainColumn(name, "category", texts)
-
-
-def _floats(column: pd.Series) -> list[float | None]:
-    values = column.to_numpy(dtype="float64", na_value=np.nan)
-    return [float(value) if np.isfinite(value) else None for value in values]
+    return [PlainColumn.of(str(name), column) for name, column in table.items()]
 
 
 @dataclass(frozen=True)
@@ -69,36 +67,29 @@ class Side:
     ends: tuple[float, ...] = ()
 
     @classmethod
-    def of_pair(cls, column: PlainColumn) -> Side:
-        """Let the values choose 12 cells at most: quantiles, or frequent categories."""
-        cells = CategoryCells if column.kind == "category" else NumberCells
-        return cls(column.name, column.kind, cells.of(column.values(), MOST_SHOWN))
+    def of(cls, column: PlainColumn, *, alone: bool = False) -> Side:
+        """Let the values choose 12 cells at most: quantiles, or frequent categories.
 
-    @classmethod
-    def alone(cls, column: PlainColumn) -> Side:
-        """Let the values choose the cells of a column that is plotted alone.
-
-        32 bins of equal width at most, whole numbers in their own where they fit; the
-        outer ones take what lies beyond the middle 99 %. 12 categories at most.
+        Numbers that are plotted `alone` have 32 bins of equal width at most, whole
+        ones in their own where they fit; the outer bins take what lies beyond the
+        middle 99 %.
         """
         values = column.values()
         if column.kind == "category":
             cells = CategoryCells.of(values, MOST_SHOWN)
             return cls(column.name, column.kind, cells)
+        if not alone:
+            return cls(column.name, column.kind, NumberCells.of(values, MOST_SHOWN))
         edges = _edges(values[~np.isnan(values)])
         ends = float(edges[0]), float(edges[-1])
         return cls(column.name, column.kind, NumberCells(edges[1:-1]), ends)
 
-    def codes(self, column: PlainColumn) -> NDArray[np.int16]:
-        """Return in which cell each value of a column of the same kind is."""
-        return self.cells.codes(column.values())
-
     def labels(self) -> list[str]:
         """Name the cells: a number is where its cell begins."""
         if isinstance(self.cells, CategoryCells):
-            return [*map(str, self.cells.categories), OTHER, MISSING]
+            return [*map(str, self.cells.categories), "(other)", "(missing)"]
         edges = [self._written(edge) for edge in self.cells.edges]
-        return [f"<{edges[0]}" if edges else "all", *edges, MISSING]
+        return [f"<{edges[0]}" if edges else "all", *edges, "(missing)"]
 
     def _written(self, edge: float) -> str:
         """Write a number or a date shortly."""
@@ -133,35 +124,34 @@ class Marginal:
 
     @classmethod
     def of(cls, column: PlainColumn) -> Marginal:
-        """Choose cells for a column, and count."""
-        side = Side.alone(column)
-        return cls((side,), _shares([side], [side.codes(column)]))
+        """Choose cells for a column that is plotted alone, and count."""
+        side = Side.of(column, alone=True)
+        return cls((side,), _shares([side], [side.cells.codes(column.values())]))
 
     def shares_of(self, table: Sequence[PlainColumn]) -> NDArray[np.float64] | None:
         """Compute the shares of another table; None if a column is of another kind."""
         named = {column.name: column for column in table}
-        pairs = [(side, named[side.name]) for side in self.sides]
-        if any(side.kind != column.kind for side, column in pairs):
+        columns = [named[side.name] for side in self.sides]
+        if [side.kind for side in self.sides] != [column.kind for column in columns]:
             return None
-        return _shares(self.sides, [side.codes(column) for side, column in pairs])
+        pairs = zip(self.sides, columns, strict=True)
+        return _shares(self.sides, [s.cells.codes(c.values()) for s, c in pairs])
 
 
-def strongest_pairs(
-    columns: Sequence[PlainColumn], target: str | None
-) -> list[Marginal]:
+def strongest_pairs(columns: Sequence[PlainColumn], target: str) -> list[Marginal]:
     """Find the pairs of columns with the largest Cramer's V, and of the target."""
     others = [column for column in columns if column.name != target]
     labels = [column for column in columns if column.name == target]
-    sides = [(Side.of_pair(c), c) for c in others[:MOST_DRAWN] + labels]
-    coded = [(side, side.codes(column)) for side, column in sides]
-    found = []
-    for (first, own), (second, other) in combinations(coded, 2):
-        shares = _shares([first, second], [own, other])
-        counts = np.rint(shares * len(own)).astype(np.intp)
+    sides = [(Side.of(c), c.values()) for c in others[:MOST_DRAWN] + labels]
+    coded = [(side, side.cells.codes(values)) for side, values in sides]
+    pairs = []
+    for (first, codes), (second, others_codes) in combinations(coded, 2):
+        shares = _shares([first, second], [codes, others_codes])
+        counts = np.rint(shares * len(codes)).astype(np.intp)
         used = counts[counts.any(axis=1)][:, counts.any(axis=0)]
-        found.append((cramers_v(used), Marginal((first, second), shares)))
-    found.sort(key=lambda entry: -entry[0])
-    return [pair for _, pair in found[:_N_PAIRS]]
+        pairs.append((cramers_v(used), Marginal((first, second), shares)))
+    pairs.sort(key=lambda pair: -pair[0])
+    return [marginal for _, marginal in pairs[:_N_PAIRS]]
 
 
 def _shares(

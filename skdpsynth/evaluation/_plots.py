@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from numpy.typing import NDArray
 
-from skdpsynth.evaluation._marginals import Marginal, PlainColumn, Side
+from skdpsynth.evaluation._marginals import Marginal, PlainColumn
 from skdpsynth.metrics import CategoryCells
 from skdpsynth.utils import Picture
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 Shares = NDArray[np.float64]
 Styles = dict[str, dict[str, Any]]
-Curve = Mapping[float, tuple[float, float]]  # from epsilon to mean and deviation
 
 PRIVATE_FOOTER = (
     "Contains private statistics: computed from real rows, covered by no epsilon"
@@ -58,44 +57,41 @@ def styles_of(names: Sequence[str]) -> Styles:
 
 def draw_curves(
     ax: Axes,
-    curves: Mapping[str, Curve],
+    curves: Mapping[str, pd.DataFrame],
     styles: Styles,
     baseline: str,
     *,
     largest: bool,
 ) -> None:
-    """Draw scores over epsilon: the best with their spread, the others in grey."""
-    positions = _positions({e for curve in curves.values() for e in curve})
+    """Draw mean scores over epsilon: the best with their spread, the others in grey."""
+    positions = _positions({e for curve in curves.values() for e in curve.index})
+    means = {name: curve["mean"] for name, curve in curves.items()}
+    places = {name: [positions[e] for e in curves[name].index] for name in curves}
     lines = [name for name in curves if name != baseline]
-    means = {name: [mean for mean, _ in curves[name].values()] for name in curves}
     sign = 1 if largest else -1
     # A line that lacks epsilons is behind those that have all.
-    best = sorted(lines, key=lambda n: (len(means[n]), sign * np.mean(means[n])))
-    best = best[-len(_MARKS) :]  # of more, greys are hard to distinguish
-    others = [name for name in lines if name not in best]
+    ranked = sorted(lines, key=lambda n: (len(means[n]), sign * means[n].mean()))
+    others = ranked[: -len(_MARKS)]  # of more than seven, greys are hard to distinguish
     for number, name in enumerate(others):
-        along = [positions[e] for e in curves[name]]
         label = "" if number else f"others: {len(others)}"
-        ax.plot(along, means[name], ".-", color="0.8", lw=1, label=label)
-    lines = [name for name in lines if name in best]
-    # Where all share one place, side by side.
-    one_place = len(positions) - (math.inf in positions) <= 1
-    banded = len(lines) <= len(_LINES)  # more would hide each other
-    apart = 0.05 if one_place else 0.0 if banded else 0.02
+        ax.plot(places[name], means[name], ".-", color="0.8", lw=1, label=label)
+    lines = [name for name in lines if name not in others]
+    # Side by side, so that no bar hides another; more so where all share one place.
+    apart = 0.05 if len(positions) - (math.inf in positions) <= 1 else 0.02
     for number, name in enumerate(lines):
-        shift = apart * (number - (len(lines) - 1) / 2)
-        places = np.array([positions[e] + shift for e in curves[name]])
-        _draw_curve(ax, curves[name], places, name, styles[name], banded=banded)
+        x = np.array(places[name]) + apart * (number - (len(lines) - 1) / 2)
+        ax.plot(x, means[name], label=drawable(name), **styles[name])
+        bars = {"ecolor": styles[name]["color"], "capsize": 3}
+        ax.errorbar(x, means[name], curves[name]["std"], fmt="none", **bars)
     if baseline in curves:
         # A line through its points, or across where there is one.
         ending = "" if "baseline" in baseline.lower() else " (baseline)"
         line: dict[str, Any] = {"color": "0.45", "linestyle": ":", "linewidth": 2}
         line["label"] = drawable(baseline) + ending
         if len(means[baseline]) == 1:
-            ax.axhline(means[baseline][0], **line)
+            ax.axhline(means[baseline].iloc[0], **line)
         else:
-            along = [positions[e] for e in curves[baseline]]
-            ax.plot(along, means[baseline], **line)
+            ax.plot(places[baseline], means[baseline], **line)
     ticks = [f"{e:g}" if e < math.inf else "no noise" for e in positions]
     ax.set_xticks(list(positions.values()), ticks)
     ax.set_xmargin(0.12)
@@ -110,15 +106,31 @@ def draw_marks(
     if real.notna().any():
         bar: dict[str, Any] = {"color": "black", "marker": "|", "linewidth": 2}
         ax.scatter(real, heights, s=190, label=REAL_ROWS[setting], **bar)
-    names = [name for name in styles if name in table]
-    for name, shift in zip(names, _shifts(names), strict=True):
-        mark = {k: styles[name][k] for k in ("color", "marker")}
-        x = table[name]
-        ax.plot(x, heights + shift, linestyle="", label=drawable(name), **mark)
+    _draw_in_lines(ax, {name: table[name] for name in styles if name in table}, styles)
     ax.set_yticks(heights, [drawable(name) for name in table.index], fontsize=SMALL)
     ax.set_ylim(-0.7, len(table) - 0.3)
     ax.grid(axis="y", color="0.9")
     ax.set_axisbelow(True)
+
+
+def finish(
+    axes: Sequence[Axes],
+    own: bool,
+    private: bool,
+    entries: dict[str, Any] | None = None,
+) -> None:
+    """Add legend and footer; the legend of our own figure is above the axes."""
+    figure = axes[0].figure
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+    if entries is None:
+        handles, labels = axes[0].get_legend_handles_labels()
+        entries = dict(zip(labels, handles, strict=True))
+    options: dict[str, Any] = {"fontsize": SMALL, "frameon": False}
+    if own:
+        options |= {"loc": "outside upper center", "ncols": 3}
+    (figure if own else axes[0]).legend(entries.values(), entries, **options)
+    add_footer(figure, private)
 
 
 def add_footer(figure: Figure | SubFigure, private: bool) -> None:
@@ -140,26 +152,6 @@ def picture(ax: Axes, says: str) -> Picture:
     return Picture(buffer.getvalue(), says)
 
 
-def _draw_curve(
-    ax: Axes,
-    curve: Curve,
-    x: NDArray[np.float64],
-    name: str,
-    style: dict[str, Any],
-    *,
-    banded: bool,
-) -> None:
-    """Draw a line with its band, and single points, or all, with a bar."""
-    mean, spread = np.array(list(curve.values())).T
-    finite = np.isfinite(list(curve))
-    ax.plot(x, mean, label=drawable(name), **style)
-    if banded and finite.sum() > 1:
-        low, high = (mean - spread)[finite], (mean + spread)[finite]
-        ax.fill_between(x[finite], low, high, color=style["color"], alpha=0.15, lw=0)
-        x, mean, spread = x[~finite], mean[~finite], spread[~finite]
-    ax.errorbar(x, mean, spread, fmt="none", ecolor=style["color"], capsize=3)
-
-
 def draw_marginal(
     ax: Axes,
     name: str,
@@ -172,8 +164,8 @@ def draw_marginal(
         real = None
     chosen = real or next(Marginal.of(c) for c in pooled(samples) if c.name == name)
     (side,) = chosen.sides
-    found = {of: chosen.shares_of(sample) for of, sample in samples.items()}
-    parts = {of: part for of, part in found.items() if part is not None}
+    shares = {of: chosen.shares_of(sample) for of, sample in samples.items()}
+    parts = {of: part for of, part in shares.items() if part is not None}
     if isinstance(side.cells, CategoryCells):
         _draw_categories(ax, side.labels(), real, parts, styles)
     else:
@@ -205,13 +197,21 @@ def _draw_categories(
     heights = np.arange(len(used))
     if real is not None:
         ax.barh(heights, bars[used], 0.8, color=REAL_FILL)
-    for (name, part), shift in zip(parts.items(), _shifts(parts), strict=True):
-        style = {k: styles[name][k] for k in ("color", "marker")}
-        ax.plot(part[used], heights + shift, linestyle="", markersize=4.5, **style)
+    _draw_in_lines(ax, {n: part[used] for n, part in parts.items()}, styles, size=4.5)
     ax.set_xlabel("share of rows", fontsize=TINY)
     ax.set_ylim(-0.8, len(used) - 0.2)
     ax.set_yticks(heights, [drawable(labels[i], 16) for i in used])
     ax.set_xlim(left=0)
+
+
+def _draw_in_lines(
+    ax: Axes, values: Mapping[str, Any], styles: Styles, *, size: float | None = None
+) -> None:
+    """Draw a mark for each line and synthesizer, none on top of another."""
+    for number, (name, x) in enumerate(values.items()):
+        mark = {k: styles[name][k] for k in ("color", "marker")}
+        y = np.arange(len(x)) + 0.09 * ((len(values) - 1) / 2 - number)
+        ax.plot(x, y, ls="", label=drawable(name), markersize=size, **mark)
 
 
 def draw_pair(row: NDArray[Any], pair: Marginal, parts: list[Shares | None]) -> None:
@@ -220,7 +220,10 @@ def draw_pair(row: NDArray[Any], pair: Marginal, parts: list[Shares | None]) -> 
     used = np.max([pair.shares, *known], axis=0) > 0
     rows, columns = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
     upright, flat = pair.sides
-    labels = _labels(upright, rows), _labels(flat, columns)
+    labels = [
+        [drawable(side.labels()[i], 16) for i in cells]
+        for side, cells in ((upright, rows), (flat, columns))
+    ]
     # The longer labels stand on the left, where they are written once.
     turned = max(map(len, labels[1])) > max(map(len, labels[0]))
     if turned:
@@ -247,20 +250,14 @@ def draw_pair(row: NDArray[Any], pair: Marginal, parts: list[Shares | None]) -> 
     bar.ax.tick_params(labelsize=TINY)
 
 
-def _labels(side: Side, used: NDArray[np.intp]) -> list[str]:
-    """Name the cells that have a row in any table."""
-    names = side.labels()
-    return [drawable(names[i], 16) for i in used]
-
-
 def pooled(samples: Mapping[str, Sequence[PlainColumn]]) -> list[PlainColumn]:
     """Put the rows of all samples together; kinds are those of the first."""
-    first = next(iter(samples.values()))
-    items: dict[tuple[str, str], list[Any]] = {(c.name, c.kind): [] for c in first}
-    for column in chain.from_iterable(samples.values()):
-        if (column.name, column.kind) in items:
-            items[column.name, column.kind] += column.items
-    return [PlainColumn(*of, values) for of, values in items.items()]
+    columns = [*chain.from_iterable(samples.values())]
+    return [
+        PlainColumn(name, kind, [*chain.from_iterable(parts)])
+        for name, kind in [(c.name, c.kind) for c in next(iter(samples.values()))]
+        for parts in [[c.items for c in columns if (c.name, c.kind) == (name, kind)]]
+    ]
 
 
 def _positions(epsilons: set[float]) -> dict[float, float]:
@@ -271,11 +268,6 @@ def _positions(epsilons: set[float]) -> dict[float, float]:
         gap = (x[-1] - x[0]) / (len(x) - 1) if len(x) > 1 else 0.5
         positions[math.inf] = x[-1] + gap
     return positions
-
-
-def _shifts(several: Collection[str]) -> NDArray[np.float64]:
-    """Move marks apart that would hide each other; the first is on top."""
-    return 0.09 * ((len(several) - 1) / 2 - np.arange(len(several), dtype=np.float64))
 
 
 def drawable(name: str, width: int = 32) -> str:
