@@ -8,6 +8,8 @@ orders. What is imported here beside the public metrics is for comparisons in
 """
 
 from skdpsynth.metrics._encode import (
+    CategoryCells,
+    NumberCells,
     check_tables,
     is_measurement,
     shuffled,
@@ -15,8 +17,6 @@ from skdpsynth.metrics._encode import (
 )
 from skdpsynth.metrics._fidelity import (
     LEAST_ROWS,
-    CategoryCells,
-    NumberCells,
     column_fidelity,
     cramers_v,
     marginal_fidelity,

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ from skdpsynth.metrics._encode import (
     shuffled,
     without_identifiers,
 )
-from skdpsynth.metrics._panel import Classifiers, score_classifiers, score_regressors
+from skdpsynth.metrics._panel import Classifiers, score_panel
 
 # From a table to train on, one to test on and the setting to their scores.
 Scorer = Callable[[pd.DataFrame, pd.DataFrame, str], pd.DataFrame]
@@ -204,7 +203,7 @@ def setting_scores(
     score = _scorer(test[target], classifiers, pos_label, n_jobs)
     settings = {"A": (train, test), "B": (synthetic, test), "C": parts_of_c}
     parts = {}
-    for name, pair in settings.items():
+    for name, pair in settings.items():  # a comprehension is a frame of its own
         parts[name] = score(*pair, name)
     scores = pd.concat(parts, axis=1, names=["setting", "metric"])
     scores.attrs["contains_private_statistics"] = True
@@ -256,45 +255,36 @@ def _scorer(
     of: str = "test",
 ) -> Scorer:
     """Return how tables are scored: by what their target is in one of them."""
-    shared: dict[str, Any] = {
-        "target": column.name,
-        "classifiers": classifiers,
-        "n_jobs": n_jobs,
-    }
-    if is_measurement(column, pos_label):
-        _check_values(column, column.nunique(), of)
-        return partial(score_regressors, **shared)
-    labels = _labels_to_score(column, pos_label, of)
-    return partial(score_classifiers, labels=labels, **shared)
-
-
-def _check_values(column: pd.Series, n_values: int, of: str) -> None:
-    if n_values < 2:
+    labels = None
+    if not is_measurement(column, pos_label):
+        with suppress(TypeError):  # its words may hold a label
+            labels = sorted(column.astype(object).unique())
+        if labels is None:
+            raise InvalidTableError(
+                f"Expected labels of one type in the target column {column.name!r}, "
+                "but they cannot be sorted. Cast the column to one type."
+            )
+    if column.nunique() < 2:
         raise InvalidTableError(
             f"Expected at least two labels or values in the target column "
             f"{column.name!r} of '{of}', but there is one. Test on a table with more."
         )
-
-
-def _labels_to_score(column: pd.Series, pos_label: object, of: str) -> list[Any]:
-    """Return which labels are scored against the rest."""
-    labels = None
-    with suppress(TypeError):  # its words may hold a label
-        labels = sorted(column.astype(object).unique())
-    if labels is None:
-        raise InvalidTableError(
-            f"Expected labels of one type in the target column {column.name!r}, but "
-            "they cannot be sorted. Cast the column to one type."
-        )
-    _check_values(column, len(labels), of)
-    if pos_label is None:
-        return labels[-1:] if len(labels) == 2 else labels
-    if pos_label not in labels:
-        raise ValueError(
-            f"The 'pos_label' parameter must be one of the labels in '{of}'. Got a "
-            f"{type(pos_label).__name__} that is none of them instead."
-        )
-    return [pos_label]
+    if labels and pos_label is not None:
+        if pos_label not in labels:
+            raise ValueError(
+                f"The 'pos_label' parameter must be one of the labels in '{of}'. Got a "
+                f"{type(pos_label).__name__} that is none of them instead."
+            )
+        labels = [pos_label]
+    elif labels and len(labels) == 2:
+        labels = labels[1:]
+    return partial(
+        score_panel,
+        target=column.name,
+        labels=labels,
+        classifiers=classifiers,
+        n_jobs=n_jobs,
+    )
 
 
 def _split(
