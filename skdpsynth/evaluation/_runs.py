@@ -332,9 +332,9 @@ class KeptRuns:
     def read(self, job: Job) -> RunRecord | None:
         """Return the record of a run, or None if there is no whole one."""
         try:
-            found = self._folder.read(*self._name_and_key(job))
-            sample = [PlainColumn(**column) for column in found["sample"]]
-            return RunRecord(dict(found["facts"]), list(found["scores"]), sample)
+            run = self._folder.read(*self._name_and_key(job))
+            sample = [PlainColumn(**column) for column in run["sample"]]
+            return RunRecord(dict(run["facts"]), list(run["scores"]), sample)
         except (ValueError, LookupError, TypeError):
             return None
 
@@ -347,19 +347,11 @@ class KeptRuns:
 
     def _name_and_key(self, job: Job) -> tuple[str, list[Any]]:
         """Return the name of a run's file, for people, and what determines the run."""
-        synthesizer = job.synthesizer
+        synthesizer, made = job.synthesizer, type(job.synthesizer)
         parameters = {} if synthesizer is None else synthesizer.get_params(deep=False)
-        own = {k: v for k, v in parameters.items() if k not in _IGNORED}
-        key = [
-            *self._shared,
-            job.name,
-            type(synthesizer).__module__,
-            type(synthesizer).__qualname__,
-            joblib.hash(own),
-            repr(job.epsilon),
-            job.repeat,
-            job.seed,
-        ]
+        kept = {k: v for k, v in parameters.items() if k not in _IGNORED}
+        kind = made.__module__, made.__qualname__, joblib.hash(kept)
+        key = [*self._shared, job.name, *kind, repr(job.epsilon), job.repeat, job.seed]
         return f"{job.class_name or 'real'}-{job.epsilon:g}-{job.repeat}", key
 
 
