@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import matplotlib as mpl
@@ -52,25 +53,11 @@ _FIDELITY = [
 ]
 
 
+@dataclass(eq=False)
 class ComparisonResult:
     """What `compare_synthesizers` found.
 
     Parameters
-    ----------
-    scores, runs : DataFrame
-        See Attributes.
-    samples : dict of (name, epsilon) to list of PlainColumn
-        Some synthetic rows of each synthesizer, for plots.
-    real_marginals : list of Marginal
-        Shares of the real columns; empty if none may be shown.
-    target : str
-        The column to predict.
-    real_pairs : list of Marginal, default=()
-        Shares of pairs of real columns; empty if none may be shown.
-    contains_private_statistics : bool, default=True
-        See Attributes.
-
-    Attributes
     ----------
     scores : DataFrame
         One row for each `synthesizer`, `epsilon`, `repeat`, `setting`, `classifier` and
@@ -85,10 +72,16 @@ class ComparisonResult:
         `score_s` (seconds), `peak_mb` (highest resident memory of the process while it
         fitted and sampled, minus that before, in megabytes; the first run in a process
         loads libraries too), `warned` and `error` (texts, empty if all went well).
+    samples : dict of (name, epsilon) to list of PlainColumn
+        Some synthetic rows of each synthesizer, for plots.
+    real_marginals : list of Marginal
+        Shares of the real columns; empty if none may be shown.
     target : str
         The column to predict.
-    contains_private_statistics : bool
-        True if anything here was computed from real rows beside the fits themselves.
+    real_pairs : list of Marginal, default=()
+        Shares of pairs of real columns; empty if none may be shown.
+    contains_private_statistics : bool, default=True
+        Whether anything here was computed from real rows beside the fits themselves.
         Then no epsilon covers it.
 
     See Also
@@ -113,26 +106,22 @@ class ComparisonResult:
     ['C']
     """
 
-    def __init__(
-        self,
-        scores: pd.DataFrame,
-        runs: pd.DataFrame,
-        samples: Mapping[tuple[str, float], Sequence[PlainColumn]],
-        real_marginals: Sequence[Marginal],
-        target: str,
-        *,
-        real_pairs: Sequence[Marginal] = (),
-        contains_private_statistics: bool = True,
-    ) -> None:
-        self.scores = scores
-        self.runs = runs
-        self.target = target
-        self.contains_private_statistics = contains_private_statistics
-        self._samples = dict(samples)
-        self._real_marginals = list(real_marginals)
-        self._real_pairs = list(real_pairs)
-        for table in (scores, runs):
-            table.attrs["contains_private_statistics"] = contains_private_statistics
+    scores: pd.DataFrame
+    runs: pd.DataFrame
+    samples: Mapping[tuple[str, float], Sequence[PlainColumn]]
+    real_marginals: Sequence[Marginal]
+    target: str
+    _: KW_ONLY
+    real_pairs: Sequence[Marginal] = ()
+    contains_private_statistics: bool = True
+
+    def __post_init__(self) -> None:
+        for table in (self.scores, self.runs):
+            self._marked(table)
+
+    def _marked(self, table: pd.DataFrame) -> pd.DataFrame:
+        table.attrs["contains_private_statistics"] = self.contains_private_statistics
+        return table
 
     def __repr__(self) -> str:
         names = list(dict.fromkeys(self.runs["synthesizer"]))
@@ -168,9 +157,7 @@ class ComparisonResult:
             # The epsilon of the reference is NaN, and so is its rank.
             place = table.groupby("epsilon")[first].rank(ascending=False)
             table.insert(table.columns.get_loc(first), "rank", place)
-        table = table.dropna(axis="columns", how="all")
-        table.attrs["contains_private_statistics"] = self.contains_private_statistics
-        return table
+        return self._marked(table.dropna(axis="columns", how="all"))
 
     def _summary_row(
         self, name: str, epsilon: float, runs: pd.DataFrame
@@ -417,7 +404,7 @@ class ComparisonResult:
             raise ValueError(msg)
         given = given[: len(columns)]
         styles = {n: style for n, style in self._styles.items() if n in samples}
-        real = {marginal.sides[0].name: marginal for marginal in self._real_marginals}
+        real = {marginal.sides[0].name: marginal for marginal in self.real_marginals}
         for ax, name in zip(given, columns, strict=True):
             _plots.draw_marginal(ax, name, real.get(name), samples, styles)
         entries: dict[str, Any] = {
@@ -457,7 +444,7 @@ class ComparisonResult:
         ValueError
             If no run has samples, or the axes are too few.
         """
-        samples, pairs = self._samples_at(epsilon), self._real_pairs
+        samples, pairs = self._samples_at(epsilon), self.real_pairs
         titles = ["real rows", *samples] if pairs else list(samples)
         chosen = pairs or strongest_pairs(_plots.pooled(samples), self.target)
         shape = len(chosen), len(titles)
@@ -498,7 +485,7 @@ class ComparisonResult:
         keys = set(runs[RUN].itertuples(index=False, name=None))
         of_kept = pd.MultiIndex.from_frame(self.scores[RUN]).isin(sorted(keys))
         within = of_kept & (self.scores["setting"] == "C")
-        samples = {of: s for of, s in self._samples.items() if (*of, 0) in keys}
+        samples = {of: s for of, s in self.samples.items() if (*of, 0) in keys}
         return ComparisonResult(
             self.scores[within].reset_index(drop=True),
             runs.reset_index(drop=True),
@@ -568,7 +555,7 @@ class ComparisonResult:
                 says = f"{self._metrics[0]} of each classifier at epsilon {epsilon:g}"
                 yield _plots.picture(ax, says)
             yield from classifier_tables(scores, self._metrics)
-        epsilons = epsilons_of(epsilon for _, epsilon in self._samples)
+        epsilons = epsilons_of(epsilon for _, epsilon in self.samples)
         for plot, title, reading, says in (
             (self.plot_marginals, "Columns", _COLUMNS, "values of columns"),
             (self.plot_pairs, "Pairs of columns", _PAIRS, "values of pairs of columns"),
@@ -596,10 +583,10 @@ class ComparisonResult:
 
     def _samples_at(self, epsilon: float | None) -> dict[str, Sequence[PlainColumn]]:
         """Return the samples at one epsilon, and those without noise; at least one."""
-        if not self._samples:
+        if not self.samples:
             raise ValueError(_nothing("samples"))
-        at = _epsilon({e for _, e in self._samples}, epsilon), math.inf
-        return {name: rows for (name, e), rows in self._samples.items() if e in at}
+        at = _epsilon({e for _, e in self.samples}, epsilon), math.inf
+        return {name: rows for (name, e), rows in self.samples.items() if e in at}
 
 
 _BASELINE_CLASS = "IndependentSynthesizer"

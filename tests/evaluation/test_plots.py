@@ -176,7 +176,7 @@ def test_panels_hold_the_shares_of_the_rows(result, tables):
     assert titles == ["real rows", "baseline", BLIND, " _copy", "broken"]
     # Of the public part no real row is left: no panel, no choice of pairs or cells.
     public = result.public_part()
-    assert public._real_pairs == []
+    assert len(public.real_pairs) == 0
     titles = [ax.get_title() for ax in public.plot_pairs()[0]]
     assert titles == ["baseline", BLIND, "broken"]
     sides = [(row[0].get_ylabel(), row[0].get_xlabel()) for row in axes]
@@ -201,7 +201,7 @@ def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs, tables)
 
     frames = [t.assign(kind=t["label"] == "yes") for t in tables]
     result = compare({"ones": Ones()}, train=frames[0], test=frames[1], n_repeats=1)
-    for (real, ones), pair in zip(result.plot_pairs(), result._real_pairs, strict=True):
+    for (real, ones), pair in zip(result.plot_pairs(), result.real_pairs, strict=True):
         said = texts(ones.texts)
         of_kind = "kind" in [side.name for side in pair.sides]
         assert (said == ["of another kind"]) == of_kind
