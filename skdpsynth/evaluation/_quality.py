@@ -10,12 +10,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 
 from skdpsynth.evaluation._marginals import MOST_DRAWN
 from skdpsynth.evaluation._plots import PRIVATE_FOOTER, drawable, picture
-from skdpsynth.evaluation._runs import BOOSTING, LEADING
+from skdpsynth.evaluation._runs import LEADING, boosted_area
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import (
     CLASSIFIERS,
@@ -29,7 +28,6 @@ from skdpsynth.metrics import (
     marginal_fidelity,
     shuffled,
     tstr_scores,
-    two_sample_scores,
     without_identifiers,
 )
 from skdpsynth.schema import Identifier, TableSchema, Text
@@ -326,9 +324,7 @@ def _compared(
         figures["pairs"] = float(pairs.mean())
     figures["columns"] = float(columns["distance"].mean())
     if min(len(real), len(synthetic)) >= LEAST_ROWS:
-        judge = {BOOSTING: HistGradientBoostingClassifier(random_state=0)}
-        areas = two_sample_scores(real, synthetic, classifiers=judge)
-        figures["c2st"] = float(areas.iloc[0])
+        figures["c2st"] = boosted_area(real, synthetic)
     if real.shape[1] > 1:
         relations = broken_relations(real, synthetic)
         figures["broken"] = relations.attrs["any_relation"]["synthetic"]

@@ -546,9 +546,8 @@ class ComparisonResult:
             yield "A bar is one standard deviation of the repeats on either side."
             for metric in self._metrics:
                 ax = self.plot_tradeoff(metric=metric, setting=setting)
-                yield _plots.picture(
-                    ax, f"{metric} of each synthesizer against epsilon"
-                )
+                says = f"{metric} of each synthesizer against epsilon"
+                yield _plots.picture(ax, says)
             yield Heading("Classifiers")
             for epsilon in epsilons_of(scores["epsilon"].dropna()):
                 ax = self.plot_classifiers(setting=setting, epsilon=epsilon)
@@ -556,7 +555,7 @@ class ComparisonResult:
                 yield _plots.picture(ax, says)
             yield from classifier_tables(scores, self._metrics)
         epsilons = epsilons_of(epsilon for _, epsilon in self.samples)
-        for plot, title, reading, says in (
+        for plot, title, reading, what in (
             (self.plot_marginals, "Columns", _COLUMNS, "values of columns"),
             (self.plot_pairs, "Pairs of columns", _PAIRS, "values of pairs of columns"),
         ):
@@ -565,7 +564,7 @@ class ComparisonResult:
                 yield reading
             for epsilon in epsilons:
                 yield Heading(f"epsilon {epsilon:g}", 3)
-                says = f"shares of the {says} at epsilon {epsilon:g}"
+                says = f"shares of the {what} at epsilon {epsilon:g}"
                 yield _plots.picture(plot(epsilon=epsilon).flat[0], says)
         yield Heading("Runs")
         yield "Every fit and sample, and what it took, where that may be shown."

@@ -221,6 +221,12 @@ def _tidy(setting: str, scores: pd.DataFrame) -> list[list[Any]]:
     ]
 
 
+def boosted_area(real: pd.DataFrame, synthetic: pd.DataFrame) -> float:
+    """Compute the AUC of gradient boosting that separates two tables."""
+    judge = {BOOSTING: HistGradientBoostingClassifier(random_state=0)}
+    return float(two_sample_scores(real, synthetic, classifiers=judge)[BOOSTING])
+
+
 def _fidelity(
     table: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame, task: Task
 ) -> dict[str, float]:
@@ -234,10 +240,9 @@ def _fidelity(
     relations = broken_relations(test, table)
     broken = relations.attrs["any_relation"]["synthetic"]
     two_sample = two_sample_scores(test, table)
-    judge = {BOOSTING: HistGradientBoostingClassifier(random_state=0)}
     found = {
         "two_way": marginal_fidelity(test, table).mean(),
-        "c2st": two_sample_scores(test, table, classifiers=judge)[BOOSTING],
+        "c2st": boosted_area(test, table),
         "ks": by_kind.get("number", np.nan),
         "tv": by_kind.get("category", np.nan),
         "missing": columns["missing"].mean(),
