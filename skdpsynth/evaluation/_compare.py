@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from tqdm.auto import tqdm
 
-from skdpsynth.evaluation._marginals import Marginal, plain_columns, strongest_pairs
+from skdpsynth.evaluation._plots import Marginal, plain_columns, strongest_pairs
 from skdpsynth.evaluation._results import RUN, ComparisonResult
 from skdpsynth.evaluation._runs import ALL, REAL, Job, KeptRuns, RunRecord, Task, run
 from skdpsynth.exceptions import (
@@ -33,7 +33,6 @@ from skdpsynth.metrics import (
     averaged,
     check_tables,
     column_fidelity,
-    has_methods,
     is_measurement,
     named_by_class,
     resolve_classifiers,
@@ -325,7 +324,9 @@ def _named(
 
 def _with_target(synthesizer: BaseEstimator, name: str, target: str) -> BaseEstimator:
     """Copy a synthesizer; give it the target if neither it nor its schema has one."""
-    if not has_methods(synthesizer, "fit", "sample", "get_params"):
+    methods = "fit", "sample", "get_params"
+    made = not isinstance(synthesizer, type)
+    if not (made and all(hasattr(synthesizer, name) for name in methods)):
         raise TypeError(
             "synthesizers must hold unfitted synthesizers, such as GPATESynthesizer(). "
             f"Got {synthesizer!r:.100} under the name {name!r} instead."

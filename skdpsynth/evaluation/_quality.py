@@ -10,10 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from sklearn.model_selection import train_test_split
 
-from skdpsynth.evaluation._marginals import MOST_DRAWN
-from skdpsynth.evaluation._plots import PRIVATE_FOOTER, drawable, picture
+from skdpsynth.evaluation._plots import MOST_DRAWN, PRIVATE_FOOTER, drawable, picture
 from skdpsynth.evaluation._runs import LEADING, boosted_area
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import (
@@ -26,7 +24,7 @@ from skdpsynth.metrics import (
     column_fidelity,
     is_measurement,
     marginal_fidelity,
-    shuffled,
+    split_rows,
     tstr_scores,
     without_identifiers,
 )
@@ -235,12 +233,13 @@ def quality_report(
     if target is None and schema is not None:
         target = schema.target
     real, synthetic, left_out = _readable(real, synthetic, schema, target)
-    halves = _halves(real, target)
     compared = _compared(real, synthetic, target, panel, n_jobs)
     figures, columns, pairs, relations, tstr = compared
     columns = columns.drop(columns="kind").assign(real=np.nan)
     scores = pd.DataFrame({"synthetic": figures, "real": np.nan})
-    if halves is not None:
+    if len(real) >= 2 * LEAST_ROWS:
+        halves = split_rows(real, target, -(-len(real) // 2), "halves")
+        halves = tuple(half[real.columns] for half in halves)
         of_real, columns_of_real, *_ = _compared(*halves, target, False, n_jobs)
         scores["real"] = pd.Series(of_real)
         columns["real"] = columns_of_real["distance"]
@@ -271,24 +270,6 @@ def _readable(
     tables = check_tables(None, real=real, synthetic=synthetic)
     tables, alone = without_identifiers(tables, target)
     return tables["real"], tables["synthetic"], (*unread, *alone)
-
-
-def _halves(
-    real: pd.DataFrame, target: Hashable
-) -> tuple[pd.DataFrame, pd.DataFrame] | None:
-    """Divide real rows; None where a half would be too small to score."""
-    if len(real) < 2 * LEAST_ROWS:
-        return None
-    real = shuffled(real, "halves")[real.columns]
-    labels = None
-    if target in real.columns:
-        codes, _ = pd.factorize(real[target])
-        if np.bincount(codes + 1, minlength=2)[np.unique(codes + 1)].min() >= 2:
-            labels = codes if len(np.unique(codes)) <= len(real) // 2 else None
-    first, second = train_test_split(
-        np.arange(len(real)), test_size=0.5, random_state=0, stratify=labels
-    )
-    return real.iloc[first], real.iloc[second]
 
 
 def _compared(

@@ -15,7 +15,6 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from skdpsynth.evaluation import _plots
-from skdpsynth.evaluation._marginals import Marginal, PlainColumn, strongest_pairs
 from skdpsynth.evaluation._page import (
     claim_tables,
     classifier_tables,
@@ -24,6 +23,7 @@ from skdpsynth.evaluation._page import (
     scores_of,
     summary_tables,
 )
+from skdpsynth.evaluation._plots import Marginal, PlainColumn, strongest_pairs
 from skdpsynth.evaluation._runs import (
     LEADING,
     METRICS,

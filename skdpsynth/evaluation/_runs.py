@@ -21,7 +21,7 @@ from joblib import parallel_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from skdpsynth.evaluation._marginals import PlainColumn, plain_columns
+from skdpsynth.evaluation._plots import PlainColumn, plain_columns
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.metrics import (
     Classifiers,

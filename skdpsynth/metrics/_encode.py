@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.utils.containers import from_arrow
@@ -154,6 +155,22 @@ def shuffled(table: pd.DataFrame, purpose: str) -> pd.DataFrame:
         hashes = pd.util.hash_array(hashes + pd.util.hash_array(values))
     seed = np.frombuffer(purpose.encode(), dtype=np.uint8)
     return table.iloc[hashes.argsort(kind="stable")].sample(frac=1, random_state=seed)
+
+
+def split_rows(
+    table: pd.DataFrame, target: Hashable, n_rows: int, purpose: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Hold out some rows, by label where there is a target and the counts allow."""
+    table, labels = shuffled(table, purpose), None
+    if target in table.columns:
+        labels = pd.factorize(table[target].astype(object))[0]
+        counts = np.unique(labels, return_counts=True)[1]
+        if counts.min() < 2 or len(counts) > min(n_rows, len(table) - n_rows):
+            labels = None
+    kept, held_out = train_test_split(
+        np.arange(len(table)), test_size=n_rows, random_state=0, stratify=labels
+    )
+    return table.iloc[kept], table.iloc[held_out]
 
 
 def encode_features(

@@ -7,15 +7,13 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 from functools import partial
 
-import numpy as np
 import pandas as pd
-from sklearn.model_selection import train_test_split
 
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.metrics._encode import (
     check_tables,
     is_measurement,
-    shuffled,
+    split_rows,
     without_identifiers,
 )
 from skdpsynth.metrics._panel import Classifiers, score_panel
@@ -290,21 +288,11 @@ def _scorer(
 def _split(
     table: pd.DataFrame, target: Hashable, share: float
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Hold out a share of the rows, by label where the counts allow."""
+    """Hold out a share of the rows for Setting C."""
     if len(table) < 2:
         raise InvalidTableError(
             "Expected at least two rows in 'synthetic' for Setting C, but got one. "
             "Sample more rows."
         )
-    table = shuffled(table, "held out")
-    n_test = min(max(round(share * len(table)), 1), len(table) - 1)
-    label = table[target].astype(object)
-    counts = label.value_counts()
-    by_label = counts.min() >= 2 and len(counts) <= min(n_test, len(table) - n_test)
-    kept, held_out = train_test_split(
-        np.arange(len(table)),
-        test_size=n_test,
-        random_state=0,
-        stratify=pd.factorize(label)[0] if by_label else None,
-    )
-    return table.iloc[kept], table.iloc[held_out]
+    n_rows = min(max(round(share * len(table)), 1), len(table) - 1)
+    return split_rows(table, target, n_rows, "held out")
