@@ -102,9 +102,8 @@ def take_few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     forest = partial(RandomForestClassifier, n_estimators=5)
     boosting = partial(HistGradientBoostingClassifier, max_iter=5)
     monkeypatch.setattr("skdpsynth.metrics._fidelity.RandomForestClassifier", forest)
-    for where in ("_runs", "_quality"):
-        name = f"skdpsynth.evaluation.{where}.HistGradientBoostingClassifier"
-        monkeypatch.setattr(name, boosting)
+    name = "skdpsynth.evaluation._runs.HistGradientBoostingClassifier"
+    monkeypatch.setattr(name, boosting)
 
 
 @pytest.fixture

@@ -29,10 +29,10 @@ FOLDERS = {
     "skdpsynth": (1976, 10047, 8, 15),
     "skdpsynth/audit": (2652, 14386, 7, 15),
     "skdpsynth/datasets": (438, 1642, 2, 6),
-    "skdpsynth/evaluation": (2486, 15820, 7, 4),
+    "skdpsynth/evaluation": (2360, 14964, 7, 4),
     "skdpsynth/model": (1479, 11894, 5, 19),
     "skdpsynth/measure": (5884, 42363, 16, 39),
-    "skdpsynth/metrics": (1974, 10298, 7, 26),
+    "skdpsynth/metrics": (1904, 9711, 7, 26),
     "skdpsynth/privacy": (3723, 17995, 10, 49),
     "skdpsynth/sampling": (763, 5174, 3, 3),
     "skdpsynth/schema": (2354, 11962, 5, 42),
@@ -40,14 +40,14 @@ FOLDERS = {
     "skdpsynth/table": (3300, 24297, 8, 46),
     "skdpsynth/training": (1915, 12840, 11, 35),
     "skdpsynth/utils": (1424, 8487, 8, 32),
-    "tests": (29719, 250318, 128, 0),
+    "tests": (29689, 250127, 128, 0),
 }
 # Of the package.
 CIRCLES = 0  # of modules that import one another, also for their types alone
 CONSTANTS = 189  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 527  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 40596  # words of docs
+LITERALS = 525  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 40594  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -33,7 +33,7 @@ plan[["class", "rows", "signal_to_noise", "tables", "note"]].round(2)
 # %%
 # A rehearsal on public rows: ``compare_synthesizers`` fits, samples, and trains
 # classifiers on the samples. Here 5,000 rows, one classifier, one repeat. Use more of
-# each before you decide: repeats give bands, which show what is chance.
+# each before you decide: repeats give bars, which show what is chance.
 
 from skdpsynth.evaluation import compare_synthesizers
 

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from tqdm.auto import tqdm
 
-from skdpsynth.evaluation._marginals import Marginal, plain_columns, strongest_pairs
+from skdpsynth.evaluation._plots import Marginal, plain_columns, strongest_pairs
 from skdpsynth.evaluation._results import RUN, ComparisonResult
 from skdpsynth.evaluation._runs import ALL, REAL, Job, KeptRuns, RunRecord, Task, run
 from skdpsynth.exceptions import (
@@ -33,7 +33,6 @@ from skdpsynth.metrics import (
     averaged,
     check_tables,
     column_fidelity,
-    has_methods,
     is_measurement,
     named_by_class,
     resolve_classifiers,
@@ -325,7 +324,9 @@ def _named(
 
 def _with_target(synthesizer: BaseEstimator, name: str, target: str) -> BaseEstimator:
     """Copy a synthesizer; give it the target if neither it nor its schema has one."""
-    if not has_methods(synthesizer, "fit", "sample", "get_params"):
+    methods = "fit", "sample", "get_params"
+    made = not isinstance(synthesizer, type)
+    if not (made and all(hasattr(synthesizer, name) for name in methods)):
         raise TypeError(
             "synthesizers must hold unfitted synthesizers, such as GPATESynthesizer(). "
             f"Got {synthesizer!r:.100} under the name {name!r} instead."
@@ -354,10 +355,11 @@ def _jobs(
             jobs.append(Job(REAL, None, math.nan, repeat, seed))
         for name, synthesizer in named.items():
             known = synthesizer.get_params(deep=False)
-            budgets = dict.fromkeys(epsilons if "epsilon" in known else [math.inf])
-            for epsilon in budgets:
+            for epsilon in dict.fromkeys(
+                epsilons if "epsilon" in known else [math.inf]
+            ):
                 wanted = {"epsilon": epsilon, "random_state": seed}
-                changes = {name: wanted[name] for name in wanted if name in known}
+                changes = {name: wanted[name] for name in wanted.keys() & known.keys()}
                 copy = clone(synthesizer).set_params(**changes)
                 jobs.append(Job(name, copy, float(epsilon), repeat, seed))
     return jobs
@@ -382,21 +384,24 @@ def _assembled(
     records: Sequence[RunRecord], *, test: pd.DataFrame, task: Task
 ) -> ComparisonResult:
     """Put the records of all runs together, with the ranking agreements of A and C."""
-    columns = [*RUN, "setting", "classifier", "metric", "value"]
     rows = [
         [*(record.row[name] for name in RUN), *score]
         for record in records
         for score in record.scores
     ]
+    columns = [*RUN, "setting", "classifier", "metric", "value"]
     rows += _agreements(pd.DataFrame(rows, columns=columns))
-    scores = pd.DataFrame(rows, columns=columns)
-    runs = pd.DataFrame([record.row for record in records])
     sampled = [record for record in records if record.sample]
     samples = {(r.row["synthesizer"], r.row["epsilon"]): r.sample for r in sampled}
     plain = plain_columns(test)
-    real = [Marginal.of(column) for column in plain]
-    pairs = strongest_pairs(plain, task.target)
-    return ComparisonResult(scores, runs, samples, real, task.target, real_pairs=pairs)
+    return ComparisonResult(
+        pd.DataFrame(rows, columns=columns),
+        pd.DataFrame([record.row for record in records]),
+        samples,
+        [Marginal.of(column) for column in plain],
+        task.target,
+        real_pairs=strongest_pairs(plain, task.target),
+    )
 
 
 def _agreements(scores: pd.DataFrame) -> list[list[Any]]:
@@ -404,18 +409,17 @@ def _agreements(scores: pd.DataFrame) -> list[list[Any]]:
     rows = []
     scores = scores[scores["setting"].isin(["A", "C"])]
     scores = scores[scores["classifier"].isin(averaged(scores["classifier"]))]
-    for (metric, repeat), group in scores.groupby(["metric", "repeat"], sort=False):
-        series = group.set_index("classifier")["value"]
-        real = series[(group["setting"] == "A").to_numpy()]
+    in_a, in_c = (scores[scores["setting"] == setting] for setting in "AC")
+    in_a = dict(iter(in_a.groupby(["metric", "repeat"])))
+    # The reference, whose epsilon is NaN, is compared with itself.
+    runs = in_c.groupby(["metric", *RUN], sort=False, dropna=False)
+    for (metric, name, epsilon, repeat), part in runs:
+        real = in_a.get((metric, repeat), ())
         if len(real) < 2:
             continue
-        in_c = group[group["setting"] == "C"]
-        # The reference, whose epsilon is NaN, is compared with itself.
-        parts = in_c.groupby(["synthesizer", "epsilon"], dropna=False)
-        for (name, epsilon), part in parts:
-            with warnings.catch_warnings(action="ignore", category=TiedScoresWarning):
-                # A tied pair agrees with nothing; the guide says so.
-                own = part.set_index("classifier")["value"]
-                value = synthetic_ranking_agreement(real, own)
-            rows.append([name, epsilon, repeat, "AC", ALL, f"sra_{metric}", value])
+        pair = (table.set_index("classifier")["value"] for table in (real, part))
+        with warnings.catch_warnings(action="ignore", category=TiedScoresWarning):
+            # A tied pair agrees with nothing; the guide says so.
+            value = synthetic_ranking_agreement(*pair)
+        rows.append([name, epsilon, repeat, "AC", ALL, f"sra_{metric}", value])
     return rows

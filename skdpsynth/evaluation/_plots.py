@@ -1,30 +1,31 @@
-"""The drawings of a comparison, on axes that the caller has made."""
+"""Columns in plain values, their 1-way and 2-way marginals, and all drawings.
+
+A drawing is on axes that the caller has made.
+"""
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations
+from typing import Any, cast
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from numpy.typing import NDArray
 
-from skdpsynth.evaluation._marginals import Marginal, PlainColumn, Side
-from skdpsynth.metrics import CategoryCells
-from skdpsynth.utils import Picture
-
-if TYPE_CHECKING:
-    import pandas as pd
+from skdpsynth.metrics import CategoryCells, NumberCells, cramers_v
+from skdpsynth.schema import as_moments
+from skdpsynth.utils import FEW_NUMBERS, MOST_SHOWN, Picture
 
 Shares = NDArray[np.float64]
 Styles = dict[str, dict[str, Any]]
-Curve = Mapping[float, tuple[float, float]]  # from epsilon to mean and deviation
 
 PRIVATE_FOOTER = (
     "Contains private statistics: computed from real rows, covered by no epsilon"
@@ -41,6 +42,153 @@ REAL_FILL = "0.8"
 _LINES = ["-", "--", "-."]
 _MARKS = ["o", "s", "^", "D", "v", "P", "X"]
 TINY, SMALL, TITLE = "x-small", "small", "medium"  # letters
+MOST_DRAWN = FEW_NUMBERS  # columns, or bins of one, so that a picture can be read
+_N_PAIRS = 4  # rows of one figure
+_DAY = pd.Timedelta("1D")
+
+
+@dataclass(frozen=True)
+class PlainColumn:
+    """Values of a column; times are days since 1970, and None or NaN is missing."""
+
+    name: str
+    kind: str
+    items: list[Any]
+
+    @classmethod
+    def of(cls, name: str, column: pd.Series) -> PlainColumn:
+        """Reduce a column of a table to what a plot needs."""
+        types, column = pd.api.types, as_moments(column)
+        kind = "number"
+        if types.is_datetime64_any_dtype(column.dtype):
+            kind, zone = "time", column.dt.tz
+            column = (column - pd.Timestamp(0, tz=zone and "UTC")) / _DAY
+        elif types.is_timedelta64_dtype(column.dtype):
+            name, column = f"{name} (days)", column / _DAY
+        elif not types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(
+            column.dtype
+        ):
+            texts = [None if pd.isna(v) else str(v) for v in column.astype(object)]
+            return cls(name, "category", texts)
+        return cls(name, kind, column.to_numpy("float64", na_value=np.nan).tolist())
+
+    def values(self) -> Any:  # noqa: ANN401 - what its kind of cells takes
+        """Return the values as an array of numbers, or as a Series of categories."""
+        if self.kind == "category":
+            return pd.Series(self.items, dtype=object)
+        return np.array(self.items, dtype=float)
+
+
+def plain_columns(table: pd.DataFrame) -> list[PlainColumn]:
+    """Reduce a table to what a plot needs."""
+    return [PlainColumn.of(str(name), column) for name, column in table.items()]
+
+
+@dataclass(frozen=True)
+class Side:
+    """The cells of one column; `ends` are where those of numbers begin and end."""
+
+    name: str
+    kind: str
+    cells: NumberCells | CategoryCells
+    ends: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, column: PlainColumn, *, alone: bool = False) -> Side:
+        """Let the values choose 12 cells at most: quantiles, or frequent categories.
+
+        Numbers that are plotted `alone` have 32 bins of equal width at most, whole
+        ones in their own where they fit; the outer bins take what lies beyond the
+        middle 99 %.
+        """
+        values = column.values()
+        if column.kind == "category":
+            cells = CategoryCells.of(values, MOST_SHOWN)
+            return cls(column.name, column.kind, cells)
+        if not alone:
+            return cls(column.name, column.kind, NumberCells.of(values, MOST_SHOWN))
+        edges = _edges(values[~np.isnan(values)])
+        ends = float(edges[0]), float(edges[-1])
+        return cls(column.name, column.kind, NumberCells(edges[1:-1]), ends)
+
+    def labels(self) -> list[str]:
+        """Name the cells: a number is where its cell begins."""
+        if isinstance(self.cells, CategoryCells):
+            return [*map(str, self.cells.categories), "(other)", "(missing)"]
+        edges = [self._written(edge) for edge in self.cells.edges]
+        return [f"<{edges[0]}" if edges else "all", *edges, "(missing)"]
+
+    def _written(self, edge: float) -> str:
+        """Write a number or a date shortly."""
+        if self.kind == "time":
+            return f"{pd.Timestamp(0) + pd.Timedelta(edge, unit='D'):%Y-%m-%d}"
+        return f"{edge:.0f}" if 1e3 <= abs(edge) < 1e7 else f"{edge:.3g}"
+
+
+def _edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Choose the bins of numbers, none of which is missing."""
+    if not values.size:
+        return np.array([0.0, 1.0])
+    low, high = np.quantile(values, [0.005, 0.995])
+    if (values == np.round(values)).all():
+        low, high = np.floor(low), np.ceil(high)
+        width = max(1.0, np.ceil((high - low + 1) / MOST_DRAWN))
+        return np.arange(low - 0.5, high + width, width)
+    if low == high:
+        return np.array([low - 0.5, high + 0.5])
+    return np.linspace(low, high, MOST_DRAWN + 1)
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """One column or two, and the shares of the rows that chose their cells.
+
+    `shares` has one axis for each column, whose last place is that of missing values.
+    """
+
+    sides: tuple[Side, ...]
+    shares: Shares
+
+    @classmethod
+    def of(cls, column: PlainColumn) -> Marginal:
+        """Choose cells for a column that is plotted alone, and count."""
+        side = Side.of(column, alone=True)
+        return cls((side,), _shares([side], [side.cells.codes(column.values())]))
+
+    def shares_of(self, table: Sequence[PlainColumn]) -> Shares | None:
+        """Compute the shares of another table; None if a column is of another kind."""
+        named = {column.name: column for column in table}
+        columns = [named[side.name] for side in self.sides]
+        if [side.kind for side in self.sides] != [column.kind for column in columns]:
+            return None
+        pairs = zip(self.sides, columns, strict=True)
+        return _shares(self.sides, [s.cells.codes(c.values()) for s, c in pairs])
+
+
+def strongest_pairs(columns: Sequence[PlainColumn], target: str) -> list[Marginal]:
+    """Find the pairs of columns with the largest Cramer's V, and of the target."""
+    others = [column for column in columns if column.name != target]
+    labels = [column for column in columns if column.name == target]
+    sides = [(Side.of(c), c.values()) for c in others[:MOST_DRAWN] + labels]
+    coded = [(side, side.cells.codes(values)) for side, values in sides]
+    pairs = []
+    for (first, codes), (second, others_codes) in combinations(coded, 2):
+        shares = _shares([first, second], [codes, others_codes])
+        counts = np.rint(shares * len(codes)).astype(np.intp)
+        used = counts[counts.any(axis=1)][:, counts.any(axis=0)]
+        pairs.append((cramers_v(used), Marginal((first, second), shares)))
+    pairs.sort(key=lambda pair: -pair[0])
+    return [marginal for _, marginal in pairs[:_N_PAIRS]]
+
+
+def _shares(
+    sides: Sequence[Side], codes: Sequence[NDArray[np.int16]]
+) -> NDArray[np.float64]:
+    """Compute the shares of rows in the cells of columns."""
+    shape = tuple(side.cells.n_cells for side in sides)
+    places = np.ravel_multi_index(tuple(codes), shape)
+    counts = np.bincount(places, minlength=int(np.prod(shape)))
+    return counts.reshape(shape) / max(len(places), 1)
 
 
 def styles_of(names: Sequence[str]) -> Styles:
@@ -58,44 +206,41 @@ def styles_of(names: Sequence[str]) -> Styles:
 
 def draw_curves(
     ax: Axes,
-    curves: Mapping[str, Curve],
+    curves: Mapping[str, pd.DataFrame],
     styles: Styles,
     baseline: str,
     *,
     largest: bool,
 ) -> None:
-    """Draw scores over epsilon: the best with their spread, the others in grey."""
-    positions = _positions({e for curve in curves.values() for e in curve})
+    """Draw mean scores over epsilon: the best with their spread, the others in grey."""
+    positions = _positions({e for curve in curves.values() for e in curve.index})
+    means = {name: curve["mean"] for name, curve in curves.items()}
+    places = {name: [positions[e] for e in curves[name].index] for name in curves}
     lines = [name for name in curves if name != baseline]
-    means = {name: [mean for mean, _ in curves[name].values()] for name in curves}
     sign = 1 if largest else -1
     # A line that lacks epsilons is behind those that have all.
-    best = sorted(lines, key=lambda n: (len(means[n]), sign * np.mean(means[n])))
-    best = best[-len(_MARKS) :]  # of more, greys are hard to distinguish
-    others = [name for name in lines if name not in best]
+    ranked = sorted(lines, key=lambda n: (len(means[n]), sign * means[n].mean()))
+    others = ranked[: -len(_MARKS)]  # of more than seven, greys are hard to distinguish
     for number, name in enumerate(others):
-        along = [positions[e] for e in curves[name]]
         label = "" if number else f"others: {len(others)}"
-        ax.plot(along, means[name], ".-", color="0.8", lw=1, label=label)
-    lines = [name for name in lines if name in best]
-    # Where all share one place, side by side.
-    one_place = len(positions) - (math.inf in positions) <= 1
-    banded = len(lines) <= len(_LINES)  # more would hide each other
-    apart = 0.05 if one_place else 0.0 if banded else 0.02
+        ax.plot(places[name], means[name], ".-", color="0.8", lw=1, label=label)
+    lines = [name for name in lines if name not in others]
+    # Side by side, so that no bar hides another; more so where all share one place.
+    apart = 0.05 if len(positions) - (math.inf in positions) <= 1 else 0.02
     for number, name in enumerate(lines):
-        shift = apart * (number - (len(lines) - 1) / 2)
-        places = np.array([positions[e] + shift for e in curves[name]])
-        _draw_curve(ax, curves[name], places, name, styles[name], banded=banded)
+        x = np.array(places[name]) + apart * (number - (len(lines) - 1) / 2)
+        ax.plot(x, means[name], label=drawable(name), **styles[name])
+        bars = {"ecolor": styles[name]["color"], "capsize": 3}
+        ax.errorbar(x, means[name], curves[name]["std"], fmt="none", **bars)
     if baseline in curves:
         # A line through its points, or across where there is one.
         ending = "" if "baseline" in baseline.lower() else " (baseline)"
         line: dict[str, Any] = {"color": "0.45", "linestyle": ":", "linewidth": 2}
         line["label"] = drawable(baseline) + ending
         if len(means[baseline]) == 1:
-            ax.axhline(means[baseline][0], **line)
+            ax.axhline(means[baseline].iloc[0], **line)
         else:
-            along = [positions[e] for e in curves[baseline]]
-            ax.plot(along, means[baseline], **line)
+            ax.plot(places[baseline], means[baseline], **line)
     ticks = [f"{e:g}" if e < math.inf else "no noise" for e in positions]
     ax.set_xticks(list(positions.values()), ticks)
     ax.set_xmargin(0.12)
@@ -110,15 +255,31 @@ def draw_marks(
     if real.notna().any():
         bar: dict[str, Any] = {"color": "black", "marker": "|", "linewidth": 2}
         ax.scatter(real, heights, s=190, label=REAL_ROWS[setting], **bar)
-    names = [name for name in styles if name in table]
-    for name, shift in zip(names, _shifts(names), strict=True):
-        mark = {k: styles[name][k] for k in ("color", "marker")}
-        x = table[name]
-        ax.plot(x, heights + shift, linestyle="", label=drawable(name), **mark)
+    _draw_in_lines(ax, {name: table[name] for name in styles if name in table}, styles)
     ax.set_yticks(heights, [drawable(name) for name in table.index], fontsize=SMALL)
     ax.set_ylim(-0.7, len(table) - 0.3)
     ax.grid(axis="y", color="0.9")
     ax.set_axisbelow(True)
+
+
+def finish(
+    axes: Sequence[Axes],
+    own: bool,
+    private: bool,
+    entries: dict[str, Any] | None = None,
+) -> None:
+    """Add legend and footer; the legend of our own figure is above the axes."""
+    figure = axes[0].figure
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+    if entries is None:
+        handles, labels = axes[0].get_legend_handles_labels()
+        entries = dict(zip(labels, handles, strict=True))
+    options: dict[str, Any] = {"fontsize": SMALL, "frameon": False}
+    if own:
+        options |= {"loc": "outside upper center", "ncols": 3}
+    (figure if own else axes[0]).legend(entries.values(), entries, **options)
+    add_footer(figure, private)
 
 
 def add_footer(figure: Figure | SubFigure, private: bool) -> None:
@@ -140,26 +301,6 @@ def picture(ax: Axes, says: str) -> Picture:
     return Picture(buffer.getvalue(), says)
 
 
-def _draw_curve(
-    ax: Axes,
-    curve: Curve,
-    x: NDArray[np.float64],
-    name: str,
-    style: dict[str, Any],
-    *,
-    banded: bool,
-) -> None:
-    """Draw a line with its band, and single points, or all, with a bar."""
-    mean, spread = np.array(list(curve.values())).T
-    finite = np.isfinite(list(curve))
-    ax.plot(x, mean, label=drawable(name), **style)
-    if banded and finite.sum() > 1:
-        low, high = (mean - spread)[finite], (mean + spread)[finite]
-        ax.fill_between(x[finite], low, high, color=style["color"], alpha=0.15, lw=0)
-        x, mean, spread = x[~finite], mean[~finite], spread[~finite]
-    ax.errorbar(x, mean, spread, fmt="none", ecolor=style["color"], capsize=3)
-
-
 def draw_marginal(
     ax: Axes,
     name: str,
@@ -172,8 +313,8 @@ def draw_marginal(
         real = None
     chosen = real or next(Marginal.of(c) for c in pooled(samples) if c.name == name)
     (side,) = chosen.sides
-    found = {of: chosen.shares_of(sample) for of, sample in samples.items()}
-    parts = {of: part for of, part in found.items() if part is not None}
+    shares = {of: chosen.shares_of(sample) for of, sample in samples.items()}
+    parts = {of: part for of, part in shares.items() if part is not None}
     if isinstance(side.cells, CategoryCells):
         _draw_categories(ax, side.labels(), real, parts, styles)
     else:
@@ -205,13 +346,21 @@ def _draw_categories(
     heights = np.arange(len(used))
     if real is not None:
         ax.barh(heights, bars[used], 0.8, color=REAL_FILL)
-    for (name, part), shift in zip(parts.items(), _shifts(parts), strict=True):
-        style = {k: styles[name][k] for k in ("color", "marker")}
-        ax.plot(part[used], heights + shift, linestyle="", markersize=4.5, **style)
+    _draw_in_lines(ax, {n: part[used] for n, part in parts.items()}, styles, size=4.5)
     ax.set_xlabel("share of rows", fontsize=TINY)
     ax.set_ylim(-0.8, len(used) - 0.2)
     ax.set_yticks(heights, [drawable(labels[i], 16) for i in used])
     ax.set_xlim(left=0)
+
+
+def _draw_in_lines(
+    ax: Axes, values: Mapping[str, Any], styles: Styles, *, size: float | None = None
+) -> None:
+    """Draw a mark for each line and synthesizer, none on top of another."""
+    for number, (name, x) in enumerate(values.items()):
+        mark = {k: styles[name][k] for k in ("color", "marker")}
+        y = np.arange(len(x)) + 0.09 * ((len(values) - 1) / 2 - number)
+        ax.plot(x, y, ls="", label=drawable(name), markersize=size, **mark)
 
 
 def draw_pair(row: NDArray[Any], pair: Marginal, parts: list[Shares | None]) -> None:
@@ -220,7 +369,10 @@ def draw_pair(row: NDArray[Any], pair: Marginal, parts: list[Shares | None]) -> 
     used = np.max([pair.shares, *known], axis=0) > 0
     rows, columns = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
     upright, flat = pair.sides
-    labels = _labels(upright, rows), _labels(flat, columns)
+    labels = [
+        [drawable(side.labels()[i], 16) for i in cells]
+        for side, cells in ((upright, rows), (flat, columns))
+    ]
     # The longer labels stand on the left, where they are written once.
     turned = max(map(len, labels[1])) > max(map(len, labels[0]))
     if turned:
@@ -247,20 +399,14 @@ def draw_pair(row: NDArray[Any], pair: Marginal, parts: list[Shares | None]) -> 
     bar.ax.tick_params(labelsize=TINY)
 
 
-def _labels(side: Side, used: NDArray[np.intp]) -> list[str]:
-    """Name the cells that have a row in any table."""
-    names = side.labels()
-    return [drawable(names[i], 16) for i in used]
-
-
 def pooled(samples: Mapping[str, Sequence[PlainColumn]]) -> list[PlainColumn]:
     """Put the rows of all samples together; kinds are those of the first."""
-    first = next(iter(samples.values()))
-    items: dict[tuple[str, str], list[Any]] = {(c.name, c.kind): [] for c in first}
-    for column in chain.from_iterable(samples.values()):
-        if (column.name, column.kind) in items:
-            items[column.name, column.kind] += column.items
-    return [PlainColumn(*of, values) for of, values in items.items()]
+    columns = [*chain.from_iterable(samples.values())]
+    return [
+        PlainColumn(name, kind, [*chain.from_iterable(parts)])
+        for name, kind in [(c.name, c.kind) for c in next(iter(samples.values()))]
+        for parts in [[c.items for c in columns if (c.name, c.kind) == (name, kind)]]
+    ]
 
 
 def _positions(epsilons: set[float]) -> dict[float, float]:
@@ -271,11 +417,6 @@ def _positions(epsilons: set[float]) -> dict[float, float]:
         gap = (x[-1] - x[0]) / (len(x) - 1) if len(x) > 1 else 0.5
         positions[math.inf] = x[-1] + gap
     return positions
-
-
-def _shifts(several: Collection[str]) -> NDArray[np.float64]:
-    """Move marks apart that would hide each other; the first is on top."""
-    return 0.09 * ((len(several) - 1) / 2 - np.arange(len(several), dtype=np.float64))
 
 
 def drawable(name: str, width: int = 32) -> str:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import combinations
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection import train_test_split
 
-from skdpsynth.evaluation._marginals import MOST_DRAWN
-from skdpsynth.evaluation._plots import PRIVATE_FOOTER, drawable, picture
-from skdpsynth.evaluation._runs import BOOSTING, LEADING
+from skdpsynth.evaluation._plots import MOST_DRAWN, PRIVATE_FOOTER, drawable, picture
+from skdpsynth.evaluation._runs import LEADING, boosted_area
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import (
     CLASSIFIERS,
@@ -27,13 +24,13 @@ from skdpsynth.metrics import (
     column_fidelity,
     is_measurement,
     marginal_fidelity,
-    shuffled,
+    split_rows,
     tstr_scores,
-    two_sample_scores,
     without_identifiers,
 )
 from skdpsynth.schema import Identifier, TableSchema, Text
-from skdpsynth.utils import MOST_SHOWN, Document, Grid, Heading, Items
+from skdpsynth.utils import MOST_SHOWN, Block, Document, Grid, Heading, Items
+from skdpsynth.utils.containers import from_arrow
 
 _PALE = 0.2  # a distance that is not dark: a good table has a pale picture
 _MEANING = {
@@ -109,16 +106,12 @@ class QualityReport(Document):
             A square for each pair, and on the diagonal for each column; the darker,
             the worse. Of more than 32 columns the 32 worst are drawn.
         """
-        worst = list(self.columns.index)[:MOST_DRAWN]
-        names = [name for name in self._order if name in set(worst)]
-        place = {name: i for i, name in enumerate(names)}
+        worst = set(self.columns.index[:MOST_DRAWN])
+        names = [name for name in self.columns.attrs["order"] if name in worst]
         grid = np.full((len(names), len(names)), np.nan)
-        for name in names:
-            grid[place[name], place[name]] = self.columns.loc[name, "distance"]
-        for (first, second), distance in self.pairs.items():
-            if first in place and second in place:
-                low, high = sorted((place[first], place[second]))
-                grid[high, low] = distance
+        np.fill_diagonal(grid, self.columns["distance"].loc[names])
+        for i, j in combinations(range(len(names)), 2):
+            grid[j, i] = self.pairs[names[i], names[j]]
         if ax is None:
             side = 3.0 + 0.3 * len(names)
             _, ax = plt.subplots(figsize=(side + 0.6, side), layout="compressed")
@@ -135,72 +128,47 @@ class QualityReport(Document):
         ax.set_xlabel(PRIVATE_FOOTER, fontsize=7, color="0.35", loc="left")
         return ax
 
-    @property
-    def _order(self) -> Sequence[Hashable]:
-        """The columns as they stand in the table."""
-        order: Sequence[Hashable] = self.columns.attrs["order"]
-        return order
-
-    def _blocks(self, *, drawn: bool) -> list[Any]:
-        scores = [
-            (name, _written(own["synthetic"]), _written(own["real"]), _MEANING[name])
-            for name, own in self.scores.iterrows()
-        ]
-        columns = [
-            (str(name), _written(own["distance"]), _written(own["real"]))
-            for name, own in self.columns.head(MOST_SHOWN).iterrows()
-        ]
-        pairs = [
-            (" and ".join(map(str, names)), _written(distance))
-            for names, distance in self.pairs.head(MOST_SHOWN).items()
-        ]
-        broken = self.relations[self.relations["synthetic"] > self.relations["real"]]
-        relations = [
-            (f"{own['first']} and {own['second']}", *map(_written, own[_SHARES]))
-            for _, own in broken.head(MOST_SHOWN).iterrows()
-        ]
-        blocks = [
-            Heading("Quality of a synthetic table", 1),
-            f"{PRIVATE_FOOTER}.",
-            (
-                "The column of real rows compares one half of them with the other: a"
-                " table of this size can hardly have smaller distances. (Its classifier"
-                " learns from half of the real rows only, so that a synthetic table may"
-                " have a better one.)"
-            ),
-            Grid(("score", "synthetic", "real rows", "meaning"), scores),
-        ]
+    def _blocks(self, *, drawn: bool) -> Iterator[Block]:
+        yield Heading("Quality of a synthetic table", 1)
+        yield f"{PRIVATE_FOOTER}."
+        yield (
+            "The column of real rows compares one half of them with the other: a table"
+            " of this size can hardly have smaller distances. (Its classifier learns"
+            " from half of the real rows only, so that a synthetic table may have a"
+            " better one.)"
+        )
+        scores = self.scores[["synthetic", "real"]].iterrows()
+        rows = [(name, *_written(row), _MEANING[name]) for name, row in scores]
+        yield Grid(("score", "synthetic", "real rows", "meaning"), rows)
         if self.left_out:
             left = ", ".join(map(str, self.left_out))
-            blocks.append(f"Left out, since they tell rows apart or are texts: {left}.")
-        blocks += [
-            Heading("Columns, the worst first"),
-            Grid(("column", "distance", "real rows"), columns),
-        ]
-        if pairs:
-            blocks += [
-                Heading("Pairs of columns, the worst first"),
-                Grid(("pair", "distance"), pairs),
-            ]
+            yield f"Left out, since they tell rows apart or are texts: {left}."
+        yield Heading("Columns, the worst first")
+        worst = self.columns[["distance", "real"]].head(MOST_SHOWN).iterrows()
+        rows = [(str(name), *_written(row)) for name, row in worst]
+        yield Grid(("column", "distance", "real rows"), rows)
+        if len(self.pairs):
+            yield Heading("Pairs of columns, the worst first")
+            pairs = self.pairs.head(MOST_SHOWN).items()
+            rows = [(" and ".join(map(str, of)), *_written([d])) for of, d in pairs]
+            yield Grid(("pair", "distance"), rows)
         if drawn:
-            blocks.append(picture(self.plot(), "Distances of all pairs of columns"))
-        blocks.append(Heading("Broken relations, the worst first"))
-        if relations:
-            headings = "columns", "synthetic rows", "real rows", "if independent"
-            blocks.append(Grid(headings, relations))
-        else:
-            blocks.append("None is broken in more rows than in real ones.")
+            yield picture(self.plot(), "Distances of all pairs of columns")
+        yield Heading("Broken relations, the worst first")
+        broken = self.relations[self.relations["synthetic"] > self.relations["real"]]
+        broken = broken[["first", "second", *_SHARES]].head(MOST_SHOWN)
+        rows = [(f"{a} and {b}", *_written(n)) for a, b, *n in broken.to_numpy()]
+        headings = "columns", "synthetic rows", "real rows", "if independent"
+        nothing = "None is broken in more rows than in real ones."
+        yield Grid(headings, rows) if rows else nothing
         if self.tstr is not None and len(self.tstr) > 2:
-            rows = [(str(n), *map(_written, own)) for n, own in self.tstr.iterrows()]
+            yield Heading("Learnt from synthetic rows, tested on real ones")
+            rows = [(str(name), *_written(row)) for name, row in self.tstr.iterrows()]
+            yield Grid((self.tstr.index.name, *map(str, self.tstr.columns)), rows)
             # One that fails moves no median.
             of_all = self.tstr.loc[averaged(self.tstr.index.drop("mean"))].median()
-            medians = [f"{name} {_written(value)}" for name, value in of_all.items()]
-            blocks += [
-                Heading("Learnt from synthetic rows, tested on real ones"),
-                Grid((self.tstr.index.name, *map(str, self.tstr.columns)), rows),
-                Items([f"median of all: {', '.join(medians)}"]),
-            ]
-        return blocks
+            medians = map(" ".join, zip(of_all.index, _written(of_all), strict=True))
+            yield Items([f"median of all: {', '.join(medians)}"])
 
 
 _SHARES = ["synthetic", "real", "independent"]
@@ -265,20 +233,18 @@ def quality_report(
     if target is None and schema is not None:
         target = schema.target
     real, synthetic, left_out = _readable(real, synthetic, schema, target)
-    halves = _halves(real, target)
-    own, columns, pairs, relations, tstr = _compared(
-        real, synthetic, target, panel, n_jobs
-    )
-    of_real: dict[str, float] = {}
-    near = pd.Series(dtype=float)
-    if halves is not None:
-        of_real, found, *_ = _compared(*halves, target, False, n_jobs)
-        near = found["distance"]
-    scores = pd.DataFrame({"synthetic": own, "real": of_real}, dtype=float).loc[[*own]]
-    columns = columns.drop(columns="kind").assign(real=near.reindex(columns.index))
-    order = list(real.columns)
+    compared = _compared(real, synthetic, target, panel, n_jobs)
+    figures, columns, pairs, relations, tstr = compared
+    columns = columns.drop(columns="kind").assign(real=np.nan)
+    scores = pd.DataFrame({"synthetic": figures, "real": np.nan})
+    if len(real) >= 2 * LEAST_ROWS:
+        halves = split_rows(real, target, -(-len(real) // 2), "halves")
+        halves = tuple(half[real.columns] for half in halves)
+        of_real, columns_of_real, *_ = _compared(*halves, target, False, n_jobs)
+        scores["real"] = pd.Series(of_real)
+        columns["real"] = columns_of_real["distance"]
     columns = columns.sort_values("distance", ascending=False, kind="stable")
-    columns.attrs["order"] = order
+    columns.attrs["order"] = list(real.columns)
     for table in (scores, columns, pairs, relations):
         table.attrs["contains_private_statistics"] = True
     return QualityReport(scores, columns, pairs, relations, tstr, left_out)
@@ -290,40 +256,20 @@ def _readable(
     schema: TableSchema | None,
     target: Hashable,
 ) -> tuple[pd.DataFrame, pd.DataFrame, tuple[Hashable, ...]]:
-    """Leave out what no score can be read off; give the names too."""
-    from skdpsynth.utils.containers import from_arrow
-
-    both = [from_arrow(table) for table in (real, synthetic)]
+    """Leave out what no score can be read off; return the names too."""
+    real, synthetic = from_arrow(real), from_arrow(synthetic)
     unread: list[Hashable] = []
     if schema is not None:
         kinds = Identifier, Text
-        unread = [n for n, own in schema.columns.items() if isinstance(own, kinds)]
+        unread = [n for n, c in schema.columns.items() if isinstance(c, kinds)]
         unread.append(schema.privacy_unit)
-    frames = [isinstance(table, pd.DataFrame) for table in both]
-    if all(frames):
-        unread = [n for n in unread if any(n in table.columns for table in both)]
-        both = [table.drop(columns=unread, errors="ignore") for table in both]
-    tables = check_tables(None, real=both[0], synthetic=both[1])
+    if isinstance(real, pd.DataFrame) and isinstance(synthetic, pd.DataFrame):
+        unread = [n for n in unread if n in real.columns or n in synthetic.columns]
+        real = real.drop(columns=unread, errors="ignore")
+        synthetic = synthetic.drop(columns=unread, errors="ignore")
+    tables = check_tables(None, real=real, synthetic=synthetic)
     tables, alone = without_identifiers(tables, target)
     return tables["real"], tables["synthetic"], (*unread, *alone)
-
-
-def _halves(
-    real: pd.DataFrame, target: Hashable
-) -> tuple[pd.DataFrame, pd.DataFrame] | None:
-    """Divide real rows; None where a half would be too small to score."""
-    if len(real) < 2 * LEAST_ROWS:
-        return None
-    real = shuffled(real, "halves")[real.columns]
-    labels = None
-    if target in real.columns:
-        codes, _ = pd.factorize(real[target])
-        if np.bincount(codes + 1, minlength=2)[np.unique(codes + 1)].min() >= 2:
-            labels = codes if len(np.unique(codes)) <= len(real) // 2 else None
-    first, second = train_test_split(
-        np.arange(len(real)), test_size=0.5, random_state=0, stratify=labels
-    )
-    return real.iloc[first], real.iloc[second]
 
 
 def _compared(
@@ -336,7 +282,7 @@ def _compared(
     dict[str, float], pd.DataFrame, pd.Series, pd.DataFrame, pd.DataFrame | None
 ]:
     """Score one table against another: the figures, and the tables behind them."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     tstr = None
     if target is not None:
         if target not in real.columns:
@@ -349,25 +295,22 @@ def _compared(
         boosting, all_of_them = LEADING[number], REGRESSORS if number else CLASSIFIERS
         chosen = list(all_of_them) if panel else [boosting]
         tstr = tstr_scores(*complete, target=target, classifiers=chosen, n_jobs=n_jobs)
-        best = tstr.loc[boosting]
-        found |= {str(name): float(value) for name, value in best.items()}
+        figures |= tstr.loc[boosting].to_dict()
     columns = column_fidelity(real, synthetic)
     pairs, relations = pd.Series(dtype=float), pd.DataFrame(columns=["first", *_SHARES])
     if real.shape[1] > 1:
         pairs = marginal_fidelity(real, synthetic).sort_values(
             ascending=False, kind="stable"
         )
-        found["pairs"] = float(pairs.mean())
-    found["columns"] = float(columns["distance"].mean())
+        figures["pairs"] = float(pairs.mean())
+    figures["columns"] = float(columns["distance"].mean())
     if min(len(real), len(synthetic)) >= LEAST_ROWS:
-        judge = {BOOSTING: HistGradientBoostingClassifier(random_state=0)}
-        areas = two_sample_scores(real, synthetic, classifiers=judge)
-        found["c2st"] = float(areas.iloc[0])
+        figures["c2st"] = boosted_area(real, synthetic)
     if real.shape[1] > 1:
         relations = broken_relations(real, synthetic)
-        found["broken"] = relations.attrs["any_relation"]["synthetic"]
-    return found, columns, pairs, relations, tstr
+        figures["broken"] = relations.attrs["any_relation"]["synthetic"]
+    return figures, columns, pairs, relations, tstr
 
 
-def _written(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.3f}"
+def _written(values: Iterable[float]) -> list[str]:
+    return ["-" if np.isnan(value) else f"{value:.3f}" for value in values]

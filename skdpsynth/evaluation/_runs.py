@@ -21,7 +21,7 @@ from joblib import parallel_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from skdpsynth.evaluation._marginals import PlainColumn, plain_columns
+from skdpsynth.evaluation._plots import PlainColumn, plain_columns
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.metrics import (
     Classifiers,
@@ -221,6 +221,12 @@ def _tidy(setting: str, scores: pd.DataFrame) -> list[list[Any]]:
     ]
 
 
+def boosted_area(real: pd.DataFrame, synthetic: pd.DataFrame) -> float:
+    """Compute the AUC of gradient boosting that separates two tables."""
+    judge = {BOOSTING: HistGradientBoostingClassifier(random_state=0)}
+    return float(two_sample_scores(real, synthetic, classifiers=judge)[BOOSTING])
+
+
 def _fidelity(
     table: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame, task: Task
 ) -> dict[str, float]:
@@ -234,10 +240,9 @@ def _fidelity(
     relations = broken_relations(test, table)
     broken = relations.attrs["any_relation"]["synthetic"]
     two_sample = two_sample_scores(test, table)
-    judge = {BOOSTING: HistGradientBoostingClassifier(random_state=0)}
     found = {
         "two_way": marginal_fidelity(test, table).mean(),
-        "c2st": two_sample_scores(test, table, classifiers=judge)[BOOSTING],
+        "c2st": boosted_area(test, table),
         "ks": by_kind.get("number", np.nan),
         "tv": by_kind.get("category", np.nan),
         "missing": columns["missing"].mean(),
@@ -332,9 +337,9 @@ class KeptRuns:
     def read(self, job: Job) -> RunRecord | None:
         """Return the record of a run, or None if there is no whole one."""
         try:
-            found = self._folder.read(*self._name_and_key(job))
-            sample = [PlainColumn(**column) for column in found["sample"]]
-            return RunRecord(dict(found["facts"]), list(found["scores"]), sample)
+            run = self._folder.read(*self._name_and_key(job))
+            sample = [PlainColumn(**column) for column in run["sample"]]
+            return RunRecord(dict(run["facts"]), list(run["scores"]), sample)
         except (ValueError, LookupError, TypeError):
             return None
 
@@ -347,19 +352,11 @@ class KeptRuns:
 
     def _name_and_key(self, job: Job) -> tuple[str, list[Any]]:
         """Return the name of a run's file, for people, and what determines the run."""
-        synthesizer = job.synthesizer
+        synthesizer, made = job.synthesizer, type(job.synthesizer)
         parameters = {} if synthesizer is None else synthesizer.get_params(deep=False)
-        own = {k: v for k, v in parameters.items() if k not in _IGNORED}
-        key = [
-            *self._shared,
-            job.name,
-            type(synthesizer).__module__,
-            type(synthesizer).__qualname__,
-            joblib.hash(own),
-            repr(job.epsilon),
-            job.repeat,
-            job.seed,
-        ]
+        kept = {k: v for k, v in parameters.items() if k not in _IGNORED}
+        kind = made.__module__, made.__qualname__, joblib.hash(kept)
+        key = [*self._shared, job.name, *kind, repr(job.epsilon), job.repeat, job.seed]
         return f"{job.class_name or 'real'}-{job.epsilon:g}-{job.repeat}", key
 
 

@@ -8,15 +8,16 @@ orders. What is imported here beside the public metrics is for comparisons in
 """
 
 from skdpsynth.metrics._encode import (
+    CategoryCells,
+    NumberCells,
     check_tables,
     is_measurement,
     shuffled,
+    split_rows,
     without_identifiers,
 )
 from skdpsynth.metrics._fidelity import (
     LEAST_ROWS,
-    CategoryCells,
-    NumberCells,
     column_fidelity,
     cramers_v,
     marginal_fidelity,
@@ -29,7 +30,6 @@ from skdpsynth.metrics._panel import (
     Classifiers,
     averaged,
     default_classifiers,
-    has_methods,
     named_by_class,
     resolve_classifiers,
 )
@@ -54,7 +54,6 @@ __all__ = [
     "cramers_v",
     "default_classifiers",
     "feature_ranking_agreement",
-    "has_methods",
     "is_measurement",
     "marginal_fidelity",
     "named_by_class",
@@ -62,6 +61,7 @@ __all__ = [
     "resolve_classifiers",
     "setting_scores",
     "shuffled",
+    "split_rows",
     "synthetic_only_scores",
     "synthetic_ranking_agreement",
     "tstr_scores",

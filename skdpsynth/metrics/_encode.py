@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.utils.containers import from_arrow
 
 Matrix = NDArray[np.float64]
+Codes = NDArray[np.int16]
 
 # Outliers beyond so many standard deviations, the largest number in half precision, are
 # all as far out; without a limit, a nearly constant training column takes a test value
@@ -154,12 +157,28 @@ def shuffled(table: pd.DataFrame, purpose: str) -> pd.DataFrame:
     return table.iloc[hashes.argsort(kind="stable")].sample(frac=1, random_state=seed)
 
 
+def split_rows(
+    table: pd.DataFrame, target: Hashable, n_rows: int, purpose: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Hold out some rows, by label where there is a target and the counts allow."""
+    table, labels = shuffled(table, purpose), None
+    if target in table.columns:
+        labels = pd.factorize(table[target].astype(object))[0]
+        counts = np.unique(labels, return_counts=True)[1]
+        if counts.min() < 2 or len(counts) > min(n_rows, len(table) - n_rows):
+            labels = None
+    kept, held_out = train_test_split(
+        np.arange(len(table)), test_size=n_rows, random_state=0, stratify=labels
+    )
+    return table.iloc[kept], table.iloc[held_out]
+
+
 def encode_features(
     train: pd.DataFrame, other: pd.DataFrame
 ) -> tuple[Matrix, Matrix, NDArray[np.intp]]:
     """Turn the features of two tables into matrices of shape (n_rows, n_encoded).
 
-    Numbers, booleans and times stay as they are, the missing ones become the median of
+    Matrix, booleans and times stay as they are, the missing ones become the median of
     `train`. A category is one 0-1 column for each category of either table, a missing
     one being one. The third array says which feature each encoded column comes from.
     """
@@ -244,16 +263,75 @@ def _one_hot(train: pd.Series, other: pd.Series) -> tuple[Matrix, Matrix]:
     both = pd.concat([train.astype(object), other.astype(object)], ignore_index=True)
     codes, categories = pd.factorize(both)
     if len(categories) > MOST_CATEGORIES:  # the rest of them is one
-        known = codes[: len(train)][codes[: len(train)] >= 0]
-        counts = np.bincount(known, minlength=len(categories))
-        ranks = [(-n, by_name(c)) for n, c in zip(counts, categories, strict=True)]
-        kept = sorted(range(len(ranks)), key=ranks.__getitem__)[:MOST_CATEGORIES]
-        places = np.full(len(categories) + 1, MOST_CATEGORIES)
-        places[kept], places[-1] = np.arange(MOST_CATEGORIES), -1
-        codes, categories = places[codes], categories[: MOST_CATEGORIES + 1]
-    # Missing values have the code -1 here, which is one more category below.
-    n_categories = len(categories) + int((codes == -1).any())
-    codes = np.where(codes == -1, len(categories), codes)
-    matrix = np.zeros((len(both), n_categories))
-    matrix[np.arange(len(both)), codes] = 1.0
+        counts = train.astype(object).value_counts().reindex(categories, fill_value=0)
+        codes = CategoryCells.of_counts(counts, MOST_CATEGORIES).codes(both)
+    else:
+        codes[codes == -1] = len(categories)  # a missing value is one more
+    matrix = np.eye(codes.max() + 1)[codes]
     return matrix[: len(train)], matrix[len(train) :]
+
+
+@dataclass(frozen=True)
+class NumberCells:
+    """Cells of numbers, which begin with increasing edges, and one for missing ones."""
+
+    edges: Matrix
+
+    @classmethod
+    def of(cls, values: Matrix, n_cells: int) -> NumberCells:
+        """Choose at most `n_cells` by quantiles of values (NaN where missing).
+
+        The smallest value is in the first cell: zeros stay apart from larger values.
+        """
+        known = values[~np.isnan(values)]
+        if not known.size:
+            return cls(np.empty(0))
+        shares = np.arange(1, n_cells) / n_cells
+        # Values that occur: with few distinct ones each has a cell where it can.
+        edges = np.unique(np.quantile(known, shares, method="inverted_cdf"))
+        lowest = known.min()
+        if edges[0] == lowest:  # nothing is below it, so that the next value takes over
+            edges[0] = known[known > lowest].min(initial=np.inf)
+        return cls(np.unique(edges[np.isfinite(edges)]))
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, that of missing values included."""
+        return len(self.edges) + 2
+
+    def codes(self, values: Matrix) -> Codes:
+        """Return in which cell each value is; missing ones (NaN) are in the last."""
+        codes = np.searchsorted(self.edges, values, side="right")
+        codes[np.isnan(values)] = self.n_cells - 1
+        return codes.astype(np.int16)
+
+
+@dataclass(frozen=True)
+class CategoryCells:
+    """Cells of categories: the most frequent, the others, and what is missing."""
+
+    categories: Sequence[Hashable]
+
+    @classmethod
+    def of(cls, values: pd.Series, n_categories: int) -> CategoryCells:
+        """Keep the most frequent apart."""
+        return cls.of_counts(values.astype(object).value_counts(), n_categories)
+
+    @classmethod
+    def of_counts(cls, counts: pd.Series, n_categories: int) -> CategoryCells:
+        """Keep those with the most rows apart; ties are broken by name."""
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], by_name(item[0])))
+        return cls([category for category, _ in ranked[:n_categories]])
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, those of other and of missing values included."""
+        return len(self.categories) + 2
+
+    def codes(self, values: pd.Series) -> Codes:
+        """Return in which cell each value is; the last two: others, and missing."""
+        values = values.astype(object)
+        codes = pd.Index(self.categories, dtype=object).get_indexer(values)
+        codes[codes == -1] = len(self.categories)
+        codes[values.isna().to_numpy()] = self.n_cells - 1
+        return np.asarray(codes, dtype=np.int16)

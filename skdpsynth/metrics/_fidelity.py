@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import combinations
 from math import comb
 from numbers import Integral
@@ -26,7 +25,9 @@ from skdpsynth.exceptions import InvalidTableError, check_range
 from skdpsynth.metrics._encode import (
     MOST_CATEGORIES,
     MOST_LABELS,
-    by_name,
+    CategoryCells,
+    Codes,
+    NumberCells,
     check_tables,
     common_kind,
     encode_features,
@@ -335,75 +336,10 @@ def _labelled(
     return X, np.repeat(np.array([0, 1], dtype=np.intp), [len(real), len(synthetic)])
 
 
-Numbers = NDArray[np.float64]
-Codes = NDArray[np.int16]
-
 _N_BINS = 10  # of a column of numbers: 10,000 rows fill most pairs of them
 # Marginals that are compared without being asked for more; all columns alone.
 _LIMITS = {2: 10_000, 3: 150}
 _NAMES = ("first", "second", "third")
-
-
-@dataclass(frozen=True)
-class NumberCells:
-    """Cells of numbers, which begin with increasing edges, and one for missing ones."""
-
-    edges: Numbers
-
-    @classmethod
-    def of(cls, values: Numbers, n_cells: int) -> NumberCells:
-        """Choose at most `n_cells` by quantiles of values (NaN where missing).
-
-        The smallest value is in the first cell: zeros stay apart from larger values.
-        """
-        known = values[~np.isnan(values)]
-        if not known.size:
-            return cls(np.empty(0))
-        shares = np.arange(1, n_cells) / n_cells
-        # Values that occur: with few distinct ones each has a cell where it can.
-        edges = np.unique(np.quantile(known, shares, method="inverted_cdf"))
-        lowest = known.min()
-        if edges[0] == lowest:  # nothing is below it, so that the next value takes over
-            edges[0] = known[known > lowest].min(initial=np.inf)
-        return cls(np.unique(edges[np.isfinite(edges)]))
-
-    @property
-    def n_cells(self) -> int:
-        """Number of cells, that of missing values included."""
-        return len(self.edges) + 2
-
-    def codes(self, values: Numbers) -> Codes:
-        """Return in which cell each value is; missing ones (NaN) are in the last."""
-        codes = np.searchsorted(self.edges, values, side="right")
-        codes[np.isnan(values)] = self.n_cells - 1
-        return codes.astype(np.int16)
-
-
-@dataclass(frozen=True)
-class CategoryCells:
-    """Cells of categories: the most frequent, the others, and what is missing."""
-
-    categories: Sequence[Hashable]
-
-    @classmethod
-    def of(cls, values: pd.Series, n_categories: int) -> CategoryCells:
-        """Keep the most frequent apart; ties are broken by name, not by the rows."""
-        counts = values.astype(object).value_counts()
-        ranked = sorted(counts.items(), key=lambda item: (-item[1], by_name(item[0])))
-        return cls([category for category, _ in ranked[:n_categories]])
-
-    @property
-    def n_cells(self) -> int:
-        """Number of cells, those of other and of missing values included."""
-        return len(self.categories) + 2
-
-    def codes(self, values: pd.Series) -> Codes:
-        """Return in which cell each value is; the last two: others, and missing."""
-        values = values.astype(object)
-        codes = pd.Index(self.categories, dtype=object).get_indexer(values)
-        codes[codes == -1] = len(self.categories)
-        codes[values.isna().to_numpy()] = self.n_cells - 1
-        return np.asarray(codes, dtype=np.int16)
 
 
 def marginal_fidelity(

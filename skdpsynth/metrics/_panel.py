@@ -43,7 +43,6 @@ from skdpsynth.metrics._encode import (
 )
 
 Pair = tuple[float, float]
-ScoreOne = Callable[[BaseEstimator, bool], tuple[Pair, str | None]]
 
 Classifiers = (
     Mapping[str, BaseEstimator] | Sequence[str] | Sequence[BaseEstimator] | None
@@ -188,99 +187,71 @@ def has_methods(entry: object, *names: str) -> bool:
     return not isinstance(entry, type) and all(hasattr(entry, name) for name in names)
 
 
-_OF_LABELS = "an AUROC of 0.5 and the base rate as AUPRC"
-_OF_NUMBERS = "the mean of its target for every row"
-
-
-def score_classifiers(
+def score_panel(
     train: pd.DataFrame,
     test: pd.DataFrame,
     setting: str,
     *,
     target: str,
-    labels: list[Any],
+    labels: list[Any] | None,
     classifiers: Classifiers,
     n_jobs: int | None,
 ) -> pd.DataFrame:
-    """Train all classifiers on one table and score them on another."""
+    """Train a panel on one table and score it on another; without labels regressors."""
     train, test = shuffled(train, "train"), shuffled(test, "test")
-    X_train, X_test = _features(train, test, target)
-    codes, known = pd.factorize(train[target].astype(object), sort=False)
-    truths = np.column_stack([test[target].astype(object) == label for label in labels])
-    # Where each scored label stands among the labels of the training table, or -1.
-    places = [np.flatnonzero(known == label) for label in labels]
-    columns = [int(next(iter(place), -1)) for place in places]
-    learnable, poor = len(known) >= 2 and bool(X_train.any()), []
-    if not learnable:
-        poor = ["one label only" if len(known) < 2 else "no feature that varies"]
-    elif -1 in columns:
-        poor = [f"no row of {columns.count(-1)} of the {len(labels)} labels scored"]
-    learn = partial(_outputs, X_train=X_train, codes=codes, X_test=X_test)
-    score = partial(_mean_areas, truths=truths, columns=columns)
-    one = partial(_scored, learn=learn if learnable else None, score=score)
-    scores, failed = _all_scored(one, classifiers, CLASSIFIERS, n_jobs)
-    _warn_degraded(setting, poor + failed, _OF_LABELS)
-    return scores.set_axis(["auroc", "auprc"], axis=1).rename_axis("classifier")
-
-
-def score_regressors(
-    train: pd.DataFrame,
-    test: pd.DataFrame,
-    setting: str,
-    *,
-    target: str,
-    classifiers: Classifiers,
-    n_jobs: int | None,
-) -> pd.DataFrame:
-    """Train all regressors on one table and score them on another."""
-    train, test = shuffled(train, "train"), shuffled(test, "test")
-    X_train, X_test = _features(train, test, target)
-    kind = common_kind(train[target], test[target], target)
-    y_train, y_test = (finite_numbers(part[target], kind) for part in (train, test))
+    features = (part.drop(columns=target) for part in (train, test))
+    X_train, X_test = standardize(*encode_features(*features)[:2])
     learnable = bool(X_train.any())
-    learn = partial(_predictions, X_train=X_train, y_train=y_train, X_test=X_test)
-    score = partial(_errors, y_test=y_test, guess=y_train.mean())
-    one = partial(_scored, learn=learn if learnable else None, score=score)
-    scores, failed = _all_scored(one, classifiers, REGRESSORS, n_jobs)
     poor = [] if learnable else ["no feature that varies"]
-    _warn_degraded(setting, poor + failed, _OF_NUMBERS)
-    return scores.set_axis(["r2", "rmse"], axis=1).rename_axis("regressor")
-
-
-def _features(
-    train: pd.DataFrame, test: pd.DataFrame, target: str
-) -> tuple[Matrix, Matrix]:
-    matrices = encode_features(train.drop(columns=target), test.drop(columns=target))
-    return standardize(matrices[0], matrices[1])
-
-
-def _all_scored(
-    one: ScoreOne, classifiers: Classifiers, known: Panel, n_jobs: int | None
-) -> tuple[pd.DataFrame, list[str]]:
-    """Score a panel and its mean; say which could not be fitted."""
+    if labels is None:
+        kind, known = common_kind(train[target], test[target], target), REGRESSORS
+        y, y_test = (finite_numbers(part[target], kind) for part in (train, test))
+        score = partial(_errors, y_test=y_test, guess=y.mean())
+        names, guess = ["r2", "rmse"], "the mean of its target for every row"
+    else:
+        known, names = CLASSIFIERS, ["auroc", "auprc"]
+        guess = "an AUROC of 0.5 and the base rate as AUPRC"
+        y, seen = pd.factorize(train[target].astype(object), sort=False)
+        truths = np.column_stack([test[target].astype(object) == v for v in labels])
+        # Where each scored label stands among the labels of the training table, or -1.
+        places = [int(next(iter(np.flatnonzero(seen == v)), -1)) for v in labels]
+        score = partial(_mean_areas, truths=truths, columns=places)
+        if len(seen) < 2:
+            learnable, poor = False, ["one label only"]
+        elif learnable and -1 in places:
+            n_absent = places.count(-1)
+            poor = [f"no row of {n_absent} of the {len(labels)} labels scored"]
+    data = (X_train, y, X_test) if learnable else None
     panel, own = resolve_classifiers(classifiers, known)
-    results = Parallel(n_jobs=n_jobs)(delayed(one)(m, own) for m in panel.values())
-    scores = pd.DataFrame([found for found, _ in results], index=list(panel))
+    results = Parallel(n_jobs=n_jobs)(
+        delayed(_scored)(model, data, score, own) for model in panel.values()
+    )
+    for name, (_, error) in zip(panel, results, strict=True):
+        if error is not None:
+            poor.append(f"nothing {name} can be fitted to ({error})")
+    for what in poor:
+        warnings.warn(
+            f"The training table of Setting {setting} has {what}; this scores as a "
+            f"guess: {guess}.",
+            DegradedResultWarning,
+            stacklevel=3,
+        )
+    scores = pd.DataFrame([pair for pair, _ in results], list(panel), names)
     scores.loc["mean"] = scores.loc[averaged(panel)].mean()
-    return scores, [
-        f"nothing {name} can be fitted to ({error})"
-        for name, (_, error) in zip(panel, results, strict=True)
-        if error is not None
-    ]
+    return scores.rename_axis("regressor" if labels is None else "classifier")
 
 
 def _scored(
     model: BaseEstimator,
-    own: bool,
-    *,
-    learn: Callable[[BaseEstimator], Matrix] | None,
+    data: tuple[Matrix, Matrix, Matrix] | None,
     score: Callable[[Matrix | None], Pair],
+    own: bool,
 ) -> tuple[Pair, str | None]:
     """Train and score one; return its scores, and the error of a fit that failed."""
     output = failure = None
-    if learn is not None:
+    if data is not None:
         try:
-            output = learn(clone(model))
+            output = _outputs(clone(model), *data)
         except ValueError as exc:
             # A synthetic table may be too poor for one of the twelve (LDA refuses as
             # many rows as labels). The user's own classifier is not excused.
@@ -290,21 +261,22 @@ def _scored(
     return score(output), failure
 
 
-def _warn_degraded(setting: str, reasons: list[str], guess: str) -> None:
-    """Warn that a guess is scored instead of a classifier or regressor."""
-    for what in reasons:
-        warnings.warn(
-            f"The training table of Setting {setting} has {what}; this scores as a "
-            f"guess: {guess}.",
-            DegradedResultWarning,
-            stacklevel=4,
-        )
-
-
-def _predictions(
+def _outputs(
     model: BaseEstimator, X_train: Matrix, y_train: Matrix, X_test: Matrix
 ) -> Matrix:
-    return np.asarray(model.fit(X_train, y_train).predict(X_test))
+    """Fit; return predictions of numbers, or one column of scores for each label."""
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        # The panel's iterations are fixed, and one-hot columns are collinear: neither
+        # says anything about the synthetic table. Here, so that it holds in workers
+        # too.
+        warnings.filterwarnings("ignore", message="Variables are collinear")
+        model.fit(X_train, y_train)
+        if y_train.dtype.kind == "f":
+            return np.asarray(model.predict(X_test))
+        if hasattr(model, "predict_proba"):
+            return np.asarray(model.predict_proba(X_test), dtype=np.float64)
+        outputs = np.asarray(model.decision_function(X_test), dtype=np.float64)
+    return np.column_stack([-outputs, outputs]) if outputs.ndim == 1 else outputs
 
 
 def _errors(output: Matrix | None, y_test: Matrix, guess: float) -> Pair:
@@ -315,22 +287,6 @@ def _errors(output: Matrix | None, y_test: Matrix, guess: float) -> Pair:
     varies = y_test.min() < y_test.max()
     r2 = 1.0 - squares / float(y_test.var()) if varies else 0.0
     return r2, float(np.sqrt(squares))
-
-
-def _outputs(
-    model: BaseEstimator, X_train: Matrix, codes: NDArray[np.intp], X_test: Matrix
-) -> Matrix:
-    """Fit a classifier; return one column of scores for each label."""
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        # The panel's iterations are fixed, and one-hot columns are collinear: neither
-        # says anything about the synthetic table. Here, so that it holds in workers
-        # too.
-        warnings.filterwarnings("ignore", message="Variables are collinear")
-        model.fit(X_train, codes)
-        if hasattr(model, "predict_proba"):
-            return np.asarray(model.predict_proba(X_test), dtype=np.float64)
-        outputs = np.asarray(model.decision_function(X_test), dtype=np.float64)
-    return np.column_stack([-outputs, outputs]) if outputs.ndim == 1 else outputs
 
 
 def _mean_areas(

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.feature_selection import r_regression
 
 from skdpsynth.exceptions import InvalidTableError, TiedScoresWarning
 from skdpsynth.metrics._encode import (
@@ -150,29 +151,18 @@ def feature_ranking_agreement(
 def _importance(
     matrix: Matrix, column: pd.Series, labels: list[Any] | None, owner: NDArray[np.intp]
 ) -> Matrix:
-    """Compute the importance of each feature from those of its encoded columns."""
+    """Compute the importance of each feature: that of its best encoded column."""
+    centered = matrix - matrix.mean(axis=0)
+    centered[:, matrix.max(axis=0) == matrix.min(axis=0)] = 0.0  # whatever rounding did
     if labels is None:
-        each = [_absolute_correlation(matrix, finite_numbers(column, "number"))]
+        targets = [finite_numbers(column, "number")]
     else:
-        label = column.astype(object)
-        each = [_absolute_correlation(matrix, label == value) for value in labels]
+        targets = [np.asarray(column.astype(object) == v, float) for v in labels]
+    each = [r_regression(centered, y - y.mean(), center=False) for y in targets]
     importance: Matrix = np.zeros(owner[-1] + 1)
-    np.maximum.at(importance, owner, np.mean(each, axis=0))
+    np.maximum.at(importance, owner, np.abs(each).mean(axis=0))
     # Rounded, so that rounding errors put no order among equals.
     return importance.round(12)
-
-
-def _absolute_correlation(matrix: Matrix, target: pd.Series | Matrix) -> Matrix:
-    """Compute the absolute Pearson correlation of columns with numbers or 0 and 1."""
-    centered = matrix - matrix.mean(axis=0)
-    centered[:, matrix.max(axis=0) == matrix.min(axis=0)] = 0.0
-    truth = np.array(target, dtype=np.float64)
-    truth -= truth.mean()
-    norms = np.sqrt((centered**2).sum(axis=0) * (truth**2).sum())
-    products = np.abs(centered.T @ truth)
-    correlation: Matrix = np.zeros_like(products)
-    np.divide(products, norms, out=correlation, where=norms > 0)
-    return correlation
 
 
 def _paired(real_scores: Scores, synthetic_scores: Scores) -> tuple[Matrix, Matrix]:

@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics._encode import (
     MOST_CATEGORIES,
+    CategoryCells,
+    Codes,
+    Matrix,
+    NumberCells,
     check_tables,
     common_kind,
     finite_numbers,
 )
-from skdpsynth.metrics._fidelity import CategoryCells, Codes, NumberCells, Numbers
 from skdpsynth.utils import FEW_NUMBERS
 
 Flags = NDArray[np.bool_]
@@ -111,26 +114,24 @@ def broken_relations(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFram
         )
     coded = {name: _coded(real[name], synthetic[name], name) for name in real.columns}
     rows = []
-    any_own = np.zeros(len(real), dtype=bool)
+    any_real = np.zeros(len(real), dtype=bool)
     any_other = np.zeros(len(synthetic), dtype=bool)
     for first, second in combinations(real.columns, 2):
         a, b = coded[first], coded[second]
         relation = _relation(a, b)
         if relation is not None:
-            own = relation.broken_by_real[a.real, b.real]
-            other = relation.broken[a.synthetic, b.synthetic]
-            any_own, any_other = any_own | own, any_other | other
-            shares = own.mean(), relation.independent, other.mean()
-            rows.append((first, second, *shares))
+            broken, broken_by_real, independent = relation
+            of_real = broken_by_real[a.real, b.real]
+            of_other = broken[a.synthetic, b.synthetic]
+            any_real, any_other = any_real | of_real, any_other | of_other
+            rows.append((first, second, of_real.mean(), independent, of_other.mean()))
     result = pd.DataFrame(
         rows, columns=["first", "second", "real", "independent", "synthetic"]
     ).astype(dict.fromkeys(["real", "independent", "synthetic"], float))
     excess = (result["synthetic"] - result["real"]).to_numpy()
     result = result.iloc[np.argsort(-excess, kind="stable")].reset_index(drop=True)
-    result.attrs["any_relation"] = {
-        "real": float(any_own.mean()),
-        "synthetic": float(any_other.mean()),
-    }
+    of_any = {"real": float(any_real.mean()), "synthetic": float(any_other.mean())}
+    result.attrs["any_relation"] = of_any
     result.attrs["contains_private_statistics"] = True
     return result
 
@@ -141,7 +142,7 @@ class _Coded:
 
     real: Codes
     synthetic: Codes
-    near: Numbers
+    near: Matrix
     judged: Flags
 
 
@@ -171,22 +172,13 @@ def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> _Coded:
     return _Coded(cells.codes(own), cells.codes(other), near, judged)
 
 
-@dataclass(frozen=True)
-class _Relation:
-    """What two columns say of each other.
+def _relation(a: _Coded, b: _Coded) -> tuple[Flags, Flags, float] | None:
+    """Find the combinations of cells that hardly occur, or None without a relation.
 
-    `broken` are the cells in which a row contradicts it, `broken_by_real` those in
-    which a real row, which does not count itself, does. `independent` is the share of
-    the rows of independent columns in `broken`.
+    Returned are the cells in which a row breaks it, those in which a real row, which
+    does not count itself, does, and the share of rows of independent columns in the
+    former.
     """
-
-    broken: Flags
-    broken_by_real: Flags
-    independent: float
-
-
-def _relation(a: _Coded, b: _Coded) -> _Relation | None:
-    """Find the combinations of cells that hardly occur, or None without a relation."""
     shape = len(a.judged), len(b.judged)
     n_rows = len(a.real)
     codes = a.real.astype(np.intp) * shape[1] + b.real
@@ -202,4 +194,4 @@ def _relation(a: _Coded, b: _Coded) -> _Relation | None:
     most = (counts[broken_by_real].sum() + 1) / n_rows
     if independent < _LEAST or most > _RARE * independent:
         return None
-    return _Relation(broken, broken_by_real, independent)
+    return broken, broken_by_real, independent

@@ -6,20 +6,17 @@ import warnings
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
-import numpy as np
 import pandas as pd
-from sklearn.model_selection import train_test_split
 
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.metrics._encode import (
     check_tables,
     is_measurement,
-    shuffled,
+    split_rows,
     without_identifiers,
 )
-from skdpsynth.metrics._panel import Classifiers, score_classifiers, score_regressors
+from skdpsynth.metrics._panel import Classifiers, score_panel
 
 # From a table to train on, one to test on and the setting to their scores.
 Scorer = Callable[[pd.DataFrame, pd.DataFrame, str], pd.DataFrame]
@@ -204,7 +201,7 @@ def setting_scores(
     score = _scorer(test[target], classifiers, pos_label, n_jobs)
     settings = {"A": (train, test), "B": (synthetic, test), "C": parts_of_c}
     parts = {}
-    for name, pair in settings.items():
+    for name, pair in settings.items():  # a comprehension is a frame of its own
         parts[name] = score(*pair, name)
     scores = pd.concat(parts, axis=1, names=["setting", "metric"])
     scores.attrs["contains_private_statistics"] = True
@@ -256,65 +253,46 @@ def _scorer(
     of: str = "test",
 ) -> Scorer:
     """Return how tables are scored: by what their target is in one of them."""
-    shared: dict[str, Any] = {
-        "target": column.name,
-        "classifiers": classifiers,
-        "n_jobs": n_jobs,
-    }
-    if is_measurement(column, pos_label):
-        _check_values(column, column.nunique(), of)
-        return partial(score_regressors, **shared)
-    labels = _labels_to_score(column, pos_label, of)
-    return partial(score_classifiers, labels=labels, **shared)
-
-
-def _check_values(column: pd.Series, n_values: int, of: str) -> None:
-    if n_values < 2:
+    labels = None
+    if not is_measurement(column, pos_label):
+        with suppress(TypeError):  # its words may hold a label
+            labels = sorted(column.astype(object).unique())
+        if labels is None:
+            raise InvalidTableError(
+                f"Expected labels of one type in the target column {column.name!r}, "
+                "but they cannot be sorted. Cast the column to one type."
+            )
+    if column.nunique() < 2:
         raise InvalidTableError(
             f"Expected at least two labels or values in the target column "
             f"{column.name!r} of '{of}', but there is one. Test on a table with more."
         )
-
-
-def _labels_to_score(column: pd.Series, pos_label: object, of: str) -> list[Any]:
-    """Return which labels are scored against the rest."""
-    labels = None
-    with suppress(TypeError):  # its words may hold a label
-        labels = sorted(column.astype(object).unique())
-    if labels is None:
-        raise InvalidTableError(
-            f"Expected labels of one type in the target column {column.name!r}, but "
-            "they cannot be sorted. Cast the column to one type."
-        )
-    _check_values(column, len(labels), of)
-    if pos_label is None:
-        return labels[-1:] if len(labels) == 2 else labels
-    if pos_label not in labels:
-        raise ValueError(
-            f"The 'pos_label' parameter must be one of the labels in '{of}'. Got a "
-            f"{type(pos_label).__name__} that is none of them instead."
-        )
-    return [pos_label]
+    if labels and pos_label is not None:
+        if pos_label not in labels:
+            raise ValueError(
+                f"The 'pos_label' parameter must be one of the labels in '{of}'. Got a "
+                f"{type(pos_label).__name__} that is none of them instead."
+            )
+        labels = [pos_label]
+    elif labels and len(labels) == 2:
+        labels = labels[1:]
+    return partial(
+        score_panel,
+        target=column.name,
+        labels=labels,
+        classifiers=classifiers,
+        n_jobs=n_jobs,
+    )
 
 
 def _split(
     table: pd.DataFrame, target: Hashable, share: float
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Hold out a share of the rows, by label where the counts allow."""
+    """Hold out a share of the rows for Setting C."""
     if len(table) < 2:
         raise InvalidTableError(
             "Expected at least two rows in 'synthetic' for Setting C, but got one. "
             "Sample more rows."
         )
-    table = shuffled(table, "held out")
-    n_test = min(max(round(share * len(table)), 1), len(table) - 1)
-    label = table[target].astype(object)
-    counts = label.value_counts()
-    by_label = counts.min() >= 2 and len(counts) <= min(n_test, len(table) - n_test)
-    kept, held_out = train_test_split(
-        np.arange(len(table)),
-        test_size=n_test,
-        random_state=0,
-        stratify=pd.factorize(label)[0] if by_label else None,
-    )
-    return table.iloc[kept], table.iloc[held_out]
+    n_rows = min(max(round(share * len(table)), 1), len(table) - 1)
+    return split_rows(table, target, n_rows, "held out")

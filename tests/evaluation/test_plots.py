@@ -52,8 +52,8 @@ def test_classifiers_are_drawn_by_score(result, setting, reference, epsilon):
     at = epsilon or 0.5
     assert ax.get_title().startswith(f"epsilon = {at:g}: ")
 
-    def means(**own):
-        found = chosen(result.scores, metric="auroc", **own)
+    def means(**of):
+        found = chosen(result.scores, metric="auroc", **of)
         return found.groupby("classifier")["value"].mean()
 
     real = means(synthesizer="real data", setting=reference).sort_values()
@@ -174,6 +174,11 @@ def test_panels_hold_the_shares_of_the_rows(result, tables):
     axes = result.plot_pairs(epsilon=10.0)
     titles = [ax.get_title() for ax in axes[0]]
     assert titles == ["real rows", "baseline", BLIND, " _copy", "broken"]
+    # Of the public part no real row is left: no panel, no choice of pairs or cells.
+    public = result.public_part()
+    assert len(public.real_pairs) == 0
+    titles = [ax.get_title() for ax in public.plot_pairs()[0]]
+    assert titles == ["baseline", BLIND, "broken"]
     sides = [(row[0].get_ylabel(), row[0].get_xlabel()) for row in axes]
     place = next(at for at, own in enumerate(sides) if "label" in own)
     row, axis = axes[place], sides[place].index("label")
@@ -186,14 +191,6 @@ def test_panels_hold_the_shares_of_the_rows(result, tables):
         assert drawn == pytest.approx(expected.to_dict())
 
 
-def test_without_real_rows_the_synthetic_ones_choose(result):
-    """Nothing of the real rows is left: no panel, no choice of pairs or cells."""
-    public = result.public_part()
-    assert public._real_pairs == []
-    axes = public.plot_pairs()
-    assert [ax.get_title() for ax in axes[0]] == ["baseline", BLIND, "broken"]
-
-
 def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs, tables):
     """Yes and no as true and false are numbers to the scores, and texts to a plot."""
 
@@ -204,7 +201,7 @@ def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs, tables)
 
     frames = [t.assign(kind=t["label"] == "yes") for t in tables]
     result = compare({"ones": Ones()}, train=frames[0], test=frames[1], n_repeats=1)
-    for (real, ones), pair in zip(result.plot_pairs(), result._real_pairs, strict=True):
+    for (real, ones), pair in zip(result.plot_pairs(), result.real_pairs, strict=True):
         said = texts(ones.texts)
         of_kind = "kind" in [side.name for side in pair.sides]
         assert (said == ["of another kind"]) == of_kind

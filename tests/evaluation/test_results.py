@@ -83,6 +83,8 @@ def test_page_needs_nothing_else_and_escapes_names(pages, private):
     loads = re.findall(r"(?:src|href|action|data|srcset)=[\"']([^\"']*)", text)
     assert all(load.startswith("data:image/png;base64,") for load in loads)
     assert len(loads) == text.count("<img ") == 2 + 3 + 3 + 3
+    words = re.findall(r"<img alt=\"([^\"]*)\"", text)
+    assert [says.count("epsilon") for says in words] == [1] * len(loads)
     for other in ("<script", "<link", "<iframe", "<object", "://", "url("):
         assert other not in text
     assert "<b>blind" not in text

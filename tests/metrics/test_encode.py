@@ -193,15 +193,12 @@ def test_missing_xgboost_names_both_distributions(monkeypatch):
     assert list(resolve_classifiers(two)[0]) == two
 
 
-def test_names_and_own_classifiers():
+def test_classifiers_have_the_names_given_or_those_of_their_classes():
+    """One alone is a list too, also a forest, whose length cannot be asked for."""
     panel, are_own = resolve_classifiers("GaussianNB")
     assert (list(panel), are_own) == (["GaussianNB"], False)
-    own = {"mine": GaussianNB(var_smoothing=0.1)}
-    assert resolve_classifiers(own) == (own, True)
-
-
-def test_a_list_of_classifiers_has_the_names_of_their_classes():
-    """One alone is a list too, also a forest, whose length cannot be asked for."""
+    named = {"mine": GaussianNB(var_smoothing=0.1)}
+    assert resolve_classifiers(named) == (named, True)
     forest, pipeline = RandomForestClassifier(), make_pipeline(StandardScaler())
     own = [GaussianNB(), forest, GaussianNB(var_smoothing=0.1), pipeline, GaussianNB()]
     names = ["GaussianNB", "RandomForestClassifier", "GaussianNB 2", "Pipeline"]
