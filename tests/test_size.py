@@ -36,15 +36,15 @@ FOLDERS = {
     "skdpsynth/privacy": (3723, 17995, 10, 49),
     "skdpsynth/sampling": (763, 5174, 3, 3),
     "skdpsynth/schema": (2354, 11962, 5, 42),
-    "skdpsynth/synthesizers": (3001, 13176, 13, 9),
+    "skdpsynth/synthesizers": (3002, 13188, 13, 9),
     "skdpsynth/table": (3300, 24297, 8, 46),
-    "skdpsynth/training": (1915, 12840, 11, 35),
+    "skdpsynth/training": (1940, 12999, 11, 35),
     "skdpsynth/utils": (1424, 8487, 8, 32),
-    "tests": (29689, 250127, 128, 0),
+    "tests": (29717, 250390, 128, 0),
 }
 # Of the package.
 CIRCLES = 0  # of modules that import one another, also for their types alone
-CONSTANTS = 189  # that are numbers, of modules
+CONSTANTS = 190  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 525  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 40594  # words of docs

@@ -80,7 +80,8 @@ class InitialFactors:
         """Hand out the loadings of a class."""
         of_class = self.loadings[position]
         known = of_class[:, of_class.any(axis=0)]
-        return FactorTrainer(known if known.size else self.weak, **training)
+        moments = self.model.score_moments(position)
+        return FactorTrainer(known if known.size else self.weak, moments, **training)
 
     def keep(self, position: int, result: Floats) -> None:
         """Take back the loadings of a class."""

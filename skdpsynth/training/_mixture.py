@@ -17,6 +17,8 @@ from skdpsynth.training._generator import MOST_PRODUCTS, Adam, Score, Trainer, p
 Floats = NDArray[np.float64]
 
 
+# Where a probability is next to 0 or 1; without a limit steps that diverge end in NaN.
+_MOST_LOGIT = 30.0
 _MOST_SCORES = 4  # of a column, as long as steps can show all their products
 _MOST_SCORE = 4.0  # of a bin: those of rare ones would hide those of all others
 # Length of a step towards the measured tables at first; it falls to 0.
@@ -196,7 +198,8 @@ class MixtureTrainer(Trainer):
 
         With a tenth as many the 2-way distance of Adult was .036, not .034.
         """
-        self._set(self._flat() + rate * direction)
+        moved = self._flat() + rate * direction
+        self._set(moved.clamp(-_MOST_LOGIT, _MOST_LOGIT))
         if self._step % 2:
             self._hold()
 
