@@ -111,7 +111,8 @@ class QualityReport(Document):
         grid = np.full((len(names), len(names)), np.nan)
         np.fill_diagonal(grid, self.columns["distance"].loc[names])
         for i, j in combinations(range(len(names)), 2):
-            grid[j, i] = self.pairs[names[i], names[j]]
+            # Of many columns only some pairs are scored.
+            grid[j, i] = self.pairs.get((names[i], names[j]), np.nan)
         if ax is None:
             side = 3.0 + 0.3 * len(names)
             _, ax = plt.subplots(figsize=(side + 0.6, side), layout="compressed")
@@ -297,7 +298,8 @@ def _compared(
         tstr = tstr_scores(*complete, target=target, classifiers=chosen, n_jobs=n_jobs)
         figures |= tstr.loc[boosting].to_dict()
     columns = column_fidelity(real, synthetic)
-    pairs, relations = pd.Series(dtype=float), pd.DataFrame(columns=["first", *_SHARES])
+    pairs = pd.Series(dtype=float)
+    relations = pd.DataFrame(columns=["first", "second", *_SHARES])
     if real.shape[1] > 1:
         pairs = marginal_fidelity(real, synthetic).sort_values(
             ascending=False, kind="stable"

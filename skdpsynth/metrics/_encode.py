@@ -178,7 +178,7 @@ def encode_features(
 ) -> tuple[Matrix, Matrix, NDArray[np.intp]]:
     """Turn the features of two tables into matrices of shape (n_rows, n_encoded).
 
-    Matrix, booleans and times stay as they are, the missing ones become the median of
+    Numbers, booleans and times stay as they are, the missing ones become the median of
     `train`. A category is one 0-1 column for each category of either table, a missing
     one being one. The third array says which feature each encoded column comes from.
     """

@@ -138,3 +138,13 @@ def test_many_columns_are_drawn_by_the_worst():
     names = [label.get_text() for label in ax.get_xticklabels()]
     assert len(names) == 32
     assert "c40" in names
+
+
+@pytest.mark.parametrize("n_columns", [1, 150])
+def test_one_column_and_more_than_pairs_are_scored_of_are_written_and_drawn(n_columns):
+    """Of 150 columns 10,000 of 11,175 pairs are scored."""
+    values = np.random.default_rng(0).integers(0, 3, (2, 40, n_columns))
+    real, fake = (pd.DataFrame(own).add_prefix("x") for own in values)
+    report = quality_report(real, fake)
+    assert str(report.columns.index[0]) in str(report)
+    plt.close(report.plot().figure)
