@@ -55,10 +55,11 @@ _IN_PYTHON = {
     r"^(epsilon|delta) must": r"\1 of --budget-total must",
     r"^The 'target' is": "--target is",
     r"in `target`": "by --target",
-    r"^The 'privacy_unit' of TableSchema": "--unit",
-    r"and 'max_rows_per_unit' an int": "and --max-rows an int",
+    r"^The 'privacy_unit' of TableSchema (.*)'max_rows_per_unit'": r"--unit \1"
+    "--max-rows",
     r"(?<!')\bn_samples\b": "-n",
     r"\bn_rows=\.\.\., or class_counts={.*?}": "--rows, or --class-count LABEL=N ...",
+    r"class_counts={.*?}": "--class-count LABEL=N ...",
     r"(?<!')\bn_rows\b": "--rows",
     r"(?<!')\bclass_counts\b": "--class-count",
     r"dtypes=df\.dtypes \(.*or here": "a TABLE, of which names and dtypes are read, or"
@@ -497,7 +498,7 @@ def _parsed(argv: Sequence[str] | None) -> Args:
     for run, names in _COMMANDS.items():
         command, words = run.__name__.removeprefix("_"), run.__doc__
         made = commands.add_parser(command, help=words, description=words)
-        made.set_defaults(run=run)
+        made.set_defaults(run=run, parser=made)
         for listed in names:
             name = listed.removesuffix("!")
             required: dict[str, Any] = {"required": True} if name != listed else {}
@@ -506,18 +507,24 @@ def _parsed(argv: Sequence[str] | None) -> Args:
     args = parser.parse_args(argv)
     output, endings = vars(args).get("output", _STDOUT), _ENDINGS.get(args.run)
     if endings and output != _STDOUT and output.suffix.lower() not in endings:
-        named = ", ".join(endings)
-        parser.error(f"expected an output named {named}, or -, got {str(output)!r}")
+        expected = f"expected a file named {', '.join(endings)}, or -"
+        args.parser.error(f"argument -o/--output: {expected}, got {str(output)!r}")
     if hasattr(args, "encoding"):
         from skdpsynth.schema import Datetime
         from skdpsynth.table import CsvForm
 
         separator = {"\\t": "\t", "tab": "\t"}.get(args.sep, args.sep)
-        try:
-            args.form = CsvForm(separator, args.encoding)
-            Datetime("1970", "1970", format=args.date_format)
-        except ValueError as error:
-            parser.error(str(error))
+        checks: dict[str, Callable[[], object]] = {
+            "--sep": lambda: CsvForm(separator),
+            "--encoding": lambda: CsvForm(separator, args.encoding),
+            "--date-format": lambda: Datetime("1970", "1970", format=args.date_format),
+        }
+        for flag, check in checks.items():
+            try:
+                check()
+            except ValueError as error:
+                args.parser.error(f"argument {flag}: {error}")
+        args.form = CsvForm(separator, args.encoding)
     return args
 
 

@@ -117,6 +117,11 @@ def moved_by_a_row(first, second, payer):
             moved.add(family_of(line))
         if shift > 0 and payer_of(line) not in (None, payer):
             findings.append(f"{line.name} moves with a row of {payer}")
+    # A clipped sum may stay where a teacher's vector changes.
+    for ours, theirs in zip(first.releases, second.releases, strict=False):
+        of = payer_of(ours.reservation)
+        if ours.teachers != theirs.teachers and of not in (None, payer):
+            findings.append(f"a teacher of {of} moves with a row of {payer}")
     return moved, findings
 
 

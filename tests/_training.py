@@ -39,10 +39,14 @@ def correlated_rows(n_rows, correlation, seed=0):
     return rows.astype(np.float32)
 
 
-def factor_trainer(loadings, *, seed=0, **changes):
+def factor_trainer(loadings, *, moments=None, seed=0, **changes):
+    """By default scores are normal."""
     settings = {"n_steps": 4, "learning_rate": 0.1, "device": CPU} | changes
     generator = torch.Generator().manual_seed(seed)
-    return FactorTrainer(np.asarray(loadings), generator=generator, **settings)
+    if moments is None:
+        moments = np.repeat([[0.0], [1.0], [1.0]], len(loadings), axis=1)
+    first = np.asarray(loadings), moments
+    return FactorTrainer(*first, generator=generator, **settings)
 
 
 def reserve(*, epsilon=math.inf, count=1, rate=1.0):

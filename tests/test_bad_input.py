@@ -90,6 +90,18 @@ def test_values_degrade_the_result(way, case):
     assert len(synth.sample(5, sampling_strategy="balanced")) == 5
 
 
+@pytest.mark.parametrize("name", PLAIN_PRIVATE)
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1e-9, 1e-12), (1e-9, 0.5), (1e-3, 1e-5), (1e6, 1e-5)]
+)
+def test_extreme_budgets(name, epsilon, delta):
+    """What is certified never exceeds what was asked."""
+    settings = {"epsilon": epsilon, "delta": delta, "target": "y"}
+    synth = clone(PLAIN[name]).set_params(**settings).fit(table()[["a", "y"]])
+    assert synth.epsilon_ <= epsilon
+    assert len(synth.sample(10)) == 10
+
+
 def test_no_label_and_no_category_could_be_released():
     """Every one once: none passes the threshold (delta is 1e-6 of that)."""
     frame = pd.DataFrame({"u": np.linspace(0, 1, 500)})

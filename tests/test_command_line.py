@@ -321,20 +321,39 @@ def test_errors_are_one_line(words, message, capsys):
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "named"),
     [
-        ["fit", "c.csv"],
-        ["fit", "c.csv", "--epsilon", "1", "--synthesizer", "GAN", "-o", "m"],
-        ["plan", "--epsilon", "1", "--class-count", "40"],
-        ["sample", "m", "-n", "3", "-o", "a.xlsx"],
-        ["sample", "m", "-n", "3", "--encoding", "foo", "-o", "a.csv"],
+        (["fit", "c.csv"], "--epsilon"),
+        (["fit", "c.csv", "--epsilon", "1", "--synthesizer", "GAN"], "--synthesizer"),
+        (["plan", "--epsilon", "1", "--class-count", "40"], "--class-count"),
+        (["sample", "m", "-n", "3", "-o", "a.xlsx"], "-o/--output"),
+        (["sample", "m", "-n", "3", "--encoding", "foo", "-o", "a.csv"], "--encoding"),
+        (["schema", "c.csv", "--sep", "xy"], "--sep"),
+        (["check", "c.csv", "--schema", "s", "--date-format", "%Q"], "--date-format"),
     ],
 )
-def test_wrong_usage(words, capsys):
+def test_wrong_usage(words, named, capsys):
+    """The usage is that of the command, and the error names the flag."""
     with pytest.raises(SystemExit) as exit_:
         main(words)
     assert exit_.value.code == 2
-    assert capsys.readouterr().err.startswith("usage: skdpsynth")
+    error = capsys.readouterr().err
+    assert error.startswith(f"usage: skdpsynth {words[0]} ")
+    assert named in error.splitlines()[-1]
+
+
+def test_what_a_file_says_wrong_is_said_in_its_words(capsys):
+    """Flags are named where they were given."""
+    unit = {"privacy_unit": "who", "max_rows_per_unit": 2}
+    TableSchema({"a": Continuous(0, 1)}, **unit).to_json("s.json")
+    data = json.loads(Path("s.json").read_text())
+    Path("s.json").write_text(json.dumps(data | {"max_rows_per_unit": None}))
+    error = failed(capsys, "check", "c.csv", "--schema", "s.json")
+    assert "'privacy_unit' of TableSchema" in error
+    assert "--max-rows" not in error
+    error = failed(capsys, "plan", "adult.parquet", *FAST, "--target", "income")
+    assert "--class-count LABEL=N" in error
+    assert "{" not in error
 
 
 @pytest.mark.parametrize("table", ["t.csv", "T.CSV", "t.parquet"])

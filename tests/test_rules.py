@@ -155,6 +155,13 @@ def test_what_is_computed_is_not_bought(name):
     pd.testing.assert_frame_equal(with_dtypes, plan)
 
 
+def test_rows_of_many_chunks_keep_the_rules(fitted, monkeypatch):
+    monkeypatch.setattr("skdpsynth.sampling._sampler._CHUNK_ROWS", 60)
+    rows = fitted["pairs"].sample(200, random_state=1)
+    assert keeps_all(rows)
+    assert_dtypes_of_the_table(rows)
+
+
 def test_the_label_may_decide_and_a_measured_target_be_ordered():
     table = pd.DataFrame(
         {"y": [True, False] * 50, "risk": np.int8([7, 3] * 50), "a": np.arange(100.0)}

@@ -26,7 +26,7 @@ FOLDERS = {
     "benchmarks": (1988, 15161, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2446, 15300, 25, 0),
-    "skdpsynth": (1976, 10047, 8, 15),
+    "skdpsynth": (1983, 10106, 8, 15),
     "skdpsynth/audit": (2652, 14386, 7, 15),
     "skdpsynth/datasets": (438, 1642, 2, 6),
     "skdpsynth/evaluation": (2362, 14973, 7, 4),
@@ -38,16 +38,16 @@ FOLDERS = {
     "skdpsynth/schema": (2354, 11962, 5, 42),
     "skdpsynth/synthesizers": (3002, 13188, 13, 9),
     "skdpsynth/table": (3300, 24297, 8, 46),
-    "skdpsynth/training": (1940, 12999, 11, 35),
+    "skdpsynth/training": (1938, 12962, 11, 35),
     "skdpsynth/utils": (1424, 8487, 8, 32),
-    "tests": (29727, 250495, 128, 0),
+    "tests": (29908, 251871, 129, 0),
 }
 # Of the package.
 CIRCLES = 0  # of modules that import one another, also for their types alone
 CONSTANTS = 190  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 525  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 40563  # words of docs
+DOCS = 40559  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -175,3 +175,9 @@ def test_the_unit_of_a_public_table(values, unit, zone):
     series = pd.Series(pd.to_datetime(values, format="ISO8601")).dt.tz_localize(zone)
     schema = TableSchema.from_dataframe(pd.DataFrame({"t": series}))
     assert schema.columns["t"].unit == unit
+
+
+def test_a_schema_as_written_before_there_were_units():
+    old = TableSchema({"t": Datetime(*YEARS, unit="D")}).to_dict()
+    del old["columns"][0][1]["unit"]
+    assert TableSchema.from_dict(old).columns["t"].unit is None

@@ -161,8 +161,8 @@ def _words(series: pd.Series, secret: bytes) -> Words:
     if kind not in "biufmM":
         # A text is a function of its cell: equal objects, such as 1 and True, differ.
         codes, texts = coded(series, ~missing, _text)
-        found = (hashlib.blake2b(text, digest_size=_BYTES, key=key) for text in texts)
-        digests = b"".join(own.digest() for own in found)
+        hashes = (hashlib.blake2b(text, digest_size=_BYTES, key=key) for text in texts)
+        digests = b"".join(text_hash.digest() for text_hash in hashes)
         table = np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
         words[~missing] = table[codes[~missing]]
     else:

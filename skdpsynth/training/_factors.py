@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -15,6 +14,7 @@ from skdpsynth.model import MOST_LOADING
 from skdpsynth.training._generator import MOST_PRODUCTS, Score, Trainer
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -44,14 +44,12 @@ class FactorTrainer(Trainer):
     def __init__(
         self,
         loadings: NDArray[np.float64],
-        moments: NDArray[np.float64] | None = None,
+        moments: NDArray[np.float64],
         **training: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(**training)
         first = torch.from_numpy(loadings).float().to(self._device)
         self.n_columns, self._n_factors = first.shape
-        if moments is None:
-            moments = np.repeat([[0.0], [1.0], [1.0]], self.n_columns, axis=1)
         self._moments = torch.from_numpy(moments).to(first)
         # Loadings are this matrix times what is trained.
         self._fixed = axes = torch.eye(self.n_columns, device=self._device)

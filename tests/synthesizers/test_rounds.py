@@ -101,6 +101,35 @@ def test_weights_of_the_critic_stay_in_their_bound(hidden_dims, monkeypatch):
 # --- Labels ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("way", ["pategan", "pategan laplace"])
+def test_votes_are_read_once_and_only_by_the_mechanism(way, monkeypatch):
+    """Opinions are asked for once per round; each set goes into one release.
+
+    Those of teachers of generated rows are public, and in no release.
+    """
+    asked, real, of_public = [], TeacherEnsemble, []
+
+    def count(self, rows, features):
+        asked.extend([] if self in of_public else [len(rows)])
+        return logits(self, rows, features)
+
+    def rehearse(self, *given):
+        found = rehearsed(self, *given)
+        of_public.append(found[0])
+        return found
+
+    logits, rehearsed = real.logits, real.rehearse
+    monkeypatch.setattr(real, "logits", count)
+    monkeypatch.setattr(real, "rehearse", rehearse)
+    synthesizer = clone(WAYS[way]).set_params(n_teachers=12)
+    _, seen = watched(synthesizer, table_of(way))
+    votes = [s for s in seen if s.family == LABELS]
+    assert asked == [s.release.n_releases for s in votes] == [WAYS[way].batch_size] * 4
+    # Influence would also be right if one teacher had all rows.
+    teachers = [s.release.teachers or {} for s in votes]
+    assert all(sum(map(any, own.values())) >= 6 for own in teachers)
+
+
 @pytest.mark.parametrize(("noise", "ratio"), [("gaussian", 1.0), ("laplace", 2**0.5)])
 def test_labels_are_read_by_the_deviation_of_their_noise(noise, ratio, monkeypatch):
     """A Laplace law is stated by its scale."""

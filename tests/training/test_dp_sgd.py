@@ -476,6 +476,20 @@ def test_a_class_that_pays_nothing_is_represented_by_generated_rows():
     np.testing.assert_array_equal(ours.weights, theirs.weights)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e300, math.inf])
+def test_a_row_moves_the_sum_of_its_class_by_the_clipping_norm(scale):
+    """Whatever the row; and sums of other classes not by one bit."""
+    rows, seen = rows_of_classes(), []
+    more = [np.vstack([rows[0], np.full((1, 4), scale)]), *rows[1:]]
+    with observe_releases(seen.append):
+        for part in (rows, more):
+            make_classifier(part, max_grad_norm=0.7).train_step()
+    sums = [release.exact for release in seen]
+    assert np.linalg.norm(sums[3] - sums[0]) <= 0.7
+    np.testing.assert_array_equal(sums[1:3], sums[4:])
+    assert [release.unit for release in seen] == [0.7] * 6
+
+
 def test_a_pseudo_label_depends_on_its_row_and_the_prior_alone():
     weights = torch.eye(3, 4, dtype=torch.float64)
     rows = np.random.default_rng(0).normal(size=(9000, 4))
@@ -531,6 +545,34 @@ def test_a_round_has_one_release_of_the_means_of_the_classes_asked_for():
     for c in released:
         np.testing.assert_allclose(released[c], rows[c].mean(axis=0), atol=1e-6)
     assert [(release.exact.shape, release.unit) for release in seen] == [((8,), 1.0)]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e30, math.inf])
+@pytest.mark.parametrize("hidden_dims", [(), (6,)], ids=str)
+def test_an_unlabelled_row_moves_the_release_by_the_clipping_norm(scale, hidden_dims):
+    """By sums of a discriminator, and by those of a network that rejects the rows."""
+    own = make_discriminator(scores(1), hidden_dims=hidden_dims, max_grad_norm=0.5)
+    network = torch.nn.Sequential(torch.nn.Linear(4, 1, bias=False)).double()
+    network[0].weight.data.fill_(0.1)
+    student, seen = ClippedSums(network, 0.5), []
+    sums = {
+        0: lambda rows: own.clipped_sum(rows, lambda values: values),
+        1: lambda rows: student.of_private(rows, lambda values: values, rejected),
+    }
+    more = np.full((1, 4), scale, dtype=np.float32)
+    for joined in (None, 0, 1):
+        rows = [scores(50), scores(30)]
+        if joined is not None:
+            rows[joined] = np.concatenate([rows[joined], more])
+        branch = make_branch(rows)
+        branch._sizes = {0: own.n_parameters, 1: 4}
+        with observe_releases(seen.append):
+            branch.release(sums)
+    without, *others = (release.exact for release in seen)
+    for joined, exact in enumerate(others):
+        assert np.linalg.norm(exact - without) <= 0.5
+        same = np.split(exact == without, [own.n_parameters])[1 - joined]
+        assert same.all()
 
 
 def test_rows_to_be_rejected_have_the_loss_of_fakes():
