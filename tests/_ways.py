@@ -31,6 +31,9 @@ FEW = TableSchema(COLUMNS, n_rows=500)
 
 _MORE = {
     "pairwise unlabelled": MarginalSynthesizer(use_unlabelled=True),
+    "triplegan measured dpsgd": clone(PRIVATE["triplegan"]).set_params(
+        desensitization="dpsgd"
+    ),
     "triplegan random": clone(PRIVATE["triplegan dpsgd"]).set_params(
         desensitization="hybrid", batch_size=16, n_student_steps=2
     ),

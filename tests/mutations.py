@@ -431,6 +431,21 @@ def votes_replaced_by_noise(real, counts, n_teachers, reservation):
     return real(np.full_like(counts, n_teachers // 2), n_teachers, reservation)
 
 
+@mutation("skdpsynth.training._unlabelled:Classifier", "train_step")
+def classifier_replaced_by_noise(real, self):
+    """Take a step of the classifier by its noise, without the gradient of any row."""
+    self._rows = [rows[:0] for rows in self._rows]
+    real(self)
+
+
+@mutation("skdpsynth.training._unlabelled:UnlabelledBranch", "release")
+def branch_replaced_by_noise(real, self, sums):
+    """Release the noise of rows without a label without their gradients."""
+    return real(
+        self, {c: lambda rows, own=own: 0.0 * own(rows) for c, own in sums.items()}
+    )
+
+
 @mutation("skdpsynth.training._teachers", "assign_teachers")
 def teachers_of_equal_size(real, n_units, n_teachers, rng):
     """Deal shuffled rows out in turn, so that a row that joins moves others."""

@@ -49,6 +49,8 @@ FIRST_SEEN_BY = {
     "gradient_replaced_by_noise": "training/test_dp_sgd.py -k clipped_sum",
     "sum_replaced_by_noise": "synthesizers/test_class_gan.py -k Synthesizer-inf",
     "votes_replaced_by_noise": "privacy/test_votes_and_steps.py -k majority_answers",
+    "classifier_replaced_by_noise": "training/test_dp_sgd.py -k balanced_cross",
+    "branch_replaced_by_noise": "training/test_dp_sgd.py -k means_of_the_classes",
     "teachers_of_equal_size": "training/test_teachers.py -k own_teacher_only",
     "mean_over_teachers_with_rows": "synthesizers/test_privacy.py -k results_follow",
     "saved_in_single_precision": "persistence/test_round_trip.py -k round_trip",
