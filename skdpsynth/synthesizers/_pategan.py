@@ -101,6 +101,7 @@ class VotePlayer:
             training.n_teachers,
             noise_std,
             rehearsed.logits(generated, generator.features).double(),
+            rehearsed.gain,
         )
         self._real.add(read, means)
 

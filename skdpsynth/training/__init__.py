@@ -13,6 +13,7 @@ from skdpsynth.training._discriminator import Discriminator, train_generator
 from skdpsynth.training._dp_sgd import ClippedSums
 from skdpsynth.training._factors import FactorTrainer
 from skdpsynth.training._generator import (
+    N_KNOWN,
     Adam,
     Trainer,
     clear_products,
@@ -24,7 +25,6 @@ from skdpsynth.training._generator import (
 from skdpsynth.training._means import (
     RealMeans,
     Told,
-    generated_means,
     move_means,
     told_by_labels,
     told_by_sum,
@@ -34,7 +34,6 @@ from skdpsynth.training._network import NetworkTrainer
 from skdpsynth.training._student import Student, ascend_student
 from skdpsynth.training._teachers import (
     N_GENERATED,
-    N_KNOWN,
     SAMPLE_ROWS,
     TeacherEnsemble,
     ballots_of,
@@ -72,7 +71,6 @@ __all__ = [
     "ballots_of",
     "clear_products",
     "decode_answers",
-    "generated_means",
     "make_teachers",
     "mean_gradients",
     "move_means",

@@ -71,6 +71,7 @@ MOST_PRODUCTS = 500  # of columns, as features: all of 32 columns
 # Rows times the mu of all steps, over the root of the number of features, from which
 # steps are not mostly noise: 1,000 rows of 14 columns at a twentieth of epsilon 1.
 _CLEAR = 6.0
+N_KNOWN = 4096  # public rows whose mean features are those of the generator, nearly
 
 
 class Adam:
@@ -154,17 +155,35 @@ class Trainer(ABC):
     def features(self, rows: Tensor) -> Tensor:
         """Return what discriminators see of rows, of each row alone: public."""
 
+    def mean_features(self, draws: Any) -> Tensor:  # noqa: ANN401
+        """Compute the mean features of generated rows, as well as draws show them."""
+        return self.features(self.rows(draws)).double().mean(0)
+
+    def gradient_of_means(self, draws: Any, along: Tensor) -> Tensor:  # noqa: ANN401
+        """Differentiate the mean features along a direction, by what is trained."""
+        return self.gradient(draws, lambda rows: self.features(rows) @ along.float())
+
     @abstractmethod
     def gradient(self, draws: Any, score: Score) -> Tensor:  # noqa: ANN401
         """Differentiate the mean score of generated rows by the trained parameters."""
 
     def ascend(self, gradient: Tensor, share: float = 1.0) -> None:
         """Take one step along a gradient, of a share of the full length."""
-        rate = self._learning_rate * (1.0 - self._step / self._n_steps) * share
-        self._step += 1
-        self._move(self._direction(gradient), rate)
-        if 2 * self._step > self._n_steps:
-            self._sum = self._sum + self._flat()
+        self._take(self._direction(gradient), self._rate() * share)
+
+    def approach(self, aim: Tensor, draws: Any, share: float) -> None:  # noqa: ANN401
+        """Take one step of mean features to an aim, of a share of the full length.
+
+        It ends where they are nearest to the aim: longer ones only swing around it.
+        """
+        start, before = self._flat(), self.mean_features(draws)
+        direction = self._direction(self.gradient_of_means(draws, aim - before))
+        rate = self._rate() * share
+        self._set(start + rate * direction)
+        moved = self.mean_features(draws) - before
+        self._set(start)
+        nearest = torch.nan_to_num((aim - before) @ moved / (moved @ moved))
+        self._take(direction, rate * float(nearest.clamp(0.0, 1.0)))
 
     def result(self) -> Any:  # noqa: ANN401
         """Return the generator of the mean parameters over the second half."""
@@ -179,6 +198,15 @@ class Trainer(ABC):
         """Return a step of at most 1 in every parameter, and of few that matter."""
         sizes = gradient.abs() + gradient.square().mean().sqrt()
         return gradient / sizes.clamp_min(1e-30)
+
+    def _rate(self) -> float:
+        return self._learning_rate * (1.0 - self._step / self._n_steps)
+
+    def _take(self, direction: Tensor, rate: float) -> None:
+        self._step += 1
+        self._move(direction, rate)
+        if 2 * self._step > self._n_steps:
+            self._sum = self._sum + self._flat()
 
     def _move(self, direction: Tensor, rate: float) -> None:
         """Move the parameters."""

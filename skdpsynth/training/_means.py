@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.special import ndtr
 
-from skdpsynth.training._teachers import GAIN, N_GENERATED, N_KNOWN
+from skdpsynth.training._generator import N_KNOWN
+from skdpsynth.training._teachers import GAIN, N_GENERATED
 
 if TYPE_CHECKING:
-    from skdpsynth.training._generator import Features, Trainer
+    from skdpsynth.training._generator import Trainer
 
 
 _RAREST = 1e-3  # probability of a label; rarer ones would weigh more than is known
@@ -56,12 +56,18 @@ def told_by_sum(
 
 
 def told_by_labels(
-    labels: Tensor, seen: Tensor, n_teachers: int, noise_std: float, rehearsed: Tensor
+    labels: Tensor,
+    seen: Tensor,
+    n_teachers: int,
+    noise_std: float,
+    rehearsed: Tensor,
+    gain: float,
 ) -> Told:
     """Read labels of generated rows with features `seen`, by noisy votes.
 
     A linear student in closed form. `rehearsed` are the log odds (n, n_rows) that
-    teachers of generated rows give them. A label is a coin whose probability follows
+    teachers of generated rows give them, whose weights are `gain` times a difference of
+    means. A label is a coin whose probability follows
     the votes to be expected, and changes with a difference of means by as much as these
     teachers are in doubt.
     """
@@ -71,7 +77,7 @@ def told_by_labels(
     std = (noise_std**2 + coins).sqrt().clamp_min(1e-12)
     above = n_teachers * (share - 0.5) / std
     expected = ndtr(above).clamp(_RAREST, 1.0 - _RAREST)
-    votes = n_teachers * GAIN * _density(middle / spread) / spread
+    votes = n_teachers * gain * _density(middle / spread) / spread
     slopes = (votes * _density(above) / std)[:, None] * seen
     weights, beyond = 1.0 / (expected * (1.0 - expected)), labels - expected
     slopes -= weights @ slopes / weights.sum()  # what moves all labels alike is a bias
@@ -114,12 +120,6 @@ class RealMeans:
         return expected.to(means), above / (above + len(product))
 
 
-def generated_means(generator: Trainer) -> Tensor:
-    """Return the mean features of rows that a generator makes now."""
-    rows = generator.rows(generator.draw(N_KNOWN))
-    return generator.features(rows).double().mean(0)
-
-
 def move_means(
     generator: Trainer,
     real: RealMeans,
@@ -131,18 +131,11 @@ def move_means(
     As far as what was told of these is signal, by steps that are as much shorter.
     `beside` adds to the aim what else was released.
     """
-    means = generated_means(generator)
+    means = generator.mean_features(generator.draw(N_KNOWN))
     wanted, share = real.beyond(means)
     aim = beside(means + wanted)
     for _ in range(n_steps):
-        draws = generator.draw(N_GENERATED)
-        missing = aim - generator.features(generator.rows(draws)).mean(0)
-        score = partial(_along, features=generator.features, direction=missing.float())
-        generator.ascend(generator.gradient(draws, score), share)
-
-
-def _along(rows: Tensor, features: Features, direction: Tensor) -> Tensor:
-    return features(rows) @ direction
+        generator.approach(aim, generator.draw(N_GENERATED), share)
 
 
 def _density(values: Tensor) -> Tensor:

@@ -178,6 +178,18 @@ class MixtureTrainer(Trainer):
         """Return products of the scores of two columns."""
         return products(rows, self._pairs)
 
+    def mean_features(self, draws: Draws) -> Tensor:
+        """Compute the mean features exactly: given its code, a row's bins are free."""
+        return self._mean_features().detach()
+
+    def gradient_of_means(self, draws: Draws, along: Tensor) -> Tensor:
+        """Differentiate the exact mean features."""
+        given = self._bins()[:2]
+        with torch.enable_grad():
+            mean = self._mean_features() @ along
+            parts = torch.autograd.grad(mean, given, retain_graph=True)
+        return torch.cat([part.flatten() for part in parts])
+
     def gradient(self, draws: Draws, score: Score) -> Tensor:
         """Differentiate the mean score of generated rows by the trained parameters."""
         log_weights, parameters, probabilities = self._bins()
@@ -192,6 +204,11 @@ class MixtureTrainer(Trainer):
             given = log_weights, parameters
             found = torch.autograd.grad(mean, given, retain_graph=True)
         return torch.cat([part.flatten() for part in found])
+
+    def _mean_features(self) -> Tensor:
+        log_weights, _, probabilities = self._bins()
+        of_codes = products((probabilities @ self._table).double(), self._pairs)
+        return log_weights.double().softmax(0) @ of_codes
 
     def _move(self, direction: Tensor, rate: float) -> None:
         """Take one step, and after every second one a step on what was released.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skdpsynth.privacy import HoldsPrivateRows, Parts, of_rows, secret_generator
+from skdpsynth.training._generator import N_KNOWN
 
 if TYPE_CHECKING:
     from skdpsynth.training._generator import Features, Trainer
@@ -21,9 +22,8 @@ Ints = NDArray[np.int64]
 
 
 N_GENERATED = 512  # public rows of a step, or that minibatches are drawn from
-N_KNOWN = 4096  # public rows whose mean features are those of the generator, nearly
 _BATCH = 32  # real rows of a teacher's step (A.5 of the G-PATE paper)
-# Of linear teachers, which learn anew in every round: their rate, and the share of
+# Of linear teachers, which learn anew in every round: their full rate, and the share of
 # their weights that a step forgets. While they are in doubt, a weight comes to `GAIN`
 # times the difference of mean features: a step sees half of it from either side.
 _RATE, _FORGOTTEN = 0.5, 0.8
@@ -105,6 +105,11 @@ class TeacherEnsemble(HoldsPrivateRows):
         self._has_rows = torch.from_numpy(self._counts > 0).to(self._device)
         self._parameters = self._initial_parameters(generator)
 
+    @property
+    def gain(self) -> float:
+        """What a weight of linear ones in doubt is of a difference of mean features."""
+        return self._learning_rate / (4.0 * self._weight_decay)
+
     def train_step(self, pool: Tensor, features: Features) -> None:
         """Take one step of every teacher, on its rows and as many of a public pool."""
         pool_features = self._features_of(pool, features)
@@ -143,6 +148,7 @@ class TeacherEnsemble(HoldsPrivateRows):
             public,
             self._device,
             rng=np.random.Generator(np.random.PCG64(seed)),
+            learning_rate=self._learning_rate,
         )
         for _ in range(n_steps):
             ensemble.train_step(pool, generator.features)
@@ -280,14 +286,17 @@ def make_teachers(
     public: torch.Generator,
     device: torch.device,
     rng: np.random.Generator | None = None,
+    learning_rate: float | None = None,
 ) -> TeacherEnsemble:
     """Make the teachers of rows against a generator; of private ones `rng` is None."""
+    if learning_rate is None:
+        learning_rate = _NETWORK_RATE if hidden_dims else _rate_of(generator)
     return TeacherEnsemble(
         rows,
         n_teachers,
         n_features=generator.n_features,
         hidden_dims=hidden_dims,
-        learning_rate=_NETWORK_RATE if hidden_dims else _RATE,
+        learning_rate=learning_rate,
         weight_decay=FORGOTTEN if hidden_dims else _FORGOTTEN,
         batch_size=_BATCH,
         rng=rng or secret_generator(),
@@ -296,16 +305,27 @@ def make_teachers(
     )
 
 
+def _rate_of(generator: Trainer) -> float:
+    """Compute a rate at which no direction of features is learnt too far in a step.
+
+    Many products of columns that are nearly the same vary together. Along them the
+    second step would take back what the first had learnt.
+    """
+    features = generator.features(generator.rows(generator.draw(N_KNOWN))).double()
+    largest = torch.linalg.eigvalsh(features.T @ features / len(features))[-1]
+    return _RATE * min(1.0, 2.0 / float(largest))
+
+
 def mean_gradients(
     teachers: TeacherEnsemble, generated: Tensor, features: Features
 ) -> NDArray[np.float32]:
     """Return what each teacher would change of public rows, (n_teachers, n_features).
 
-    The mean gradient of its log D by features. Private: row i is computed from teacher
-    i alone.
+    The mean gradient of its log D by features, as if it learned at the full rate.
+    Private: row i is computed from teacher i alone.
     """
     parts = [
-        gradients.mean(dim=1).cpu().numpy()
+        gradients.mean(dim=1).cpu().numpy() * np.float32(GAIN / teachers.gain)
         for _, gradients in teachers.iter_feature_gradients(generated, features)
     ]
     return np.concatenate(parts)

@@ -82,14 +82,14 @@ def test_small_products_take_one_thread_and_networks_all(init, expected, monkeyp
 def test_each_class_trains_by_default(name, monkeypatch):
     """Ten rounds of two classes of about 800 rows, whose generators move."""
     ascended, normed = [], []
-    ascend, norms = (
-        Trainer.ascend,
+    approach, norms = (
+        Trainer.approach,
         GradSampleModuleFastGradientClipping.get_norm_sample,
     )
 
-    def moving(self, gradient, share=1.0):
+    def moving(self, aim, draws, share):
         before = dict(self.parameters)
-        ascend(self, gradient, share)
+        approach(self, aim, draws, share)
         moved = any(not before[n].equal(own) for n, own in self.parameters.items())
         ascended.append(share > 0 and moved)
 
@@ -97,7 +97,7 @@ def test_each_class_trains_by_default(name, monkeypatch):
         normed.append(norms(self))
         return normed[-1]
 
-    monkeypatch.setattr(Trainer, "ascend", moving)
+    monkeypatch.setattr(Trainer, "approach", moving)
     monkeypatch.setattr(
         GradSampleModuleFastGradientClipping, "get_norm_sample", computed
     )
@@ -162,9 +162,10 @@ def test_dependence_is_learnt_from_what_rows_say_alone(name, epsilon, of_factors
         with told(), insecure_randomness(0):
             found.append(dependence(clone(synthesizer).fit(table)))
     assert np.subtract(*found).min() > 0.07
-    # Without noise, votes of coins are taken for what teachers say.
+    # Of noise alone at most .19 in ten fits, beside .6 to .8. Without noise, votes of
+    # coins are taken for what teachers say.
     votes = type(synthesizer) in VOTING and epsilon == math.inf
-    assert np.abs(found[1]).max() < (0.4 if votes else 0.17)
+    assert np.abs(found[1]).max() < (0.4 if votes else 0.25)
 
 
 WIDE = TableSchema(

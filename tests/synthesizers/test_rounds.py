@@ -135,9 +135,9 @@ def test_labels_are_read_by_the_deviation_of_their_noise(noise, ratio, monkeypat
     """A Laplace law is stated by its scale."""
     stds = []
 
-    def watching(labels, seen, n_teachers, noise_std, rehearsed):
+    def watching(labels, seen, n_teachers, noise_std, *rest):
         stds.append(noise_std)
-        return told_by_labels(labels, seen, n_teachers, noise_std, rehearsed)
+        return told_by_labels(labels, seen, n_teachers, noise_std, *rest)
 
     monkeypatch.setattr("skdpsynth.synthesizers._pategan.told_by_labels", watching)
     synthesizer = clone(WAYS["pategan"]).set_params(noise=noise)

@@ -12,7 +12,6 @@ from skdpsynth.training import (
     RealMeans,
     Student,
     Told,
-    generated_means,
     make_teachers,
     mean_gradients,
     move_means,
@@ -21,6 +20,10 @@ from skdpsynth.training import (
 )
 
 N_FEATURES, N_TEACHERS = 3, 2000
+
+
+def mean_of(trainer):
+    return trainer.mean_features(trainer.draw(4096))
 
 
 def told_of(trainer, rows, kind, *, noise_std=0.0, seed=0):
@@ -38,7 +41,7 @@ def told_of(trainer, rows, kind, *, noise_std=0.0, seed=0):
         norms = vectors.norm(dim=1, keepdim=True).clamp_min(1e-30)
         assert (norms > clip).any()
         mean = (vectors * (clip / norms).clamp_max(1.0)).mean(0)
-        mean += noise_std * torch.from_numpy(rng.standard_normal(N_FEATURES))
+        mean += noise_std * torch.from_numpy(rng.standard_normal(trainer.n_features))
         public_ones = torch.from_numpy(mean_gradients(beside, asked, features)).double()
         return told_by_sum(mean, N_TEACHERS, noise_std, public_ones, clip), means
     asked = trainer.rows(trainer.draw(20_000))
@@ -46,11 +49,11 @@ def told_of(trainer, rows, kind, *, noise_std=0.0, seed=0):
     votes += noise_std * torch.from_numpy(rng.standard_normal(len(asked)))
     of_public = beside.logits(asked, features).double()
     given = (votes > N_TEACHERS / 2).double(), features(asked).double()
-    return told_by_labels(*given, N_TEACHERS, noise_std, of_public), means
+    return told_by_labels(*given, N_TEACHERS, noise_std, of_public, beside.gain), means
 
 
 @pytest.mark.parametrize(
-    ("kind", "noise_std"), [("sum", 1e-4), ("labels", 1.0), ("labels", 300.0)]
+    ("kind", "noise_std"), [("sum", 1e-4), ("labels", 300.0), ("labels", 1000.0)]
 )
 def test_teachers_tell_how_mean_features_differ(kind, noise_std):
     """The direction, and less than all of it where differences are large.
@@ -61,13 +64,48 @@ def test_teachers_tell_how_mean_features_differ(kind, noise_std):
     trainer = factor_trainer(np.full((N_FEATURES, 2), 0.3), n_steps=10)
     other = factor_trainer(np.array([[0.6, 0.3], [0.6, 0.3], [0.1, 0.0]]), n_steps=10)
     rows = other.rows(other.draw(40_000))
-    expected = trainer.features(rows).double().mean(0) - generated_means(trainer)
+    expected = trainer.features(rows).double().mean(0) - mean_of(trainer)
     real = RealMeans()
     real.add(*told_of(trainer, rows.numpy(), kind, noise_std=noise_std))
-    found, share = real.beyond(generated_means(trainer))
+    found, share = real.beyond(mean_of(trainer))
     assert share > 0.8
     assert found @ expected > 0.9 * found.norm() * expected.norm()
     assert 0.2 < found.norm() / expected.norm() < 1.2
+
+
+class Columns:
+    """Stands for a generator of columns that all follow one coin."""
+
+    n_columns, n_features = 8, 28
+
+    def __init__(self, follows):
+        self.rng, self.follows = torch.Generator().manual_seed(0), follows
+
+    def draw(self, n_rows):
+        return torch.rand((n_rows, 1 + self.n_columns), generator=self.rng)
+
+    def rows(self, draws):
+        coin, others = (draws[:, :1] < 0.5).float(), draws[:, 1:]
+        return torch.where(others < self.follows, 2.0 * coin - 1.0, 1.0 - 2.0 * coin)
+
+    def features(self, rows):
+        first, second = torch.triu_indices(8, 8, 1)
+        return rows[..., first] * rows[..., second]
+
+
+@pytest.mark.parametrize(
+    ("kind", "noise_std", "cosine"), [("sum", 1e-4, 0.95), ("labels", 1000.0, 0.5)]
+)
+def test_teachers_tell_of_products_that_vary_together(kind, noise_std, cosine):
+    """At the full rate their second step took back what they had learnt before."""
+    trainer, other = Columns(0.9), Columns(0.95)
+    rows = other.rows(other.draw(40_000))
+    means = trainer.features(trainer.rows(trainer.draw(40_000))).double().mean(0)
+    expected = trainer.features(rows).double().mean(0) - means
+    real = RealMeans()
+    real.add(*told_of(trainer, rows.numpy(), kind, noise_std=noise_std))
+    found = real.beyond(means)[0]
+    assert found @ expected > cosine * found.norm() * expected.norm()
 
 
 @pytest.mark.parametrize("kind", ["sum", "labels"])
@@ -77,7 +115,7 @@ def test_rows_like_those_of_the_generator_move_nothing(kind):
     rows = trainer.rows(trainer.draw(40_000)).numpy()
     real = RealMeans()
     real.add(*told_of(trainer, rows, kind, noise_std=1e-4 if kind == "sum" else 100.0))
-    found, share = real.beyond(generated_means(trainer))
+    found, share = real.beyond(mean_of(trainer))
     assert share * found.norm() < 0.1
 
 
@@ -128,11 +166,11 @@ def test_means_move_to_real_ones_and_not_without_signal():
     """From noise alone nothing moves at all."""
     for size in (1e6, 1e-6):
         trainer = factor_trainer(np.full((3, 2), 0.3), n_steps=100)
-        first, before = trainer.parameters["loadings"].clone(), generated_means(trainer)
+        first, before = trainer.parameters["loadings"].clone(), mean_of(trainer)
         real, wanted = RealMeans(), torch.tensor([0.2, 0.0, 0.0], dtype=torch.float64)
         real.add(Told(size * torch.eye(3).double(), size * wanted), before)
         move_means(trainer, real, 100)
-        moved = sum(generated_means(trainer) for _ in range(20)) / 20 - before
+        moved = sum(mean_of(trainer) for _ in range(20)) / 20 - before
         if size > 1:
             assert 0.12 < float(moved[0]) < 0.28
             assert moved[1:].abs().max() < 0.08

@@ -218,6 +218,36 @@ def test_the_gradient_is_that_of_the_exact_expected_score(global_random_seed):
 # --- What holds it ---------------------------------------------------------------
 
 
+def test_mean_features_and_their_gradient_are_exact(global_random_seed):
+    """Means of many rows, at 6 standard errors; and differences of means."""
+    trainer = make_trainer(seed=global_random_seed)
+    values = trainer.features(trainer.rows(trainer.draw(100_000))).double()
+    exact = trainer.mean_features(None)
+    error = values.std(0) / len(values) ** 0.5
+    assert ((values.mean(0) - exact).abs() < 6 * error + 1e-6).all()
+    along = torch.linspace(-1.0, 2.0, len(exact), dtype=torch.float64)
+    gradient = trainer.gradient_of_means(None, along)
+    start, way = trainer._flat(), torch.sin(torch.arange(len(gradient)).float())
+    ends = []
+    for size in (-1e-2, 1e-2):
+        trainer._set(start + size * way)
+        ends.append(float(trainer.mean_features(None) @ along))
+    assert (ends[1] - ends[0]) / 2e-2 == pytest.approx(float(gradient @ way), rel=0.02)
+
+
+def test_no_step_to_an_aim_goes_beyond_it():
+    """Steps of full length swing around an aim that is near."""
+    trainer = make_trainer(n_steps=40)
+    trainer._hold = lambda: None
+    aim = trainer.mean_features(None) + 0.01
+    left = [float((aim - trainer.mean_features(None)).norm())]
+    for _ in range(40):
+        trainer.approach(aim, None, 1.0)
+        left.append(float((aim - trainer.mean_features(None)).norm()))
+    assert np.diff(left).max() < 1e-4 * left[0]
+    assert left[-1] < 0.3 * left[0]
+
+
 def distance(mixture):
     """Squared distance to the exact tables of `make_mixture`, in noise variances."""
     pairs = zip(joint_of(mixture), joint_of(make_mixture()), strict=True)

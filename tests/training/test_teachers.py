@@ -313,6 +313,8 @@ N_GENERATED, N_DIMENSIONS, N_BINS, CLIP = 4, 2, 5, 0.02
 class LinearTeachers:
     """Stands for an ensemble: gradients of each teacher by features are given."""
 
+    gain = 0.15625  # of the full rate
+
     def __init__(self, gradients, chunk=3):
         self.gradients, self.chunk = gradients, chunk
 
