@@ -1,7 +1,6 @@
 """The synthesizer of the guide has unasked what those of the package have."""
 
 import importlib.util
-import json
 import math
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from skdpsynth import MarginalSynthesizer, Measurements, combine_measurements, extension
 from skdpsynth.audit import audit_ledger
-from skdpsynth.exceptions import PersistenceError, ReservationError
+from skdpsynth.exceptions import ReservationError
 from skdpsynth.measure import Measurement
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
@@ -171,11 +170,6 @@ def test_measurements_make_the_same_generator_and_are_combined(own, tmp_path):
     again = MarginalSynthesizer.from_measurements(read, random_state=0)
     drawn = (one.sample(500, random_state=1) for one in (own, again))
     pd.testing.assert_frame_equal(*drawn)
-    twice = json.loads((tmp_path / "own.json").read_text())
-    twice["released"].append(twice["released"][-1])
-    (tmp_path / "twice.json").write_text(json.dumps(twice))
-    with pytest.raises(PersistenceError):
-        Measurements.load(tmp_path / "twice.json")
     # Another site asks what the first one has chosen.
     there = MarginalSynthesizer(3.0, schema=read.schema, design=read, random_state=0)
     with insecure_randomness(1):

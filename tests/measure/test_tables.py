@@ -3,83 +3,20 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations
 
 import numpy as np
 import pytest
 
 from skdpsynth.measure import (
-    Allocation,
-    Spend,
-    TableBins,
+    PairTables,
     allocate,
     allocate_measurements,
     measured_form,
 )
 
-# The rules of the budget have closed forms, which are stated of the parts of a plan.
-from skdpsynth.measure._bins import ColumnBins
-from skdpsynth.measure._measure import _choose_pairs
-from skdpsynth.measure._query import Ask
-from skdpsynth.measure._relations import PairTables, with_together
-from skdpsynth.privacy import GRID, PrivacyAccountant
-from skdpsynth.table import CategoryDomain, Classes, PrivateRows
-
-N_ROWS = 5000
-PLANTED = [(0, 7), (3, 4), (12, 29), (20, 21)]
-
-
-def table(n_columns: int, planted=(), seed: int = 0):
-    """Make columns of two categories; the second of a planted pair is the first."""
-    codes = np.random.default_rng(seed).integers(0, 2, (N_ROWS, n_columns))
-    for i, j in planted:
-        codes[:, j] = codes[:, i]
-    bins = ColumnBins(np.empty(0), np.array([0, 1, 2, 2]))
-    units, class_codes = np.zeros(codes.shape, np.float32), np.zeros(N_ROWS, np.int64)
-    rows = PrivateRows(units, codes.astype(np.uint8), class_codes)
-    return rows, TableBins([bins] * n_columns), np.tile([0.5, 0.5, 0.0], n_columns)
-
-
-def measure(rows, bins, shares, mu, target, **plan):
-    """Choose pairs with a tenth of the squared mu, and measure them with the rest."""
-    accountant = PrivacyAccountant(20.0, 1e-5)
-    ask = Ask(rows, Classes(("u",), np.array([5e3])), accountant)
-    plan = Allocation("u", N_ROWS, choice=Spend(mu * math.sqrt(0.1)), **plan)
-    independent = N_ROWS * np.outer(shares, shares)
-    query = _choose_pairs(ask, plan, bins, independent, target, [0])
-    ask.release(query, mu * math.sqrt(0.9), 0)
-    return set(map(tuple, query.sets.tolist())), accountant.report().entries
-
-
-# --- Pairs: which -----------------------------------------------------------------
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(
-    ("n_columns", "planted", "mu", "few", "target"),
-    [(30, PLANTED, 0.3, False, 4), (10, PLANTED[:2], 0.1, True, None)],
-)
-def test_pairs_that_depend_on_each_other_are_chosen(
-    n_columns, planted, mu, few, target
-):
-    """Of 435 pairs 4 are equal columns, of 45 two; and those of a target.
-
-    The distance of an equal pair of 5,000 rows is 5,000, that of another about 100, and
-    their noise sqrt(435) / (0.3 sqrt(0.1)) = 220, or 212. What is taken off for the
-    noise of a table is below 530: a planted pair is left out at a rate below 1e-70.
-    """
-    n_pairs = math.comb(n_columns, 2)
-    rows = table(n_columns, planted)
-    pairs, (choice, tables) = measure(*rows, mu, target, few_rows=few)
-    assert set(planted) <= pairs
-    every = combinations(range(n_columns), 2)
-    assert {pair for pair in every if target in pair} <= pairs
-    assert len(pairs) < n_pairs
-    assert choice.name == "choice of pairs"
-    assert choice.sensitivity == pytest.approx(math.sqrt(n_pairs))
-    assert tables.sensitivity == pytest.approx(GRID * math.sqrt(len(pairs)))
-    assert choice.mu_total**2 == pytest.approx(0.1 * mu**2)
-    assert choice.mu_total**2 + tables.mu_total**2 == pytest.approx(mu**2)
+# Of one class by itself nothing is listed.
+from skdpsynth.measure._relations import with_together
+from skdpsynth.table import CategoryDomain
 
 
 def test_classes_are_corrected_by_tables_of_all_of_them():
