@@ -88,9 +88,6 @@ def watched(synthesizer, table, *, history=None, secrets=None):
     return fitted, [*map(Seen, seen)]
 
 
-# --- One row ----------------------------------------------------------------------
-
-
 def neighbours(table, target="y"):
     """Tables with one row more or less: name, whose row it is, and the table."""
 
@@ -162,8 +159,6 @@ def flow(synthesizer, table, other):
     assert len(second.releases) == len(first.releases)
     return unequal(first.fitted, second.fitted)
 
-
-# --- Cost and noise ---------------------------------------------------------------
 
 _STEP = 3e-4  # of losses; what is rounded up adds to the sum
 

@@ -87,9 +87,6 @@ def make_ensemble(rows, n_teachers=12, *, seed=0, **changes):
     return TeacherEnsemble(rows, n_teachers, **(settings | changes))
 
 
-# --- Networks written out, and gradients of one row after the other -------------------
-
-
 def leaves(parameters):
     return [p.detach().double().requires_grad_() for p in parameters]
 

@@ -133,9 +133,6 @@ def test_plan_says_so_in_advance(name):
     assert poor.str.contains("too many categories").all()
 
 
-# --- Bad parameters are refused before any budget is spent, by `fit` and by `plan` ----
-
-
 ALL = [type(synthesizer) for synthesizer in PLAIN.values()]
 TABLE = pd.DataFrame({"u": np.linspace(0, 1, 40), "y": np.arange(40) % 2})
 COUNTS = [0, 2.5, "all"]

@@ -70,9 +70,6 @@ def plain(table) -> list[dict]:
     return table.where(table.notna(), None).to_dict("records")
 
 
-# --- Into fit, and out of sample --------------------------------------------------
-
-
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_equal_rows_are_equal_fits(name):
     """With frozen noise, and but for the dtypes, which are Arrow's."""
@@ -197,8 +194,6 @@ def test_a_dictionary_is_read_whatever_its_chunks_list():
     assert nothing.cat.categories.dtype == found.cat.categories.dtype
 
 
-# --- Into fit_resample, and out of it ---------------------------------------------
-
 LABELS = {
     "Series": POLARS["y"],
     "Series of pandas": ROWS["y"],
@@ -227,8 +222,6 @@ def test_labels_come_back_as_they_came(name):
         assert generated[1].type == labels.type
     assert set(from_arrow(generated[1]).squeeze()) == set(from_arrow(labels).squeeze())
 
-
-# --- Refusals, before any budget --------------------------------------------------
 
 FLOATS = pa.dictionary(pa.int32(), pa.float64())
 # A value, its Arrow type where pyarrow does not find it, and what the message says.

@@ -34,9 +34,6 @@ from skdpsynth.privacy.testing import observe_releases
 PACKAGE = str(Path(skdpsynth.__file__).parent)
 
 
-# --- Ctrl-C -------------------------------------------------------------------------
-
-
 class Interrupts:
     """Raise an exception at the n-th call inside the package, as Ctrl-C may.
 
@@ -167,9 +164,6 @@ def test_a_full_disk_leaves_the_file_that_was_there_and_charges_nothing(tmp_path
     assert len(budget.charges) == 1
 
 
-# --- NaN ----------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("frozen_noise")
 @pytest.mark.parametrize("init", ["measured", "random"])
 @pytest.mark.parametrize("synthesizer", [DPCGANSynthesizer, DPGANSynthesizer])
@@ -182,9 +176,6 @@ def test_what_diverges_shows_no_nan(synthesizer, init):
     assert np.isfinite(fake["a"]).all()
     assert fake.notna().all().all()
     assert fake.dtypes.equals(real.dtypes)
-
-
-# --- SIGKILL ------------------------------------------------------------------------
 
 
 def fit_and_save(folder):

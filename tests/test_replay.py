@@ -48,9 +48,6 @@ from skdpsynth.schema import Boolean, Identifier, TableSchema
 ROWS = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
 
 
-# --- Rows keep their draws ----------------------------------------------------------
-
-
 def test_threads_that_read_parts_are_watched():
     """They copy the context of the fit, and without one draw as before."""
     parts = LocalParts(lambda: iter([ROWS[:9], ROWS[9:]]))
@@ -65,9 +62,6 @@ def test_threads_that_read_parts_are_watched():
     with insecure_randomness(0), coupled_rows():
         assert whole.total(key, numbered=True) == first
     assert whole.total(key, numbered=True) != parts.total(key, numbered=True)
-
-
-# --- What an observer is given ------------------------------------------------------
 
 
 def line(sensitivity=1.0, delta=0.0, name="line"):
@@ -140,9 +134,6 @@ def test_a_key_that_reaches_the_least_count_does_not_pass(first, second, least, 
         assert shifts == [0.0]
 
 
-# --- Equal by what is held ----------------------------------------------------------
-
-
 class Slotted:
     __slots__ = ("value",)
 
@@ -199,8 +190,6 @@ def test_a_place_is_named_and_no_value():
     twice[0].rows_ = ["public"]
     assert differences(*twice) == [".rows_[0]"]
 
-
-# --- Pairs --------------------------------------------------------------------------
 
 PLAIN = odd_tables()["plain"]
 FRAME = pd.DataFrame({"a": [1.5, 2.5, 3.5, 9.0], "c": ["p", "q", "p", "q"]})

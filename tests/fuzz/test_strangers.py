@@ -191,9 +191,6 @@ def fits_by_synthesizers(valid, path, rng):
     return [(loaded, own), (another, own)]
 
 
-# --- What comes of them -----------------------------------------------------------
-
-
 def outcome(synth, own):
     """Fit a clone under frozen noise, and give the error, "" without."""
     try:
@@ -248,8 +245,6 @@ def test_ten_thousand_spoilt_files(measured, saved, tmp_path):
     check(fits_by_measurements, measured, tmp_path, range(1_000, 11_000))
     check(fits_by_synthesizers, saved, tmp_path, range(1_000, 11_000))
 
-
-# --- What is no lie ---------------------------------------------------------------
 
 N_VALUES = np.random.default_rng(0).integers(10, 90, 3_000)
 DAYS = pd.Timestamp("2020-02-02") + pd.to_timedelta(np.arange(3_000) % 300, "D")

@@ -109,8 +109,6 @@ def test_the_nearest_distribution_is_nearest(counts):
     assert gradient @ (total * shares) >= total * gradient.max() - 1e-6 * max(total, 1)
 
 
-# --- What is above the noise ------------------------------------------------------
-
 FINE = np.linspace(0, 1, 257)  # a whole number in each cell
 SMOOTH = np.diff(norm.cdf(FINE, 0.45, 0.17))
 SMOOTH /= SMOOTH.sum()

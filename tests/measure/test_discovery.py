@@ -188,9 +188,6 @@ def test_one_row_moves_no_release_by_more_than_its_sensitivity():
         assert len(moved) == 7
 
 
-# --- What is looked at ------------------------------------------------------------
-
-
 def test_what_is_declared_is_not_charged():
     synth = IndependentSynthesizer(target="y", epsilon=math.inf)
     # Numbers of few digits may always be asked whether they are coarser.
@@ -222,8 +219,6 @@ def test_delta_is_set_aside_for_keys_only():
         _, layout = open_table(pd.DataFrame({"s": column}))
         assert Discovery(layout, schema).delta_share == share
 
-
-# --- What it costs ----------------------------------------------------------------
 
 OF_LABELS = "class counts", "other class labels", "class labels and counts", "row count"
 VISITS = {"person": Identifier()}

@@ -72,9 +72,6 @@ def test_codes_end_where_the_rows_do_if_their_range_was_released(seed):
     assert found == {1, 2, 3, 4, 5} < any_of
 
 
-# --- Sizes, and rows in no cell ---------------------------------------------------
-
-
 def share_of_a(shares, seed, *, nullable=False, n_rows=None):
     """Fit 12 equal columns of 3,000 texts; return the share of "a" of each."""
     texts = np.repeat([*"abz"], np.multiply(shares, 3000).astype(int))

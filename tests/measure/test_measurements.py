@@ -206,9 +206,6 @@ def test_a_bin_is_written_as_in_a_table(own, text):
     assert str(own) == text
 
 
-# --- Files ------------------------------------------------------------------------
-
-
 def test_a_file_gives_back_what_was_saved(noisy, exact, tmp_path):
     for name, own in (("noisy", noisy), ("exact", exact)):
         path = tmp_path / f"{name}.json"
@@ -309,9 +306,6 @@ def test_a_damaged_file_is_refused_by_its_name(damage, document, tmp_path):
     with pytest.raises(PersistenceError, match=r"spoilt\.json") as error:
         Measurements.load(path)
     assert str(tmp_path) not in str(error.value)
-
-
-# --- Of a fitted synthesizer ------------------------------------------------------
 
 
 def test_a_fit_lists_what_its_report_charges():

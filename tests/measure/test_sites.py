@@ -13,6 +13,8 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import Measurements
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 
+pytestmark = pytest.mark.usefixtures("short_fits")
+
 
 def table_of(n_rows, seed=0, shift=0.0):
     """Numbers with exact zeros, whole ones, categories, missing values, a label."""
@@ -72,7 +74,6 @@ CASES = {
 }
 
 
-@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("case", CASES)
 def test_from_a_file_of_measurements_comes_the_generator_of_the_fit(case, tmp_path):
     table, schema = CASES[case]
@@ -98,7 +99,6 @@ def by_table(measurements):
     }
 
 
-@pytest.mark.usefixtures("short_fits")
 def test_sites_add_up_to_the_measurements_of_all_rows(tmp_path):
     """Without noise, and through files: cell by cell as one fit of all rows counts."""
     tables = [table_of(4_000, 1), table_of(1_500, 2, 1.0), table_of(700, 3, -1.0)]
@@ -114,7 +114,6 @@ def test_sites_add_up_to_the_measurements_of_all_rows(tmp_path):
         np.testing.assert_allclose(own.values, other.values, atol=0.02)
 
 
-@pytest.mark.usefixtures("short_fits")
 def test_counts_and_the_variances_of_their_noise_are_sums():
     """In any order, whatever each site spends, and where a design is such a sum.
 
@@ -167,7 +166,6 @@ def test_second_moments_are_means_over_all_rows():
     assert both.noise_std == pytest.approx(std)
 
 
-@pytest.mark.usefixtures("short_fits")
 def test_relations_are_those_of_all_sites():
     """Pairs that the first site knows to be impossible occur at the second one."""
     rng, tables = np.random.default_rng(0), []
@@ -185,7 +183,6 @@ def test_relations_are_those_of_all_sites():
         assert (drawn["a"] == drawn["b"]).mean() == pytest.approx(share, abs=0.05)
 
 
-@pytest.mark.usefixtures("short_fits")
 def test_the_report_has_the_claims_of_all_sites():
     first = fitted(table_of(3_000, 1), 1.0).measurements_
     other = designed(table_of(2_000, 2), 2.0, first)
@@ -204,7 +201,6 @@ def test_the_report_has_the_claims_of_all_sites():
     assert not combine_measurements([first, exact]).report.private
 
 
-@pytest.mark.usefixtures("short_fits")
 def test_with_a_design_nothing_but_its_tables_is_released():
     """And planned: nothing is set aside for what a design makes known."""
     first = fitted(TABLE, schema=None, target="sick").measurements_
@@ -228,7 +224,6 @@ def test_with_a_design_nothing_but_its_tables_is_released():
     assert fresh["noise_std"].min() > plan["noise_std"].min()
 
 
-@pytest.mark.usefixtures("short_fits")
 def test_a_row_moves_each_release_of_a_design_by_its_sensitivity():
     """Bins, pairs and groups are those of another table, whatever the rows."""
     first = fitted(table_of(4_000, 1), 6.0).measurements_
@@ -262,7 +257,6 @@ OTHERS = {
 }
 
 
-@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("what", OTHERS)
 def test_what_cannot_be_added_up_is_refused(what):
     *both, options = OTHERS[what]
@@ -280,7 +274,6 @@ def test_what_cannot_be_added_up_is_refused(what):
         combine_measurements(sites)
 
 
-@pytest.mark.usefixtures("short_fits")
 def test_what_is_not_all_of_one_fit_is_refused(known):
     with pytest.raises(ValueError, match="Got none"):
         combine_measurements([])
@@ -330,7 +323,6 @@ def test_a_design_needs_its_schema_and_its_columns(known, untouched):
         synth.fit(TABLE.astype({"age": float}))
 
 
-@pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("dtypes", [("int8", "int64"), ("UTC", "Asia/Tokyo")])
 def test_columns_of_other_dtypes_are_not_combined(dtypes):
     """Values would be cut off at one site, or times moved; also by a design."""

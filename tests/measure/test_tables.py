@@ -40,9 +40,6 @@ def test_classes_are_corrected_by_tables_of_all_of_them():
     np.testing.assert_allclose(variances, np.diag(covariance), rtol=1e-6)
 
 
-# --- Which tables, and which classes ----------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("labels", "n_rows", "n_columns", "form"),
     [
@@ -72,9 +69,6 @@ def test_tables_go_before_second_moments_where_moments_lack_something():
     assert measured_form(*many, 37, 3, 0.3) == "pairs"
     assert measured_form(*many, 40, 0, 0.3, tables_first=True) == "pairs"
     assert measured_form(*few, 10, 0, 0.3, tables_first=True) == "moments"
-
-
-# --- The budget of several classes ----------------------------------------------------
 
 
 def plan_classes(labels, counts, *columns_and_mu):

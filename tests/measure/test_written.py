@@ -46,9 +46,6 @@ def fitted(values, epsilon=math.inf, spec=None, n=N, rules=()):
     return (domains[0], drawn["a"]) if one else (domains, drawn)
 
 
-# --- Room of numbers --------------------------------------------------------------
-
-
 @st.composite
 def rooms(draw):
     period = draw(st.sampled_from([7, 24, 60, 100]))
@@ -179,9 +176,6 @@ def test_clock_times_have_minutes_and_seconds_below_sixty(seconds):
     assert (drawn % 100 > 59).mean() < 0.03
 
 
-# --- Tens -------------------------------------------------------------------------
-
-
 def test_multiples_of_a_thousand_come_back_as_such():
     rng = np.random.default_rng(0)
     amounts = 1000 * rng.integers(1, 700, N)
@@ -204,9 +198,6 @@ def test_columns_in_rules_are_not_put_on_tens(dtype):
     for rules, decimals in (((), -3), ([Ordered(["a", "b"])], 0)):
         found, _ = fitted(frame, spec=Continuous(0, 10**6), n=10, rules=rules)
         assert [domain.decimals for domain in found] == [decimals] * 2
-
-
-# --- Frequent values ----------------------------------------------------------------
 
 
 def with_spikes(spikes, others):
@@ -286,9 +277,6 @@ def codes_of(values, dtype="float64"):
     return seen[0].exact.reshape(len(series), -1).argmax(axis=1).tolist()
 
 
-# --- The cell of a value ----------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("values", "dtype", "cells"),
     [
@@ -303,9 +291,6 @@ def codes_of(values, dtype="float64"):
 )
 def test_a_value_is_in_the_cell_of_its_decimals(values, dtype, cells):
     assert codes_of(values, dtype) == cells
-
-
-# --- What is read off the counts --------------------------------------------------
 
 
 @pytest.mark.statistical
@@ -344,9 +329,6 @@ def test_numbers_that_are_nearly_all_zero_are_whole_unless_finer_ones_are_seen(
     with insecure_randomness(0):
         (domain,) = discovered(pd.DataFrame({"a": values}), 1.0 / std)
     assert (domain.decimals if domain.integer else None) == expected
-
-
-# --- Bought -----------------------------------------------------------------------
 
 
 def discovered(frame, mu=2.0, domain=WIDE):
@@ -415,9 +397,6 @@ def test_times_at_the_end_of_the_calendar_are_clamped(zone):
     drawn = synth.sample(500)["t"]
     assert (drawn == drawn.dt.normalize()).all()
     assert drawn.dt.year.between(1899, 2102).all()
-
-
-# --- Domains and schemas ----------------------------------------------------------
 
 
 def test_bounds_that_are_no_multiples_lie_inside():

@@ -110,9 +110,6 @@ def test_every_row_is_drawn_for_its_class():
     assert abs(first.mean() - 0.5) < 8 * 0.5 / math.sqrt(1000)
 
 
-# --- Dependence that is lent ------------------------------------------------------
-
-
 def exact(shares, order_of):
     """Make a class of given shares, with bins in the order of a mixture's."""
     ranks = np.empty((2, STARTS[-1]))

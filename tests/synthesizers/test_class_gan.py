@@ -74,9 +74,6 @@ def test_small_products_take_one_thread_and_networks_all(init, expected, monkeyp
     assert (after, {*seen}) == (2, {expected})
 
 
-# --- They train by default ----------------------------------------------------------
-
-
 @pytest.mark.usefixtures("hardly_any_fit")
 @pytest.mark.parametrize("name", ALL)
 def test_each_class_trains_by_default(name, monkeypatch):
@@ -378,8 +375,6 @@ def test_rounds_take_a_twentieth_of_the_squared_mu_of_a_class(name):
     assert [*parts.values()] == pytest.approx(expected, rel=1e-3)
 
 
-# --- Parameters ---------------------------------------------------------------------
-
 # Another value of each parameter, as it is needed to have an effect on a small table.
 OTHER = {
     "epsilon": 5.0,
@@ -444,9 +439,6 @@ def test_each_parameter_changes_a_fit(name, parameter):
     assert result_of(name, init=init) != result_of(name, parameter, init=init)
 
 
-# --- Behaviour ----------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("hardly_any_fit")
 @pytest.mark.parametrize("cls", FIVE)
 def test_a_class_of_which_no_row_came_still_runs(cls):
@@ -468,8 +460,6 @@ def test_a_class_of_which_no_row_came_still_runs(cls):
         np.testing.assert_allclose(synthesizer.n_teachers_[:2], planned / 2, rtol=0.05)
         assert synthesizer.n_teachers_[2] == 1
 
-
-# --- What is measured, and what is said of it -----------------------------------------
 
 NUMBERS = {f"x{j}": Continuous(0, 1) for j in range(5)}
 LABELLED = TableSchema(NUMBERS | {"y": Categorical(["u", "v"])}, target="y")

@@ -61,9 +61,6 @@ def drawn():
     return real, synth.fit(real).sample(40_000)
 
 
-# --- Dependence -------------------------------------------------------------------
-
-
 def joint(table, first, second, label):
     part = table[table["t"] == label]
     return pd.crosstab(part[first], part[second], normalize=True)
@@ -108,9 +105,6 @@ def test_an_xor_is_known_to_tables_of_three_columns_alone(order, least, most):
         *range(1, order + 1)
     }
     assert marginal_fidelity(real, fake, k=min(order, 2)).max() < 0.03
-
-
-# --- What is measured -----------------------------------------------------------------
 
 
 def releases(synth, table):
@@ -203,9 +197,6 @@ def test_pairs_that_depend_on_each_other_are_chosen(n_columns, planted, n_rows, 
     assert choice.mu_total**2 == pytest.approx(0.1 * (choice.mu_total**2 + spent))
 
 
-# --- Small classes ----------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("frozen_noise")
 def test_a_class_without_tables_borrows_and_keeps_its_marginals():
     """2 rows in 100: too few for pairs, and not a hundred times rarer."""
@@ -243,9 +234,6 @@ def test_a_class_without_tables_keeps_its_marginals_where_columns_follow_each_ot
     assert rare["y"].mean() == pytest.approx(0.9, abs=0.05)
 
 
-# --- Around it --------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("short_fits")
 def test_a_class_of_a_few_rows_is_fitted_without_noise():
     """At infinite epsilon every class pays for pairs."""
@@ -262,9 +250,6 @@ def test_rows_without_a_label_have_no_design():
     )
     with pytest.raises(ValueError, match="Expected use_unlabelled=False"):
         synth.fit(planted(300)[["a", "x"]])
-
-
-# --- Classes that borrow ----------------------------------------------------------
 
 
 @pytest.mark.usefixtures("frozen_noise")

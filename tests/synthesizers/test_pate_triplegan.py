@@ -28,9 +28,6 @@ PSEUDO, BRANCH = "unlabelled rows of each class", "unlabelled rows' gradients"
 UNLABELLED = "rows without a label"
 
 
-# --- Kinds of rows ---------------------------------------------------------------
-
-
 def test_unlabelled_rows_do_little_harm():
     """With most rows unlabelled, and with their weight ten times the default."""
     table = correlated_table(2000, seed=4, unlabelled=0.7)
@@ -82,9 +79,6 @@ def test_unlabelled_rows_take_part_if_one_class_trains():
     assert names >= {UNLABELLED, PSEUDO, BRANCH}
     of_rare = {e.name for e in entries if e.scope == "class v"}
     assert of_rare == {"coarse marginals", "marginals"}
-
-
-# --- Measurements of rows without a label ----------------------------------------
 
 
 MEASURED = WAYS["pairwise unlabelled"]

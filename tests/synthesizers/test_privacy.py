@@ -325,9 +325,6 @@ def test_the_plan_is_what_is_released(way):
         assert names.index(name) < (names.index("marginals") if measured_of(way) else 9)
 
 
-# --- Seeds ------------------------------------------------------------------------
-
-
 @of_all_ways
 def test_random_state_fixes_all_but_the_secrets(way):
     """Equal secrets and seeds: equal to the bit. Global generators are left alone."""
@@ -370,9 +367,6 @@ def test_teachers_and_samples_are_secret(way):
         if (ours.release.exact != theirs.release.exact).any()
     }
     assert moved >= trained_of(way) - {CLASSIFIER, PSEUDO, BRANCH, SIZE}
-
-
-# --- Nothing left --------------------------------------------------
 
 
 @of_all_ways

@@ -79,9 +79,6 @@ def test_networks_by_default_take_the_rounds_of_the_paper(cls):
     assert (synthesizer.plan(30_000)["n_iter"] == of_paper.n_iter).all()
 
 
-# --- GANSynthesizer: the upper bound, which says that it is not private ---------------
-
-
 def test_it_learns_the_dependence_of_a_table():
     """Independent columns miss all of it."""
     synthesizer = GANSynthesizer(schema=correlated_schema(), random_state=0)

@@ -87,9 +87,6 @@ def doubled(rows):
     return 2.0 * rows
 
 
-# --- What is summed ---------------------------------------------------------------
-
-
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("clip", [CLIP, 100.0])
 def test_the_sum_is_that_of_a_loop_over_rows(case, clip):
@@ -110,9 +107,6 @@ def test_public_rows_have_weights(case):
     expected = sum_by_hand(parameters, values, losses, CLIP, weights.numpy())
     found = sums(values, losses, weights)
     np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-5)
-
-
-# --- What one row can do ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -170,9 +164,6 @@ def test_a_row_without_a_finite_gradient_counts_as_0(case, bad):
         more = torch.cat([rows[:4], row, rows[4:]])
         found = sums.of_private(more, doubled, losses)
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-
-
-# --- Samples ------------------------------------------------------------------------
 
 
 def samples(n_rows, rate, rng, n_samples=1):
@@ -254,9 +245,6 @@ def released(discriminator):
     return discriminator._released.numpy()
 
 
-# --- The release ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
 def test_a_release_is_a_clipped_sum_over_the_public_divisor(loss, hidden_dims):
@@ -299,9 +287,6 @@ def test_each_step_takes_one_release_of_a_sample():
     np.testing.assert_allclose(np.stack([r.exact for r in seen]) / 10, [first, second])
     with pytest.raises(ReservationError, match="holds 2 releases"):
         released(discriminator)
-
-
-# --- What follows it ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -371,9 +356,6 @@ def test_the_objective_is_that_a_row_is_taken_for_real(loss):
     scores = scores_by_hand(discriminator._params, rows / math.sqrt(N_COLUMNS))[:, 0]
     expected = torch.sigmoid(scores).log() if loss == "logistic" else scores
     torch.testing.assert_close(discriminator.objective(rows, identity), expected)
-
-
-# --- What a generator learns of it --------------------------------------------------
 
 
 @pytest.mark.parametrize("loss", ["logistic", "wasserstein"])
@@ -502,9 +484,6 @@ def test_a_pseudo_label_depends_on_its_row_and_the_prior_alone():
     sure = pseudo_label_rows(weights, rows, np.array([1.0, 1e-30, 1e-30]))
     assert not sure.any()
     assert pseudo_label_rows(weights, np.empty((0, 4)), prior).shape == (0,)
-
-
-# --- The branch ------------------------------------------------------------------
 
 
 def make_branch(rows, n_parameters=6, counts=None, epsilon=math.inf, **settings):

@@ -22,9 +22,6 @@ def make_trainer(n_steps=4, loadings=LOADINGS, seed=0):
     return factor_trainer(loadings, n_steps=n_steps, learning_rate=RATE, seed=seed)
 
 
-# --- Steps --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 6])
 def test_steps_shrink_and_the_result_is_the_mean_of_the_second_half(n_steps):
     """A step is as long whatever the length of the gradient is; a share is shorter."""
@@ -173,9 +170,6 @@ def test_a_device_that_cannot_compute_is_refused(device):
         resolve_device(device)
     expected = "cuda" if torch.cuda.is_available() else "cpu"
     assert resolve_device("auto").type == expected
-
-
-# --- Adam's directions are torch's ----------------------------------------------------
 
 
 @pytest.mark.parametrize("momentum", [0.9, 0.5, 0.0])
