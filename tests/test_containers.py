@@ -3,8 +3,6 @@
 `test_row_order.py` scores them, `privacy/test_sources_issue_the_same.py` fits them.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 import sys

@@ -4,8 +4,6 @@
 line in CONTRIBUTING.md that says what users get for it.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import subprocess

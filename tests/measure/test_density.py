@@ -1,7 +1,5 @@
 """The density fit finds the optimum it states, whatever the noise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

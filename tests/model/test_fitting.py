@@ -1,7 +1,5 @@
 """The fit finds what released tables say, and does not take their noise for it."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations, pairwise
 

@@ -1,7 +1,5 @@
 """The mixture draws what its numbers say, and lends dependence without marginals."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

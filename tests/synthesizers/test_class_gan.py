@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _instances import PLAIN, TRAINED
+from _instances import PLAIN, TABLE, TRAINED
 from _releases import watched
-from _ways import TABLE
 from mutations import planted
 from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from sklearn.base import clone

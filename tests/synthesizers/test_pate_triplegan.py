@@ -10,9 +10,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from _instances import TABLE, WAYS
+from _instances import make_table as small_table
 from _releases import enter, entries_of, influence, moved_by_a_row, payer_of
-from _ways import TABLE, WAYS
-from _ways import make_table as small_table
 from sklearn.base import clone
 from tables import correlated_schema, correlated_table, dependence
 

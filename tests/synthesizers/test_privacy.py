@@ -3,7 +3,7 @@
 Influence: with equal releases before it, one row moves what is released next by the
 sensitivity in the ledger at most, and only what its own class pays for. Flow: results
 follow from releases and public seeds. Cost: the ledger adds up to epsilon. Noise: it
-has the size of the ledger. `_releases.py` does the sums, `_ways.py` has the fits.
+has the size of the ledger. `_releases.py` does the sums, `_instances.py` has the fits.
 """
 
 import functools
@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from _instances import DELTA, TABLE, WAYS, table_of, without_schema
 from _releases import (
     GRID,
     Seen,
@@ -26,7 +27,6 @@ from _releases import (
     unequal,
     watched,
 )
-from _ways import DELTA, TABLE, WAYS, table_of, without_schema
 from mutations import planted
 from sklearn.base import clone
 from tables import wide_table

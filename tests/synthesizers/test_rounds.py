@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from _instances import TABLE, WAYS, table_of
 from _releases import watched
-from _ways import TABLE, WAYS, table_of
 from sklearn.base import clone
 from tables import COLUMNS, correlated_schema, correlated_table
 

@@ -22,7 +22,6 @@ from _training import (
     sum_by_hand,
     uniform_rows,
 )
-from scipy.stats import chi2
 from torch import nn
 from torch.nn import functional
 
@@ -175,8 +174,7 @@ def samples(n_rows, rate, rng, n_samples=1):
 def test_samples_are_independent_draws_of_the_rate():
     """Of 100 rows at rate 0.3, 2000 times: sizes, and how often each row is drawn.
 
-    Both sums of squares over their variance are nearly chi-squared; each is outside,
-    on either side, with probability 5e-7.
+    Both sums of squares over their variance are nearly chi-squared.
     """
     drawn = np.zeros((2000, 100))
     for own, sample in zip(
@@ -186,9 +184,7 @@ def test_samples_are_independent_draws_of_the_rate():
         assert sample == sorted(set(sample))
     for axis, n in ((1, 100), (0, 2000)):
         sums = drawn.sum(axis)
-        statistic = ((sums - 0.3 * n) ** 2).sum() / (0.21 * n)
-        low, high = chi2.ppf([2.5e-7, 1 - 2.5e-7], len(sums))
-        assert low < statistic < high
+        assert is_noise(sums - 0.3 * n, math.sqrt(0.21 * n), alpha=5e-7)
     (everybody,) = samples(50, 1.0, secret_generator())
     assert everybody == [*range(50)]
     assert samples(0, 0.5, secret_generator()) == [[]]
@@ -243,18 +239,6 @@ def penalty_by_hand(parameters, rows):
 def released(discriminator):
     discriminator.release(identity)
     return discriminator._released.numpy()
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
-def test_a_release_is_a_clipped_sum_over_the_public_divisor(loss, hidden_dims):
-    """Whatever the number of rows is."""
-    for n_rows in (0, 1, 23):
-        rows = some_rows(n_rows)
-        discriminator = make_discriminator(rows, loss=loss, hidden_dims=hidden_dims)
-        expected = gradient_by_hand(discriminator._params, rows, loss, 1) / DIVISOR
-        assert discriminator.n_parameters == len(expected)
-        np.testing.assert_allclose(released(discriminator), expected, atol=2e-6 * NORM)
 
 
 @pytest.mark.parametrize(("n_rows", "hidden_dims"), [(0, ()), (3, ()), (0, (2,))])
@@ -458,20 +442,6 @@ def test_a_class_that_pays_nothing_is_represented_by_generated_rows():
     np.testing.assert_array_equal(ours.weights, theirs.weights)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e3, 1e300, math.inf])
-def test_a_row_moves_the_sum_of_its_class_by_the_clipping_norm(scale):
-    """Whatever the row; and sums of other classes not by one bit."""
-    rows, seen = rows_of_classes(), []
-    more = [np.vstack([rows[0], np.full((1, 4), scale)]), *rows[1:]]
-    with observe_releases(seen.append):
-        for part in (rows, more):
-            make_classifier(part, max_grad_norm=0.7).train_step()
-    sums = [release.exact for release in seen]
-    assert np.linalg.norm(sums[3] - sums[0]) <= 0.7
-    np.testing.assert_array_equal(sums[1:3], sums[4:])
-    assert [release.unit for release in seen] == [0.7] * 6
-
-
 def test_a_pseudo_label_depends_on_its_row_and_the_prior_alone():
     weights = torch.eye(3, 4, dtype=torch.float64)
     rows = np.random.default_rng(0).normal(size=(9000, 4))
@@ -524,34 +494,6 @@ def test_a_round_has_one_release_of_the_means_of_the_classes_asked_for():
     for c in released:
         np.testing.assert_allclose(released[c], rows[c].mean(axis=0), atol=1e-6)
     assert [(release.exact.shape, release.unit) for release in seen] == [((8,), 1.0)]
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e3, 1e30, math.inf])
-@pytest.mark.parametrize("hidden_dims", [(), (6,)], ids=str)
-def test_an_unlabelled_row_moves_the_release_by_the_clipping_norm(scale, hidden_dims):
-    """By sums of a discriminator, and by those of a network that rejects the rows."""
-    own = make_discriminator(scores(1), hidden_dims=hidden_dims, max_grad_norm=0.5)
-    network = torch.nn.Sequential(torch.nn.Linear(4, 1, bias=False)).double()
-    network[0].weight.data.fill_(0.1)
-    student, seen = ClippedSums(network, 0.5), []
-    sums = {
-        0: lambda rows: own.clipped_sum(rows, lambda values: values),
-        1: lambda rows: student.of_private(rows, lambda values: values, rejected),
-    }
-    more = np.full((1, 4), scale, dtype=np.float32)
-    for joined in (None, 0, 1):
-        rows = [scores(50), scores(30)]
-        if joined is not None:
-            rows[joined] = np.concatenate([rows[joined], more])
-        branch = make_branch(rows)
-        branch._sizes = {0: own.n_parameters, 1: 4}
-        with observe_releases(seen.append):
-            branch.release(sums)
-    without, *others = (release.exact for release in seen)
-    for joined, exact in enumerate(others):
-        assert np.linalg.norm(exact - without) <= 0.5
-        same = np.split(exact == without, [own.n_parameters])[1 - joined]
-        assert same.all()
 
 
 def test_rows_to_be_rejected_have_the_loss_of_fakes():
