@@ -69,6 +69,11 @@ def text_of(file: str) -> str:
     return (ROOT / file).read_text(encoding="utf-8")
 
 
+@cache
+def parsed(file: str) -> ast.Module:
+    return ast.parse(text_of(file))
+
+
 def modules() -> list[str]:
     return [file for file in tracked("*.py") if file.startswith(PACKAGE)]
 
@@ -85,7 +90,7 @@ def offered(file: str) -> int:
         return 0
     return sum(
         len(ast.literal_eval(node.value))
-        for node in ast.parse(text_of(file)).body
+        for node in parsed(file).body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
     )
 
@@ -116,7 +121,7 @@ def constants_of(file: str) -> list[bool]:
     """
     lines = text_of(file).splitlines()
     found, explained = [], -1  # the line up to which the comment above holds
-    for node in ast.parse(text_of(file)).body:
+    for node in parsed(file).body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -139,7 +144,7 @@ def literals_of(file: str) -> int:
     """Count numbers in the functions of a module, in their defaults too."""
     functions = [
         leaf
-        for node in ast.parse(text_of(file)).body
+        for node in parsed(file).body
         for leaf in (node.body if isinstance(node, ast.ClassDef) else [node])
         if isinstance(leaf, ast.FunctionDef)
     ]
@@ -153,7 +158,7 @@ def circle() -> list[str]:
     graph = {
         file: {
             path
-            for node in ast.walk(ast.parse(text_of(file)))
+            for node in ast.walk(parsed(file))
             if isinstance(node, ast.ImportFrom) and node.module
             for name in [node.module, *(f"{node.module}.{x.name}" for x in node.names)]
             if (path := name.replace(".", "/") + ".py") in there

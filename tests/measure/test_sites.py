@@ -64,7 +64,7 @@ def known():
     return fitted().measurements_
 
 
-WIDE = pd.DataFrame(np.random.default_rng(0).normal(size=(2_000, 130)).round(3))
+WIDE = pd.DataFrame(np.random.default_rng(0).normal(size=(1_000, 60)).round(3))
 CASES = {
     "two classes": (TABLE, SCHEMA),
     "nothing declared": (TABLE, None),

@@ -296,12 +296,12 @@ def test_a_value_is_in_the_cell_of_its_decimals(values, dtype, cells):
 @pytest.mark.statistical
 @pytest.mark.parametrize(("cell", "expected"), [(NONE, None), (2, 2)])
 def test_noise_is_not_taken_for_a_resolution(cell, expected, global_random_seed):
-    """4,000 fine floats, or numbers of two decimals: n = 20,000 draws of noise of 90.
+    """4,000 fine floats, or numbers of two decimals: n = 5,000 draws of noise of 90.
 
     A resolution needs as many rows as the finer ones and more: for another one, noise
     of 18 deviations would be needed, or of 3, which the bound 1e-6 allows for.
     """
-    rng, n = np.random.default_rng(global_random_seed), 20_000
+    rng, n = np.random.default_rng(global_random_seed), 5_000
     noise = rng.normal(0, 90.0, (n, 6))
     noise[:, cell] += 4000
     two = WIDE.with_decimals(2)

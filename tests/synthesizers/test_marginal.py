@@ -256,7 +256,7 @@ def test_rows_without_a_label_have_no_design():
 def test_a_class_whose_moments_are_all_noise_borrows_factors():
     """Both classes measure second moments; the factor is clear in the large one."""
     rng, n_rows = np.random.default_rng(0), (20_000, 1500)
-    numbers = 0.96 * rng.standard_normal((sum(n_rows), 130))
+    numbers = 0.96 * rng.standard_normal((sum(n_rows), 60))
     numbers += 0.28 * rng.standard_normal((sum(n_rows), 1))
     table = pd.DataFrame(numbers).rename(columns=str)
     columns = dict.fromkeys(table, Continuous(-5, 5)) | {"y": Categorical(["a", "b"])}
