@@ -1,7 +1,6 @@
 """Columns of every dtype that pandas has, for the tests that draw whole tables."""
 
 import datetime
-import decimal
 import math
 import warnings
 from collections.abc import Callable
@@ -182,7 +181,7 @@ def supported() -> dict[str, Maker]:
 
 @cache
 def _doubtful() -> dict[str, Maker]:
-    """Makers of what may be refused: dtypes, mixtures, values."""
+    """Makers of what may be refused for its values; dtypes: `table/test_table.py`."""
 
     def arrow(arrow_type, value=lambda number: number):
         return lambda numbers: pd.arrays.ArrowExtensionArray(
@@ -194,32 +193,18 @@ def _doubtful() -> dict[str, Maker]:
             [values[n % len(values)] for n in numbers], dtype=object
         )
 
-    def months(numbers):
-        return pd.PeriodIndex.from_ordinals(numbers, freq="M")
-
     def infinite(numbers):
         return np.where(np.array(numbers) == 7, np.inf, 0.0)
 
     day = datetime.date(2020, 1, 1)
     functions = {
-        "complex": lambda numbers: np.array(numbers) * (1 + 1j),
         "infinite": infinite,
-        "period": months,
-        "interval": lambda n: pd.IntervalIndex.from_arrays(n, np.array(n) + 1),
-        "sparse": lambda numbers: pd.arrays.SparseArray(np.array(numbers, dtype=float)),
-        "category of interval": lambda n: pd.cut(np.array(n), [-1, 3, 10, 1000]),
-        "category of span": lambda n: pd.Categorical(pd.to_timedelta(n, unit="s")),
         "category of mixture": lambda n: pd.Categorical(
             objects(1, SECRET)(n), categories=[1, SECRET]
         ),
         "category without any": lambda n: pd.Categorical([None] * len(n)),
         "category of infinity": lambda n: pd.Categorical(infinite(n)),
-        "Arrow decimal": arrow(pa.decimal128(9, 2), decimal.Decimal),
         "Arrow date32": arrow(pa.date32()),
-        "Arrow time": arrow(pa.time64("us")),
-        "Arrow list": arrow(pa.list_(pa.int8()), lambda n: [1] * (n % 3)),
-        "Arrow struct": arrow(pa.struct([("a", pa.int32())]), lambda n: {"a": n}),
-        "Arrow null": arrow(pa.null(), lambda _: None),
         "Arrow view": arrow(pa.string_view(), lambda n: f"{SECRET}{n}"),
         "Arrow dictionary": lambda n: pd.arrays.ArrowExtensionArray(
             pa.array([f"{SECRET}{v}" for v in n], pa.string()).dictionary_encode()
