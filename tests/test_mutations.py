@@ -30,7 +30,7 @@ FIRST_SEEN_BY = {
     "exact_rows_in_a_note": "measure/test_discovery.py -k shows_in_the_releases",
     "range_cut_to_the_values": "measure/test_discovery.py -k shows_in_the_releases",
     "deviation_of_a_mean": "measure/test_sites.py -k sums",
-    "categories_as_they_appear": "measure/test_discovery.py -k moves_no_release",
+    "categories_as_they_appear": "measure/test_discovery.py -k shows_in",
     "claim_of_the_first_site": "measure/test_sites.py -k claims_of_all_sites",
     "design_unchecked": "measure/test_measurements.py -k damaged_file",
     "limit_per_part": "table/test_units.py -k same_limit",
