@@ -107,13 +107,6 @@ def test_an_xor_is_known_to_tables_of_three_columns_alone(order, least, most):
     assert marginal_fidelity(real, fake, k=min(order, 2)).max() < 0.03
 
 
-def releases(synth, table):
-    seen = []
-    with observe_releases(seen.append):
-        synth.fit(table)
-    return seen
-
-
 @pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_tables_share_the_budget_of_a_class(order):
@@ -123,33 +116,22 @@ def test_tables_share_the_budget_of_a_class(order):
     them, and with two columns at most it is not spent. Of two columns a fifth is for
     tables of both classes together.
     """
-    synth = MarginalSynthesizer(2.0, schema=SCHEMA, order=order)
-    table = planted(N_ROWS)
-    seen, n_rows = releases(synth, table), table["t"].value_counts()
+    synth = MarginalSynthesizer(2.0, schema=SCHEMA, order=order).fit(planted(N_ROWS))
+    entries = synth.privacy_report().entries
+    shared = [e for e in entries if e.scope == "all rows" and "columns" in e.name]
     for label in (0, 1):
-        own = [
-            release
-            for release in seen
-            if release.reservation.scope == label
-            or "of 2 columns" in release.reservation.name
-        ]
-        own = [r for r in own if r.reservation.scope in (label, None)]
-        rest = sum(r.reservation.mu**2 for r in own)
+        own = shared + [e for e in entries if e.scope == f"class {label}"]
+        rest = sum(e.mu_total**2 for e in own)
         for columns, share in ((3, 0.25 + 0.1 * 0.75), (2, 0.75)):
-            lines = [r for r in own if f"of {columns} columns" in r.reservation.name]
+            lines = [e for e in own if f"of {columns} columns" in e.name]
             assert len(lines) == (columns <= order) * (2 if columns == 2 else 1)
-            parts = [line.reservation.mu**2 for line in lines]
+            spent = sum(e.mu_total**2 for e in lines)
             if lines:
-                assert sum(parts) == pytest.approx(share * rest)
-                rest -= sum(parts)
-            if columns == 2 <= order:
-                assert parts[0] == pytest.approx(0.2 * sum(parts))
-                assert lines[0].reservation.scope is None
-            for line in lines:
-                # Every table counts all rows of the class, or of both.
-                of_all = line.reservation.scope is None
-                counted = n_rows.sum() if of_all else n_rows[label]
-                assert line.exact.sum() == 2**20 * math.comb(4, columns) * counted
+                assert spent == pytest.approx(share * rest)
+                rest -= spent
+    if order > 1:
+        (line,) = shared
+        assert line.mu_total**2 == pytest.approx(0.2 * spent)
 
 
 @pytest.mark.statistical
