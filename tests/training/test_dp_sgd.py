@@ -37,15 +37,14 @@ from skdpsynth.training import (
     train_generator,
 )
 
-CLIP, N_FEATURES, CHUNK = 0.5, 5, 7
+CLIP, N_COLUMNS, CHUNK = 0.5, 5, 7
 
 
-def accepted(scores):
-    return functional.softplus(-scores.squeeze(-1))
-
-
-def wasserstein(scores):
-    return -scores.squeeze(-1)
+def losses_of(loss, sign):
+    """Give the losses of real rows (1) or of generated ones (-1), of their scores."""
+    if loss == "logistic":
+        return lambda scores: functional.softplus(-sign * scores.squeeze(-1))
+    return lambda scores: -sign * scores.squeeze(-1)
 
 
 def of_class_1(scores):
@@ -55,10 +54,10 @@ def of_class_1(scores):
 
 # Widths of the network, and the loss of a row.
 CASES = {
-    "linear": ((N_FEATURES, 1), accepted),
-    "hidden": ((N_FEATURES, 7, 1), accepted),
-    "wasserstein": ((N_FEATURES, 6, 4, 1), wasserstein),
-    "classes": ((N_FEATURES, 3), of_class_1),
+    "linear": ((N_COLUMNS, 1), losses_of("logistic", 1)),
+    "hidden": ((N_COLUMNS, 7, 1), losses_of("logistic", 1)),
+    "wasserstein": ((N_COLUMNS, 6, 4, 1), losses_of("wasserstein", 1)),
+    "classes": ((N_COLUMNS, 3), of_class_1),
 }
 
 
@@ -77,8 +76,11 @@ def make_sums(case, clip=CLIP):
     return sums, losses, [*network.parameters()]
 
 
+some_rows = partial(uniform_rows, n_columns=N_COLUMNS, width=2.0)
+
+
 def make_rows(n_rows, seed=0):
-    return torch.from_numpy(uniform_rows(n_rows, seed, N_FEATURES, 2.0))
+    return torch.from_numpy(some_rows(n_rows, seed))
 
 
 def doubled(rows):
@@ -116,7 +118,7 @@ def test_one_row_moves_the_sum_by_at_most_the_clipping_norm(case, global_random_
     worst = 0.0
     for _ in range(60):
         rows = make_rows(int(rng.integers(0, 16)), int(rng.integers(10**6)))
-        row = torch.from_numpy(rng.normal(size=(1, N_FEATURES)))
+        row = torch.from_numpy(rng.normal(size=(1, N_COLUMNS)))
         row *= 10.0 ** rng.integers(-6, 12)
         place = int(rng.integers(0, len(rows) + 1))
         more = torch.cat([rows[:place], row, rows[place:]])
@@ -148,7 +150,7 @@ def test_private_rows_pass_in_chunks_of_one_shape(n_rows):
         return rows
 
     sums.of_private(make_rows(n_rows), features, losses)
-    one = (CHUNK, N_FEATURES), torch.float64
+    one = (CHUNK, N_COLUMNS), torch.float64
     assert shapes == math.ceil(n_rows / CHUNK) * [one]
 
 
@@ -158,7 +160,7 @@ def test_a_row_without_a_finite_gradient_counts_as_0(case, bad):
     sums, losses, _ = make_sums(case)
     rows = make_rows(9).double()
     expected = sums.of_private(rows, doubled, losses)
-    for spoilt in ([bad] * N_FEATURES, [bad, 1.0, 1.0, 1.0, 1.0]):
+    for spoilt in ([bad] * N_COLUMNS, [bad, 1.0, 1.0, 1.0, 1.0]):
         row = torch.tensor([spoilt], dtype=torch.float64)
         more = torch.cat([rows[:4], row, rows[4:]])
         found = sums.of_private(more, doubled, losses)
@@ -202,22 +204,13 @@ def test_a_row_that_joins_moves_no_other_draw():
 # --- The discriminator: what it releases, how it follows it, and what it teaches ------
 
 
-N_COLUMNS, NORM, DIVISOR = 5, 0.1, 10.0  # those of `make_discriminator`
+NORM, DIVISOR = 0.1, 10.0  # those of `make_discriminator`
 HIDDEN = [(), (7,), (6, 4)]
 LOSSES = ["logistic", "wasserstein"]
-
-some_rows = partial(uniform_rows, n_columns=N_COLUMNS, width=2.0)
 
 
 def weights_of(discriminator):
     return torch.cat([p.detach().flatten() for p in discriminator._params])
-
-
-def losses_of(loss, sign):
-    """Give the losses of real rows (1) or of generated ones (-1), of their scores."""
-    if loss == "logistic":
-        return lambda scores: functional.softplus(-sign * scores.squeeze(-1))
-    return lambda scores: -sign * scores.squeeze(-1)
 
 
 def gradient_by_hand(parameters, rows, loss, sign):
@@ -258,7 +251,7 @@ def test_noise_has_the_reserved_std_with_rows_and_without(n_rows, hidden_dims):
 def test_each_step_takes_one_release_of_a_sample():
     reservation = reserve(count=2, rate=0.5)
     discriminator = make_discriminator(some_rows(200), reservation=reservation)
-    seen, generated = [], torch.from_numpy(some_rows(6, seed=1))
+    seen, generated = [], make_rows(6, seed=1)
     with observe_releases(seen.append):
         first = released(discriminator)
         for _ in range(3):
@@ -285,7 +278,7 @@ def test_a_step_adds_the_mean_gradient_of_generated_rows(loss, hidden_dims):
         some_rows(23), loss=loss, hidden_dims=hidden_dims, learning_rate=0.7
     )
     start, before = leaves(discriminator._params), weights_of(discriminator).numpy()
-    generated = torch.from_numpy(some_rows(9, seed=1))
+    generated = make_rows(9, seed=1)
     fakes = gradient_by_hand(start, generated, loss, -1) / 9
     unlabelled = torch.linspace(-1e-3, 1e-3, len(before)).double()
     total = (released(discriminator) + 0.2 * unlabelled.numpy()) / 0.8 + fakes
@@ -303,7 +296,7 @@ def test_a_step_adds_the_mean_gradient_of_generated_rows(loss, hidden_dims):
 @pytest.mark.parametrize("hidden_dims", HIDDEN, ids=str)
 def test_following_takes_the_last_step_again(hidden_dims):
     """As if the step had been taken against the other rows, also the next one."""
-    generated = torch.from_numpy(some_rows(6, seed=2))
+    generated = make_rows(6, seed=2)
     follower, other = (
         make_discriminator(
             some_rows(20),
@@ -328,7 +321,7 @@ def test_a_round_of_a_share_takes_shorter_steps():
         own.begin_round(share)
         before = weights_of(own)
         released(own)
-        own.follow(torch.from_numpy(some_rows(6, seed=1)), identity)
+        own.follow(make_rows(6, seed=1), identity)
         moved.append(float((weights_of(own) - before).norm()))
     assert moved[1] == pytest.approx(0.25 * moved[0], rel=1e-2)
 
@@ -336,13 +329,13 @@ def test_a_round_of_a_share_takes_shorter_steps():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_objective_is_that_a_row_is_taken_for_real(loss):
     discriminator = make_discriminator(some_rows(5), hidden_dims=(6, 4), loss=loss)
-    rows = torch.from_numpy(some_rows(9)).double()
+    rows = make_rows(9).double()
     scores = scores_by_hand(discriminator._params, rows / math.sqrt(N_COLUMNS))[:, 0]
     expected = torch.sigmoid(scores).log() if loss == "logistic" else scores
     torch.testing.assert_close(discriminator.objective(rows, identity), expected)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "wasserstein"])
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("clip", [10.0, 0.3])
 def test_a_linear_one_tells_how_mean_features_differ(loss, clip):
     """Of 40,000 rows each. What is clipped, some rows or nearly all, tells less."""
@@ -350,7 +343,7 @@ def test_a_linear_one_tells_how_mean_features_differ(loss, clip):
     settings = {"max_grad_norm": clip, "expected_batch_size": 40_000.0, "loss": loss}
     own = make_discriminator(rows, **settings)
     released(own)
-    generated = torch.from_numpy(some_rows(40_000, seed=1))
+    generated = make_rows(40_000, seed=1)
     told, means = own.told(generated, identity)
     torch.testing.assert_close(means, generated.double().mean(0))
     found = torch.linalg.solve(told.information, told.product)
@@ -369,7 +362,7 @@ def test_what_it_tells_has_the_noise_of_the_release():
     settings = {"max_grad_norm": 10.0, "expected_batch_size": 50.0}
     own = make_discriminator(some_rows(50), reservation=reservation, **settings)
     released(own)
-    told, _ = own.told(torch.from_numpy(some_rows(4000, seed=1)), identity)
+    told, _ = own.told(make_rows(4000, seed=1), identity)
     expected = reservation.noise_std * 10.0 / 50.0 / (0.5 / math.sqrt(N_COLUMNS))
     error = told.information.diagonal() ** -0.5
     np.testing.assert_allclose(error, expected, rtol=0.01)
