@@ -46,7 +46,7 @@ FIRST_SEEN_BY = {
     "where_without_rules": "test_rules.py -k satisfy_a_condition",
     "batches_of_fixed_size": "training/test_dp_sgd.py -k row_that_joins",
     "clipped_layer_by_layer": "training/test_dp_sgd.py -k loop_over_rows",
-    "gradient_replaced_by_noise": "training/test_dp_sgd.py -k clipped_sum",
+    "gradient_replaced_by_noise": "training/test_dp_sgd.py -k mean_features",
     "sum_replaced_by_noise": "synthesizers/test_class_gan.py -k Synthesizer-inf",
     "votes_replaced_by_noise": "privacy/test_votes_and_steps.py -k majority_answers",
     "teachers_of_equal_size": "training/test_teachers.py -k own_teacher_only",
