@@ -1,4 +1,4 @@
-"""Watched fits: what one row moves, what results follow from, and what noise is.
+"""Watched fits: what one row moves, what results follow from, and what they cost.
 
 By the worlds that the audit's replay compares.
 """
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from _reserve import is_noise
 from dp_accounting.pld import privacy_loss_distribution as pld
 from sklearn.base import clone
 
@@ -207,17 +206,3 @@ def cost(lines, proven, delta):
     for part in parts[1:]:
         total = total.compose(part)
     return total.get_epsilon_for_delta(delta)
-
-
-def noise_is_right(releases, alpha=1e-6):
-    """Two-sided test that the noise of Gaussian releases of a line is the ledger's.
-
-    Whole numbers are spread over their interval: noise of 0 is no accident.
-    """
-    spread, scaled = np.random.default_rng(0), []
-    for seen in releases:
-        noise = (seen.release.noisy - seen.release.exact).astype(np.float64).ravel()
-        if seen.release.exact.dtype == np.int64:
-            noise += spread.uniform(-0.5, 0.5, noise.size)
-        scaled.append(noise / (seen.line.noise_std * seen.release.unit))
-    return is_noise(np.concatenate(scaled), 1.0, alpha)
