@@ -104,23 +104,6 @@ def neighbours(table, target="y"):
         yield "unlabelled added", UNLABELLED, added(n_rows // 2, None)
 
 
-def moved_by_a_row(first, second, payer):
-    """Give the families that moved, and what no row of this payer may do."""
-    shifts, findings = compare(first, second, "the row")
-    moved = set()
-    for line, shift in zip(entries_of(first.releases), shifts, strict=False):
-        if shift > 1e-3:
-            moved.add(family_of(line))
-        if shift > 0 and payer_of(line) not in (None, payer):
-            findings.append(f"{line.name} moves with a row of {payer}")
-    # A clipped sum may stay where a teacher's vector changes.
-    for ours, theirs in zip(first.releases, second.releases, strict=False):
-        of = payer_of(ours.reservation)
-        if ours.teachers != theirs.teachers and of not in (None, payer):
-            findings.append(f"a teacher of {of} moves with a row of {payer}")
-    return moved, findings
-
-
 def influence(synthesizer, table, first=None, until=""):
     """Fit a table and its neighbours with equal releases: families moved, findings.
 
@@ -131,8 +114,17 @@ def influence(synthesizer, table, first=None, until=""):
     moved, findings = set(), []
     for name, payer, other in neighbours(table):
         second = enter(synthesizer, other, 7, first.releases, coupled=True)
-        families, found = moved_by_a_row(first, second, payer)
-        moved |= families
+        shifts, found = compare(first, second, "the row")
+        for line, shift in zip(entries_of(first.releases), shifts, strict=False):
+            if shift > 1e-3:
+                moved.add(family_of(line))
+            if shift > 0 and payer_of(line) not in (None, payer):
+                found.append(f"{line.name} moves with a row of {payer}")
+        # A clipped sum may stay where a teacher's vector changes.
+        for ours, theirs in zip(first.releases, second.releases, strict=False):
+            of = payer_of(ours.reservation)
+            if ours.teachers != theirs.teachers and of not in (None, payer):
+                found.append(f"a teacher of {of} moves with a row of {payer}")
         findings += [f"{name}: {words}" for words in found if re.search(until, words)]
         if until and findings:
             break

@@ -10,7 +10,6 @@ import torch
 from _reserve import is_noise
 from _training import (
     CPU,
-    correlated_rows,
     factor_trainer,
     flat_gradient,
     identity,
@@ -372,7 +371,7 @@ def test_a_generator_steps_against_what_follows_its_rows():
     """Along the gradient of the score of a network that has just seen these rows."""
     trainer, steps = factor_trainer(np.full((3, 2), 0.1)), []
     trainer.ascend = steps.append
-    own = make_discriminator(correlated_rows(400, 0.8), hidden_dims=(4,))
+    own = make_discriminator(uniform_rows(400), hidden_dims=(4,))
     own.release(trainer.features)
     before = weights_of(own)
     train_generator(trainer, own, n_rows=10)
