@@ -13,7 +13,7 @@ import pandas as pd
 from dp_accounting.pld import privacy_loss_distribution as pld
 from sklearn.base import clone
 
-# Private: the comparison of a replay, on fits that are kept.
+# Private: the comparison of a replay, on fits that are kept. Tests take it from here.
 from skdpsynth.audit._worlds import (
     Observed,
     compare,
@@ -23,6 +23,7 @@ from skdpsynth.audit._worlds import (
     recorded,
     replayed,
 )
+from skdpsynth.audit._worlds import compare_releases as compare_releases
 from skdpsynth.privacy.testing import coupled_rows, insecure_randomness
 
 GRID = 2**20  # units of a count, or of a clipping norm, in sums of whole numbers

@@ -14,7 +14,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _releases import recorded, replayed
+from _releases import (
+    compare,
+    compare_releases,
+    differences,
+    enter,
+    recorded,
+    replayed,
+)
 from _reserve import release_gaussian
 from replay import __main__ as replay_command
 from replay.matrix import CHANGES, PLACES, SYNTHESIZERS, Group, groups, pairs_of
@@ -24,9 +31,6 @@ from replay.twins import TWINS
 import skdpsynth.audit
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import replay
-
-# Private: what the replay compares.
-from skdpsynth.audit._worlds import compare, compare_releases, differences, enter
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy import (
     GRID,

@@ -37,7 +37,7 @@ FOLDERS = {
     "skdpsynth/table": (3300, 24297, 8, 46),
     "skdpsynth/training": (1938, 12962, 11, 35),
     "skdpsynth/utils": (1424, 8487, 8, 32),
-    "tests": (28916, 245198, 121, 0),
+    "tests": (28905, 245113, 121, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone

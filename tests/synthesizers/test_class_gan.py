@@ -67,7 +67,8 @@ def test_small_products_take_one_thread_and_networks_all(init, expected, monkeyp
     monkeypatch.setattr(GPATESynthesizer, "_train", watching)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    GPATESynthesizer(9.0, target="y", init=init, n_iter=2).fit(TABLE)
+    settings = {"init": init, "n_iter": 2, "hidden_dims": ((8,), (4,))}
+    GPATESynthesizer(9.0, target="y", **settings).fit(TABLE)
     after = torch.get_num_threads()
     torch.set_num_threads(before)
     assert (after, {*seen}) == (2, {expected})
