@@ -1,4 +1,4 @@
-"""Watched fits: what one row moves, what results follow from, and what noise is.
+"""Watched fits: what one row moves, what results follow from, and what they cost.
 
 By the worlds that the audit's replay compares.
 """
@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from _reserve import is_noise
 from dp_accounting.pld import privacy_loss_distribution as pld
 from sklearn.base import clone
 
-# Private: the comparison of a replay, on fits that are kept.
+# Private: the comparison of a replay, on fits that are kept. Tests take it from here.
 from skdpsynth.audit._worlds import (
     Observed,
     compare,
@@ -24,6 +23,7 @@ from skdpsynth.audit._worlds import (
     recorded,
     replayed,
 )
+from skdpsynth.audit._worlds import compare_releases as compare_releases
 from skdpsynth.privacy.testing import coupled_rows, insecure_randomness
 
 GRID = 2**20  # units of a count, or of a clipping norm, in sums of whole numbers
@@ -88,9 +88,6 @@ def watched(synthesizer, table, *, history=None, secrets=None):
     return fitted, [*map(Seen, seen)]
 
 
-# --- One row ----------------------------------------------------------------------
-
-
 def neighbours(table, target="y"):
     """Tables with one row more or less: name, whose row it is, and the table."""
 
@@ -108,23 +105,6 @@ def neighbours(table, target="y"):
         yield "unlabelled added", UNLABELLED, added(n_rows // 2, None)
 
 
-def moved_by_a_row(first, second, payer):
-    """Give the families that moved, and what no row of this payer may do."""
-    shifts, findings = compare(first, second, "the row")
-    moved = set()
-    for line, shift in zip(entries_of(first.releases), shifts, strict=False):
-        if shift > 1e-3:
-            moved.add(family_of(line))
-        if shift > 0 and payer_of(line) not in (None, payer):
-            findings.append(f"{line.name} moves with a row of {payer}")
-    # A clipped sum may stay where a teacher's vector changes.
-    for ours, theirs in zip(first.releases, second.releases, strict=False):
-        of = payer_of(ours.reservation)
-        if ours.teachers != theirs.teachers and of not in (None, payer):
-            findings.append(f"a teacher of {of} moves with a row of {payer}")
-    return moved, findings
-
-
 def influence(synthesizer, table, first=None, until=""):
     """Fit a table and its neighbours with equal releases: families moved, findings.
 
@@ -135,8 +115,17 @@ def influence(synthesizer, table, first=None, until=""):
     moved, findings = set(), []
     for name, payer, other in neighbours(table):
         second = enter(synthesizer, other, 7, first.releases, coupled=True)
-        families, found = moved_by_a_row(first, second, payer)
-        moved |= families
+        shifts, found = compare(first, second, "the row")
+        for line, shift in zip(entries_of(first.releases), shifts, strict=False):
+            if shift > 1e-3:
+                moved.add(family_of(line))
+            if shift > 0 and payer_of(line) not in (None, payer):
+                found.append(f"{line.name} moves with a row of {payer}")
+        # A clipped sum may stay where a teacher's vector changes.
+        for ours, theirs in zip(first.releases, second.releases, strict=False):
+            of = payer_of(ours.reservation)
+            if ours.teachers != theirs.teachers and of not in (None, payer):
+                found.append(f"a teacher of {of} moves with a row of {payer}")
         findings += [f"{name}: {words}" for words in found if re.search(until, words)]
         if until and findings:
             break
@@ -162,8 +151,6 @@ def flow(synthesizer, table, other):
     assert len(second.releases) == len(first.releases)
     return unequal(first.fitted, second.fitted)
 
-
-# --- Cost and noise ---------------------------------------------------------------
 
 _STEP = 3e-4  # of losses; what is rounded up adds to the sum
 
@@ -212,17 +199,3 @@ def cost(lines, proven, delta):
     for part in parts[1:]:
         total = total.compose(part)
     return total.get_epsilon_for_delta(delta)
-
-
-def noise_is_right(releases, alpha=1e-6):
-    """Two-sided test that the noise of Gaussian releases of a line is the ledger's.
-
-    Whole numbers are spread over their interval: noise of 0 is no accident.
-    """
-    spread, scaled = np.random.default_rng(0), []
-    for seen in releases:
-        noise = (seen.release.noisy - seen.release.exact).astype(np.float64).ravel()
-        if seen.release.exact.dtype == np.int64:
-            noise += spread.uniform(-0.5, 0.5, noise.size)
-        scaled.append(noise / (seen.line.noise_std * seen.release.unit))
-    return is_noise(np.concatenate(scaled), 1.0, alpha)

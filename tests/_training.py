@@ -31,14 +31,6 @@ def uniform_rows(n_rows, seed=0, n_columns=3, width=1.0):
     return draws.astype(np.float32)
 
 
-def correlated_rows(n_rows, correlation, seed=0):
-    """Standard normal scores of three columns, of which two depend on each other."""
-    rows = np.random.default_rng(seed).standard_normal((n_rows, 3))
-    rows[:, 1] *= math.sqrt(1 - correlation**2)
-    rows[:, 1] += correlation * rows[:, 0]
-    return rows.astype(np.float32)
-
-
 def factor_trainer(loadings, *, moments=None, seed=0, **changes):
     """By default scores are normal."""
     settings = {"n_steps": 4, "learning_rate": 0.1, "device": CPU} | changes
@@ -85,9 +77,6 @@ def make_ensemble(rows, n_teachers=12, *, seed=0, **changes):
         "device": CPU,
     }
     return TeacherEnsemble(rows, n_teachers, **(settings | changes))
-
-
-# --- Networks written out, and gradients of one row after the other -------------------
 
 
 def leaves(parameters):

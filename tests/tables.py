@@ -43,13 +43,6 @@ def small_table(n_rows=150, seed=0):
     )
 
 
-def wide_table(n_rows):
-    """Eight columns of numbers in [0, 1], and a label that knows nothing of them."""
-    numbers = np.random.default_rng(0).uniform(0, 1, (n_rows, 8))
-    table = pd.DataFrame(numbers, columns=[*"abcdefgh"])
-    return table.assign(y=np.resize(["u", "v"], n_rows))
-
-
 # --- Columns that depend on each other ------------------------------------------------
 
 LABELS = list("uvwx")

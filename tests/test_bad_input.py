@@ -1,8 +1,8 @@
 """Bad input: structure is refused before any budget, values degrade the result.
 
 Never a traceback from inside torch or numpy, never a spent budget with nothing to
-show. Parameters are in `test_bad_input.py`; which tables are refused is in
-`table/test_table.py`, and at what cost in `table/test_extremes.py`.
+show. Which tables are refused is in `table/test_table.py`, and at what cost in
+`table/test_extremes.py`.
 """
 
 import math
@@ -26,21 +26,18 @@ def table(n_rows: int = 40) -> pd.DataFrame:
     return small_table(n_rows).fillna({"b": 0.5})
 
 
-def missing(dtype: str) -> pd.Series:
-    return pd.Series([None] * 40, dtype=dtype)
-
-
 CONSTANTS = {"a": 5.0, "b": 0.0, "c": "p", "i": 7, "flag": True, "t": -1e-9}
 DTYPES = ["object", "category", "Int64", "boolean", "datetime64[us]"]
 DTYPES += ["timedelta64[us]", "Float32"]
+MISSING = {dtype: pd.Series([None] * 40, dtype=dtype) for dtype in DTYPES}
 HUGE = {"i": np.int64(2**62), "m": np.iinfo(np.int64).min, "w": np.uint64(2**64 - 1)}
 FAR = {"d": pd.Timestamp("1700-01-01"), "e": pd.Timestamp("2200-01-01")}
 # Tables that all ways of training fit, and those that one does for all.
 ODDEST = {
     "2 rows of one value": table(2).assign(a=0.0, b=1.0, c="p", y=1),
-    "no label": table().assign(y=missing("object")),
+    "no label": table().assign(y=MISSING["object"]),
     "constant": table().assign(**CONSTANTS, d=pd.Timestamp("2020-05-01")),
-    "all missing": table().assign(a=np.nan, **{t: missing(t) for t in DTYPES}),
+    "all missing": table().assign(a=np.nan, **MISSING),
     "huge and tiny": table().assign(a=1e300, b=-1e-300, **HUGE, **FAR),
 }
 OTHERS = {
@@ -131,9 +128,6 @@ def test_plan_says_so_in_advance(name):
     assert few.str.contains("too few rows").all()
     poor = synth.plan(30_000, schema=larger)["note"]
     assert poor.str.contains("too many categories").all()
-
-
-# --- Bad parameters are refused before any budget is spent, by `fit` and by `plan` ----
 
 
 ALL = [type(synthesizer) for synthesizer in PLAIN.values()]

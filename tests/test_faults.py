@@ -10,6 +10,7 @@ import math
 import signal
 import sys
 import time
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -34,37 +35,32 @@ from skdpsynth.privacy.testing import observe_releases
 PACKAGE = str(Path(skdpsynth.__file__).parent)
 
 
-# --- Ctrl-C -------------------------------------------------------------------------
-
-
-class Interrupts:
+@contextmanager
+def interrupted(at: int | None, error: BaseException):
     """Raise an exception at the n-th call inside the package, as Ctrl-C may.
 
-    With n = None it counts the calls. What earlier tests left behind is not collected
+    With n = None it lists the calls. What earlier tests left behind is not collected
     meanwhile: its finalizers are calls inside the package too.
     """
+    calls: list[str] = []
 
-    def __init__(self, at: int | None, error: BaseException) -> None:
-        self.calls, self._at, self._error = 0, at, error
-
-    def __enter__(self):
-        gc.disable()
-        sys.setprofile(self._profile)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-        gc.enable()
-
-    def _profile(self, frame, event, _) -> None:
+    def profile(frame, event, _) -> None:
         code = frame.f_code
         # Python swallows what is raised where a generator is closed.
         generator = code.co_flags & inspect.CO_GENERATOR
         if event == "call" and code.co_filename.startswith(PACKAGE) and not generator:
-            self.calls += 1
-            if self.calls == self._at:
+            calls.append(code.co_name)
+            if len(calls) == at:
                 sys.setprofile(None)
-                raise self._error
+                raise error
+
+    gc.disable()
+    sys.setprofile(profile)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
+        gc.enable()
 
 
 @pytest.mark.usefixtures("short_fits")
@@ -75,11 +71,11 @@ def test_an_interrupted_fit_leaves_the_charge_and_says_so(name):
     synth = clone(PLAIN_PRIVATE[name])
     synth.set_params(target="y", budget=PrivacyBudget(1e3, 0.1))
     synth.fit(small_table())  # imports
-    with Interrupts(None, KeyboardInterrupt()) as counted:
+    with interrupted(None, KeyboardInterrupt()) as counted:
         synth.fit(small_table())
     # The number of calls varies with the noise.
     rng = np.random.default_rng(5)
-    moments = [1, *sorted(rng.integers(2, int(0.6 * counted.calls), 8))]
+    moments = [1, *sorted(rng.integers(2, int(0.6 * len(counted)), 8))]
     n_noted = 0
     for moment in moments:
         error = (MemoryError, KeyboardInterrupt)[moment % 2]()
@@ -88,7 +84,7 @@ def test_an_interrupted_fit_leaves_the_charge_and_says_so(name):
         with (
             observe_releases(drawn.append),
             pytest.raises(type(error)) as caught,
-            Interrupts(moment, error),
+            interrupted(moment, error),
         ):
             synth.fit(small_table())
         charged = len(synth.budget.charges) - before
@@ -135,13 +131,13 @@ def test_an_interrupted_save_leaves_the_file_that_was_there(tmp_path):
     path = tmp_path / "saved"
     old, new = (GPATESynthesizer(n_iter=2).fit(small_table(seed=s)) for s in (0, 1))
     new.save(path, overwrite=True)
-    with Interrupts(None, KeyboardInterrupt()) as counted:
+    with interrupted(None, KeyboardInterrupt()) as counted:
         new.save(path, overwrite=True)
     after = path.read_bytes()
     old.save(path, overwrite=True)
     before = path.read_bytes()
-    for moment in range(1, counted.calls + 1):
-        with Interrupts(moment, KeyboardInterrupt()), pytest.raises(KeyboardInterrupt):
+    for moment in range(1, len(counted) + 1):
+        with interrupted(moment, KeyboardInterrupt()), pytest.raises(KeyboardInterrupt):
             new.save(path, overwrite=True)
         assert path.read_bytes() in (before, after)
         assert [file.name for file in tmp_path.iterdir()] == ["saved"]
@@ -167,9 +163,6 @@ def test_a_full_disk_leaves_the_file_that_was_there_and_charges_nothing(tmp_path
     assert len(budget.charges) == 1
 
 
-# --- NaN ----------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("frozen_noise")
 @pytest.mark.parametrize("init", ["measured", "random"])
 @pytest.mark.parametrize("synthesizer", [DPCGANSynthesizer, DPGANSynthesizer])
@@ -182,9 +175,6 @@ def test_what_diverges_shows_no_nan(synthesizer, init):
     assert np.isfinite(fake["a"]).all()
     assert fake.notna().all().all()
     assert fake.dtypes.equals(real.dtypes)
-
-
-# --- SIGKILL ------------------------------------------------------------------------
 
 
 def fit_and_save(folder):

@@ -92,8 +92,6 @@ def test_plan_says_what_a_number_costs():
     plan = synth.plan(600, dtypes=TABLE.dtypes)
     assert plan["class"].tolist() == [None]
     assert "class" not in plan["note"][0]
-    with pytest.raises(ValueError, match=r"'price' is a number and has no classes"):
-        synth.plan(600, dtypes=TABLE.dtypes, class_counts={1.0: 600})
 
 
 @pytest.mark.usefixtures("frozen_noise")

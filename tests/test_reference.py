@@ -114,9 +114,6 @@ def test_docstring_is_valid(path, ignored):
     assert [error for error in errors if error[0] not in ignored] == []
 
 
-# --- Every public module says what it offers, and offers what it says -----------------
-
-
 REPOSITORY = PACKAGE.parent
 
 
@@ -125,19 +122,6 @@ def public_modules() -> list[str]:
     found = pkgutil.walk_packages([str(PACKAGE)], prefix="skdpsynth.")
     names = [module.name for module in found]
     return ["skdpsynth", *(name for name in names if "._" not in name)]
-
-
-def constants_first(name: str) -> tuple[bool, bool, str]:
-    """Order names as ruff does: constants, classes, others."""
-    return not name.isupper(), not name[0].isupper(), name
-
-
-@pytest.mark.parametrize("name", public_modules())
-def test_all_is_complete_and_sorted(name):
-    module = importlib.import_module(name)
-    assert list(module.__all__) == sorted(set(module.__all__), key=constants_first)
-    missing = [entry for entry in module.__all__ if not hasattr(module, entry)]
-    assert missing == []
 
 
 def test_type_checkers_see_the_lazy_names():
@@ -176,9 +160,6 @@ def test_errors_are_also_the_builtin_ones():
         elif kind is not exceptions.SkdpsynthError:
             assert issubclass(kind, exceptions.SkdpsynthError)
             assert issubclass(kind, ValueError | OSError | ImportError | RuntimeError)
-
-
-# --- What users read when something is wrong: public names, and all of them documente -
 
 
 # A class or a module that nobody can import by that name.

@@ -60,9 +60,6 @@ def pipeline(budget: PrivacyBudget | None = None, **options):
     return make_pipeline(synth, GaussianNB(), **options)
 
 
-# --- Scores -------------------------------------------------------------------------
-
-
 def test_a_score_is_train_on_synthetic_test_on_real():
     """With frozen noise, every fold scores as a computation by hand without sklearn."""
     synthesizer = GPATESynthesizer(epsilon=5.0, n_iter=2, random_state=0)
@@ -102,9 +99,6 @@ def test_every_synthesizer_stands_before_a_classifier(synthesizer):
     assert model.score(*rows(seed=1)) > 0.85
     assert budget.charges["epsilon"].tolist() == [8.0] * private
     assert getattr(model[0], "n_iter_", 2) == 2
-
-
-# --- Budgets ------------------------------------------------------------------------
 
 
 def test_a_fit_is_charged_before_its_noise_and_refused_before_it_starts():
@@ -170,9 +164,6 @@ def test_the_budget_holds_in_threads_and_other_processes(workers):
     with pytest.raises(BudgetExceededError, match="epsilon = 0 left of 5"):
         cross_val_score(pipeline(budget), X, Y, n_jobs=2, error_score="raise")
     assert budget.spent == (5.0, pytest.approx(5e-5))
-
-
-# --- imbalanced-learn's own checks of samplers: what passes, and why the rest does no -
 
 
 # Checks that ask for something else than a synthesizer is; one that passes is an error.

@@ -123,8 +123,6 @@ def test_declared_levels_are_plain(name):
     assert not any(isinstance(level, OURS) for level in levels)
 
 
-# --- Subclasses of synthesizers -----------------------------------------------------
-
 SOME = pd.DataFrame({"a": [1.5, 2.5] * 200, "y": ["p", "q"] * 200})
 
 

@@ -69,9 +69,6 @@ def test_identifiers_of_any_dtype():
         assert not name.startswith("text") or not set(fake[name]) & set(real[name])
 
 
-# --- Points in time come back as whole as the schema or the dtype says they are -------
-
-
 RNG = np.random.default_rng(0)
 DAYS = pd.Series(
     pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 900, 600), unit="D")
@@ -118,13 +115,6 @@ def test_every_unit(unit):
     generated = sample(values, Datetime("2020-03-01", "2020-03-12", unit=unit))
     assert (generated == generated.dt.floor(unit or "s")).all() == (unit is not None)
     assert generated.nunique() > 8
-
-
-@pytest.mark.parametrize("dtype", ["datetime64[s]", "timestamp[s][pyarrow]"])
-def test_the_dtype_alone_keeps_seconds_whole(dtype):
-    generated = sample(DAYS.astype(dtype), Datetime("2019-01-01", "2023-01-01"))
-    assert (generated.dt.microsecond == 0).all()
-    assert (generated.dt.second != 0).any()
 
 
 def test_other_values_are_cut_down_to_the_unit():

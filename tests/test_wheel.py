@@ -41,9 +41,6 @@ def test_it_holds_the_package_and_its_data_alone(wheel):
     assert "skdpsynth/py.typed" in held
 
 
-# --- `make test-lowest` installs the lower bounds of pyproject.toml -------------------
-
-
 def test_constraints_are_the_lower_bounds() -> None:
     """But for torch, and with xgboost twice: `make` takes xgboost-cpu on Linux."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

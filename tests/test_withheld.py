@@ -61,9 +61,6 @@ def refused(fit) -> SkdpsynthError:
     return caught.value
 
 
-# --- Files ------------------------------------------------------------------------
-
-
 def refused_csv(data: bytes, tmp_path) -> None:
     (tmp_path / "t.csv").write_bytes(data)
     refused(lambda: IndependentSynthesizer(schema=SCHEMA).fit(tmp_path / "t.csv"))
@@ -106,9 +103,6 @@ def test_a_parquet_file_and_a_folder(spoilt, tmp_path):
     refused(lambda: synth.fit(tmp_path / "a.parquet"))
     frame().to_parquet(tmp_path / "b.parquet")
     refused(lambda: synth.fit(tmp_path))
-
-
-# --- Batches ----------------------------------------------------------------------
 
 
 def of_another(error: BaseException, other: BaseException) -> BaseException:
@@ -180,9 +174,6 @@ def test_an_error_after_the_charge_says_what_it_cost_and_nothing_else(tmp_path):
     assert synth.budget.spent[0] == 1.0
 
 
-# --- Dask -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "scheduler", ["threads", pytest.param("processes", marks=pytest.mark.nightly)]
 )
@@ -207,17 +198,11 @@ def test_a_cell_that_dask_reads(tmp_path):
         refused(lambda: IndependentSynthesizer(target="y").fit(table))
 
 
-# --- Elsewhere --------------------------------------------------------------------
-
-
 def test_a_canary_that_the_table_cannot_hold():
     table = pd.DataFrame({"a": [1.0, 2.0] * 40})
     with pytest.raises(ValueError, match="must be one that float64 can hold") as caught:
         audit_generator(IndependentSynthesizer(), table, {"a": MARKER})
     assert MARKER not in carried(caught.value)
-
-
-# --- What a fit logs: its stages and planned numbers, and nothing that is private -----
 
 
 CANARY = "canary"

@@ -71,8 +71,6 @@ def hook(event: str, args: tuple[Any, ...]) -> None:
             seen.append(f"{event} {words}")
 
 
-# --- Valid files ------------------------------------------------------------------
-
 SCHEMA = TableSchema(
     {
         "number": Continuous(-5, 5, nullable=True),
@@ -140,9 +138,6 @@ def valid_budgets(folder: Path) -> list[bytes]:
             budget.charge(1e-3, 1e-8, label=f"fit {number}")
         found.append(path.read_bytes())
     return found
-
-
-# --- Readers ----------------------------------------------------------------------
 
 
 def read_saved(path: Path, kind: Any, _: random.Random) -> None:

@@ -59,9 +59,6 @@ def rarely(draw, one_in: int) -> bool:
     return draw(st.integers(0, one_in)) == (one_in + 1) // 2
 
 
-# --- Recipes ------------------------------------------------------------------------
-
-
 def draw_names(draw, case: Case, n_columns: int) -> list[Any]:
     style = draw(
         st.sampled_from(["plain", "odd", "plain", "any", "plain"]), label="names"
@@ -166,9 +163,6 @@ def draw_case(draw, max_rows: int) -> Case:
     case.table = frame
     case.columns = {str(n): f"{d}" for n, d in zip(frame, frame.dtypes, strict=True)}
     return case
-
-
-# --- Claims -------------------------------------------------------------------------
 
 
 def is_ours(error: Exception) -> bool:

@@ -79,9 +79,6 @@ def drawn_codes(domain, marginal, ranks):
     return domain.to_unit(values), codes
 
 
-# --- A partition ------------------------------------------------------------------
-
-
 @MANY
 @given(COLUMN, st.integers(1, 30))
 def test_every_code_is_in_exactly_one_bin(column, n_bins):
@@ -159,9 +156,6 @@ def test_what_no_class_has_beyond_an_end_is_no_bin():
     first, last = bins.ranks(one)[:, [0, 2]].T
     assert one.decode(np.linspace(*first, 11)[1:-1])[0].tolist() == [2.0] * 9
     assert one.decode(np.linspace(*last, 11)[1:-1])[0].tolist() == [4.0] * 9
-
-
-# --- Public -----------------------------------------------------------------------
 
 
 def test_intervals_have_the_normal_scores_of_their_middles():

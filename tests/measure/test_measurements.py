@@ -1,7 +1,10 @@
 """Measurements as users see them: names, labels that are right, and a file of them."""
 
+import base64
+import functools
 import json
 import math
+import operator
 from dataclasses import replace
 from itertools import product
 
@@ -203,9 +206,6 @@ def test_a_bin_is_written_as_in_a_table(own, text):
     assert str(own) == text
 
 
-# --- Files ------------------------------------------------------------------------
-
-
 def test_a_file_gives_back_what_was_saved(noisy, exact, tmp_path):
     for name, own in (("noisy", noisy), ("exact", exact)):
         path = tmp_path / f"{name}.json"
@@ -244,7 +244,21 @@ def changed(*keys, to):
     return change
 
 
+def changed_array(*keys, by):
+    """Return a change of an array of a document."""
+
+    def change(document):
+        own = functools.reduce(operator.getitem, keys, document)
+        array = by(np.frombuffer(base64.b64decode(own["data"]), own["dtype"]))
+        data = base64.b64encode(array.tobytes()).decode()
+        own |= {"shape": [len(array)], "data": data}
+        return document
+
+    return change
+
+
 NAMES = 5  # the column of four names, and of missing ones
+AXES = ("table", "axes")
 DAMAGE = {
     "cut off": None,
     "no object": lambda _: [1, 2],
@@ -267,6 +281,17 @@ DAMAGE = {
     "pairs of a column": changed("released", 4, "sets", "data", to="A" * 320),
     "cells of another column": changed("cells", "keys", 0, to=NAMES),
     "another unit": changed("report", "unit", to="person"),
+    "more than was asked": changed("report", "epsilon_requested", to="inf"),
+    "another range": changed(*AXES, 0, "high", to=2000.0),
+    "another category": changed(*AXES, NAMES, "levels", 0, to="o"),
+    "another class": changed("table", "levels", 0, to="c"),
+    "an answer twice": lambda own: own | {"released": own["released"] * 2},
+    "codes without end": changed_array(
+        *("bins", NAMES, "of_code"), by=lambda codes: np.append(10**11, codes[1:])
+    ),
+    "bins without end": changed_array(
+        *("bins", 0, "edges"), by=lambda _: np.linspace(0, 1, 60_001)
+    ),
 }
 
 
@@ -281,9 +306,6 @@ def test_a_damaged_file_is_refused_by_its_name(damage, document, tmp_path):
     with pytest.raises(PersistenceError, match=r"spoilt\.json") as error:
         Measurements.load(path)
     assert str(tmp_path) not in str(error.value)
-
-
-# --- Of a fitted synthesizer ------------------------------------------------------
 
 
 def test_a_fit_lists_what_its_report_charges():

@@ -85,9 +85,6 @@ def test_a_factor_in_noise_is_shrunk_as_it_is_seen(strength):
     assert np.mean(sizes) == pytest.approx(strength - 1.0 / strength, abs=0.25)
 
 
-# --- Columns that fill intervals, are nearly constant, or the same --------------------
-
-
 def binary(share):
     """Give a column of two categories, and their scores, the lower one first."""
     shares = np.array([share, 1.0 - share])
@@ -129,9 +126,6 @@ def test_factors_of_whatever_columns_are_finite(value, std):
     for own in (stds, np.full(8, value)):
         shared = np.square(found(noise, std, stds=own)).sum(axis=1)
         assert (shared / (1.0 + shared) <= 0.99 + 1e-9).all()
-
-
-# --- What they draw -------------------------------------------------------------------
 
 
 def test_scores_have_the_correlations_that_the_loadings_say(global_random_seed):

@@ -1,7 +1,5 @@
 """The fit finds what released tables say, and does not take their noise for it."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations, pairwise
 
@@ -74,9 +72,6 @@ def error(mixture, pairs):
     return N_ROWS * math.sqrt(((mixture.pair_shares() - pairs)[MEASURED] ** 2).mean())
 
 
-# --- The stated loss --------------------------------------------------------------
-
-
 def stated_distance(weights, own, pairs, noise_std, seed):
     """State the squared distance to tables and shares, in noise variances."""
     counts, shares = counted(pairs, noise_std, seed), shares_of(pairs)
@@ -123,9 +118,6 @@ def test_slopes_are_those_of_the_stated_loss(scores, together, arrays):
         scale = 1e-4 * float(theirs.max())
         np.testing.assert_allclose(arrays.give(ours), theirs, rtol=1e-3, atol=scale)
     assert together or found[1][1, 2] == 0.0
-
-
-# --- What is found ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("seed", "scores"), [(0, None), (1, None), (0, "line")])
@@ -208,9 +200,6 @@ def test_a_head_of_numbers_is_a_normal_distribution_beside_the_marginal():
         expected[start:end] -= np.log(np.exp(expected[start:end]).sum())
     found = np.log(heads(NUMPY.take(own[None]), NUMPY.take(home[None])))
     np.testing.assert_allclose(found[0], expected, atol=1e-5)
-
-
-# --- Tables of three columns ------------------------------------------------------
 
 
 # Noise below half a row counts as that: counts without noise are whole numbers. Tables

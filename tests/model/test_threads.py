@@ -1,7 +1,5 @@
 """A fit has one thread, and the others are given back, whichever thread it is in."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np

@@ -98,9 +98,6 @@ def _series(values: tuple[Any, ...], dtype: Any) -> pd.Series:
     return pd.Series([*values], dtype=dtype)
 
 
-# --- Containers -------------------------------------------------------------------
-
-
 def contained(source: str, table: OddTable, rows: Rows, folder: Path) -> Any:
     """Give rows as a source; files are written to the folder, over those of before."""
     if source == "csv":
@@ -129,9 +126,6 @@ def _written(cell: Any) -> Any:
     if isinstance(cell, bool):
         return str(cell).lower()
     return cell.isoformat() if hasattr(cell, "isoformat") else cell
-
-
-# --- Tables -----------------------------------------------------------------------
 
 
 def odd_tables() -> dict[str, OddTable]:

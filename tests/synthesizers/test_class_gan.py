@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _instances import PLAIN, TRAINED
+from _instances import PLAIN, TABLE, TRAINED
 from _releases import watched
-from _ways import TABLE
 from mutations import planted
 from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from sklearn.base import clone
@@ -68,13 +67,11 @@ def test_small_products_take_one_thread_and_networks_all(init, expected, monkeyp
     monkeypatch.setattr(GPATESynthesizer, "_train", watching)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    GPATESynthesizer(9.0, target="y", init=init, n_iter=2).fit(TABLE)
+    settings = {"init": init, "n_iter": 2, "hidden_dims": ((8,), (4,))}
+    GPATESynthesizer(9.0, target="y", **settings).fit(TABLE)
     after = torch.get_num_threads()
     torch.set_num_threads(before)
     assert (after, {*seen}) == (2, {expected})
-
-
-# --- They train by default ----------------------------------------------------------
 
 
 @pytest.mark.usefixtures("hardly_any_fit")
@@ -379,8 +376,6 @@ def test_rounds_take_a_twentieth_of_the_squared_mu_of_a_class(name):
     assert [*parts.values()] == pytest.approx(expected, rel=1e-3)
 
 
-# --- Parameters ---------------------------------------------------------------------
-
 # Another value of each parameter, as it is needed to have an effect on a small table.
 OTHER = {
     "epsilon": 5.0,
@@ -445,9 +440,6 @@ def test_each_parameter_changes_a_fit(name, parameter):
     assert result_of(name, init=init) != result_of(name, parameter, init=init)
 
 
-# --- Behaviour ----------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("hardly_any_fit")
 @pytest.mark.parametrize("cls", FIVE)
 def test_a_class_of_which_no_row_came_still_runs(cls):
@@ -469,8 +461,6 @@ def test_a_class_of_which_no_row_came_still_runs(cls):
         np.testing.assert_allclose(synthesizer.n_teachers_[:2], planned / 2, rtol=0.05)
         assert synthesizer.n_teachers_[2] == 1
 
-
-# --- What is measured, and what is said of it -----------------------------------------
 
 NUMBERS = {f"x{j}": Continuous(0, 1) for j in range(5)}
 LABELLED = TableSchema(NUMBERS | {"y": Categorical(["u", "v"])}, target="y")

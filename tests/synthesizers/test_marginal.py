@@ -4,6 +4,7 @@ Its privacy is in `test_privacy.py`.
 """
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from scipy.stats import ks_2samp
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.metrics import marginal_fidelity
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
-from skdpsynth.schema import Categorical, Continuous, TableSchema
+from skdpsynth.schema import Boolean, Categorical, Continuous, TableSchema
 
 
 def planted(n_rows, seed=0):
@@ -58,9 +59,6 @@ def drawn():
     real = planted(N_ROWS)
     synth = MarginalSynthesizer(3.0, schema=SCHEMA, random_state=0)
     return real, synth.fit(real).sample(40_000)
-
-
-# --- Dependence -------------------------------------------------------------------
 
 
 def joint(table, first, second, label):
@@ -109,16 +107,6 @@ def test_an_xor_is_known_to_tables_of_three_columns_alone(order, least, most):
     assert marginal_fidelity(real, fake, k=min(order, 2)).max() < 0.03
 
 
-# --- What is measured -----------------------------------------------------------------
-
-
-def releases(synth, table):
-    seen = []
-    with observe_releases(seen.append):
-        synth.fit(table)
-    return seen
-
-
 @pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_tables_share_the_budget_of_a_class(order):
@@ -128,51 +116,67 @@ def test_tables_share_the_budget_of_a_class(order):
     them, and with two columns at most it is not spent. Of two columns a fifth is for
     tables of both classes together.
     """
-    synth = MarginalSynthesizer(2.0, schema=SCHEMA, order=order)
-    table = planted(N_ROWS)
-    seen, n_rows = releases(synth, table), table["t"].value_counts()
+    synth = MarginalSynthesizer(2.0, schema=SCHEMA, order=order).fit(planted(N_ROWS))
+    entries = synth.privacy_report().entries
+    shared = [e for e in entries if e.scope == "all rows" and "columns" in e.name]
     for label in (0, 1):
-        own = [
-            release
-            for release in seen
-            if release.reservation.scope == label
-            or "of 2 columns" in release.reservation.name
-        ]
-        own = [r for r in own if r.reservation.scope in (label, None)]
-        rest = sum(r.reservation.mu**2 for r in own)
+        own = shared + [e for e in entries if e.scope == f"class {label}"]
+        rest = sum(e.mu_total**2 for e in own)
         for columns, share in ((3, 0.25 + 0.1 * 0.75), (2, 0.75)):
-            lines = [r for r in own if f"of {columns} columns" in r.reservation.name]
+            lines = [e for e in own if f"of {columns} columns" in e.name]
             assert len(lines) == (columns <= order) * (2 if columns == 2 else 1)
-            parts = [line.reservation.mu**2 for line in lines]
+            spent = sum(e.mu_total**2 for e in lines)
             if lines:
-                assert sum(parts) == pytest.approx(share * rest)
-                rest -= sum(parts)
-            if columns == 2 <= order:
-                assert parts[0] == pytest.approx(0.2 * sum(parts))
-                assert lines[0].reservation.scope is None
-            for line in lines:
-                # Every table counts all rows of the class, or of both.
-                of_all = line.reservation.scope is None
-                counted = n_rows.sum() if of_all else n_rows[label]
-                assert line.exact.sum() == 2**20 * math.comb(4, columns) * counted
+                assert spent == pytest.approx(share * rest)
+                rest -= spent
+    if order > 1:
+        (line,) = shared
+        assert line.mu_total**2 == pytest.approx(0.2 * spent)
 
 
+@pytest.mark.statistical
 @pytest.mark.usefixtures("short_fits")
-def test_wide_tables_choose_and_pay_for_it(monkeypatch):
-    """`noisy_pair_distances` is charged, and says which columns depend."""
-    for module in ("_allocation", "_measure"):
-        monkeypatch.setattr(f"skdpsynth.measure.{module}.MOST_TABLES", 3)
-    synth = MarginalSynthesizer(8.0, schema=SCHEMA)
-    seen = releases(synth, planted(N_ROWS))
-    choices = [r for r in seen if r.reservation.name == "choice of pairs"]
-    (choice,) = choices  # of both classes
-    assert choice.exact.size == 6
-    # a and b, a and y (missing values), and x and y depend on each other.
-    assert set(np.argsort(-choice.noisy)[:3]) == {0, 2, 5}
-    assert choice.reservation.scope is None
+@pytest.mark.parametrize(
+    ("n_columns", "planted", "n_rows", "target"),
+    [
+        (30, [(0, 7), (3, 4), (20, 21), (12, 29)], 20_000, "c4"),
+        (10, [(0, 7)], 4000, "y"),
+    ],
+)
+def test_pairs_that_depend_on_each_other_are_chosen(n_columns, planted, n_rows, target):
+    """Of wide tables and of few rows; and all pairs of a number that is the target.
 
-
-# --- Small classes ----------------------------------------------------------------
+    The first columns of planted pairs are equal, or say where the second is missing.
+    Their distance is 0.7 of the rows, that of others about the root of these, and its
+    noise at most 300: a planted pair is left out at a rate below 1e-70.
+    """
+    codes = np.random.default_rng(0).integers(0, 2, (n_rows, n_columns))
+    real = pd.DataFrame(codes == 1).add_prefix("c")
+    for i, j in planted:
+        real[f"c{j}"] = real[f"c{i}"]
+    i, j = planted[-1]
+    real[f"c{j}"] = real[f"c{j}"].astype("boolean").mask(real[f"c{i}"])
+    columns = dict.fromkeys(real, Boolean(nullable=True))
+    if target == "y":
+        real["y"], columns["y"] = np.arange(n_rows) % 2 == 0, Boolean()
+    else:
+        real, columns[target] = real.astype({target: int}), Continuous(0, 1)
+    schema = TableSchema(columns, target=target, n_rows=n_rows)
+    synth = MarginalSynthesizer(order=2, schema=schema, random_state=0).fit(real)
+    pairs = {own.columns for own in synth.measurements_.tables() if own.order == 2}
+    assert {(f"c{i}", f"c{j}") for i, j in planted} <= pairs
+    every = [*combinations(real.columns.drop("y", errors="ignore"), 2)]
+    assert {pair for pair in every if target in pair} <= pairs
+    assert len(pairs) < len(every)
+    lines = synth.privacy_report().entries
+    (choice,) = (line for line in lines if line.name == "choice of pairs")
+    tables = [line for line in lines if "of 2 columns" in line.name]
+    assert choice.scope == "all rows"  # of both classes
+    assert choice.sensitivity == pytest.approx(math.sqrt(len(every)))
+    for line in tables:
+        assert line.sensitivity == pytest.approx(2**20 * math.sqrt(len(pairs)))
+    spent = sum(e.mu_total**2 for e in tables if e.scope in ("all rows", "class True"))
+    assert choice.mu_total**2 == pytest.approx(0.1 * (choice.mu_total**2 + spent))
 
 
 @pytest.mark.usefixtures("frozen_noise")
@@ -212,9 +216,6 @@ def test_a_class_without_tables_keeps_its_marginals_where_columns_follow_each_ot
     assert rare["y"].mean() == pytest.approx(0.9, abs=0.05)
 
 
-# --- Around it --------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("short_fits")
 def test_a_class_of_a_few_rows_is_fitted_without_noise():
     """At infinite epsilon every class pays for pairs."""
@@ -233,14 +234,11 @@ def test_rows_without_a_label_have_no_design():
         synth.fit(planted(300)[["a", "x"]])
 
 
-# --- Classes that borrow ----------------------------------------------------------
-
-
 @pytest.mark.usefixtures("frozen_noise")
 def test_a_class_whose_moments_are_all_noise_borrows_factors():
     """Both classes measure second moments; the factor is clear in the large one."""
     rng, n_rows = np.random.default_rng(0), (20_000, 1500)
-    numbers = 0.96 * rng.standard_normal((sum(n_rows), 130))
+    numbers = 0.96 * rng.standard_normal((sum(n_rows), 60))
     numbers += 0.28 * rng.standard_normal((sum(n_rows), 1))
     table = pd.DataFrame(numbers).rename(columns=str)
     columns = dict.fromkeys(table, Continuous(-5, 5)) | {"y": Categorical(["a", "b"])}
@@ -259,7 +257,7 @@ def test_a_class_whose_moments_are_all_noise_borrows_factors():
 
 
 def table(n_rows):
-    """Two classes, 1 in 5; a shifted column, a skewed one, one of three levels."""
+    """Two classes, 1 in 5; a shifted column, a skewed one, whole ones, three levels."""
     rng = np.random.default_rng(1)
     label = (rng.random(n_rows) < 0.2).astype(int)
     return pd.DataFrame(
@@ -271,6 +269,7 @@ def table(n_rows):
                 "x",
                 rng.choice(["y", "z"], n_rows),
             ),
+            "count": rng.integers(0, np.where(label, 5, 10)),
             "y": label,
         }
     )
@@ -284,9 +283,10 @@ def differences(real, fake):
         for name in ("shifted", "skewed"):
             distance = ks_2samp(a[name], b[name]).statistic
             found[name] = max(found.get(name, 0.0), distance)
-        shares = [part["level"].value_counts(normalize=True) for part in (a, b)]
-        gap = shares[0].sub(shares[1], fill_value=0.0).abs().max()
-        found["level"] = max(found.get("level", 0.0), gap)
+        for name in ("level", "count"):
+            shares = [part[name].value_counts(normalize=True) for part in (a, b)]
+            gap = shares[0].sub(shares[1], fill_value=0.0).abs().max()
+            found[name] = max(found.get(name, 0.0), gap)
     return found
 
 
@@ -305,27 +305,6 @@ def test_marginals_of_each_class(epsilon, most):
     assert abs(fake["y"].mean() - real["y"].mean()) < 0.02
     # A zero stays exactly zero, in about 3 of 10 rows.
     assert abs((fake["skewed"] == 0).mean() - 0.3) < 0.05
-
-
-def test_public_facts_are_free():
-    """With everything declared, marginals and frequent values are all that is paid."""
-    schema = TableSchema(
-        {
-            "shifted": Continuous(-5, 8, decimals="any"),
-            "skewed": Continuous(0, 2000, decimals="any"),
-            "level": Categorical(["x", "y", "z"]),
-            "y": Categorical([0, 1]),
-        },
-        target="y",
-        class_counts={0: 1600, 1: 400},
-    )
-    synth = IndependentSynthesizer(schema=schema).fit(table(2000))
-    report = synth.privacy_report()
-    own = [e for e in report.entries if e.scope is not None]
-    assert {e.name for e in own} == {"coarse marginals", "marginals"}
-    assert {e.name for e in report.entries if e.scope is None} <= {"frequent values"}
-    assert synth.schema_.columns == schema.columns
-    assert synth.sample(2000)["y"].value_counts().to_dict() == {0: 1600, 1: 400}
 
 
 def test_it_is_the_marginal_synthesizer_of_order_1():

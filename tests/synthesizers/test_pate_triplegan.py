@@ -10,13 +10,14 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from _releases import enter, entries_of, influence, moved_by_a_row, payer_of
-from _ways import TABLE, WAYS
-from _ways import make_table as small_table
+from _instances import TABLE, WAYS
+from _instances import make_table as small_table
+from _releases import influence
 from sklearn.base import clone
 from tables import correlated_schema, correlated_table, dependence
 
 from skdpsynth import MarginalSynthesizer, PATETripleGANSynthesizer
+from skdpsynth.audit import replay
 from skdpsynth.datasets import load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy.testing import insecure_randomness
@@ -26,9 +27,6 @@ pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 PSEUDO, BRANCH = "unlabelled rows of each class", "unlabelled rows' gradients"
 UNLABELLED = "rows without a label"
-
-
-# --- Kinds of rows ---------------------------------------------------------------
 
 
 def test_unlabelled_rows_do_little_harm():
@@ -82,9 +80,6 @@ def test_unlabelled_rows_take_part_if_one_class_trains():
     assert names >= {UNLABELLED, PSEUDO, BRANCH}
     of_rare = {e.name for e in entries if e.scope == "class v"}
     assert of_rare == {"coarse marginals", "marginals"}
-
-
-# --- Measurements of rows without a label ----------------------------------------
 
 
 MEASURED = WAYS["pairwise unlabelled"]
@@ -154,20 +149,13 @@ def test_rows_without_a_label_choose_their_pairs_at_their_own_cost():
     rng, n_rows, names = np.random.default_rng(0), 6_000, [f"c{k}" for k in range(28)]
     table = pd.DataFrame({name: rng.choice(["a", "b", "c"], n_rows) for name in names})
     table["y"] = np.where(np.arange(n_rows) % 2 == 0, "u", None)
-    columns = {name: Categorical(["a", "b", "c"]) for name in names}
+    columns = dict.fromkeys(names, Categorical(["a", "b", "c"]))
     columns["y"] = Categorical(["u"], nullable=True)
     schema = TableSchema(columns, target="y")
     synth = MarginalSynthesizer(20.0, schema=schema, use_unlabelled=True)
-    synth.set_params(random_state=0)
-    before = enter(synth, table, 8, coupled=True)
-    lines = entries_of(before.releases)
-    assert UNLABELLED in {payer_of(n) for n in lines if n.name == "choice of pairs"}
-    for place, payer in enumerate(("u", UNLABELLED)):
-        more = pd.concat([table.iloc[[place]], table], ignore_index=True)
-        after = enter(synth, more, 8, before.releases, coupled=True)
-        moved, findings = moved_by_a_row(before, after, payer)
-        assert findings == []
-        assert moved
+    assert not replay(synth, table, rows=["first", "last"]).findings
+    lines = synth.fit(table).privacy_report().entries
+    assert UNLABELLED in {e.scope for e in lines if e.name == "choice of pairs"}
 
 
 def test_ranges_are_those_of_rows_without_a_label_too():

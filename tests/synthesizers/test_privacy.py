@@ -2,18 +2,19 @@
 
 Influence: with equal releases before it, one row moves what is released next by the
 sensitivity in the ledger at most, and only what its own class pays for. Flow: results
-follow from releases and public seeds. Cost: the ledger adds up to epsilon. Noise: it
-has the size of the ledger. `_releases.py` does the sums, `_ways.py` has the fits.
+follow from releases and public seeds. Cost: the ledger adds up to epsilon.
+`_releases.py` does the sums, `_instances.py` has the fits. That noise has the size of
+the ledger, and is drawn once, is in `privacy/test_bugs_of_others.py`.
 """
 
 import functools
 import math
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from _instances import DELTA, WAYS, table_of, without_schema
 from _releases import (
     GRID,
     Seen,
@@ -22,25 +23,18 @@ from _releases import (
     family_of,
     flow,
     influence,
-    noise_is_right,
     unequal,
     watched,
 )
-from _ways import DELTA, TABLE, WAYS, table_of, without_schema
 from mutations import planted
 from sklearn.base import clone
-from tables import wide_table
 
 from skdpsynth import (
     GPATESynthesizer,
-    MarginalSynthesizer,
     PATEGANSynthesizer,
     PATETripleGANSynthesizer,
-    TableSchema,
 )
 from skdpsynth.privacy import HoldsPrivateRows, Parts
-from skdpsynth.privacy.testing import observe_releases
-from skdpsynth.schema import Categorical, Continuous
 from skdpsynth.table import PrivateRows
 from skdpsynth.training import FactorTrainer, MixtureTrainer
 from skdpsynth.utils.estimator_checks import reachable
@@ -253,56 +247,6 @@ def test_the_ledger_adds_up_to_epsilon(way, declared):
 
 
 @of_all_ways
-def test_every_number_has_the_noise_of_the_ledger(way):
-    """Chi-square per line of the ledger, two-sided at 1e-6. Bits are tested below."""
-    _, seen = secure_fit(way)
-    for line in {id(own.line): own.line for own in seen}.values():
-        own = [s for s in seen if s.line is line]
-        if not line.kind.endswith("vote"):
-            assert noise_is_right(own), line.name
-
-
-class SeenError(Exception):
-    """A release has been seen; the rest of the fit does not matter."""
-
-
-def release_of(synthesizer, table, name):
-    """Fit until something has been released under a name; give that."""
-
-    def watch(release):
-        if name in release.reservation.name:
-            raise SeenError(release)
-
-    with pytest.raises(SeenError) as found, observe_releases(watch):
-        clone(synthesizer).fit(table)
-    return Seen(found.value.args[0])
-
-
-WIDE = wide_table(4000)  # so few rows that pairs are chosen
-WIDE_SCHEMA = TableSchema(
-    dict.fromkeys(WIDE, Continuous(0, 1)) | {"y": Categorical(["u", "v"])},
-    target="y",
-    class_counts={"u": 2000, "v": 2000},
-)
-FEW_NUMBERS = {
-    SIZE: (WAYS["pairwise unlabelled"], table_of("pairwise unlabelled"), 40),
-    PSEUDO: (WAYS["triplegan random"], TABLE, 20),
-    "choice of pairs": (MarginalSynthesizer(schema=WIDE_SCHEMA), WIDE, 4),
-}
-
-
-@pytest.mark.parametrize("name", FEW_NUMBERS)
-def test_releases_of_few_numbers_have_the_noise_of_the_ledger(name):
-    """Of several fits together: the numbers of one are too few."""
-    synthesizer, table, n_fits = FEW_NUMBERS[name]
-    found = [release_of(synthesizer, table, name) for _ in range(n_fits)]
-    assert sum(own.release.exact.size for own in found) >= 40
-    assert noise_is_right(found)
-    exact = [replace(own.release, noisy=own.release.exact) for own in found]
-    assert not noise_is_right([Seen(release) for release in exact])
-
-
-@of_all_ways
 def test_the_plan_is_what_is_released(way):
     """Steps, noise and tables of `plan`, and all of a run is reserved at first."""
     synthesizer, (fitted, seen) = WAYS[way], secure_fit(way)
@@ -325,9 +269,6 @@ def test_the_plan_is_what_is_released(way):
         assert names.index(name) < (names.index("marginals") if measured_of(way) else 9)
 
 
-# --- Seeds ------------------------------------------------------------------------
-
-
 @of_all_ways
 def test_random_state_fixes_all_but_the_secrets(way):
     """Equal secrets and seeds: equal to the bit. Global generators are left alone."""
@@ -341,19 +282,6 @@ def test_random_state_fixes_all_but_the_secrets(way):
     other = clone(WAYS[way]).set_params(random_state=1)
     other = enter(other, table, 7, coupled=True).fitted
     assert not again.sample(20).equals(other.sample(20))
-
-
-@of_all_ways
-def test_random_state_fixes_no_noise(way):
-    """Two fits with one seed: other noise in every release of 8 numbers and more.
-
-    8 whole numbers with sigma 3 are equal with probability 1e-8.
-    """
-    once, again = secure_fit(way)[1], watched(WAYS[way], table_of(way))[1]
-    for pair in zip(once, again, strict=True):
-        if not pair[0].line.kind.endswith("vote") and pair[0].release.exact.size >= 8:
-            ours, theirs = (own.release.noisy - own.release.exact for own in pair)
-            assert ours.shape != theirs.shape or (ours != theirs).any()
 
 
 @pytest.mark.parametrize(
@@ -370,9 +298,6 @@ def test_teachers_and_samples_are_secret(way):
         if (ours.release.exact != theirs.release.exact).any()
     }
     assert moved >= trained_of(way) - {CLASSIFIER, PSEUDO, BRANCH, SIZE}
-
-
-# --- Nothing left --------------------------------------------------
 
 
 @of_all_ways

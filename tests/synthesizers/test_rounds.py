@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from _instances import TABLE, WAYS, table_of
 from _releases import watched
-from _ways import TABLE, WAYS, table_of
 from sklearn.base import clone
 from tables import COLUMNS, correlated_schema, correlated_table
 
@@ -18,8 +18,6 @@ from skdpsynth.training import Discriminator, TeacherEnsemble, told_by_labels
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
 STEPS, LABELS = "discriminator's gradients", "labels by vote"
-
-# --- Plans -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_rows", [1_000, 10**7])
@@ -45,9 +43,6 @@ def test_noise_of_a_sampled_step_is_at_least_3_clipping_norms(n_rows):
     # A round has two steps, and there are three of them.
     assert alone.noise_std == pytest.approx(math.sqrt(2) / alone.mu_step)
     assert alone.mu == math.sqrt(3) * alone.mu_step == pytest.approx(0.5)
-
-
-# --- Steps -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["dpgan random", "dpcgan sampled"])
@@ -80,9 +75,6 @@ def test_noise_of_floating_point_numbers_is_said(way):
     assert any("floating-point" in note for note in report.notes)
 
 
-# --- DPGAN -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("hidden_dims", [(), (4,)])
 def test_weights_of_the_critic_stay_in_their_bound(hidden_dims, monkeypatch):
     bounds = []
@@ -96,9 +88,6 @@ def test_weights_of_the_critic_stay_in_their_bound(hidden_dims, monkeypatch):
     settings = {"weight_clip": 0.001, "hidden_dims": ((4,), hidden_dims)}
     clone(WAYS["dpgan random"]).set_params(**settings).fit(TABLE)
     assert max(bounds) == pytest.approx(0.001)
-
-
-# --- Labels ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["pategan", "pategan laplace"])
@@ -160,9 +149,6 @@ def test_rounds_do_not_depend_on_unanimous_or_split_votes(monkeypatch):
         fitted = clone(WAYS["pategan laplace"]).fit(TABLE)
         reports.append(fitted.privacy_report().to_dict())
     assert reports[0] == reports[1] == reports[2]
-
-
-# --- GPATESynthesizer: its plans and its votes ----------------------------------------
 
 
 def test_a_random_model_says_that_it_learns_nothing():

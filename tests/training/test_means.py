@@ -178,9 +178,6 @@ def test_means_move_to_real_ones_and_not_without_signal():
             torch.testing.assert_close(trainer.parameters["loadings"], first)
 
 
-# --- Students learn what labels say of rows -------------------------------------------
-
-
 OF_STUDENT = 6
 
 

@@ -81,9 +81,6 @@ def make_trainer(mixture=None, *, seed=0, n_steps=20):
     )
 
 
-# --- Scores of bins --------------------------------------------------------------
-
-
 def test_scores_of_bins_are_those_of_correspondence_analysis():
     """Of a column against all others: the first singular vector, up to the sign."""
     mixture = make_mixture()
@@ -124,9 +121,6 @@ def test_pairs_without_a_table_have_products_of_more_scores():
         covariance = scores.table.T @ (joint_of(mixture)[1][:, None] * scores.table)
         same = scores.columns[:, None] == scores.columns
         np.testing.assert_allclose(covariance[same], np.eye(len(same))[same], atol=1e-4)
-
-
-# --- What it draws ---------------------------------------------------------------
 
 
 def test_rows_have_the_probabilities_of_the_mixture(global_random_seed):
@@ -172,9 +166,6 @@ def test_features_are_products_of_the_scores_of_two_columns():
     assert (trainer.n_columns, trainer.n_features) == (3, 3)
 
 
-# --- How updates move it ---------------------------------------------------------
-
-
 def test_the_gradient_is_that_of_the_exact_expected_score(global_random_seed):
     """Of a score that is linear, by the logits and by the weights of the codes.
 
@@ -213,9 +204,6 @@ def test_the_gradient_is_that_of_the_exact_expected_score(global_random_seed):
     assert (np.abs(parts.mean(axis=0) - exact) <= 7 * error).all()
     assert np.abs(exact[:N_COMPONENTS]).max() > 5 * error[:N_COMPONENTS].max()
     assert np.abs(exact[N_COMPONENTS:]).max() > 5 * error[N_COMPONENTS:].max()
-
-
-# --- What holds it ---------------------------------------------------------------
 
 
 def test_mean_features_and_their_gradient_are_exact(global_random_seed):

@@ -22,9 +22,6 @@ def make_trainer(n_steps=4, loadings=LOADINGS, seed=0):
     return factor_trainer(loadings, n_steps=n_steps, learning_rate=RATE, seed=seed)
 
 
-# --- Steps --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 6])
 def test_steps_shrink_and_the_result_is_the_mean_of_the_second_half(n_steps):
     """A step is as long whatever the length of the gradient is; a share is shorter."""
@@ -151,31 +148,12 @@ def shown(normal, limit):
     return np.where(normal < limit, ndtri(0.3), normal)
 
 
-def test_what_is_trained_of_many_columns_is_how_factors_mix():
-    """Real rows depend twice as much along one factor, and not along the other."""
-    loadings = np.zeros((60, 2))
-    loadings[:30, 0] = loadings[30:, 1] = 0.5
-    trainer = factor_trainer(loadings, n_steps=100, learning_rate=0.05)
-    real = factor_trainer(loadings * [2.0, 0.0], seed=1)
-    aim = trainer.features(real.rows(real.draw(20_000))).mean(dim=0)
-    for _ in range(100):
-        draws, features = trainer.draw(512), trainer.features
-        missing = aim - features(trainer.rows(draws)).mean(dim=0)
-        trainer.ascend(trainer.gradient(draws, lambda rows: features(rows) @ missing))  # noqa: B023
-    strengths = np.square(trainer.result()).sum(axis=1)
-    assert strengths[:30] == pytest.approx(1.0, abs=0.1)
-    assert strengths[30:].max() < 0.1
-
-
 @pytest.mark.parametrize("device", ["nothing", "cpu:x", "meta", "cuda:99"])
 def test_a_device_that_cannot_compute_is_refused(device):
     with pytest.raises(ValueError, match="'cpu' always works"):
         resolve_device(device)
     expected = "cuda" if torch.cuda.is_available() else "cpu"
     assert resolve_device("auto").type == expected
-
-
-# --- Adam's directions are torch's ----------------------------------------------------
 
 
 @pytest.mark.parametrize("momentum", [0.9, 0.5, 0.0])
