@@ -264,7 +264,7 @@ def enter(
 
 def entries_of(releases: list[Observed]) -> list[Any]:
     """Return the lines of the ledger that was charged, in order of reservation."""
-    return [*releases[0].reservation._ledger._entries.values()] if releases else []
+    return [*releases[0].reservation._ledger._used] if releases else []
 
 
 def compare(first: World, second: World, row: str) -> tuple[list[float], list[str]]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri
 
 from skdpsynth.exceptions import ReservationError, check_range
-from skdpsynth.privacy._accountant import MAX_DISCOVERY_DELTA, Reservation
+from skdpsynth.privacy._accountant import MAX_DISCOVERY_DELTA, Reservation, ledger_of
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes, telling
 from skdpsynth.privacy._parts import (
     GRID,
@@ -182,7 +182,8 @@ _MAX_DIMENSION = LARGEST // (GRID * GRID)
 
 
 def require_sensitivity(reservation: Reservation, needed: float) -> None:
-    """Refuse a reservation whose noise is too small for the statistic."""
+    """Refuse a reservation that is forged, or too small for the statistic."""
+    ledger_of(reservation)
     if reservation.sensitivity < needed:
         raise ReservationError(
             f"The reservation {reservation.name!r} is for sensitivity "
@@ -471,6 +472,7 @@ def noisy_votes(
     if np.any((counts < 0) | (counts > n_teachers)):
         msg = "Expected counts in [0, n_teachers]: one vote of each teacher per query."
         raise ValueError(msg)
+    ledger_of(reservation)
     if reservation.n_teachers != n_teachers:
         raise ReservationError(
             f"The reservation {reservation.name!r} is for votes of "

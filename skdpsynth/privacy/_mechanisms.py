@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpsynth.exceptions import ReservationError, check_range
-from skdpsynth.privacy._accountant import Reservation
+from skdpsynth.privacy._accountant import Reservation, ledger_of
 from skdpsynth.privacy._parts import saturating_sum
 from skdpsynth.privacy._random import (
     insecure_randomness_active,
@@ -231,17 +231,13 @@ def _noisy_majorities(counts: Ints, reservation: Reservation) -> NDArray[np.bool
 
 
 def _check_request(
-    values: object, dtype: str, reservation: object, kinds: tuple[str, ...]
+    values: object, dtype: str, reservation: Reservation, kinds: tuple[str, ...]
 ) -> None:
     """Refuse what is no array of this dtype, or not what the reservation is for."""
     if not isinstance(values, np.ndarray) or values.dtype != dtype:
         kind = getattr(values, "dtype", type(values).__name__)
         raise TypeError(f"Expected an array of {dtype}. Got {kind} instead.")
-    if type(reservation) is not Reservation:
-        raise ReservationError(
-            f"Expected a Reservation. Got {type(reservation).__name__} instead. "
-            "Ask PrivacyAccountant for one."
-        )
+    ledger_of(reservation)
     if reservation.kind not in kinds:
         raise ReservationError(
             f"The reservation {reservation.name!r} is of the kind {reservation.kind!r},"
