@@ -28,16 +28,8 @@ from skdpsynth.audit import replay
 # Private: what the replay compares.
 from skdpsynth.audit._worlds import compare, compare_releases, differences, enter
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.privacy import (
-    GRID,
-    MIN_KEY_COUNT,
-    LocalParts,
-    PrivacyAccountant,
-    gaussian_sum,
-    of_rows,
-    telling,
-    thresholded_counts,
-)
+from skdpsynth.privacy import GRID, LocalParts, PrivacyAccountant, of_rows, telling
+from skdpsynth.privacy.statistics import MIN_KEY_COUNT, gaussian_sum, thresholded_counts
 from skdpsynth.privacy.testing import (
     coupled_rows,
     insecure_randomness,

@@ -23,7 +23,7 @@ from skdpsynth.extension import (
     allocate_measurements,
     measure,
 )
-from skdpsynth.privacy import noisy_pair_tables
+from skdpsynth.privacy.statistics import noisy_pair_tables
 
 
 class TwoColumnSynthesizer(BaseSynthesizer):

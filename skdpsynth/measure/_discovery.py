@@ -18,14 +18,8 @@ from scipy.special import log_ndtr
 
 from skdpsynth.measure._shares import BESIDE_SHARE, FOUND_SHARE, SMALL_SHARE, SURE
 from skdpsynth.measure._steps import COLUMN_STEPS, Cost, Domains, Public, released_keys
-from skdpsynth.privacy import (
-    Parts,
-    PrivacyAccountant,
-    grid_noise_std,
-    noisy_counts,
-    noisy_unit_counts,
-    unit_name,
-)
+from skdpsynth.privacy import Parts, PrivacyAccountant, grid_noise_std, unit_name
+from skdpsynth.privacy.statistics import noisy_counts, noisy_unit_counts
 from skdpsynth.schema import Boolean, Categorical, TableSchema, is_finite
 from skdpsynth.table import (
     Classes,

@@ -27,7 +27,8 @@ from skdpsynth.measure._query import (
     Triples,
 )
 from skdpsynth.measure._shares import BESIDE_SHARE, LEAST_NOISE, MOST_TABLES, N_CELLS
-from skdpsynth.privacy import PrivacyAccountant, noisy_pair_distances
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy.statistics import noisy_pair_distances
 from skdpsynth.table import Metadata, TableRows
 
 # Rows of a cell of a bin, in noise deviations: six of a mean cell that has rows, of

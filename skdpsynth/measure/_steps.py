@@ -41,12 +41,13 @@ from skdpsynth.measure._shares import (
     TINY,
 )
 from skdpsynth.privacy import (
-    MIN_KEY_COUNT,
     Parts,
     PrivacyAccountant,
     Reservation,
-    clamped_counts,
     grid_noise_std,
+)
+from skdpsynth.privacy.statistics import (
+    MIN_KEY_COUNT,
     key_threshold,
     noisy_histogram,
     thresholded_counts,
@@ -236,7 +237,7 @@ def released_keys(
     """Yield the counts and keys of each column that pass, sorted, None last."""
     keys = [sorted(counter, key=lambda key: (key is None, key)) for counter in counters]
     both = zip(counters, keys, strict=True)
-    counts = [clamped_counts(counter[key] for key in names) for counter, names in both]
+    counts = [[counter[key] for key in names] for counter, names in both]
     released = thresholded_counts(
         counts, reservation, public.delta, lambda: keys, least=least
     )

@@ -184,13 +184,20 @@ def release_float_gaussian(
 ) -> NDArray[np.float64]:
     """Add Gaussian noise to a sum of clipped per-row vectors (a step of DP-SGD).
 
-    The float64 sum is over a Poisson sample of the rows, of one vector each, of L2 norm
-    at most `clip`; the caller vouches for it, and for the sampling rate. The
+    The float64 sum is over a Poisson sample of the rows, of one vector each. The
     reservation is from ``reserve_sampled_gaussian``, the noise of
-    ``reservation.noise_std * clip``.
+    ``reservation.noise_std * clip``. It is that of floating-point numbers, from a
+    generator that is seeded with 256 bits of the operating system's entropy; the
+    report says so.
 
-    The noise is that of floating-point numbers, from a generator that is seeded with
-    256 bits of the operating system's entropy; the report says so.
+    Formal guarantees
+    -----------------
+    Relation: adding or removing one row of the table that the sample is of.
+    Sensitivity: a row that is in the sample adds one vector, of L2 norm at most `clip`.
+    The caller vouches for that, for the sampling rate, and that vectors which are not
+    finite were left out: a sum that is not finite stays so. Without rows in the sample
+    the sum is 0, with the same noise. The sum is neither rounded nor put on a grid. A
+    clip that is not positive and finite is refused, as are sums of other types.
     """
     _check_request(total, "float64", reservation, ("sampled gaussian",))
     check_range("clip", clip, 0 < clip < float("inf"), "positive and finite")

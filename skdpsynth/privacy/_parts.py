@@ -110,15 +110,9 @@ class Counted(NamedTuple):
 
     def __add__(self, other: Counted) -> Counted:  # type: ignore[override]
         """Add up what is of different parts."""
-        n_rows = of_both(self.n_rows, other.n_rows)
-        return Counted(n_rows, _sum(self.value, other.value))
-
-
-def of_both(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
-    """Join the rows of parts, none of which may be in both."""
-    if not first.keys().isdisjoint(second):
-        raise changed_parts()
-    return first | second
+        if not self.n_rows.keys().isdisjoint(other.n_rows):
+            raise changed_parts()
+        return Counted(self.n_rows | other.n_rows, _sum(self.value, other.value))
 
 
 def count_part(number: int, part: Any, steps: Iterable[Step]) -> Counted:  # noqa: ANN401
@@ -173,11 +167,11 @@ class Parts(ABC):
 
     def each(self) -> Iterator[Any]:
         """Bring what the steps so far make of each part into memory, in order."""
-        n_rows: dict[int, int] = {}
+        seen = Counted({}, [])
         for counted in self._counts(self._steps):
-            n_rows = of_both(n_rows, counted.n_rows)
+            seen += Counted(counted.n_rows, [])
             yield counted.value
-        self._check(n_rows)
+        self._check(seen.n_rows)
 
     @abstractmethod
     def kept(self) -> Parts:

@@ -25,7 +25,8 @@ from skdpsynth.model import (
     fit_factors,
     fit_mixture,
 )
-from skdpsynth.privacy import UNLABELLED, PrivacyAccountant, noisy_counts
+from skdpsynth.privacy import UNLABELLED, PrivacyAccountant
+from skdpsynth.privacy.statistics import noisy_counts
 from skdpsynth.sampling import DrawRanks, drawn_within
 from skdpsynth.table import Metadata, PrivateRows, TableRows
 

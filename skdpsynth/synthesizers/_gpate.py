@@ -14,10 +14,9 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
     Reservation,
-    gaussian_sum,
-    gnmax,
     telling,
 )
+from skdpsynth.privacy.statistics import gaussian_sum, gnmax
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._base import (
     ClassGAN,

@@ -22,12 +22,10 @@ from skdpsynth.audit._mechanism import (
 from skdpsynth.privacy import (
     GRID,
     PrivacyAccountant,
-    gaussian_sum,
     gdp_epsilon,
-    noisy_histogram,
-    noisy_votes,
     release_float_gaussian,
 )
+from skdpsynth.privacy.statistics import gaussian_sum, noisy_histogram, noisy_votes
 from skdpsynth.training import ClippedSums
 
 pytestmark = pytest.mark.statistical

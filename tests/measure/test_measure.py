@@ -8,7 +8,8 @@ import pytest
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.measure import Allocation, Spend, discover, measure
-from skdpsynth.privacy import GRID, MOMENTS_SENSITIVITY, PrivacyAccountant
+from skdpsynth.privacy import GRID, PrivacyAccountant
+from skdpsynth.privacy.statistics import MOMENTS_SENSITIVITY
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.table import open_table

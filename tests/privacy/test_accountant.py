@@ -17,12 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
-from skdpsynth.privacy import (
-    PrivacyAccountant,
-    PrivacyBudget,
-    Reservation,
-    noisy_counts,
-)
+from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
+from skdpsynth.privacy.statistics import noisy_counts
 from skdpsynth.privacy.testing import insecure_randomness
 
 

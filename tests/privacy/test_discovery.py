@@ -7,7 +7,7 @@ import pytest
 from _reserve import exact, noisy
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import key_threshold, thresholded_counts
+from skdpsynth.privacy.statistics import key_threshold, thresholded_counts
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
 

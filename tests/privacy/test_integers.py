@@ -13,15 +13,16 @@ from scipy.stats import norm
 
 from skdpsynth.privacy import (
     GRID,
-    MOMENTS_SENSITIVITY,
     Counted,
     LocalParts,
     Parts,
     PrivacyAccountant,
+    count_part,
+)
+from skdpsynth.privacy.statistics import (
+    MOMENTS_SENSITIVITY,
     centred_histogram,
     centred_sensitivity,
-    clamped_counts,
-    count_part,
     gaussian_sum,
     noisy_counts,
     noisy_histogram,
@@ -30,6 +31,7 @@ from skdpsynth.privacy import (
     noisy_second_moments,
     noisy_triple_tables,
     noisy_votes,
+    thresholded_counts,
 )
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
@@ -93,10 +95,10 @@ def test_order_and_parts_of_a_sum_make_no_difference(values, random):
 
 def test_counts_stop_at_most_rows():
     """Python's, which are of any size, and those of arrays."""
-    for given_as in (iter, np.array):
-        found = clamped_counts(given_as([0, 3, MOST_ROWS + 1]))
-        assert found.tolist() == [0, 3, MOST_ROWS]
-    assert clamped_counts([2**70]).tolist() == [MOST_ROWS]
+    columns, seen = [[3, 2**70, MOST_ROWS + 1], np.array([MOST_ROWS + 1])], []
+    with observe_releases(seen.append):
+        thresholded_counts(columns, exact(math.sqrt(2), delta=1e-6), 1e-6)
+    assert seen[0].exact.tolist() == [3, MOST_ROWS, MOST_ROWS, MOST_ROWS]
 
 
 # --- Every statistic, where it would pass 2**63 ---------------------------------------

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.privacy import Counted, LocalParts, Step, noisy_histogram
+from skdpsynth.privacy import Counted, LocalParts, Step
+from skdpsynth.privacy.statistics import noisy_histogram
 
 CODES = np.random.default_rng(0).integers(0, 5, (200, 3))
 

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import (
-    GRID,
+from skdpsynth.privacy import GRID, LocalParts
+from skdpsynth.privacy.statistics import (
     LENGTH,
     MOMENTS_SENSITIVITY,
-    LocalParts,
     gaussian_sum,
     measured_cells,
     noisy_histogram,

@@ -12,12 +12,11 @@ from scipy.stats import norm
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
 from skdpsynth.privacy import (
     PrivacyAccountant,
-    noisy_counts,
-    noisy_votes,
     release_float_gaussian,
     sampled_noise_multiplier,
     vote_noise_std,
 )
+from skdpsynth.privacy.statistics import noisy_counts, noisy_votes
 
 TAIL = 1e-7
 

@@ -24,7 +24,8 @@ from skdpsynth.exceptions import (
     InvalidSchemaError,
     ReservationError,
 )
-from skdpsynth.privacy import LocalParts, Parts, PrivacyAccountant, key_threshold
+from skdpsynth.privacy import LocalParts, Parts, PrivacyAccountant
+from skdpsynth.privacy.statistics import key_threshold
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import limit_rows, open_table

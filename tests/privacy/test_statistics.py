@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import binom, chi2, norm
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import (
-    GRID,
+from skdpsynth.privacy import GRID
+from skdpsynth.privacy.statistics import (
     CentredCounts,
     centred_histogram,
     centred_sensitivity,

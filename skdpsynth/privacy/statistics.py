@@ -3,8 +3,10 @@
 Every function computes an exact integer statistic, checks that the reservation was
 made for its sensitivity, and hands it to `release_gaussian`. "Row" is a row of the
 private table; neighbours differ by adding or removing one row. Whatever else a function
-takes is public. What it refuses it refuses before noise is drawn. Without rows what it
-releases are zeros with the same noise, unless its section says otherwise.
+takes is public. What it refuses it refuses before noise is drawn; codes that are no
+whole numbers (as NaN and infinity are none) or in no bin are refused by all that take
+codes. Without rows what it releases are zeros with the same noise, unless its section
+says otherwise. Released whole numbers become floats by rounding to the nearest.
 """
 
 from __future__ import annotations
@@ -30,6 +32,28 @@ from skdpsynth.privacy._parts import (
     halves,
 )
 from skdpsynth.utils import CHUNK_ROWS, in_chunks
+
+__all__ = [
+    "LENGTH",
+    "MIN_KEY_COUNT",
+    "MOMENTS_SENSITIVITY",
+    "CentredCounts",
+    "centred_histogram",
+    "centred_sensitivity",
+    "gaussian_sum",
+    "gnmax",
+    "key_threshold",
+    "measured_cells",
+    "noisy_counts",
+    "noisy_histogram",
+    "noisy_pair_distances",
+    "noisy_pair_tables",
+    "noisy_second_moments",
+    "noisy_triple_tables",
+    "noisy_unit_counts",
+    "noisy_votes",
+    "thresholded_counts",
+]
 
 Codes = NDArray[np.integer] | Parts
 Floats = NDArray[np.float64]
@@ -204,8 +228,6 @@ def noisy_histogram(
     -----------------
     Sensitivity: a row is in exactly one bin of each column, so adding or removing it
     changes n_columns counts by one each, an L2 norm of ``sqrt(n_columns)``.
-
-    Codes that are no whole numbers, or in no bin, are refused.
     """
     require_sensitivity(reservation, math.sqrt(len(n_bins)))
     counts = exact_counts(codes, n_bins)
@@ -214,7 +236,12 @@ def noisy_histogram(
 
 
 def noisy_counts(codes: Codes, n_bins: int, reservation: Reservation) -> Ints:
-    """Count the codes of one column: a row is in one bin, so sensitivity is 1."""
+    """Count the codes of one column and release the counts.
+
+    Formal guarantees
+    -----------------
+    Sensitivity: a row is in exactly one bin, so it changes one count by 1.
+    """
     column = Parts.of(codes).map(np.reshape, (-1, 1))
     return noisy_histogram(column, [n_bins], reservation)[0]
 
@@ -228,7 +255,7 @@ def noisy_unit_counts(codes: Codes, n_bins: int, reservation: Reservation) -> Fl
     -----------------
     Sensitivity, of a row: 1. A unit of up to k rows is in one bin and adds k to it,
     which is what k rows of sensitivity 1 may add. The noisy counts are divided by k
-    again.
+    again. The exact ones are clamped, so that k times as many do not pass 2**63.
     """
     require_sensitivity(reservation, 1.0)
     weight = reservation.rows_per_unit
@@ -264,7 +291,8 @@ def centred_histogram(
     with counts c has ``K c_b - a sum(c)``. Of each column the cells come first, then
     the rows in none; last come all rows, if weighted. Counts are at most `MOST_ROWS`,
     so K of one is at most 2**60, and so is ``floor(K / B)`` of B. The number of all
-    rows is clamped to what its product has room for.
+    rows is clamped to what its product has room for. The last code, of rows in no
+    cell, is the only one beyond the cells that is not refused.
     """
     require_sensitivity(reservation, centred_sensitivity(n_cells, size_weight))
     counts = exact_counts(codes, [n + 1 for n in n_cells])
@@ -281,7 +309,7 @@ def centred_histogram(
 
 
 def thresholded_counts(
-    counts_by_column: Sequence[Ints],
+    counts_by_column: Sequence[Sequence[int] | Ints],
     reservation: Reservation,
     threshold_delta: float,
     names: Callable[[], Sequence[Sequence[Hashable]]] | None = None,
@@ -328,6 +356,9 @@ def thresholded_counts(
     more than e^epsilon times as likely; there ``e^epsilon (1 - d) P(S) <= Q(S) <= 1``,
     so the last term is at most ``d / (1 - d) <= t``, because ``d <= 0.9 t`` and ``t <=
     0.1``.
+
+    Counts above 2**40 are clamped to it. Without rows, or keys of `least` rows, no key
+    is released, and the reservation is used all the same.
     """
     n_columns = len(counts_by_column)
     if n_columns == 0:
@@ -346,7 +377,7 @@ def thresholded_counts(
         least,
         reservation.rows_per_unit,
     )
-    columns = [clamped_counts(np.asarray(n, np.int64)) for n in counts_by_column]
+    columns = [clamped_counts(counts) for counts in counts_by_column]
     considered = [np.flatnonzero(counts >= least) for counts in columns]
     both = zip(columns, considered, strict=True)
     exact = np.concatenate([counts[keys] for counts, keys in both])
@@ -389,7 +420,8 @@ def gaussian_sum(
     sensitivity is exactly ``2 * GRID``. Nothing is computed across teachers before.
 
     Entries that are not finite count as 0; a teacher whose norm overflows sends 0.
-    More than 2**40 teachers are refused.
+    More than 2**40 teachers are refused, and a clip that is not positive and finite.
+    Without teachers the sum is 0.
     """
     if vectors.ndim != 2 or not 0 < vectors.shape[1] <= _MAX_DIMENSION:
         raise ValueError(
@@ -435,7 +467,7 @@ def gnmax(votes: Ints, reservation: Reservation) -> Ints:
     Formal guarantees
     -----------------
     Sensitivity: a row can change one teacher's vote, which moves one count up and one
-    down: the histogram by ``sqrt(2)``.
+    down: the histogram by ``sqrt(2)``. Each query is charged as one release.
 
     Votes without a query or without a bin are refused.
     """
@@ -540,7 +572,7 @@ def noisy_pair_tables(
     Sensitivity: a row is in exactly one cell of each table, so adding or removing it
     changes n_pairs counts by `scale` each, an L2 norm of ``scale * sqrt(n_pairs)``.
 
-    Codes that are no whole numbers, or in no bin, are refused.
+    Pairs that are not of columns i < j, or come twice, are refused.
     """
     measured = measured_cells(n_bins, pairs)
     require_sensitivity(reservation, scale * math.sqrt(len(pairs)))
@@ -568,8 +600,8 @@ def noisy_pair_distances(
     distances by at most 1: an L2 norm of at most ``sqrt(P)``. What a cell adds is
     clamped, so that all cells together do not pass 2**63.
 
-    Codes that are no whole numbers, or in no bin, are refused, as is what is expected
-    if it is not whole. Without rows the distances are those of an empty table.
+    What is expected is refused if it is not whole. Without rows the distances are those
+    of an empty table.
     """
     n_columns = len(n_bins)
     first, second = np.triu_indices(n_columns, 1)
@@ -613,7 +645,7 @@ def noisy_triple_tables(
     Sensitivity: a row is in exactly one cell of each table, so adding or removing it
     changes n_triples counts by `scale` each, an L2 norm of ``scale * sqrt(n_triples)``.
 
-    Codes that are no whole numbers, or in no bin, are refused.
+    Triples that are not of columns i < j < k, or come twice, are refused.
     """
     in_order = triples.ndim == 2 and triples.shape[1:] == (3,)
     if not in_order or np.any(np.diff(triples, axis=1) <= 0) or np.any(triples < 0):
@@ -685,5 +717,5 @@ def _moments_of_part(scores: NDArray[np.floating], means: Floats, unit: float) -
         scaled = np.trunc(np.nan_to_num(scaled, nan=0.0, posinf=0.0, neginf=0.0))
         # Whatever happened before.
         scaled[np.square(scaled).sum(axis=1) > LENGTH**2] = 0.0
-        total += (scaled.T @ scaled).astype(np.int64)
+        total += (scaled.T @ scaled).astype(np.int64)  # whole and below 2**53: exact
     return np.stack(halves(total[np.triu_indices(n_columns, 1)]))
