@@ -30,6 +30,7 @@ from skdpsynth.privacy.statistics import (
     noisy_pair_tables,
     noisy_second_moments,
     noisy_triple_tables,
+    noisy_unit_counts,
     noisy_votes,
     thresholded_counts,
 )
@@ -168,15 +169,12 @@ def test_a_row_moves_sums_near_the_end_of_int64_by_their_sensitivity(name):
                 assert sum(x * x for x in moved) > 0.3 * sensitivity**2
 
 
-@pytest.mark.parametrize("name", [n for n in STATISTICS if n != "pair distances"])
-def test_without_rows_zeros_are_released_with_noise(name):
-    mechanism, told, sensitivity, *rows_of_it = STATISTICS[name]
-    rows, line, seen = (rows_of_it or [CODES])[0][:0], noisy(sensitivity), []
+def test_numbers_of_units_do_not_wrap():
+    """Of a unit of so many rows that exact counts of units times these would."""
+    line, seen = noisy(1.0, 1e-9, rows_per_unit=2**30), []
     with observe_releases(seen.append):
-        mechanism(rows, *told, reservation=line)
-    assert not seen[0].exact.any()
-    assert seen[0].noisy.any()
-    assert line.used == 1
+        noisy_unit_counts(Repeated(CODES[:, 0], 2**70), 3, line)
+    assert seen[0].exact.tolist() == [0, 2**63 - 2**30, 0]
 
 
 def test_more_teachers_than_a_sum_has_room_for_are_refused():
