@@ -40,12 +40,7 @@ from skdpsynth.measure._shares import (
     SURE,
     TINY,
 )
-from skdpsynth.privacy import (
-    Parts,
-    PrivacyAccountant,
-    Reservation,
-    grid_noise_std,
-)
+from skdpsynth.privacy import Parts, PrivacyAccountant, Reservation, grid_noise_std
 from skdpsynth.privacy.statistics import (
     MIN_KEY_COUNT,
     key_threshold,

@@ -388,12 +388,7 @@ class PrivacyAccountant:
         Returns
         -------
         Reservation
-            With sensitivity 1, in clipping norms.
-
-        Raises
-        ------
-        BudgetExceededError, ReservationError, ValueError
-            As `reserve_gaussian`.
+            With sensitivity 1, in clipping norms; or an error as of `reserve_gaussian`.
         """
         if tail_delta > 0 and not self._amplified:
             raise ValueError(
@@ -442,12 +437,8 @@ class PrivacyAccountant:
         Returns
         -------
         Reservation
-            With sensitivity 1, in votes: a row changes one teacher.
-
-        Raises
-        ------
-        BudgetExceededError, ReservationError, ValueError
-            As `reserve_gaussian`.
+            With sensitivity 1, in votes, since a row changes one teacher; or an error
+            as of `reserve_gaussian`.
         """
         check_range("n_teachers", n_teachers, n_teachers >= 1, "at least 1")
 

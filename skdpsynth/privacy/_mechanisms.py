@@ -17,6 +17,7 @@ from skdpsynth.privacy._accountant import Reservation, ledger_of
 from skdpsynth.privacy._parts import saturating_sum
 from skdpsynth.privacy._random import (
     insecure_randomness_active,
+    rounded,
     rounded_normal,
     secret_generator,
 )
@@ -175,7 +176,18 @@ def release_votes(counts: Ints, reservation: Reservation) -> NDArray[np.bool_]:
     """
     _check_request(counts, "int64", reservation, ("gaussian vote", "laplace vote"))
     reservation._draw_down(len(counts))
-    answers = _noisy_majorities(counts, reservation)
+    scale, laplace = reservation.noise_std, reservation.kind == "laplace vote"
+    noise = np.zeros(len(counts), dtype=np.int64)
+    if scale > 0 and insecure_randomness_active():
+        # The difference of two exponential draws is Laplace.
+        draws = secret_generator().exponential(scale, (2, len(counts)))
+        seeded = rounded(draws[0] - draws[1])
+        noise = seeded if laplace else rounded_normal(scale, len(counts))
+    elif scale > 0:
+        measure = _discrete_laplace(scale) if laplace else _discrete_gaussian(scale)
+        noise = np.array(measure(noise.tolist()), dtype=np.int64)
+    # In integers: 2 (n + noise) > n_teachers, with nothing that large noise could wrap.
+    answers = np.asarray(noise > reservation.n_teachers // 2 - counts)
     return observed(reservation, counts, answers, len(counts))
 
 
@@ -218,23 +230,6 @@ def _noisy_integers(values: Ints, reservation: Reservation) -> Ints:
         return saturating_sum(values, noise)
     noisy = _discrete_gaussian(std)(values.ravel().tolist())
     return np.array(noisy, dtype=np.int64).reshape(values.shape)
-
-
-def _noisy_majorities(counts: Ints, reservation: Reservation) -> NDArray[np.bool_]:
-    """Compare noisy counts with half the teachers; as above."""
-    scale, laplace = reservation.noise_std, reservation.kind == "laplace vote"
-    noise = np.zeros(len(counts), dtype=np.int64)
-    if scale > 0 and insecure_randomness_active():
-        # The difference of two exponential draws is Laplace.
-        draws = secret_generator().exponential(scale, (2, len(counts)))
-        limit = float(2**62)  # as in `rounded_normal`
-        seeded = np.clip(np.rint(draws[0] - draws[1]), -limit, limit).astype(np.int64)
-        noise = seeded if laplace else rounded_normal(scale, len(counts))
-    elif scale > 0:
-        measure = _discrete_laplace(scale) if laplace else _discrete_gaussian(scale)
-        noise = np.array(measure(noise.tolist()), dtype=np.int64)
-    # In integers: 2 (n + noise) > n_teachers, with nothing that large noise could wrap.
-    return np.asarray(noise > reservation.n_teachers // 2 - counts)
 
 
 def _check_request(

@@ -22,15 +22,7 @@ from scipy.special import log_ndtr, ndtri
 from skdpsynth.exceptions import ReservationError, check_range
 from skdpsynth.privacy._accountant import MAX_DISCOVERY_DELTA, Reservation, ledger_of
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes, telling
-from skdpsynth.privacy._parts import (
-    GRID,
-    LARGEST,
-    MOST_ROWS,
-    Parts,
-    clamped_counts,
-    clamped_total,
-    halves,
-)
+from skdpsynth.privacy._parts import GRID, LARGEST, MOST_ROWS, Parts, clamped_counts
 from skdpsynth.utils import CHUNK_ROWS, in_chunks
 
 __all__ = [
@@ -699,12 +691,15 @@ def noisy_second_moments(
     """
     require_sensitivity(reservation, MOMENTS_SENSITIVITY)
     sums = Parts.of(scores).total(_moments_of_part, means, unit)
-    noisy = release_gaussian(clamped_total(sums), reservation)
+    clamped = np.clip(sums, -LARGEST, LARGEST).astype(np.int64)
+    noisy = release_gaussian(clamped, reservation)
     return noisy.astype(np.float64) * unit**2
 
 
-def _moments_of_part(scores: NDArray[np.floating], means: Floats, unit: float) -> Ints:
-    """Add up the products of the rows of a part, in two halves, (2, n_products)."""
+def _moments_of_part(
+    scores: NDArray[np.floating], means: Floats, unit: float
+) -> NDArray[np.object_]:
+    """Add up the products of the rows of a part, in Python's integers."""
     n_columns = len(means)
     total = np.zeros((n_columns, n_columns), dtype=np.int64)
     for rows in in_chunks(len(scores)):  # so few that doubles hold their sums exactly
@@ -718,4 +713,4 @@ def _moments_of_part(scores: NDArray[np.floating], means: Floats, unit: float) -
         # Whatever happened before.
         scaled[np.square(scaled).sum(axis=1) > LENGTH**2] = 0.0
         total += (scaled.T @ scaled).astype(np.int64)  # whole and below 2**53: exact
-    return np.stack(halves(total[np.triu_indices(n_columns, 1)]))
+    return total[np.triu_indices(n_columns, 1)].astype(object)

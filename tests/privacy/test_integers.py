@@ -72,7 +72,7 @@ class Repeated(Parts):
         return Counted({0: len(self._rows)}, total)
 
 
-# --- Sums, clamps and halves ----------------------------------------------------------
+# --- Sums and clamps ------------------------------------------------------------------
 
 
 @settings(max_examples=30, deadline=None)
