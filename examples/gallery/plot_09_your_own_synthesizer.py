@@ -18,11 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from skdpsynth.extension import (
-    BaseSynthesizer,
-    allocate_measurements,
-    measure,
-)
+from skdpsynth.extension import BaseSynthesizer, allocate_measurements, measure
 from skdpsynth.privacy.statistics import noisy_pair_tables
 
 

@@ -123,7 +123,7 @@ class Labels:
         n_bins = n + bool(labels)  # of which the last one holds the rows of no class
         codes = rows.map(place_labels, self.column, labels).map(np.mod, n_bins)
         noisy = noisy_counts(codes, n_bins, reservation)[:n]
-        return noisy.astype(np.float64), reservation.noise_std
+        return noisy.astype(float), reservation.noise_std
 
     def _found(
         self, rows: Parts, accountant: PrivacyAccountant, public: Public
@@ -150,8 +150,7 @@ class Labels:
         rows_of = {label: float(count) for label, count in passed if is_finite(label)}
         # Other labels show that the label is not binary. Without others both are kept:
         # a rare class must not get lost, and one that is empty gets few rows.
-        alone = not rows_of and usual_std > 0
-        sure = -math.inf if alone else SURE * usual_std
+        sure = -math.inf if not rows_of and usual_std > 0 else SURE * usual_std
         rows_of |= {
             label: float(likely_counts(np.array(count), usual_std))
             for label, count in counted.items()

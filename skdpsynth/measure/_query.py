@@ -384,8 +384,7 @@ class Histograms(Query):
     sizes: list[int]
 
     def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        codes = rows.map(self.codes)
-        counts = noisy_histogram(codes, self.sizes, reservation)
+        counts = noisy_histogram(rows.map(self.codes), self.sizes, reservation)
         return np.concatenate(counts).astype(float)
 
     def split(self, values: NDArray[np.floating]) -> list[NDArray[Any]]:

@@ -594,9 +594,6 @@ class PrivacyAccountant:
         """Remember for good that the insecure context was active."""
         self._insecure = self._insecure or insecure_randomness_active()
 
-    def __copy__(self) -> PrivacyAccountant:
-        return self
-
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise ReservationError(
             "The ledger of a fit cannot be copied or pickled, since that would spend "

@@ -25,10 +25,6 @@ def cut(rows, *places):
     return LocalParts(lambda: iter([rows[a:b] for a, b in pairwise(ends)]))
 
 
-def plus_number(number, part):
-    return part.sum() + 1000 * number
-
-
 @given(st.lists(st.integers(0, 200), max_size=8))
 def test_counts_are_those_of_the_whole_however_it_is_cut(places):
     """Also of many parts, which several threads count."""
@@ -46,8 +42,6 @@ def test_counts_are_those_of_the_whole_however_it_is_cut(places):
 def test_the_number_of_a_part_and_counters():
     parts = cut(CODES, 50, 120)
     assert parts.total(length_of_part, numbered=True) == Counter({0: 50, 1: 70, 2: 80})
-    assert parts.total(plus_number, numbered=True) == CODES.sum() + 3000
-    assert parts.n_rows == {0: 50, 1: 70, 2: 80}
 
 
 def test_a_part_that_comes_twice_is_refused():

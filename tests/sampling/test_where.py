@@ -186,8 +186,10 @@ SHARES = {"where": {"city": "a"}, "sampling_strategy": "balanced"}
         ({"age": (1, 2, 3)}, "two ends. Got a tuple of 3"),
         ({"day": "once"}, "datetime"),
         ({"city": ("a", "b")}, "is a tuple, which is a range"),
-        ({"price": (-3, -1)}, r"No synthetic row has .* asks for of \['price'\]"),
-        ({"age": (200, 300)}, r"asks for of \['age'\]: schema_ has the values and"),
+        (
+            {"age": (200, 300)},
+            r"No synthetic row .* of \['age'\]: schema_ has the value",
+        ),
         ({"ill": []}, "0 rows that satisfy where"),
         ({"dose": (3.0, 3.0)}, r"asks for of \['dose'\]"),
         (SHARES, "leave out sampling_strategy"),
