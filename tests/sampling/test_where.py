@@ -186,10 +186,7 @@ SHARES = {"where": {"city": "a"}, "sampling_strategy": "balanced"}
         ({"age": (1, 2, 3)}, "two ends. Got a tuple of 3"),
         ({"day": "once"}, "datetime"),
         ({"city": ("a", "b")}, "is a tuple, which is a range"),
-        (
-            {"age": (200, 300)},
-            r"No synthetic row .* of \['age'\]: schema_ has the value",
-        ),
+        ({"age": (200, 300)}, r"No synthetic row has .* of \['age'\]: schema_ has"),
         ({"ill": []}, "0 rows that satisfy where"),
         ({"dose": (3.0, 3.0)}, r"asks for of \['dose'\]"),
         (SHARES, "leave out sampling_strategy"),
