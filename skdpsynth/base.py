@@ -90,8 +90,7 @@ def _in_full(cls: type) -> str:
         return "\n".join(entry.rstrip() for entry in shared)
 
     lines = r"^(\w+(?:, \w+)*) : shared$"
-    doc = inspect.cleandoc(cls.__doc__ or "")
-    return re.sub(lines, entries, doc, flags=re.MULTILINE)
+    return re.sub(lines, entries, inspect.cleandoc(cls.__doc__ or ""), flags=re.M)
 
 
 class BaseSynthesizer(OneToOneFeatureMixin, Savable, Sampler, metaclass=ABCMeta):

@@ -20,7 +20,7 @@ from skdpsynth.measure import (
     measure,
     measure_query,
 )
-from skdpsynth.privacy import noisy_pair_distances
+from skdpsynth.privacy.statistics import noisy_pair_distances
 from skdpsynth.synthesizers import GeneratedSynthesizer
 
 __all__ = [

@@ -102,29 +102,29 @@ def noise_of_floats(real, values, reservation, n_releases=1):
     return values + np.rint(noise).astype(np.int64)
 
 
-@mutation("skdpsynth.privacy._aggregators", "centred_sensitivity")
+@mutation("skdpsynth.privacy.statistics", "centred_sensitivity")
 def number_of_rows_for_free(real, n_cells, size_weight=0.0):
     """Forget in the sensitivity that the number of rows is released beside counts."""
     return real(n_cells)
 
 
-@mutation("skdpsynth.privacy._aggregators", "noisy_pair_tables")
+@mutation("skdpsynth.privacy.statistics", "noisy_pair_tables")
 def empty_cells_without_noise(real, codes, n_bins, pairs, reservation, scale=1):
     """Add noise only to cells that some row is in: the others stay 0."""
     # Private: counts without noise are no interface.
-    from skdpsynth.privacy._aggregators import exact_pair_counts
+    from skdpsynth.privacy.statistics import exact_pair_counts
 
     released = real(codes, n_bins, pairs, reservation, scale)
     return np.where(exact_pair_counts(codes, n_bins) > 0, released, 0)
 
 
-@mutation("skdpsynth.privacy._aggregators", "key_threshold")
+@mutation("skdpsynth.privacy.statistics", "key_threshold")
 def delta_of_all_for_each(real, noise_std, threshold_delta, n_columns, *args, **kwargs):
     """Give each column the delta of all of them: keys pass that are too rare."""
     return real(noise_std, threshold_delta, 1, *args, **kwargs)
 
 
-@mutation("skdpsynth.privacy._aggregators", "gnmax")
+@mutation("skdpsynth.privacy.statistics", "gnmax")
 def plurality_without_noise(real, votes, reservation):
     """Answer by the exact votes; the noise is drawn for nothing."""
     real(votes, reservation)
@@ -154,13 +154,13 @@ def one_secret_for_all(real, kept=[]):  # noqa: B006
     return copy.deepcopy(kept[0])
 
 
-@mutation("skdpsynth.privacy._aggregators", "centred_sensitivity")
+@mutation("skdpsynth.privacy.statistics", "centred_sensitivity")
 def sensitivity_rounded_down(real, n_cells, size_weight=0.0):
     """Round the root of a squared sensitivity down, by a millionth."""
     return max(real(n_cells, size_weight) - 1, 1)
 
 
-@mutation("skdpsynth.privacy._aggregators", "key_threshold")
+@mutation("skdpsynth.privacy.statistics", "key_threshold")
 def least_count_left_out(real, noise_std, delta, n_columns, least=2, rows_per_unit=1):
     """Place the threshold of keys of many rows as if those of two were considered."""
     return real(noise_std, delta, n_columns, rows_per_unit=rows_per_unit)
@@ -419,13 +419,13 @@ def gradient_replaced_by_noise(real, total, *rest):
     return real(0.0 * total, *rest)
 
 
-@mutation("skdpsynth.privacy._aggregators", "gaussian_sum")
+@mutation("skdpsynth.privacy.statistics", "gaussian_sum")
 def sum_replaced_by_noise(real, vectors, clip, reservation):
     """Release the noise of a sum of teachers' vectors without the vectors."""
     return real(0.0 * vectors, clip, reservation)
 
 
-@mutation("skdpsynth.privacy._aggregators", "noisy_votes")
+@mutation("skdpsynth.privacy.statistics", "noisy_votes")
 def votes_replaced_by_noise(real, counts, n_teachers, reservation):
     """Answer as if the teachers were always of two minds: by the noise alone."""
     return real(np.full_like(counts, n_teachers // 2), n_teachers, reservation)

@@ -17,7 +17,8 @@ from skdpsynth.exceptions import (
     InvalidTableError,
     ReservationError,
 )
-from skdpsynth.privacy import PrivacyAccountant, noisy_counts
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy.statistics import noisy_counts
 from skdpsynth.schema import Categorical, TableSchema
 from skdpsynth.table import Metadata
 

@@ -12,14 +12,14 @@ from mutations import MUTATIONS
 
 FIRST_SEEN_BY = {
     "noise_of_floats": "privacy/test_random.py -k repeats_noise",
-    "number_of_rows_for_free": "privacy/test_aggregators.py -k no_row_moves",
+    "number_of_rows_for_free": "privacy/test_statistics.py -k no_row_moves",
     "empty_cells_without_noise": "privacy/test_tables.py -k noise_of_the_ledger",
     "delta_of_all_for_each": "privacy/test_discovery.py -k share_the_delta",
-    "plurality_without_noise": "privacy/test_aggregators.py -k noise_says",
+    "plurality_without_noise": "privacy/test_statistics.py -k noise_says",
     "scale_taken_for_deviation": "privacy/test_votes_and_steps.py -k reserved_scale",
     "noise_without_the_norm": "training/test_dp_sgd.py -k reserved_std",
     "one_secret_for_all": "privacy/test_random.py -k repeats_streams",
-    "sensitivity_rounded_down": "privacy/test_aggregators.py -k no_row_moves",
+    "sensitivity_rounded_down": "privacy/test_statistics.py -k no_row_moves",
     "least_count_left_out": "privacy/test_discovery.py -k larger_least_count",
     "unit_charged_as_a_row": "table/test_units.py -k part_of_the_mu",
     "failed_fit_refunded": "test_faults.py -k interrupted",

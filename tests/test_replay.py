@@ -32,16 +32,8 @@ import skdpsynth.audit
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import replay
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.privacy import (
-    GRID,
-    MIN_KEY_COUNT,
-    LocalParts,
-    PrivacyAccountant,
-    gaussian_sum,
-    of_rows,
-    telling,
-    thresholded_counts,
-)
+from skdpsynth.privacy import GRID, LocalParts, PrivacyAccountant, of_rows, telling
+from skdpsynth.privacy.statistics import MIN_KEY_COUNT, gaussian_sum, thresholded_counts
 from skdpsynth.privacy.testing import (
     coupled_rows,
     insecure_randomness,

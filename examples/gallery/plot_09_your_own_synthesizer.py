@@ -18,12 +18,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from skdpsynth.extension import (
-    BaseSynthesizer,
-    allocate_measurements,
-    measure,
-)
-from skdpsynth.privacy import noisy_pair_tables
+from skdpsynth.extension import BaseSynthesizer, allocate_measurements, measure
+from skdpsynth.privacy.statistics import noisy_pair_tables
 
 
 class TwoColumnSynthesizer(BaseSynthesizer):

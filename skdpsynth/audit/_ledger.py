@@ -255,12 +255,11 @@ def _compare_noise(
     shown = [entry.name for entry in fitted.privacy_report().entries]
     if shown != [entry.name for entry in entries]:
         findings.append("the report lists other reservations than were charged.")
-    known = {id(entry.reservation) for entry in entries}
-    if any(id(release.reservation) not in known for release in releases):
+    if any(release.reservation not in entries for release in releases):
         findings.append("some releases are charged to a second ledger.")
     level = alpha / max(len(entries), 1)
     for entry, shift in zip(entries, chain(shifts, repeat(math.nan)), strict=False):
-        drawn_by = [r for r in releases if r.reservation is entry.reservation]
+        drawn_by = [r for r in releases if r.reservation is entry]
         drawn = sum(release.n_releases for release in drawn_by)
         ratio, p_value, power = _noise_of(drawn_by, entry, level)
         scope = scope_words(entry.scope)

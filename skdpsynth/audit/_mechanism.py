@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from skdpsynth.audit._bounds import (
     guessing_lower_bound,
 )
 from skdpsynth.privacy import (
-    Kind,
     PrivacyAccountant,
     Reservation,
     gdp_epsilon,
@@ -255,8 +254,8 @@ def _line_like(
     reservation: Reservation, count: int = sys.maxsize, *, noise: bool = True
 ) -> Reservation:
     """Copy a line into a ledger of its own, with or without its noise."""
-    line = replace(reservation._entry, count=count)
-    line = line if noise else replace(line, mu=math.inf, noise_std=0.0)
+    line = {**vars(reservation), "count": count}
+    line |= {} if noise else {"mu": math.inf, "noise_std": 0.0}
     return PrivacyAccountant(math.inf, 1 / 2)._issue(line)  # it charges nothing
 
 
@@ -414,7 +413,7 @@ def smallest_ratio(n: int, alpha: float) -> float:
     return math.sqrt(chi2.ppf(alpha / 2, n) / chi2.ppf(POWER, n)) if n else 0.0
 
 
-def flip_rates(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Floats:
+def flip_rates(counts: Ints, n_teachers: int, scale: float, kind: str) -> Floats:
     """Return, for each number of votes, how often noise reverses the majority."""
     if scale == 0:
         return np.zeros(counts.shape)
@@ -428,7 +427,7 @@ def flip_rates(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Float
     return np.where(2 * counts > n_teachers, 1 - yes, yes)
 
 
-def _law_of_flips(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Floats:
+def _law_of_flips(counts: Ints, n_teachers: int, scale: float, kind: str) -> Floats:
     """Return the law of the number of answers against the majority."""
     law = np.ones(1)
     for count, times in zip(*np.unique(counts, return_counts=True), strict=True):
@@ -438,7 +437,7 @@ def _law_of_flips(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Fl
 
 
 def vote_test(
-    counts: Ints, answers: NDArray[np.bool_], n_teachers: int, scale: float, kind: Kind
+    counts: Ints, answers: NDArray[np.bool_], n_teachers: int, scale: float, kind: str
 ) -> tuple[float, float]:
     """Return answers against the majority over those expected, and an exact p-value."""
     if counts.size == 0:
@@ -452,7 +451,7 @@ def vote_test(
 
 
 def rejected_scale(
-    counts: Ints, n_teachers: int, scale: float, kind: Kind, *, alpha: float
+    counts: Ints, n_teachers: int, scale: float, kind: str, *, alpha: float
 ) -> float:
     """Return the scale that `vote_test` would reject as too small; 0 if none."""
     rejected = 2 * np.cumsum(_law_of_flips(counts, n_teachers, scale, kind)) < alpha

@@ -27,7 +27,7 @@ from sklearn.base import clone
 from skdpsynth.audit._bounds import NEGLIGIBLE
 from skdpsynth.audit._mechanism import is_vote
 from skdpsynth.base import BaseSynthesizer
-from skdpsynth.privacy import scope_words
+from skdpsynth.privacy import Reservation, scope_words
 from skdpsynth.privacy.testing import (
     Release,
     coupled_rows,
@@ -262,9 +262,9 @@ def enter(
     return World(releases, warned, fitted, failed)
 
 
-def entries_of(releases: list[Observed]) -> list[Any]:
+def entries_of(releases: list[Observed]) -> list[Reservation]:
     """Return the lines of the ledger that was charged, in order of reservation."""
-    return [*releases[0].reservation._ledger._entries.values()] if releases else []
+    return [*releases[0].reservation._ledger._used] if releases else []
 
 
 def compare(first: World, second: World, row: str) -> tuple[list[float], list[str]]:
@@ -311,13 +311,13 @@ def compare_releases(
 ) -> tuple[list[float], list[str]]:
     """Return the largest shift of every line, and what moved too far."""
     entries, findings = entries_of(history), []
-    position = {id(entry.reservation): i for i, entry in enumerate(entries)}
+    position = {entry: i for i, entry in enumerate(entries)}
     shifts, n_rows = [0.0] * len(entries), 1
     of_scopes: dict[str, float] = defaultdict(float)  # the largest shift in each class
     teachers: set[tuple[str, int]] = set()
     for ours, theirs in zip(history, answered, strict=False):
         line, scope = ours.reservation, scope_words(ours.reservation.scope)
-        index = position.get(id(line))
+        index = position.get(line)
         if index is None:  # of a second ledger, which is found elsewhere
             continue
         wrong = _compare_keys(ours, theirs)

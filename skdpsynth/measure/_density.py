@@ -145,8 +145,7 @@ def fit_spiked(
         kept = np.where(spike, 1.0, real / (real + variance))
         shares = nearest_distribution(expected + kept * residual)
         fine = np.maximum(_rebinned(mass, grids[j], edges), TINY * np.diff(edges))
-        middles = (edges[:-1] + edges[1:]) / 2
-        of_bin = np.searchsorted(part.edges, middles) - 1
+        of_bin = np.searchsorted(part.edges, (edges[:-1] + edges[1:]) / 2) - 1
         within = np.maximum(np.bincount(of_bin, fine, len(shares)), SMALLEST)
         result = np.maximum(fine / within[of_bin] * shares[of_bin], TINY)
         masses.append(result / result.sum())

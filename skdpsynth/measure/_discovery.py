@@ -18,14 +18,8 @@ from scipy.special import log_ndtr
 
 from skdpsynth.measure._shares import BESIDE_SHARE, FOUND_SHARE, SMALL_SHARE, SURE
 from skdpsynth.measure._steps import COLUMN_STEPS, Cost, Domains, Public, released_keys
-from skdpsynth.privacy import (
-    Parts,
-    PrivacyAccountant,
-    grid_noise_std,
-    noisy_counts,
-    noisy_unit_counts,
-    unit_name,
-)
+from skdpsynth.privacy import Parts, PrivacyAccountant, grid_noise_std, unit_name
+from skdpsynth.privacy.statistics import noisy_counts, noisy_unit_counts
 from skdpsynth.schema import Boolean, Categorical, TableSchema, is_finite
 from skdpsynth.table import (
     Classes,
@@ -129,7 +123,7 @@ class Labels:
         n_bins = n + bool(labels)  # of which the last one holds the rows of no class
         codes = rows.map(place_labels, self.column, labels).map(np.mod, n_bins)
         noisy = noisy_counts(codes, n_bins, reservation)[:n]
-        return noisy.astype(np.float64), reservation.noise_std
+        return noisy.astype(float), reservation.noise_std
 
     def _found(
         self, rows: Parts, accountant: PrivacyAccountant, public: Public
@@ -156,8 +150,7 @@ class Labels:
         rows_of = {label: float(count) for label, count in passed if is_finite(label)}
         # Other labels show that the label is not binary. Without others both are kept:
         # a rare class must not get lost, and one that is empty gets few rows.
-        alone = not rows_of and usual_std > 0
-        sure = -math.inf if alone else SURE * usual_std
+        sure = -math.inf if not rows_of and usual_std > 0 else SURE * usual_std
         rows_of |= {
             label: float(likely_counts(np.array(count), usual_std))
             for label, count in counted.items()

@@ -38,7 +38,8 @@ from skdpsynth.measure._shares import (
     TINY,
     WIDE,
 )
-from skdpsynth.privacy import GRID, centred_sensitivity, grid_noise_std
+from skdpsynth.privacy import GRID, grid_noise_std
+from skdpsynth.privacy.statistics import centred_sensitivity
 from skdpsynth.table import (
     CategoryDomain,
     Classes,

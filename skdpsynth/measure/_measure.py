@@ -27,7 +27,8 @@ from skdpsynth.measure._query import (
     Triples,
 )
 from skdpsynth.measure._shares import BESIDE_SHARE, LEAST_NOISE, MOST_TABLES, N_CELLS
-from skdpsynth.privacy import PrivacyAccountant, noisy_pair_distances
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy.statistics import noisy_pair_distances
 from skdpsynth.table import Metadata, TableRows
 
 # Rows of a cell of a bin, in noise deviations: six of a mean cell that has rows, of
@@ -167,8 +168,7 @@ def _choose_pairs(
         "choice of pairs", mu=mu, sensitivity=math.sqrt(len(pairs)), scope=scope
     )
     expected = np.rint(apart).astype(np.int64)
-    released = noisy_pair_distances(codes, bins.sizes, expected, line)
-    distances = released.astype(np.float64)
+    distances = noisy_pair_distances(codes, bins.sizes, expected, line).astype(float)
     # Of a count, in the L1 distance of a table.
     of_tables = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
     noise_std = math.sqrt(2.0 / math.pi) / of_tables

@@ -395,8 +395,7 @@ class Measurements:
         unit, most = schema.privacy_unit, schema.max_rows_per_unit
         whose = unit_words(unit, most or 1).items()
         require(whose <= vars(report).items(), "a claim of another unit")
-        public = replace(schema, n_rows=None, class_counts=None)
-        self._claim = public, report
+        self._claim = replace(schema, n_rows=None, class_counts=None), report
         return self
 
     def _of_kind(self, *kinds: type[Query]) -> list[Measurement]:

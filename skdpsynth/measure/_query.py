@@ -21,14 +21,11 @@ from numpy.typing import NDArray
 from skdpsynth.measure._bins import ColumnBins, FinerBins, TableBins, check_edges
 from skdpsynth.measure._shares import TINY
 from skdpsynth.measure._table_model import TableModel
-from skdpsynth.privacy import (
-    GRID,
+from skdpsynth.privacy import GRID, Parts, PrivacyAccountant, Reservation
+from skdpsynth.privacy.statistics import (
     LENGTH,
     MOMENTS_SENSITIVITY,
     CentredCounts,
-    Parts,
-    PrivacyAccountant,
-    Reservation,
     centred_histogram,
     centred_sensitivity,
     measured_cells,
@@ -387,8 +384,7 @@ class Histograms(Query):
     sizes: list[int]
 
     def release(self, rows: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        codes = rows.map(self.codes)
-        counts = noisy_histogram(codes, self.sizes, reservation)
+        counts = noisy_histogram(rows.map(self.codes), self.sizes, reservation)
         return np.concatenate(counts).astype(float)
 
     def split(self, values: NDArray[np.floating]) -> list[NDArray[Any]]:

@@ -40,13 +40,9 @@ from skdpsynth.measure._shares import (
     SURE,
     TINY,
 )
-from skdpsynth.privacy import (
+from skdpsynth.privacy import Parts, PrivacyAccountant, Reservation, grid_noise_std
+from skdpsynth.privacy.statistics import (
     MIN_KEY_COUNT,
-    Parts,
-    PrivacyAccountant,
-    Reservation,
-    clamped_counts,
-    grid_noise_std,
     key_threshold,
     noisy_histogram,
     thresholded_counts,
@@ -108,8 +104,9 @@ class Public(NamedTuple):
         self, noise_std: float, n_columns: int = 1, least: int = MIN_KEY_COUNT
     ) -> int:
         """Return the noisy count that a key must exceed to be found."""
-        most = self.rows_per_unit
-        return key_threshold(noise_std, self.delta, n_columns, least, most)
+        return key_threshold(
+            noise_std, self.delta, n_columns, least, self.rows_per_unit
+        )
 
 
 class Cost(NamedTuple):
@@ -236,7 +233,7 @@ def released_keys(
     """Yield the counts and keys of each column that pass, sorted, None last."""
     keys = [sorted(counter, key=lambda key: (key is None, key)) for counter in counters]
     both = zip(counters, keys, strict=True)
-    counts = [clamped_counts(counter[key] for key in names) for counter, names in both]
+    counts = [[counter[key] for key in names] for counter, names in both]
     released = thresholded_counts(
         counts, reservation, public.delta, lambda: keys, least=least
     )
@@ -294,7 +291,7 @@ _RANGES_FROM = LIKELY * SURE
 # rows of Adult had 91 % of the values, not 92 % (epsilon 0.3).
 _NEAR_ZERO = 8.0
 # Of a column with no bin above the noise.
-_DEFAULT_DATES = np.array(["1970", "2030"], "M8[s]").astype(np.float64).tolist()
+_DEFAULT_DATES = np.array(["1970", "2030"], "M8[s]").astype(float).tolist()
 # Prior of a column: its largest number is near this, and a factor of 2 away takes
 # QUARTER off the log probability, a negative one 1. Away from 0 it fills a few bins
 # with such shares. Near 1, with .7 off, the ranges of wine had 95 % of the values, not
@@ -382,7 +379,7 @@ def _outer_edges(column: ColumnLayout) -> Floats:
     """Return the edges of the public outer bins: powers of two, or two years each."""
     if column.kind == "datetime":
         years = np.arange("1900", "2102", 2, dtype="M8[Y]")
-        return years.astype("M8[s]").astype(np.float64)
+        return years.astype("M8[s]").astype(float)
     if column.kind != "integer":
         powers = np.exp2(np.array(_POWERS, dtype=np.float64))
         return np.concatenate((-powers[::-1], powers))

@@ -31,7 +31,7 @@ def decode_columns(
     """Turn ranks in [0, 1], (n_rows, n_modelled_columns), into columns.
 
     Their order and dtypes are those of the training table. Identifiers are None:
-    `DrawnTable` numbers them.
+    who samples numbers them.
     """
     metadata = model.metadata
     cells = decode_cells(model, ranks, class_codes)

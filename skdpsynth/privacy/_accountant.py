@@ -14,10 +14,11 @@ import operator
 import os
 import sys
 import threading
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
-from typing import NoReturn, SupportsIndex
+from typing import Any, NoReturn, SupportsIndex
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError, check_range
 from skdpsynth.privacy._budget import PrivacyBudget
@@ -47,13 +48,23 @@ from skdpsynth.privacy._report import (
 from skdpsynth.utils import EXCESS
 
 
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Reservation:
     """A part of a fit's privacy budget: the right to a number of noisy releases.
 
     Only a `PrivacyAccountant` makes one, by ``reserve_gaussian``,
-    ``reserve_sampled_gaussian`` or ``reserve_votes``. A reservation holds no state: the
-    accountant's ledger does, and knows it by identity, so that neither a copy nor a
+    ``reserve_sampled_gaussian`` or ``reserve_votes``. The accountant's ledger counts
+    what is drawn from it, and knows it by identity, so that neither a copy nor a
     pickle is worth anything.
+
+    It can be read: `name`; `scope`, the class whose rows are charged, or None for every
+    row; `kind`, the mechanism; `count`, how many releases were reserved, and `used`,
+    how many were drawn. Of one release: `mu`, the root of the ``mu^2`` that it is
+    charged; `sensitivity` (L2), in grid units, clipping norms or votes; `noise_std`,
+    the sigma or scale of the noise in the same units, or 0; and `delta`, which is
+    charged beside the curve of mu. `sampling_rate` is the probability that a row is in
+    a release, `n_teachers` the number of those that vote, and `rows_per_unit` the rows
+    of one unit of privacy, at most.
 
     Parameters
     ----------
@@ -77,34 +88,27 @@ class Reservation:
     Reservation(name='counts', scope=None, mu=0.05, used=0/1)
     """
 
-    __slots__ = ("_ledger",)
-
     _ledger: PrivacyAccountant
+    name: str
+    scope: Hashable | None
+    mu: float
+    sensitivity: float
+    count: int
+    delta: float
+    noise_std: float
+    rows_per_unit: int
+    kind: Kind = "gaussian"
+    sampling_rate: float = 1.0
+    n_teachers: int = 0
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         msg = "A Reservation cannot be constructed. Ask PrivacyAccountant for one."
         raise ReservationError(msg)
 
-    kind: Kind = read_only("_entry.kind", "Which mechanism may draw from it.")
-    sampling_rate: float = read_only(
-        "_entry.sampling_rate", "How probably a row is in a release; 1 if not sampled."
-    )
-    n_teachers: int = read_only("_entry.n_teachers", "Teachers that vote, if any do.")
-    name: str = read_only("_entry.name", "What is released, for the report.")
-    scope: Hashable | None = read_only(
-        "_entry.scope", "Key of the class whose rows are charged; None: every row is."
-    )
-    mu: float = read_only("_entry.mu", "Root of the mu^2 that one release is charged.")
-    sensitivity: float = read_only(
-        "_entry.sensitivity", "Of one release, L2: grid units, clipping norms or votes."
-    )
-    noise_std: float = read_only(
-        "_entry.noise_std", "Sigma or scale of the noise, in the same units; or 0."
-    )
-    delta: float = read_only("_entry.delta", "Of one release, beside the curve of mu.")
-    count: int = read_only("_entry.count", "Number of releases reserved.")
-    rows_per_unit: int = read_only("_entry.rows_per_unit", "Rows of one unit, at most.")
-    used: int = read_only("_entry.used", "Number of releases drawn so far.")
+    @property
+    def used(self) -> int:
+        """Number of releases drawn so far."""
+        return ledger_of(self)._used[self]
 
     def __repr__(self) -> str:
         return (
@@ -112,78 +116,44 @@ class Reservation:
             f"used={self.used}/{self.count})"
         )
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"A Reservation is read-only: {name!r} cannot be set.")
-
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise ReservationError(
             "A Reservation cannot be copied or pickled. "
             "Draw every release in the process and from the object that reserved it."
         )
 
-    @property
-    def _entry(self) -> Entry:
-        ledger, entry = getattr(self, "_ledger", None), None
-        if isinstance(ledger, PrivacyAccountant):
-            entry = ledger._entries.get(id(self))
-        if entry is None or entry.reservation is not self:
-            raise ReservationError(
-                "This reservation is in no ledger. "
-                "Ask PrivacyAccountant for one and do not copy it."
-            )
-        return entry
-
     def _draw_down(self, n: int = 1) -> None:
         """Use up `n` releases, or raise `ReservationError` and use up none."""
         n = operator.index(n)
         if n < 1:
             raise ValueError(f"The number of releases must be >= 1. Got {n} instead.")
-        entry, ledger = self._entry, self._ledger
+        ledger = ledger_of(self)
         with ledger._lock:
-            ledger._refuse_if_over(entry.name)
-            if entry.used + n > entry.count:
+            ledger._refuse_if_over(self.name)
+            if self.used + n > self.count:
                 raise ReservationError(
-                    f"The reservation {entry.name!r} holds {entry.count} releases and "
-                    f"{entry.used} are used, but {n} more were asked for. "
+                    f"The reservation {self.name!r} holds {self.count} releases and "
+                    f"{self.used} are used, but {n} more were asked for. "
                     "Reserve all releases of the plan."
                 )
-            entry.used += n
+            ledger._used[self] += n
             ledger._note_insecure()
 
 
-@dataclass
-class Entry:
-    """One line of the ledger: a reservation, and how many releases were drawn."""
-
-    name: str
-    scope: Hashable | None
-    mu: float
-    sensitivity: float
-    count: int
-    delta: float
-    noise_std: float = math.nan  # until the charge is turned into it
-    kind: Kind = "gaussian"
-    sampling_rate: float = 1.0
-    n_teachers: int = 0
-    rows_per_unit: int = 1
-    used: int = 0
-    reservation: Reservation = field(init=False, repr=False, compare=False)
-
-    def reported(self, mu_cap: float) -> ReportEntry:
-        """Return the line of the report, which is of a unit with this `mu_cap`."""
-        mu_total = self.rows_per_unit * math.sqrt(self.count) * self.mu
-        return ReportEntry(
-            name=self.name,
-            scope=scope_words(self.scope),
-            releases=self.count,
-            used=self.used,
-            sensitivity=self.rows_per_unit * self.sensitivity,
-            noise_std=self.noise_std,
-            mu_total=mu_total,
-            share=100 * (mu_total / mu_cap) ** 2 if mu_cap < math.inf else None,
-            kind=self.kind,
-            sampling_rate=self.sampling_rate,
+def ledger_of(reservation: object) -> PrivacyAccountant:
+    """Return the ledger that has a reservation; refuse what is in none."""
+    if type(reservation) is not Reservation:
+        raise ReservationError(
+            f"Expected a Reservation. Got {type(reservation).__name__} instead. "
+            "Ask PrivacyAccountant for one."
         )
+    ledger = vars(reservation).get("_ledger")
+    if not isinstance(ledger, PrivacyAccountant) or reservation not in ledger._used:
+        raise ReservationError(
+            "This reservation is in no ledger. "
+            "Ask PrivacyAccountant for one and do not copy it."
+        )
+    return ledger
 
 
 # Up to the first number, the plan aims at so much less than the epsilon asked for: the
@@ -288,8 +258,7 @@ class PrivacyAccountant:
         # Of a unit; all else in the ledger is of a row.
         self._mu_unit = gdp_mu(self._epsilon * (1 - room), self._curve_delta)
         self._rows_per_unit, self._unit = operator.index(rows_per_unit), unit
-        # By id. Each entry keeps its reservation alive, so that no id comes twice.
-        self._entries: dict[int, Entry] = {}
+        self._used: dict[Reservation, int] = {}  # releases drawn; in order
         self._closed = False
         # Whether the insecure context was active at any step of the fit.
         self._insecure = insecure_randomness_active()
@@ -383,11 +352,9 @@ class PrivacyAccountant:
         ValueError
             For an argument outside its range.
         """
-        return self._reserve(
-            Entry(name, scope, mu, float(sensitivity), count, delta),
-            # The one place that turns this charge into noise; so for the others below.
-            lambda: grid_noise_std(mu, sensitivity),
-        )
+        # The one place that turns this charge into noise; so for the others below.
+        noise_std = partial(grid_noise_std, mu, sensitivity)
+        return self._reserve(noise_std, name, scope, mu, sensitivity, count, delta)
 
     def reserve_sampled_gaussian(
         self,
@@ -395,15 +362,11 @@ class PrivacyAccountant:
         *,
         mu: float,
         sampling_rate: float,
-        sensitivity: float | None = None,
         count: int = 1,
         scope: Hashable | None = None,
         tail_delta: float = 0.0,
     ) -> Reservation:
         """Set aside a block of noisy sums over Poisson samples of the rows.
-
-        Discrete noise is a post-processing of continuous noise (`grid_noise_std`) when
-        it is added to a sample's sum as well, so it is charged as that is.
 
         Parameters
         ----------
@@ -415,9 +378,6 @@ class PrivacyAccountant:
         sampling_rate : float
             Probability with which each row is in a step's sample, independently of
             all others and by secret draws; in (0, 1], public or a release.
-        sensitivity : float, optional
-            L2 sensitivity of sums of whole numbers, positive: their noise is discrete.
-            None: sums of floating-point numbers, in clipping norms.
         count, scope : int and hashable, optional
             As of `reserve_gaussian`; a release is a step.
         tail_delta : float, default=0.0
@@ -428,34 +388,21 @@ class PrivacyAccountant:
         Returns
         -------
         Reservation
-            For sums of whole numbers as from `reserve_gaussian`, otherwise with
-            sensitivity 1, in clipping norms; the noise is in `noise_std`.
-
-        Raises
-        ------
-        BudgetExceededError, ReservationError, ValueError
-            As `reserve_gaussian`.
+            With sensitivity 1, in clipping norms; or an error as of `reserve_gaussian`.
         """
         if tail_delta > 0 and not self._amplified:
             raise ValueError(
                 "Sampling counts only where the accountant was told so in advance. "
                 "Make it with amplified=True, or leave out tail_delta."
             )
-        line = Entry(name, scope, mu, 1.0, count, tail_delta / max(count, 1))
-        line.sampling_rate = float(sampling_rate)
-        if sensitivity is None:
-            line.kind = "sampled gaussian"
-        else:
-            line.sensitivity = float(sensitivity)
 
         def noise_std() -> float:
             block = mu * math.sqrt(count), sampling_rate, count, tail_delta
-            multiplier = sampled_noise_multiplier(*block)
-            if sensitivity is None or multiplier == 0:
-                return multiplier
-            return grid_noise_std(1 / multiplier, sensitivity)
+            return sampled_noise_multiplier(*block)
 
-        return self._reserve(line, noise_std)
+        kind: Kind = "sampled gaussian"
+        line = name, scope, mu, 1.0, count, tail_delta / max(count, 1), kind
+        return self._reserve(noise_std, *line, sampling_rate=float(sampling_rate))
 
     def reserve_votes(
         self,
@@ -490,80 +437,98 @@ class PrivacyAccountant:
         Returns
         -------
         Reservation
-            With sensitivity 1, in votes: a row changes one teacher.
-
-        Raises
-        ------
-        BudgetExceededError, ReservationError, ValueError
-            As `reserve_gaussian`.
+            With sensitivity 1, in votes, since a row changes one teacher; or an error
+            as of `reserve_gaussian`.
         """
         check_range("n_teachers", n_teachers, n_teachers >= 1, "at least 1")
-        line = Entry(name, scope, mu, 1.0, count, tail_delta / max(count, 1))
-        line.kind = "gaussian vote" if noise == "gaussian" else "laplace vote"
-        line.n_teachers = operator.index(n_teachers)
-        return self._reserve(
-            line,
-            lambda: vote_noise_std(mu * math.sqrt(count), count, noise, tail_delta),
-        )
 
-    def _reserve(self, line: Entry, noise_std: Callable[[], float]) -> Reservation:
+        def noise_std() -> float:
+            return vote_noise_std(mu * math.sqrt(count), count, noise, tail_delta)
+
+        kind: Kind = "gaussian vote" if noise == "gaussian" else "laplace vote"
+        line = name, scope, mu, 1.0, count, tail_delta / max(count, 1), kind
+        return self._reserve(noise_std, *line, n_teachers=operator.index(n_teachers))
+
+    def _reserve(
+        self,
+        noise_std: Callable[[], float],
+        name: str,
+        scope: Hashable | None,
+        mu: float,
+        sensitivity: float,
+        count: int,
+        delta: float,
+        kind: Kind = "gaussian",
+        sampling_rate: float = 1.0,
+        n_teachers: int = 0,
+    ) -> Reservation:
         """Charge, or refuse and change nothing."""
-        line.count = operator.index(line.count)
+        count = operator.index(count)
         # The square is what is charged, so it must not vanish.
-        check_range(
-            "mu", line.mu, line.mu > 0 and line.mu * line.mu > 0, "a number > 0"
-        )
-        check_range("count", line.count, line.count >= 1, "an int >= 1")
-        check_range("delta", line.delta, 0 <= line.delta < 1, "a number in [0, 1)")
+        check_range("mu", mu, mu > 0 and mu * mu > 0, "a number > 0")
+        check_range("count", count, count >= 1, "an int >= 1")
+        check_range("delta", delta, 0 <= delta < 1, "a number in [0, 1)")
         # A key that differs from itself (NaN, NA) would open a new class at every use.
         try:
-            same = bool(line.scope == line.scope)
+            same = bool(scope == scope)
         except TypeError:
             same = False
         if not same:
             msg = "scope must equal itself, so that its class has one sum of charges."
             raise ValueError(msg)
-        if self._scopes is not None and line.scope not in self._scopes:
+        if self._scopes is not None and scope not in self._scopes:
             raise ReservationError(
-                f"The scope of {line.name!r} is no class of the fit, so nobody is "
+                f"The scope of {name!r} is no class of the fit, so nobody is "
                 "charged for its rows. Expected one of metadata.classes.scopes, None "
                 "(every row) or UNLABELLED."
             )
-        line.rows_per_unit = self._rows_per_unit
-        sampled = line.kind != "gaussian" or line.sampling_rate < 1
-        if self._rows_per_unit > 1 and sampled and self._epsilon < math.inf:
+        in_blocks = kind != "gaussian"
+        if self._rows_per_unit > 1 and in_blocks and self._epsilon < math.inf:
             raise ReservationError(
-                f"The releases {line.name!r} are bounded for units of one row only. "
+                f"The releases {name!r} are bounded for units of one row only. "
                 f"Expected max_rows_per_unit=1. Got {self._rows_per_unit}; set it to "
                 "1, or leave out adversarial steps."
             )
-        line.noise_std = noise_std()
-        line.mu, line.delta = float(line.mu), float(line.delta)
-        mu_squared, delta = line.count * line.mu * line.mu, line.count * line.delta
+        line = {
+            "name": name,
+            "scope": scope,
+            "mu": float(mu),
+            "sensitivity": float(sensitivity),
+            "count": count,
+            "delta": float(delta),
+            "noise_std": noise_std(),
+            "rows_per_unit": self._rows_per_unit,
+            "kind": kind,
+            "sampling_rate": sampling_rate,
+            "n_teachers": n_teachers,
+        }
+        mu_squared, delta = count * mu * mu, count * delta
         with self._lock:
-            self._refuse_if_exceeded(line, mu_squared, delta)
+            self._refuse_if_exceeded(name, scope, mu_squared, delta)
             reservation = self._issue(line)
             for sums, charge in ((self._mu_squared, mu_squared), (self._deltas, delta)):
-                sums[line.scope] = sums.get(line.scope, 0.0) + charge
-        rows = scope_words(line.scope)
-        _LOG.info("Reserving %s for %s: %d release(s)", line.name, rows, line.count)
+                sums[scope] = sums.get(scope, 0.0) + charge
+        rows = scope_words(scope)
+        _LOG.info("Reserving %s for %s: %d release(s)", name, rows, count)
         return reservation
 
-    def _refuse_if_exceeded(self, line: Entry, mu_squared: float, delta: float) -> None:
-        total, charged = self.mu_cap**2, _charged(self._mu_squared, line.scope)
+    def _refuse_if_exceeded(
+        self, name: str, scope: Hashable | None, mu_squared: float, delta: float
+    ) -> None:
+        total, charged = self.mu_cap**2, _charged(self._mu_squared, scope)
         # An infinite cap allows everything; a finite one allows no infinite mu.
         if total < math.inf and charged + mu_squared > total * (1 + EXCESS):
             left = max(1 - charged / total, 0.0)
             raise BudgetExceededError(
-                f"The reservation {line.name!r} asks for {mu_squared / total:.4%} of "
+                f"The reservation {name!r} asks for {mu_squared / total:.4%} of "
                 f"the privacy budget (in mu^2), but {left:.4%} is left. Give it a "
                 "smaller share or fewer releases, or fit with a larger epsilon."
             )
-        charged, allowed = _charged(self._deltas, line.scope), self._discovery_delta
+        charged, allowed = _charged(self._deltas, scope), self._discovery_delta
         if delta > 0 and charged + delta > allowed * (1 + EXCESS):
             left = max(allowed - charged, 0.0)
             raise BudgetExceededError(
-                f"The reservation {line.name!r} asks for {delta / self._delta:.4%} of "
+                f"The reservation {name!r} asks for {delta / self._delta:.4%} of "
                 f"delta, but {left / self._delta:.4%} is left for discovery. "
                 "Ask for less or set aside a larger discovery_delta."
             )
@@ -604,16 +569,14 @@ class PrivacyAccountant:
             self._note_insecure()
             self._closed = True
 
-    def _issue(self, line: Entry) -> Reservation:
-        """Write a copy of a line into the ledger and return its reservation."""
+    def _issue(self, line: Mapping[str, Any]) -> Reservation:
+        """Write a line into the ledger and return its reservation."""
         with self._lock:
-            self._refuse_if_over(line.name)
+            self._refuse_if_over(line["name"])
             self._note_insecure()
             reservation = object.__new__(Reservation)
-            object.__setattr__(reservation, "_ledger", self)
-            entry = replace(line, used=0)
-            entry.reservation = reservation
-            self._entries[id(reservation)] = entry
+            vars(reservation).update(line, _ledger=self)
+            self._used[reservation] = 0
         return reservation
 
     def _refuse_if_over(self, name: str) -> None:
@@ -631,9 +594,6 @@ class PrivacyAccountant:
         """Remember for good that the insecure context was active."""
         self._insecure = self._insecure or insecure_randomness_active()
 
-    def __copy__(self) -> PrivacyAccountant:
-        return self
-
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise ReservationError(
             "The ledger of a fit cannot be copied or pickled, since that would spend "
@@ -648,12 +608,12 @@ class PrivacyAccountant:
         PrivacyReport
             Every reservation, and the total.
         """
-        private, entries = self.private, self._entries.values()
+        private = self.private
         notes = [INSECURE] if self._insecure else []
         notes += self._remarks
         if self._epsilon == math.inf:
             notes.append(NO_NOISE)
-        if private and any(entry.kind == "sampled gaussian" for entry in entries):
+        if private and any(line.kind == "sampled gaussian" for line in self._used):
             notes.append(FLOAT_NOISE)
         replace_one = math.inf
         if private:
@@ -671,13 +631,32 @@ class PrivacyAccountant:
             discovery_delta=self._discovery_delta,
             epsilon_replace_one=replace_one,
             private=private,
-            entries=tuple(entry.reported(self._mu_unit) for entry in entries),
+            entries=tuple(self._reported(*line) for line in self._used.items()),
             notes=tuple(notes),
             accountant=(
                 f"dp-accounting {version('dp-accounting')}, privacy loss distributions"
             ),
             software=f"skdpsynth {package}, OpenDP {version('opendp')}",
             **unit_words(self._unit, self._rows_per_unit),
+        )
+
+    def _reported(self, line: Reservation, used: int) -> ReportEntry:
+        """Return the line of the report, which is of a unit."""
+        mu_total = self._rows_per_unit * math.sqrt(line.count) * line.mu
+        share = None
+        if self._mu_unit < math.inf:
+            share = 100 * (mu_total / self._mu_unit) ** 2
+        return ReportEntry(
+            name=line.name,
+            scope=scope_words(line.scope),
+            releases=line.count,
+            used=used,
+            sensitivity=self._rows_per_unit * line.sensitivity,
+            noise_std=line.noise_std,
+            mu_total=mu_total,
+            share=share,
+            kind=line.kind,
+            sampling_rate=line.sampling_rate,
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._report import claim, read_only
@@ -112,7 +112,7 @@ class PrivacyBudget:
                     connection.execute(create)
                 insert = "INSERT INTO skdpsynth_budget VALUES (1, ?, ?)"
                 connection.execute(insert, (self.epsilon, self.delta))
-            totals, _, _ = _read(connection)
+            totals = _read(connection).totals
         if totals != (self.epsilon, self.delta):
             raise PersistenceError(
                 f"The file {str(self.path)!r} holds a budget of epsilon = "
@@ -142,8 +142,7 @@ class PrivacyBudget:
         """
         budget = object.__new__(cls)
         budget._path = Path(path).absolute()
-        with budget._connection() as connection:
-            budget._epsilon, budget._delta = _read(connection)[0]
+        budget._epsilon, budget._delta = budget._contents().totals
         return budget
 
     epsilon: float = read_only("_epsilon", "Total epsilon.")
@@ -153,8 +152,7 @@ class PrivacyBudget:
     @property
     def spent(self) -> tuple[float, float]:
         """Sums of epsilon and delta charged by anybody who shares the file."""
-        with self._connection() as connection:
-            return _sums(_read(connection)[-1])
+        return self._contents().spent
 
     @property
     def remaining(self) -> tuple[float, float]:
@@ -168,9 +166,7 @@ class PrivacyBudget:
         import pandas as pd
 
         columns = ["charged_at", "label", "epsilon", "delta"]
-        with self._connection() as connection:
-            rows = _read(connection)[-1]
-        table = pd.DataFrame(rows, columns=columns)
+        table = pd.DataFrame(self._contents().charges, columns=columns)
         return table.astype({"epsilon": "float64", "delta": "float64"})
 
     @property
@@ -179,8 +175,7 @@ class PrivacyBudget:
 
         Fits that protect another unit are refused.
         """
-        with self._connection() as connection:
-            return _read(connection)[1]
+        return self._contents().unit
 
     def charge(
         self,
@@ -213,8 +208,7 @@ class PrivacyBudget:
         check_range("epsilon", epsilon, epsilon > 0, "a number > 0")
         check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
         with self._connection() as connection, _locked(connection):
-            _, known, charges = _read(connection)
-            spent_epsilon, spent_delta = _sums(charges)
+            _, known, _, (spent_epsilon, spent_delta) = _read(connection)
             if spent_epsilon and known != unit:
                 ours, theirs = (
                     "one row" if name is None else f"all rows of one {name}"
@@ -271,6 +265,10 @@ class PrivacyBudget:
             " or delete it if it never was a budget."
         )
 
+    def _contents(self) -> _Contents:
+        with self._connection() as connection:
+            return _read(connection)
+
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         """Open the file for one operation; it is never created."""
@@ -282,7 +280,8 @@ class PrivacyBudget:
             with closing(connection):
                 yield connection
         # SQLite quotes the file in some of its own errors, which is no text then.
-        except (sqlite3.Error, UnicodeDecodeError) as error:
+        # And charges that have no sum overflow.
+        except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
             raise PersistenceError(
                 f"The privacy budget in {str(self.path)!r} cannot be used ({error}). "
                 "It must be a budget file that this process can read and write."
@@ -323,10 +322,17 @@ def _tables(connection: sqlite3.Connection) -> dict[str, str]:
     return tables
 
 
-def _read(
-    connection: sqlite3.Connection,
-) -> tuple[tuple[float, float], str | None, list[list[Any]]]:
-    """Return the totals, whom the charges protect and these, oldest first; checked."""
+class _Contents(NamedTuple):
+    """What a file holds, and the sums of the charges."""
+
+    totals: tuple[float, float]
+    unit: str | None  # whom they protect; None: one row
+    charges: list[list[Any]]  # oldest first
+    spent: tuple[float, float]
+
+
+def _read(connection: sqlite3.Connection) -> _Contents:
+    """Return what a file holds, checked."""
     rows = {
         table: connection.execute(f"SELECT * FROM {table} ORDER BY id").fetchall()
         for table in _tables(connection)
@@ -350,15 +356,8 @@ def _read(
             raise sqlite3.DatabaseError("a charge in it is out of range")
         if not all(isinstance(word, str) for word in words):
             raise sqlite3.DatabaseError("a charge in it has no time or no label")
-    return (total_epsilon, total_delta), unit, charges
-
-
-def _sums(charges: list[list[Any]]) -> tuple[float, float]:
-    try:
-        epsilon = math.fsum(charge[-2] for charge in charges)
-        return epsilon, math.fsum(charge[-1] for charge in charges)
-    except OverflowError:
-        raise sqlite3.DatabaseError("its charges have no sum") from None
+    spent = math.fsum(c[-2] for c in charges), math.fsum(c[-1] for c in charges)
+    return _Contents((total_epsilon, total_delta), unit, charges, spent)
 
 
 def _remove(path: Path, owner: int) -> None:

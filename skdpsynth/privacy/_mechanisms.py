@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpsynth.exceptions import ReservationError, check_range
-from skdpsynth.privacy._accountant import Reservation
+from skdpsynth.privacy._accountant import Reservation, ledger_of
 from skdpsynth.privacy._parts import saturating_sum
 from skdpsynth.privacy._random import (
     insecure_randomness_active,
+    rounded,
     rounded_normal,
     secret_generator,
 )
@@ -175,7 +176,18 @@ def release_votes(counts: Ints, reservation: Reservation) -> NDArray[np.bool_]:
     """
     _check_request(counts, "int64", reservation, ("gaussian vote", "laplace vote"))
     reservation._draw_down(len(counts))
-    answers = _noisy_majorities(counts, reservation)
+    scale, laplace = reservation.noise_std, reservation.kind == "laplace vote"
+    noise = np.zeros(len(counts), dtype=np.int64)
+    if scale > 0 and insecure_randomness_active():
+        # The difference of two exponential draws is Laplace.
+        draws = secret_generator().exponential(scale, (2, len(counts)))
+        seeded = rounded(draws[0] - draws[1])
+        noise = seeded if laplace else rounded_normal(scale, len(counts))
+    elif scale > 0:
+        measure = _discrete_laplace(scale) if laplace else _discrete_gaussian(scale)
+        noise = np.array(measure(noise.tolist()), dtype=np.int64)
+    # In integers: 2 (n + noise) > n_teachers, with nothing that large noise could wrap.
+    answers = np.asarray(noise > reservation.n_teachers // 2 - counts)
     return observed(reservation, counts, answers, len(counts))
 
 
@@ -184,13 +196,20 @@ def release_float_gaussian(
 ) -> NDArray[np.float64]:
     """Add Gaussian noise to a sum of clipped per-row vectors (a step of DP-SGD).
 
-    The float64 sum is over a Poisson sample of the rows, of one vector each, of L2 norm
-    at most `clip`; the caller vouches for it, and for the sampling rate. The
+    The float64 sum is over a Poisson sample of the rows, of one vector each. The
     reservation is from ``reserve_sampled_gaussian``, the noise of
-    ``reservation.noise_std * clip``.
+    ``reservation.noise_std * clip``. It is that of floating-point numbers, from a
+    generator that is seeded with 256 bits of the operating system's entropy; the
+    report says so.
 
-    The noise is that of floating-point numbers, from a generator that is seeded with
-    256 bits of the operating system's entropy; the report says so.
+    Formal guarantees
+    -----------------
+    Relation: adding or removing one row of the table that the sample is of.
+    Sensitivity: a row that is in the sample adds one vector, of L2 norm at most `clip`.
+    The caller vouches for that, for the sampling rate, and that vectors which are not
+    finite were left out: a sum that is not finite stays so. Without rows in the sample
+    the sum is 0, with the same noise. The sum is neither rounded nor put on a grid. A
+    clip that is not positive and finite is refused, as are sums of other types.
     """
     _check_request(total, "float64", reservation, ("sampled gaussian",))
     check_range("clip", clip, 0 < clip < float("inf"), "positive and finite")
@@ -213,35 +232,14 @@ def _noisy_integers(values: Ints, reservation: Reservation) -> Ints:
     return np.array(noisy, dtype=np.int64).reshape(values.shape)
 
 
-def _noisy_majorities(counts: Ints, reservation: Reservation) -> NDArray[np.bool_]:
-    """Compare noisy counts with half the teachers; as above."""
-    scale, laplace = reservation.noise_std, reservation.kind == "laplace vote"
-    noise = np.zeros(len(counts), dtype=np.int64)
-    if scale > 0 and insecure_randomness_active():
-        # The difference of two exponential draws is Laplace.
-        draws = secret_generator().exponential(scale, (2, len(counts)))
-        limit = float(2**62)  # as in `rounded_normal`
-        seeded = np.clip(np.rint(draws[0] - draws[1]), -limit, limit).astype(np.int64)
-        noise = seeded if laplace else rounded_normal(scale, len(counts))
-    elif scale > 0:
-        measure = _discrete_laplace(scale) if laplace else _discrete_gaussian(scale)
-        noise = np.array(measure(noise.tolist()), dtype=np.int64)
-    # In integers: 2 (n + noise) > n_teachers, with nothing that large noise could wrap.
-    return np.asarray(noise > reservation.n_teachers // 2 - counts)
-
-
 def _check_request(
-    values: object, dtype: str, reservation: object, kinds: tuple[str, ...]
+    values: object, dtype: str, reservation: Reservation, kinds: tuple[str, ...]
 ) -> None:
     """Refuse what is no array of this dtype, or not what the reservation is for."""
     if not isinstance(values, np.ndarray) or values.dtype != dtype:
         kind = getattr(values, "dtype", type(values).__name__)
         raise TypeError(f"Expected an array of {dtype}. Got {kind} instead.")
-    if type(reservation) is not Reservation:
-        raise ReservationError(
-            f"Expected a Reservation. Got {type(reservation).__name__} instead. "
-            "Ask PrivacyAccountant for one."
-        )
+    ledger_of(reservation)
     if reservation.kind not in kinds:
         raise ReservationError(
             f"The reservation {reservation.name!r} is of the kind {reservation.kind!r},"

@@ -14,7 +14,7 @@ Where no summand is negative, every partial sum may be clamped at the same limit
 since ``min(min(a, L) + b, L) = min(a + b, L)``: order and parts make no difference. Of
 summands of both signs a clamped partial sum forgets how far beyond it was; one row more
 shifts the others to other partial sums, and may so change the total by any amount. Such
-sums are kept in two halves, which hold any total, and only that is clamped.
+sums are of Python's integers, which hold any total, and only that is clamped.
 """
 
 from __future__ import annotations
@@ -50,8 +50,6 @@ MOST_ROWS = GRID * GRID
 
 LARGEST: int = np.iinfo(np.int64).max
 
-_HALF = np.iinfo(np.uint32).bits  # of the lower half of a sum
-
 
 def saturating_sum(first: Ints, second: Ints) -> Ints:
     """Add two arrays; what passes an end of int64 stays there."""
@@ -67,18 +65,6 @@ def clamped_counts(counts: Iterable[int] | Ints) -> Ints:
     if not isinstance(counts, np.ndarray):  # of any size
         counts = np.array([min(n, MOST_ROWS) for n in counts], dtype=np.int64)
     return np.minimum(counts, MOST_ROWS)
-
-
-def halves(sums: Any) -> list[Any]:  # noqa: ANN401 - of NumPy or torch
-    """Split int64 sums in two halves; 2**31 of them add up, and totals below 2**94."""
-    return [sums >> _HALF, sums & (2**_HALF - 1)]
-
-
-def clamped_total(sums: Ints) -> Ints:
-    """Put sums in two halves, (2, ...), together in Python's integers; clamp them."""
-    upper, lower = sums.astype(object)
-    exact = (upper << _HALF) + lower
-    return np.asarray(np.clip(exact, -LARGEST, LARGEST), dtype=np.int64)
 
 
 _BLOCK_ENTRIES = 2**20  # of arrays in memory, worked on at a time: cells of a part
@@ -100,8 +86,8 @@ class Counted(NamedTuple):
     """A sum over some parts, and the rows of each of these; private."""
 
     n_rows: dict[int, int]
-    # An array of int64, a Counter, or a list of them. Not negative, or in two halves:
-    # then a sum may stop at the end of int64, in whatever order parts are added up.
+    # An array, a Counter, or a list of them. Of int64 that are not negative, so that a
+    # sum may stop at its end, in whatever order parts are added up; or of dtype object.
     value: Any
 
     def __repr__(self) -> str:
@@ -110,15 +96,9 @@ class Counted(NamedTuple):
 
     def __add__(self, other: Counted) -> Counted:  # type: ignore[override]
         """Add up what is of different parts."""
-        n_rows = of_both(self.n_rows, other.n_rows)
-        return Counted(n_rows, _sum(self.value, other.value))
-
-
-def of_both(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
-    """Join the rows of parts, none of which may be in both."""
-    if not first.keys().isdisjoint(second):
-        raise changed_parts()
-    return first | second
+        if not self.n_rows.keys().isdisjoint(other.n_rows):
+            raise changed_parts()
+        return Counted(self.n_rows | other.n_rows, _sum(self.value, other.value))
 
 
 def count_part(number: int, part: Any, steps: Iterable[Step]) -> Counted:  # noqa: ANN401
@@ -173,11 +153,11 @@ class Parts(ABC):
 
     def each(self) -> Iterator[Any]:
         """Bring what the steps so far make of each part into memory, in order."""
-        n_rows: dict[int, int] = {}
+        seen = Counted({}, [])
         for counted in self._counts(self._steps):
-            n_rows = of_both(n_rows, counted.n_rows)
+            seen += Counted(counted.n_rows, [])
             yield counted.value
-        self._check(n_rows)
+        self._check(seen.n_rows)
 
     @abstractmethod
     def kept(self) -> Parts:
@@ -281,6 +261,8 @@ def _sum(first: Any, second: Any) -> Any:  # noqa: ANN401 - arrays, or lists of 
         both = first.copy()  # what a task was given may be given to it again
         both.update(second)
         return both
+    if first.dtype == object:
+        return first + second
     return saturating_sum(first, second)
 
 

@@ -36,15 +36,9 @@ def insecure_randomness_active() -> bool:
 def secret_generator() -> np.random.Generator:
     """Make a generator for draws that the privacy guarantee relies on.
 
-    Do not keep, pickle or publish it. NumPy's global generator is neither read nor
-    set.
-
-    Returns
-    -------
-    numpy.random.Generator
-        A new generator, seeded with 256 bits of the operating system's entropy.
-        Inside `skdpsynth.privacy.testing.insecure_randomness` the next child stream
-        of the seed of that context instead.
+    It is seeded with 256 bits of the operating system's entropy; inside
+    `insecure_randomness` it is the next child stream of that context's seed. Do not
+    keep, pickle or publish it. NumPy's global generator is neither read nor set.
     """
     insecure = _insecure_seeds.get()
     if insecure is None:
@@ -90,6 +84,9 @@ def rounded_normal(std: float, size: int) -> NDArray[np.int64]:
             "rounded_normal works inside insecure_randomness only; "
             "use release_gaussian for private noise."
         )
-    limit = float(2**62)
-    draws = np.rint(secret_generator().normal(0.0, std, size))
-    return np.clip(draws, -limit, limit).astype(np.int64)
+    return rounded(secret_generator().normal(0.0, std, size))
+
+
+def rounded(draws: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Round seeded noise to the nearest integers, and stop it at 2**62."""
+    return np.clip(np.rint(draws), -(2.0**62), 2.0**62).astype(np.int64)

@@ -75,10 +75,13 @@ class ReportEntry:
     sampling_rate: float = 1.0
 
 
-def _to_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Write infinite numbers as "inf", and tuples as lists."""
-    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
-    return {k: "inf" if v == math.inf else v for k, v in plain.items()}
+def _to_json(value: Any) -> Any:  # noqa: ANN401 - any field
+    """Write infinite numbers as "inf", tuples as lists, and entries as dicts."""
+    if isinstance(value, tuple):
+        return [*map(_to_json, value)]
+    if isinstance(value, ReportEntry):
+        return {name: _to_json(own) for name, own in vars(value).items()}
+    return "inf" if value == math.inf else value
 
 
 def _fields_of(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -304,10 +307,9 @@ class PrivacyReport(Document):
         return {
             "report_version": _VERSION,
             "statement": self.statement,
-            **_to_json(vars(self)),
-            "entries": [_to_json(vars(entry)) for entry in self.entries],
+            **{name: _to_json(value) for name, value in vars(self).items()},
             "epsilon_by_delta": [
-                _to_json({"delta": d, "epsilon": e}) for d, e in self.epsilon_by_delta
+                {"delta": d, "epsilon": _to_json(e)} for d, e in self.epsilon_by_delta
             ],
             "not_covered": list(self.not_covered),
         }

@@ -54,14 +54,13 @@ def coupled_rows() -> Iterator[None]:
     """Let the secret draw of a row follow from what is in the row.
 
     Teachers and Poisson samples draw one number per row, in order, so that a row that
-    is added at the first place moves the draws of all others. Inside the block, inside
-    `insecure_randomness` and in this process, equal seeds give equal rows equal draws,
-    whatever other rows there are, in which order, and in which part of the table.
+    is added at the first place moves the draws of all others. Inside the block equal
+    seeds give equal rows equal draws, whatever other rows there are, in which order,
+    and in which part of the table. Since draws are independent, these are as good as
+    any to compare two tables that differ in one row.
 
     It has no effect outside `insecure_randomness`, nor on workers of Dask, to which the
-    context does not travel: choose the synchronous scheduler. Any fixed draws of the
-    other rows are as good as any to compare two tables that differ in one row, since
-    draws are independent.
+    context does not travel: choose the synchronous scheduler.
 
     Yields
     ------

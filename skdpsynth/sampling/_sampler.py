@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -21,7 +21,6 @@ from skdpsynth.table import (
     Classes,
     ColumnLayout,
     Metadata,
-    Units,
     largest_remainder,
     to_category_series,
     to_series,
@@ -30,14 +29,7 @@ from skdpsynth.utils import CHUNK_ROWS, in_chunks, n_threads
 from skdpsynth.utils.containers import converter
 from skdpsynth.utils.sklearn_compat import public_seed
 
-
-def in_random_order(
-    counts: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Return the class of every synthetic row, so many of each."""
-    class_codes = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    rng.shuffle(class_codes)
-    return class_codes
+Columns = list[pd.Series | None]  # of a part of the rows; None: never read
 
 
 def checked_number(number: int, name: str = "n_samples") -> int:
@@ -86,65 +78,37 @@ def class_counts(
     return largest_remainder(np.array(values, dtype=np.float64), n_samples)
 
 
-class DrawnTable:
-    """So many rows of a table in pieces, with identifiers from the number `first`."""
-
-    def __init__(self, metadata: Metadata, n_rows: int, first: int = 0) -> None:
-        self._layout, self._n_rows, self._first = metadata.layout, n_rows, first
-        self._unread = metadata.unread
-        self._pieces: dict[int, list[pd.Series | None]] = {}
-
-    def put(self, start: int, columns: Sequence[pd.Series | None]) -> None:
-        """Put what `decode_columns` gave where its rows start; threads may."""
-        if any(part is not None and len(part) for part in columns):
-            self._pieces[start] = [*columns]
-
-    def frame_in_units(self, units: Units, rng: np.random.Generator) -> pd.DataFrame:
-        """Return the table with rows in units, whose names are fresh."""
-        frame, unit = in_units(self.frame(), units, rng)
-        places = [n for n, c in enumerate(self._layout.columns) if c.name == units.name]
-        column = self._layout.columns[places[0]]
-        names = self._unread_values(column, int(unit.max()) + 1)
-        if not names.is_unique:  # the dtype has too few values: units would be one
-            names = pd.Series(np.arange(self._first, self._first + len(names)))
-        frame.isetitem(places[0], names.take(unit).set_axis(frame.index))
-        return frame
-
-    def frame(self) -> pd.DataFrame:
-        """Return the table, once all rows are there."""
-        pieces = [self._pieces[start] for start in sorted(self._pieces)]
-        found: dict[int, pd.Series] = {}
-        for place, column in enumerate(self._layout.columns):
-            own = [part for piece in pieces if (part := piece[place]) is not None]
-            if own:
-                found[place] = own[0] if len(own) == 1 else _joined(own)
-            else:
-                found[place] = self._unread_values(column, self._n_rows)
-            for piece in pieces:
-                piece[place] = None  # so that the table is not in memory twice
-        frame = pd.DataFrame(found, copy=False)
-        # Of names of several types pandas would read None as NaN. What a file holds of
-        # a NumPy name is the plain one, which must not change the answer.
-        names = [column.name for column in self._layout.columns]
-        mixed = object if len({type(plain(name)) for name in names}) > 1 else None
-        frame.columns = pd.Index(names, dtype=mixed, tupleize_cols=False)
-        return frame
-
-    def _unread_values(self, column: ColumnLayout, n_rows: int) -> pd.Series:
-        described = self._unread.get(column.name, Identifier())
-        if isinstance(described, Identifier):
-            return _fresh_identifiers(self._first, n_rows, column, described)
-        nothing = described.placeholder is None
-        codes = np.full(n_rows, -1 if nothing else 0)
-        return to_category_series(codes, [described.placeholder or ""], column)
+def frame_of(
+    parts: Iterable[Columns], metadata: Metadata, n_rows: int, first: int
+) -> pd.DataFrame:
+    """Return so many rows as one table, with identifiers from the number `first`."""
+    layout, pieces = metadata.layout, [*parts]
+    columns: dict[int, pd.Series] = {}
+    for place, column in enumerate(layout.columns):
+        read = [part for piece in pieces if (part := piece[place]) is not None]
+        if read:
+            columns[place] = read[0] if len(read) == 1 else _joined(read)
+        else:
+            columns[place] = _unread_values(column, metadata, first, n_rows)
+        for piece in pieces:
+            piece[place] = None  # so that the table is not in memory twice
+    frame = pd.DataFrame(columns, copy=False)
+    # Of names of several types pandas would read None as NaN. What a file holds of a
+    # NumPy name is the plain one, which must not change the answer.
+    names = [column.name for column in layout.columns]
+    mixed = object if len({type(plain(name)) for name in names}) > 1 else None
+    frame.columns = pd.Index(names, dtype=mixed, tupleize_cols=False)
+    return frame
 
 
 def in_units(
-    rows: pd.DataFrame, units: Units, rng: np.random.Generator
-) -> tuple[pd.DataFrame, NDArray[np.intp]]:
-    """Put drawn rows in units; return them, unit by unit, and the unit of each."""
+    rows: pd.DataFrame, metadata: Metadata, first: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Put drawn rows in units, unit by unit, whose names are fresh from `first` on."""
     # How many rows a unit has is drawn from the released numbers; the last one has the
     # rest. Rows that agree, or nearly, in the constant columns become one unit.
+    units = metadata.units
+    assert units is not None
     n_rows = len(rows)
     sizes = 1 + rng.choice(len(units.shares), n_rows, p=units.shares)
     ends = np.cumsum(sizes)
@@ -155,20 +119,39 @@ def in_units(
         ordered = not pd.api.types.is_object_dtype(rows[name].dtype)
         keys.append(pd.factorize(rows[name], sort=ordered)[0])
     # Columns of few values first: what is nearly equal is so in the last ones.
-    keys.sort(key=lambda own: int(own.max(initial=0)), reverse=True)
+    keys.sort(key=lambda codes: int(codes.max(initial=0)), reverse=True)
     order = rng.permutation(n_rows)
     if keys:
-        order = order[np.lexsort([own[order] for own in keys])]
+        order = order[np.lexsort([codes[order] for codes in keys])]
     unit = np.repeat(rng.permutation(len(sizes)), sizes)
-    first = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    found = rows.take(order)
-    place_of = dict(zip(found.columns, range(found.shape[1]), strict=True))
+    start = np.repeat(np.cumsum(sizes) - sizes, sizes)  # of the unit of each row
+    frame = rows.take(order)
+    place_of = dict(zip(frame.columns, range(frame.shape[1]), strict=True))
     for name in units.constant:
         place = place_of[name]
-        values = found.iloc[:, place].take(first).set_axis(found.index)
-        found.isetitem(place, values)
+        values = frame.iloc[:, place].take(start).set_axis(frame.index)
+        frame.isetitem(place, values)
     by_unit = np.argsort(unit, kind="stable")
-    return found.take(by_unit).reset_index(drop=True), unit[by_unit]
+    frame = frame.take(by_unit).reset_index(drop=True)
+    place, column = next(
+        (n, c) for n, c in enumerate(metadata.layout.columns) if c.name == units.name
+    )
+    names = _unread_values(column, metadata, first, len(sizes))
+    if not names.is_unique:  # the dtype has too few values: units would be one
+        names = pd.Series(np.arange(first, first + len(names)))
+    frame.isetitem(place, names.take(unit[by_unit]).set_axis(frame.index))
+    return frame
+
+
+def _unread_values(
+    column: ColumnLayout, metadata: Metadata, first: int, n_rows: int
+) -> pd.Series:
+    """Return identifiers from the number `first` on, or a placeholder."""
+    described = metadata.unread.get(column.name, Identifier())
+    if isinstance(described, Identifier):
+        return _fresh_identifiers(first, n_rows, column, described)
+    codes = np.full(n_rows, -1 if described.placeholder is None else 0)
+    return to_category_series(codes, [described.placeholder or ""], column)
 
 
 def _joined(pieces: list[pd.Series]) -> pd.Series:
@@ -289,16 +272,9 @@ class Sampler:
             Number of rows of all batches, at least 1 and below 10**9.
         batch_size : int, default=100_000
             Rows of a batch, at least 1; the last one may have fewer.
-        sampling_strategy : {"balanced"}, dict or None, default=None
-            Class shares, or counts, of all batches together, as in `sample`.
-        where : dict, optional
-            Draw only rows that satisfy all of it, as in `sample`.
-        random_state : int, RandomState instance or None, default=None
-            None continues the stream of the fitted object as each batch is drawn, an
-            int repeats.
-        output : {"pandas", "arrow", "polars"} or None, default=None
-            A DataFrame of pandas, a Table of pyarrow or a DataFrame of polars. None
-            takes that of the training table; pandas if it was something else.
+        sampling_strategy, where, random_state, output : optional
+            As in `sample`. Counts are those of all batches together, and the stream of
+            the fitted object continues as each batch is drawn.
 
         Returns
         -------
@@ -349,7 +325,6 @@ class Sampler:
                 "Rows in units need a fit that knows of them. Expected a schema with"
                 " privacy_unit. Got none; fit with one, or leave out unit."
             )
-        units = metadata.units if unit else None
         n_samples = checked_number(n_samples)
         batch_size = checked_number(batch_size, "batch_size")
         wanted: Condition | NDArray[np.int64]
@@ -364,65 +339,55 @@ class Sampler:
         rng = self._stream
         if random_state is not None:
             rng = np.random.default_rng(public_seed(random_state))
-        model, drawn = self._model, None
-        if isinstance(wanted, Condition):
-            drawn = self._within(wanted.spans(model))
-        tables = self._drawn(n_samples, batch_size, wanted, drawn, model, rng)
-        if units is None:
-            return (convert(table.frame()) for table in tables)
-        return (convert(table.frame_in_units(units, rng)) for table in tables)
+        frames = self._frames(n_samples, batch_size, wanted, rng, unit=unit)
+        return map(convert, frames)
 
-    def _drawn(
+    def _frames(
         self,
         n_samples: int,
         batch_size: int,
         wanted: Condition | NDArray[np.int64],
-        drawn: tuple[DrawRanks, NDArray[np.float64]] | None,
-        model: TableModel,
         rng: np.random.Generator,
-    ) -> Iterator[DrawnTable]:
+        *,
+        unit: bool,
+    ) -> Iterator[pd.DataFrame]:
         """Draw tables of rows that satisfy a condition, or of so many of each class."""
+        model = self._model
+        if isinstance(wanted, Condition):
+            drawn = self._within(wanted.spans(model))
         for first in range(0, n_samples, batch_size):
             n_rows = min(batch_size, n_samples - first)
-            table = DrawnTable(model.metadata, n_rows, first)
             if isinstance(wanted, Condition):
-                assert drawn is not None
-                for part in rows_where(wanted, model, *drawn, n_rows, rng):
-                    table.put(*part)
+                parts = rows_where(wanted, model, *drawn, n_rows, rng)
             else:
-                own = wanted
+                counts = wanted
                 if first + n_rows < n_samples:
                     # As many of each class as if all rows were shuffled together.
-                    own = rng.multivariate_hypergeometric(wanted, n_rows)
-                wanted = wanted - own
-                self._fill(table, in_random_order(own, rng), model, rng)
-            yield table
+                    counts = rng.multivariate_hypergeometric(wanted, n_rows)
+                wanted = wanted - counts
+                class_codes = np.repeat(np.arange(len(counts)), counts)
+                rng.shuffle(class_codes)
+                parts = self._of_classes(class_codes, rng)
+            frame = frame_of(parts, model.metadata, n_rows, first)
+            yield in_units(frame, model.metadata, first, rng) if unit else frame
 
-    def _fill(
-        self,
-        table: DrawnTable,
-        class_codes: NDArray[np.int64],
-        model: TableModel,
-        rng: np.random.Generator,
-    ) -> None:
-        """Draw rows of given classes."""
+    def _of_classes(
+        self, class_codes: NDArray[np.int64], rng: np.random.Generator
+    ) -> Iterator[Columns]:
+        """Draw rows of given classes, in parts."""
         # One chunk is decoded while the next one is drawn, so the ranks of two are
         # there. Nothing random happens in a thread.
-
-        def decode(start: int, ranks: NDArray[np.float64]) -> None:
-            own = class_codes[start : start + len(ranks)]
-            table.put(start, decode_columns(model, ranks, own))
-
-        jobs: list[Future[None]] = []
+        jobs: list[Future[Columns]] = []
         with ThreadPoolExecutor(n_threads()) as pool:
             for first in range(0, len(class_codes), _CHUNK_ROWS):
-                ranks = self._ranks(class_codes[first : first + _CHUNK_ROWS], rng)
+                codes = class_codes[first : first + _CHUNK_ROWS]
+                ranks = self._ranks(codes, rng)
                 wait(jobs)
                 of_thread = max(CHUNK_ROWS, len(ranks) // n_threads())
                 for rows in in_chunks(len(ranks), of_thread):
-                    jobs += [pool.submit(decode, first + rows.start, ranks[rows])]
-        for job in jobs:
-            job.result()
+                    part = self._model, ranks[rows], codes[rows]
+                    jobs.append(pool.submit(decode_columns, *part))
+        return (job.result() for job in jobs)
 
     @abstractmethod
     def _ranks(

@@ -68,17 +68,16 @@ class Allowed:
                 finite = np.isfinite(ranges)
                 ranges[finite] = to_wall(ranges[finite], self.zoned)
                 ranges = _apart(ranges)
-            ends = np.array([marginal.domain.span(*own) for own in ranges])
+            ends = np.array([marginal.domain.span(*ends) for ends in ranges])
             low, high = ends.reshape(-1, 2).T
             pair = marginal.cdf(low)[0], marginal.cdf(high)[1]
         else:
             places = np.flatnonzero(np.isin(marginal.points, self.ranges[:, 0]))
             pair = marginal.cumulative[places], marginal.cumulative[places + 1]
-        found = np.column_stack(pair)
-        found = marginal.missing + (1.0 - marginal.missing) * found
+        spans = marginal.missing + (1.0 - marginal.missing) * np.column_stack(pair)
         if self.missing:
-            found = np.concatenate(([[0.0, marginal.missing]], found))
-        return np.asarray(found[found[:, 1] > found[:, 0]])
+            spans = np.concatenate(([[0.0, marginal.missing]], spans))
+        return np.asarray(spans[spans[:, 1] > spans[:, 0]])
 
 
 @dataclass(frozen=True)
@@ -96,23 +95,21 @@ class Condition:
                 "where must be a dict from column name to what is wanted of it. Got "
                 f"{type(where).__name__} instead."
             )
-        drawn = metadata.drawn
+        known = dict(metadata.drawn)
         target, labels = metadata.layout.target, metadata.classes.labels
-        columns: dict[Hashable, Allowed] = {}
+        label = metadata.layout.label_column
+        if labels and label is not None:
+            known[target] = label, CategoryDomain(labels, nullable=False)
+        unknown = [name for name in where if name not in known]
+        if unknown:
+            raise ValueError(
+                f"where names {unknown[0]!r}, but rows can be chosen by these columns "
+                f"only: {[*known]!r}."
+            )
+        columns = {name: _allowed(*known[name], own) for name, own in where.items()}
         classes = np.ones(len(metadata.classes), dtype=bool)
-        for name, wanted in where.items():
-            if name in drawn:
-                columns[name] = _allowed(*drawn[name], wanted)
-            elif target is not None and name == target and labels:
-                column = metadata.layout.label_column
-                assert column is not None
-                found = _allowed(column, CategoryDomain(labels, nullable=False), wanted)
-                classes &= np.isin(np.arange(len(labels)), found.ranges[:, 0])
-            else:
-                raise ValueError(
-                    f"where names {name!r}, but rows can be chosen by these columns "
-                    f"only: {[*drawn, *([target] if labels else [])]!r}."
-                )
+        if labels and target in columns:
+            classes = np.isin(np.arange(len(labels)), columns.pop(target).ranges[:, 0])
         return cls(columns, classes)
 
     def spans(self, model: TableModel) -> list[dict[int, Spans]]:
@@ -122,8 +119,8 @@ class Condition:
         left = self.columns.keys() - model.metadata.rules.changed
         places = {j: self.columns[n] for j, n in enumerate(names) if n in left}
         return [
-            {j: allowed.spans(own[j]) for j, allowed in places.items()}
-            for own in model.marginals
+            {j: allowed.spans(marginals[j]) for j, allowed in places.items()}
+            for marginals in model.marginals
         ]
 
     def holds(
@@ -133,11 +130,11 @@ class Condition:
         class_codes: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
         """Return which rows satisfy it, from their ranks and classes."""
-        found = self.classes[class_codes]
+        holds = self.classes[class_codes]
         cells = decode_cells(model, ranks, class_codes, self.columns)
         for name, allowed in self.columns.items():
-            found &= allowed.holds(*cells[name])
-        return found
+            holds &= allowed.holds(*cells[name])
+        return holds
 
 
 def rows_where(
@@ -147,8 +144,8 @@ def rows_where(
     left: NDArray[np.float64],
     n_samples: int,
     rng: np.random.Generator,
-) -> Iterator[tuple[int, list[pd.Series | None]]]:
-    """Draw rows that satisfy a condition: where a part starts, and its columns."""
+) -> Iterator[list[pd.Series | None]]:
+    """Draw rows that satisfy a condition: the columns of one part after another."""
     # `draw` leaves the share `left` of a class, with all that do. Others are drawn
     # again, class and all, so the law is that of the generator.
     shares = left * condition.classes * model.metadata.classes.prior
@@ -162,7 +159,8 @@ def rows_where(
         ranks = draw(class_codes, rng)
         rows = np.flatnonzero(condition.holds(model, ranks, class_codes))
         rows = rows[: n_samples - found]
-        yield found, decode_columns(model, ranks[rows], class_codes[rows])
+        if len(rows):
+            yield decode_columns(model, ranks[rows], class_codes[rows])
         found, tried = found + len(rows), tried + size
 
 
@@ -178,23 +176,23 @@ def drawn_within(uniforms: NDArray[np.float64], spans: Spans) -> NDArray[np.floa
 
 def _allowed(column: ColumnLayout, domain: ColumnDomain, wanted: Any) -> Allowed:  # noqa: ANN401
     """Read what is wanted of one column."""
-    if isinstance(wanted, tuple) and len(wanted) == 2:
-        return _between(column, domain, *wanted)
     if isinstance(wanted, tuple):
-        raise ValueError(
-            f"where[{column.name!r}] must be a value, a list of values, or a tuple"
-            f" of two ends. Got a tuple of {len(wanted)}."
-        )
+        if len(wanted) != 2:
+            raise ValueError(
+                f"where[{column.name!r}] must be a value, a list of values, or a tuple"
+                f" of two ends. Got a tuple of {len(wanted)}."
+            )
+        ends = [None if pd.isna(end) is True else end for end in wanted]
+        return _of(_between(column, domain, *ends), column, domain, missing=False)
     listed = isinstance(wanted, list | set | frozenset | np.ndarray | _COLUMNS)
     values = list(wanted) if listed else [wanted]
-    gone = [_is_gone(value) for value in values]
-    present = [value for value, none in zip(values, gone, strict=True) if not none]
+    present = [value for value in values if pd.isna(value) is not True]
     if isinstance(domain, CategoryDomain):
         numbers = _codes(present, column, domain.categories)
     else:
         numbers = [_number(value, column) for value in present]
-    ranges = np.array(numbers, dtype=np.float64).reshape(-1, 1).repeat(2, axis=1)
-    return _of(ranges, column, domain, missing=any(gone))
+    missing = len(present) < len(values)
+    return _of([(x, x) for x in numbers], column, domain, missing=missing)
 
 
 def _between(
@@ -202,43 +200,38 @@ def _between(
     domain: ColumnDomain,
     low: Any,  # noqa: ANN401 - any scalar
     high: Any,  # noqa: ANN401
-) -> Allowed:
+) -> list[tuple[float, float]]:
     """Read a range, of which None is an open end."""
     if isinstance(domain, NumericDomain):
-        start = -np.inf if _is_gone(low) else _number(low, column)
-        end = np.inf if _is_gone(high) else _number(high, column)
-        return _of(np.array([[start, end]]), column, domain, missing=False)
+        start = -np.inf if low is None else _number(low, column)
+        return [(start, np.inf if high is None else _number(high, column))]
     try:
         if any(isinstance(category, str | bool) for category in domain.categories):
             raise TypeError
-        codes = [
-            float(code)
+        return [
+            (code, code)
             for code, category in enumerate(domain.categories)
-            if (_is_gone(low) or low <= category)
-            and (_is_gone(high) or category <= high)
+            if (low is None or low <= category) and (high is None or category <= high)
         ]
     except TypeError:
         raise ValueError(
             f"where[{column.name!r}] is a tuple, which is a range of numbers or times,"
             " and the categories of the column are none. Give a list."
         ) from None
-    ranges = np.array(codes).reshape(-1, 1).repeat(2, axis=1)
-    return Allowed(ranges, missing=False)
 
 
 def _of(
-    ranges: NDArray[np.float64],
+    pairs: list[tuple[float, float]],
     column: ColumnLayout,
     domain: ColumnDomain,
     *,
     missing: bool,
 ) -> Allowed:
     """Bring ranges to what the column can hold: in order, apart, none outside."""
-    zoned = None
+    ranges, zoned = np.array(pairs, dtype=np.float64).reshape(-1, 2), None
     if isinstance(domain, NumericDomain):
         low, high = domain.bounds
-        in_zone = zone_of(column.dtype) is not None
-        if in_zone and domain.step is not None:
+        if zone_of(column.dtype) is not None and domain.step is not None:
             zoned = column
             low, high = from_wall(np.array([low, high]), column)
             low, high = low - _HOUR, high + _HOUR
@@ -254,18 +247,13 @@ def _of(
 
 def _apart(ranges: NDArray[np.float64]) -> NDArray[np.float64]:
     """Put ranges in order, and join those that meet."""
-    found: list[list[float]] = []
+    joined: list[list[float]] = []
     for low, high in np.unique(ranges, axis=0).tolist():
-        if found and low <= found[-1][1]:
-            found[-1][1] = max(found[-1][1], high)
+        if joined and low <= joined[-1][1]:
+            joined[-1][1] = max(joined[-1][1], high)
         else:
-            found.append([low, high])
-    return np.array(found).reshape(-1, 2)
-
-
-def _is_gone(value: Any) -> bool:  # noqa: ANN401 - any object
-    """Whether a value stands for a missing one, or an open end."""
-    return value is None or value is pd.NA or bool(np.all(value != value))
+            joined.append([low, high])
+    return np.array(joined).reshape(-1, 2)
 
 
 def _codes(

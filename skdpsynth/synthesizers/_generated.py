@@ -25,7 +25,8 @@ from skdpsynth.model import (
     fit_factors,
     fit_mixture,
 )
-from skdpsynth.privacy import UNLABELLED, PrivacyAccountant, noisy_counts
+from skdpsynth.privacy import UNLABELLED, PrivacyAccountant
+from skdpsynth.privacy.statistics import noisy_counts
 from skdpsynth.sampling import DrawRanks, drawn_within
 from skdpsynth.table import Metadata, PrivateRows, TableRows
 
@@ -142,8 +143,7 @@ def and_measured_unlabelled(
     # Without a class every row is charged for the plans, which leave nothing.
     if not (may_lack and metadata.classes.labels and of_pairs):
         return metadata, plans
-    left = left_of_unlabelled(accountant)
-    left = left if left == math.inf else left * math.sqrt(share)
+    left = left_of_unlabelled(accountant) * math.sqrt(share)
     of_size = accountant.reserve_gaussian(
         "rows without a label",
         mu=left * math.sqrt(SMALL_SHARE),
@@ -152,7 +152,7 @@ def and_measured_unlabelled(
     )
     places = rows.parts_of_class(-1).map(_one_place)
     (n_rows,) = noisy_counts(places, 1, of_size).tolist()
-    left = left if left == math.inf else left * math.sqrt(1.0 - SMALL_SHARE)
+    left *= math.sqrt(1.0 - SMALL_SHARE)
     return and_unlabelled(metadata, plans, n_rows, of_size.noise_std, left)
 
 

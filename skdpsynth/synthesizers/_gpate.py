@@ -14,10 +14,9 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
     Reservation,
-    gaussian_sum,
-    gnmax,
     telling,
 )
+from skdpsynth.privacy.statistics import gaussian_sum, gnmax
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._base import (
     ClassGAN,
@@ -258,17 +257,16 @@ class GPATESynthesizer(ClassGAN):
         projections = random_projections(len(generated), n_projected, generator)
         # Gradients and answers are in units of the generator's scale of a column.
         scales = generator.scales
-        clip, n_bins, features = self.max_grad_norm, self.n_bins, generator.features
-        asked = teachers, generated, features, projections * scales, clip, n_bins
+        clip, n_bins, directed = self.max_grad_norm, self.n_bins, projections * scales
+        asked = teachers, generated, generator.features, directed, clip, n_bins
         votes = sum(ballots.sum(dim=0) for ballots in ballots_of(*asked))
         assert isinstance(votes, torch.Tensor)
         with telling(by_teacher=lambda: torch.cat([*ballots_of(*asked)]).cpu().numpy()):
             answers = gnmax(votes.cpu().numpy(), run.reservation)
         directions = decode_answers(answers, projections, n_bins) / scales
-        gradient = generator.gradient(
-            draws, lambda rows: (rows * directions).sum(dim=1)
+        generator.ascend(
+            generator.gradient(draws, lambda rows: (rows * directions).sum(dim=1))
         )
-        generator.ascend(gradient)
 
     @property
     def _generator_rate(self) -> float:

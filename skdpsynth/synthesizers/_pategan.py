@@ -15,10 +15,10 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
     Reservation,
-    noisy_votes,
     telling,
     vote_noise_std,
 )
+from skdpsynth.privacy.statistics import noisy_votes
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._base import (
     ClassGAN,

@@ -16,9 +16,9 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
     Reservation,
-    noisy_counts,
     secret_generator,
 )
+from skdpsynth.privacy.statistics import noisy_counts
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers import _dpcgan, _pategan
 from skdpsynth.synthesizers._base import (

@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.privacy import Counted, Parts, Step, changed_parts, count_part, of_both
+from skdpsynth.privacy import Counted, Parts, Step, changed_parts, count_part
 from skdpsynth.table._units import with_unit_places
 from skdpsynth.utils import withheld
 from skdpsynth.utils.containers import native
@@ -94,7 +94,7 @@ class DaskParts(Parts):
         with withheld(_READABLE):
             made = dask.persist(*[keep(task) for task in self._tasks(self._steps)])
             known = dask.compute(*[dask.delayed(_known)(part) for part in made])
-        self._check(reduce(of_both, (n_rows for n_rows, _ in known)))
+        self._check(_add_up([rows for rows, _ in known]).n_rows)
         digests = [digest for _, digest in known]
         # Made again after a loss, they must be the same, in the same order.
         same = Step(_unchanged, (digests,), numbered=True)
@@ -147,8 +147,8 @@ def _kept(counted: Counted) -> _Kept:
     return _Kept(counted, digest.digest())
 
 
-def _known(part: _Kept) -> tuple[dict[int, int], bytes]:
-    return part.counted.n_rows, part.digest
+def _known(part: _Kept) -> tuple[Counted, bytes]:
+    return Counted(part.counted.n_rows, []), part.digest
 
 
 def _unchanged(number: int, part: _Kept, digests: list[bytes]) -> Any:  # noqa: ANN401

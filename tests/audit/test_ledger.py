@@ -25,7 +25,8 @@ from skdpsynth import (
 )
 from skdpsynth.audit import audit_ledger
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, noisy_counts
+from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
+from skdpsynth.privacy.statistics import noisy_counts
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 from skdpsynth.table import Limited
@@ -187,7 +188,7 @@ TWINS = [
     (inverse_noise, "privacy._mechanisms._discrete_gaussian", VOTES, FEW),
     (own_gaussian, "training._dp_sgd.release_float_gaussian", GRADIENTS, PAST),
     (
-        *(in_a_thread, "privacy._aggregators.release_gaussian"),
+        *(in_a_thread, "privacy.statistics.release_gaussian"),
         *(IndependentSynthesizer(), UNSEEN),
     ),
 ]

@@ -52,7 +52,7 @@ def test_every_synthesizer_is_silent(name, table):
 
 @pytest.mark.parametrize("table", ["measured target", "infinite levels"])
 def test_a_row_before_all_others_moves_no_more(table):
-    """All rows come to lie in other parts then, also those of a sum in two halves."""
+    """All rows come to lie in other parts then, also those of sums of both signs."""
     assert outcomes_and_shifts("gpate", table, place="first")[0] == {"equal"}
 
 

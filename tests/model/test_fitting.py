@@ -14,7 +14,7 @@ from skdpsynth.model import NUMPY, Heads, ReleasedClass, slopes_of_loss
 from skdpsynth.model._fit import _BUMP, _ENTROPY, _LOGIT, fit_components
 
 # Sizes of the stated loss and of the normals, which are not to be found from outside.
-from skdpsynth.privacy import measured_cells
+from skdpsynth.privacy.statistics import measured_cells
 from skdpsynth.training import on_device
 
 TENSORS = on_device(torch.device("cpu"))

@@ -17,12 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
-from skdpsynth.privacy import (
-    PrivacyAccountant,
-    PrivacyBudget,
-    Reservation,
-    noisy_counts,
-)
+from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation
+from skdpsynth.privacy.statistics import noisy_counts
 from skdpsynth.privacy.testing import insecure_randomness
 
 
@@ -199,17 +195,10 @@ def test_insecure_randomness_at_any_step_is_remembered(step):
     assert "insecure_randomness" in str(accountant.report())
 
 
-@pytest.mark.parametrize("copier", [copy.deepcopy, pickle.dumps])
+@pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_an_accountant_cannot_be_duplicated(copier):
     with pytest.raises(ReservationError, match="cannot be copied or pickled"):
         copier(PrivacyAccountant(1.0, 1e-5))
-
-
-def test_a_shallow_copy_spends_the_same_budget():
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    spend_all(copy.copy(accountant))
-    with pytest.raises(BudgetExceededError):
-        accountant.reserve_gaussian("x", mu=0.1, sensitivity=1)
 
 
 # --- No way round a reservation: forged, copied, exhausted, closed or borrowed ones ---
@@ -252,7 +241,7 @@ def test_fields(reservation):
     release(reservation)
     assert reservation.used == 1
     for field in ("noise_std", "used", "count", "mu", "_ledger", "x"):
-        with pytest.raises(AttributeError, match="read-only"):
+        with pytest.raises(AttributeError, match="cannot assign"):
             setattr(reservation, field, 0)
 
 
@@ -301,7 +290,9 @@ def test_forged_subclassed_or_borrowed(reservation):
     with pytest.raises(ReservationError, match="cannot be constructed"):
         Reservation("x", mu=0.1)
     own, generous = reservation._ledger, SimpleNamespace(_draw_down=lambda *_: None)
-    for forged in (object.__new__(Reservation), holding(own), holding(generous)):
+    twin = object.__new__(Reservation)
+    vars(twin).update(vars(reservation))
+    for forged in (object.__new__(Reservation), holding(own), holding(generous), twin):
         with pytest.raises(ReservationError, match="in no ledger"):
             release(forged)
         with pytest.raises(ReservationError, match="in no ledger"):

@@ -16,9 +16,7 @@ from sklearn.base import clone
 import skdpsynth
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError
-
-# Its lock, its sums and its last step, which no interface shows.
-from skdpsynth.privacy import PrivacyBudget
+from skdpsynth.privacy import PrivacyBudget, _budget  # when it reads, and its lock
 
 # Charges 0.1 up to 30 times, from a pickle on standard input; prints the successes.
 WORKER = """
@@ -215,7 +213,8 @@ def test_the_lock_is_taken_before_reading(monkeypatch):
     reads = []
     module = "skdpsynth.privacy._budget"
     monkeypatch.setattr(f"{module}._LOCK_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(f"{module}._sums", lambda c: reads.append(c) or (0.0, 0.0))
+    read = _budget._read
+    monkeypatch.setattr(f"{module}._read", lambda c: reads.append(c) or read(c))
     with sqlite3.connect(budget.path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(PersistenceError, match="locked"):

@@ -31,12 +31,8 @@ from tables import COLUMNS, small_table
 import skdpsynth
 from skdpsynth import MarginalSynthesizer, PrivacyBudget, TableSchema
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy import (
-    PrivacyAccountant,
-    gnmax,
-    noisy_pair_distances,
-    noisy_votes,
-)
+from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.privacy.statistics import gnmax, noisy_pair_distances, noisy_votes
 from skdpsynth.privacy.testing import observe_releases
 
 pytestmark = pytest.mark.usefixtures("short_fits")

@@ -1,4 +1,7 @@
-"""Sums of whole numbers near 2**63: they stop there, and a row moves them as ever."""
+"""Every statistic of rows: what it refuses, and what it makes of none and of 2**70.
+
+Sums of whole numbers near 2**63 stop there, and a row moves them as ever.
+"""
 
 import math
 from contextlib import nullcontext
@@ -11,17 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import (
     GRID,
-    MOMENTS_SENSITIVITY,
     Counted,
     LocalParts,
     Parts,
     PrivacyAccountant,
+    count_part,
+)
+from skdpsynth.privacy.statistics import (
+    MOMENTS_SENSITIVITY,
     centred_histogram,
     centred_sensitivity,
-    clamped_counts,
-    count_part,
     gaussian_sum,
     noisy_counts,
     noisy_histogram,
@@ -29,7 +34,9 @@ from skdpsynth.privacy import (
     noisy_pair_tables,
     noisy_second_moments,
     noisy_triple_tables,
+    noisy_unit_counts,
     noisy_votes,
+    thresholded_counts,
 )
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
@@ -69,7 +76,7 @@ class Repeated(Parts):
         return Counted({0: len(self._rows)}, total)
 
 
-# --- Sums, clamps and halves ----------------------------------------------------------
+# --- Sums and clamps ------------------------------------------------------------------
 
 
 @settings(max_examples=30, deadline=None)
@@ -93,10 +100,10 @@ def test_order_and_parts_of_a_sum_make_no_difference(values, random):
 
 def test_counts_stop_at_most_rows():
     """Python's, which are of any size, and those of arrays."""
-    for given_as in (iter, np.array):
-        found = clamped_counts(given_as([0, 3, MOST_ROWS + 1]))
-        assert found.tolist() == [0, 3, MOST_ROWS]
-    assert clamped_counts([2**70]).tolist() == [MOST_ROWS]
+    columns, seen = [[3, 2**70, MOST_ROWS + 1], np.array([MOST_ROWS + 1])], []
+    with observe_releases(seen.append):
+        thresholded_counts(columns, exact(math.sqrt(2), delta=1e-6), 1e-6)
+    assert seen[0].exact.tolist() == [3, MOST_ROWS, MOST_ROWS, MOST_ROWS]
 
 
 # --- Every statistic, where it would pass 2**63 ---------------------------------------
@@ -111,9 +118,10 @@ PAIRS = np.array([[0, 1], [1, 2]])
 TRIPLE, FAR = np.array([[0, 1, 2]]), np.full((9, 9), SMALLEST)
 MOMENTS = noisy_second_moments, [np.zeros(3), 1.0], MOMENTS_SENSITIVITY
 # A mechanism, what it is told beside rows, its sensitivity, and maybe its rows.
-STATISTICS = {
+OF_CODES = {
     "histogram": (noisy_histogram, [N_BINS], math.sqrt(3)),
     "count": (noisy_counts, [3], 1.0, CODES[:, 0], OTHER[:, 1]),
+    "units": (noisy_unit_counts, [3], 1.0, CODES[:, 0], OTHER[:, 1]),
     "centred": (
         *(partial(centred_histogram, size_weight=0.7), [N_BINS]),
         centred_sensitivity(N_BINS, 0.7),
@@ -125,9 +133,44 @@ STATISTICS = {
     ),
     "pair distances": (noisy_pair_distances, [N_BINS, FAR], math.sqrt(3)),
     "triple tables": (partial(noisy_triple_tables, scale=GRID), [3, TRIPLE], GRID),
+}
+
+
+STATISTICS = OF_CODES | {
     "second moments": (*MOMENTS, SCORES, -SCORES),
     "opposite moments": (*MOMENTS, SCORES * [-1, 1, 1], SCORES),
 }
+WITH_TEACHERS = STATISTICS | {"teachers": (gaussian_sum, [1.0], 2 * GRID, SCORES)}
+
+
+@pytest.mark.parametrize("code", [77, -77, 0.5, math.nan, math.inf])
+@pytest.mark.parametrize("name", OF_CODES)
+def test_codes_of_no_bin_are_refused_before_drawing_and_not_shown(name, code):
+    mechanism, told, sensitivity, *rows_of_it = OF_CODES[name]
+    rows, line = (rows_of_it or [CODES])[0].astype(type(code)), noisy(sensitivity)
+    rows.flat[0] = code
+    with pytest.raises(ValueError, match="Expected integer codes") as error:
+        mechanism(rows, *told, reservation=line)
+    assert "77" not in str(error.value)
+    assert line.used == 0
+
+
+@pytest.mark.parametrize("name", WITH_TEACHERS)
+def test_a_reservation_for_less_is_refused_and_none_is_used_twice(name):
+    """And nothing is drawn from it. Without rows zeros are released, with the noise."""
+    mechanism, told, sensitivity, *rows_of_it = WITH_TEACHERS[name]
+    rows, seen = (rows_of_it or [CODES])[0][:0], []
+    small, enough = noisy(sensitivity * (1 - 1e-9)), noisy(sensitivity)
+    with observe_releases(seen.append):
+        with pytest.raises(ReservationError, match="needs"):
+            mechanism(rows, *told, reservation=small)
+        mechanism(rows, *told, reservation=enough)
+        with pytest.raises(ReservationError, match="1 more were asked"):
+            mechanism(rows, *told, reservation=enough)
+    assert (small.used, enough.used, len(seen)) == (0, 1, 1)
+    # But for distances, from an expected table of 9 cells each.
+    assert np.all(seen[0].exact == (9 * MOST_ROWS if name == "pair distances" else 0))
+    assert np.any(seen[0].exact != seen[0].noisy)
 
 
 def exact_of(mechanism, told, sensitivity, parts):
@@ -166,15 +209,12 @@ def test_a_row_moves_sums_near_the_end_of_int64_by_their_sensitivity(name):
                 assert sum(x * x for x in moved) > 0.3 * sensitivity**2
 
 
-@pytest.mark.parametrize("name", [n for n in STATISTICS if n != "pair distances"])
-def test_without_rows_zeros_are_released_with_noise(name):
-    mechanism, told, sensitivity, *rows_of_it = STATISTICS[name]
-    rows, line, seen = (rows_of_it or [CODES])[0][:0], noisy(sensitivity), []
+def test_numbers_of_units_do_not_wrap():
+    """Of a unit of so many rows that exact counts of units times these would."""
+    line, seen = noisy(1.0, 1e-9, rows_per_unit=2**30), []
     with observe_releases(seen.append):
-        mechanism(rows, *told, reservation=line)
-    assert not seen[0].exact.any()
-    assert seen[0].noisy.any()
-    assert line.used == 1
+        noisy_unit_counts(Repeated(CODES[:, 0], 2**70), 3, line)
+    assert seen[0].exact.tolist() == [0, 2**63 - 2**30, 0]
 
 
 def test_more_teachers_than_a_sum_has_room_for_are_refused():

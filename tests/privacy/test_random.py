@@ -9,7 +9,8 @@ import pytest
 import torch
 from _reserve import noisy
 
-from skdpsynth.privacy import noisy_counts, secret_generator
+from skdpsynth.privacy import secret_generator
+from skdpsynth.privacy.statistics import noisy_counts
 from skdpsynth.privacy.testing import insecure_randomness
 
 

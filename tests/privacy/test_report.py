@@ -13,13 +13,8 @@ from scipy.stats import norm
 
 import skdpsynth
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError
-from skdpsynth.privacy import (
-    PrivacyAccountant,
-    PrivacyReport,
-    claim,
-    gdp_epsilon,
-    noisy_counts,
-)
+from skdpsynth.privacy import PrivacyAccountant, PrivacyReport, claim, gdp_epsilon
+from skdpsynth.privacy.statistics import noisy_counts
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import declared_metadata

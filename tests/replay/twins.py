@@ -157,7 +157,7 @@ TWINS = {
         table="undeclared",
     ),
     "twice the sensitivity": Twin(
-        "privacy._aggregators", "exact_counts", _counted_twice, "2 times"
+        "privacy.statistics", "exact_counts", _counted_twice, "2 times"
     ),
     "categories of the rows": Twin(
         *("measure._steps:Categories", "run", _categories_of_rows),
@@ -176,7 +176,7 @@ TWINS = {
     ),
     "the number of rows kept": Twin(*_FIT, _keeps_number_of_rows, _PAST),
     "no release for nobody": Twin(
-        *("privacy._aggregators", "release_gaussian", _nothing_for_nobody),
+        *("privacy.statistics", "release_gaussian", _nothing_for_nobody),
         "releases are made",
         table="empty class",
     ),

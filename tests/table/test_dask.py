@@ -11,7 +11,7 @@ from tables import small_table
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.privacy._aggregators import exact_counts  # no noise on top
+from skdpsynth.privacy.statistics import exact_counts  # no noise on top
 from skdpsynth.table import _dask, _sources, total_keys  # steps of a cluster alone
 from skdpsynth.table._dask import DaskParts  # to lose a part of one
 from skdpsynth.table._sources import lay_out  # what parts are checked by

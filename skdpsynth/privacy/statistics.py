@@ -3,8 +3,10 @@
 Every function computes an exact integer statistic, checks that the reservation was
 made for its sensitivity, and hands it to `release_gaussian`. "Row" is a row of the
 private table; neighbours differ by adding or removing one row. Whatever else a function
-takes is public. What it refuses it refuses before noise is drawn. Without rows what it
-releases are zeros with the same noise, unless its section says otherwise.
+takes is public. What it refuses it refuses before noise is drawn; codes that are no
+whole numbers (as NaN and infinity are none) or in no bin are refused by all that take
+codes. Without rows what it releases are zeros with the same noise, unless its section
+says otherwise. Released whole numbers become floats by rounding to the nearest.
 """
 
 from __future__ import annotations
@@ -18,18 +20,32 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri
 
 from skdpsynth.exceptions import ReservationError, check_range
-from skdpsynth.privacy._accountant import MAX_DISCOVERY_DELTA, Reservation
+from skdpsynth.privacy._accountant import MAX_DISCOVERY_DELTA, Reservation, ledger_of
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes, telling
-from skdpsynth.privacy._parts import (
-    GRID,
-    LARGEST,
-    MOST_ROWS,
-    Parts,
-    clamped_counts,
-    clamped_total,
-    halves,
-)
+from skdpsynth.privacy._parts import GRID, LARGEST, MOST_ROWS, Parts, clamped_counts
 from skdpsynth.utils import CHUNK_ROWS, in_chunks
+
+__all__ = [
+    "LENGTH",
+    "MIN_KEY_COUNT",
+    "MOMENTS_SENSITIVITY",
+    "CentredCounts",
+    "centred_histogram",
+    "centred_sensitivity",
+    "gaussian_sum",
+    "gnmax",
+    "key_threshold",
+    "measured_cells",
+    "noisy_counts",
+    "noisy_histogram",
+    "noisy_pair_distances",
+    "noisy_pair_tables",
+    "noisy_second_moments",
+    "noisy_triple_tables",
+    "noisy_unit_counts",
+    "noisy_votes",
+    "thresholded_counts",
+]
 
 Codes = NDArray[np.integer] | Parts
 Floats = NDArray[np.float64]
@@ -182,7 +198,8 @@ _MAX_DIMENSION = LARGEST // (GRID * GRID)
 
 
 def require_sensitivity(reservation: Reservation, needed: float) -> None:
-    """Refuse a reservation whose noise is too small for the statistic."""
+    """Refuse a reservation that is forged, or too small for the statistic."""
+    ledger_of(reservation)
     if reservation.sensitivity < needed:
         raise ReservationError(
             f"The reservation {reservation.name!r} is for sensitivity "
@@ -203,8 +220,6 @@ def noisy_histogram(
     -----------------
     Sensitivity: a row is in exactly one bin of each column, so adding or removing it
     changes n_columns counts by one each, an L2 norm of ``sqrt(n_columns)``.
-
-    Codes that are no whole numbers, or in no bin, are refused.
     """
     require_sensitivity(reservation, math.sqrt(len(n_bins)))
     counts = exact_counts(codes, n_bins)
@@ -213,7 +228,12 @@ def noisy_histogram(
 
 
 def noisy_counts(codes: Codes, n_bins: int, reservation: Reservation) -> Ints:
-    """Count the codes of one column: a row is in one bin, so sensitivity is 1."""
+    """Count the codes of one column and release the counts.
+
+    Formal guarantees
+    -----------------
+    Sensitivity: a row is in exactly one bin, so it changes one count by 1.
+    """
     column = Parts.of(codes).map(np.reshape, (-1, 1))
     return noisy_histogram(column, [n_bins], reservation)[0]
 
@@ -227,7 +247,7 @@ def noisy_unit_counts(codes: Codes, n_bins: int, reservation: Reservation) -> Fl
     -----------------
     Sensitivity, of a row: 1. A unit of up to k rows is in one bin and adds k to it,
     which is what k rows of sensitivity 1 may add. The noisy counts are divided by k
-    again.
+    again. The exact ones are clamped, so that k times as many do not pass 2**63.
     """
     require_sensitivity(reservation, 1.0)
     weight = reservation.rows_per_unit
@@ -263,7 +283,8 @@ def centred_histogram(
     with counts c has ``K c_b - a sum(c)``. Of each column the cells come first, then
     the rows in none; last come all rows, if weighted. Counts are at most `MOST_ROWS`,
     so K of one is at most 2**60, and so is ``floor(K / B)`` of B. The number of all
-    rows is clamped to what its product has room for.
+    rows is clamped to what its product has room for. The last code, of rows in no
+    cell, is the only one beyond the cells that is not refused.
     """
     require_sensitivity(reservation, centred_sensitivity(n_cells, size_weight))
     counts = exact_counts(codes, [n + 1 for n in n_cells])
@@ -280,7 +301,7 @@ def centred_histogram(
 
 
 def thresholded_counts(
-    counts_by_column: Sequence[Ints],
+    counts_by_column: Sequence[Sequence[int] | Ints],
     reservation: Reservation,
     threshold_delta: float,
     names: Callable[[], Sequence[Sequence[Hashable]]] | None = None,
@@ -327,6 +348,9 @@ def thresholded_counts(
     more than e^epsilon times as likely; there ``e^epsilon (1 - d) P(S) <= Q(S) <= 1``,
     so the last term is at most ``d / (1 - d) <= t``, because ``d <= 0.9 t`` and ``t <=
     0.1``.
+
+    Counts above 2**40 are clamped to it. Without rows, or keys of `least` rows, no key
+    is released, and the reservation is used all the same.
     """
     n_columns = len(counts_by_column)
     if n_columns == 0:
@@ -345,7 +369,7 @@ def thresholded_counts(
         least,
         reservation.rows_per_unit,
     )
-    columns = [clamped_counts(np.asarray(n, np.int64)) for n in counts_by_column]
+    columns = [clamped_counts(counts) for counts in counts_by_column]
     considered = [np.flatnonzero(counts >= least) for counts in columns]
     both = zip(columns, considered, strict=True)
     exact = np.concatenate([counts[keys] for counts, keys in both])
@@ -388,7 +412,8 @@ def gaussian_sum(
     sensitivity is exactly ``2 * GRID``. Nothing is computed across teachers before.
 
     Entries that are not finite count as 0; a teacher whose norm overflows sends 0.
-    More than 2**40 teachers are refused.
+    More than 2**40 teachers are refused, and a clip that is not positive and finite.
+    Without teachers the sum is 0.
     """
     if vectors.ndim != 2 or not 0 < vectors.shape[1] <= _MAX_DIMENSION:
         raise ValueError(
@@ -434,7 +459,7 @@ def gnmax(votes: Ints, reservation: Reservation) -> Ints:
     Formal guarantees
     -----------------
     Sensitivity: a row can change one teacher's vote, which moves one count up and one
-    down: the histogram by ``sqrt(2)``.
+    down: the histogram by ``sqrt(2)``. Each query is charged as one release.
 
     Votes without a query or without a bin are refused.
     """
@@ -471,6 +496,7 @@ def noisy_votes(
     if np.any((counts < 0) | (counts > n_teachers)):
         msg = "Expected counts in [0, n_teachers]: one vote of each teacher per query."
         raise ValueError(msg)
+    ledger_of(reservation)
     if reservation.n_teachers != n_teachers:
         raise ReservationError(
             f"The reservation {reservation.name!r} is for votes of "
@@ -538,7 +564,7 @@ def noisy_pair_tables(
     Sensitivity: a row is in exactly one cell of each table, so adding or removing it
     changes n_pairs counts by `scale` each, an L2 norm of ``scale * sqrt(n_pairs)``.
 
-    Codes that are no whole numbers, or in no bin, are refused.
+    Pairs that are not of columns i < j, or come twice, are refused.
     """
     measured = measured_cells(n_bins, pairs)
     require_sensitivity(reservation, scale * math.sqrt(len(pairs)))
@@ -566,8 +592,8 @@ def noisy_pair_distances(
     distances by at most 1: an L2 norm of at most ``sqrt(P)``. What a cell adds is
     clamped, so that all cells together do not pass 2**63.
 
-    Codes that are no whole numbers, or in no bin, are refused, as is what is expected
-    if it is not whole. Without rows the distances are those of an empty table.
+    What is expected is refused if it is not whole. Without rows the distances are those
+    of an empty table.
     """
     n_columns = len(n_bins)
     first, second = np.triu_indices(n_columns, 1)
@@ -611,7 +637,7 @@ def noisy_triple_tables(
     Sensitivity: a row is in exactly one cell of each table, so adding or removing it
     changes n_triples counts by `scale` each, an L2 norm of ``scale * sqrt(n_triples)``.
 
-    Codes that are no whole numbers, or in no bin, are refused.
+    Triples that are not of columns i < j < k, or come twice, are refused.
     """
     in_order = triples.ndim == 2 and triples.shape[1:] == (3,)
     if not in_order or np.any(np.diff(triples, axis=1) <= 0) or np.any(triples < 0):
@@ -665,12 +691,15 @@ def noisy_second_moments(
     """
     require_sensitivity(reservation, MOMENTS_SENSITIVITY)
     sums = Parts.of(scores).total(_moments_of_part, means, unit)
-    noisy = release_gaussian(clamped_total(sums), reservation)
+    clamped = np.clip(sums, -LARGEST, LARGEST).astype(np.int64)
+    noisy = release_gaussian(clamped, reservation)
     return noisy.astype(np.float64) * unit**2
 
 
-def _moments_of_part(scores: NDArray[np.floating], means: Floats, unit: float) -> Ints:
-    """Add up the products of the rows of a part, in two halves, (2, n_products)."""
+def _moments_of_part(
+    scores: NDArray[np.floating], means: Floats, unit: float
+) -> NDArray[np.object_]:
+    """Add up the products of the rows of a part, in Python's integers."""
     n_columns = len(means)
     total = np.zeros((n_columns, n_columns), dtype=np.int64)
     for rows in in_chunks(len(scores)):  # so few that doubles hold their sums exactly
@@ -683,5 +712,5 @@ def _moments_of_part(scores: NDArray[np.floating], means: Floats, unit: float) -
         scaled = np.trunc(np.nan_to_num(scaled, nan=0.0, posinf=0.0, neginf=0.0))
         # Whatever happened before.
         scaled[np.square(scaled).sum(axis=1) > LENGTH**2] = 0.0
-        total += (scaled.T @ scaled).astype(np.int64)
-    return np.stack(halves(total[np.triu_indices(n_columns, 1)]))
+        total += (scaled.T @ scaled).astype(np.int64)  # whole and below 2**53: exact
+    return total[np.triu_indices(n_columns, 1)].astype(object)

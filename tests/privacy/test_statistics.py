@@ -12,19 +12,33 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import binom, chi2, norm
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import (
-    GRID,
+from skdpsynth.privacy import GRID, PrivacyAccountant
+from skdpsynth.privacy.statistics import (
+    LENGTH,
+    MOMENTS_SENSITIVITY,
     CentredCounts,
     centred_histogram,
     centred_sensitivity,
     gaussian_sum,
     gnmax,
     noisy_histogram,
+    noisy_second_moments,
+    noisy_unit_counts,
 )
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
 ROOT2 = math.sqrt(2)
+LONG = np.array([[3.0, -4.0]]) * LENGTH
 SMALL = settings(max_examples=60, deadline=None)
+
+
+def seen_by(mechanism, *arguments):
+    """Return what went into a release."""
+    seen = []
+    with observe_releases(seen.append):
+        mechanism(*arguments)
+    (one,) = seen
+    return one.exact
 
 
 # --- histograms --------------------------------------------------------------------
@@ -55,27 +69,12 @@ def test_a_row_moves_the_histogram_by_the_root_of_the_columns(codes, data):
     assert ((a - b) ** 2).sum() == n_columns
 
 
-def test_too_small_a_sensitivity_is_refused():
-    codes, votes = np.zeros((4, 3), dtype=int), np.zeros((1, 3), dtype=np.int64)
-    small = noisy(ROOT2)
-    with pytest.raises(ReservationError, match=r"sensitivity 1\.41421, .* 1\.73205"):
-        noisy_histogram(codes, [1, 1, 1], small)
-    assert small.used == 0
-    with pytest.raises(ReservationError, match="sensitivity"):
-        gaussian_sum(np.zeros((4, 3)), 1.0, noisy(2 * GRID - 1))
-    with pytest.raises(ReservationError, match="sensitivity"):
-        gnmax(votes, noisy(1.0))
-
-
 @pytest.mark.parametrize(
     ("codes", "n_bins", "match"),
     [
         (np.zeros((2, 2), dtype=int), [1], "one positive number of bins per column"),
         (np.zeros((2, 2), dtype=int), [1, 0], "one positive number of bins"),
         (np.zeros((2, 0), dtype=int), [], "one positive number of bins"),
-        (np.array([[0], [3]]), [3], r"codes in \[0, n_bins"),
-        (np.array([[0], [-1]]), [3], r"codes in \[0, n_bins"),
-        (np.array([[0.0], [1.0]]), [3], r"codes in \[0, n_bins"),
     ],
 )
 def test_wrong_codes_are_refused_before_drawing(codes, n_bins, match):
@@ -83,6 +82,17 @@ def test_wrong_codes_are_refused_before_drawing(codes, n_bins, match):
     with pytest.raises(ValueError, match=match):
         noisy_histogram(codes, n_bins, reservation)
     assert reservation.used == 0
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_a_unit_adds_its_rows_to_the_number_of_units(most):
+    """That is what so many rows of sensitivity 1 may add; then it is a unit again."""
+    accountant = PrivacyAccountant(math.inf, 1e-5, rows_per_unit=most)
+    line = accountant.reserve_gaussian("units", mu=math.inf, sensitivity=1, count=3)
+    for codes, wanted in (([0, 2], [1, 0, 1]), ([0, 2, 2], [1, 0, 2])):
+        went_in = seen_by(noisy_unit_counts, np.array(codes), 3, line)
+        assert went_in.tolist() == [most * n for n in wanted]
+    assert noisy_unit_counts(np.array([0, 2, 2]), 3, line).tolist() == [1.0, 0.0, 2.0]
 
 
 # --- the sum over teachers ---------------------------------------------------------
@@ -99,11 +109,8 @@ teacher_tables = st.tuples(st.integers(1, 4), st.integers(1, 6)).flatmap(
 
 def on_grid(vectors, clip):
     """Return the whole numbers that each teacher adds to a sum."""
-    seen = []
-    with observe_releases(seen.append):
-        for row in vectors:
-            gaussian_sum(row[None], clip, exact(2 * GRID))
-    return np.array([own.exact for own in seen])
+    own = [(row[None], clip, exact(2 * GRID)) for row in vectors]
+    return np.array([seen_by(gaussian_sum, *row) for row in own])
 
 
 @SMALL
@@ -140,6 +147,18 @@ def test_twice_the_clip_is_attained():
     assert np.abs(difference).max() == 2 * GRID
 
 
+def test_numbers_are_truncated_towards_0():
+    """Of either sign, where they are put on a grid: no vector becomes longer."""
+    numbers = np.array([[2.999, -2.999, 0.001, -0.999]])
+    went_in = seen_by(gaussian_sum, numbers / GRID, 1.0, exact(2 * GRID))
+    assert went_in.tolist() == [2, -2, 0, 0]
+    # One that is shortened, to 4,095, is truncated then.
+    for scores, products in ((numbers, [-4] + 5 * [0]), (LONG, [-2457 * 3276])):
+        line, means = exact(MOMENTS_SENSITIVITY), np.zeros(scores.shape[1])
+        went_in = seen_by(noisy_second_moments, scores, means, 1.0, line)
+        assert went_in.tolist() == products
+
+
 def test_infinite_entries_are_dropped_before_clipping():
     vectors = np.array([[np.nan, 3.0, 4.0], [np.inf, -np.inf, 0.5], [1e300, 1e300, 1]])
     grid = on_grid(vectors, 5.0) * (5.0 / GRID)
@@ -164,9 +183,6 @@ def test_sum_without_noise_is_the_clipped_sum(monkeypatch):
     # Chunks change nothing, since the sum is exact.
     monkeypatch.setattr("skdpsynth.privacy._parts._BLOCK_ENTRIES", 20)
     np.testing.assert_array_equal(gaussian_sum(vectors, clip, exact(2 * GRID)), whole)
-    # A sum over no teacher is noise: draws on so fine a grid never all agree.
-    alone = gaussian_sum(np.zeros((0, 5)), 1.0, noisy(2 * GRID))
-    assert np.unique(alone).size > 1
 
 
 @pytest.mark.parametrize(
@@ -215,6 +231,15 @@ def test_gnmax_answers_as_often_as_its_noise_says():
         assert low <= (answers == 0).sum() <= high
 
 
+def test_a_vote_moves_two_bins_of_a_query():
+    """And each query is a release of its own."""
+    votes, line = np.array([[4, 3, 0], [7, 0, 0]]), exact(ROOT2, count=4)
+    other = np.array([[3, 4, 0], [6, 0, 1]])  # one teacher's
+    before, after = (seen_by(gnmax, own, line) for own in (votes, other))
+    assert np.square(after - before).sum(axis=1).tolist() == [2, 2]
+    assert line.used == 4
+
+
 def test_gnmax_refuses_what_is_short_or_empty_before_drawing():
     votes, reservation = np.zeros((5, 3), dtype=np.int64), exact(ROOT2, count=4)
     with pytest.raises(ReservationError, match="4 releases and 0 are used, but 5 more"):
@@ -222,6 +247,8 @@ def test_gnmax_refuses_what_is_short_or_empty_before_drawing():
     for shape in ((3,), (0, 3), (3, 0)):
         with pytest.raises(ValueError, match="Expected votes of shape"):
             gnmax(np.zeros(shape, dtype=np.int64), reservation)
+    with pytest.raises(ReservationError, match=r"sensitivity 1, .* 1\.41421"):
+        gnmax(votes, exact(1.0))
     assert reservation.used == 0
 
 
@@ -243,11 +270,8 @@ def as_codes(rows, n_columns):
 
 def numbers(codes, n_cells, weight):
     """Return the exact statistic as Python's whole numbers."""
-    seen = []
-    with observe_releases(seen.append):
-        line = exact(centred_sensitivity(n_cells, weight))
-        centred_histogram(codes, n_cells, line, weight)
-    return seen[0].exact.tolist()
+    line = exact(centred_sensitivity(n_cells, weight))
+    return seen_by(centred_histogram, codes, n_cells, line, weight).tolist()
 
 
 @SMALL
@@ -265,6 +289,22 @@ def test_no_row_moves_centred_counts_by_more_than_the_sensitivity(table, weight)
     assert max(squared) > (sensitivity - 1) ** 2 or sensitivity == 1
     shares = sum(1 - 1 / n for n in n_cells if n) + weight**2
     assert sensitivity / GRID == pytest.approx(math.sqrt(shares), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("row", "adds"),
+    [
+        # A cell of the first column, or none; the others have one cell, and none.
+        ([1, 0, 0], [-349525, 699051, -349525, 0, 0, 0, 0]),
+        ([3, 1, 0], [0, 0, 0, math.isqrt(699051**2 + 2 * 349525**2), 0, 0, 0]),
+    ],
+)
+def test_what_a_row_adds_to_centred_counts(row, adds):
+    """With K = 2**20: ``K - K // 3`` and ``-(K // 3)``, the norm of these, or nothing.
+
+    And ``floor(K / 4)`` to the number of rows, at a weight of a fourth.
+    """
+    assert numbers(np.array([row]), [3, 1, 0], 0.25) == [*adds, GRID // 4]
 
 
 @SMALL
@@ -325,18 +365,3 @@ def test_centred_counts_have_the_noise_of_a_projection(global_random_seed):
             outside += (errors**2).sum() + (weight * (released.size - 3)) ** 2
     assert chi2.ppf(1.5e-7, 3500) < inside < chi2.isf(1.5e-7, 3500)
     assert chi2.ppf(1.5e-7, 2000) < outside / std**2 < chi2.isf(1.5e-7, 2000)
-
-
-def test_centred_counts_refuse_before_drawing():
-    codes = np.zeros((4, 2), dtype=int)
-    needed = centred_sensitivity([3, 2], 0.5)
-    for small in (needed - 1, centred_sensitivity([3, 2]), math.sqrt(2)):
-        reservation = noisy(small)
-        with pytest.raises(ReservationError, match="sensitivity"):
-            centred_histogram(codes, [3, 2], reservation, 0.5)
-        assert reservation.used == 0
-    reservation = noisy(needed)
-    for wrong, n_cells in ((codes + 4, [3, 2]), (codes, [3]), (codes, [3, -1])):
-        with pytest.raises(ValueError, match="Expected"):
-            centred_histogram(wrong, n_cells, reservation, 0.5)
-        assert reservation.used == 0
