@@ -22,7 +22,7 @@ from _common import DELTA, EPSILON, use_one_thread
 
 import skdpsynth
 from skdpsynth.audit import curve_lower_bound, guessing_lower_bound
-from skdpsynth.audit._mechanism import _line_like
+from skdpsynth.audit._ledger import copied
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy.testing import Release, observe_releases
@@ -132,7 +132,7 @@ def moved(case: Case) -> list[tuple[Release, Release]]:
 def attack_release(case: Case, coins: NDArray[np.int64]) -> NDArray[np.float64]:
     """Draw one release of a fit again and again, by its own line of the ledger."""
     ((absent, present),) = (p for p in moved(case) if p[0].what[0] == case.release)
-    line = _line_like(absent.reservation, case.n_runs)
+    line = copied(absent.reservation)
     scores = []
     for coin in np.split(coins, _PARTS):
         values = np.stack([absent.exact, present.exact])[coin]
