@@ -46,7 +46,6 @@ _NOTHING_FOUND = (
     "'power' is the share of the ledger's noise that it would have rejected as too "
     "little. It is no proof of the claim."
 )
-_NOT_MEASURED = "Read `lines`: it has bounds of mu, and the power as a share of noise."
 
 
 @dataclass(frozen=True)
@@ -286,7 +285,7 @@ def audit_ledger(
     return LedgerAudit(tuple(lines), (*findings, *of_worlds), confidence=1 - alpha)
 
 
-@without(since="0.3", removed_in="0.5", delta=_NOT_MEASURED)
+@without(since="0.3", removed_in="0.5", delta="Leave it out: bounds are of mu.")
 def audit_mechanism(
     mechanism: Callable[[Any, Reservation], NDArray[Any]],
     data: Any,
