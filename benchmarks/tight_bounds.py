@@ -129,14 +129,21 @@ def moved(case: Case) -> list[tuple[Release, Release]]:
     return [(a, b) for a, b in pairs if not np.array_equal(a.exact, b.exact)]
 
 
-def attack_release(case: Case, coins: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Draw one release of a fit again and again, by its own line of the ledger."""
+def attack_release(
+    case: Case, coins: NDArray[np.int64], noise: float = 1.0
+) -> NDArray[np.float64]:
+    """Draw one release of a fit again and again, by its own line of the ledger.
+
+    A coin chooses the world of a draw, whose score is on which side of the middle it
+    lies, and how far. The noise is multiplied for defects.
+    """
     ((absent, present),) = (p for p in moved(case) if p[0].what[0] == case.release)
     line = copied(absent.reservation)
     scores = []
-    for coin in np.split(coins, _PARTS):
+    for coin in np.array_split(coins, _PARTS):
         values = np.stack([absent.exact, present.exact])[coin]
-        off = release_gaussian(values, line, len(coin)) - _middle(absent, present)
+        drawn = noise * (release_gaussian(values, line, len(coin)) - values)
+        off = values + drawn - _middle(absent, present)
         scores.append((off * (present.exact - absent.exact)).reshape(len(coin), -1))
     return np.concatenate(scores).sum(axis=1)
 
@@ -165,13 +172,22 @@ def attack_fit(case: Case, coins: NDArray[np.int64]) -> NDArray[np.float64]:
     return scores
 
 
+def bounds_of(
+    scores: NDArray[np.float64], coins: NDArray[np.int64]
+) -> tuple[float, float]:
+    """Bound mu by guesses at the middle, one point of the curve, and by the curve."""
+    n_wrong = int(((scores > 0) != coins).sum())
+    sides = scores[coins == 0], scores[coins == 1]
+    one_point = guessing_lower_bound(n_wrong, len(coins), alpha=ALPHA)
+    return one_point, curve_lower_bound(*sides, alpha=ALPHA)
+
+
 def row_of(name: str, repetition: int) -> dict[str, object]:
     """Attack once, and put the result into one line."""
     case, start = CASES[name], time.perf_counter()
     coins = np.random.default_rng().integers(2, size=case.n_runs)
     scores = (attack_release if case.release else attack_fit)(case, coins)
-    n_wrong = int(((scores > 0) != coins).sum())
-    sides = scores[coins == 0], scores[coins == 1]
+    one_point, curve = bounds_of(scores, coins)
     lines = [own.reservation for own, _ in moved(case)]
     claim = PrivacyAccountant(case.epsilon, case.delta).mu_cap
     charged = [r.mu for r in lines if r.name == case.release] or [claim]
@@ -182,8 +198,8 @@ def row_of(name: str, repetition: int) -> dict[str, object]:
         "delta": case.delta,
         "mu_of_the_fit": claim,
         "mu": math.hypot(*charged),
-        "by_one_point": guessing_lower_bound(n_wrong, case.n_runs, alpha=ALPHA),
-        "by_the_curve": curve_lower_bound(*sides, alpha=ALPHA),
+        "by_one_point": one_point,
+        "by_the_curve": curve,
         "confidence": 1 - ALPHA,
         "runs": case.n_runs,
         "seconds": time.perf_counter() - start,

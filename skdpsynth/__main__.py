@@ -406,9 +406,17 @@ def _table_path(text: str) -> Path:
 
 def _class_count(text: str) -> tuple[str, int]:
     label, _, count = text.rpartition("=")
-    if label and count.isdigit():
+    if label and count.isdecimal() and int(count):
         return label, int(count)
-    raise argparse.ArgumentTypeError(f"expected LABEL=ROWS, got {text!r}")
+    expected = "expected LABEL=N with at least one row"
+    raise argparse.ArgumentTypeError(f"{expected}, got {text!r}")
+
+
+def _seed(text: str) -> int:
+    if text.isdecimal() and int(text) < 2**32:
+        return int(text)
+    expected = "expected a whole number from 0 to 2**32 - 1"
+    raise argparse.ArgumentTypeError(f"{expected}, got {text!r}")
 
 
 _TOTALS = ("EPSILON", "DELTA")
@@ -449,7 +457,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "help": "its totals; a budget file that is absent is made only with them",
     },
     "-n": {"dest": "rows", "type": int, "metavar": "N"},
-    "--seed": {"type": int, "help": "an int draws the same rows again"},
+    "--seed": {"type": _seed, "help": "an int draws the same rows again"},
     "--sep": {"help": "between cells of CSV files; by default as in the first line"},
     "--encoding": {"default": "utf-8", "help": "of CSV files, such as cp1252"},
     "--date-format": {
