@@ -299,8 +299,8 @@ def audit_generator(
     False
     """
     made = _fresh(estimator)
-    schema, claims = getattr(made, "schema", None), {"epsilon": epsilon, "delta": delta}
-    for name, given in claims.items():
+    claims: dict[str, float] = {}
+    for name, given in (("epsilon", epsilon), ("delta", delta)):
         value = getattr(made, name, None) if given is None else given
         if value is None:
             raise ValueError(
@@ -309,6 +309,7 @@ def audit_generator(
             )
         claims[name] = float(value)
     claim, delta = claims["epsilon"], claims["delta"]
+    schema = getattr(made, "schema", None)
     check_range("epsilon", claim, claim >= 0, "at least 0")
     check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
     check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
@@ -323,23 +324,22 @@ def audit_generator(
     score = partial(score_rows, canary=rows[seen], ranges=ranges_of(both[seen]))
     worlds = dict(zip(_WORLDS, (table, both), strict=True))
     run = partial(_one_run, estimator, worlds, score, n_samples)
-    runs = [(world, number) for number in range(n_runs) for world in _WORLDS]
-    scored: dict[Run, Scores] = {}
+    keys = [(world, number) for number in range(n_runs) for world in _WORLDS]
+    scored: dict[Run, Scores | None] = dict.fromkeys(keys)
     if folder is not None:
         kept = RunFolder(folder, _README)
-        key = joblib.hash([_configuration(made), table, rows, n_samples])
-        places = {own: (f"{own[0]}-{own[1]:05d}", [key, *own]) for own in runs}
-        found = {own: kept.read(*place) for own, place in places.items()}
-        scored = {own: scores for own, scores in found.items() if scores is not None}
-    missing = [own for own in runs if own not in scored]
-    tasks = (joblib.delayed(run)(own) for own in missing)
+        digest = joblib.hash([_configuration(made), table, rows, n_samples])
+        files = {(w, n): (f"{w}-{n:05d}", [digest, w, n]) for w, n in keys}
+        scored = {key: kept.read(*file) for key, file in files.items()}
+    missing = [key for key in keys if scored[key] is None]
+    tasks = (joblib.delayed(run)(key) for key in missing)
     done = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(tasks)
-    for own, scores in tqdm(done, total=len(missing), disable=not verbose):
+    for key, scores in tqdm(done, total=len(missing), disable=not verbose):
         if folder is not None:
-            kept.write(*places[own], scores)
-        scored[own] = scores
-    scores = pd.DataFrame([scored[own] for own in runs])
-    return attack(scores[::2], scores[1::2], claim=claim, delta=delta, alpha=alpha)
+            kept.write(*files[key], scores)
+        scored[key] = scores
+    table_of = {w: pd.DataFrame([scored[w, n] for n in range(n_runs)]) for w in _WORLDS}
+    return attack(**table_of, claim=claim, delta=delta, alpha=alpha)
 
 
 # --- Runs ---------------------------------------------------------------------------
@@ -388,10 +388,10 @@ def _one_run(
     worlds: Mapping[str, pd.DataFrame],
     score: Callable[[pd.DataFrame], Scores],
     n_samples: int,
-    own: Run,
+    key: Run,
 ) -> tuple[Run, Scores]:
     """Fit once; what a fit warns of is no finding, and would be shown 400 times."""
-    table = worlds[own[0]]
+    table = worlds[key[0]]
     with warnings.catch_warnings(action="ignore"):
         made = _fresh(make)
         made.fit(table.copy())
@@ -412,7 +412,7 @@ def _one_run(
             "Wrap the object so that it does: by its number of rows a sample would "
             "show in which world it is."
         )
-    return own, score(sample)
+    return key, score(sample)
 
 
 # --- Scores -------------------------------------------------------------------------

@@ -431,10 +431,8 @@ def _parts_of(held: Any) -> dict[str, Any]:
     if isinstance(held, float | complex | np.generic):
         return {"": np.asarray(held).tobytes()}
     if isinstance(held, np.ndarray):
-        objects = held.dtype.hasobject
-        entries = held.ravel().tolist() if objects else np.ascontiguousarray(held)
-        content = {" entries": entries} if objects else {" bytes": entries.tobytes()}
-        return {".dtype": str(held.dtype), ".shape": held.shape, **content}
+        content = held.ravel().tolist() if held.dtype.hasobject else held.tobytes()
+        return {".dtype": str(held.dtype), ".shape": held.shape, " entries": content}
     # Torch is not imported here; these are its generators, and its tensors.
     if isinstance(held, np.random.RandomState) or hasattr(held, "initial_seed"):
         return {".state": held.get_state()}
@@ -474,7 +472,7 @@ def _parts_of(held: Any) -> dict[str, Any]:
     # Not what its class would write into a pickle; slots are apart from the others.
     state = object.__getstate__(held)
     states = state if isinstance(state, tuple) else (state,)
-    named = {f".{name}": part for own in states for name, part in (own or {}).items()}
+    named = {f".{name}": part for kept in states for name, part in (kept or {}).items()}
     if named or type(held).__repr__ is object.__repr__:
         return named
     return {"": repr(held)}

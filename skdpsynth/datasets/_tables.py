@@ -264,6 +264,7 @@ class _Published:
         return whole.reset_index(drop=True)
 
 
+# What the publishers say of their tables.
 _CREDIT = _Published(
     name="kaggle_credit",
     features=("Time", *(f"V{i}" for i in range(1, 29)), "Amount"),
