@@ -65,6 +65,8 @@ _IN_PYTHON = {
     r"dtypes=df\.dtypes \(.*or here": "a TABLE, of which names and dtypes are read, or"
     " a --schema",
     r"what save\(\) writes": "a MODEL that fit wrote",
+    r"can read and write\.": "can read and write; fit --budget-total EPSILON DELTA"
+    " makes one.",
     r"anew by to_json": "anew by 'skdpsynth schema'",
 }
 
@@ -295,15 +297,9 @@ def _open_budget(args: Args) -> skdpsynth.PrivacyBudget | None:
     """Open a budget; only one whose totals were given is made where there is none."""
     if args.budget is None:
         return None
-    if args.budget_total is not None:
-        epsilon, delta = args.budget_total
-        return skdpsynth.PrivacyBudget(epsilon, delta, args.budget)
-    if not args.budget.exists():
-        raise PersistenceError(
-            f"Expected a budget. There is no file {str(args.budget)!r}; check its"
-            " name, or make it by adding --budget-total EPSILON DELTA."
-        )
-    return skdpsynth.PrivacyBudget.open(args.budget)
+    if args.budget_total is None:
+        return skdpsynth.PrivacyBudget.open(args.budget)
+    return skdpsynth.PrivacyBudget(*args.budget_total, args.budget)
 
 
 def _read_schema(args: Args) -> tuple[Any, dict[Hashable, Any]]:
