@@ -299,7 +299,8 @@ def _open_budget(args: Args) -> skdpsynth.PrivacyBudget | None:
         return None
     if args.budget_total is None:
         return skdpsynth.PrivacyBudget.open(args.budget)
-    return skdpsynth.PrivacyBudget(*args.budget_total, args.budget)
+    epsilon, delta = args.budget_total
+    return skdpsynth.PrivacyBudget(epsilon, delta, args.budget)
 
 
 def _read_schema(args: Args) -> tuple[Any, dict[Hashable, Any]]:
