@@ -381,7 +381,7 @@ def audit_mechanism(
     draws = Release(line, truth, noisy, unit, truth.size if vote else n_draws)
     level = alpha if vote else alpha / 2  # two tests of the draws can find something
     check, more = _check_line(line, [draws], shift, level)
-    findings = [*more, *findings]
+    findings += more
     if not vote:
         towards = (noisy - (exact[0] + exact[1]) / 2) * (exact[1] - exact[0])
         guesses = towards.reshape(n_draws, -1).sum(axis=1) > 0
