@@ -211,7 +211,7 @@ def charged_twice(vectors, reservation):
 @pytest.mark.parametrize(
     ("twin", "words"),
     [
-        (less_noise(0.5), "the noise is 0.5"),
+        (less_noise(0.5), "times the ledger's (p ="),
         (less_noise(0.0), "the noise is 0 times"),
         (not_charged, "400 releases were made, but 0 were charged"),
         (charged_twice, "800 were charged"),
