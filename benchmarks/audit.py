@@ -7,7 +7,6 @@ and an audit that was broken off goes on. Then it prints the table of docs/audit
 from __future__ import annotations
 
 import argparse
-import datetime
 import shutil
 import tempfile
 import time
@@ -124,7 +123,7 @@ def run(key: tuple[str], n_runs: int) -> dict[str, object]:
     row: dict[str, object] = {name: getattr(found, name) for name in FOUND}
     row |= {"synthesizer": key[0], "runs": 2 * n_runs, "judged": found.n_judged}
     row |= {"claim": found.claim, "delta": found.delta, "seconds": seconds}
-    row["date"] = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    row["date"] = f"{pd.Timestamp.now('UTC'):%Y-%m-%d}"
     return row | {"without_noise": silent.lower_bound, "version": skdpsynth.__version__}
 
 

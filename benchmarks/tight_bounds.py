@@ -6,13 +6,12 @@ What is in results/tight_bounds.csv is skipped. docs/audit.md has the shares it 
 from __future__ import annotations
 
 import argparse
-import datetime
 import itertools
 import math
 import time
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,15 +21,13 @@ from _common import DELTA, EPSILON, use_one_thread
 
 import skdpsynth
 from skdpsynth.audit import curve_lower_bound, guessing_lower_bound
-from skdpsynth.audit._mechanism import _line_like
+from skdpsynth.audit._ledger import copied
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy._mechanisms import release_gaussian
 from skdpsynth.privacy.testing import Release, observe_releases
 from skdpsynth.schema import Boolean, Categorical, TableSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from skdpsynth.base import BaseSynthesizer
@@ -39,6 +36,7 @@ ALPHA = 0.05
 N_DRAWS, N_FITS = 200_000, 4_000
 REPETITIONS = 3
 _PARTS = 100  # of the draws, which are all in memory otherwise
+_WAYS = ["by_one_point", "by_the_curve"]
 _RESULTS = Path(__file__).parent / "results" / "tight_bounds.csv"
 
 _X, _Y = {"x": Boolean()}, {"y": Categorical(["u", "v"])}
@@ -58,9 +56,8 @@ class Case:
     schema: TableSchema
     release: str | None
     delta: float = DELTA
-    settings: Mapping[str, Any] = field(default_factory=dict)
     epsilon: float = EPSILON
-    table: pd.DataFrame = field(default_factory=lambda: TABLE)
+    table: pd.DataFrame = field(default_factory=TABLE.copy)
 
     @property
     def n_runs(self) -> int:
@@ -69,8 +66,8 @@ class Case:
 
     def make(self) -> BaseSynthesizer:
         """Make the unfitted synthesizer."""
-        fixed = {"epsilon": self.epsilon, "delta": self.delta, "schema": self.schema}
-        return getattr(skdpsynth, self.synthesizer)(**fixed, **self.settings)
+        kind = getattr(skdpsynth, self.synthesizer)
+        return kind(epsilon=self.epsilon, delta=self.delta, schema=self.schema)
 
     def worlds(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Give the table without the canary and with it."""
@@ -79,27 +76,17 @@ class Case:
         return own, pd.concat([own, row], ignore_index=True)
 
 
-_TARGET = {"target": "y"}
+_OF_CLASS = Case("IndependentSynthesizer", "xy", _DECLARED, "marginals")
+_OF_X = Case("IndependentSynthesizer", "x", TableSchema(_X), None, epsilon=10.0)
+_OF_PAIR = Case("MarginalSynthesizer", "xz", _PAIR, "1 table of 2 columns, 9 cells")
+_BOTH = TableSchema(_X | {"z": Boolean()})
 CASES = {
-    "marginals of a class": Case(
-        "IndependentSynthesizer", "xy", _DECLARED, "marginals", settings=_TARGET
-    ),
-    "the same": Case(
-        "IndependentSynthesizer", "xy", _DECLARED, "marginals", 1e-2, _TARGET
-    ),
-    "pair table": Case(
-        "MarginalSynthesizer", "xz", _PAIR, "1 table of 2 columns, 9 cells"
-    ),
-    "whole fit of 4 rows": Case(
-        "IndependentSynthesizer", "x", TableSchema(_X), None, epsilon=10.0
-    ),
-    "whole fit of 300 rows, with a pair table": Case(
-        "MarginalSynthesizer",
-        "xz",
-        TableSchema(_X | {"z": Boolean()}),
-        None,
-        epsilon=10.0,
-        table=ROWS,
+    "marginals of a class": _OF_CLASS,
+    "the same": replace(_OF_CLASS, delta=1e-2),
+    "pair table": _OF_PAIR,
+    "whole fit of 4 rows": _OF_X,
+    "whole fit of 300 rows, with a pair table": replace(
+        _OF_PAIR, schema=_BOTH, release=None, epsilon=10.0, table=ROWS
     ),
 }
 
@@ -123,26 +110,35 @@ def releases_of(case: Case, table: pd.DataFrame, most: int = 0) -> list[Release]
     return seen
 
 
+def pairs_of(case: Case) -> list[tuple[Release, Release]]:
+    """Return the releases of both worlds."""
+    without, present = (releases_of(case, table) for table in case.worlds())
+    return list(zip(without, present, strict=True))
+
+
 def moved(case: Case) -> list[tuple[Release, Release]]:
-    """Give the releases of both worlds that the canary moves."""
-    pairs = zip(*(releases_of(case, table) for table in case.worlds()), strict=True)
-    return [(a, b) for a, b in pairs if not np.array_equal(a.exact, b.exact)]
+    """Return the releases of both worlds that the canary moves."""
+    return [(a, b) for a, b in pairs_of(case) if not np.array_equal(a.exact, b.exact)]
 
 
-def attack_release(case: Case, coins: NDArray[np.int64]) -> NDArray[np.float64]:
+def attack_release(
+    case: Case, coins: NDArray[np.int64], noise: float = 1.0
+) -> NDArray[np.float64]:
     """Draw one release of a fit again and again, by its own line of the ledger."""
     ((absent, present),) = (p for p in moved(case) if p[0].what[0] == case.release)
-    line = _line_like(absent.reservation, case.n_runs)
+    line = copied(absent.reservation)
     scores = []
-    for coin in np.split(coins, _PARTS):
+    for coin in np.array_split(coins, _PARTS):
         values = np.stack([absent.exact, present.exact])[coin]
-        off = release_gaussian(values, line, len(coin)) - _middle(absent, present)
-        scores.append((off * (present.exact - absent.exact)).reshape(len(coin), -1))
+        values = values + noise * release_gaussian(0 * values, line, len(coin))
+        scores.append(_towards(values, absent, present).reshape(len(coin), -1))
     return np.concatenate(scores).sum(axis=1)
 
 
-def _middle(absent: Release, present: Release) -> NDArray[np.float64]:
-    return (absent.exact + present.exact) / 2
+def _towards(values: NDArray[Any], absent: Release, present: Release) -> NDArray[Any]:
+    """Return on which side of the middle values lie, and how far."""
+    middle = (absent.exact + present.exact) / 2
+    return (values - middle) * (present.exact - absent.exact)
 
 
 def attack_fit(case: Case, coins: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -151,18 +147,25 @@ def attack_fit(case: Case, coins: NDArray[np.int64]) -> NDArray[np.float64]:
     Fits stop after the last release. None may depend on an earlier one, so that the
     exact values of both worlds are known.
     """
-    worlds = case.worlds()
-    pairs = list(zip(*(releases_of(case, own) for own in worlds), strict=True))
-    scores = np.zeros(len(coins))
+    worlds, pairs, scores = case.worlds(), pairs_of(case), np.zeros(len(coins))
     for i, coin in enumerate(coins):
         seen = releases_of(case, worlds[coin], len(pairs))
         for own, pair in zip(seen, pairs, strict=True):
             if not np.array_equal(own.exact, pair[coin].exact):
                 raise RuntimeError("A release depends on an earlier one.")
-            moves = pair[1].exact - pair[0].exact
-            ratio = (own.noisy - _middle(*pair)) * moves
-            scores[i] += ratio.sum() / own.reservation.noise_std**2
+            ratio = _towards(own.noisy, *pair).sum()
+            scores[i] += ratio / own.reservation.noise_std**2
     return scores
+
+
+def bounds_of(
+    scores: NDArray[np.float64], coins: NDArray[np.int64]
+) -> tuple[float, float]:
+    """Bound mu by guesses at the middle, one point of the curve, and by the curve."""
+    n_wrong = int(((scores > 0) != coins).sum())
+    sides = scores[coins == 0], scores[coins == 1]
+    one_point = guessing_lower_bound(n_wrong, len(coins), alpha=ALPHA)
+    return one_point, curve_lower_bound(*sides, alpha=ALPHA)
 
 
 def row_of(name: str, repetition: int) -> dict[str, object]:
@@ -170,8 +173,7 @@ def row_of(name: str, repetition: int) -> dict[str, object]:
     case, start = CASES[name], time.perf_counter()
     coins = np.random.default_rng().integers(2, size=case.n_runs)
     scores = (attack_release if case.release else attack_fit)(case, coins)
-    n_wrong = int(((scores > 0) != coins).sum())
-    sides = scores[coins == 0], scores[coins == 1]
+    bounds = bounds_of(scores, coins)
     lines = [own.reservation for own, _ in moved(case)]
     claim = PrivacyAccountant(case.epsilon, case.delta).mu_cap
     charged = [r.mu for r in lines if r.name == case.release] or [claim]
@@ -182,20 +184,18 @@ def row_of(name: str, repetition: int) -> dict[str, object]:
         "delta": case.delta,
         "mu_of_the_fit": claim,
         "mu": math.hypot(*charged),
-        "by_one_point": guessing_lower_bound(n_wrong, case.n_runs, alpha=ALPHA),
-        "by_the_curve": curve_lower_bound(*sides, alpha=ALPHA),
+        **dict(zip(_WAYS, bounds, strict=True)),
         "confidence": 1 - ALPHA,
         "runs": case.n_runs,
         "seconds": time.perf_counter() - start,
-        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        "date": f"{pd.Timestamp.now('UTC'):%Y-%m-%d}",
         "version": skdpsynth.__version__,
     }
 
 
 def summary(done: pd.DataFrame) -> pd.DataFrame:
     """Return the shares of the claimed mu that are shown: median and range."""
-    ways = ["by_one_point", "by_the_curve"]
-    shares = done[["what"]].join(done[ways].div(done["mu"], axis=0))
+    shares = done[["what"]].join(done[_WAYS].div(done["mu"], axis=0))
     return shares.groupby("what", sort=False).agg(["median", "min", "max"]).round(3)
 
 

@@ -65,6 +65,8 @@ _IN_PYTHON = {
     r"dtypes=df\.dtypes \(.*or here": "a TABLE, of which names and dtypes are read, or"
     " a --schema",
     r"what save\(\) writes": "a MODEL that fit wrote",
+    r"can read and write\.": "can read and write; fit --budget-total EPSILON DELTA"
+    " makes one.",
     r"anew by to_json": "anew by 'skdpsynth schema'",
 }
 
@@ -295,15 +297,10 @@ def _open_budget(args: Args) -> skdpsynth.PrivacyBudget | None:
     """Open a budget; only one whose totals were given is made where there is none."""
     if args.budget is None:
         return None
-    if args.budget_total is not None:
-        epsilon, delta = args.budget_total
-        return skdpsynth.PrivacyBudget(epsilon, delta, args.budget)
-    if not args.budget.exists():
-        raise PersistenceError(
-            f"Expected a budget. There is no file {str(args.budget)!r}; check its"
-            " name, or make it by adding --budget-total EPSILON DELTA."
-        )
-    return skdpsynth.PrivacyBudget.open(args.budget)
+    if args.budget_total is None:
+        return skdpsynth.PrivacyBudget.open(args.budget)
+    epsilon, delta = args.budget_total
+    return skdpsynth.PrivacyBudget(epsilon, delta, args.budget)
 
 
 def _read_schema(args: Args) -> tuple[Any, dict[Hashable, Any]]:
@@ -406,9 +403,17 @@ def _table_path(text: str) -> Path:
 
 def _class_count(text: str) -> tuple[str, int]:
     label, _, count = text.rpartition("=")
-    if label and count.isdigit():
+    if label and count.isdecimal() and int(count):
         return label, int(count)
-    raise argparse.ArgumentTypeError(f"expected LABEL=ROWS, got {text!r}")
+    expected = "expected LABEL=N with at least one row"
+    raise argparse.ArgumentTypeError(f"{expected}, got {text!r}")
+
+
+def _seed(text: str) -> int:
+    if text.isdecimal() and int(text) < 2**32:
+        return int(text)
+    expected = "expected a whole number from 0 to 2**32 - 1"
+    raise argparse.ArgumentTypeError(f"{expected}, got {text!r}")
 
 
 _TOTALS = ("EPSILON", "DELTA")
@@ -449,7 +454,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         "help": "its totals; a budget file that is absent is made only with them",
     },
     "-n": {"dest": "rows", "type": int, "metavar": "N"},
-    "--seed": {"type": int, "help": "an int draws the same rows again"},
+    "--seed": {"type": _seed, "help": "an int draws the same rows again"},
     "--sep": {"help": "between cells of CSV files; by default as in the first line"},
     "--encoding": {"default": "utf-8", "help": "of CSV files, such as cp1252"},
     "--date-format": {

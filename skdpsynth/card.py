@@ -8,7 +8,7 @@ released, so it is as public as the generator is.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from skdpsynth.measure import Allocation
 from skdpsynth.privacy import PrivacyReport, scope_words
@@ -27,6 +27,10 @@ from skdpsynth.utils import Block, Document, Grid, Heading, Items
 
 __all__ = ["model_card"]
 
+_CODE = (
+    "Writing and testing code that will run on the real table: names, types and"
+    " ranges are the same."
+)
 _BAD_FOR = (
     "Looking up a person or a row: no synthetic row is of anybody.",
     (
@@ -49,7 +53,7 @@ _DEPENDENCE = {
     "borrowed": "How columns depend on each other is taken from a larger class{of}.",
     "lost": "How columns depend on each other was not measured{of}.",
 }
-_GOOD = ("kept",)  # of these
+_FEW_PERCENT = 5.0  # of the rows: a share that is known so well is worth a table
 
 
 def model_card(
@@ -65,11 +69,18 @@ def model_card(
 
     `dependent` tells whether it learnt how columns depend on each other.
     """
-    good, bad = _uses(plans, dependent=dependent)
+    good, bad = _uses(plans if dependent else (), plans)
+    columns = [(str(n), *_described(column)) for n, column in schema.columns.items()]
+    n_rows = f"The real table has about {classes.counts.sum():,.0f} rows"
+    counts = zip(classes.scopes, classes.counts, strict=True)
+    sizes = [f"{scope_words(scope)}: about {count:,.0f}" for scope, count in counts]
+    shares: dict[str, float] = {}  # of every release, the largest of all classes
+    for entry in report.entries:
+        shares[entry.name] = max(shares.get(entry.name, 0.0), entry.share or 0.0)
     blocks: list[Block] = [
         Heading(f"Model card: synthetic rows by {name}", 1),
         (
-            f"A generator of synthetic rows with {len(schema.columns)} columns, fitted"
+            f"A generator of synthetic rows with {len(columns)} columns, fitted"
             f" to a private table by {report.software.split(',')[0]}."
         ),
         Heading("What was protected, and how much"),
@@ -80,14 +91,31 @@ def model_card(
         + "".join(f"; {words}" for words in report.declared or ())
         + ". All else was measured with noise, and paid for by the budget.",
         Heading("What is in the table"),
-        Grid(
-            ("column", "kind", "values"),
-            [(str(n), *_described(column)) for n, column in schema.columns.items()],
-        ),
-        *_rows(classes),
+        Grid(("column", "kind", "values"), columns),
+        *([f"{n_rows}, by class:", Items(sizes)] if classes.labels else [f"{n_rows}."]),
         Heading("What was measured, and how well"),
-        *_measured(report),
-        *(_how_well(plans, dependent=dependent) if plans else []),
+        (
+            "Every release has noise. Its share of the budget (of mu squared; classes"
+            " have each their own) says how well it is known beside the others:"
+        ),
+        Grid(
+            ("release", "share of the budget, %"),
+            [(release, f"{share:.1f}") for release, share in shares.items()],
+        ),
+    ]
+    if plans:
+        headings = "noise, one column", "noise, two columns", "dependence"
+        blocks += [
+            (
+                "The noise of a count of rows. A group of fewer rows than twice its"
+                " standard deviation may as well be empty."
+            ),
+            Grid(
+                ("class", "rows", *headings),
+                [_noise_of(plan, dependent=dependent) for plan in plans],
+            ),
+        ]
+    blocks += [
         Heading("What the tables are good for"),
         Items(good),
         Heading("What they are bad for"),
@@ -116,76 +144,29 @@ def _described(column: Column) -> tuple[str, str]:
     return "text", "never read"
 
 
-def _rows(classes: Classes) -> Iterator[Block]:
-    """Write how many rows the real table has, as far as it was released."""
-    total = f"{classes.counts.sum():,.0f}"
-    if not classes.labels:
-        yield f"The real table has about {total} rows."
-        return
-    yield f"The real table has about {total} rows, by class:"
-    yield Items(
-        [
-            f"{scope_words(scope)}: about {count:,.0f}"
-            for scope, count in zip(classes.scopes, classes.counts, strict=True)
-        ]
-    )
-
-
-def _measured(report: PrivacyReport) -> Iterator[Block]:
-    """List what was released, once for all classes."""
-    shares_of: dict[str, list[float]] = {}
-    for entry in report.entries:
-        shares_of.setdefault(entry.name, []).append(entry.share or 0.0)
-    yield (
-        "Every release has noise. Its share of the budget (of mu squared; classes"
-        " have each their own) says how well it is known beside the others:"
-    )
-    yield Grid(
-        ("release", "share of the budget, %"),
-        [(name, f"{max(shares):.1f}") for name, shares in shares_of.items()],
-    )
-
-
-def _how_well(plans: Sequence[Allocation], *, dependent: bool) -> Iterator[Block]:
-    yield (
-        "The noise of a count of rows. A group of fewer rows than twice its standard"
-        " deviation may as well be empty."
-    )
-    rows = []
-    for plan in plans:
-        pair = "second moments" if plan.moments.mu else "not measured"
-        if plan.n_tables:
-            pair = f"{plan.pairs.noise_std:.3g}"
-        whose = "all" if plan.label is None else str(plan.label)
-        n_rows, one = f"{int(plan.n_rows):,}", f"{plan.marginals.noise_std:.3g}"
-        rows.append((whose, n_rows, one, pair, plan.dependence if dependent else "-"))
-    headings = "class", "rows", "noise, one column", "noise, two columns", "dependence"
-    yield Grid(headings, rows)
+def _noise_of(plan: Allocation, *, dependent: bool) -> tuple[str, ...]:
+    """Return a class, its rows, and how well it was measured."""
+    pair = "second moments" if plan.moments.mu else "not measured"
+    if plan.n_tables:
+        pair = f"{plan.pairs.noise_std:.3g}"
+    whose = "all" if plan.label is None else str(plan.label)
+    n_rows, one = f"{int(plan.n_rows):,}", f"{plan.marginals.noise_std:.3g}"
+    return whose, n_rows, one, pair, plan.dependence if dependent else "-"
 
 
 def _uses(
-    plans: Sequence[Allocation], *, dependent: bool
+    dependent: Sequence[Allocation], plans: Sequence[Allocation]
 ) -> tuple[list[str], list[str]]:
     """Return what the tables are good and bad for, by what was measured."""
-    good = [
-        (
-            "Writing and testing code that will run on the real table: names, types and"
-            " ranges are the same."
-        ),
-    ]
-    bad: list[str] = []
+    good, bad = [_CODE], list[str]()
     errors = [100 * p.marginals.noise_std / max(int(p.n_rows), 1) for p in plans]
     if errors and max(errors) < math.inf:
-        into = good if max(errors) < _FEW_PERCENT else bad
-        into.append(
+        (good if max(errors) < _FEW_PERCENT else bad).append(
             f"Shares of the values of one column: noise of {max(errors):.2g} percentage"
             " points at most, in the class where it is largest."
         )
-    for kind, words in _DEPENDENCE.items() if dependent else ():
-        if n := sum(plan.dependence == kind for plan in plans):
+    for kind, words in _DEPENDENCE.items():
+        if n := sum(plan.dependence == kind for plan in dependent):
             of = f" in {n} of {len(plans)} classes" if len(plans) > 1 else ""
-            (good if kind in _GOOD else bad).append(words.format(of=of))
+            (good if kind == "kept" else bad).append(words.format(of=of))
     return good, bad
-
-
-_FEW_PERCENT = 5.0  # of the rows: a share that is known so well is worth a table

@@ -21,8 +21,7 @@ from skdpsynth.saved import (
     NEVER_SAVED,
     RENAMED,
     encode_parameter,
-    read,
-    reading,
+    opened,
     write,
 )
 from skdpsynth.schema import TableSchema
@@ -125,8 +124,7 @@ class Savable(BaseEstimator):
         PersistenceError
             If the file is not one of this class, or damaged.
         """
-        with reading(path):
-            document, arrays, _ = read(path)
+        with opened(path) as (document, arrays, _):
             return cls._restored(document, arrays)
 
     @classmethod
@@ -207,8 +205,7 @@ def load(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401 - any synthesizer
     >>> skdpsynth.load("adult.skdp").sample(5)  # doctest: +SKIP
     """
     package = sys.modules["skdpsynth"]
-    with reading(path):
-        document, arrays, _ = read(path)
+    with opened(path) as (document, arrays, _):
         name = RENAMED.get(document["synthesizer"], document["synthesizer"])
         if name not in package.__all__ or not name.endswith("Synthesizer"):
             raise PersistenceError(

@@ -25,6 +25,7 @@ from skdpsynth.schema import decode_value, encode_value
 from skdpsynth.utils import DAMAGED, MAX_BYTES, WIDTH, parse_json, require
 
 Arrays = Mapping[str, NDArray[Any]]
+Contents = tuple[dict[str, Any], dict[str, NDArray[Any]], int]
 
 __all__ = [
     "FORMAT_VERSION",
@@ -32,8 +33,7 @@ __all__ = [
     "RENAMED",
     "encode_parameter",
     "inspect",
-    "read",
-    "reading",
+    "opened",
     "write",
 ]
 
@@ -73,13 +73,12 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> skdpsynth.inspect("adult.skdp")["synthesizer"]  # doctest: +SKIP
     'GPATESynthesizer'
     """
-    with reading(path):
-        document, arrays, size = read(path)
-    listed = {
-        name: {"shape": a.shape, "dtype": a.dtype.name, "bytes": a.nbytes}
-        for name, a in sorted(arrays.items())
-    }
-    return {**document, "bytes": size, "arrays": listed}
+    with opened(path) as (document, arrays, size):
+        listed = {
+            name: {"shape": a.shape, "dtype": a.dtype.name, "bytes": a.nbytes}
+            for name, a in sorted(arrays.items())
+        }
+        return {**document, "bytes": size, "arrays": listed}
 
 
 # --- The container ----------------------------------------------------------------
@@ -119,10 +118,7 @@ def write(
     _replace(path, data)
 
 
-def read(
-    path: str | os.PathLike[str],
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]], int]:
-    """Read and check metadata and arrays; return also the size of the file."""
+def _read(path: str | os.PathLike[str]) -> Contents:
     from safetensors.numpy import load
 
     with open(path, "rb") as file:
@@ -155,12 +151,15 @@ def read(
 
 
 @contextmanager
-def reading(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn what a damaged file makes Python raise into a `PersistenceError`."""
+def opened(path: str | os.PathLike[str]) -> Iterator[Contents]:
+    """Read and check metadata, arrays and size of a file, and let them be used.
+
+    What a damaged file makes Python raise meanwhile becomes a `PersistenceError`.
+    """
     from safetensors import SafetensorError
 
     try:
-        yield
+        yield _read(path)
     except (*DAMAGED, SafetensorError) as error:
         words = str(error) if isinstance(error, PersistenceError) else _DAMAGED
         raise PersistenceError(f"The file {os.fspath(path)!r}: {words}") from error

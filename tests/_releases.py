@@ -20,8 +20,7 @@ from skdpsynth.audit._worlds import (
     differences,
     enter,
     entries_of,
-    recorded,
-    replayed,
+    observed,
 )
 from skdpsynth.audit._worlds import compare_releases as compare_releases
 from skdpsynth.privacy.testing import coupled_rows, insecure_randomness
@@ -76,7 +75,7 @@ def watched(synthesizer, table, *, history=None, secrets=None):
     `secrets` seeds what is secret, equal rows drawing alike. With the releases of
     another fit as `history`, they are released in place of its own.
     """
-    told = recorded() if history is None else replayed([s.release for s in history])
+    told = observed(history and [seen.release for seen in history])
     with warnings.catch_warnings(), told as seen:
         warnings.simplefilter("ignore")
         if secrets is None:

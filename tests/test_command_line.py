@@ -326,6 +326,8 @@ def test_errors_are_one_line(words, message, capsys):
         (["fit", "c.csv"], "--epsilon"),
         (["fit", "c.csv", "--epsilon", "1", "--synthesizer", "GAN"], "--synthesizer"),
         (["plan", "--epsilon", "1", "--class-count", "40"], "--class-count"),
+        (["plan", "--epsilon", "1", "--class-count", "u=9", "0=0"], "--class-count"),
+        (["sample", "m", "-n", "3", "--seed", "-1", "-o", "a.csv"], "argument --seed"),
         (["sample", "m", "-n", "3", "-o", "a.xlsx"], "-o/--output"),
         (["sample", "m", "-n", "3", "--encoding", "foo", "-o", "a.csv"], "--encoding"),
         (["schema", "c.csv", "--sep", "xy"], "--sep"),

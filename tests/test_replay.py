@@ -19,8 +19,7 @@ from _releases import (
     compare_releases,
     differences,
     enter,
-    recorded,
-    replayed,
+    observed,
 )
 from _reserve import release_gaussian
 from replay import __main__ as replay_command
@@ -73,7 +72,7 @@ def test_a_sum_has_the_parts_of_its_teachers():
     with observe_releases(lambda release: parts.append(release.by_teacher())):
         gaussian_sum(vectors, 1.0, line(2 * GRID))
     assert parts[0].shape == (4, 3)
-    with recorded() as seen:
+    with observed() as seen:
         gaussian_sum(vectors, 1.0, line(2 * GRID))
         with telling(by_teacher=lambda: np.ones((3, 2), np.int64)):
             release_gaussian(np.array([3, 3]), line())
@@ -88,8 +87,7 @@ BIG = 10**6
 
 def found_keys(keys, history=None, least=MIN_KEY_COUNT):
     """Release keys of one column, maybe with the answers of another release."""
-    own = recorded(edge=True) if history is None else replayed(history)
-    with insecure_randomness(0), own as seen:
+    with insecure_randomness(0), observed(history, edge=True) as seen:
         ((kept, _),) = thresholded_counts(
             [np.array([*keys.values()])],
             line(1.0, 1e-6),

@@ -19,15 +19,18 @@ from skdpsynth.audit._bounds import (
     one_run_lower_bound,
 )
 from skdpsynth.audit._generator import GeneratorAudit, audit_generator
-from skdpsynth.audit._ledger import LedgerAudit, ReleaseCheck, audit_ledger
-from skdpsynth.audit._mechanism import MechanismAudit, audit_mechanism
+from skdpsynth.audit._ledger import (
+    LedgerAudit,
+    ReleaseCheck,
+    audit_ledger,
+    audit_mechanism,
+)
 from skdpsynth.audit._replay import Replay, ReplayedPair, replay
 from skdpsynth.utils import warn_deprecated
 
 __all__ = [
     "GeneratorAudit",
     "LedgerAudit",
-    "MechanismAudit",
     "ReleaseCheck",
     "Replay",
     "ReplayedPair",
@@ -42,14 +45,19 @@ __all__ = [
     "replay",
 ]
 
+# Old names: what stands in their place, and what to do.
+_OLD = {
+    "MechanismAudit": (LedgerAudit, "`audit_mechanism` returns a LedgerAudit."),
+    "ReplayedTwin": (
+        type("ReplayedTwin", (), {}),
+        "No replay has twins any more: `make replay` in a clone tries them.",
+    ),
+}
+
 
 def __getattr__(name: str) -> object:
-    if name != "ReplayedTwin":
+    if name not in _OLD:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warn_deprecated(
-        "ReplayedTwin",
-        since="0.3",
-        removed_in="0.5",
-        remedy="No replay has twins any more: `make replay` in a clone tries them.",
-    )
-    return type(name, (), {})
+    value, remedy = _OLD[name]
+    warn_deprecated(name, since="0.3", removed_in="0.5", remedy=remedy)
+    return value

@@ -94,11 +94,6 @@ def epsilon_lower_bound(
         At least 0. A mechanism that is (epsilon, delta)-private for a smaller epsilon
         shows such errors with probability at most `alpha`.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-
     Notes
     -----
     Both error rates are bounded from above by Clopper and Pearson's method at
@@ -132,11 +127,6 @@ def mu_lower_bound(
     float
         At least 0. It contradicts a claim only where the claim is a Gaussian curve.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-
     References
     ----------
     Dong, Roth, Su (2022), "Gaussian Differential Privacy".
@@ -168,11 +158,6 @@ def guessing_lower_bound(n_wrong: int, n_guesses: int, *, alpha: float = 0.05) -
     -------
     float
         At least 0. It contradicts a claim only where the claim is a Gaussian curve.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
 
     See Also
     --------
@@ -221,11 +206,6 @@ def curve_lower_bound(
     -------
     float
         At least 0. It contradicts a claim only where the claim is a Gaussian curve.
-
-    Raises
-    ------
-    ValueError
-        If there is no score, one is nan, their shape is another, or alpha out of range.
 
     Notes
     -----
@@ -373,11 +353,6 @@ def one_run_lower_bound(
     -------
     float
         At least 0.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
 
     Notes
     -----

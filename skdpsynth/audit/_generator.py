@@ -10,7 +10,7 @@ import copy
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -49,11 +49,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Floats = NDArray[np.float64]
+Run = tuple[str, int]  # its world and its number
+Scores = dict[str, float]  # of a run, by name
 
 #: Name of the score that is a linear function of all others, learnt while choosing.
 COMBINED = "all scores combined"
 
-_CAVEAT = "An audit that finds nothing proves nothing: another attack may find more."
 _README = "Scores of finished runs of skdpsynth.audit.audit_generator, one file each.\n"
 _WORLDS = ("absent", "present")
 # Of the kernel of the density, and half of a cell around the canary, as a share of a
@@ -140,38 +141,30 @@ class GeneratorAudit:
         return gdp_epsilon(self.mu_lower_bound, self.delta)
 
     def __str__(self) -> str:
-        claim = (
+        claimed = (
             f"epsilon = {claim_text(self.claim)} at delta = {claim_text(self.delta)}"
         )
-        bound = (
-            f"ith {100 * self.confidence:.6g}% confidence epsilon is above "
-            f"{self.lower_bound:.3g}"
-        )
-        number = "0 (too few runs)"
-        power = "Power: with so few runs no leak could have been rejected; run more."
+        found = "contradicts" if self.violated else "found no violation of"
+        power = "no leak could have been rejected with so few runs; run more."
         if self.power < math.inf:
-            number = f"{self.power:.3g}"
             power = (
-                f"Power: would have rejected epsilon >= {number} (a leak that its "
+                f"would have rejected epsilon >= {self.power:.3g} (a leak that its "
                 "scores show as randomized response, 8 times in 10)."
             )
-        head = (
-            f"The audit found no violation of {claim} at power {number}. W{bound}, "
-            "which is a lower bound of the leak and says nothing of how large it is."
-        )
-        if self.violated:
-            head = f"The audit contradicts {claim}: w{bound}."
-        attack = (
+        text = (
+            f"The audit {found} {claimed}. With {100 * self.confidence:.6g}% "
+            f"confidence epsilon is above {self.lower_bound:.3g}, which is a lower "
+            "bound of the leak and says nothing of how large it is.\n"
+            f"Power: {power}\n"
             f"Attack: {self.score!r} {'>=' if self.above else '<='} "
             f"{self.threshold:.4g}; of {self.n_judged} judged runs in each world "
-            f"{self.false_alarms} false alarms and {self.misses} misses."
-        )
-        gaussian = (
+            f"{self.false_alarms} false alarms and {self.misses} misses.\n"
             f"Were the claim a Gaussian curve: mu above {self.mu_lower_bound:.3g}, "
             f"epsilon above {self.gdp_lower_bound:.3g}."
         )
-        lines = [head, power, attack, gaussian]
-        return "\n".join(lines if self.violated else [*lines, _CAVEAT])
+        if self.violated:
+            return text
+        return f"{text}\nThis proves nothing: another attack may find more."
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the errors of the attack over all thresholds beside what is allowed.
@@ -305,40 +298,54 @@ def audit_generator(
     >>> audit.violated
     False
     """
-    made = fresh(estimator)
-    claim, delta = _claim(made, "epsilon", epsilon), _claim(made, "delta", delta)
+    made = _fresh(estimator)
+    claims: dict[str, float] = {}
+    for name, given in (("epsilon", epsilon), ("delta", delta)):
+        value = getattr(made, name, None) if given is None else given
+        if value is None:
+            raise ValueError(
+                f"{type(made).__name__} has no parameter {name!r}, so the claim is "
+                f"unknown. Give audit_generator the {name} that is claimed."
+            )
+        claims[name] = float(value)
+    claim, delta = claims["epsilon"], claims["delta"]
+    schema = getattr(made, "schema", None)
     check_range("epsilon", claim, claim >= 0, "at least 0")
     check_range("delta", delta, 0 <= delta < 1, "in [0, 1)")
     check_range("alpha", alpha, 0 < alpha < 1, "in (0, 1)")
     for name, value, least in (("n_runs", n_runs, 4), ("n_samples", n_samples, 1)):
         whole = isinstance(value, Integral)
         check_range(name, value, whole and value >= least, f"an int >= {least}")
-    schema = getattr(made, "schema", None)
     rows = canary_rows(table, canary, schema)
-    worlds = (table, pd.concat([table, rows], ignore_index=True))
-    description = [] if folder is None else [describe(made), table, rows, n_samples]
+    both = pd.concat([table, rows], ignore_index=True)
     # Units are not in synthetic rows: they have numbers of their own.
     unit = getattr(schema, "privacy_unit", None)
     seen = [name for name in table if not same_name(name, unit)]
-    scores = CanaryScores(table[seen], rows[seen])
-    run = partial(_one_run, estimator, worlds, scores, n_samples)
-    kept = None if folder is None else RunFolder(folder, _README)
-    both = _run_worlds(run, n_runs, kept, joblib.hash(description), n_jobs, verbose)
-    return attack(*both, scores.names, claim=claim, delta=delta, alpha=alpha)
+    score = partial(score_rows, canary=rows[seen], ranges=ranges_of(both[seen]))
+    worlds = dict(zip(_WORLDS, (table, both), strict=True))
+    run = partial(_one_run, estimator, worlds, score, n_samples)
+    keys = [(world, number) for number in range(n_runs) for world in _WORLDS]
+    scored: dict[Run, Scores | None] = dict.fromkeys(keys)
+    if folder is not None:
+        kept = RunFolder(folder, _README)
+        digest = joblib.hash([_configuration(made), table, rows, n_samples])
+        files = {(w, n): (f"{w}-{n:05d}", [digest, w, n]) for w, n in keys}
+        scored = {key: kept.read(*file) for key, file in files.items()}
+    missing = [key for key in keys if scored[key] is None]
+    tasks = (joblib.delayed(run)(key) for key in missing)
+    done = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(tasks)
+    for key, scores in tqdm(done, total=len(missing), disable=not verbose):
+        if folder is not None:
+            kept.write(*files[key], scores)
+        scored[key] = scores
+    table_of = {w: pd.DataFrame([scored[w, n] for n in range(n_runs)]) for w in _WORLDS}
+    return attack(**table_of, claim=claim, delta=delta, alpha=alpha)
 
 
-def _claim(made: object, name: str, given: float | None) -> float:
-    """Return the claim of the caller, or that of the estimator."""
-    value = getattr(made, name, None) if given is None else given
-    if value is None:
-        raise ValueError(
-            f"{type(made).__name__} has no parameter {name!r}, so the claim is "
-            f"unknown. Give audit_generator the {name} that is claimed."
-        )
-    return float(value)
+# --- Runs ---------------------------------------------------------------------------
 
 
-def fresh(make: Any) -> Any:
+def _fresh(make: Any) -> Any:
     """Return a clone, a deep copy, or what the callable returns: an unfitted object."""
     if isinstance(make, BaseEstimator):
         made = clone(make)
@@ -356,7 +363,7 @@ def fresh(make: Any) -> Any:
     return made
 
 
-def describe(made: Any) -> list[str]:
+def _configuration(made: Any) -> list[str]:
     """Return class and a digest of the configuration, alike in every process."""
     # Where an object draws other values whenever it is made, no finished run is found.
     name = f"{type(made).__module__}.{type(made).__qualname__}"
@@ -376,44 +383,17 @@ def describe(made: Any) -> list[str]:
     return [name, str(digest)]
 
 
-def _run_worlds(
-    run: Callable[[int, int], tuple[int, int, Floats]],
-    n_runs: int,
-    kept: RunFolder | None,
-    digest: str,
-    n_jobs: int | None,
-    verbose: int,
-) -> tuple[Floats, Floats]:
-    """Fit, sample and score in both worlds; `digest` is of what runs have in common."""
-
-    def place(world: int, number: int) -> tuple[str, list[Any]]:
-        return f"{_WORLDS[world]}-{number:05d}", [digest, world, number]
-
-    keys = [(world, number) for number in range(n_runs) for world in (0, 1)]
-    scored = {key: kept and kept.read(*place(*key)) for key in keys}
-    missing = [key for key in keys if scored[key] is None]
-    tasks = (joblib.delayed(run)(*key) for key in missing)
-    done = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(tasks)
-    for world, number, row in tqdm(done, total=len(missing), disable=not verbose):
-        if kept is not None:
-            kept.write(*place(world, number), row.tolist())
-        scored[world, number] = row
-    rows = np.array([scored[key] for key in keys])
-    return rows[::2], rows[1::2]
-
-
 def _one_run(
     make: object,
-    worlds: tuple[pd.DataFrame, pd.DataFrame],
-    scores: CanaryScores,
+    worlds: Mapping[str, pd.DataFrame],
+    score: Callable[[pd.DataFrame], Scores],
     n_samples: int,
-    world: int,
-    number: int,
-) -> tuple[int, int, Floats]:
+    key: Run,
+) -> tuple[Run, Scores]:
     """Fit once; what a fit warns of is no finding, and would be shown 400 times."""
-    table = worlds[world]
+    table = worlds[key[0]]
     with warnings.catch_warnings(action="ignore"):
-        made = fresh(make)
+        made = _fresh(make)
         made.fit(table.copy())
         sample = made.sample(n_samples)
     if not isinstance(sample, pd.DataFrame):
@@ -432,70 +412,65 @@ def _one_run(
             "Wrap the object so that it does: by its number of rows a sample would "
             "show in which world it is."
         )
-    return world, number, scores(sample)
+    return key, score(sample)
 
 
-class CanaryScores:
-    """Numbers in which a synthetic table could show the canary."""
+# --- Scores -------------------------------------------------------------------------
 
+
+def ranges_of(table: pd.DataFrame) -> dict[Hashable, float]:
+    """Return the width of the finite values of each number column; 1 if it is none."""
+    ranges = {}
+    for name, column in table.items():
+        kind, _ = kind_of_dtype(column.dtype) or ("", True)
+        if kind in ("continuous", "integer", "datetime"):
+            values = _as_floats(column)
+            values = values[np.isfinite(values)]
+            width = float(np.ptp(values)) if len(values) else 0.0
+            ranges[name] = width if 0 < width < np.inf else 1.0
+    return ranges
+
+
+def score_rows(
+    sample: pd.DataFrame, canary: pd.DataFrame, ranges: Mapping[Hashable, float]
+) -> Scores:
+    """Return finite numbers in which a synthetic table could show the canary."""
     # Rows differ from it by a share of a number column's range, in others by 0 or 1. A
     # cell has rows that differ by at most its width everywhere; densities are Gaussian.
-
-    def __init__(self, table: pd.DataFrame, canary: pd.DataFrame) -> None:
-        both = pd.concat([table, canary], ignore_index=True)
-        self._columns = list(table)
-        self._canary = canary
-        self._scales = {
-            name: _range_of(both[name]) for name in table if _is_number(table[name])
-        }
-        general = ["smallest distance", "mean distance", "distance of the nearest 5%"]
-        general += ["count in the cell", "density", "marginal density"]
-        kinds = ("count near", "smallest difference", "mean difference", "spread")
-        self.names = general + [
-            f"{kind}: {name}"
-            for name in self._columns
-            for kind in kinds
-            if name in self._scales or kind == kinds[0]
-        ]
-
-    def __call__(self, sample: pd.DataFrame) -> Floats:
-        """Return finite numbers of shape (n_scores,), in the order of `names`."""
-        signed = {name: self._difference(sample[name]) for name in self._columns}
-        apart = np.abs(np.column_stack(list(signed.values())))
-        distances = np.minimum(apart, 1.0).mean(axis=1)
-        shares = np.maximum((apart <= _WIDTH).mean(axis=0), 1 / len(apart))
-        scores = [
-            distances.min(),
-            distances.mean(),
-            np.quantile(distances, 0.05),
-            (apart <= _WIDTH).all(axis=1).mean(),
-            np.exp(-((apart / _WIDTH) ** 2).sum(axis=1) / 2).mean(),
-            np.log(shares).sum(),
-        ]
-        for name, difference in signed.items():
-            scores.append((np.abs(difference) <= _WIDTH).mean())
-            if name in self._scales:
-                gap = np.abs(difference).min()
-                scores += [gap, difference.mean(), difference.std()]
-        return np.nan_to_num(np.array(scores, dtype=np.float64))
-
-    def _difference(self, column: pd.Series) -> Floats:
-        """Return how far each value is from the canary's."""
-        value = self._canary[column.name].iloc[0]
-        missing = column.isna().to_numpy()
-        if pd.isna(value):
-            return np.where(missing, 0.0, 1.0)
-        if column.name not in self._scales:
-            same = (column.astype(object) == value).fillna(value=False)
-            return np.where(same.to_numpy(dtype=bool), 0.0, 1.0)
-        scale = self._scales[column.name]
-        values = (_as_floats(column) - _as_floats(pd.Series([value]))[0]) / scale
-        return np.where(missing, 1.0, np.clip(np.nan_to_num(values), -1e6, 1e6))
+    signed = {
+        name: _differences(sample[name], canary[name].iloc[0], ranges.get(name))
+        for name in canary
+    }
+    apart = np.abs(np.column_stack([*signed.values()]))
+    distances = np.minimum(apart, 1.0).mean(axis=1)
+    shares = np.maximum((apart <= _WIDTH).mean(axis=0), 1 / len(apart))
+    scores = {
+        "smallest distance": distances.min(),
+        "mean distance": distances.mean(),
+        "distance of the nearest 5%": np.quantile(distances, 0.05),
+        "count in the cell": (apart <= _WIDTH).all(axis=1).mean(),
+        "density": np.exp(-((apart / _WIDTH) ** 2).sum(axis=1) / 2).mean(),
+        "marginal density": np.log(shares).sum(),
+    }
+    for name, difference in signed.items():
+        scores[f"count near: {name}"] = (np.abs(difference) <= _WIDTH).mean()
+        if name in ranges:
+            scores[f"smallest difference: {name}"] = np.abs(difference).min()
+            scores[f"mean difference: {name}"] = difference.mean()
+            scores[f"spread: {name}"] = difference.std()
+    return {name: float(np.nan_to_num(score)) for name, score in scores.items()}
 
 
-def _is_number(column: pd.Series) -> bool:
-    kind, _ = kind_of_dtype(column.dtype) or ("", True)
-    return kind in ("continuous", "integer", "datetime")
+def _differences(column: pd.Series, value: Any, width: float | None) -> Floats:
+    """Return how far each value is from the canary's."""
+    missing = column.isna().to_numpy()
+    if pd.isna(value):
+        return np.where(missing, 0.0, 1.0)
+    if width is None:
+        same = (column.astype(object) == value).fillna(value=False)
+        return np.where(same.to_numpy(dtype=bool), 0.0, 1.0)
+    values = (_as_floats(column) - _as_floats(pd.Series([value]))[0]) / width
+    return np.where(missing, 1.0, np.clip(np.nan_to_num(values), -1e6, 1e6))
 
 
 def _as_floats(column: pd.Series) -> Floats:
@@ -507,27 +482,25 @@ def _as_floats(column: pd.Series) -> Floats:
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _range_of(column: pd.Series) -> float:
-    """Return the width of a column's finite values; 1 where there is none."""
-    values = _as_floats(column)
-    values = values[np.isfinite(values)]
-    width = float(np.ptp(values)) if len(values) else 0.0
-    return width if 0 < width < np.inf else 1.0
+# --- The attack ---------------------------------------------------------------------
 
 
 def attack(
-    absent: Floats,
-    present: Floats,
-    names: Sequence[str],
+    absent: pd.DataFrame,
+    present: pd.DataFrame,
     *,
     claim: float,
     delta: float,
     alpha: float,
 ) -> GeneratorAudit:
-    """Choose score, threshold and direction on half the runs; judge on the others."""
-    half, labels = len(absent) // 2, list(names)
-    chosen = np.vstack([absent[:half], present[:half]])
-    judged = np.vstack([absent[half:], present[half:]])
+    """Choose score, threshold and direction on half the runs; judge on the others.
+
+    The tables have a row for every run, and a column for every score.
+    """
+    half, labels = len(absent) // 2, [*absent]
+    sides = absent.to_numpy(), present.to_numpy()
+    chosen = np.vstack([side[:half] for side in sides])
+    judged = np.vstack([side[half:] for side in sides])
     # On the runs that it has learnt from a score is too good.
     folds = StratifiedKFold(shuffle=True, random_state=0)
     if half >= folds.n_splits:

@@ -175,13 +175,6 @@ def replay(
     Replay
         Its `findings` are empty where all agrees.
 
-    Raises
-    ------
-    ValueError
-        If `rows` has another place.
-    InvalidTableError
-        If the table has fewer than 3 rows.
-
     See Also
     --------
     audit_ledger : The same for a row at the end of a table, and the noise.
@@ -294,12 +287,13 @@ def _neighbours(
 def _extreme(series: pd.Series) -> Any:
     """Return the most extreme value that the dtype of a column has."""
     dtype = series.dtype
+    number = getattr(dtype, "numpy_dtype", dtype)
     if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(dtype):
         return series.iloc[-1]
     if pd.api.types.is_integer_dtype(dtype):
-        return np.iinfo(getattr(dtype, "numpy_dtype", dtype)).max
+        return np.iinfo(number).max
     if pd.api.types.is_float_dtype(dtype):
-        return float(np.finfo(getattr(dtype, "numpy_dtype", dtype)).max)
+        return float(np.finfo(number).max)
     if str(dtype) == "object" or isinstance(dtype, pd.StringDtype):
         return "a text that no other row has"
     return series.max()

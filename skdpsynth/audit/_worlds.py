@@ -1,8 +1,8 @@
 """Two fits with equal secrets and equal releases: what may differ, and by how much.
 
-`recorded` keeps all that a fit releases, and `replayed` answers another fit with it.
-Then the two may differ in the exact values of releases alone: by their sensitivity, and
-for rows of one scope (a class, or all rows). `differences` compares what is left.
+`observed` keeps all that a fit releases, and answers another fit with it. Then the two
+may differ in the exact values of releases alone: by their sensitivity, and for rows of
+one scope (a class, or all rows). `differences` compares what is left.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scipy.special import erf
 from sklearn.base import clone
 
 from skdpsynth.audit._bounds import NEGLIGIBLE
-from skdpsynth.audit._mechanism import is_vote
+from skdpsynth.audit._noise import is_vote
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.privacy import Reservation, scope_words
 from skdpsynth.privacy.testing import (
@@ -99,13 +99,16 @@ def canary_rows(
     return pd.DataFrame(columns)
 
 
+# --- Releases -----------------------------------------------------------------------
+
+
 class SequenceError(Exception):
     """The second fit asks for other releases than the first; says how."""
 
 
 @dataclass(frozen=True, eq=False)
 class Observed(Release):
-    """A release, with what is kept of its parts."""
+    """A release; of its private parts, digests are kept."""
 
     teachers: dict[int, bytes] | None = None  # digests of those that add anything
     adds_up: bool = True  # the teachers, to the exact value
@@ -114,38 +117,42 @@ class Observed(Release):
 
     @classmethod
     def of(cls, release: Release) -> Observed:
-        """Return what is kept of a release: nothing of its private parts."""
-        teachers, adds_up, noise = None, True, b""
+        """Return what is kept of a release."""
+        exact, noisy, teachers, adds_up = release.exact, release.noisy, None, True
         if release.by_teacher is not None:
-            teachers, adds_up = _digests(release)
-        whole = release.exact.dtype == release.noisy.dtype == np.int64
-        if whole and release.keys is None:
-            noise = _digest(release.noisy - release.exact)
-        kept = {"teachers": teachers, "adds_up": adds_up, "noise": noise}
-        kept |= {"silent": _silent(release), "by_teacher": None}
+            given = release.by_teacher()
+            parts = given if isinstance(given, dict) else dict(enumerate(given))
+            parts = {int(t): np.asarray(part, np.int64) for t, part in parts.items()}
+            if all(part.shape == exact.shape for part in parts.values()):
+                total = sum(parts.values(), np.zeros_like(exact))
+                adds_up = np.array_equal(total, exact)
+            teachers = {t: _digest(part) for t, part in parts.items() if part.any()}
+        whole = exact.dtype == noisy.dtype == np.int64 and release.keys is None
+        kept = {
+            "by_teacher": None,
+            "teachers": teachers,
+            "adds_up": adds_up,
+            "silent": _is_silent(release),
+            "noise": _digest(noisy - exact) if whole else b"",
+        }
         return cls(**vars(release) | kept)
+
+    @property
+    def names(self) -> list[tuple[int, type, Any]]:
+        """Return names of the entries of a release of keys; 1 is not True."""
+        return [(column, type(key), key) for column, key in self.keys or ()]
+
+    @property
+    def sure(self) -> int:
+        """Return the least count of a key that is released without any one person."""
+        return self.least + self.reservation.rows_per_unit
 
 
 def _digest(array: Array) -> bytes:
     return blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).digest()
 
 
-def _digests(release: Release) -> tuple[dict[int, bytes], bool]:
-    """Return a digest per teacher that adds anything, and whether they add up."""
-    assert release.by_teacher is not None
-    given = release.by_teacher()
-    parts = given if isinstance(given, dict) else dict(enumerate(np.asarray(given)))
-    kept = {int(t): np.asarray(part, dtype=np.int64) for t, part in parts.items()}
-    adds_up = True
-    if not kept:
-        adds_up = not release.exact.any()
-    elif next(iter(kept.values())).shape == release.exact.shape:
-        total = sum(kept.values(), np.zeros_like(release.exact))
-        adds_up = bool(np.array_equal(total, release.exact))
-    return {t: _digest(part) for t, part in kept.items() if part.any()}, adds_up
-
-
-def _silent(release: Release) -> bool:
+def _is_silent(release: Release) -> bool:
     """Return whether numbers came out as they went in, although noise was reserved."""
     exact, std = release.exact, release.reservation.noise_std * release.unit
     same = exact.dtype == release.noisy.dtype and np.array_equal(exact, release.noisy)
@@ -158,63 +165,50 @@ def _silent(release: Release) -> bool:
 
 
 @contextmanager
-def recorded(*, edge: bool = False) -> Iterator[list[Observed]]:
-    """Collect all releases that are made inside, in order."""
-    # With `edge`, keys of the least count that is released do not pass: a neighbour may
-    # lack them, which the delta of the release covers.
+def observed(
+    history: list[Observed] | None = None, *, edge: bool = False
+) -> Iterator[list[Observed]]:
+    """Collect all releases that are made inside, in order.
+
+    With a `history`, each is answered with what the same release of another fit gave;
+    noise is drawn too, so that both fits use up as many secret draws. With `edge`, keys
+    of the least count that is released do not pass: a neighbour may lack them, which
+    the delta of the release covers.
+    """
     kept: list[Observed] = []
 
-    def keep(release: Release) -> Array | None:
-        observed = Observed.of(release)
-        if not edge or observed.keys is None:
-            kept.append(observed)
-            return None
-        noisy = np.where(observed.exact >= _sure(observed), observed.noisy, NOT_PASSED)
-        kept.append(replace(observed, noisy=noisy))
-        return noisy
-
-    with observe_releases(keep):
-        yield kept
-
-
-@contextmanager
-def replayed(history: list[Observed]) -> Iterator[list[Observed]]:
-    """Answer every release with what the same release of another fit gave."""
-    # Noise is drawn too, so that both fits use up as many secret draws.
-    kept: list[Observed] = []
-
-    def answer(release: Release) -> Array:
-        if len(kept) == len(history):
-            raise SequenceError(
-                f"one fit releases {release.reservation.name!r} more often"
-            )
-        earlier = history[len(kept)]
-        if release.what != earlier.what:
-            raise SequenceError(
-                f"release {len(kept)} is {earlier.reservation.name!r} of shape "
-                f"{earlier.exact.shape} in one fit, and {release.reservation.name!r} "
-                f"of shape {release.exact.shape} in the other"
-            )
-        noisy = earlier.noisy
-        if release.keys is not None and earlier.keys is not None:
-            known = dict(zip(_named(earlier), earlier.noisy.tolist(), strict=True))
-            answers = [known.get(key, NOT_PASSED) for key in _named(release)]
-            noisy = np.array(answers, dtype=np.int64)
-        kept.append(replace(Observed.of(release), noisy=noisy))
+    def answer(release: Release) -> Array | None:
+        seen, noisy = Observed.of(release), None
+        if history is not None:
+            noisy = _answer(seen, history, len(kept))
+        elif edge and seen.keys is not None:
+            noisy = np.where(seen.exact >= seen.sure, seen.noisy, NOT_PASSED)
+        kept.append(seen if noisy is None else replace(seen, noisy=noisy))
         return noisy
 
     with observe_releases(answer):
         yield kept
 
 
-def _sure(release: Release) -> int:
-    """Return the least count of a key that is released without any one person."""
-    return release.least + release.reservation.rows_per_unit
+def _answer(release: Observed, history: list[Observed], place: int) -> Array:
+    """Return what the release at a place of a history gave, if it is the same."""
+    name = release.reservation.name
+    if place == len(history):
+        raise SequenceError(f"one fit releases {name!r} more often")
+    earlier = history[place]
+    if release.what != earlier.what:
+        raise SequenceError(
+            f"release {place} is {earlier.reservation.name!r} of shape "
+            f"{earlier.exact.shape} in one fit, and {name!r} of shape "
+            f"{release.exact.shape} in the other"
+        )
+    if release.keys is None or earlier.keys is None:
+        return earlier.noisy
+    known = dict(zip(earlier.names, earlier.noisy.tolist(), strict=True))
+    return np.array([known.get(key, NOT_PASSED) for key in release.names], np.int64)
 
 
-def _named(release: Release) -> list[tuple[int, type, Any]]:
-    """Return names of the entries of a release of keys; 1 is not True."""
-    return [(column, type(key), key) for column, key in release.keys or ()]
+# --- Fits ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,8 +246,7 @@ def enter(
         stack.enter_context(insecure_randomness(seed))
         if coupled:
             stack.enter_context(coupled_rows())
-        observed = recorded(edge=True) if history is None else replayed(history)
-        releases = stack.enter_context(observed)
+        releases = stack.enter_context(observed(history, edge=True))
         try:
             fitted = copy.fit(table)
         except Exception as error:
@@ -265,6 +258,11 @@ def enter(
 def entries_of(releases: list[Observed]) -> list[Reservation]:
     """Return the lines of the ledger that was charged, in order of reservation."""
     return [*releases[0].reservation._ledger._used] if releases else []
+
+
+def where_of(line: Reservation) -> str:
+    """Return the name of a line, and whose rows it is of."""
+    return f"{line.name!r} ({scope_words(line.scope)})"
 
 
 def compare(first: World, second: World, row: str) -> tuple[list[float], list[str]]:
@@ -310,15 +308,14 @@ def compare_releases(
     history: list[Observed], answered: list[Observed], row: str
 ) -> tuple[list[float], list[str]]:
     """Return the largest shift of every line, and what moved too far."""
-    entries, findings = entries_of(history), []
-    position = {entry: i for i, entry in enumerate(entries)}
-    shifts, n_rows = [0.0] * len(entries), 1
+    lines, findings = entries_of(history), []
+    shifts = dict.fromkeys(lines, 0.0)
+    n_rows = 1
     of_scopes: dict[str, float] = defaultdict(float)  # the largest shift in each class
     teachers: set[tuple[str, int]] = set()
     for ours, theirs in zip(history, answered, strict=False):
         line, scope = ours.reservation, scope_words(ours.reservation.scope)
-        index = position.get(line)
-        if index is None:  # of a second ledger, which is found elsewhere
+        if line not in shifts:  # of a second ledger, which is found elsewhere
             continue
         wrong = _compare_keys(ours, theirs)
         if ours.silent or theirs.silent:
@@ -327,7 +324,7 @@ def compare_releases(
             wrong.append(f"the noise depends on {row}.")
         if not (ours.adds_up and theirs.adds_up):
             wrong.append("the teachers do not add up to what is released.")
-        findings += [f"{line.name!r} ({scope}): {words}" for words in wrong]
+        findings += [f"{where_of(line)}: {words}" for words in wrong]
         one, other = (release.teachers or {} for release in (ours, theirs))
         both = one.keys() | other.keys()
         teachers |= {(scope, t) for t in both if one.get(t) != other.get(t)}
@@ -335,11 +332,10 @@ def compare_releases(
         shift = _shift(ours, theirs) / (line.sensitivity * n_rows)
         if shift > 0 and line.scope is not None:
             of_scopes[scope] = max(of_scopes[scope], shift)
-        shifts[index] = max(shifts[index], shift)
+        shifts[line] = max(shifts[line], shift)
     findings += [
-        f"{entry.name!r} ({scope_words(entry.scope)}): {row} moves a "
-        f"release by {shift:.4g} times its sensitivity."
-        for entry, shift in zip(entries, shifts, strict=True)
+        f"{where_of(line)}: {row} moves a release by {shift:.4g} times its sensitivity."
+        for line, shift in zip(lines, shifts.values(), strict=True)
         if shift > 1 + EXCESS
     ]
     if len(teachers) > 1:
@@ -351,7 +347,7 @@ def compare_releases(
         )
     if (together := sum(of_scopes.values())) > 1 + EXCESS:
         findings.append(f"{row} moves all classes by {together:.4g} times what it may.")
-    return shifts, [*dict.fromkeys(findings)]
+    return [*shifts.values()], [*dict.fromkeys(findings)]
 
 
 def _compare_keys(ours: Observed, theirs: Observed) -> list[str]:
@@ -368,13 +364,13 @@ def _compare_keys(ours: Observed, theirs: Observed) -> list[str]:
     columns = Counter(column for column, *_ in apart)
     if max(columns.values(), default=0) > ours.reservation.rows_per_unit:
         return ["one row adds several keys to a column."]
-    if any(count >= _sure(ours) for count in apart.values()):
-        return [f"only one fit has a key of more than {_sure(ours) - 1} rows."]
+    if any(count >= ours.sure for count in apart.values()):
+        return [f"only one fit has a key of more than {ours.sure - 1} rows."]
     return []
 
 
 def _counts_of(release: Observed) -> dict[tuple[int, type, Any], int]:
-    return dict(zip(_named(release), release.exact.tolist(), strict=True))
+    return dict(zip(release.names, release.exact.tolist(), strict=True))
 
 
 def _shift(ours: Observed, theirs: Observed) -> float:
@@ -397,6 +393,9 @@ def _shift(ours: Observed, theirs: Observed) -> float:
     return float(np.linalg.norm(by_release, axis=1).max())
 
 
+# --- Objects ------------------------------------------------------------------------
+
+
 def differences(first: Any, second: Any) -> list[str]:
     """List the places where two objects differ; no value is in the list."""
     # Types, and what arrays, tensors, tables and generators hold, to the bit; not which
@@ -412,80 +411,72 @@ def differences(first: Any, second: Any) -> list[str]:
         if (id(first), id(second)) in met:
             return []
         met[id(first), id(second)] = first, second
-        pairs = _parts_of(first), _parts_of(second)
-        names = [[name for name, _ in parts] for parts in pairs]
-        if names[0] != names[1]:
+        ours, theirs = _parts_of(first), _parts_of(second)
+        if [*ours] != [*theirs]:
             return [f"{where}: what it holds"]
         return [
             place
-            for (name, ours), (_, theirs) in zip(*pairs, strict=True)
-            for place in between(ours, theirs, f"{where}{name}")
+            for name, part in ours.items()
+            for place in between(part, theirs[name], f"{where}{name}")
         ]
 
     return between(first, second, "")
 
 
-def _parts_of(held: Any) -> list[tuple[str, Any]]:
-    """Return names and parts of an object, in order."""
+def _parts_of(held: Any) -> dict[str, Any]:
+    """Return the parts of an object, by name and in order."""
     for kinds, names in _ATTRIBUTES.items():
         if isinstance(held, kinds):
-            return [(f".{name}", getattr(held, name)) for name in names]
+            return {f".{name}": getattr(held, name) for name in names}
     if isinstance(held, float | complex | np.generic):
-        return [("", np.asarray(held).tobytes())]
+        return {"": np.asarray(held).tobytes()}
     if isinstance(held, np.ndarray):
-        form = [(".dtype", str(held.dtype)), (".shape", held.shape)]
-        if held.dtype.hasobject:
-            return [*form, (" entries", held.ravel().tolist())]
-        return [*form, (" bytes", np.ascontiguousarray(held).tobytes())]
+        content = held.ravel().tolist() if held.dtype.hasobject else held.tobytes()
+        return {".dtype": str(held.dtype), ".shape": held.shape, " entries": content}
     # Torch is not imported here; these are its generators, and its tensors.
     if isinstance(held, np.random.RandomState) or hasattr(held, "initial_seed"):
-        return [(".state", held.get_state())]
+        return {".state": held.get_state()}
     if hasattr(held, "is_leaf"):
-        where = [(".grad", held.grad if held.is_leaf else None)]
-        where.append((".device", str(held.device)))
-        return [*where, ("", held.detach().cpu().numpy())]
+        gradient = held.grad if held.is_leaf else None
+        values = held.detach().cpu().numpy()
+        return {".grad": gradient, ".device": str(held.device), "": values}
     if isinstance(held, pd.api.extensions.ExtensionDtype | np.dtype):
-        return [("", str(held))]  # pandas keeps what it computes on some of them
+        return {"": str(held)}  # pandas keeps what it computes on some of them
     if isinstance(held, pd.DataFrame):
-        columns = [held.iloc[:, place] for place in range(held.shape[1])]
-        return [(".columns", held.columns), (".index", held.index), *_numbered(columns)]
+        columns = _numbered(held.iloc[:, place] for place in range(held.shape[1]))
+        return {".columns": held.columns, ".index": held.index, **columns}
     if isinstance(held, pd.Series | pd.Index):
-        form = [(".dtype", str(held.dtype)), (".name", held.name)]
-        categories = getattr(held.dtype, "categories", None)
-        values = np.array([*held], dtype=object) if len(held) else None
-        return [*form, (".categories", categories), (" values", values)]
+        return {
+            ".dtype": str(held.dtype),
+            ".name": held.name,
+            ".categories": getattr(held.dtype, "categories", None),
+            " values": np.array([*held], dtype=object) if len(held) else None,
+        }
     if hasattr(held, "__arrow_c_stream__"):
         import pyarrow as pa
 
         table = pa.table(held)
-        return [(".schema", str(table.schema)), (".rows", table.to_pydict())]
+        return {".schema": str(table.schema), ".rows": table.to_pydict()}
     if isinstance(held, dict | types.MappingProxyType):
         # The order of keys may depend on a row, too.
-        return [("'s keys", [*held]), *_numbered(held.values())]
+        return {"'s keys": [*held], **_numbered(held.values())}
     if isinstance(held, list | tuple):
         return _numbered(held)
     if isinstance(held, set | frozenset):
-        return [(" members", sorted(held, key=repr))]
+        return {" members": sorted(held, key=repr)}
     if isinstance(held, types.FunctionType):
         cells = [cell.cell_contents for cell in held.__closure__ or ()]
-        return [(" code", held.__code__.co_code), (" closure", cells)]
-    return _of_object(held)
-
-
-def _numbered(items: Any) -> list[tuple[str, Any]]:
-    return [(f"[{place}]", item) for place, item in enumerate(items)]
-
-
-def _of_object(held: Any) -> list[tuple[str, Any]]:
-    """Return the attributes; without any, what a pickle would write, or the text."""
+        return {" code": held.__code__.co_code, " closure": cells}
     if isinstance(held, type | types.ModuleType | types.BuiltinFunctionType):
-        return [("", f"{getattr(held, '__module__', '')}.{held.__name__}")]
-    attributes = dict(getattr(held, "__dict__", {}))
-    for cls in type(held).__mro__:
-        slots = cls.__dict__.get("__slots__", ())
-        for name in [slots] if isinstance(slots, str) else slots:
-            if hasattr(held, name) and name not in ("__dict__", "__weakref__"):
-                attributes[name] = getattr(held, name)
-    if attributes:
-        return [(f".{name}", value) for name, value in attributes.items()]
-    return [] if type(held).__repr__ is object.__repr__ else [("", repr(held))]
+        return {"": f"{getattr(held, '__module__', '')}.{held.__name__}"}
+    # Not what its class would write into a pickle; slots are apart from the others.
+    state = object.__getstate__(held)
+    states = state if isinstance(state, tuple) else (state,)
+    named = {f".{name}": part for kept in states for name, part in (kept or {}).items()}
+    if named or type(held).__repr__ is object.__repr__:
+        return named
+    return {"": repr(held)}
+
+
+def _numbered(items: Any) -> dict[str, Any]:
+    return {f"[{place}]": item for place, item in enumerate(items)}

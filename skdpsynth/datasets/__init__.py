@@ -1,8 +1,10 @@
-"""Real tables of the papers: three in the package, three fetched."""
+"""Real tables: three in the package, and one that is fetched."""
 
 from skdpsynth.datasets._tables import (
-    fetch_epileptic_seizure,
-    fetch_isolet,
+    fetch_epileptic_seizure as fetch_epileptic_seizure,  # until 0.5
+)
+from skdpsynth.datasets._tables import fetch_isolet as fetch_isolet
+from skdpsynth.datasets._tables import (
     fetch_kaggle_credit,
     load_adult,
     load_cervical_cancer,
@@ -10,8 +12,6 @@ from skdpsynth.datasets._tables import (
 )
 
 __all__ = [
-    "fetch_epileptic_seizure",
-    "fetch_isolet",
     "fetch_kaggle_credit",
     "load_adult",
     "load_cervical_cancer",

@@ -11,7 +11,7 @@ from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -23,15 +23,15 @@ from skdpsynth.exceptions import (
 )
 from skdpsynth.utils import deprecated
 
+Parts = tuple[pd.DataFrame, pd.DataFrame]
+PathLike = str | os.PathLike[str] | None
+
 
 def _read(name: str) -> pd.DataFrame:
     """Read one Parquet file of the package."""
     path = resources.files("skdpsynth.datasets") / "data" / f"{name}.parquet"
     with path.open("rb") as file:
         return pd.read_parquet(file)
-
-
-Parts = tuple[pd.DataFrame, pd.DataFrame]
 
 
 def _parts_or_whole(table: pd.DataFrame, split: bool) -> pd.DataFrame | Parts:
@@ -147,17 +147,14 @@ def load_cervical_cancer() -> pd.DataFrame:
     return _read("cervical_cancer")
 
 
-PathLike = str | os.PathLike[str] | None
-
-
 @dataclass(frozen=True)
-class _Table:
+class _Published:
     """What its publisher says of a table, and where it is found."""
 
     name: str
     features: tuple[str, ...]
     label: str
-    counts: Mapping[int, int] | Mapping[str, int]
+    counts: Mapping[Any, int]  # rows of every label
     page: str
     openml: Mapping[str, int | str]
     dtype: str = "float64"
@@ -168,9 +165,107 @@ class _Table:
         """Return the way to the table that needs no network from Python."""
         return f"Download it from {self.page} and call fetch_{self.name}(path=...)."
 
+    def fetch(self, path: PathLike, data_home: PathLike) -> pd.DataFrame:
+        """Read it from `path`, or the cache, or OpenML (which fills the cache)."""
+        if path is not None:
+            local = Path(path)
+            if not local.is_file():
+                there = "it is a folder" if local.is_dir() else "there is none"
+                raise DatasetUnavailableError(
+                    f"Expected a file at path={str(local)!r}, but {there}."
+                    f" {self.remedy}"
+                )
+            is_parquet = local.suffix.lower() in {".parquet", ".pq"}
+            table = pd.read_parquet(local) if is_parquet else pd.read_csv(local)
+            return self.checked(table, f"the file {str(local)!r}")
+        home = data_home or os.environ.get("SKDPSYNTH_DATA") or "~/skdpsynth_data"
+        cached = Path(home).expanduser() / f"{self.name}.parquet"
+        if cached.exists():
+            origin = f"the cached file {str(cached)!r} (delete it to fetch it again)"
+            return self.checked(pd.read_parquet(cached), origin)
+        try:
+            table = self.checked(self.downloaded(), "the copy on OpenML")
+        except InvalidTableError as exc:
+            raise DatasetUnavailableError(f"{exc} {self.remedy}") from exc
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        # Written beside and renamed, so that a broken write never looks like a table.
+        part = cached.with_suffix(f".{os.getpid()}.part")
+        table.to_parquet(part, index=False)
+        part.replace(cached)
+        return table
+
+    def downloaded(self) -> pd.DataFrame:
+        """Download it from OpenML, through scikit-learn."""
+        from sklearn.datasets import fetch_openml  # slow to load and rarely needed
+
+        ask = {"as_frame": True, "cache": False, "n_retries": 1, **self.openml}
+        try:
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
+                # They speak of flags and versions there; the table itself is checked.
+                try:
+                    bunch = fetch_openml(**ask)
+                except KeyError:  # the copy lacks the column that was asked for by name
+                    bunch = fetch_openml(**ask | {"target_column": "default-target"})
+                return bunch["frame"]
+        except (OSError, HTTPException, ValueError, KeyError) as exc:
+            raise DatasetUnavailableError(
+                f"The table {self.name!r} is not in the package and could not be "
+                f"fetched from OpenML ({type(exc).__name__}). {self.remedy}"
+            ) from exc
+
+    def checked(self, raw: pd.DataFrame, origin: str) -> pd.DataFrame:
+        """Bring a table into its one form, or refuse it and say what differs."""
+        table = raw.rename(columns={"class": self.label}) if self.codes else raw
+        expected = [*self.features, self.label]
+        # The original epileptic seizure CSV starts with a column of row names.
+        if list(table.columns[1:]) == expected:
+            table = table.iloc[:, 1:]
+        others = {*table.columns} - {*expected, "split", "speaker_group"}
+        missing = [column for column in expected if column not in table]
+        if others or set(missing) - {"Time"}:
+            raise InvalidTableError(
+                f"Expected the {len(expected)} columns {expected[0]!r} ... "
+                f"{expected[-1]!r} in {origin}, but {len(missing)} of them are missing "
+                f"and {len(others)} others are there."
+            )
+        # OpenML has labels as texts.
+        text = table[self.label].astype(str).str.strip("' ")
+        numbers = pd.to_numeric(text, errors="coerce")
+        label = numbers.map(self.codes) if self.codes else numbers
+        label = label.where(numbers.notna(), text)
+        counts = label.value_counts().to_dict()
+        if counts != dict(self.counts):
+            raise InvalidTableError(
+                f"Expected {sum(self.counts.values()):,} rows in {origin} with the "
+                f"published count of each label, but got {len(label):,} rows with "
+                f"{len(counts)} labels in other counts."
+            )
+        features = None
+        with suppress(TypeError, ValueError):
+            wide = table[[name for name in self.features if name in table]]
+            wide = wide.astype("float64")
+            cast = wide.astype(self.dtype)
+            # NaN is not equal to itself
+            features = cast if (cast == wide).all(axis=None) else None
+        if features is None:
+            raise InvalidTableError(
+                f"Expected complete {self.dtype} features in {origin}, but at least "
+                "one column has missing values, or values of another type."
+            )
+        if missing:
+            warnings.warn(
+                f"There is no column {missing[0]!r} in {origin}; the table comes "
+                f"without it. {self.remedy}",
+                DegradedResultWarning,
+                stacklevel=4,
+            )
+        label = label.astype("str" if self.codes else "int8")
+        whole = pd.concat([features, table.get("split"), label], axis=1)
+        return whole.reset_index(drop=True)
+
 
 # What the publishers say of their tables.
-_CREDIT = _Table(
+_CREDIT = _Published(
     name="kaggle_credit",
     features=("Time", *(f"V{i}" for i in range(1, 29)), "Amount"),
     label="Class",
@@ -179,7 +274,7 @@ _CREDIT = _Table(
     # `Time` is flagged there as a column to ignore: it comes only if asked for by name.
     openml={"data_id": 1597, "target_column": "Time"},
 )
-_ISOLET = _Table(
+_ISOLET = _Published(
     name="isolet",
     features=tuple(f"f{i}" for i in range(1, 618)),
     label="letter",
@@ -188,7 +283,7 @@ _ISOLET = _Table(
     openml={"data_id": 300},
     codes=dict(enumerate(ascii_uppercase, start=1)),
 )
-_EPILEPTIC = _Table(
+_EPILEPTIC = _Published(
     name="epileptic_seizure",
     features=tuple(f"X{i}" for i in range(1, 179)),
     label="y",
@@ -242,7 +337,7 @@ def fetch_kaggle_credit(
        Probability with Undersampling for Unbalanced Classification", IEEE SSCI, 2015.
        https://doi.org/10.1109/SSCI.2015.33
     """
-    return _obtain(_CREDIT, path, data_home)
+    return _CREDIT.fetch(path, data_home)
 
 
 @deprecated(
@@ -253,27 +348,8 @@ def fetch_kaggle_credit(
 def fetch_isolet(
     path: PathLike = None, data_home: PathLike = None, *, split: bool = False
 ) -> pd.DataFrame | Parts:
-    """Fetch the ISOLET table: which letter of the alphabet was spoken.
-
-    .. deprecated:: 0.3
-       Use ``sklearn.datasets.fetch_openml(data_id=300)``.
-
-    Parameters
-    ----------
-    path, data_home : path-like or None, default=None
-        As in `fetch_kaggle_credit`.
-    split : bool, default=False
-        If True, return the publisher's train and test parts (no speaker is in both), if
-        the source has a column `split` or is in the publisher's order.
-
-    Returns
-    -------
-    DataFrame or tuple of DataFrame
-        7,797 rows and 618 columns: `f1` to `f617` (float64, in [-1, 1]) and the label
-        `letter` ("A" to "Z") last; with ``split=True`` the train part (6,238 rows) and
-        the test part (1,559 rows).
-    """
-    table = _obtain(_ISOLET, path, data_home)
+    """Fetch the ISOLET table, or its train and test parts: which letter was spoken."""
+    table = _ISOLET.fetch(path, data_home)
     if split:
         # Of the train part, which comes first.
         published = dict.fromkeys(ascii_uppercase, 240) | {"F": 238}
@@ -296,124 +372,5 @@ def fetch_isolet(
 def fetch_epileptic_seizure(
     path: PathLike = None, data_home: PathLike = None
 ) -> pd.DataFrame:
-    """Fetch the Epileptic Seizure Recognition table: what does one second of EEG show.
-
-    .. deprecated:: 0.3
-       Download it and use ``pandas.read_csv``.
-
-    Parameters
-    ----------
-    path, data_home : path-like or None, default=None
-        As in `fetch_kaggle_credit`.
-
-    Returns
-    -------
-    DataFrame
-        11,500 rows and 179 columns: `X1` to `X178` (int16) and the label `y` (int8, 1
-        to 5; 1 is a seizure) last.
-    """
-    return _obtain(_EPILEPTIC, path, data_home)
-
-
-def _obtain(spec: _Table, path: PathLike, data_home: PathLike) -> pd.DataFrame:
-    """Read a table from `path`, or the cache, or OpenML (which fills the cache)."""
-    if path is not None:
-        local = Path(path)
-        if not local.is_file():
-            there = "it is a folder" if local.is_dir() else "there is none"
-            raise DatasetUnavailableError(
-                f"Expected a file at path={str(local)!r}, but {there}. {spec.remedy}"
-            )
-        is_parquet = local.suffix.lower() in {".parquet", ".pq"}
-        table = pd.read_parquet(local) if is_parquet else pd.read_csv(local)
-        return _checked(table, spec, f"the file {str(local)!r}")
-    home = data_home or os.environ.get("SKDPSYNTH_DATA") or "~/skdpsynth_data"
-    cached = Path(home).expanduser() / f"{spec.name}.parquet"
-    if cached.exists():
-        origin = f"the cached file {str(cached)!r} (delete it to fetch it again)"
-        return _checked(pd.read_parquet(cached), spec, origin)
-    try:
-        table = _checked(_from_openml(spec), spec, "the copy on OpenML")
-    except InvalidTableError as exc:
-        raise DatasetUnavailableError(f"{exc} {spec.remedy}") from exc
-    cached.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside and renamed, so that a broken write never looks like a table.
-    part = cached.with_suffix(f".{os.getpid()}.part")
-    table.to_parquet(part, index=False)
-    part.replace(cached)
-    return table
-
-
-def _from_openml(spec: _Table) -> pd.DataFrame:
-    """Download a table through scikit-learn."""
-    from sklearn.datasets import fetch_openml  # slow to load and rarely needed
-
-    ask = {"as_frame": True, "cache": False, "n_retries": 1, "parser": "auto"}
-    ask |= spec.openml
-    try:
-        with warnings.catch_warnings(action="ignore", category=UserWarning):
-            # They speak of flags and versions on OpenML; the table itself is checked.
-            try:
-                bunch = fetch_openml(**ask)
-            except KeyError:  # the copy lacks the column that was asked for by name
-                bunch = fetch_openml(**ask | {"target_column": "default-target"})
-    except (OSError, HTTPException, ValueError, KeyError) as exc:
-        raise DatasetUnavailableError(
-            f"The table {spec.name!r} is not in the package and could not be fetched "
-            f"from OpenML ({type(exc).__name__}). {spec.remedy}"
-        ) from exc
-    return bunch["frame"]
-
-
-def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
-    """Bring a table into its one form, or refuse it and say what differs."""
-    table = raw.rename(columns={"class": spec.label}) if spec.codes else raw
-    expected = [*spec.features, spec.label]
-    # The original epileptic seizure CSV starts with a column of row names.
-    if list(table.columns[1:]) == expected:
-        table = table.iloc[:, 1:]
-    present = set(table.columns) - {"split", "speaker_group"}
-    missing = [column for column in expected if column not in present]
-    if present - set(expected) or set(missing) - {"Time"}:
-        raise InvalidTableError(
-            f"Expected the {len(expected)} columns {expected[0]!r} ... "
-            f"{expected[-1]!r} in {origin}, but {len(missing)} of them are missing and "
-            f"{len(present - set(expected))} others are there."
-        )
-    # OpenML has labels as texts.
-    text = table[spec.label].astype(str).str.strip("' ")
-    numbers = pd.to_numeric(text, errors="coerce")
-    label = numbers.map(spec.codes) if spec.codes else numbers
-    label = label.where(numbers.notna(), text)
-    counts = label.value_counts().to_dict()
-    if counts != dict(spec.counts):
-        raise InvalidTableError(
-            f"Expected {sum(spec.counts.values()):,} rows in {origin} with the "
-            f"published count of each label, but got {len(label):,} rows with "
-            f"{len(counts)} labels in other counts."
-        )
-    features = table[[column for column in spec.features if column in present]]
-    label = label.astype("str" if spec.codes else "int8")
-    split = table.get("split")
-    if missing:
-        warnings.warn(
-            f"There is no column {missing[0]!r} in {origin}; the table comes without "
-            f"it. {spec.remedy}",
-            DegradedResultWarning,
-            stacklevel=4,
-        )
-    table = pd.concat([_numbers(features, spec, origin), split, label], axis=1)
-    return table.reset_index(drop=True)
-
-
-def _numbers(features: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
-    """Cast the features to their dtype without loss."""
-    with suppress(TypeError, ValueError):
-        wide = features.astype("float64")
-        cast = wide.astype(spec.dtype)
-        if (cast == wide).all(axis=None):  # NaN is not equal to itself
-            return cast
-    raise InvalidTableError(
-        f"Expected complete {spec.dtype} features in {origin}, but at "
-        "least one column has missing values, or values of another type."
-    )
+    """Fetch the Epileptic Seizure table: what does one second of EEG show."""
+    return _EPILEPTIC.fetch(path, data_home)

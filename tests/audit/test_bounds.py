@@ -1,20 +1,19 @@
 """Lower bounds against closed forms, independent sums and the published figures."""
 
+import importlib
 import math
-import warnings
-from contextlib import suppress
+import sys
+from dataclasses import replace
 from functools import partial
 from itertools import product
+from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
-from _reserve import release_gaussian
 from _training import identity, make_discriminator
 from scipy.stats import binom, binomtest, multinomial, norm
 
-from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import (
     curve_lower_bound,
     epsilon_lower_bound,
@@ -23,7 +22,6 @@ from skdpsynth.audit import (
     one_run_lower_bound,
 )
 from skdpsynth.privacy import PrivacyAccountant, secret_generator
-from skdpsynth.privacy.testing import observe_releases
 from skdpsynth.schema import Boolean, Categorical, TableSchema
 
 DELTA = 1e-5
@@ -225,60 +223,27 @@ def test_numbers_out_of_range(bound, numbers, words):
 
 pytestmark = pytest.mark.statistical
 
-ALPHA, FALSE_ALARM = 0.05, 1e-6
+FALSE_ALARM = 1e-6
 LEAST, MOST = 0.9, 1.1  # of the claim
-COLUMNS = {"x": Boolean(), "y": Categorical(["u", "v"])}
-DECLARED = TableSchema(COLUMNS, target="y", class_counts={"u": 2, "v": 2})
-COUNTED = TableSchema(COLUMNS, target="y")
-TABLE = pd.DataFrame({"x": [False, True, True], "y": ["u", "v", "v"]})
-CANARY = pd.DataFrame({"x": [True], "y": ["u"]})
-WORLDS = TABLE, pd.concat([TABLE, CANARY], ignore_index=True)
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+COUNTED = TableSchema({"x": Boolean(), "y": Categorical(["u", "v"])}, target="y")
 
 
-def releases(table, schema=DECLARED, **claim):
-    seen = []
-    with observe_releases(seen.append):
-        IndependentSynthesizer(target="y", schema=schema, **claim).fit(table)
-    return seen
+@pytest.fixture(scope="module")
+def attacks():
+    """The attacks of the benchmark, which the page on audits has the results of."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        yield importlib.import_module("tight_bounds")
+    for name in ("tight_bounds", "_common"):
+        sys.modules.pop(name, None)
 
 
-def moved(schema=DECLARED, **claim):
-    """Give what was released without the canary and with it, where they differ."""
-    pairs = zip(*(releases(own, schema, **claim) for own in WORLDS), strict=True)
-    return [(a, b) for a, b in pairs if not np.array_equal(a.exact, b.exact)]
-
-
-def scores_of_draws(n_draws, *, noise=1.0, **claim):
-    """Draw by the mechanism and the line of a fit, on what the fit handed to it.
-
-    A coin chooses the world of every draw, and its score is on which side of the middle
-    it lies, and how far. The noise is multiplied for twins.
-    """
-    ((absent, present),) = moved(**claim)
-    own = absent.reservation
-    line = PrivacyAccountant(1e6, 1e-5).reserve_gaussian(
-        own.name, mu=own.mu, sensitivity=own.sensitivity, count=n_draws
-    )
-    assert line.noise_std == own.noise_std
+def shown(attacks, n_draws, noise=1.0, delta=DELTA):
+    """Bound mu by draws of the marginals of a class, at 95 % confidence."""
+    case = replace(attacks.CASES["marginals of a class"], delta=delta)
     coins = np.random.default_rng().integers(2, size=n_draws)
-    scores = []
-    for coin in np.array_split(coins, 1 + n_draws // 10_000):
-        values = np.stack([absent.exact, present.exact])[coin]
-        drawn = noise * (release_gaussian(values, line, len(coin)) - values)
-        off = values + drawn - (absent.exact + present.exact) / 2
-        scores.append(off @ (present.exact - absent.exact))
-    assert line.used == n_draws
-    return np.concatenate(scores), coins
-
-
-def shown(scores, coins):
-    """Bound mu by guesses at the middle: one point of the curve."""
-    n_wrong = int(((scores > 0) != coins).sum())
-    return guessing_lower_bound(n_wrong, len(coins), alpha=ALPHA)
-
-
-def shown_by_the_curve(scores, coins):
-    return curve_lower_bound(scores[coins == 0], scores[coins == 1], alpha=ALPHA)
+    return attacks.bounds_of(attacks.attack_release(case, coins, noise), coins)
 
 
 def claimed_mu(epsilon, delta):
@@ -292,17 +257,17 @@ def chance_of_less(share, claim, truth, n_guesses):
     low, high = -1, len(wrong)
     while high - low > 1:
         middle = (low + high) // 2
-        enough = guessing_lower_bound(middle, n_guesses, alpha=ALPHA) >= share * claim
+        enough = guessing_lower_bound(middle, n_guesses, alpha=0.05) >= share * claim
         low, high = (middle, high) if enough else (low, middle)
     return binom.sf(low, n_guesses, norm.cdf(-truth / 2))
 
 
-def test_the_canary_takes_all_of_the_claim():
+def test_the_canary_takes_all_of_the_claim(attacks):
     """One release moves, by its sensitivity, and its line has all that a fit may spend.
 
     Whole numbers are rounded: 1e-6 of the sensitivity, 1e-9 of the budget.
     """
-    ((absent, present),) = moved(epsilon=1.0, delta=1e-5)
+    ((absent, present),) = attacks.moved(attacks.CASES["marginals of a class"])
     line = absent.reservation
     assert line.name == "marginals"
     assert line.scope == "u"
@@ -316,7 +281,7 @@ def test_the_canary_takes_all_of_the_claim():
 
 
 @pytest.mark.parametrize(("delta", "n_draws"), [(1e-5, 400_000), (1e-2, 120_000)])
-def test_nine_tenths_of_the_claim_are_shown(delta, n_draws):
+def test_nine_tenths_of_the_claim_are_shown(delta, n_draws, attacks):
     """At epsilon 1 and 95 % confidence; the second delta is that of a published audit.
 
     "Tight Auditing of Differential Privacy in MST and AIM" (arXiv 2604.18352).
@@ -324,89 +289,43 @@ def test_nine_tenths_of_the_claim_are_shown(delta, n_draws):
     claim = claimed_mu(1.0, delta)
     assert chance_of_less(LEAST, claim, claim, n_draws) < FALSE_ALARM / 2
     assert 1 - chance_of_less(MOST, claim, claim, n_draws) < FALSE_ALARM / 2
-    bound = shown(*scores_of_draws(n_draws, epsilon=1.0, delta=delta))
-    assert LEAST * claim <= bound < MOST * claim
+    by_one_point, _ = shown(attacks, n_draws, delta=delta)
+    assert LEAST * claim <= by_one_point < MOST * claim
 
 
-def test_half_of_the_noise_contradicts_the_claim():
+def test_half_of_the_noise_contradicts_the_claim(attacks):
     """By the curve too: it is expected at .50, which is 11 sigma above the claim."""
     n_draws, claim = 10_000, claimed_mu(1.0, 1e-5)
     assert chance_of_less(1.0, claim, 2 * claim, n_draws) < FALSE_ALARM
-    drawn = scores_of_draws(n_draws, noise=0.5, epsilon=1.0, delta=1e-5)
-    assert shown(*drawn) > claim
-    assert shown_by_the_curve(*drawn) > claim
+    assert min(shown(attacks, n_draws, noise=0.5)) > claim
 
 
 @pytest.mark.nightly
-def test_the_curve_shows_nearly_all_of_the_claim():
+def test_the_curve_shows_nearly_all_of_the_claim(attacks):
     """The mean of 29 audits of normal scores was .988 of the claim; sigma is .0063.
 
     So .95 is 6 sigma away: a false alarm in 1e-9.
     """
     claim = claimed_mu(1.0, 1e-5)
-    drawn = scores_of_draws(1_400_000, epsilon=1.0, delta=1e-5)
-    assert 0.95 * claim <= shown_by_the_curve(*drawn) < 1.03 * claim
-    assert 0.9 * claim <= shown(*drawn) < 1.05 * claim
-
-
-class AllReleasedError(Exception):
-    """The rest of a fit is computed from what it has released."""
-
-
-def scores_of_fits(make, worlds, n_fits):
-    """Fit again and again, and score by the likelihood ratio of all that is released.
-
-    Who attacks knows all rows, with the canary and without, and sees every noisy value;
-    no exact value depends on an earlier release, or an assertion fails. Fits stop after
-    their last release.
-    """
-
-    def releases_of(table, most=None):
-        seen = []
-
-        def see(release):
-            seen.append(release)
-            if len(seen) == most:
-                raise AllReleasedError
-
-        with (
-            observe_releases(see),
-            suppress(AllReleasedError),
-            warnings.catch_warnings(),
-        ):
-            warnings.simplefilter("ignore")  # so few rows are mostly noise
-            make().fit(table)
-        return seen
-
-    pairs = list(zip(*map(releases_of, worlds), strict=True))
-    coins = np.random.default_rng().integers(2, size=n_fits)
-    scores = np.zeros(n_fits)
-    for i, coin in enumerate(coins):
-        seen = releases_of(worlds[coin], len(pairs))
-        for own, pair in zip(seen, pairs, strict=True):
-            assert np.array_equal(own.exact, pair[coin].exact)
-            off = own.noisy - (pair[0].exact + pair[1].exact) / 2
-            moves = pair[1].exact - pair[0].exact
-            scores[i] += (off * moves).sum() / own.reservation.noise_std**2
-    moved = [a.reservation for a, b in pairs if not np.array_equal(a.exact, b.exact)]
-    return scores, coins, moved
+    by_one_point, by_the_curve = shown(attacks, 1_400_000)
+    assert 0.95 * claim <= by_the_curve < 1.03 * claim
+    assert 0.9 * claim <= by_one_point < 1.05 * claim
 
 
 @pytest.mark.nightly
-def test_whole_fits_show_nine_tenths_of_the_claim():
+def test_whole_fits_show_nine_tenths_of_the_claim(attacks):
     """10,000 fits that count the classes too: the attack sees all that is released."""
-    n_fits, claim = 10_000, claimed_mu(10.0, 1e-5)
+    n_fits, claim = 10_000, claimed_mu(10.0, DELTA)
     assert chance_of_less(LEAST, claim, claim, n_fits) < FALSE_ALARM / 2
     assert 1 - chance_of_less(MOST, claim, claim, n_fits) < FALSE_ALARM / 2
-
-    def make():
-        return IndependentSynthesizer(epsilon=10.0, target="y", schema=COUNTED)
-
-    scores, coins, lines = scores_of_fits(make, WORLDS, n_fits)
+    of_class = attacks.CASES["marginals of a class"]
+    case = replace(of_class, schema=COUNTED, release=None, epsilon=10.0)
+    lines = [release.reservation for release, _ in attacks.moved(case)]
     assert [line.name for line in lines] == ["class counts", "marginals"]
     assert math.hypot(*(line.mu for line in lines)) == pytest.approx(claim, rel=1e-6)
-    assert LEAST * claim <= shown(scores, coins) < MOST * claim
-    assert LEAST * claim <= shown_by_the_curve(scores, coins) < MOST * claim
+    coins = np.random.default_rng().integers(2, size=n_fits)
+    for bound in attacks.bounds_of(attacks.attack_fit(case, coins), coins):
+        assert LEAST * claim <= bound < MOST * claim
 
 
 # --- One run of DP-SGD with many canaries (Steinke, Nasr, Jagielski 2023), white box --

@@ -17,7 +17,7 @@ from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import audit_generator, epsilon_lower_bound
 
 # The attack on known scores, and the scores of a table.
-from skdpsynth.audit._generator import COMBINED, CanaryScores, attack
+from skdpsynth.audit._generator import COMBINED, attack, ranges_of, score_rows
 from skdpsynth.audit._worlds import canary_rows
 from skdpsynth.privacy import PrivacyBudget
 from skdpsynth.privacy.testing import insecure_randomness
@@ -63,12 +63,17 @@ def audit(estimator, **settings):
 # --- What is proved ---------------------------------------------------------------
 
 
+def attacked(absent, present, **settings):
+    """Attack runs by their scores alone, a column each."""
+    return attack(*map(pd.DataFrame, (absent, present)), **(SETTINGS | settings))
+
+
 def proved(noise):
     """Bound epsilon by 20,000 + 20,000 values with Laplace noise, 1 apart."""
     rng = np.random.default_rng(1)
     absent, present = rng.laplace(0, noise, (2, 20_000, 1))
     settings = {"claim": 1.0, "delta": 0.0, "alpha": FALSE_ALARM}
-    return attack(absent, 1 + present, ["x"], **settings).lower_bound
+    return attacked(absent, 1 + present, **settings).lower_bound
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
@@ -96,19 +101,18 @@ def test_what_chose_the_rule_does_not_judge_it():
     """Scores are pure chance; on the runs that chose it a rule would look good."""
     rng = np.random.default_rng(3)
     absent, present = rng.normal(size=(2, 60, 50))
-    names = [str(i) for i in range(50)]
-    verdict = attack(absent, present, names, **SETTINGS)
+    verdict = attacked(absent, present)
     assert len(verdict.absent) == len(verdict.present) == 30
     assert verdict.false_alarms + verdict.misses > 15
     absent[30:], present[30:] = 0.0, 0.0
-    again = attack(absent, present, names, **SETTINGS)
+    again = attacked(absent, present)
     assert (again.score, again.threshold) == (verdict.score, verdict.threshold)
 
 
 def test_either_direction_is_found():
     absent, present = np.ones((40, 1)), np.zeros((40, 1))
     for pair in ((absent, present), (present, absent)):
-        verdict = attack(*pair, ["x"], **SETTINGS)
+        verdict = attacked(*pair)
         assert (verdict.false_alarms, verdict.misses) == (0, 0)
 
 
@@ -116,8 +120,7 @@ def test_many_weak_scores_are_combined():
     """50 scores that each move by half a deviation: 3.5 together."""
     rng = np.random.default_rng(0)
     absent, present = rng.normal(size=(2, 200, 50))
-    names = [str(i) for i in range(50)]
-    verdict = attack(absent, present + 0.5, names, **SETTINGS)
+    verdict = attacked(absent, present + 0.5)
     assert verdict.score == COMBINED
     assert verdict.false_alarms + verdict.misses < 2 * 100 * norm.cdf(-1)
 
@@ -140,30 +143,31 @@ def test_all_rows_of_a_person_are_a_canary():
 # --- Scores -----------------------------------------------------------------------
 
 
+def scores(sample, table, canary):
+    row = canary_rows(table, canary)
+    return score_rows(sample, row, ranges_of(pd.concat([table, row])))
+
+
 def test_scores_of_a_table_by_hand():
     table = pd.DataFrame({"x": [0.0, 8.0], "c": ["p", "q"]})
-    row = canary_rows(table, {"x": 10.0, "c": "p"})
-    scores = CanaryScores(table, row)
     sample = pd.DataFrame({"x": [10.0, 5.0, 0.0, np.nan], "c": ["p", "q", "p", None]})
-    found = dict(zip(scores.names, scores(sample), strict=True))
+    found = scores(sample, table, {"x": 10.0, "c": "p"})
     assert found["smallest distance"] == 0
     assert found["mean distance"] == pytest.approx((0 + 0.75 + 0.5 + 1) / 4)
     assert found["count in the cell"] == 0.25
     assert found["count near: c"] == 0.5
     assert found["mean difference: x"] == pytest.approx((0 - 0.5 - 1 + 1) / 4)
     assert found["density"] == pytest.approx(0.25, abs=1e-4)
-    assert len(found) == len(scores.names)
 
 
 def test_scores_of_every_dtype_are_finite():
     table = mixed_table(12).drop(columns="day").convert_dtypes()
     for position in range(12):
         row = table.iloc[[position]].reset_index(drop=True)
-        scores = CanaryScores(table, canary_rows(table, row))
-        values = scores(table)
-        assert np.isfinite(values).all()
+        found = scores(table, table, row)
+        assert np.isfinite([*found.values()]).all()
         # The canary is in the table: it is found at distance 0.
-        assert values[scores.names.index("smallest distance")] == 0
+        assert found["smallest distance"] == 0
 
 
 @pytest.mark.parametrize(

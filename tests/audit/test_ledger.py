@@ -181,8 +181,8 @@ NUMBERS = GPATESynthesizer(10.0, n_teachers=6, n_iter=30)
 VOTES = PATEGANSynthesizer(10.0, n_iter=4, batch_size=64)
 GRADIENTS = DPCGANSynthesizer(10.0)
 LESS = "the noise is"
-FEW = "'labels by vote' (class u): the noise is"
-UNSEEN = "1 releases were charged, but 0 were seen"
+FEW = "'labels by vote' (class u): answers against the majority are"
+UNSEEN = "0 releases were made, but 1 were charged"
 TWINS = [
     (half_noise, "privacy._mechanisms._discrete_gaussian", NUMBERS, LESS),
     (inverse_noise, "privacy._mechanisms._discrete_gaussian", VOTES, FEW),
