@@ -155,7 +155,7 @@ def _importance(
     centered = matrix - matrix.mean(axis=0)
     centered[:, matrix.max(axis=0) == matrix.min(axis=0)] = 0.0  # whatever rounding did
     if labels is None:
-        targets = [finite_numbers(column, "number")]
+        targets = [finite_numbers(column)]
     else:
         targets = [np.asarray(column.astype(object) == v, float) for v in labels]
     each = [r_regression(centered, y - y.mean(), center=False) for y in targets]
