@@ -91,12 +91,10 @@ def compare_synthesizers(
         the reference at most.
     settings : str, default="ABC"
         Which of the settings of the PATE-GAN paper (`skdpsynth.metrics.tstr_scores`
-        cites it): A (learn from real rows, test on real rows; once per repeat, as the
-        reference), B (synthetic, real) and C (synthetic, synthetic; the reference too,
-        where there is one: see Notes).
+        cites it): A (learn from real rows, test on real rows; the reference), B
+        (synthetic, real) and C (synthetic, synthetic; the reference too).
     n_jobs : int or None, default=None
-        Runs at the same time, as in joblib, in whatever backend is set there. A run is
-        one task.
+        Runs at the same time, as in joblib, in whatever backend is set there.
     folder : path-like or None, default=None
         Where to keep what finished runs scored, from which a comparison that failed or
         was interrupted goes on: statistics of real rows. It keeps no synthetic rows, so
@@ -128,9 +126,9 @@ def compare_synthesizers(
     Raises
     ------
     InvalidTableError
-        If `train` and `test` do not have the same columns or kinds of columns, one is
-        empty, has an infinite value, or its labels are incomplete; if the settings or
-        `fidelity` need more labels or rows of `test`. Before the first fit.
+        Before the first fit: if `train` and `test` have other columns or kinds of
+        columns, one is empty, has an infinite value or lacks labels, or the settings or
+        `fidelity` need more labels or rows.
     MissingDependencyError
         If the twelve are asked for and the module xgboost is not installed.
     TypeError
@@ -157,12 +155,10 @@ def compare_synthesizers(
     state the sum of the budgets of all candidates and score them without real rows.
 
     Setting C is scored without real rows, also without their number: a fifth of the
-    synthetic rows is held out (`skdpsynth.metrics.setting_scores` holds out the share
-    that `test` has). Distances of the fidelity metrics are to `test`.
-
-    The reference, which A and `fidelity` ask for, is scored in Setting C as a synthetic
-    table is; the ranking agreement of its own A and C says what to expect of a
-    synthesizer. A worker process that is killed ends the comparison.
+    synthetic rows is held out. Distances of the fidelity metrics are to `test`. The
+    reference, which A and `fidelity` ask for, is scored in Setting C too: the ranking
+    agreement of its own A and C says what to expect of a synthesizer. A worker process
+    that is killed ends the comparison.
 
     Examples
     --------

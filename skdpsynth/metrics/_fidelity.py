@@ -364,20 +364,19 @@ def marginal_fidelity(
     k : {1, 2, 3}, default=2
         Columns that are compared together.
     n_marginals : int or None, default=None
-        Most groups of `k` columns to compare, at least 1. Where there are more, some
-        are chosen at random, always the same. None means all columns for ``k=1``,
-        10,000 pairs (all of up to 141 columns) and 150 triples.
+        Most groups of `k` columns to compare, at least 1, chosen at random where there
+        are more. None means all columns for ``k=1``, 10,000 pairs (all of up to 141
+        columns) and 150 triples.
     random_state : int, default=0
-        Seeds this choice. It is one by place: of another order of columns it has other
-        groups, and a mean that differs by the error of a random choice.
+        Seeds this choice, by place: of another order of columns it has other groups.
 
     Returns
     -------
     Series of shape (n_marginals,)
         Total variation distance of each group, in [0, 1]: 0 for equal shares, 1 where
-        no cell has rows of both tables. The index has the names of the columns,
-        `first`, `second` and `third`, or `column` for ``k=1``. Its mean is one figure
-        for the table. ``attrs["contains_private_statistics"]`` is True.
+        no cell has rows of both tables; its mean is one figure for the table. The index
+        has the names of the columns, `first`, `second` and `third`, or `column` for
+        ``k=1``. ``attrs["contains_private_statistics"]`` is True.
 
     Raises
     ------
@@ -394,10 +393,9 @@ def marginal_fidelity(
     [1]_. A number (booleans and times too) is in one of ten bins, whose edges are
     quantiles of `real`; where a tenth or more of the rows have the smallest value, it
     has a bin of its own. A category is one of the 20 most frequent ones of `real`, or a
-    rest. Missing values are a cell too. A label is a column like any other.
-
-    Two tables of one distribution have no distance of 0, the less so the more cells and
-    the fewer rows there are: compare with other real rows first.
+    rest. Missing values are a cell too. A label is a column like any other. Two tables
+    of one distribution have no distance of 0, the less so the more cells and the fewer
+    rows there are: compare with other real rows first.
 
     References
     ----------
