@@ -340,11 +340,8 @@ class ComparisonResult:
         ----------
         ax : Axes or None, default=None
             Where to draw. None makes a new figure.
-        metric : {"auroc", "auprc", "r2", "rmse"} or None, default=None
-            Mean over the repeats. None takes "auroc", or "r2" where the target is a
-            number.
-        setting : {"B", "C"}, default="B"
-            Setting of the synthesizers; the marks of real rows are A beside B, else C.
+        metric, setting : str
+            As in ``plot_tradeoff``; means over the repeats.
         epsilon : float or None, default=None
             Runs of this epsilon, and those without noise. None takes the smallest.
 

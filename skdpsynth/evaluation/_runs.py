@@ -173,19 +173,18 @@ def _scores(
     tested_on_real = "A" if run.synthesizer is None else "B"
     if tested_on_real in task.settings:
         settings[tested_on_real] = tstr_scores(table, test, n_jobs=1, **shared)
-    # The reference too: how well as many real rows agree says what to expect.
-    labels = set(table[task.target].dropna().unique())
-    if "C" not in task.settings:
-        pass
-    elif len(labels) > 1 and (task.pos_label is None or task.pos_label in labels):
-        settings["C"] = synthetic_only_scores(table, **shared)
-    else:
-        warnings.warn(
-            "The rows to score have one label, or not the one in `pos_label`: they "
-            "have no scores in Setting C.",
-            DegradedResultWarning,
-            stacklevel=2,
-        )
+    if "C" in task.settings:
+        # The reference too: how well as many real rows agree says what to expect.
+        labels = set(table[task.target].dropna().unique())
+        if len(labels) > 1 and (task.pos_label is None or task.pos_label in labels):
+            settings["C"] = synthetic_only_scores(table, **shared)
+        else:
+            warnings.warn(
+                "The rows to score have one label, or not the one in `pos_label`: they "
+                "have no scores in Setting C.",
+                DegradedResultWarning,
+                stacklevel=2,
+            )
     for setting, scores in settings.items():
         for classifier, of_metric in scores.drop(index="mean").iterrows():
             for metric, value in of_metric.items():

@@ -204,7 +204,7 @@ def score_panel(
     learnable = bool(X_train.any())
     poor = [] if learnable else ["no feature that varies"]
     if labels is None:
-        common_kind(train[target], test[target])
+        common_kind(train[target], test[target])  # raises if one is no number
         y, y_test = (finite_numbers(part[target]) for part in (train, test))
         known = REGRESSORS
         score = partial(_errors, y_test=y_test, guess=y.mean())
