@@ -29,7 +29,7 @@ FOLDERS = {
     "skdpsynth": (1983, 10106, 8, 15),
     "skdpsynth/audit": (2652, 14386, 7, 15),
     "skdpsynth/datasets": (438, 1642, 2, 6),
-    "skdpsynth/evaluation": (2232, 14319, 6, 4),
+    "skdpsynth/evaluation": (2233, 14323, 6, 4),
     "skdpsynth/model": (1479, 11894, 5, 19),
     "skdpsynth/measure": (5884, 42363, 16, 39),
     "skdpsynth/metrics": (1891, 9457, 7, 26),

@@ -112,7 +112,8 @@ def make(
             row["error"] = f"{type(error).__name__}: {error}"
             scores = []
     row["warned"] = "\n".join(warned)
-    return number, replace(run, row=row, scores=scores, sample=sample)
+    # The synthesizer need not be sent back.
+    return number, replace(run, synthesizer=None, row=row, scores=scores, sample=sample)
 
 
 def _rows(
