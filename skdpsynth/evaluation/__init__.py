@@ -1,8 +1,7 @@
 """Compare synthesizers on one table, or score one synthetic table: `_quality`.
 
-`_compare` makes the runs, `_runs` is one of them and the folder of finished ones. A
-`ComparisonResult` and its plots are in `_results`, the tables of its page in `_page`;
-`_plots` has columns and pairs in a form that can be plotted, and draws.
+`_compare` makes the runs, `_runs` is one of them and the folder of finished ones.
+`_results` has what they found and its page, `_plots` the drawings.
 """
 
 from skdpsynth.evaluation._compare import compare_synthesizers

@@ -16,9 +16,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from tqdm.auto import tqdm
 
-from skdpsynth.evaluation._plots import Marginal, plain_columns, strongest_pairs
-from skdpsynth.evaluation._results import RUN, ComparisonResult
-from skdpsynth.evaluation._runs import ALL, REAL, Job, KeptRuns, RunRecord, Task, run
+from skdpsynth.evaluation._plots import column_marginals, strongest_pairs
+from skdpsynth.evaluation._results import ComparisonResult
+from skdpsynth.evaluation._runs import ALL, REAL, RUN, KeptRuns, Run, Task, make
 from skdpsynth.exceptions import (
     DegradedResultWarning,
     InvalidTableError,
@@ -91,15 +91,14 @@ def compare_synthesizers(
         the reference at most.
     settings : str, default="ABC"
         Which of the settings of the PATE-GAN paper (`skdpsynth.metrics.tstr_scores`
-        cites it): A (learn from real rows, test on real rows; once per repeat, as the
-        reference), B (synthetic, real) and C (synthetic, synthetic; the reference too,
-        where there is one: see Notes).
+        cites it): A (learn from real rows, test on real rows; the reference), B
+        (synthetic, real) and C (synthetic, synthetic; the reference too).
     n_jobs : int or None, default=None
-        Runs at the same time, as in joblib, in whatever backend is set there. A run is
-        one task.
+        Runs at the same time, as in joblib, in whatever backend is set there.
     folder : path-like or None, default=None
-        Where to keep finished runs, from which a comparison that failed or was
-        interrupted goes on. The folder holds statistics of real rows.
+        Where to keep what finished runs scored, from which a comparison that failed or
+        was interrupted goes on: statistics of real rows. It keeps no synthetic rows, so
+        plots of columns and pairs show the runs of this call.
     classifiers : dict of str to classifier, list, or None, default=None
         As in `skdpsynth.metrics.tstr_scores`, but None means the twelve and
         "HistGradientBoosting", which is in no mean and no agreement, and leads the
@@ -127,9 +126,9 @@ def compare_synthesizers(
     Raises
     ------
     InvalidTableError
-        If `train` and `test` do not have the same columns or kinds of columns, one is
-        empty, has an infinite value, or its labels are incomplete; if the settings or
-        `fidelity` need more labels or rows of `test`. Before the first fit.
+        Before the first fit: if `train` and `test` have other columns or kinds of
+        columns, one is empty, has an infinite value or lacks labels, or the settings or
+        `fidelity` need more labels or rows.
     MissingDependencyError
         If the twelve are asked for and the module xgboost is not installed.
     TypeError
@@ -156,12 +155,10 @@ def compare_synthesizers(
     state the sum of the budgets of all candidates and score them without real rows.
 
     Setting C is scored without real rows, also without their number: a fifth of the
-    synthetic rows is held out (`skdpsynth.metrics.setting_scores` holds out the share
-    that `test` has). Distances of the fidelity metrics are to `test`.
-
-    The reference, which A and `fidelity` ask for, is scored in Setting C as a synthetic
-    table is; the ranking agreement of its own A and C says what to expect of a
-    synthesizer. A worker process that is killed ends the comparison.
+    synthetic rows is held out. Distances of the fidelity metrics are to `test`. The
+    reference, which A and `fidelity` ask for, is scored in Setting C too: the ranking
+    agreement of its own A and C says what to expect of a synthesizer. A worker process
+    that is killed ends the comparison.
 
     Examples
     --------
@@ -177,8 +174,8 @@ def compare_synthesizers(
     ['real data', 'IndependentSynthesizer']
     """
     train, test = from_arrow(train), from_arrow(test)
-    real = check_tables(target, train=train, test=test)["test"][target]
-    measured = is_measurement(real, pos_label)
+    checked = check_tables(target, train=train, test=test)["test"]
+    measured = is_measurement(checked[target], pos_label)
     if classifiers is None and not measured:
         classifiers = list(CLASSIFIERS)
     resolve_classifiers(classifiers, REGRESSORS if measured else CLASSIFIERS)
@@ -194,11 +191,10 @@ def compare_synthesizers(
     )
     _check_strategy(sampling_strategy, task.n_samples, measured)
     named = _named(synthesizers, target)
-    dummy = DummyRegressor() if measured else DummyClassifier()
-    _rehearse(task, train, test, dummy)
-    jobs = _jobs(named, task, epsilons, n_repeats, random_state)
+    _rehearse(task, train, test, DummyRegressor() if measured else DummyClassifier())
+    runs = _planned(named, task, epsilons, n_repeats, random_state)
     kept = None if folder is None else KeptRuns(folder, task, train, test)
-    n_fits = sum(job.synthesizer is not None for job in jobs)
+    n_fits = sum(run.synthesizer is not None for run in runs)
     if kept is None and n_fits > _MANY_FITS:
         warnings.warn(
             f"{n_fits} fits are to be made, and nothing keeps those that are done: an "
@@ -207,28 +203,43 @@ def compare_synthesizers(
             UserWarning,
             stacklevel=2,
         )
-    records = [None if kept is None else kept.read(job) for job in jobs]
-    work = [i for i, record in enumerate(records) if record is None]
-    done = len(jobs) - len(work)
+    if kept is not None:
+        runs = [kept.read(run) for run in runs]
+    left = [i for i, run in enumerate(runs) if not run.row]
+    calls = (delayed(make)(i, runs[i], task, train, test) for i in left)
     off = None if verbose is None else not verbose
-    calls = (delayed(_numbered)(i, jobs[i], task, train, test) for i in work)
-    with tqdm(total=len(jobs), initial=done, disable=off, unit="run") as bar:
-        for i, record in _parallel(n_jobs)(calls):
-            records[i] = record
+    done = len(runs) - len(left)
+    with tqdm(total=len(runs), initial=done, disable=off, unit="run") as bar:
+        for i, made in _parallel(n_jobs)(calls):
             if kept is not None:
-                kept.write(jobs[i], record)
+                kept.write(runs[i], made)
+            runs[i] = made
             bar.update()
-    whole = [record for record in records if record is not None]
-    failed = [record.row["synthesizer"] for record in whole if record.row["error"]]
+    failed = [run.name for run in runs if run.row["error"]]
     if failed:
         names = ", ".join(sorted({*failed}))
         warnings.warn(
-            f"{len(failed)} of {len(whole)} runs failed ({names}). The column 'error' "
+            f"{len(failed)} of {len(runs)} runs failed ({names}). The column 'error' "
             "of the result's `runs` says why.",
             DegradedResultWarning,
             stacklevel=2,
         )
-    return _assembled(whole, test=test, task=task)
+    rows = [
+        [run.name, run.epsilon, run.repeat, *score]
+        for run in runs
+        for score in run.scores
+    ]
+    columns = [*RUN, "setting", "classifier", "metric", "value"]
+    rows += _agreements(pd.DataFrame(rows, columns=columns))
+    sampled = (run for run in runs if run.sample is not None)
+    return ComparisonResult(
+        pd.DataFrame(rows, columns=columns),
+        pd.DataFrame([run.row for run in runs]),
+        {(run.name, run.epsilon): run.sample for run in sampled},
+        column_marginals(checked),
+        target,
+        real_pairs=strongest_pairs(checked, target),
+    )
 
 
 def _check_numbers(
@@ -276,93 +287,82 @@ def _check_strategy(
 def _rehearse(
     task: Task, train: pd.DataFrame, test: pd.DataFrame, dummy: BaseEstimator
 ) -> None:
-    """Refuse what no run could score, by a `dummy`, before a fit spends anything."""
+    """Refuse what no run could score before a fit spends anything."""
     rows = train.iloc[: task.n_samples]
+    column_fidelity(test, rows)
     if set(task.settings) & set("AB"):
+        options: dict[str, Any] = {"target": task.target, "pos_label": task.pos_label}
         with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
             # The first rows may have one label, unlike those of the runs.
-            tstr_scores(
-                rows,
-                test,
-                target=task.target,
-                classifiers={"nothing": dummy},
-                pos_label=task.pos_label,
-            )
-    if task.fidelity:
-        column_fidelity(test, rows)
-        n_rows = min(len(rows), len(test))
-        if n_rows < LEAST_ROWS:
-            raise InvalidTableError(
-                f"Expected at least {LEAST_ROWS} rows in 'train', in 'test' and in "
-                f"n_samples for the fidelity metrics, but got {n_rows}. Give more "
-                "rows, or leave them out by fidelity=False."
-            )
+            tstr_scores(rows, test, classifiers={"nothing": dummy}, **options)
+    n_rows = min(len(rows), len(test))
+    if task.fidelity and n_rows < LEAST_ROWS:
+        raise InvalidTableError(
+            f"Expected at least {LEAST_ROWS} rows in 'train', in 'test' and in "
+            f"n_samples for the fidelity metrics, but got {n_rows}. Give more "
+            "rows, or leave them out by fidelity=False."
+        )
 
 
 def _named(
     synthesizers: Mapping[str, BaseEstimator] | Sequence[BaseEstimator], target: str
 ) -> dict[str, BaseEstimator]:
-    """Return the synthesizers by name, each with the target."""
+    """Return copies of the synthesizers by name, each with the target."""
     if isinstance(synthesizers, Mapping):
         named = {str(name): value for name, value in synthesizers.items()}
-        alike = len(named) < len(synthesizers)
+    elif hasattr(synthesizers, "fit"):
+        raise TypeError(
+            "synthesizers must be a list or a dict of synthesizers. Got one alone: "
+            f"put {synthesizers!r:.100} into a list."
+        )
     else:
-        if hasattr(synthesizers, "fit"):
-            raise TypeError(
-                "synthesizers must be a list or a dict of synthesizers. Got one alone: "
-                f"put {synthesizers!r:.100} into a list."
-            )
-        named, alike = named_by_class(synthesizers), False
-    if not named or REAL in named or "" in named or alike:
+        named = named_by_class(synthesizers)
+    if not named or {REAL, ""} & named.keys() or len(named) < len(synthesizers):
         raise ValueError(
             "synthesizers must hold at least one synthesizer, each with a name of its "
             f"own other than {REAL!r}, which the reference has. Got {list(named)} "
             "instead."
         )
-    return {name: _with_target(value, name, target) for name, value in named.items()}
-
-
-def _with_target(synthesizer: BaseEstimator, name: str, target: str) -> BaseEstimator:
-    """Copy a synthesizer; give it the target if neither it nor its schema has one."""
     methods = "fit", "sample", "get_params"
-    made = not isinstance(synthesizer, type)
-    if not (made and all(hasattr(synthesizer, name) for name in methods)):
-        raise TypeError(
-            "synthesizers must hold unfitted synthesizers, such as GPATESynthesizer(). "
-            f"Got {synthesizer!r:.100} under the name {name!r} instead."
-        )
-    copy = clone(synthesizer)
-    parameters = copy.get_params(deep=False)
-    stated = getattr(parameters.get("schema"), "target", None)
-    if "target" in parameters and parameters["target"] is None and stated is None:
-        copy.set_params(target=target)
-    return copy
+    for name, made in named.items():
+        if isinstance(made, type) or not all(hasattr(made, m) for m in methods):
+            raise TypeError(
+                "synthesizers must hold unfitted synthesizers, such as "
+                f"GPATESynthesizer(). Got {made!r:.100} under the name {name!r} "
+                "instead."
+            )
+        known = made.get_params(deep=False)
+        stated = getattr(known.get("schema"), "target", None)
+        named[name] = copy = clone(made)
+        if "target" in known and known["target"] is None and stated is None:
+            copy.set_params(target=target)
+    return named
 
 
-def _jobs(
+def _planned(
     named: Mapping[str, BaseEstimator],
     task: Task,
     epsilons: Sequence[float],
     n_repeats: int,
     random_state: int,
-) -> list[Job]:
+) -> list[Run]:
     """List the runs, one repeat after the other."""
-    jobs = []
+    runs = []
     for repeat in range(n_repeats):
         sequence = np.random.SeedSequence([random_state, repeat])
         seed = int(sequence.generate_state(1, np.uint32)[0] >> 1)
         if "A" in task.settings or task.fidelity:
-            jobs.append(Job(REAL, None, math.nan, repeat, seed))
+            runs.append(Run(REAL, None, math.nan, repeat, seed))
         for name, synthesizer in named.items():
-            known = synthesizer.get_params(deep=False)
+            known = synthesizer.get_params(deep=False).keys()
             for epsilon in dict.fromkeys(
                 epsilons if "epsilon" in known else [math.inf]
             ):
                 wanted = {"epsilon": epsilon, "random_state": seed}
-                changes = {name: wanted[name] for name in wanted.keys() & known.keys()}
+                changes = {key: wanted[key] for key in wanted.keys() & known}
                 copy = clone(synthesizer).set_params(**changes)
-                jobs.append(Job(name, copy, float(epsilon), repeat, seed))
-    return jobs
+                runs.append(Run(name, copy, float(epsilon), repeat, seed))
+    return runs
 
 
 def _parallel(n_jobs: int | None) -> Parallel:
@@ -373,35 +373,6 @@ def _parallel(n_jobs: int | None) -> Parallel:
         return Parallel(return_as="generator_unordered", **options)
     except ValueError:  # a registered backend that cannot give one result at a time
         return Parallel(**options)
-
-
-def _numbered(number: int, *what: Any) -> tuple[int, RunRecord]:  # noqa: ANN401
-    """Run, and say which run it was: they do not come back in order."""
-    return number, run(*what)
-
-
-def _assembled(
-    records: Sequence[RunRecord], *, test: pd.DataFrame, task: Task
-) -> ComparisonResult:
-    """Put the records of all runs together, with the ranking agreements of A and C."""
-    rows = [
-        [*(record.row[name] for name in RUN), *score]
-        for record in records
-        for score in record.scores
-    ]
-    columns = [*RUN, "setting", "classifier", "metric", "value"]
-    rows += _agreements(pd.DataFrame(rows, columns=columns))
-    sampled = [record for record in records if record.sample]
-    samples = {(r.row["synthesizer"], r.row["epsilon"]): r.sample for r in sampled}
-    plain = plain_columns(test)
-    return ComparisonResult(
-        pd.DataFrame(rows, columns=columns),
-        pd.DataFrame([record.row for record in records]),
-        samples,
-        [Marginal.of(column) for column in plain],
-        task.target,
-        real_pairs=strongest_pairs(plain, task.target),
-    )
 
 
 def _agreements(scores: pd.DataFrame) -> list[list[Any]]:

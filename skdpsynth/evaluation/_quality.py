@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from skdpsynth.evaluation._plots import MOST_DRAWN, PRIVATE_FOOTER, drawable, picture
+from skdpsynth.evaluation._results import grid
 from skdpsynth.evaluation._runs import LEADING, boosted_area
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics import (
@@ -106,19 +107,23 @@ class QualityReport(Document):
             A square for each pair, and on the diagonal for each column; the darker,
             the worse. Of more than 32 columns the 32 worst are drawn.
         """
-        worst = set(self.columns.index[:MOST_DRAWN])
-        names = [name for name in self.columns.attrs["order"] if name in worst]
-        grid = np.full((len(names), len(names)), np.nan)
-        np.fill_diagonal(grid, self.columns["distance"].loc[names])
-        for i, j in combinations(range(len(names)), 2):
-            # Of many columns only some pairs are scored.
-            grid[j, i] = self.pairs.get((names[i], names[j]), np.nan)
+        alone = self.columns["distance"]
+        worst = {_key(name) for name in alone.index[:MOST_DRAWN]}
+        names = [n for n in map(_key, self.columns.attrs["order"]) if n in worst]
+        place = {name: i for i, name in enumerate(names)}
+        squares = np.full((len(names), len(names)), np.nan)
+        both = {(name, name): distance for name, distance in alone.items()}
+        # Of many columns only some pairs are scored.
+        for pair, distance in (both | self.pairs.to_dict()).items():
+            i, j = (place.get(_key(name)) for name in pair)
+            if i is not None and j is not None:
+                squares[j, i] = distance
         if ax is None:
             side = 3.0 + 0.3 * len(names)
             _, ax = plt.subplots(figsize=(side + 0.6, side), layout="compressed")
-        most = max(_PALE, np.nanmax(grid))
-        image = ax.imshow(grid, cmap="viridis_r", vmin=0.0, vmax=most)
-        labels = [drawable(str(name), 18) for name in names]
+        most = max(_PALE, np.nanmax(squares))
+        image = ax.imshow(squares, cmap="viridis_r", vmin=0.0, vmax=most)
+        labels = [drawable(name, 18) for name in names]
         ax.set_xticks(range(len(names)), labels, rotation=90)
         ax.set_yticks(range(len(names)), labels)
         ax.tick_params(labelsize=9, length=0)
@@ -138,41 +143,52 @@ class QualityReport(Document):
             " from half of the real rows only, so that a synthetic table may have a"
             " better one.)"
         )
-        scores = self.scores[["synthetic", "real"]].iterrows()
-        rows = [(name, *_written(row), _MEANING[name]) for name, row in scores]
-        yield Grid(("score", "synthetic", "real rows", "meaning"), rows)
+        scores = self.scores[["synthetic", "real"]].assign(
+            meaning=[_MEANING[name] for name in self.scores.index]
+        )
+        yield _grid("score", self.scores.index, scores)
         if self.left_out:
             left = ", ".join(map(str, self.left_out))
             yield f"Left out, since they tell rows apart or are texts: {left}."
         yield Heading("Columns, the worst first")
-        worst = self.columns[["distance", "real"]].head(MOST_SHOWN).iterrows()
-        rows = [(str(name), *_written(row)) for name, row in worst]
-        yield Grid(("column", "distance", "real rows"), rows)
+        worst = self.columns[["distance", "real"]].head(MOST_SHOWN)
+        yield _grid("column", worst.index, worst)
         if len(self.pairs):
             yield Heading("Pairs of columns, the worst first")
-            pairs = self.pairs.head(MOST_SHOWN).items()
-            rows = [(" and ".join(map(str, of)), *_written([d])) for of, d in pairs]
-            yield Grid(("pair", "distance"), rows)
+            pairs = self.pairs.head(MOST_SHOWN)
+            yield _grid("pair", pairs.index, pairs.to_frame("distance"))
         if drawn:
             yield picture(self.plot(), "Distances of all pairs of columns")
         yield Heading("Broken relations, the worst first")
         broken = self.relations[self.relations["synthetic"] > self.relations["real"]]
-        broken = broken[["first", "second", *_SHARES]].head(MOST_SHOWN)
-        rows = [(f"{a} and {b}", *_written(n)) for a, b, *n in broken.to_numpy()]
-        headings = "columns", "synthetic rows", "real rows", "if independent"
+        broken = broken.head(MOST_SHOWN)
+        columns = zip(broken["first"], broken["second"], strict=True)
         nothing = "None is broken in more rows than in real ones."
-        yield Grid(headings, rows) if rows else nothing
+        yield _grid("columns", columns, broken[_SHARES]) if len(broken) else nothing
         if self.tstr is not None and len(self.tstr) > 2:
             yield Heading("Learnt from synthetic rows, tested on real ones")
-            rows = [(str(name), *_written(row)) for name, row in self.tstr.iterrows()]
-            yield Grid((self.tstr.index.name, *map(str, self.tstr.columns)), rows)
+            yield grid(self.tstr.reset_index())
             # One that fails moves no median.
             of_all = self.tstr.loc[averaged(self.tstr.index.drop("mean"))].median()
-            medians = map(" ".join, zip(of_all.index, _written(of_all), strict=True))
-            yield Items([f"median of all: {', '.join(medians)}"])
+            medians = ", ".join(f"{name} {value:.3f}" for name, value in of_all.items())
+            yield Items([f"median of all: {medians}"])
 
 
 _SHARES = ["synthetic", "real", "independent"]
+_HEADINGS = {"real": "real rows", "independent": "if independent"}
+
+
+def _key(name: Hashable) -> Hashable:
+    """Return the name of a column that an index may have as NaN."""
+    return None if pd.isna(name) is True else name
+
+
+def _grid(heading: str, names: Iterable[Any], table: pd.DataFrame) -> Grid:
+    """Write a table whose rows are columns, or tuples of columns."""
+    keys = (name if isinstance(name, tuple) else (name,) for name in names)
+    table = table.rename(columns=_HEADINGS)
+    table.insert(0, heading, [" and ".join(str(_key(k)) for k in key) for key in keys])
+    return grid(table)
 
 
 def quality_report(
@@ -234,21 +250,14 @@ def quality_report(
     if target is None and schema is not None:
         target = schema.target
     real, synthetic, left_out = _readable(real, synthetic, schema, target)
-    compared = _compared(real, synthetic, target, panel, n_jobs)
-    figures, columns, pairs, relations, tstr = compared
-    columns = columns.drop(columns="kind").assign(real=np.nan)
-    scores = pd.DataFrame({"synthetic": figures, "real": np.nan})
+    report = _compared(real, synthetic, target, panel, n_jobs, left_out)
     if len(real) >= 2 * LEAST_ROWS:
-        halves = split_rows(real, target, -(-len(real) // 2), "halves")
-        halves = tuple(half[real.columns] for half in halves)
-        of_real, columns_of_real, *_ = _compared(*halves, target, False, n_jobs)
-        scores["real"] = pd.Series(of_real)
-        columns["real"] = columns_of_real["distance"]
-    columns = columns.sort_values("distance", ascending=False, kind="stable")
-    columns.attrs["order"] = list(real.columns)
-    for table in (scores, columns, pairs, relations):
-        table.attrs["contains_private_statistics"] = True
-    return QualityReport(scores, columns, pairs, relations, tstr, left_out)
+        parts = split_rows(real, target, -(-len(real) // 2), "halves")
+        halves = [half.reindex(columns=real.columns) for half in parts]
+        of_real = _compared(halves[0], halves[1], target, False, n_jobs)
+        report.scores["real"] = of_real.scores["synthetic"]
+        report.columns["real"] = of_real.columns["distance"]
+    return report
 
 
 def _readable(
@@ -279,10 +288,9 @@ def _compared(
     target: Hashable,
     panel: bool,
     n_jobs: int | None,
-) -> tuple[
-    dict[str, float], pd.DataFrame, pd.Series, pd.DataFrame, pd.DataFrame | None
-]:
-    """Score one table against another: the figures, and the tables behind them."""
+    left_out: tuple[Hashable, ...] = (),
+) -> QualityReport:
+    """Score one table against another, without what real rows get."""
     figures: dict[str, float] = {}
     tstr = None
     if target is not None:
@@ -297,22 +305,25 @@ def _compared(
         chosen = list(all_of_them) if panel else [boosting]
         tstr = tstr_scores(*complete, target=target, classifiers=chosen, n_jobs=n_jobs)
         figures |= tstr.loc[boosting].to_dict()
-    columns = column_fidelity(real, synthetic)
     pairs = pd.Series(dtype=float)
     relations = pd.DataFrame(columns=["first", "second", *_SHARES])
+    columns = column_fidelity(real, synthetic).drop(columns="kind").assign(real=np.nan)
+    columns.attrs["order"] = list(real.columns)
     if real.shape[1] > 1:
-        pairs = marginal_fidelity(real, synthetic).sort_values(
-            ascending=False, kind="stable"
-        )
+        pairs = marginal_fidelity(real, synthetic)
         figures["pairs"] = float(pairs.mean())
+        relations = broken_relations(real, synthetic)
     figures["columns"] = float(columns["distance"].mean())
     if min(len(real), len(synthetic)) >= LEAST_ROWS:
         figures["c2st"] = boosted_area(real, synthetic)
     if real.shape[1] > 1:
-        relations = broken_relations(real, synthetic)
         figures["broken"] = relations.attrs["any_relation"]["synthetic"]
-    return figures, columns, pairs, relations, tstr
-
-
-def _written(values: Iterable[float]) -> list[str]:
-    return ["-" if np.isnan(value) else f"{value:.3f}" for value in values]
+    scores = pd.DataFrame({"synthetic": figures, "real": np.nan})
+    worst: dict[str, Any] = {"ascending": False, "kind": "stable"}
+    columns, pairs = (
+        columns.sort_values("distance", **worst),
+        pairs.sort_values(**worst),
+    )
+    for table in (scores, columns, pairs, relations):
+        table.attrs["contains_private_statistics"] = True
+    return QualityReport(scores, columns, pairs, relations, tstr, left_out)

@@ -1,56 +1,87 @@
-"""What a comparison gives: tables of scores, plots, and a page of both."""
+"""What a comparison found: scores, costs, and pictures of them."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from skdpsynth.evaluation import _plots
-from skdpsynth.evaluation._page import (
-    claim_tables,
-    classifier_tables,
-    epsilons_of,
-    grid,
-    scores_of,
-    summary_tables,
-)
-from skdpsynth.evaluation._plots import Marginal, PlainColumn, strongest_pairs
 from skdpsynth.evaluation._runs import (
+    ALL,
     LEADING,
     METRICS,
     REAL,
     REFERENCE,
+    RUN,
     Metric,
     package_version,
 )
 from skdpsynth.exceptions import check_range
 from skdpsynth.metrics import averaged
-from skdpsynth.utils import Block, Document, Heading
+from skdpsynth.privacy import claim
+from skdpsynth.utils import Block, Document, Grid, Heading, Items
 
-RUN = ["synthesizer", "epsilon", "repeat"]  # identifies a run
 # What the curator may see of a run and others may not: time and memory follow the
 # number of rows (of sampling too: it is measured in the process that holds them), and
 # errors and warnings their values.
 _CURATOR_ONLY = ["fit_s", "sample_s", "score_s", "peak_mb", "warned", "error"]
 _COSTS = dict.fromkeys(["epsilon_spent", "delta", "fit_s", "sample_s"], "mean")
 _COSTS["peak_mb"] = "max"  # the first run in a process loads libraries too
-# Metrics of whole tables in the order of the summary.
-_LEAD = ["two_way", "c2st"]
-# That of rmse is that of r2, as both follow the squared error.
-_AGREEMENTS = ["sra_auroc", "sra_auprc", "sra_r2"]
-_FIDELITY = [
-    *("broken", "feature_ranking", "ks", "tv", "missing", "pairs"),
-    *("two_sample_linear", "two_sample_forest"),
-]
+# The columns of the summary in their order, under the titles of its tables.
+_SUMMARY = {
+    "What leads": {
+        "boosting_auroc boosting_auprc boosting_r2 boosting_rmse": "scores of gradient "
+        "boosting that learnt from the table, tested on real rows",
+        "two_way": "mean distance of 2-way marginals to those of real rows, 0 is best",
+        "c2st": "AUC of gradient boosting that separates the table from real rows, 0.5 "
+        "is best",
+        "broken": "share of rows that break a relation between two columns of real "
+        "rows; what real data has is what other real rows get",
+    },
+    "All classifiers": {
+        "rank": "by auroc, or r2, at this epsilon, 1 is best",
+        "auroc": "area under the ROC curve, mean of classifiers and repeats, and "
+        "standard deviation of the repeats",
+        "auprc": "the same of average precision",
+        "r2": "share of the variance that is explained, mean of regressors and "
+        "repeats, and standard deviation of the repeats; 1 is best, 0 is what the mean "
+        "gets",
+        "rmse": "root of the mean squared error, in the unit of the target",
+        "auroc_C auprc_C r2_C rmse_C": "learnt from four fifths of the table itself, "
+        "tested on the other fifth",
+        # That of rmse is that of r2, as both follow the squared error.
+        "sra_auroc sra_auprc sra_r2": "share of pairs of classifiers in the same order "
+        "as on real rows; what real data has is what as many real rows get",
+    },
+    "Likeness": {
+        "feature_ranking": "share of pairs of features in the same order as in real "
+        "rows",
+        "ks": "Kolmogorov-Smirnov distance to real rows, mean of the numbers, 0 is "
+        "best",
+        "tv": "total variation distance to real rows, mean of the categories, 0 is "
+        "best",
+        "missing": "difference of the shares of missing values, 0 is best",
+        "pairs": "difference of the dependence of two columns, mean of pairs, 0 is "
+        "best",
+        "two_sample_linear two_sample_forest": "as c2st, of these models",
+    },
+    "Costs": {
+        "epsilon_spent delta fit_s sample_s peak_mb n_runs n_failed": "means; "
+        "epsilon_spent is what one fit guarantees, with delta, and peak_mb the highest "
+        "resident memory of the process while it fitted and sampled, minus that before",
+    },
+}
+# How numbers are written, by column; three decimals elsewhere.
+_FORMATS = {"epsilon": ".4g", "rank": "g", "peak_mb": ".0f"}
+_BOUNDS = ("epsilon_spent", "epsilon spent by one fit", "delta")  # rounded up
 
 
 @dataclass(eq=False)
@@ -72,8 +103,9 @@ class ComparisonResult:
         `score_s` (seconds), `peak_mb` (highest resident memory of the process while it
         fitted and sampled, minus that before, in megabytes; the first run in a process
         loads libraries too), `warned` and `error` (texts, empty if all went well).
-    samples : dict of (name, epsilon) to list of PlainColumn
-        Some synthetic rows of each synthesizer, for plots.
+    samples : dict of (name, epsilon) to DataFrame
+        Up to 1,000 rows of the first run of each synthesizer, for plots; none of runs
+        that were read from a folder.
     real_marginals : list of Marginal
         Shares of the real columns; empty if none may be shown.
     target : str
@@ -108,11 +140,11 @@ class ComparisonResult:
 
     scores: pd.DataFrame
     runs: pd.DataFrame
-    samples: Mapping[tuple[str, float], Sequence[PlainColumn]]
-    real_marginals: Sequence[Marginal]
+    samples: Mapping[tuple[str, float], pd.DataFrame]
+    real_marginals: Sequence[_plots.Marginal]
     target: str
     _: KW_ONLY
-    real_pairs: Sequence[Marginal] = ()
+    real_pairs: Sequence[_plots.Marginal] = ()
     contains_private_statistics: bool = True
 
     def __post_init__(self) -> None:
@@ -150,38 +182,31 @@ class ComparisonResult:
             means of what the runs cost, of `peak_mb` the maximum; `n_runs` and
             `n_failed`. What was not computed has no column, or NaN.
         """
-        groups = self.runs.groupby(["synthesizer", "epsilon"], sort=False, dropna=False)
-        table = pd.DataFrame([self._summary_row(n, e, runs) for (n, e), runs in groups])
-        first = self._metrics[0]
-        if first in table:
+        by, scores = ["synthesizer", "epsilon"], self.scores
+        whose, real = scores["classifier"], scores["setting"].isin(["A", "B"])
+        name = scores["metric"] + np.where(scores["setting"] == "C", "_C", "")
+        of_all = whose.isin([ALL, *averaged({*whose} - {ALL})])
+        leads = real & (whose == self._leading)
+        boosted = scores[leads].assign(name="boosting_" + name)
+        scores = pd.concat([scores[of_all].assign(name=name), boosted])
+        repeats = scores.groupby([*by, "repeat", "name"], dropna=False)["value"].mean()
+        over = repeats.groupby([*by, "name"], dropna=False)
+        means, spreads = (t.unstack("name") for t in (over.mean(), over.std()))  # noqa: PD010
+        of_tables = scores.loc[scores["classifier"] == ALL, "name"].unique()
+        spreads = spreads.drop(columns=of_tables).add_suffix("_sd")
+        groups = self.runs.groupby(by, sort=False, dropna=False)
+        costs = {name: how for name, how in _COSTS.items() if name in self.runs}
+        table = groups.agg(costs).join(means).join(spreads).assign(n_runs=groups.size())
+        if "error" in self.runs:
+            table["n_failed"] = groups["error"].agg(lambda errors: (errors != "").sum())
+        if self._metrics[0] in table:
             # The epsilon of the reference is NaN, and so is its rank.
-            place = table.groupby("epsilon")[first].rank(ascending=False)
-            table.insert(table.columns.get_loc(first), "rank", place)
-        return self._marked(table.dropna(axis="columns", how="all"))
-
-    def _summary_row(
-        self, name: str, epsilon: float, runs: pd.DataFrame
-    ) -> dict[str, Any]:
-        row: dict[str, Any] = {"synthesizer": name, "epsilon": epsilon}
-        real = "A" if name == REAL else "B"
-        for setting, column, metrics, classifier in (
-            (real, "boosting_{}", self._metrics, self._leading),
-            ("fidelity", "{}", _LEAD, None),
-            (real, "{}", self._metrics, None),
-            ("C", "{}_C", self._metrics, None),
-            ("AC", "{}", _AGREEMENTS, None),
-            ("fidelity", "{}", _FIDELITY, None),
-        ):
-            for metric in metrics:
-                repeats = self.repeats(name, epsilon, setting, metric, classifier)
-                row[column.format(metric)] = repeats.mean()
-                if metric in METRICS:
-                    row[column.format(metric) + "_sd"] = repeats.std()
-        costs = {cost: how for cost, how in _COSTS.items() if cost in runs}
-        row |= runs.agg(costs).to_dict() | {"n_runs": len(runs)}
-        if "error" in runs:
-            row["n_failed"] = int((runs["error"] != "").sum())
-        return row
+            ranked = table.groupby("epsilon")[self._metrics[0]]
+            table["rank"] = ranked.rank(ascending=False)
+        names = " ".join(names for part in _SUMMARY.values() for names in part).split()
+        columns = [column for name in names for column in (name, f"{name}_sd")]
+        table = table.reindex(columns=columns).dropna(axis="columns", how="all")
+        return self._marked(table.reset_index())
 
     def repeats(
         self,
@@ -211,10 +236,8 @@ class ComparisonResult:
             alone.
         """
         means = self._means(setting, metric, classifier)
-        means = means[means["synthesizer"] == synthesizer]
-        missing = math.isnan(epsilon)
-        same = means["epsilon"].isna() if missing else means["epsilon"] == epsilon
-        return means[same].set_index("repeat")["value"]
+        of_run = means["synthesizer"].eq(synthesizer) & means["epsilon"].isin([epsilon])
+        return means[of_run].set_index("repeat")["value"]
 
     def _means(self, setting: str, metric: str, classifier: str | None) -> pd.DataFrame:
         """Return the mean over the classifiers, or the score of one, of every run."""
@@ -240,7 +263,7 @@ class ComparisonResult:
     def _styles(self) -> _plots.Styles:
         """How the synthesizers are drawn, in the order given."""
         names = dict.fromkeys(self.runs["synthesizer"])
-        return _plots.styles_of([name for name in names if name != REAL])
+        return _plots.styles_of(name for name in names if name != REAL)
 
     def plot_tradeoff(
         self,
@@ -281,16 +304,17 @@ class ComparisonResult:
         metric = self._checked(metric, setting)
         whose = self._leading or "mean" if classifier is None else classifier
         one = None if whose == "mean" else whose
-        means, styles = self._means(setting, metric, one), self._styles
         # The reference has no epsilon, and so no curve.
-        points = means.groupby(["synthesizer", "epsilon"])["value"].agg(["mean", "std"])
-        curves = {n: points.loc[n].fillna(0.0) for n in styles if n in points.index}
-        if not curves:
+        means = self._means(setting, metric, one).dropna(subset="epsilon")
+        if means.empty:
             raise ValueError(_nothing(f"scores {metric!r} in Setting {setting}"))
-        given, ax = ax, ax or _plots.new_grid(1, 1, (6.4, 4.4))[0, 0]
+        points = means.groupby(["synthesizer", "epsilon"])["value"]
+        points = points.agg(["mean", "std"]).fillna(0.0)
+        given, ax = ax, ax or _plots.new_axes(1, 1, (6.4, 4.4))[0, 0]
         of_class = self.runs["class"] == _BASELINE_CLASS
         baseline = next(iter(self.runs.loc[of_class, "synthesizer"]), "")
-        _plots.draw_curves(ax, curves, styles, baseline, largest=metric != "rmse")
+        best = metric != "rmse"
+        _plots.draw_curves(ax, points, self._styles, baseline, largest=best)
         real = self.repeats(REAL, math.nan, REFERENCE[setting], metric, one)
         if len(real):
             label = _plots.REAL_ROWS[setting]
@@ -299,7 +323,7 @@ class ComparisonResult:
         of = f"mean of {panel}" if one is None else one
         ax.set_ylabel(f"{METRICS[metric]}, {'boosting' if one in LEADING else of}")
         ax.set_title(_plots.SETTINGS[setting], fontsize=_plots.TITLE)
-        _plots.finish([ax], given is None, self.contains_private_statistics)
+        _plots.finish([ax], given, self.contains_private_statistics)
         return ax
 
     def plot_classifiers(
@@ -316,11 +340,8 @@ class ComparisonResult:
         ----------
         ax : Axes or None, default=None
             Where to draw. None makes a new figure.
-        metric : {"auroc", "auprc", "r2", "rmse"} or None, default=None
-            Mean over the repeats. None takes "auroc", or "r2" where the target is a
-            number.
-        setting : {"B", "C"}, default="B"
-            Setting of the synthesizers; the marks of real rows are A beside B, else C.
+        metric, setting : str
+            As in ``plot_tradeoff``; means over the repeats.
         epsilon : float or None, default=None
             Runs of this epsilon, and those without noise. None takes the smallest.
 
@@ -337,7 +358,7 @@ class ComparisonResult:
         metric = self._checked(metric, setting)
         scores = self.scores[self.scores["metric"] == metric]
         chosen = scores[(scores["setting"] == setting) & scores["epsilon"].notna()]
-        at = _epsilon(set(chosen["epsilon"]), epsilon)
+        at = _epsilon(chosen["epsilon"], epsilon)
         chosen = chosen[chosen["epsilon"].isin([at, math.inf])]
         if chosen.empty:
             raise ValueError(_nothing(f"scores {metric!r} in Setting {setting}"))
@@ -349,15 +370,23 @@ class ComparisonResult:
         real = real.groupby("classifier")["value"].mean()
         order = (real if len(real) else table.mean(axis=1)).sort_values().index
         size = 6.4, 1.7 + 0.3 * len(order)
-        given, ax = ax, ax or _plots.new_grid(1, 1, size)[0, 0]
-        _plots.draw_marks(
+        given, ax = ax, ax or _plots.new_axes(1, 1, size)[0, 0]
+        _plots.draw_classifiers(
             ax, table.loc[order], real.reindex(order), self._styles, setting
         )
         ax.set_xlabel(f"{METRICS[metric]}, mean of repeats")
         title = f"epsilon = {at:g}: " if at < math.inf else ""
         ax.set_title(title + _plots.SETTINGS[setting], fontsize=_plots.TITLE)
-        _plots.finish([ax], given is None, self.contains_private_statistics)
+        _plots.finish([ax], given, self.contains_private_statistics)
         return ax
+
+    def _checked(self, metric: Metric | None, setting: str) -> Metric:
+        """Return the metric to plot; refuse one, or a setting, that is not known."""
+        metric = metric or self._metrics[0]
+        check_range("metric", metric, metric in METRICS, f"one of {[*METRICS]}")
+        expected = f"one of {[*_plots.SETTINGS]}"
+        check_range("setting", setting, setting in _plots.SETTINGS, expected)
+        return metric
 
     def plot_marginals(
         self,
@@ -389,33 +418,32 @@ class ComparisonResult:
             If no run has samples, a column is not there, or the axes are too few.
         """
         samples = self._samples_at(epsilon)
-        names = [column.name for column in next(iter(samples.values()))]
+        names = [*next(iter(samples.values()))]
         if columns is None:
             others = [name for name in names if name != self.target]
-            columns = [name for name in names if name == self.target] + others[:7]
+            columns = [self.target, *others[:7]]
         unknown = [name for name in columns if name not in names]
         if unknown or not len(columns):
             msg = f"columns must be some of {names}. Got {unknown or 'none'} instead."
             raise ValueError(msg)
-        own = axes is None
-        given = np.ravel(np.asarray(_plots.new_row(len(columns)) if own else axes))
-        if len(given) < len(columns):
-            msg = f"axes must hold {len(columns)} Axes. Got {len(given)} instead."
-            raise ValueError(msg)
-        given = given[: len(columns)]
+        n_axes, n_columns = len(columns), min(len(columns), 3)
+        n_rows = -(-n_axes // n_columns)
+        if axes is None:
+            size = 3.2 * n_columns + 0.4, 2.5 * n_rows + 0.8
+            drawn = _plots.new_axes(n_rows, n_columns, size).ravel()
+            for ax in drawn[n_axes:]:
+                ax.remove()
+        else:
+            drawn = _plots.first_axes(np.ravel(np.asarray(axes)), (1, n_axes))[0]
         styles = {n: style for n, style in self._styles.items() if n in samples}
-        real = {marginal.sides[0].name: marginal for marginal in self.real_marginals}
-        for ax, name in zip(given, columns, strict=True):
-            _plots.draw_marginal(ax, name, real.get(name), samples, styles)
-        entries: dict[str, Any] = {
-            _plots.drawable(name): mpl.lines.Line2D([], [], **style)
-            for name, style in styles.items()
-        }
-        if real:
-            grey = mpl.patches.Patch(color=_plots.REAL_FILL)
-            entries = {"real rows": grey, **entries}
-        _plots.finish(list(given), own, self.contains_private_statistics, entries)
-        return given
+        real = len(self.real_marginals) > 0
+        chosen = self.real_marginals or _plots.column_marginals(_plots.pooled(samples))
+        of_name = {marginal.sides[0].name: marginal for marginal in chosen}
+        for ax, name in zip(drawn, columns, strict=False):
+            _plots.draw_marginal(ax, of_name[name], samples, styles, real)
+        legend = _plots.marginal_legend(styles, real)
+        _plots.finish([*drawn], axes, self.contains_private_statistics, legend)
+        return drawn[:n_axes]
 
     def plot_pairs(
         self, axes: NDArray[Any] | None = None, *, epsilon: float | None = None
@@ -446,21 +474,26 @@ class ComparisonResult:
         """
         samples, pairs = self._samples_at(epsilon), self.real_pairs
         titles = ["real rows", *samples] if pairs else list(samples)
-        chosen = pairs or strongest_pairs(_plots.pooled(samples), self.target)
+        chosen = pairs or _plots.strongest_pairs(_plots.pooled(samples), self.target)
         shape = len(chosen), len(titles)
-        size = (2.3 + 1.9 * shape[1], 0.8 + 2.5 * shape[0])
-        given = _plots.new_grid(*shape, size) if axes is None else np.atleast_2d(axes)
-        if given.ndim != 2 or (np.array(given.shape) < shape).any():
-            msg = f"axes must have the shape {shape}. Got {given.shape} instead."
-            raise ValueError(msg)
-        given = given[: shape[0], : shape[1]]
-        for row, pair in zip(given, chosen, strict=True):
+        if axes is None:
+            size = 2.3 + 1.9 * shape[1], 0.8 + 2.5 * shape[0]
+            axes = _plots.new_axes(*shape, size)
+        drawn = _plots.first_axes(axes, shape)
+        for row, pair in zip(drawn, chosen, strict=True):
             parts = [pair.shares_of(sample) for sample in samples.values()]
             _plots.draw_pair(row, pair, [pair.shares, *parts] if pairs else parts)
-        for ax, title in zip(given[0], titles, strict=True):
+        for ax, title in zip(drawn[0], titles, strict=True):
             ax.set_title(_plots.drawable(title, 20), fontsize=_plots.TITLE)
-        _plots.add_footer(given[0, 0].figure, self.contains_private_statistics)
-        return given
+        _plots.add_footer(drawn[0, 0].figure, self.contains_private_statistics)
+        return drawn
+
+    def _samples_at(self, epsilon: float | None) -> dict[str, pd.DataFrame]:
+        """Return the samples at one epsilon, and those without noise; at least one."""
+        if not self.samples:
+            raise ValueError(_nothing("samples"))
+        at = _epsilon((e for _, e in self.samples), epsilon), math.inf
+        return {name: rows for (name, e), rows in self.samples.items() if e in at}
 
     def public_part(self) -> ComparisonResult:
         """Keep only what the guarantees of the fits cover.
@@ -507,7 +540,7 @@ class ComparisonResult:
         """
         shown = self if private else self.public_part()
         meta = {"contains_private_statistics": shown.contains_private_statistics}
-        Document(shown._page(), meta).to_html(path)
+        Document(shown._blocks(), meta).to_html(path)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write ``scores`` as CSV.
@@ -529,19 +562,23 @@ class ComparisonResult:
         """
         self.scores.to_parquet(path, index=False)
 
-    def _page(self) -> Iterator[Block]:
+    def _blocks(self) -> Iterator[Block]:
         """Lay a result out: claims, tables and plots, and how to read them."""
         private = self.contains_private_statistics
         yield Heading("Comparison of synthesizers", 1)
         yield f"{_plots.FOOTERS[private]}. {_MEANING[private]}"
         yield Heading("Claims")
-        yield from claim_tables(self.runs)
+        yield from _claim_tables(self.runs)
         yield Heading("Summary")
-        yield from summary_tables(self.summary())
+        yield from _summary_tables(self.summary())
         in_b = bool((self.scores["setting"] == "B").any())
         setting: Literal["B", "C"] = "B" if in_b else "C"
-        scores = scores_of(self.scores, setting)
-        if (scores["synthesizer"] != REAL).any():
+        scores = self.scores[self.scores["classifier"] != ALL]
+        of_real = scores["synthesizer"] == REAL
+        scores = scores[
+            scores["setting"] == np.where(of_real, REFERENCE[setting], setting)
+        ]
+        if scores["epsilon"].notna().any():
             yield Heading("Score against epsilon")
             yield "A bar is one standard deviation of the repeats on either side."
             for metric in self._metrics:
@@ -549,43 +586,28 @@ class ComparisonResult:
                 says = f"{metric} of each synthesizer against epsilon"
                 yield _plots.picture(ax, says)
             yield Heading("Classifiers")
-            for epsilon in epsilons_of(scores["epsilon"].dropna()):
+            for epsilon in _finite(scores["epsilon"].dropna()):
                 ax = self.plot_classifiers(setting=setting, epsilon=epsilon)
                 says = f"{self._metrics[0]} of each classifier at epsilon {epsilon:g}"
                 yield _plots.picture(ax, says)
-            yield from classifier_tables(scores, self._metrics)
-        epsilons = epsilons_of(epsilon for _, epsilon in self.samples)
-        for plot, title, reading, what in (
-            (self.plot_marginals, "Columns", _COLUMNS, "values of columns"),
-            (self.plot_pairs, "Pairs of columns", _PAIRS, "values of pairs of columns"),
+            yield from _score_tables(scores)
+        epsilons = _finite(epsilon for _, epsilon in self.samples)
+        for plot, title, reading in (
+            (self.plot_marginals, "Columns", _COLUMNS),
+            (self.plot_pairs, "Pairs of columns", _PAIRS),
         ):
             if epsilons:
                 yield Heading(title)
                 yield reading
             for epsilon in epsilons:
                 yield Heading(f"epsilon {epsilon:g}", 3)
-                says = f"shares of the {what} at epsilon {epsilon:g}"
+                says = f"{title} at epsilon {epsilon:g}: shares of their values"
                 yield _plots.picture(plot(epsilon=epsilon).flat[0], says)
         yield Heading("Runs")
         yield "Every fit and sample, and what it took, where that may be shown."
         yield grid(self.runs)
         yield f"Written by skdpsynth {package_version()}."
         yield f"{_plots.FOOTERS[private]}. contains_private_statistics = {private}"
-
-    def _checked(self, metric: Metric | None, setting: str) -> Metric:
-        """Return the metric to plot; refuse one, or a setting, that is not known."""
-        metric = metric or self._metrics[0]
-        check_range("metric", metric, metric in METRICS, f"one of {[*METRICS]}")
-        expected = f"one of {[*_plots.SETTINGS]}"
-        check_range("setting", setting, setting in _plots.SETTINGS, expected)
-        return metric
-
-    def _samples_at(self, epsilon: float | None) -> dict[str, Sequence[PlainColumn]]:
-        """Return the samples at one epsilon, and those without noise; at least one."""
-        if not self.samples:
-            raise ValueError(_nothing("samples"))
-        at = _epsilon({e for _, e in self.samples}, epsilon), math.inf
-        return {name: rows for (name, e), rows in self.samples.items() if e in at}
 
 
 _BASELINE_CLASS = "IndependentSynthesizer"
@@ -599,7 +621,7 @@ _MEANING = {
 }
 _COLUMNS = (
     "Up to 1,000 rows of the first run of each synthesizer, and all real test rows "
-    "(grey) where they may be shown."
+    "(grey) where they may be shown. Runs that were read from a folder have no rows."
 )
 _PAIRS = (
     "Those that depend on each other most: in real test rows, which come first, where "
@@ -609,16 +631,104 @@ _PAIRS = (
 )
 
 
-def _epsilon(available: set[float], epsilon: float | None) -> float:
+def _epsilon(available: Iterable[float], epsilon: float | None) -> float:
     """Choose the epsilon of a plot: the one asked for, or the smallest."""
-    known = epsilon is None or epsilon in available
-    check_range("epsilon", epsilon, known, f"one of {sorted(available)}")
-    return min(available, default=math.inf) if epsilon is None else epsilon
+    listed = sorted({*available})
+    known = epsilon is None or epsilon in listed
+    check_range("epsilon", epsilon, known, f"one of {listed}")
+    return min(listed, default=math.inf) if epsilon is None else epsilon
+
+
+def _finite(epsilons: Iterable[float]) -> list[float]:
+    """Return the finite epsilons in order, or the infinite one if it is alone."""
+    listed = sorted({*epsilons})
+    return [epsilon for epsilon in listed if epsilon < math.inf] or listed
 
 
 def _nothing(what: str) -> str:
     return (
         f"Expected at least one run with {what}, but there is none. Plot something "
-        "else, or compare again so that there is; the column 'error' of `runs` says "
-        "what failed."
+        "else, or compare again so that there is (runs that are read from a folder "
+        "have no samples); the column 'error' of `runs` says what failed."
     )
+
+
+def _claim_tables(runs: pd.DataFrame) -> Iterator[Block]:
+    """Write what was spent, by each synthesizer and together."""
+    runs = runs[runs["synthesizer"] != REAL]
+    finite = runs[np.isfinite(runs["epsilon_spent"])]
+    epsilon, delta = (claim(finite[name].sum()) for name in ("epsilon_spent", "delta"))
+    text = (
+        "What the fits guarantee when one row is added to the private table or removed "
+        f"from it. Every fit spends its own: all {len(finite)} fits together are "
+        f"({epsilon}, {delta})-differentially private."
+    )
+    if n := int(np.isinf(runs["epsilon_spent"]).sum()):
+        text += f" {n} more fits have no guarantee (epsilon is infinite)."
+    if n := int(runs["epsilon_spent"].isna().sum()):
+        text += (
+            f" {n} more fits failed or make no claim; what they spent is not known "
+            "here."
+        )
+    yield text
+    groups = runs.groupby(["synthesizer", "class", "epsilon"], sort=False)
+    table = groups[["epsilon_spent", "delta"]].max().reset_index()
+    table.insert(3, "fits", groups.size().to_numpy())
+    yield grid(table.rename(columns={"epsilon_spent": "epsilon spent by one fit"}))
+
+
+def _summary_tables(summary: pd.DataFrame) -> Iterator[Block]:
+    """Lay the summary out as tables that are no wider than a page, and explain them.
+
+    A mean and its standard deviation share a cell.
+    """
+    texts = {name: _texts(name, summary[name]) for name in summary}
+    for name in [name for name in texts if f"{name}_sd" in texts]:
+        texts[name] = [
+            mean if sd == "-" else f"{mean} \N{PLUS-MINUS SIGN} {sd}"
+            for mean, sd in zip(texts[name], texts.pop(f"{name}_sd"), strict=True)
+        ]
+    key = {
+        name: texts.pop(name) for name in ("synthesizer", "epsilon") if name in texts
+    }
+    for title, meanings in _SUMMARY.items():
+        columns, items = dict(key), []
+        for names, meaning in meanings.items():
+            present = [name for name in names.split() if name in texts]
+            columns |= {name: texts[name] for name in present}
+            items += [f"{', '.join(present)}: {meaning}"] if present else []
+        if items:
+            yield Heading(title, 3)
+            yield Grid([*columns], list(zip(*columns.values(), strict=True)))
+            yield Items(items)
+
+
+def _score_tables(scores: pd.DataFrame) -> Iterator[Block]:
+    """Tabulate the scores of the classifiers in one setting."""
+    runs = zip(scores["synthesizer"], scores["epsilon"], strict=True)
+    names = [n if np.isnan(e) else f"{n}, epsilon {e:g}" for n, e in runs]
+    table = scores.assign(run=names).pivot_table(
+        index=["metric", "classifier"], columns="run", values="value", sort=False
+    )
+    for metric in dict.fromkeys(scores["metric"]):
+        rows = table.loc[metric].copy()
+        rows.loc["mean"] = rows.loc[averaged(rows.index)].mean()
+        yield Heading(metric, 3)
+        yield grid(rows.reset_index())
+
+
+def grid(table: pd.DataFrame) -> Grid:
+    """Write a table as texts."""
+    columns = [_texts(name, table[name]) for name in table]
+    return Grid([*map(str, table)], list(zip(*columns, strict=True)))
+
+
+def _texts(name: str, column: pd.Series) -> list[str]:
+    """Write every value of a column rounded, and what is missing as a dash."""
+    if name in _BOUNDS:
+        return ["-" if pd.isna(value) else claim(value) for value in column]
+    form = _FORMATS.get(name, ".3f")
+    return [
+        "-" if pd.isna(v) else f"{v:{form}}" if isinstance(v, float) else str(v)
+        for v in column
+    ]

@@ -1,4 +1,4 @@
-"""One run of a comparison: fit, sample, score, what it cost, and what determines it."""
+"""One run of a comparison: fit, sample and score, and the folder of finished runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import threading
 import time
 import warnings
 from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import joblib
@@ -21,11 +21,11 @@ from joblib import parallel_config
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from skdpsynth.evaluation._plots import PlainColumn, plain_columns
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.metrics import (
     Classifiers,
     broken_relations,
+    check_tables,
     column_fidelity,
     feature_ranking_agreement,
     marginal_fidelity,
@@ -37,6 +37,7 @@ from skdpsynth.metrics import (
 from skdpsynth.utils import PeakMemory, RunFolder
 
 REAL = "real data"  # the name of the reference among the synthesizers
+RUN = ["synthesizer", "epsilon", "repeat"]  # identifies a run
 # The setting of the reference that compares with a setting of the synthesizers.
 REFERENCE = {"B": "A", "C": "C"}
 # What is scored, and how it is written: of labels, and of a target that is a number.
@@ -56,22 +57,6 @@ _MEASURED = ("epsilon_spent", "delta", "fit_s", "sample_s", "score_s", "peak_mb"
 
 
 @dataclass(frozen=True)
-class Job:
-    """What identifies a run; without a synthesizer it is the reference."""
-
-    name: str
-    synthesizer: BaseEstimator | None
-    epsilon: float
-    repeat: int
-    seed: int
-
-    @property
-    def class_name(self) -> str:
-        """Name of the synthesizer's class; empty for the reference."""
-        return "" if self.synthesizer is None else type(self.synthesizer).__name__
-
-
-@dataclass(frozen=True)
 class Task:
     """What all runs of a comparison share; see `compare_synthesizers`."""
 
@@ -84,53 +69,60 @@ class Task:
     fidelity: bool
 
 
-@dataclass
-class RunRecord:
-    """What a run leaves, of plain types: a row of `runs`, and rows of `scores`.
+@dataclass(frozen=True)
+class Run:
+    """What identifies a run, and what it leaves; no synthesizer: the reference."""
 
-    `sample` has some synthetic rows for plots, of the first repeat only.
-    """
-
-    row: dict[str, Any]
+    name: str
+    synthesizer: BaseEstimator | None
+    epsilon: float
+    repeat: int
+    seed: int
+    row: dict[str, Any] = field(default_factory=dict)
     scores: list[list[Any]] = field(default_factory=list)
-    sample: list[PlainColumn] = field(default_factory=list)
+    sample: pd.DataFrame | None = None
+
+    @property
+    def class_name(self) -> str:
+        """Name of the synthesizer's class; empty for the reference."""
+        return "" if self.synthesizer is None else type(self.synthesizer).__name__
 
 
-def run(job: Job, task: Task, train: pd.DataFrame, test: pd.DataFrame) -> RunRecord:
-    """Fit, sample and score once; an error becomes a part of the record."""
-    record = RunRecord(
-        {
-            "synthesizer": job.name,
-            "class": job.class_name,
-            "epsilon": job.epsilon,
-            "repeat": job.repeat,
-            **dict.fromkeys(_MEASURED, np.nan),
-            "warned": "",
-            "error": "",
-        }
-    )
+def make(
+    number: int, run: Run, task: Task, train: pd.DataFrame, test: pd.DataFrame
+) -> tuple[int, Run]:
+    """Fit, sample and score once; return an error as a part of the run."""
+    row = {"synthesizer": run.name, "class": run.class_name, "epsilon": run.epsilon}
+    row |= {"repeat": run.repeat, **dict.fromkeys(_MEASURED, np.nan)}
+    row |= {"warned": "", "error": ""}
+    scores, sample = [], None
     # One task of joblib per run: inside it the classifiers take turns, so that no
     # backend sends the tables around again.
     with collected_warnings() as warned, parallel_config(backend="sequential"):
         try:
-            table = _table(job, task, train, record.row)
+            table = _rows(run, task, train, row)
             start = time.perf_counter()
-            _score(job, task, table, train, test, record)
-            record.row["score_s"] = time.perf_counter() - start
+            scores = [*_scores(run, task, table, train, test)]
+            row["score_s"] = time.perf_counter() - start
+            if run.synthesizer is not None and run.repeat == 0:
+                n_rows = min(len(table), _PLOTTED_ROWS)
+                sample = table.sample(n_rows, random_state=run.seed)
+                sample = check_tables(None, sample=sample)["sample"]
         except Exception as error:  # whatever it is, the other runs go on
-            record.row["error"] = f"{type(error).__name__}: {error}"
-            record.scores.clear()
-    record.row["warned"] = "\n".join(warned)
-    return record
+            row["error"] = f"{type(error).__name__}: {error}"
+            scores = []
+    row["warned"] = "\n".join(warned)
+    # The synthesizer need not be sent back.
+    return number, replace(run, synthesizer=None, row=row, scores=scores, sample=sample)
 
 
-def _table(
-    job: Job, task: Task, train: pd.DataFrame, row: dict[str, Any]
+def _rows(
+    run: Run, task: Task, train: pd.DataFrame, row: dict[str, Any]
 ) -> pd.DataFrame:
     """Return the rows to score: synthetic ones, or as many real ones."""
-    if job.synthesizer is None:
-        return _real_rows(job, task, train)
-    synthesizer = clone(job.synthesizer)
+    if run.synthesizer is None:
+        return _real_rows(run, task, train)
+    synthesizer = clone(run.synthesizer)
     with PeakMemory() as memory:
         start = time.perf_counter()
         # A frame of its own on the same values: columns that it adds or drops are not
@@ -144,14 +136,14 @@ def _table(
         table: pd.DataFrame = synthesizer.sample(
             task.n_samples,
             sampling_strategy=task.sampling_strategy,
-            random_state=job.seed,
+            random_state=run.seed,
         )
         row["sample_s"] = time.perf_counter() - start
     row["peak_mb"] = memory.megabytes
     return table
 
 
-def _real_rows(job: Job, task: Task, train: pd.DataFrame) -> pd.DataFrame:
+def _real_rows(run: Run, task: Task, train: pd.DataFrame) -> pd.DataFrame:
     """Draw the rows of the reference, none twice: as many as are sampled, at most.
 
     In the counts of classes that are asked for: other shares of a rare class have other
@@ -160,65 +152,47 @@ def _real_rows(job: Job, task: Task, train: pd.DataFrame) -> pd.DataFrame:
     counts = task.sampling_strategy
     # The sum of shares is 1, and no table has one row.
     if not isinstance(counts, Mapping) or sum(counts.values()) != task.n_samples:
-        return train.sample(min(task.n_samples, len(train)), random_state=job.seed)
+        return train.sample(min(task.n_samples, len(train)), random_state=run.seed)
     labels = train[task.target].reset_index(drop=True)
-    labels = labels.sample(frac=1, random_state=job.seed)
+    labels = labels.sample(frac=1, random_state=run.seed)
     drawn = np.zeros(len(labels), dtype=bool)
     for label, count in counts.items():
         drawn[np.flatnonzero(labels == label)[: int(count)]] = True
     return train.iloc[labels.index[drawn]]
 
 
-def _score(
-    job: Job,
-    task: Task,
-    table: pd.DataFrame,
-    train: pd.DataFrame,
-    test: pd.DataFrame,
-    record: RunRecord,
-) -> None:
-    """Fill the scores of a record, and its rows for plots."""
+def _scores(
+    run: Run, task: Task, table: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame
+) -> Iterator[list[Any]]:
+    """Yield setting, classifier, metric and value of every score."""
     shared: dict[str, Any] = {
         "target": task.target,
         "classifiers": task.classifiers,
         "pos_label": task.pos_label,
     }
-    tested_on_real = "A" if job.synthesizer is None else "B"
+    settings = {}
+    tested_on_real = "A" if run.synthesizer is None else "B"
     if tested_on_real in task.settings:
-        scores = tstr_scores(table, test, n_jobs=1, **shared)
-        record.scores += _tidy(tested_on_real, scores)
-    # The reference too: how well as many real rows agree says what to expect.
-    if "C" in task.settings and _has_labels(table, task):
-        record.scores += _tidy("C", synthetic_only_scores(table, **shared))
+        settings[tested_on_real] = tstr_scores(table, test, n_jobs=1, **shared)
+    if "C" in task.settings:
+        # The reference too: how well as many real rows agree says what to expect.
+        labels = set(table[task.target].dropna().unique())
+        if len(labels) > 1 and (task.pos_label is None or task.pos_label in labels):
+            settings["C"] = synthetic_only_scores(table, **shared)
+        else:
+            warnings.warn(
+                "The rows to score have one label, or not the one in `pos_label`: they "
+                "have no scores in Setting C.",
+                DegradedResultWarning,
+                stacklevel=2,
+            )
+    for setting, scores in settings.items():
+        for classifier, of_metric in scores.drop(index="mean").iterrows():
+            for metric, value in of_metric.items():
+                yield [setting, classifier, metric, float(value)]
     if task.fidelity:
-        found = _fidelity(table, train, test, task)
-        record.scores += [["fidelity", ALL, name, found[name]] for name in found]
-    if job.synthesizer is not None and job.repeat == 0:
-        n_rows = min(len(table), _PLOTTED_ROWS)
-        record.sample = plain_columns(table.sample(n_rows, random_state=job.seed))
-
-
-def _has_labels(table: pd.DataFrame, task: Task) -> bool:
-    """Return whether Setting C has two labels to learn, and warn if not."""
-    labels = set(table[task.target].dropna().unique())
-    if len(labels) > 1 and (task.pos_label is None or task.pos_label in labels):
-        return True
-    warnings.warn(
-        "The rows to score have one label, or not the one in `pos_label`: they have no "
-        "scores in Setting C.",
-        DegradedResultWarning,
-        stacklevel=2,
-    )
-    return False
-
-
-def _tidy(setting: str, scores: pd.DataFrame) -> list[list[Any]]:
-    """Turn a table of scores into rows; the mean is left out, anybody can take it."""
-    return [
-        [setting, classifier, metric, float(value)]
-        for classifier, row in scores.drop(index="mean").iterrows()
-        for metric, value in row.items()
-    ]
+        for metric, value in _fidelity(table, train, test, task).items():
+            yield ["fidelity", ALL, metric, float(value)]
 
 
 def boosted_area(real: pd.DataFrame, synthetic: pd.DataFrame) -> float:
@@ -240,7 +214,7 @@ def _fidelity(
     relations = broken_relations(test, table)
     broken = relations.attrs["any_relation"]["synthetic"]
     two_sample = two_sample_scores(test, table)
-    found = {
+    scores = {
         "two_way": marginal_fidelity(test, table).mean(),
         "c2st": boosted_area(test, table),
         "ks": by_kind.get("number", np.nan),
@@ -252,16 +226,14 @@ def _fidelity(
         "two_sample_forest": two_sample["RandomForestClassifier"],
     }
     if train.shape[1] > 2:
-        found["feature_ranking"] = feature_ranking_agreement(
+        scores["feature_ranking"] = feature_ranking_agreement(
             train, table, target=task.target, pos_label=task.pos_label
         )
-    return {name: float(value) for name, value in found.items()}
+    return scores
 
 
-_lock = threading.Lock()
-_of_thread = threading.local()
-_running = 0
-_outside: Any = None
+_lock, _of_thread, _outside = threading.Lock(), threading.local(), ExitStack()
+_collecting: list[list[str]] = []
 
 
 @contextmanager
@@ -272,24 +244,21 @@ def collected_warnings() -> Iterator[list[str]]:
     threads overlap: here the first that enters changes the state of the process, and
     the last that leaves restores it.
     """
-    global _running, _outside
+    texts: list[str] = []
     with _lock:
-        if _running == 0:
-            _outside = warnings.catch_warnings()
-            _outside.__enter__()
-            warnings.simplefilter("always")
+        if not _collecting:
+            _outside.enter_context(warnings.catch_warnings(action="always"))
             warnings.showwarning = _note  # type: ignore[assignment]
-        _running += 1
-    found: list[str] = []
-    _of_thread.texts = found
+        _collecting.append(texts)
+    _of_thread.texts = texts
     try:
-        yield found
+        yield texts
     finally:
         del _of_thread.texts
         with _lock:
-            _running -= 1
-            if _running == 0:
-                _outside.__exit__(None, None, None)
+            _collecting.pop()
+            if not _collecting:
+                _outside.close()
 
 
 def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
@@ -317,7 +286,7 @@ _LIBRARIES = (
 
 
 class KeptRuns:
-    """The finished runs of a comparison in a folder: one file each."""
+    """The finished runs of a comparison in a folder, one file each: no rows."""
 
     def __init__(
         self,
@@ -331,42 +300,38 @@ class KeptRuns:
         for name in _LIBRARIES:
             with suppress(importlib.metadata.PackageNotFoundError):
                 versions[name] = importlib.metadata.version(name)
-        digests = table_digest(train), table_digest(test)
-        self._shared = [joblib.hash(task), *digests, versions]
+        self._shared = [joblib.hash(task), *map(_digest, (train, test)), versions]
 
-    def read(self, job: Job) -> RunRecord | None:
-        """Return the record of a run, or None if there is no whole one."""
-        try:
-            run = self._folder.read(*self._name_and_key(job))
-            sample = [PlainColumn(**column) for column in run["sample"]]
-            return RunRecord(dict(run["facts"]), list(run["scores"]), sample)
-        except (ValueError, LookupError, TypeError):
-            return None
+    def read(self, run: Run) -> Run:
+        """Return a run with what it left, if there is a whole file of it."""
+        content = self._folder.read(*self._name_and_key(run))
+        with suppress(TypeError):  # of another kind: the run is made again
+            return replace(run, **content)
+        return run
 
-    def write(self, job: Job, record: RunRecord) -> None:
-        """Write the record of a run that has no error."""
-        if not record.row["error"]:
-            sample = [asdict(column) for column in record.sample]
-            content = {"facts": record.row, "scores": record.scores, "sample": sample}
-            self._folder.write(*self._name_and_key(job), content)
+    def write(self, run: Run, made: Run) -> None:
+        """Write what a run left, unless it failed."""
+        if not made.row["error"]:
+            content = {"row": made.row, "scores": made.scores}
+            self._folder.write(*self._name_and_key(run), content)
 
-    def _name_and_key(self, job: Job) -> tuple[str, list[Any]]:
+    def _name_and_key(self, run: Run) -> tuple[str, list[Any]]:
         """Return the name of a run's file, for people, and what determines the run."""
-        synthesizer, made = job.synthesizer, type(job.synthesizer)
+        synthesizer, made = run.synthesizer, type(run.synthesizer)
         parameters = {} if synthesizer is None else synthesizer.get_params(deep=False)
         kept = {k: v for k, v in parameters.items() if k not in _IGNORED}
         kind = made.__module__, made.__qualname__, joblib.hash(kept)
-        key = [*self._shared, job.name, *kind, repr(job.epsilon), job.repeat, job.seed]
-        return f"{job.class_name or 'real'}-{job.epsilon:g}-{job.repeat}", key
+        key = [*self._shared, run.name, *kind, repr(run.epsilon), run.repeat, run.seed]
+        return f"{run.class_name or 'real'}-{run.epsilon:g}-{run.repeat}", key
 
 
-def table_digest(table: pd.DataFrame) -> str:
+def _digest(table: pd.DataFrame) -> str:
     """Digest names, dtypes, all categories and values of a table, not its index."""
-    digest = hashlib.sha256(repr([*table.columns]).encode())
-    digest.update(repr([str(dtype) for dtype in table.dtypes]).encode())
-    for dtype in table.dtypes:
-        if isinstance(dtype, pd.CategoricalDtype):
-            digest.update(repr([dtype.ordered, *dtype.categories]).encode())
+    dtypes = [
+        (str(dtype), *getattr(dtype, "categories", ()), getattr(dtype, "ordered", None))
+        for dtype in table.dtypes
+    ]
+    digest = hashlib.sha256(repr([*table.columns, *dtypes]).encode())
     digest.update(pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes())
     return digest.hexdigest()
 

@@ -8,9 +8,9 @@ orders. What is imported here beside the public metrics is for comparisons in
 """
 
 from skdpsynth.metrics._encode import (
-    CategoryCells,
-    NumberCells,
+    Cells,
     check_tables,
+    finite_numbers,
     is_measurement,
     shuffled,
     split_rows,
@@ -44,9 +44,8 @@ __all__ = [
     "CLASSIFIERS",
     "LEAST_ROWS",
     "REGRESSORS",
-    "CategoryCells",
+    "Cells",
     "Classifiers",
-    "NumberCells",
     "averaged",
     "broken_relations",
     "check_tables",
@@ -54,6 +53,7 @@ __all__ = [
     "cramers_v",
     "default_classifiers",
     "feature_ranking_agreement",
+    "finite_numbers",
     "is_measurement",
     "marginal_fidelity",
     "named_by_class",

@@ -1,9 +1,10 @@
-"""From two tables to two matrices that a classifier can use."""
+"""Two tables as matrices that a classifier can use, and columns as cells to count."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -70,45 +71,8 @@ def check_tables(target: Hashable, **tables: pd.DataFrame) -> dict[str, pd.DataF
                 f"Expected a complete target column {target!r} in '{name}', but it has "
                 "missing values. Drop these rows first."
             )
-    return {name: _with_gaps(table[first.columns]) for name, table in tables.items()}
-
-
-def without_identifiers(
-    tables: dict[str, pd.DataFrame], target: Hashable
-) -> tuple[dict[str, pd.DataFrame], list[Hashable]]:
-    """Leave out columns of texts that differ in every row; return their names too."""
-    least = min(map(len, tables.values()))
-    first = next(iter(tables.values()))
-    found = [
-        name
-        for name in first.columns
-        if {name} != {target}
-        and least > MOST_CATEGORIES
-        and all(
-            _kind(own[name], name) == "category" and own[name].is_unique
-            for own in tables.values()
-        )
-    ]
-    if len(found) >= first.shape[1] - (target is not None):
-        found = []
-    return {key: own.drop(columns=found) for key, own in tables.items()}, found
-
-
-def is_measurement(column: pd.Series, pos_label: object = None) -> bool:
-    """Return whether a complete target is a number; ValueError if a label is named."""
-    types = pd.api.types
-    if not types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(column.dtype):
-        return False
-    measured = bool(column.nunique() > MOST_LABELS)
-    if not (measured or types.is_integer_dtype(column.dtype)):
-        measured = bool((finite_numbers(column, "number") % 1 != 0).any())
-    if measured and pos_label is not None:
-        raise ValueError(
-            f"The 'pos_label' parameter names a label, but the target {column.name!r} "
-            "holds numbers: fractions, or more than 20 of them. Leave it out, or cast "
-            "the column to str."
-        )
-    return measured
+    columns = {"columns": first.columns}
+    return {name: _with_gaps(t.reindex(**columns)) for name, t in tables.items()}
 
 
 def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:
@@ -133,9 +97,25 @@ def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def by_name(value: object) -> tuple[str, str]:
-    """Return what columns and categories are sorted by, whatever order they had."""
-    return str(value), type(value).__name__
+def without_identifiers(
+    tables: dict[str, pd.DataFrame], target: Hashable
+) -> tuple[dict[str, pd.DataFrame], list[Hashable]]:
+    """Leave out columns of texts that differ in every row; return their names too."""
+    first = next(iter(tables.values()))
+    alone = [
+        name
+        for name in first.columns
+        if {name} != {target}
+        and all(
+            len(table) > MOST_CATEGORIES
+            and kind_of(table[name]) == "category"
+            and table[name].is_unique
+            for table in tables.values()
+        )
+    ]
+    if len(alone) >= first.shape[1] - (target is not None):
+        alone = []
+    return {key: table.drop(columns=alone) for key, table in tables.items()}, alone
 
 
 def shuffled(table: pd.DataFrame, purpose: str) -> pd.DataFrame:
@@ -143,14 +123,14 @@ def shuffled(table: pd.DataFrame, purpose: str) -> pd.DataFrame:
 
     By a hash of their values, then shuffled by a seed of the purpose.
     """
-    table = table[sorted(table.columns, key=by_name)]
+    order = sorted(range(table.shape[1]), key=lambda i: _by_name(table.columns[i]))
+    table = table.iloc[:, order]
     hashes = np.zeros(len(table), dtype=np.uint64)
-    for name, column in table.items():
-        kind = _kind(column, name)
-        if kind == "category":
+    for _, column in table.items():  # noqa: PERF102 - no dict
+        if kind_of(column) == "category":
             values = column.astype(object).to_numpy()
         else:  # one 0, and one missing value: none is infinite
-            values = np.nan_to_num(finite_numbers(column, kind) + 0.0, nan=np.inf)
+            values = np.nan_to_num(finite_numbers(column) + 0.0, nan=np.inf)
         # Of the sum, so that values that change places count as others.
         hashes = pd.util.hash_array(hashes + pd.util.hash_array(values))
     seed = np.frombuffer(purpose.encode(), dtype=np.uint8)
@@ -173,69 +153,45 @@ def split_rows(
     return table.iloc[kept], table.iloc[held_out]
 
 
-def encode_features(
-    train: pd.DataFrame, other: pd.DataFrame
-) -> tuple[Matrix, Matrix, NDArray[np.intp]]:
-    """Turn the features of two tables into matrices of shape (n_rows, n_encoded).
-
-    Numbers, booleans and times stay as they are, the missing ones become the median of
-    `train`. A category is one 0-1 column for each category of either table, a missing
-    one being one. The third array says which feature each encoded column comes from.
-    """
-    blocks = []
-    for name in train.columns:
-        pair = train[name], other[name]
-        kind = common_kind(*pair, name)
-        blocks.append(_one_hot(*pair) if kind == "category" else _filled(*pair, kind))
-    owner = np.repeat(np.arange(len(blocks)), [own.shape[1] for own, _ in blocks])
-    own, others = zip(*blocks, strict=True)
-    return np.hstack(own), np.hstack(others), owner
-
-
-def standardize(train: Matrix, other: Matrix) -> tuple[Matrix, Matrix]:
-    """Standardise two matrices by the first one; where it is constant, both are 0."""
-    center, spread = train.mean(axis=0), train.std(axis=0)
-    # Rounding may leave a spread where all values are equal, or none where they differ.
-    constant = (train.max(axis=0) == train.min(axis=0)) | (spread == 0)
-    spread[constant] = 1.0
-    pair = [
-        np.clip((part - center) / spread, -_LIMIT, _LIMIT) for part in (train, other)
-    ]
-    for part in pair:
-        part[:, constant] = 0.0
-    return pair[0], pair[1]
-
-
-def common_kind(train: pd.Series, other: pd.Series, name: object) -> str:
-    """Return what a column is; booleans are numbers, and so is one without a value."""
-    kinds = {_kind(part, name) for part in (train, other) if part.notna().any()}
-    if len(kinds) > 1:
-        raise InvalidTableError(
-            f"Expected the column {name!r} to be of one kind in both tables, but it is "
-            f"{' and '.join(sorted(kinds))}. Cast it to the same dtype."
-        )
-    return kinds.pop() if kinds else "number"
-
-
-def _kind(column: pd.Series, name: object) -> str:
+def kind_of(column: pd.Series) -> str:
+    """Return "number" (booleans too), "datetime", "timedelta" or "category"."""
     types = pd.api.types
     if types.is_complex_dtype(column.dtype):
         raise InvalidTableError(
-            f"Expected real values in the column {name!r}, but its dtype is complex. "
-            "Split it into two columns."
+            f"Expected real values in the column {column.name!r}, but its dtype is "
+            "complex. Split it into two columns."
         )
-    if types.is_numeric_dtype(column.dtype):  # booleans too
+    if types.is_numeric_dtype(column.dtype):
         return "number"
     if types.is_datetime64_any_dtype(column.dtype):
         return "datetime"
     return "timedelta" if types.is_timedelta64_dtype(column.dtype) else "category"
 
 
-def finite_numbers(column: pd.Series, kind: str) -> Matrix:
+def common_kind(first: pd.Series, second: pd.Series) -> str:
+    """Return what a column of two tables is; one without a value is a number."""
+    kinds = {kind_of(column) for column in (first, second) if column.notna().any()}
+    if len(kinds) > 1:
+        raise InvalidTableError(
+            f"Expected the column {first.name!r} to be of one kind in both tables, but "
+            f"it is {' and '.join(sorted(kinds))}. Cast it to the same dtype."
+        )
+    return kinds.pop() if kinds else "number"
+
+
+def paired(
+    first: pd.DataFrame, second: pd.DataFrame
+) -> Iterator[tuple[str, pd.Series, pd.Series]]:
+    """Yield what each column is, and the column in both tables."""
+    for name, column in first.items():
+        yield common_kind(column, second[name]), column, second[name]
+
+
+def finite_numbers(column: pd.Series) -> Matrix:
     """Turn numbers, booleans or times into floats: seconds, and NaN where missing."""
-    name = column.name
     if column.isna().all():
         return np.full(len(column), np.nan)
+    name, kind = column.name, kind_of(column)
     if kind == "datetime":
         column = column - pd.Timestamp(0, tz=None if column.dt.tz is None else "UTC")
     if kind != "number":
@@ -249,9 +205,44 @@ def finite_numbers(column: pd.Series, kind: str) -> Matrix:
     return values
 
 
-def _filled(train: pd.Series, other: pd.Series, kind: str) -> tuple[Matrix, Matrix]:
+def is_measurement(column: pd.Series, pos_label: object = None) -> bool:
+    """Return whether a complete target is a number; ValueError if a label is named."""
+    types = pd.api.types
+    if not types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(column.dtype):
+        return False
+    measured = bool(column.nunique() > MOST_LABELS)
+    if not (measured or types.is_integer_dtype(column.dtype)):
+        measured = bool((finite_numbers(column) % 1 != 0).any())
+    if measured and pos_label is not None:
+        raise ValueError(
+            f"The 'pos_label' parameter names a label, but the target {column.name!r} "
+            "holds numbers: fractions, or more than 20 of them. Leave it out, or cast "
+            "the column to str."
+        )
+    return measured
+
+
+def encode_features(
+    train: pd.DataFrame, other: pd.DataFrame
+) -> tuple[Matrix, Matrix, NDArray[np.intp]]:
+    """Turn the features of two tables into matrices of shape (n_rows, n_encoded).
+
+    Numbers, booleans and times stay as they are, the missing ones become the median of
+    `train`. A category is one 0-1 column for each category of either table, a missing
+    one being one. The third array says which feature each encoded column comes from.
+    """
+    encoded = [
+        _one_hot(*columns) if kind == "category" else _filled(*columns)
+        for kind, *columns in paired(train, other)
+    ]
+    owner = np.repeat(np.arange(len(encoded)), [own.shape[1] for own, _ in encoded])
+    own, others = zip(*encoded, strict=True)
+    return np.hstack(own), np.hstack(others), owner
+
+
+def _filled(train: pd.Series, other: pd.Series) -> tuple[Matrix, Matrix]:
     """Encode a column of numbers or times; fill what is missing."""
-    pair = finite_numbers(train, kind), finite_numbers(other, kind)
+    pair = finite_numbers(train), finite_numbers(other)
     present = pair[0][~np.isnan(pair[0])]
     fill = float(np.median(present)) if present.size else 0.0
     first, second = (np.where(np.isnan(x), fill, x).reshape(-1, 1) for x in pair)
@@ -264,74 +255,83 @@ def _one_hot(train: pd.Series, other: pd.Series) -> tuple[Matrix, Matrix]:
     codes, categories = pd.factorize(both)
     if len(categories) > MOST_CATEGORIES:  # the rest of them is one
         counts = train.astype(object).value_counts().reindex(categories, fill_value=0)
-        codes = CategoryCells.of_counts(counts, MOST_CATEGORIES).codes(both)
+        codes = Cells("category", _most_frequent(counts, MOST_CATEGORIES)).codes(both)
     else:
         codes[codes == -1] = len(categories)  # a missing value is one more
     matrix = np.eye(codes.max() + 1)[codes]
     return matrix[: len(train)], matrix[len(train) :]
 
 
-@dataclass(frozen=True)
-class NumberCells:
-    """Cells of numbers, which begin with increasing edges, and one for missing ones."""
+def standardize(train: Matrix, other: Matrix) -> tuple[Matrix, Matrix]:
+    """Standardise two matrices by the first one; where it is constant, both are 0."""
+    center, spread = train.mean(axis=0), train.std(axis=0)
+    # Rounding may leave a spread where all values are equal, or none where they differ.
+    constant = (train.max(axis=0) == train.min(axis=0)) | (spread == 0)
+    spread[constant] = 1.0
+    first, second = (
+        np.where(constant, 0.0, ((part - center) / spread).clip(-_LIMIT, _LIMIT))
+        for part in (train, other)
+    )
+    return first, second
 
-    edges: Matrix
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells that the values of a column are counted in.
+
+    Of numbers and times each cell begins at one of the increasing `bounds`, beside one
+    for what is below. Of categories each of the `bounds` has a cell, and all others
+    share one. The last cell is that of missing values.
+    """
+
+    kind: str
+    bounds: Any
 
     @classmethod
-    def of(cls, values: Matrix, n_cells: int) -> NumberCells:
-        """Choose at most `n_cells` by quantiles of values (NaN where missing).
+    def of(cls, column: pd.Series, kind: str, n_cells: int) -> Cells:
+        """Choose at most `n_cells`: the most frequent categories, or quantiles.
 
-        The smallest value is in the first cell: zeros stay apart from larger values.
+        The smallest number is in the first cell: zeros stay apart from larger values.
         """
+        if kind == "category":
+            counts = column.astype(object).value_counts()
+            return cls(kind, _most_frequent(counts, n_cells))
+        values = finite_numbers(column)
         known = values[~np.isnan(values)]
         if not known.size:
-            return cls(np.empty(0))
+            return cls(kind, np.empty(0))
         shares = np.arange(1, n_cells) / n_cells
         # Values that occur: with few distinct ones each has a cell where it can.
         edges = np.unique(np.quantile(known, shares, method="inverted_cdf"))
         lowest = known.min()
         if edges[0] == lowest:  # nothing is below it, so that the next value takes over
             edges[0] = known[known > lowest].min(initial=np.inf)
-        return cls(np.unique(edges[np.isfinite(edges)]))
+        return cls(kind, np.unique(edges[np.isfinite(edges)]))
 
     @property
     def n_cells(self) -> int:
         """Number of cells, that of missing values included."""
-        return len(self.edges) + 2
+        return len(self.bounds) + 2
 
-    def codes(self, values: Matrix) -> Codes:
-        """Return in which cell each value is; missing ones (NaN) are in the last."""
-        codes = np.searchsorted(self.edges, values, side="right")
-        codes[np.isnan(values)] = self.n_cells - 1
-        return codes.astype(np.int16)
-
-
-@dataclass(frozen=True)
-class CategoryCells:
-    """Cells of categories: the most frequent, the others, and what is missing."""
-
-    categories: Sequence[Hashable]
-
-    @classmethod
-    def of(cls, values: pd.Series, n_categories: int) -> CategoryCells:
-        """Keep the most frequent apart."""
-        return cls.of_counts(values.astype(object).value_counts(), n_categories)
-
-    @classmethod
-    def of_counts(cls, counts: pd.Series, n_categories: int) -> CategoryCells:
-        """Keep those with the most rows apart; ties are broken by name."""
-        ranked = sorted(counts.items(), key=lambda item: (-item[1], by_name(item[0])))
-        return cls([category for category, _ in ranked[:n_categories]])
-
-    @property
-    def n_cells(self) -> int:
-        """Number of cells, those of other and of missing values included."""
-        return len(self.categories) + 2
-
-    def codes(self, values: pd.Series) -> Codes:
-        """Return in which cell each value is; the last two: others, and missing."""
-        values = values.astype(object)
-        codes = pd.Index(self.categories, dtype=object).get_indexer(values)
-        codes[codes == -1] = len(self.categories)
-        codes[values.isna().to_numpy()] = self.n_cells - 1
+    def codes(self, column: pd.Series) -> Codes:
+        """Return in which cell each value is."""
+        if self.kind == "category":
+            values = column.astype(object)
+            codes = pd.Index(self.bounds, dtype=object).get_indexer(values)
+            codes[codes == -1] = len(self.bounds)
+        else:
+            values = finite_numbers(column)
+            codes = np.searchsorted(self.bounds, values, side="right")
+        codes[pd.isna(values)] = self.n_cells - 1
         return np.asarray(codes, dtype=np.int16)
+
+
+def _most_frequent(counts: pd.Series, n_categories: int) -> list[Hashable]:
+    """Return the categories with the most rows; ties are broken by name."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], _by_name(item[0])))
+    return [category for category, _ in ranked[:n_categories]]
+
+
+def _by_name(value: object) -> tuple[str, str]:
+    """Return what columns and categories are sorted by, whatever order they had."""
+    return str(value), type(value).__name__

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
 from math import comb
 from numbers import Integral
-from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -25,18 +24,16 @@ from skdpsynth.exceptions import InvalidTableError, check_range
 from skdpsynth.metrics._encode import (
     MOST_CATEGORIES,
     MOST_LABELS,
-    CategoryCells,
+    Cells,
     Codes,
-    NumberCells,
+    Matrix,
     check_tables,
-    common_kind,
     encode_features,
     finite_numbers,
+    paired,
     shuffled,
 )
 from skdpsynth.metrics._panel import named_by_class
-
-Values: TypeAlias = NDArray[np.float64] | NDArray[np.intp]
 
 LEAST_ROWS = 10  # of a table in a two-sample test: two in each of five folds
 
@@ -86,26 +83,23 @@ def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame
     """
     real, synthetic = check_tables(None, real=real, synthetic=synthetic).values()
     rows = []
-    for name in real.columns:
-        kind = common_kind(real[name], synthetic[name], name)
-        pair = [table[name].dropna() for table in (real, synthetic)]
-        shares = [table[name].isna().mean() for table in (real, synthetic)]
-        if pair[0].empty or pair[1].empty:
-            distance = float(pair[0].empty != pair[1].empty)
+    for kind, *columns in paired(real, synthetic):
+        known = [column.dropna() for column in columns]
+        gaps = [column.isna().mean() for column in columns]
+        if known[0].empty or known[1].empty:
+            distance = float(known[0].empty != known[1].empty)
         elif kind == "category":
-            of = [c.astype(object).value_counts(normalize=True) for c in pair]
-            # Half the L1 distance of the shares of all categories.
+            of = [c.astype(object).value_counts(normalize=True) for c in known]
             distance = float(of[0].sub(of[1], fill_value=0.0).abs().sum() / 2)
         else:
-            values = [finite_numbers(column, kind) for column in pair]
             # Only the p-value, which is not used, divides by zero: for a single row.
             with np.errstate(divide="ignore"):
-                distance = float(ks_2samp(*values, method="asymp").statistic)
+                test = ks_2samp(*map(finite_numbers, known), method="asymp")
+            distance = float(test.statistic)
         shown = "category" if kind == "category" else "number"
-        rows.append((shown, distance, abs(shares[0] - shares[1])))
-    result = pd.DataFrame(
-        rows, index=list(real.columns), columns=["kind", "distance", "missing"]
-    ).rename_axis("column")
+        rows.append((shown, distance, abs(gaps[0] - gaps[1])))
+    names = pd.Index(list(real.columns), name="column", tupleize_cols=False)
+    result = pd.DataFrame(rows, names, ["kind", "distance", "missing"])
     result.attrs["contains_private_statistics"] = True
     return result
 
@@ -166,12 +160,17 @@ def pair_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
             "Expected at least two columns in 'real', but got one. Compare it by "
             "`column_fidelity`."
         )
-    coded = {name: _coded(real[name], synthetic[name], name) for name in real.columns}
+    columns = [_numbers(*column) for column in paired(real, synthetic)]
+    named = dict(zip(real.columns, columns, strict=True))
     rows = []
-    for first, second in combinations(real.columns, 2):
-        pairs = zip(coded[first], coded[second], strict=True)
-        (measure, own), (_, other) = (_association(a, b) for a, b in pairs)
-        rows.append((first, second, measure, own, other, abs(own - other)))
+    for first, second in combinations(named, 2):
+        # A column of categories comes first.
+        one, other = sorted((named[first], named[second]), key=lambda c: not c[0])
+        measure, compute = _MEASURES[one[0] + other[0]]
+        values = [
+            _dependence(compute, *pair) for pair in zip(one[1], other[1], strict=True)
+        ]
+        rows.append((first, second, measure, *values, abs(values[0] - values[1])))
     names = ["first", "second", "measure", "real", "synthetic", "difference"]
     result = pd.DataFrame(rows, columns=names)
     result.attrs["contains_private_statistics"] = True
@@ -265,34 +264,31 @@ def two_sample_scores(
     return result
 
 
-def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> tuple[Values, ...]:
-    """Return both columns as floats (NaN where missing), or as codes (-1 there)."""
-    kind = common_kind(real, synthetic, name)
+def _numbers(
+    kind: str, real: pd.Series, synthetic: pd.Series
+) -> tuple[bool, tuple[Matrix, Matrix]]:
+    """Return whether a column has categories, and both numbers or codes, or NaN."""
     if kind != "category":
-        return finite_numbers(real, kind), finite_numbers(synthetic, kind)
+        return False, (finite_numbers(real), finite_numbers(synthetic))
     both = pd.concat([real.astype(object), synthetic.astype(object)])
-    codes = CategoryCells.of(both, MOST_CATEGORIES).codes(both).astype(np.intp)
-    codes[both.isna().to_numpy()] = -1
-    return codes[: len(real)], codes[len(real) :]
+    codes = Cells.of(both, kind, MOST_CATEGORIES).codes(both).astype(float)
+    codes[both.isna().to_numpy()] = np.nan
+    return True, (codes[: len(real)], codes[len(real) :])
 
 
-def _association(first: Values, second: Values) -> tuple[str, float]:
-    """Name the measure that fits two columns, and compute it."""
-    codes = [np.issubdtype(values.dtype, np.integer) for values in (first, second)]
-    known = [
-        values >= 0 if coded else ~np.isnan(values)
-        for values, coded in zip((first, second), codes, strict=True)
-    ]
-    both = known[0] & known[1]
-    first, second = first[both], second[both]
-    measure = {0: "pearson", 1: "ratio", 2: "cramer"}[sum(codes)]
+def _dependence(
+    compute: Callable[[Matrix, Matrix], float], first: Matrix, second: Matrix
+) -> float:
+    """Measure two columns where both have a value; constants depend on nothing."""
+    known = ~(np.isnan(first) | np.isnan(second))
+    first, second = first[known], second[known]
     if len(first) < 2 or first.min() == first.max() or second.min() == second.max():
-        return measure, 0.0
-    if measure == "pearson":
-        return measure, float(np.corrcoef(first, second)[0, 1])
-    if measure == "cramer":
-        return measure, cramers_v(crosstab(first, second).count)
-    return measure, _ratio(*((first, second) if codes[0] else (second, first)))
+        return 0.0
+    return compute(first, second)
+
+
+def _pearson(first: Matrix, second: Matrix) -> float:
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def cramers_v(counts: NDArray[np.intp]) -> float:
@@ -307,7 +303,7 @@ def cramers_v(counts: NDArray[np.intp]) -> float:
     return float(min(np.sqrt(phi2 / (min(r, c) - 1)), 1.0)) if min(r, c) > 1 else 0.0
 
 
-def _ratio(codes: Values, values: Values) -> float:
+def _ratio(codes: Matrix, values: Matrix) -> float:
     """Compute Kelley's correlation ratio of a number within categories."""
     groups = pd.Series(values).groupby(codes)
     total = ((values - values.mean()) ** 2).sum()
@@ -319,20 +315,27 @@ def _ratio(codes: Values, values: Values) -> float:
     return float(np.sqrt(min(max(0.0, 1 - unexplained), 1.0)))
 
 
+# By the number of columns that have categories.
+_MEASURES = (
+    ("pearson", _pearson),
+    ("ratio", _ratio),
+    ("cramer", lambda first, second: cramers_v(crosstab(first, second).count)),
+)
+
+
 def _labelled(
     real: pd.DataFrame, synthetic: pd.DataFrame
-) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+) -> tuple[Matrix, NDArray[np.intp]]:
     """Stack both tables as numbers; the label is 1 for the synthetic rows."""
     own, other, _ = encode_features(synthetic, real)
     # Of numbers and times, which were filled, it says where they were missing.
-    names = [
-        name
-        for name in real.columns
-        if common_kind(real[name], synthetic[name], name) != "category"
-        and (real[name].isna().any() or synthetic[name].isna().any())
+    gaps = [
+        [column.isna() for column in columns]
+        for kind, *columns in paired(real, synthetic)
+        if kind != "category" and any(column.isna().any() for column in columns)
     ]
-    gaps = [table[names].isna().to_numpy(float) for table in (real, synthetic)]
-    X = np.vstack([np.hstack([other, gaps[0]]), np.hstack([own, gaps[1]])])
+    X = np.vstack([other, own])
+    X = np.column_stack([X, *(np.concatenate(pair) for pair in gaps)])
     return X, np.repeat(np.array([0, 1], dtype=np.intp), [len(real), len(synthetic)])
 
 
@@ -361,20 +364,19 @@ def marginal_fidelity(
     k : {1, 2, 3}, default=2
         Columns that are compared together.
     n_marginals : int or None, default=None
-        Most groups of `k` columns to compare, at least 1. Where there are more, some
-        are chosen at random, always the same. None means all columns for ``k=1``,
-        10,000 pairs (all of up to 141 columns) and 150 triples.
+        Most groups of `k` columns to compare, at least 1, chosen at random where there
+        are more. None means all columns for ``k=1``, 10,000 pairs (all of up to 141
+        columns) and 150 triples.
     random_state : int, default=0
-        Seeds this choice. It is one by place: of another order of columns it has other
-        groups, and a mean that differs by the error of a random choice.
+        Seeds this choice, by place: of another order of columns it has other groups.
 
     Returns
     -------
     Series of shape (n_marginals,)
         Total variation distance of each group, in [0, 1]: 0 for equal shares, 1 where
-        no cell has rows of both tables. The index has the names of the columns,
-        `first`, `second` and `third`, or `column` for ``k=1``. Its mean is one figure
-        for the table. ``attrs["contains_private_statistics"]`` is True.
+        no cell has rows of both tables; its mean is one figure for the table. The index
+        has the names of the columns, `first`, `second` and `third`, or `column` for
+        ``k=1``. ``attrs["contains_private_statistics"]`` is True.
 
     Raises
     ------
@@ -391,10 +393,9 @@ def marginal_fidelity(
     [1]_. A number (booleans and times too) is in one of ten bins, whose edges are
     quantiles of `real`; where a tenth or more of the rows have the smallest value, it
     has a bin of its own. A category is one of the 20 most frequent ones of `real`, or a
-    rest. Missing values are a cell too. A label is a column like any other.
-
-    Two tables of one distribution have no distance of 0, the less so the more cells and
-    the fewer rows there are: compare with other real rows first.
+    rest. Missing values are a cell too. A label is a column like any other. Two tables
+    of one distribution have no distance of 0, the less so the more cells and the fewer
+    rows there are: compare with other real rows first.
 
     References
     ----------
@@ -426,7 +427,7 @@ def marginal_fidelity(
             "Choose a smaller k."
         )
     limit = _LIMITS.get(k, len(names)) if n_marginals is None else int(n_marginals)
-    coded = [_cells_of(real[name], synthetic[name], name) for name in names]
+    coded = [_coded(*columns) for columns in paired(real, synthetic)]
     groups = _groups(len(names), k, limit, random_state)
     distances = [_distance([coded[i] for i in group]) for group in groups]
     index = pd.MultiIndex.from_arrays(
@@ -439,17 +440,12 @@ def marginal_fidelity(
     return result
 
 
-def _cells_of(
-    real: pd.Series, synthetic: pd.Series, name: object
+def _coded(
+    kind: str, real: pd.Series, synthetic: pd.Series
 ) -> tuple[Codes, Codes, int]:
     """Return the cells of both columns' values, and how many cells there are."""
-    kind = common_kind(real, synthetic, name)
-    if kind == "category":
-        cells = CategoryCells.of(real, MOST_LABELS)
-        return cells.codes(real), cells.codes(synthetic), cells.n_cells
-    own, other = finite_numbers(real, kind), finite_numbers(synthetic, kind)
-    bins = NumberCells.of(own, _N_BINS)
-    return bins.codes(own), bins.codes(other), bins.n_cells
+    cells = Cells.of(real, kind, MOST_LABELS if kind == "category" else _N_BINS)
+    return cells.codes(real), cells.codes(synthetic), cells.n_cells
 
 
 def _distance(columns: list[tuple[Codes, Codes, int]]) -> float:

@@ -204,8 +204,9 @@ def score_panel(
     learnable = bool(X_train.any())
     poor = [] if learnable else ["no feature that varies"]
     if labels is None:
-        kind, known = common_kind(train[target], test[target], target), REGRESSORS
-        y, y_test = (finite_numbers(part[target], kind) for part in (train, test))
+        common_kind(train[target], test[target])  # raises if one is no number
+        y, y_test = (finite_numbers(part[target]) for part in (train, test))
+        known = REGRESSORS
         score = partial(_errors, y_test=y_test, guess=y.mean())
         names, guess = ["r2", "rmse"], "the mean of its target for every row"
     else:

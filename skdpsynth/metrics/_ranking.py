@@ -155,7 +155,7 @@ def _importance(
     centered = matrix - matrix.mean(axis=0)
     centered[:, matrix.max(axis=0) == matrix.min(axis=0)] = 0.0  # whatever rounding did
     if labels is None:
-        targets = [finite_numbers(column, "number")]
+        targets = [finite_numbers(column)]
     else:
         targets = [np.asarray(column.astype(object) == v, float) for v in labels]
     each = [r_regression(centered, y - y.mean(), center=False) for y in targets]
@@ -165,9 +165,14 @@ def _importance(
     return importance.round(12)
 
 
-def _paired(real_scores: Scores, synthetic_scores: Scores) -> tuple[Matrix, Matrix]:
-    """Bring two lists of scores to the same order."""
-    first, second = _without_mean(real_scores), _without_mean(synthetic_scores)
+def _paired(*scores: Scores) -> list[Matrix]:
+    """Bring two lists of scores to the same order, without rows of means."""
+    first, second = (
+        pd.Series(own).drop(index="mean", errors="ignore")
+        if isinstance(own, pd.Series | Mapping)
+        else own
+        for own in scores
+    )
     if isinstance(first, pd.Series) and isinstance(second, pd.Series):
         names = set(first.index) ^ set(second.index)
         if names or not (first.index.is_unique and second.index.is_unique):
@@ -177,26 +182,19 @@ def _paired(real_scores: Scores, synthetic_scores: Scores) -> tuple[Matrix, Matr
                 "the same classifiers in both settings."
             )
         second = second.loc[first.index]
-    real = np.asarray(first, dtype=np.float64)
-    synthetic = np.asarray(second, dtype=np.float64)
-    if real.ndim != 1 or real.shape != synthetic.shape or real.size < 2:
+    pair = [np.asarray(own, dtype=np.float64) for own in (first, second)]
+    shapes = [own.shape for own in pair]
+    if pair[0].ndim != 1 or shapes[0] != shapes[1] or pair[0].size < 2:
         raise ValueError(
             "Expected two lists of the same length, at least 2, but got the shapes "
-            f"{real.shape} and {synthetic.shape}."
+            f"{shapes[0]} and {shapes[1]}."
         )
-    if not (np.isfinite(real).all() and np.isfinite(synthetic).all()):
+    if not np.isfinite(pair).all():
         raise ValueError(
             "Expected finite scores, but some are not. Leave these classifiers out of "
             "both lists."
         )
-    return real, synthetic
-
-
-def _without_mean(scores: Scores) -> pd.Series | ArrayLike:
-    """Turn scores with names into a Series without the row of means."""
-    if isinstance(scores, pd.Series | Mapping):
-        return pd.Series(scores).drop(index="mean", errors="ignore")
-    return scores
+    return pair
 
 
 def _agreement(real: Matrix, synthetic: Matrix) -> float:

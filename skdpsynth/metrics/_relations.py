@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics._encode import (
     MOST_CATEGORIES,
-    CategoryCells,
+    Cells,
     Codes,
     Matrix,
-    NumberCells,
     check_tables,
-    common_kind,
     finite_numbers,
+    paired,
 )
 from skdpsynth.utils import FEW_NUMBERS
 
@@ -112,12 +111,11 @@ def broken_relations(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFram
             "Expected at least two columns in 'real', but got one, which has no "
             "relation. Compare it by `column_fidelity`."
         )
-    coded = {name: _coded(real[name], synthetic[name], name) for name in real.columns}
+    coded = {column[1].name: _Coded.of(*column) for column in paired(real, synthetic)}
     rows = []
     any_real = np.zeros(len(real), dtype=bool)
     any_other = np.zeros(len(synthetic), dtype=bool)
-    for first, second in combinations(real.columns, 2):
-        a, b = coded[first], coded[second]
+    for (first, a), (second, b) in combinations(coded.items(), 2):
         relation = _relation(a, b)
         if relation is not None:
             broken, broken_by_real, independent = relation
@@ -125,9 +123,9 @@ def broken_relations(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFram
             of_other = broken[a.synthetic, b.synthetic]
             any_real, any_other = any_real | of_real, any_other | of_other
             rows.append((first, second, of_real.mean(), independent, of_other.mean()))
-    result = pd.DataFrame(
-        rows, columns=["first", "second", "real", "independent", "synthetic"]
-    ).astype(dict.fromkeys(["real", "independent", "synthetic"], float))
+    shares = ["real", "independent", "synthetic"]
+    result = pd.DataFrame(rows, columns=["first", "second", *shares])
+    result = result.astype(dict.fromkeys(shares, float))
     excess = (result["synthetic"] - result["real"]).to_numpy()
     result = result.iloc[np.argsort(-excess, kind="stable")].reset_index(drop=True)
     of_any = {"real": float(any_real.mean()), "synthetic": float(any_other.mean())}
@@ -145,31 +143,29 @@ class _Coded:
     near: Matrix
     judged: Flags
 
-
-def _coded(real: pd.Series, synthetic: pd.Series, name: object) -> _Coded:
-    """Choose the cells of a column by its real values."""
-    kind = common_kind(real, synthetic, name)
-    if kind == "category":
-        categories = CategoryCells.of(real, MOST_CATEGORIES)
-        judged = np.ones(categories.n_cells, dtype=bool)
-        judged[len(categories.categories)] = False  # all others, which are many values
-        codes = categories.codes(real), categories.codes(synthetic)
-        return _Coded(*codes, np.eye(categories.n_cells), judged)
-    own, other = finite_numbers(real, kind), finite_numbers(synthetic, kind)
-    values, counts = np.unique(own[~np.isnan(own)], return_counts=True)
-    edges = values[1:]
-    if len(values) > FEW_NUMBERS:
-        frequent = np.flatnonzero(counts * FEW_NUMBERS >= counts.sum())
-        starts = np.union1d(frequent, frequent + 1)  # of its cell, and of the next one
-        starts = starts[(starts > 0) & (starts < len(values))]
-        edges = np.union1d(NumberCells.of(own, FEW_NUMBERS).edges, values[starts])
-    cells = NumberCells(edges)
-    wide = np.bincount(cells.codes(values), minlength=cells.n_cells) > 1
-    i = np.arange(cells.n_cells)
-    near = (abs(i[:, None] - i) == 1) & wide[:, None] & wide
-    near = near.astype(float) + np.eye(cells.n_cells)
-    judged = np.ones(cells.n_cells, dtype=bool)
-    return _Coded(cells.codes(own), cells.codes(other), near, judged)
+    @classmethod
+    def of(cls, kind: str, real: pd.Series, synthetic: pd.Series) -> _Coded:
+        """Choose the cells of a column by its real values."""
+        if kind == "category":
+            cells = Cells.of(real, kind, MOST_CATEGORIES)
+            near = np.eye(cells.n_cells)
+        else:
+            known, counts = np.unique(finite_numbers(real.dropna()), return_counts=True)
+            cells = Cells(kind, known[1:])
+            if len(known) > FEW_NUMBERS:
+                frequent = np.flatnonzero(counts * FEW_NUMBERS >= counts.sum())
+                starts = np.union1d(frequent, frequent + 1)  # of its cell, and the next
+                starts = starts[(starts > 0) & (starts < len(known))]
+                bounds = Cells.of(real, kind, FEW_NUMBERS).bounds
+                cells = Cells(kind, np.union1d(bounds, known[starts]))
+            places = np.searchsorted(cells.bounds, known, side="right")
+            wide = np.bincount(places, minlength=cells.n_cells) > 1
+            beside = np.eye(cells.n_cells, k=1) + np.eye(cells.n_cells, k=-1)
+            near = beside * np.outer(wide, wide) + np.eye(cells.n_cells)
+        judged = np.ones(cells.n_cells, dtype=bool)
+        # All other categories are many values.
+        judged[-2] = kind != "category"
+        return cls(cells.codes(real), cells.codes(synthetic), near, judged)
 
 
 def _relation(a: _Coded, b: _Coded) -> tuple[Flags, Flags, float] | None:

@@ -141,17 +141,13 @@ def setting_scores(
         Real table that the synthesizer was fitted on.
     test : DataFrame
         Real table with the same columns, of other rows. At least two labels, or two
-        values of a measurement.
+        values of a measurement. It decides what the target and its labels are.
     synthetic : DataFrame
         Synthetic table with the same columns. At least two rows.
     target : column name
-        Name of the column to predict, as in `tstr_scores`; `test` decides what it is.
-    classifiers : dict of str to classifier, list, or None, default=None
+        Name of the column to predict, as in `tstr_scores`.
+    classifiers, pos_label, n_jobs : object, default=None
         As in `tstr_scores`.
-    pos_label : object, default=None
-        As in `tstr_scores`. The labels of `test` decide in all three settings.
-    n_jobs : int or None, default=None
-        Classifiers trained at the same time, as in joblib.
 
     Returns
     -------
@@ -177,12 +173,12 @@ def setting_scores(
 
     Notes
     -----
-    Setting A trains on `train` and tests on `test`; B trains on `synthetic` and tests
-    on `test`; C trains and tests on two parts of `synthetic`: the
-    settings of the paper that `tstr_scores` cites. For C a random part
-    of `synthetic`, always the same, is held out: the share that `test` has in the real
-    rows, with every label in both parts in the same proportion where the counts allow.
-    The table that is trained on sets the medians and the standardisation.
+    The settings of the paper that `tstr_scores` cites: A trains on `train` and tests on
+    `test`; B trains on `synthetic` and tests on `test`; C trains and tests on two parts
+    of `synthetic`. A random part, always the same, is held out: the share that `test`
+    has in the real rows, with every label in both parts in the same proportion where
+    the counts allow. The table that is trained on sets the medians and the
+    standardisation.
 
     Examples
     --------

@@ -63,10 +63,8 @@ def test_classifiers_are_drawn_by_score(result, setting, reference, epsilon):
     own = means(synthesizer="baseline", epsilon=at, setting=setting)
     (drawn,) = (each for each in ax.lines if each.get_label() == "baseline")
     assert list(drawn.get_xdata()) == own[real.index].tolist()
-    # What has no noise is there at every epsilon, but not in the public part.
+    # What has no noise is there at every epsilon.
     assert {*labels(ax)} >= {BLIND, "baseline", " _copy"}
-    public = result.public_part().plot_classifiers(setting="C")
-    assert {*labels(public)} == {BLIND, "baseline", "broken"}
 
 
 def marks_of(ax, number: int) -> dict[str, float]:
@@ -122,8 +120,8 @@ def test_cells_are_chosen_by_kind(compare, stubs):
     )
     options = {"settings": "C", "n_repeats": 1, "n_samples": 240}
     result = compare({"copy": stubs["Copy"]()}, train=table, test=table, **options)
-    names = ["lasts (days)", "level", "when"]
-    lasts, level, when = result.plot_marginals(columns=names)
+    lasts, level, when = result.plot_marginals(columns=["lasts", "level", "when"])
+    assert lasts.get_title() == "lasts (days)"
     for ax, shares in ((lasts, [80 / 240] * 3), (when, [30 / 240] * 8)):
         heights, _, _ = ax.patches[0].get_data()
         assert [height for height in heights if height] == pytest.approx(shares)
@@ -221,12 +219,10 @@ def test_no_more_than_a_thousand_rows_are_kept_for_plots(compare, stubs, tables)
         settings="C",
         classifiers=["GaussianNB"],
     )
-    (ax,) = result.plot_marginals(columns=["kind"])
-    assert len(train) > 1_000
-    shares, found = train["kind"].value_counts(normalize=True), marks_of(ax, 0)
-    assert found == pytest.approx(shares.to_dict(), abs=0.095)
-    thousandths = [1_000 * share for share in found.values()]
-    assert thousandths == pytest.approx([*map(round, thousandths)])
+    (sample,) = result.samples.values()
+    assert len(sample) == 1_000 < len(train)
+    drawn, shares = (t["kind"].value_counts(normalize=True) for t in (sample, train))
+    assert drawn.to_dict() == pytest.approx(shares.to_dict(), abs=0.095)
 
 
 @pytest.mark.parametrize(

@@ -133,11 +133,7 @@ GOOD = pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]})
     ("table", "error", "message"),
     [
         (GOOD.drop(columns="y"), InvalidTableError, "target column 'y' in 'second'"),
-        (
-            GOOD.rename(columns={"a": "b"}),
-            InvalidTableError,
-            r"\['a'\] and adds \['b'\]",
-        ),
+        (GOOD.rename(columns={"a": "b"}), InvalidTableError, r"'a'\] and adds \['b'"),
         (GOOD.iloc[:0], InvalidTableError, "at least one row"),
         (GOOD.assign(y=[0, None]), InvalidTableError, "complete target column"),
         (pd.concat([GOOD, GOOD], axis=1), InvalidTableError, "distinct column names"),
