@@ -10,7 +10,6 @@ from scipy.special import ndtr
 from scipy.stats import binom, chi2
 
 from skdpsynth.audit._bounds import NEGLIGIBLE, POWER
-from skdpsynth.privacy import Kind
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,7 +43,7 @@ def smallest_ratio(n: int, alpha: float) -> float:
     return math.sqrt(chi2.ppf(alpha / 2, n) / chi2.ppf(POWER, n)) if n else 0.0
 
 
-def flip_rates(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Floats:
+def flip_rates(counts: Ints, n_teachers: int, scale: float, kind: str) -> Floats:
     """Return, for each number of votes, how often noise reverses the majority."""
     if scale == 0:
         return np.zeros(counts.shape)
@@ -59,7 +58,7 @@ def flip_rates(counts: Ints, n_teachers: int, scale: float, kind: Kind) -> Float
 
 
 def vote_test(
-    counts: Ints, answers: NDArray[np.bool_], n_teachers: int, scale: float, kind: Kind
+    counts: Ints, answers: NDArray[np.bool_], n_teachers: int, scale: float, kind: str
 ) -> tuple[float, float]:
     """Return answers against the majority over those expected, and an exact p-value."""
     if counts.size == 0:
