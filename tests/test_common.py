@@ -153,11 +153,6 @@ class _IgnoresBudget(_Broken):
         return self
 
 
-class _SetsParameter(_Broken):
-    def _after(self, X):
-        self.delta = self.delta / 2
-
-
 class _ChargesFirst(_Broken):
     def _before(self):
         if self.budget is not None:
@@ -183,7 +178,6 @@ class _ChargesFirst(_Broken):
         (_LosesTypes, "sample_is_like_the_table"),
         (_IgnoresStrategy, "sampling_strategies"),
         (_IgnoresBudget, "shared_budget"),
-        (_SetsParameter, "fit_changes_nothing"),
         (_ChargesFirst, "bad_tables_cost_nothing"),
     ],
 )
