@@ -57,21 +57,21 @@ class Labels:
 
     name = "labels"
 
-    def __init__(self, column: ColumnLayout | None, schema: TableSchema | None) -> None:
+    def __init__(self, column: ColumnLayout | None, schema: TableSchema) -> None:
         self.column = column
         # The labels (not their counts), if they are public.
         self.labels: tuple[Hashable, ...] | None = ()
         if column is not None:
-            column_schema = None if schema is None else schema.columns.get(column.name)
+            column_schema = schema.columns.get(column.name)
             self.labels = (False, True) if column.kind == "boolean" else None
             if isinstance(column_schema, Categorical | Boolean):
                 self.labels = tuple(column_schema.categories)
         self.of_keys = self.labels is None
         # The usual coding of a binary label, known to all, so it needs no threshold.
         self._usual = (0, 1) if column and column.kind == "integer" else ()
-        counts = {} if schema is None else schema.class_counts or {}
+        counts = schema.class_counts or {}
         stated = [counts.get(label) for label in self.labels or ()]
-        if column is None and schema is not None:
+        if column is None:
             stated = [schema.n_rows]
         self._declared = [float(n) for n in stated if n is not None]  # rows of each
 
@@ -220,7 +220,7 @@ class Discovery:
     """
 
     def __init__(
-        self, layout: TableLayout, schema: TableSchema | None, *, known: bool = False
+        self, layout: TableLayout, schema: TableSchema, *, known: bool = False
     ) -> None:
         columns = modelled_columns(layout, schema)
         self.declared = {column: declared_domain(column, schema) for column in columns}
@@ -252,7 +252,7 @@ class Discovery:
 def discover(
     table: pd.DataFrame | Parts,
     layout: TableLayout,
-    schema: TableSchema | None,
+    schema: TableSchema,
     accountant: PrivacyAccountant,
     sizes: Parts | None = None,
     known: tuple[ColumnDomain, ...] | None = None,

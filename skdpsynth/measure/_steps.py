@@ -140,7 +140,7 @@ class ColumnStep(ABC):
     of_keys: ClassVar[bool] = False  # found by threshold, so they need a delta
     share: ClassVar[float]  # of the squared mu of the fit, where it is spent
 
-    def __init__(self, declared: Domains, schema: TableSchema | None) -> None:
+    def __init__(self, declared: Domains, schema: TableSchema) -> None:
         # Those that it may concern, by what is declared of them.
         self.columns = [c for c, domain in declared.items() if self.concerns(c, domain)]
 
@@ -529,9 +529,9 @@ class Resolutions(ColumnStep):
 
     name, share = "decimals", SMALL_SHARE
 
-    def __init__(self, declared: Domains, schema: TableSchema | None) -> None:
+    def __init__(self, declared: Domains, schema: TableSchema) -> None:
         super().__init__(declared, schema)
-        rules = () if schema is None else schema.rules
+        rules = schema.rules
         fixed = {name for rule in rules for name in rule.names}
         # Up to which power of ten, where enough rows allow to ask, and where not. Rules
         # need every number of a range, and times have no tens.
@@ -650,7 +650,7 @@ class Remainders(ColumnStep):
 
     name, share = "remainders", REMAINDERS_SHARE
 
-    def __init__(self, declared: Domains, schema: TableSchema | None) -> None:
+    def __init__(self, declared: Domains, schema: TableSchema) -> None:
         # Of some of which the resolution is unknown it may be found.
         fine = {c: None for c in declared if needs_resolution(c, schema)}
         super().__init__({**declared, **fine}, schema)

@@ -50,6 +50,7 @@ from skdpsynth.schema._rules import (
     in_order,
 )
 from skdpsynth.schema._table_schema import (
+    NOTHING_STATED,
     TableSchema,
     decode_value,
     encode_value,
@@ -61,6 +62,7 @@ __all__ = [
     "EXACT",
     "MOST_DECIMALS",
     "MOST_STATED_DECIMALS",
+    "NOTHING_STATED",
     "ROUNDING",
     "SECONDS_OF",
     "UNREAD",

@@ -708,3 +708,6 @@ class TableSchema(Stated):
         df = from_arrow(df)
         check_frame(df)
         return findings(df, self)
+
+
+NOTHING_STATED = TableSchema({})

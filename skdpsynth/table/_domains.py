@@ -381,11 +381,9 @@ def is_continuous(domain: ColumnDomain | None) -> bool:
     return isinstance(domain, NumericDomain) and domain.n_numbers > 4
 
 
-def declared_domain(
-    column: ColumnLayout, schema: TableSchema | None
-) -> ColumnDomain | None:
+def declared_domain(column: ColumnLayout, schema: TableSchema) -> ColumnDomain | None:
     """Return a column's domain where it is public, None where it must be measured."""
-    spec = None if schema is None else schema.columns.get(column.name)
+    spec = schema.columns.get(column.name)
     if spec is None and column.kind == "boolean" and not column.can_be_missing:
         spec = Boolean()  # its dtype says all that it can hold
     nullable = column.can_be_missing and getattr(spec, "nullable", False)
@@ -412,12 +410,12 @@ def declared_domain(
     return None
 
 
-def needs_resolution(column: ColumnLayout, schema: TableSchema | None) -> bool:
+def needs_resolution(column: ColumnLayout, schema: TableSchema) -> bool:
     """Return whether neither dtype nor schema says how finely a column is written."""
     fine = ("continuous", "timedelta", "datetime")
     if is_date(column.dtype) or column.kind not in fine:
         return False
-    spec = None if schema is None else schema.columns.get(column.name)
+    spec = schema.columns.get(column.name)
     if isinstance(spec, Continuous):
         return spec.decimals is None and not spec.integer
     return spec is None

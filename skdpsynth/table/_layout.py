@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from skdpsynth.privacy import Parts, changed_parts
 from skdpsynth.schema import (
+    NOTHING_STATED,
     SECONDS_OF,
     UNREAD,
     Continuous,
@@ -45,9 +46,9 @@ _PLAIN_DTYPE = re.compile(
 )
 
 
-def is_read(name: Hashable, schema: TableSchema | None) -> bool:
+def is_read(name: Hashable, schema: TableSchema) -> bool:
     """Return whether cells of a column are read: of identifiers those of the unit."""
-    if schema is None or not isinstance(schema.columns.get(name), UNREAD):
+    if not isinstance(schema.columns.get(name), UNREAD):
         return True
     return same_name(name, schema.privacy_unit)
 
@@ -63,11 +64,11 @@ class ColumnLayout:
 
     @classmethod
     def of(
-        cls, name: Hashable, series: pd.Series, schema: TableSchema | None = None
+        cls, name: Hashable, series: pd.Series, schema: TableSchema = NOTHING_STATED
     ) -> ColumnLayout:
         """Read the layout off a column; raise InvalidTableError if unsupported."""
         described = None
-        if schema is not None and not same_name(name, schema.privacy_unit):
+        if not same_name(name, schema.privacy_unit):
             described = schema.columns.get(name)
         kind, can_be_missing = column_kind(name, series, described)
         dtype = series.dtype
@@ -138,13 +139,12 @@ class TableLayout:
         cls,
         columns: tuple[ColumnLayout, ...],
         target: Hashable,
-        schema: TableSchema | None,
+        schema: TableSchema,
         **form: Any,  # noqa: ANN401 - the fields above
     ) -> TableLayout:
         """Lay out a table; floats are numbers, and what a schema calls Continuous."""
-        described = {} if schema is None else schema.columns
         kinds = {column.name: column.kind for column in columns}
-        kind, given = kinds.get(target), described.get(target)
+        kind, given = kinds.get(target), schema.columns.get(target)
         measured = kind == "continuous" and given is None
         if isinstance(given, Continuous):
             measured = kind in ("continuous", "integer")

@@ -23,6 +23,7 @@ from scipy import sparse
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.privacy import LocalParts, Parts, Step
 from skdpsynth.schema import (
+    NOTHING_STATED,
     UNREAD,
     TableSchema,
     check_dtype,
@@ -54,7 +55,7 @@ def open_table(
     y: object = None,
     *,
     target: Hashable = None,
-    schema: TableSchema | None = None,
+    schema: TableSchema = NOTHING_STATED,
 ) -> tuple[pd.DataFrame | Parts, TableLayout]:
     """Return a table in memory as a DataFrame, any other as DataFrames in parts."""
     # All of it is read once, to see that its columns are what was stated. A frame may
@@ -98,7 +99,7 @@ def open_table(
 def lay_out(
     frame: pd.DataFrame,
     target: Hashable,
-    schema: TableSchema | None,
+    schema: TableSchema,
     n_rows: int = 2,
     **form: Any,  # noqa: ANN401 - of `TableLayout`
 ) -> TableLayout:
@@ -121,8 +122,7 @@ def lay_out(
             " or astype(str); if it is a measurement, describe floats as Continuous or"
             " not at all, and turn a duration into them by .dt.total_seconds()."
         )
-    if schema is not None:
-        check_schema(schema, layout)
+    check_schema(schema, layout)
     return layout
 
 
@@ -178,14 +178,14 @@ def _to_labels(y: object, n_rows: int) -> pd.Series:
     return series.set_axis(pd.RangeIndex(n_rows))
 
 
-def agreed_target(target: Hashable, schema: TableSchema | None) -> Hashable:
+def agreed_target(target: Hashable, schema: TableSchema) -> Hashable:
     """Return the target that a parameter and a schema name, None for neither."""
     if not isinstance(target, Hashable):
         raise InvalidTableError(
             f"The 'target' must be one column name. Got {type(target).__name__};"
             " synthesizers have one label column."
         )
-    stated = None if schema is None else schema.target
+    stated = schema.target
     given = {name for name in (target, stated) if name is not None}
     if len(given) > 1:
         raise InvalidTableError(
@@ -281,12 +281,12 @@ def is_source(X: Any) -> bool:  # noqa: ANN401 - any container
     return isinstance(X, Iterable) and not in_memory
 
 
-def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  # noqa: ANN401
+def _opened(X: Any, schema: TableSchema) -> tuple[pd.DataFrame, Parts]:  # noqa: ANN401
     """Return the columns of a source without a row, and its rows."""
     if _is_dask(X):
         from skdpsynth.table._dask import DaskParts
 
-        return DaskParts.opened(X, None if schema is None else schema.privacy_unit)
+        return DaskParts.opened(X, schema.privacy_unit)
     if isinstance(X, str | Path):
         path, there = Path(X), False
         with suppress(OSError):  # a text that is no path at all
@@ -300,8 +300,7 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
                 f" {shown if named else 'a text that is none'}; name a file or folder"
                 " that is there."
             )
-        columns = {} if schema is None else schema.kinds
-        X = CsvFile(path, columns) if is_csv(path) else _Files(path)
+        X = CsvFile(path, schema.kinds) if is_csv(path) else _Files(path)
     if not hasattr(X, "to_batches"):
         X = _Stream(iter(X))
     to_frame = X.typed if isinstance(X, CsvFile) else from_arrow
@@ -447,7 +446,7 @@ class _Stream:
 
 
 def _checked(
-    frame: pd.DataFrame, layout: TableLayout, schema: TableSchema | None
+    frame: pd.DataFrame, layout: TableLayout, schema: TableSchema
 ) -> NDArray[np.int64]:
     """Refuse other columns than expected; count what `open_table` looks at."""
     # By column: infinite values, whether objects are texts, and whether booleans.
@@ -471,8 +470,7 @@ def _checked(
         if is_object(own.dtype):
             held = pd.api.types.infer_dtype(series, skipna=True)
             counts[1:, place] = held == "string", held == "boolean"
-    if schema is not None:
-        check_objects(schema.columns, frame)
+    check_objects(schema.columns, frame)
     return counts
 
 

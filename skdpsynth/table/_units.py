@@ -42,10 +42,10 @@ class Limited(NamedTuple):
     sizes: Parts | None = None
 
 
-def limit_rows(table: pd.DataFrame | Parts, schema: TableSchema | None) -> Limited:
+def limit_rows(table: pd.DataFrame | Parts, schema: TableSchema) -> Limited:
     """Leave out rows beyond the limit of their unit, and rows of no unit."""
     # Of parts a bit per row stays in memory; Dask has all rows of a unit in one part.
-    if schema is None or schema.privacy_unit is None:
+    if schema.privacy_unit is None:
         return Limited(table)
     secret, most = secret_generator().bytes(_BYTES), int(schema.max_rows_per_unit or 0)
     what = schema, secret, most
@@ -135,7 +135,7 @@ def _first(keys: Words, most: int) -> tuple[Ints, Ints]:
 
 
 def _runs(*columns: Words) -> tuple[Ints, Ints]:
-    """Number equal rows that follow each other from 0; return the lengths of runs too."""
+    """Return the number of each row among equal neighbours, and how many these are."""
     begins = np.ones(len(columns[0]), dtype=bool)
     begins[1:] = np.any([own[1:] != own[:-1] for own in columns], axis=0)
     starts = np.flatnonzero(begins)
