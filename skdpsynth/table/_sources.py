@@ -351,8 +351,8 @@ def _blocks(source: Source, names: Sequence[Hashable]) -> Iterator[Any]:
     with withheld(_READABLE):
         held: list[Any] = []
         n_held, first = 0, True
-        for batch in map(_widened, _batches(source, step, names)):
-            held.append(batch)
+        for batch in _batches(source, step, names):
+            held.append(batch.cast(widened(batch.schema)))
             n_held += len(batch)
             while n_held >= step:
                 table = pa.Table.from_batches(held)
@@ -366,8 +366,8 @@ def _blocks(source: Source, names: Sequence[Hashable]) -> Iterator[Any]:
 
 def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[Any]:
     """Read a source in batches of at most so many rows, little in advance."""
-    # A Dataset would bring each file's dictionaries into the type of index that the
-    # first file happens to have, and fail at one with more categories: so file by file.
+    # The schema of a Dataset has the type of index that its first file happens to have,
+    # which may be too narrow for the categories of others: so file by file.
     from pyarrow import dataset
 
     how: dict[str, Any] = {"batch_size": step, "columns": [*names]}
@@ -375,7 +375,7 @@ def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[A
         yield from source.to_batches(**how)
         return
     how["batch_readahead"] = 1
-    fields = source.schema
+    fields = widened(source.schema)
     listed = [own.name for own in fields if pa.types.is_dictionary(own.type)]
     if not listed:
         yield from source.to_batches(fragment_readahead=1, **how)
@@ -390,28 +390,7 @@ def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[A
             " its rows to a Parquet file, or cast these columns in its files."
         )
     for fragment in fragments:
-        own, schema = fragment.physical_schema, source.schema
-        for name in {*listed} & {*own.names}:
-            schema = schema.set(schema.get_field_index(name), own.field(name))
-        yield from fragment.to_batches(schema=schema, fragment_readahead=1, **how)
-
-
-def _widened(batch: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Cast a batch to the schema that `widened` makes of its own."""
-    schema = widened(batch.schema)
-    if schema.equals(batch.schema):
-        return batch
-    columns = [
-        column
-        if column.type == field.type
-        else pa.DictionaryArray.from_arrays(
-            column.indices.cast(pa.int32()),
-            column.dictionary,
-            ordered=field.type.ordered,
-        )
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield from fragment.to_batches(schema=fields, fragment_readahead=1, **how)
 
 
 class _Stream:
@@ -431,7 +410,7 @@ class _Stream:
         weakref.finalize(self, self._file.close)
         with withheld(_READABLE), pa.ipc.new_stream(self._file, self.schema) as writer:
             for batch in chain([first], batches):
-                batch = _widened(batch)
+                batch = batch.cast(widened(batch.schema))
                 if batch.schema != self.schema:
                     raise InvalidTableError(
                         "Expected record batches of one schema. Got several; cast them"
