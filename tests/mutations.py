@@ -359,12 +359,10 @@ def nan_that_is_not_missing(real, series):
     return series.isna().to_numpy(dtype=bool, copy=True)
 
 
-@mutation("skdpsynth.table._layout", "from_wall")
-def summer_time_forgotten(real, seconds, column):
+@mutation("skdpsynth.table:ColumnLayout", "from_wall")
+def summer_time_forgotten(real, column, seconds):
     """Turn clocks of a zone to UTC by its offset at the start of 1970, always."""
-    from skdpsynth.table import to_wall
-
-    return seconds - to_wall(np.zeros(1), column)
+    return seconds - column.to_wall(np.zeros(1))
 
 
 @mutation("skdpsynth.table._layout", "encode_dtype")

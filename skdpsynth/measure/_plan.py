@@ -33,7 +33,7 @@ from skdpsynth.measure._shares import LITTLE, N_CELLS, RARE
 from skdpsynth.measure._steps import has_many_numbers, is_numeric
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
-from skdpsynth.schema import Column, Continuous, Datetime, TableSchema, holds_truths
+from skdpsynth.schema import Boolean, Column, Continuous, Datetime, TableSchema
 from skdpsynth.table import (
     CategoryDomain,
     ColumnDomain,
@@ -199,8 +199,10 @@ def _read_dtypes(dtypes: object, schema: TableSchema) -> tuple[ColumnLayout, ...
 
 def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
     """Lay out a column that only a schema describes."""
-    kind: Any = "boolean" if holds_truths(column) else "categorical"
-    if isinstance(column, Continuous):
+    kind: Any = "categorical"
+    if isinstance(column, Boolean) and not column.of_texts:
+        kind = "boolean"
+    elif isinstance(column, Continuous):
         kind = "integer" if column.integer else "continuous"
     elif isinstance(column, Datetime):
         kind = "datetime"

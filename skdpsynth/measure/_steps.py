@@ -69,7 +69,6 @@ from skdpsynth.table import (
     NumericDomain,
     needs_resolution,
     numeric_values,
-    to_wall,
     total_keys,
     wall_values,
 )
@@ -569,7 +568,7 @@ class Resolutions(ColumnStep):
         values, missing = numeric_values(series, column)
         if column.kind == "datetime":
             missing = missing | (values < domain.low) | (values > domain.high)
-            values = to_wall(values, column)
+            values = column.to_wall(values)
             fits = [values % step == 0.0 for step in SECONDS_OF.values()]
             codes = np.select(fits, [*range(len(fits))], n - 2)
         else:
@@ -610,7 +609,7 @@ class Resolutions(ColumnStep):
             return domain
         if timed:
             step = [*SECONDS_OF.values()][place]
-            ends = to_wall(np.array([domain.low, domain.high]), column) / step
+            ends = column.to_wall(np.array([domain.low, domain.high])) / step
             return domain.with_step(step, *map(float, np.floor(ends)))
         decimals = place - tens
         if domain.integer and decimals >= domain.decimals:  # known to be no finer

@@ -23,8 +23,6 @@ from skdpsynth.table import (
     Metadata,
     Units,
     largest_remainder,
-    to_category_series,
-    to_series,
 )
 from skdpsynth.utils import CHUNK_ROWS, in_chunks, n_threads
 from skdpsynth.utils.containers import converter
@@ -136,7 +134,7 @@ class DrawnTable:
             return _fresh_identifiers(self._first, n_rows, column, described)
         nothing = described.placeholder is None
         codes = np.full(n_rows, -1 if nothing else 0)
-        return to_category_series(codes, [described.placeholder or ""], column)
+        return column.to_category_series(codes, [described.placeholder or ""])
 
 
 def in_units(
@@ -186,7 +184,7 @@ def _fresh_identifiers(
         nothing = np.zeros(n_rows, dtype=bool)
         step = SECONDS_OF["D"] if is_date(column.dtype) else 1.0
         numbers = np.arange(first, first + n_rows, dtype=np.float64)
-        return to_series(numbers * step, nothing, column)
+        return column.to_series(numbers * step, nothing)
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = pd.Series(column.dtype.categories)
         inner = ColumnLayout.of(column.name, categories)
@@ -196,7 +194,7 @@ def _fresh_identifiers(
             dtype = pd.CategoricalDtype(listed, ordered=column.dtype.ordered)
             return values.astype(dtype)
     names = [described.text_of(number) for number in range(first, first + n_rows)]
-    return to_category_series(np.arange(n_rows), names, column)
+    return column.to_category_series(np.arange(n_rows), names)
 
 
 _MOST_ROWS = 10**9  # of NumPy's hypergeometric numbers

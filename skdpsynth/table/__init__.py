@@ -29,14 +29,9 @@ from skdpsynth.table._domains import (
 from skdpsynth.table._layout import (
     ColumnLayout,
     TableLayout,
-    from_wall,
     in_container_of,
     numeric_values,
-    to_category_series,
-    to_series,
-    to_wall,
     total_keys,
-    zone_of,
 )
 from skdpsynth.table._metadata import (
     Cells,
@@ -80,7 +75,6 @@ __all__ = [
     "declared_metadata",
     "domain_from_dict",
     "encode_rows",
-    "from_wall",
     "in_container_of",
     "is_continuous",
     "is_number",
@@ -94,10 +88,6 @@ __all__ = [
     "place_labels",
     "read_csv",
     "rounded",
-    "to_category_series",
-    "to_series",
-    "to_wall",
     "total_keys",
     "wall_values",
-    "zone_of",
 ]

@@ -37,7 +37,6 @@ from skdpsynth.table._layout import (
     factorize,
     numeric_values,
     place_keys,
-    to_wall,
 )
 from skdpsynth.utils import CHUNK_ROWS, EXCESS, FEW_NUMBERS, in_chunks, require
 
@@ -400,7 +399,7 @@ def declared_domain(column: ColumnLayout, schema: TableSchema) -> ColumnDomain |
         ends = np.array([spec.low.timestamp(), spec.high.timestamp()])
         step = SECONDS_OF.get("D" if is_date(column.dtype) else spec.unit or "")
         if step is not None:
-            ends = np.floor(to_wall(ends, column) / step)
+            ends = np.floor(column.to_wall(ends) / step)
         low, high = ends.tolist()
         return NumericDomain(low, high, False, step is not None, nullable, step=step)
     if isinstance(spec, Categorical):
@@ -703,7 +702,7 @@ def wall_values(
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return numbers as `numeric_values` does; times in units as a clock shows them."""
     values, missing = numeric_values(series, column)
-    return (values if domain.step is None else to_wall(values, column)), missing
+    return (values if domain.step is None else column.to_wall(values)), missing
 
 
 def encode_rows(

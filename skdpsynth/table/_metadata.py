@@ -50,12 +50,7 @@ from skdpsynth.table._domains import (
     is_number,
     needs_resolution,
 )
-from skdpsynth.table._layout import (
-    ColumnLayout,
-    TableLayout,
-    from_wall,
-    zone_of,
-)
+from skdpsynth.table._layout import ColumnLayout, TableLayout
 from skdpsynth.utils import MOST_SHOWN, require
 
 Floats = NDArray[np.float64]
@@ -338,7 +333,7 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
 
 def _fineness(column: ColumnLayout) -> tuple[str, str, str]:
     if column.kind in ("datetime", "timedelta"):
-        return column.kind, column.unit, str(zone_of(column.dtype))
+        return column.kind, column.unit, str(column.zone)
     storage = column.storage
     is_exact = storage.kind != "f" or storage.itemsize == np.float64().itemsize
     return "number", "" if is_exact else storage.name, ""
@@ -588,7 +583,7 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
         zone = getattr(column.dtype, "tz", None)
         seconds = np.array(domain.bounds)
         if domain.step is not None:
-            seconds = from_wall(seconds, column)
+            seconds = column.from_wall(seconds)
         ends = (pd.Timestamp(end, unit="s", tz=zone) for end in seconds)
         spec: Any = Datetime(*ends, nullable=domain.nullable)
     else:

@@ -5,8 +5,6 @@ In memory, or not: files, datasets, streams of batches, Dask.
 
 from __future__ import annotations
 
-import tempfile
-import weakref
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -309,7 +307,8 @@ def _opened(X: Any, schema: TableSchema) -> tuple[pd.DataFrame, Parts]:  # noqa:
     parts = LocalParts(
         partial(_blocks, X, names), (Step(to_frame, ()),), narrowed=partial(_blocks, X)
     )
-    return to_frame(X.schema.empty_table().drop_columns(index)), parts
+    empty = to_frame(X.schema.empty_table().drop_columns(index))
+    return empty, parts.kept() if isinstance(X, _Stream) else parts
 
 
 class _Files:
@@ -394,7 +393,7 @@ def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[A
 
 
 class _Stream:
-    """Record batches that can be read once only, kept in a file without a name."""
+    """Record batches of one schema that can be read once only."""
 
     def __init__(self, batches: Iterator[Any]) -> None:
         with withheld(_READABLE):
@@ -405,23 +404,17 @@ class _Stream:
                 f" one of {type(first).__name__}; make them by"
                 " pyarrow.RecordBatch.from_pandas(frame)."
             )
-        self.schema = widened(first.schema)
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
-        weakref.finalize(self, self._file.close)
-        with withheld(_READABLE), pa.ipc.new_stream(self._file, self.schema) as writer:
-            for batch in chain([first], batches):
-                batch = batch.cast(widened(batch.schema))
-                if batch.schema != self.schema:
-                    raise InvalidTableError(
-                        "Expected record batches of one schema. Got several; cast them"
-                        " by batch.cast(schema)."
-                    )
-                writer.write_batch(batch)
+        self.schema, self._batches = widened(first.schema), chain([first], batches)
 
-    def to_batches(self, **_: object) -> Iterator[Any]:
-        """Read them again."""
-        self._file.seek(0)
-        return iter(pa.ipc.open_stream(self._file))
+    def to_batches(self, columns: list[str], **_: object) -> Iterator[Any]:
+        """Read them."""
+        for batch in self._batches:
+            if widened(batch.schema) != self.schema:
+                raise InvalidTableError(
+                    "Expected record batches of one schema. Got several; cast them by"
+                    " batch.cast(schema)."
+                )
+            yield batch.select(columns)
 
 
 def _checked(
