@@ -21,7 +21,7 @@ from skdpsynth.exceptions import (
     DegradedResultWarning,
     InvalidTableError,
 )
-from skdpsynth.utils import deprecated
+from skdpsynth.utils import warn_deprecated
 
 
 def _read(name: str) -> pd.DataFrame:
@@ -245,11 +245,6 @@ def fetch_kaggle_credit(
     return _obtain(_CREDIT, path, data_home)
 
 
-@deprecated(
-    since="0.3",
-    removed_in="0.5",
-    remedy="Use sklearn.datasets.fetch_openml(data_id=300).",
-)
 def fetch_isolet(
     path: PathLike = None, data_home: PathLike = None, *, split: bool = False
 ) -> pd.DataFrame | Parts:
@@ -273,6 +268,12 @@ def fetch_isolet(
         `letter` ("A" to "Z") last; with ``split=True`` the train part (6,238 rows) and
         the test part (1,559 rows).
     """
+    warn_deprecated(
+        "fetch_isolet()",
+        since="0.3",
+        removed_in="0.5",
+        remedy="Use sklearn.datasets.fetch_openml(data_id=300).",
+    )
     table = _obtain(_ISOLET, path, data_home)
     if split:
         # Of the train part, which comes first.
@@ -288,11 +289,6 @@ def fetch_isolet(
     return _parts_or_whole(table, split)
 
 
-@deprecated(
-    since="0.3",
-    removed_in="0.5",
-    remedy=f"Download it from {_EPILEPTIC.page} and use pandas.read_csv().",
-)
 def fetch_epileptic_seizure(
     path: PathLike = None, data_home: PathLike = None
 ) -> pd.DataFrame:
@@ -312,6 +308,12 @@ def fetch_epileptic_seizure(
         11,500 rows and 179 columns: `X1` to `X178` (int16) and the label `y` (int8, 1
         to 5; 1 is a seizure) last.
     """
+    warn_deprecated(
+        "fetch_epileptic_seizure()",
+        since="0.3",
+        removed_in="0.5",
+        remedy=f"Download it from {_EPILEPTIC.page} and use pandas.read_csv().",
+    )
     return _obtain(_EPILEPTIC, path, data_home)
 
 

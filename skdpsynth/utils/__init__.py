@@ -6,7 +6,7 @@ scikit-learn) and `estimator_checks` (for authors of synthesizers) are interface
 their own, because they do.
 """
 
-from skdpsynth.utils._deprecation import deprecated, warn_deprecated, without
+from skdpsynth.utils._deprecation import warn_deprecated, without
 from skdpsynth.utils._document import Block, Document, Grid, Heading, Items, Picture
 from skdpsynth.utils._files import (
     DAMAGED,
@@ -33,7 +33,6 @@ from skdpsynth.utils._runs import (
     in_chunks,
     in_order_of_class,
     n_threads,
-    peak_megabytes,
 )
 
 __all__ = [
@@ -57,13 +56,11 @@ __all__ = [
     "check_groups",
     "check_new",
     "compression_of",
-    "deprecated",
     "in_chunks",
     "in_order_of_class",
     "is_csv",
     "n_threads",
     "parse_json",
-    "peak_megabytes",
     "read_text",
     "require",
     "warn_deprecated",
