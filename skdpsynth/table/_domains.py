@@ -34,7 +34,6 @@ from skdpsynth.schema import (
 )
 from skdpsynth.table._layout import (
     ColumnLayout,
-    factorize,
     numeric_values,
     place_keys,
 )
@@ -621,7 +620,7 @@ def place_labels(
     """Return the position of each row's class, -1 if it has none released; private."""
     if column is None or not categories:
         return np.zeros(len(frame), dtype=np.int64)
-    return place_keys(*factorize(frame[column.name]), categories)
+    return place_keys(frame[column.name], categories)
 
 
 @dataclass(frozen=True, repr=False)
@@ -728,7 +727,7 @@ def encode_rows(
             category_codes[missing, position] = MISSING
         else:
             known = domain.categories
-            codes = place_keys(*factorize(series), known, len(known), len(known) + 1)
+            codes = place_keys(series, known, len(known), len(known) + 1)
             category_codes[:, position] = codes
     class_codes = place_labels(frame, label_column, labels)
     return PrivateRows(uniforms, category_codes, class_codes)

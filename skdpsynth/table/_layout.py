@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain, compress, count, repeat
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -380,28 +380,16 @@ def _ticks(seconds: Floats, unit: str) -> Ints:
     return ticks.astype(np.int64) * factor
 
 
-def factorize(series: pd.Series) -> tuple[Ints, list[Any]]:
-    """Return a column as codes (-1: missing) of its values, and these; private."""
-    # The key of a row is a function of its value alone, so values are compared by an
-    # exact dictionary: the hash tables of pandas compare texts by how they are encoded,
-    # on some versions up to a NUL only, and keep the spelling that came first.
-    codes, values = _distinct(series)
-    occurs = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
-    # A NaN that its dtype does not know as missing differs from itself.
-    keys = sorted({key for key in compress(values, occurs) if key == key})
-    rank = dict(zip(keys, range(len(keys)), strict=True))
-    ranks = np.fromiter(map(rank.get, chain(values, [None]), repeat(-1)), np.int64)
-    return ranks[codes], keys  # the code of a missing value is that of the None
-
-
 def count_keys(frame: pd.DataFrame, names: Sequence[Hashable]) -> list[Counter[Any]]:
     """Count the rows of each distinct value of some columns, None for a missing one."""
     counters = []
     for name in names:
         codes, keys = factorize(frame[name])
-        places = np.where(codes < 0, len(keys), codes)
-        counts = np.bincount(places, minlength=len(keys) + 1).tolist()
-        counters.append(Counter(dict(zip([*keys, None], counts, strict=True))))
+        counts = np.bincount(codes + 1, minlength=len(keys) + 1).tolist()
+        counters.append(Counter({None: counts[0]}))
+        for key, n in zip(keys, counts[1:], strict=True):
+            if n:
+                counters[-1][key] += n
     return counters
 
 
@@ -415,23 +403,29 @@ def total_keys(table: Parts, names: Sequence[Hashable]) -> list[Counter[Any]]:
 
 
 def place_keys(
-    codes: Ints,
-    keys: Sequence[Any],
-    categories: Sequence[Any],
-    other: int = -1,
-    missing: int = -1,
+    series: pd.Series, categories: Sequence[Any], other: int = -1, missing: int = -1
 ) -> Ints:
-    """Return the place among `categories` of each row that `factorize` gave a code."""
+    """Return the place of each cell among categories."""
+    codes, keys = factorize(series)
     place_of = dict(zip(categories, range(len(categories)), strict=True))
-    places = [place_of.get(key, other) for key in keys]
-    return np.array([*places, missing], dtype=np.int64)[codes]
+    place_of[None] = missing
+    places = [place_of.get(key, other) for key in (None, *keys)]
+    return np.array(places, dtype=np.int64)[codes + 1]
 
 
-def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
-    """Return codes of a column, -1 where missing, and values, maybe equal or unused."""
+def factorize(series: pd.Series) -> tuple[Ints, list[Any]]:
+    """Return a column as codes (-1: missing) of keys, and these; private.
+
+    Keys may come twice or be unused, and one is None if it is a NaN that its dtype has
+    as a number.
+    """
+    # The key of a row is a function of its value alone, so values are compared by an
+    # exact dictionary: the hash tables of pandas compare texts by how they are encoded,
+    # on some versions up to a NUL only, and keep the spelling that came first.
     if isinstance(series.dtype, pd.CategoricalDtype):
-        listed = _in_calendar(series.cat.categories).tolist()
-        return series.cat.codes.to_numpy(np.int64), [*map(plain, listed)]
+        listed = map(plain, _in_calendar(series.cat.categories).tolist())
+        keys = [key if key == key else None for key in listed]
+        return series.cat.codes.to_numpy(np.int64), keys
     series = _in_calendar(series)
     dtype = series.dtype
     if is_object(dtype) or getattr(dtype, "storage", None) == "python":

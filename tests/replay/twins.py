@@ -168,7 +168,7 @@ TWINS = {
         "measure._steps:Ranges", "run", _range_of_rows, _PAST, table="undeclared"
     ),
     "a dtype of a block": Twin(
-        "table._domains",
+        "table._layout",
         "factorize",
         _dtype_of_block,
         "times its",
