@@ -140,11 +140,6 @@ class _LosesTypes(_Broken):
         return table.assign(count=table["count"].astype(float))
 
 
-class _IgnoresStrategy(_Broken):
-    def sample(self, n_samples=1, *, sampling_strategy=None, random_state=None):
-        return super().sample(n_samples, random_state=random_state)
-
-
 class _IgnoresBudget(_Broken):
     def fit(self, X, y=None):
         budget, self.budget = self.budget, None
@@ -176,7 +171,6 @@ class _ChargesFirst(_Broken):
         (_HidesInfinity, "infinite_epsilon"),
         (_Repeats, "sample_repeats_or_continues"),
         (_LosesTypes, "sample_is_like_the_table"),
-        (_IgnoresStrategy, "sampling_strategies"),
         (_IgnoresBudget, "shared_budget"),
         (_ChargesFirst, "bad_tables_cost_nothing"),
     ],

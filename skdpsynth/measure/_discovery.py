@@ -274,7 +274,7 @@ def discover(
     for step in discovery.of_columns:
         of_columns |= step.run(rows, of_columns, accountant, public)
     domains = known or tuple(filter(None, of_columns.values()))
-    metadata = Metadata.of(layout, tuple(columns), domains, classes, schema)
+    metadata = Metadata.of(layout, domains, classes, schema)
     if sizes is not None:
         metadata = discovery.units.run(sizes, metadata, accountant, public)
     encoded = rows.only([column.name for column in columns] + labels).map(

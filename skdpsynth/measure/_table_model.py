@@ -139,7 +139,7 @@ def metadata_from_state(
     require(str(document["columns"]) == str(listed), "other columns")
     for column, domain in zip(columns, domains, strict=True):
         check_domain(column, domain, schema)
-    metadata = Metadata.of(layout, columns, domains, classes.labelled, schema)
+    metadata = Metadata.of(layout, domains, classes.labelled, schema)
     metadata = replace(metadata, classes=classes)
     label = layout.label_column
     stated = None if label is None else declared_domain(label, schema)

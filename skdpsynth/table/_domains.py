@@ -116,13 +116,21 @@ class NumericDomain:
         """The ends of the range: numbers, or seconds."""
         return self.from_steps(self.low), self.from_steps(self.high)
 
+    @property
+    def _size(self) -> float | None:
+        """The size of a step of time or of tens; None of decimals, which has none."""
+        # Powers of ten below 1 are not exact: values are multiplied by their inverse.
+        return 10.0**-self.decimals if self.decimals < 0 else self.step
+
     def to_steps(self, values: Any) -> Any:  # noqa: ANN401 - a float or an array
         """Count the steps in values: units of the last decimal, or of time."""
-        if self.step is not None:
-            return values / self.step
-        if self.decimals < 0:  # powers below 1 are not exact
-            return values / 10.0**-self.decimals
-        return values * 10.0**self.decimals
+        size = self._size
+        return values * 10.0**self.decimals if size is None else values / size
+
+    def from_steps(self, steps: Any) -> Any:  # noqa: ANN401 - a float or an array
+        """Undo `to_steps`; of whole numbers it gives what a decimal is read as."""
+        size = self._size
+        return steps / 10.0**self.decimals if size is None else steps * size
 
     def whole_steps(self, values: Floats) -> Floats:
         """Count the whole steps in values as `to_unit` does; times are rounded down."""
@@ -133,14 +141,6 @@ class NumericDomain:
         """Count the steps in values near the range: one far off must not overflow."""
         ends = self.from_steps(np.array([self.low - 1, self.high + 1]))
         return np.asarray(self.to_steps(np.clip(values, *ends)))
-
-    def from_steps(self, steps: Any) -> Any:  # noqa: ANN401 - a float or an array
-        """Undo `to_steps`; of whole numbers it gives what a decimal is read as."""
-        if self.step is not None:
-            return steps * self.step
-        if self.decimals < 0:
-            return steps * 10.0**-self.decimals
-        return steps / 10.0**self.decimals
 
     @property
     def n_numbers(self) -> float:

@@ -438,12 +438,12 @@ class Metadata:
     def of(
         cls,
         layout: TableLayout,
-        columns: tuple[ColumnLayout, ...],
         domains: tuple[ColumnDomain, ...],
         classes: Classes,
         schema: TableSchema,
     ) -> Metadata:
         """Put metadata together, with the rules of a schema made ready for them."""
+        columns = modelled_columns(layout, schema)
         names = [column.name for column in columns]
         known = dict(zip(names, domains, strict=True))
         if layout.label_column is not None:

@@ -282,26 +282,6 @@ def _check_sample_is_like_the_table(synthesizer: BaseSynthesizer) -> None:
         _require(kind.ordered, "an ordered category came back unordered")
 
 
-def _check_sampling_strategies(synthesizer: BaseSynthesizer) -> None:
-    fitted = _read(synthesizer)
-    one, two, three = _CLASS_SIZES
-    right: list[tuple[Any, dict[str, int]]] = [
-        ("balanced", {one: 20, two: 20, three: 20}),
-        ({one: 0.5, two: 0.25, three: 0.25}, {one: 30, two: 15, three: 15}),
-        ({one: 1, two: 9, three: 50}, {one: 1, two: 9, three: 50}),
-        ({three: 60}, {three: 60}),
-    ]
-    for strategy, expected in right:
-        labels = fitted.sample(60, sampling_strategy=strategy)[_TARGET]
-        counts = labels.value_counts().to_dict()
-        _require(counts == expected, f"{strategy!r} gave {counts!r}")
-    _require(fitted.sample(3)[_TARGET].nunique() == 3, "three rows lack a class")
-    wrong: list[Any] = ["even", {one: 0.7}, {one: 7}, {"four": 60}, {one: -1, two: 61}]
-    for bad in [*wrong, 0.5]:
-        with _refused(ValueError, f"sampling_strategy={bad!r} was accepted"):
-            fitted.sample(60, sampling_strategy=bad)
-
-
 def _check_infinite_epsilon(synthesizer: BaseSynthesizer) -> None:
     fitted = _fitted(synthesizer, epsilon=math.inf)
     report = fitted.privacy_report()
