@@ -32,8 +32,6 @@ from skdpsynth.table import (
     ColumnDomain,
     ColumnLayout,
     Metadata,
-    PrivateRows,
-    RowsInParts,
     TableLayout,
     TableRows,
     declared_domain,
@@ -259,7 +257,7 @@ def discover(
 ) -> tuple[Metadata, TableRows]:
     """Release what the schema does not say; with it encode the rows, still private.
 
-    Those of a table in parts are kept in parts. `sizes` says how many rows the units of
+    `sizes` says how many rows the units of
     privacy have, as `limit_rows` gives them. Of columns whose domains are `known` from
     another table nothing is released.
     """
@@ -280,6 +278,4 @@ def discover(
     encoded = rows.only([column.name for column in columns] + labels).map(
         encode_rows, columns, list(domains), target, classes.labels
     )
-    if isinstance(table, Parts):
-        return metadata, RowsInParts(encoded.kept())
-    return metadata, PrivateRows.joined(encoded.each(), len(table))
+    return metadata, TableRows(encoded.kept())

@@ -8,7 +8,7 @@ Neither ever holds a value that was not public or released through a mechanism.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -647,21 +647,6 @@ class PrivateRows:
         """Rows and columns."""
         return self.uniforms.shape
 
-    @classmethod
-    def joined(cls, parts: Iterable[PrivateRows], n_rows: int) -> PrivateRows:
-        """Put parts with so many rows in all one after the other, as they come."""
-        whole, at = None, 0
-        for part in parts:
-            if whole is None:
-                shapes = ((n_rows, *own.shape[1:]) for own in part.arrays)
-                dtypes = (own.dtype for own in part.arrays)
-                whole = cls(*map(np.empty, shapes, dtypes))
-            for into, own in zip(whole.arrays, part.arrays, strict=True):
-                into[at : at + len(part)] = own
-            at += len(part)
-        assert whole is not None  # there is a part, maybe without rows
-        return whole
-
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """All three."""
@@ -672,28 +657,21 @@ class PrivateRows:
         chosen = np.flatnonzero(np.isin(self.class_codes, positions))
         return self if len(chosen) == len(self) else self[chosen]
 
-    def parts_of_class(self, *positions: int) -> Parts:
-        """Return the rows of one or some classes in parts."""
-        return Parts.of(self.of_class(*positions))
 
+class TableRows:
+    """`PrivateRows` of a whole table, in parts that may not be in memory together."""
 
-class RowsInParts:
-    """`PrivateRows` that are not in memory together."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, rows: Parts | PrivateRows) -> None:
+        self._parts = Parts.of(rows)
 
     def of_class(self, position: int) -> PrivateRows:
         """Bring the rows of one class into memory."""
-        parts = [*self.parts_of_class(position).each()]
-        return PrivateRows.joined(parts, sum(map(len, parts)))
+        parts = [part.arrays for part in self.parts_of_class(position).each()]
+        return PrivateRows(*map(np.concatenate, zip(*parts, strict=True)))
 
     def parts_of_class(self, *positions: int) -> Parts:
         """Return the rows of one or some classes in parts."""
         return self._parts.map(PrivateRows.of_class, *positions)
-
-
-TableRows = PrivateRows | RowsInParts  # of a whole table, in memory or not
 
 
 def wall_values(

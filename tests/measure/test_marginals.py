@@ -20,6 +20,7 @@ from skdpsynth.table import (
     Classes,
     NumericDomain,
     PrivateRows,
+    TableRows,
 )
 
 NUMBER = NumericDomain(-4.0, 4.0, log=False, integer=False, nullable=True)
@@ -55,7 +56,7 @@ def numbers(domain, values, class_codes=None):
 def measure(rows, epsilon, domains=DOMAINS, classes=TWO):
     accountant = PrivacyAccountant(epsilon, 1e-5)
     mus = np.full(len(classes), accountant.mu_cap)
-    ask = Ask(rows, classes, accountant)
+    ask = Ask(TableRows(rows), classes, accountant)
     released, cells = measure_marginals(ask, domains, mus)
     rounds = [[m for m in released if m.scope == scope] for scope in classes.scopes]
     return estimate(domains, known_sizes(classes, rounds), rounds, cells), accountant

@@ -23,7 +23,7 @@ from skdpsynth.measure._measure import _choose_pairs
 from skdpsynth.measure._query import Ask
 from skdpsynth.measure._relations import PairTables, with_together
 from skdpsynth.privacy import GRID, PrivacyAccountant
-from skdpsynth.table import CategoryDomain, Classes, PrivateRows
+from skdpsynth.table import CategoryDomain, Classes, PrivateRows, TableRows
 
 N_ROWS = 5000
 PLANTED = [(0, 7), (3, 4), (12, 29), (20, 21)]
@@ -43,7 +43,7 @@ def table(n_columns: int, planted=(), seed: int = 0):
 def measure(rows, bins, shares, mu, target, **plan):
     """Choose pairs with a tenth of the squared mu, and measure them with the rest."""
     accountant = PrivacyAccountant(20.0, 1e-5)
-    ask = Ask(rows, Classes(("u",), np.array([5e3])), accountant)
+    ask = Ask(TableRows(rows), Classes(("u",), np.array([5e3])), accountant)
     plan = Allocation("u", N_ROWS, choice=Spend(mu * math.sqrt(0.1)), **plan)
     independent = N_ROWS * np.outer(shares, shares)
     query = _choose_pairs(ask, plan, bins, independent, target, [0])
