@@ -305,7 +305,7 @@ def limit_per_part(real, table, schema):
     return limited._replace(rows=table.map(lambda part: real(part, schema).rows))
 
 
-@mutation("skdpsynth.table._csv", "typed_cells")
+@mutation("skdpsynth.table.csv_files", "typed_cells")
 def whole_numbers_by_way_of_floats(real, cells, column, *, rounded=True):
     """Let one missing cell round all whole numbers of its block to doubles."""
     series = real(cells, column, rounded=rounded)
@@ -331,10 +331,10 @@ def last_chunk_overlaps(real, n_rows, *step):
     return iter(chunks)
 
 
-@mutation("skdpsynth.table._csv:CsvFile", "typed_column")
+@mutation("skdpsynth.table.csv_files:CsvFile", "typed_column")
 def cell_behind_an_error(real, self, cells, name, **how):
     """Raise the error about a cell while another is handled, whose words have it."""
-    from skdpsynth.table._csv import typed_cells
+    from skdpsynth.table.csv_files import typed_cells
 
     try:
         return typed_cells(cells, self.columns[name], **how)

@@ -6,7 +6,6 @@ classes. A domain (`NumericDomain`, `CategoryDomain`) says how the values of a c
 are laid out, a `MarginalTransform` how they are distributed in a class.
 """
 
-from skdpsynth.table._csv import CsvFile, CsvForm, read_csv
 from skdpsynth.table._domains import (
     MISSING,
     ZERO,
@@ -45,7 +44,7 @@ from skdpsynth.table._metadata import (
     rounded,
 )
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
-from skdpsynth.table._units import Limited, limit_rows
+from skdpsynth.table._units import limit_rows
 
 __all__ = [
     "MISSING",
@@ -55,9 +54,6 @@ __all__ = [
     "Classes",
     "ColumnDomain",
     "ColumnLayout",
-    "CsvFile",
-    "CsvForm",
-    "Limited",
     "MarginalTransform",
     "Metadata",
     "NumericDomain",
@@ -84,7 +80,6 @@ __all__ = [
     "numeric_values",
     "open_table",
     "place_labels",
-    "read_csv",
     "rounded",
     "total_keys",
     "wall_values",

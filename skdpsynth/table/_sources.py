@@ -30,9 +30,9 @@ from skdpsynth.schema import (
     is_object,
     same_name,
 )
-from skdpsynth.table._csv import CsvFile
 from skdpsynth.table._layout import ColumnLayout, TableLayout, encode_dtype, is_read
 from skdpsynth.table._metadata import check_rules
+from skdpsynth.table.csv_files import CsvFile
 from skdpsynth.utils import MOST_SHOWN, is_csv, withheld
 from skdpsynth.utils.containers import (
     container_of,

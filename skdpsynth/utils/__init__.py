@@ -2,12 +2,11 @@
 
 What is imported here needs neither pandas nor scikit-learn, nor NumPy before it is
 used. `containers` (tables of other libraries), `sklearn_compat` (private names of
-scikit-learn) and `estimator_checks` (for authors of synthesizers) are interfaces of
-their own, because they do.
+scikit-learn), `estimator_checks` (for authors of synthesizers) and `document` (pages)
+are interfaces of their own.
 """
 
 from skdpsynth.utils._deprecation import warn_deprecated, without
-from skdpsynth.utils._document import Block, Document, Grid, Heading, Items, Picture
 from skdpsynth.utils._files import (
     DAMAGED,
     EXCESS,
@@ -44,13 +43,7 @@ __all__ = [
     "MOST_SHOWN",
     "ROUNDING",
     "WIDTH",
-    "Block",
-    "Document",
-    "Grid",
-    "Heading",
-    "Items",
     "PeakMemory",
-    "Picture",
     "RunFolder",
     "check_array",
     "check_groups",

@@ -28,7 +28,7 @@ from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, noisy_counts
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.table import Limited
+from skdpsynth.table._units import Limited
 
 pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("short_fits")]
 

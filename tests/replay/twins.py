@@ -14,7 +14,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from skdpsynth.table import Limited, NumericDomain, numeric_values, total_keys
+from skdpsynth.table import NumericDomain, numeric_values, total_keys
+from skdpsynth.table._units import Limited
 
 
 class Twin(NamedTuple):

@@ -17,7 +17,7 @@ from skdpsynth.privacy import Parts
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 from skdpsynth.table import declared_domain, encode_rows, open_table
-from skdpsynth.table._csv import MISSING_TEXTS, typed_cells  # thousands of cells
+from skdpsynth.table.csv_files import MISSING_TEXTS, typed_cells  # thousands of cells
 
 ZONED = Datetime("2020-01-01T00:00Z", "2021-01-01T00:00Z")
 COLUMNS = {

@@ -26,7 +26,8 @@ from skdpsynth.schema import (
     TableSchema,
     Text,
 )
-from skdpsynth.table import CsvFile, CsvForm, open_table, read_csv
+from skdpsynth.table import open_table
+from skdpsynth.table.csv_files import CsvFile, CsvForm, read_csv
 
 COLUMNS = {
     "name": Categorical(["Jörg; 1", 'a "b"', "c"]),

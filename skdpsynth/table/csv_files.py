@@ -36,6 +36,8 @@ from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import Column, family
 from skdpsynth.utils import compression_of, withheld
 
+__all__ = ["CsvFile", "CsvForm", "read_csv"]
+
 # Of Arrow, which has no stubs: an array of texts and nulls, or of values; a dtype.
 Cells = Any
 DataType = Any

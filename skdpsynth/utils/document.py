@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
 
+__all__ = ["Block", "Document", "Grid", "Heading", "Items", "Picture"]
+
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
