@@ -481,20 +481,9 @@ def in_container_of(given: Any, values: Any) -> Any:  # noqa: ANN401 - any conta
     if isinstance(given, pd.Series):
         return values.rename(given.name)
     if isinstance(given, pd.Index):
-        if isinstance(dtype, pd.CategoricalDtype):  # has categories of its own
-            dtype = values.dtype
-        return pd.Index(values, dtype=dtype).rename(given.name)
-    if type(given) is pd.arrays.NumpyExtensionArray:  # a string array is a subclass
-        return pd.arrays.NumpyExtensionArray(_array(values, given.dtype.numpy_dtype))
+        return pd.Index(values, dtype=values.dtype, name=given.name)
     if isinstance(given, pd.api.extensions.ExtensionArray):
         return values.array
-    return _array(values, dtype)
-
-
-def _array(values: pd.Series | pd.DataFrame, dtype: Any) -> NDArray[Any]:  # noqa: ANN401
-    """Make an array of a dtype; of text, the width is what the values need."""
-    if not isinstance(dtype, np.dtype):
-        return values.to_numpy()
-    if dtype.kind == "U":
+    if isinstance(dtype, np.dtype) and dtype.kind == "U":  # as wide as the values need
         return values.to_numpy(dtype=object).astype(np.str_)
-    return values.to_numpy(dtype=dtype)
+    return values.to_numpy(dtype=dtype if isinstance(dtype, np.dtype) else None)

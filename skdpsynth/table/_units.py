@@ -73,11 +73,8 @@ def _alone(
     frame: pd.DataFrame, schema: TableSchema, secret: bytes, most: int
 ) -> tuple[pd.DataFrame, Ints]:
     """Return the rows that take part, of whole units, and the sizes of the units."""
-    keys = _keys(frame, schema, secret)
-    first, sizes = _first(keys, most)
-    mask = np.zeros(len(frame), dtype=bool)
-    mask[first] = True
-    return frame[mask].reset_index(drop=True), sizes
+    first, sizes = _first(_keys(frame, schema, secret), most)
+    return frame.iloc[np.sort(first)].reset_index(drop=True), sizes
 
 
 def _kept(number: int, frame: pd.DataFrame, masks: list[NDArray[Any]]) -> pd.DataFrame:
