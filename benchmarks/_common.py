@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from sklearn.model_selection import train_test_split
 
-from skdpsynth.utils._runs import peak_megabytes
+from skdpsynth.utils import peak_megabytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skdpsynth.base import BaseSynthesizer
     from skdpsynth.evaluation import QualityReport
     from skdpsynth.schema import TableSchema
-    from skdpsynth.utils.document import Document
+    from skdpsynth.utils import Document
 
 Args = argparse.Namespace
 # By the names of the papers, but for hyphens; a GAN has no epsilon to ask for.

@@ -63,7 +63,7 @@ from skdpsynth.table import (
     modelled_columns,
     open_table,
 )
-from skdpsynth.utils.document import Document
+from skdpsynth.utils import Document
 from skdpsynth.utils.sklearn_compat import (
     InstanceOf,
     Interval,

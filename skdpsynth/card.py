@@ -23,7 +23,7 @@ from skdpsynth.schema import (
     as_typed,
 )
 from skdpsynth.table import Classes
-from skdpsynth.utils.document import Block, Document, Grid, Heading, Items
+from skdpsynth.utils import Block, Document, Grid, Heading, Items
 
 __all__ = ["model_card"]
 

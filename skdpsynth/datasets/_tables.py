@@ -308,11 +308,9 @@ def fetch_epileptic_seizure(
         11,500 rows and 179 columns: `X1` to `X178` (int16) and the label `y` (int8, 1
         to 5; 1 is a seizure) last.
     """
+    remedy = f"Download it from {_EPILEPTIC.page} and use pandas.read_csv()."
     warn_deprecated(
-        "fetch_epileptic_seizure()",
-        since="0.3",
-        removed_in="0.5",
-        remedy=f"Download it from {_EPILEPTIC.page} and use pandas.read_csv().",
+        "fetch_epileptic_seizure()", since="0.3", removed_in="0.5", remedy=remedy
     )
     return _obtain(_EPILEPTIC, path, data_home)
 
@@ -364,7 +362,7 @@ def _from_openml(spec: _Table) -> pd.DataFrame:
             f"The table {spec.name!r} is not in the package and could not be fetched "
             f"from OpenML ({type(exc).__name__}). {spec.remedy}"
         ) from exc
-    return bunch["frame"]
+    return bunch.frame
 
 
 def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
@@ -396,7 +394,6 @@ def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
         )
     features = table[[column for column in spec.features if column in present]]
     label = label.astype("str" if spec.codes else "int8")
-    split = table.get("split")
     if missing:
         warnings.warn(
             f"There is no column {missing[0]!r} in {origin}; the table comes without "
@@ -404,8 +401,8 @@ def _checked(raw: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:
             DegradedResultWarning,
             stacklevel=4,
         )
-    table = pd.concat([_numbers(features, spec, origin), split, label], axis=1)
-    return table.reset_index(drop=True)
+    parts = _numbers(features, spec, origin), table.get("split"), label
+    return pd.concat(parts, axis=1).reset_index(drop=True)
 
 
 def _numbers(features: pd.DataFrame, spec: _Table, origin: str) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pandas as pd
 from skdpsynth.evaluation._runs import ALL, REAL, REFERENCE
 from skdpsynth.metrics import averaged
 from skdpsynth.privacy import claim
-from skdpsynth.utils.document import Block, Grid, Heading, Items
+from skdpsynth.utils import Block, Grid, Heading, Items
 
 _IN_C = (
     "like all that end in _C: learnt from four fifths of the table itself, tested on "

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from skdpsynth.metrics import CategoryCells, NumberCells, cramers_v
 from skdpsynth.schema import as_moments
-from skdpsynth.utils import FEW_NUMBERS, MOST_SHOWN
-from skdpsynth.utils.document import Picture
+from skdpsynth.utils import FEW_NUMBERS, MOST_SHOWN, Picture
 
 Shares = NDArray[np.float64]
 Styles = dict[str, dict[str, Any]]

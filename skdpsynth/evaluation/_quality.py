@@ -29,9 +29,8 @@ from skdpsynth.metrics import (
     without_identifiers,
 )
 from skdpsynth.schema import Identifier, TableSchema, Text
-from skdpsynth.utils import MOST_SHOWN
+from skdpsynth.utils import MOST_SHOWN, Block, Document, Grid, Heading, Items
 from skdpsynth.utils.containers import from_arrow
-from skdpsynth.utils.document import Block, Document, Grid, Heading, Items
 
 _PALE = 0.2  # a distance that is not dark: a good table has a pale picture
 _MEANING = {

@@ -34,7 +34,7 @@ from skdpsynth.evaluation._runs import (
 )
 from skdpsynth.exceptions import check_range
 from skdpsynth.metrics import averaged
-from skdpsynth.utils.document import Block, Document, Heading
+from skdpsynth.utils import Block, Document, Heading
 
 RUN = ["synthesizer", "epsilon", "repeat"]  # identifies a run
 # What the curator may see of a run and others may not: time and memory follow the

@@ -17,8 +17,17 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
 from skdpsynth.privacy._calibration import MOST_EXPONENT, gdp_epsilon
-from skdpsynth.utils import DAMAGED, MOST_SHOWN, WIDTH, require
-from skdpsynth.utils.document import Block, Document, Grid, Heading, Items
+from skdpsynth.utils import (
+    DAMAGED,
+    MOST_SHOWN,
+    WIDTH,
+    Block,
+    Document,
+    Grid,
+    Heading,
+    Items,
+    require,
+)
 
 Kind = Literal["gaussian", "sampled gaussian", "gaussian vote", "laplace vote"]
 

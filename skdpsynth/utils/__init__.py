@@ -2,11 +2,12 @@
 
 What is imported here needs neither pandas nor scikit-learn, nor NumPy before it is
 used. `containers` (tables of other libraries), `sklearn_compat` (private names of
-scikit-learn), `estimator_checks` (for authors of synthesizers) and `document` (pages)
-are interfaces of their own.
+scikit-learn) and `estimator_checks` (for authors of synthesizers) are interfaces of
+their own, because they do.
 """
 
 from skdpsynth.utils._deprecation import warn_deprecated, without
+from skdpsynth.utils._document import Block, Document, Grid, Heading, Items, Picture
 from skdpsynth.utils._files import (
     DAMAGED,
     EXCESS,
@@ -32,6 +33,7 @@ from skdpsynth.utils._runs import (
     in_chunks,
     in_order_of_class,
     n_threads,
+    peak_megabytes,
 )
 
 __all__ = [
@@ -43,7 +45,13 @@ __all__ = [
     "MOST_SHOWN",
     "ROUNDING",
     "WIDTH",
+    "Block",
+    "Document",
+    "Grid",
+    "Heading",
+    "Items",
     "PeakMemory",
+    "Picture",
     "RunFolder",
     "check_array",
     "check_groups",
@@ -54,6 +62,7 @@ __all__ = [
     "is_csv",
     "n_threads",
     "parse_json",
+    "peak_megabytes",
     "read_text",
     "require",
     "warn_deprecated",

@@ -6,7 +6,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.utils.document import Document, Grid, Heading, Items, Picture
+from skdpsynth.utils import Document, Grid, Heading, Items, Picture
 
 WORDS = st.text(alphabet="ab _*|<>&[]`\\#'\"\n", max_size=12)
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Block", "Document", "Grid", "Heading", "Items", "Picture"]
-
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
