@@ -653,15 +653,11 @@ class TableSchema(Stated):
         with place("The schema" if is_text else f"The file {given!r}"):
             try:
                 data = parse_json(given if is_text else read_text(given))
-            except json.JSONDecodeError as error:
-                raise InvalidSchemaError(
-                    f"Expected JSON. In line {error.lineno}, column {error.colno} there"
-                    f" is none ({error.msg}). Correct it, or write the schema anew by"
-                    " to_json."
-                ) from error
             except ValueError as error:
-                words = f"Expected JSON. Got {error}; drop it."
-                raise InvalidSchemaError(words) from error
+                raise InvalidSchemaError(
+                    f"Expected JSON. Got none ({error}); correct it, or write the"
+                    " schema anew by to_json."
+                ) from error
             _check_names(data, ["schema_version"])
             if (version := data.pop("schema_version")) != _VERSION:
                 raise InvalidSchemaError(

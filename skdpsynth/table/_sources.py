@@ -213,15 +213,8 @@ def _check_size(n_rows: int, n_features: int) -> None:
 
 
 def _check_counts(layout: TableLayout, counts: NDArray[np.int64]) -> None:
-    """Refuse infinities, and objects of two types, by what `_checked` counts."""
-    for column, (infinite, texts, booleans) in zip(
-        layout.columns, counts.T, strict=True
-    ):
-        if infinite:
-            raise InvalidTableError(
-                f"Column {column.name!r} holds an infinite value. Replace infinities by"
-                " numbers, or by missing values."
-            )
+    """Refuse objects of two types, by what `_checked` counts."""
+    for column, (texts, booleans) in zip(layout.columns, counts.T, strict=True):
         if texts and booleans:
             raise InvalidTableError(
                 f"Expected objects of one type in column {column.name!r}. Got texts in"
@@ -420,9 +413,9 @@ class _Stream:
 def _checked(
     frame: pd.DataFrame, layout: TableLayout, schema: TableSchema
 ) -> NDArray[np.int64]:
-    """Refuse other columns than expected; count what `open_table` looks at."""
-    # By column: infinite values, whether objects are texts, and whether booleans.
-    counts = np.zeros((3, len(layout.columns)), dtype=np.int64)
+    """Refuse other columns than expected, and infinities; count types of objects."""
+    # By column: whether objects are texts, and whether booleans.
+    counts = np.zeros((2, len(layout.columns)), dtype=np.int64)
     for place, column in enumerate(layout.columns):
         series = frame[column.name]
         own = ColumnLayout.of(column.name, series, schema)
@@ -438,10 +431,14 @@ def _checked(
             continue
         if column.kind == "continuous":
             values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-            counts[0, place] = np.isinf(values).sum()
+            if np.isinf(values).any():
+                raise InvalidTableError(
+                    f"Column {column.name!r} holds an infinite value. Replace"
+                    " infinities by numbers, or by missing values."
+                )
         if is_object(own.dtype):
             held = pd.api.types.infer_dtype(series, skipna=True)
-            counts[1:, place] = held == "string", held == "boolean"
+            counts[:, place] = held == "string", held == "boolean"
     check_objects(schema.columns, frame)
     return counts
 

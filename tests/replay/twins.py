@@ -98,7 +98,7 @@ def _dtype_of_block(real: Any, series: Any) -> Any:
 
 
 def _keeps_number_of_rows(real: Any, self: Any, rows: Any, *args: Any) -> Any:
-    self.n_rows_ = len(rows)
+    self.n_rows_ = sum(map(len, rows._parts.each()))
     return real(self, rows, *args)
 
 
