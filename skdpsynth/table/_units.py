@@ -31,6 +31,7 @@ Ints = NDArray[np.int64]
 # in memory, so the peak is a small part of all keys.
 _N_FILES = 64
 _BYTES = np.dtype("u8, u8").itemsize  # of the digest of a text, which is two words
+_NO_CELL = np.array([[0, 1]], dtype=np.uint64)  # the words of a missing one
 
 
 class Limited(NamedTuple):
@@ -157,36 +158,35 @@ def _keys(frame: pd.DataFrame, schema: TableSchema, secret: bytes) -> Words:
 def _words(series: pd.Series, secret: bytes) -> Words:
     """Return two words per cell, equal for equal cells and, but by chance, no other."""
     # A number is mixed in a way that can be undone; a text has a digest of 128 bits.
+    missing, kind = is_missing(series), series.dtype.kind
+    key = hashlib.blake2b(secret, digest_size=32).digest()
     if isinstance(series.dtype, pd.CategoricalDtype):
         listed = pd.Series(series.cat.categories)
         listed = listed if listed.dtype.kind == "M" else listed.astype(object)
-        none = np.array([[0, 1]], dtype=np.uint64)  # as below
-        return np.vstack((_words(listed, secret), none))[series.cat.codes]
-    key = hashlib.blake2b(secret, digest_size=32).digest()
-    words = np.zeros((len(series), 2), dtype=np.uint64)
-    missing, kind = is_missing(series), series.dtype.kind
+        return np.vstack((_words(listed, secret), _NO_CELL))[series.cat.codes]
     if kind not in "biufmM":
         # A text is a function of its cell: equal objects, such as 1 and True, differ.
         codes, texts = coded(series, ~missing, _text)
         hashes = (hashlib.blake2b(text, digest_size=_BYTES, key=key) for text in texts)
         digests = b"".join(text_hash.digest() for text_hash in hashes)
-        table = np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
-        words[~missing] = table[codes[~missing]]
+        words = np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
+        return np.vstack((words, _NO_CELL))[codes]
+    words = np.zeros((len(series), 2), dtype=np.uint64)
+    if kind in "Mm":
+        bits = ticks_of(series)[0].view(np.uint64)
+    elif kind == "f":  # whole numbers have the bits of integers, others the mark 2
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        whole = (np.abs(values) < 2.0**63) & (values == np.rint(values))
+        bits = values.view(np.uint64).copy()
+        bits[whole] = values[whole].astype(np.int64).view(np.uint64)
+        words[:, 1] = np.where(whole, 0, 2)
     else:
-        if kind in "Mm":
-            bits = ticks_of(series)[0].view(np.uint64)
-        elif kind == "f":  # whole numbers have the bits of integers, others the mark 2
-            values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-            whole = (np.abs(values) < 2.0**63) & (values == np.rint(values))
-            bits = values.view(np.uint64).copy()
-            bits[whole] = values[whole].astype(np.int64).view(np.uint64)
-            words[:, 1] = np.where(whole, 0, 2)
-        else:
-            exact = np.uint64 if kind == "u" else np.int64
-            blank = False if kind == "b" else 0
-            bits = series.to_numpy(exact, na_value=blank).view(np.uint64)
-        words[:, 0] = _mixed(bits ^ np.frombuffer(key[:8], np.uint64)[0])
-    words[missing] = 0, 1
+        exact = np.uint64 if kind == "u" else np.int64
+        bits = series.to_numpy(exact, na_value=0 if kind != "b" else False).view(
+            np.uint64
+        )
+    words[:, 0] = _mixed(bits ^ np.frombuffer(key[:8], np.uint64)[0])
+    words[missing] = _NO_CELL
     return words
 
 
