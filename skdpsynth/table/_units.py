@@ -31,7 +31,6 @@ Ints = NDArray[np.int64]
 # in memory, so the peak is a small part of all keys.
 _N_FILES = 64
 _BYTES = np.dtype("u8, u8").itemsize  # of the digest of a text, which is two words
-_NO_CELL = np.array([[0, 1]], dtype=np.uint64)  # the words of a missing one
 
 
 class Limited(NamedTuple):
@@ -159,18 +158,19 @@ def _words(series: pd.Series, secret: bytes) -> Words:
     """Return two words per cell, equal for equal cells and, but by chance, no other."""
     # A number is mixed in a way that can be undone; a text has a digest of 128 bits.
     missing, kind = is_missing(series), series.dtype.kind
+    none = np.array([[0, 1]], dtype=np.uint64)  # of a missing cell
     key = hashlib.blake2b(secret, digest_size=32).digest()
     if isinstance(series.dtype, pd.CategoricalDtype):
         listed = pd.Series(series.cat.categories)
         listed = listed if listed.dtype.kind == "M" else listed.astype(object)
-        return np.vstack((_words(listed, secret), _NO_CELL))[series.cat.codes]
+        return np.vstack((_words(listed, secret), none))[series.cat.codes]
     if kind not in "biufmM":
         # A text is a function of its cell: equal objects, such as 1 and True, differ.
         codes, texts = coded(series, ~missing, _text)
         hashes = (hashlib.blake2b(text, digest_size=_BYTES, key=key) for text in texts)
         digests = b"".join(text_hash.digest() for text_hash in hashes)
         words = np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
-        return np.vstack((words, _NO_CELL))[codes]
+        return np.vstack((words, none))[codes]
     words = np.zeros((len(series), 2), dtype=np.uint64)
     if kind in "Mm":
         bits = ticks_of(series)[0].view(np.uint64)
@@ -186,7 +186,7 @@ def _words(series: pd.Series, secret: bytes) -> Words:
             np.uint64
         )
     words[:, 0] = _mixed(bits ^ np.frombuffer(key[:8], np.uint64)[0])
-    words[missing] = _NO_CELL
+    words[missing] = none
     return words
 
 
