@@ -35,18 +35,18 @@ FOLDERS = {
     "skdpsynth/metrics": (1904, 9711, 7, 26),
     "skdpsynth/privacy": (3723, 17995, 10, 49),
     "skdpsynth/sampling": (763, 5174, 3, 3),
-    "skdpsynth/schema": (2354, 11962, 5, 42),
+    "skdpsynth/schema": (2338, 11832, 5, 42),
     "skdpsynth/synthesizers": (3002, 13188, 13, 9),
-    "skdpsynth/table": (3300, 24297, 8, 46),
+    "skdpsynth/table": (3197, 23523, 8, 36),
     "skdpsynth/training": (1938, 12962, 11, 35),
-    "skdpsynth/utils": (1424, 8487, 8, 32),
-    "tests": (29908, 251871, 129, 0),
+    "skdpsynth/utils": (1338, 7650, 8, 31),
+    "tests": (29863, 251452, 129, 0),
 }
 # Of the package.
 CIRCLES = 0  # of modules that import one another, also for their types alone
 CONSTANTS = 190  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 525  # numbers in functions other than -1, 0, 1 and 2
+LITERALS = 494  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 40559  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
