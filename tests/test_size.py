@@ -40,7 +40,7 @@ FOLDERS = {
     "skdpsynth/table": (3197, 23523, 8, 36),
     "skdpsynth/training": (1938, 12962, 11, 35),
     "skdpsynth/utils": (1338, 7650, 8, 31),
-    "tests": (29863, 251452, 129, 0),
+    "tests": (29880, 251490, 129, 0),
 }
 # Of the package.
 CIRCLES = 0  # of modules that import one another, also for their types alone
