@@ -72,9 +72,12 @@ def check_groups(groups: Any, n_groups: int) -> None:  # noqa: ANN401
 
 def read_text(path: str | os.PathLike[str]) -> str:
     """Read a text in UTF-8, no more than `parse_json` takes, whatever the file is."""
+    data = bytearray()
     with open(path, "rb") as file:
-        data = file.read(MAX_BYTES + 1)
-    _check_length(len(data))
+        # A pipe does not know its size, and a read of the limit would reserve it all.
+        while piece := file.read1():
+            data += piece
+            _check_length(len(data))
     return data.decode("utf-8-sig")
 
 
