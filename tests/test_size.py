@@ -40,7 +40,7 @@ FOLDERS = {
     "skdpsynth/table": (3197, 23523, 8, 36),
     "skdpsynth/training": (1938, 12962, 11, 35),
     "skdpsynth/utils": (1341, 7657, 8, 31),
-    "tests": (29880, 251490, 129, 0),
+    "tests": (29880, 251495, 129, 0),
 }
 # Of the package.
 CIRCLES = 0  # of modules that import one another, also for their types alone
