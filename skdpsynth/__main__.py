@@ -173,7 +173,7 @@ def _fit(args: Args) -> None:
     if args.infer_dtypes:
         table = _read_table(args, args.table, columns)
     elif is_csv(args.table):
-        from skdpsynth.table import CsvFile
+        from skdpsynth.table.csv_files import CsvFile
 
         table = CsvFile(args.table, columns, _NO_KINDS, args.form, args.drop)
     elif args.drop:
@@ -330,7 +330,7 @@ def _read_table(
     """Read a table; columns of a CSV file have the dtypes that are stated."""
     options: dict[str, Any] = {"dropped": args.drop, "infer": True, **how}
     if is_csv(path):
-        from skdpsynth.table import read_csv
+        from skdpsynth.table.csv_files import read_csv
 
         return read_csv(path, columns, remedy=_NO_KINDS, form=args.form, **options)
     with withheld(f"{str(path)!r} must be a table that can be read"):
@@ -516,7 +516,7 @@ def _parsed(argv: Sequence[str] | None) -> Args:
         args.parser.error(f"argument -o/--output: {expected}, got {str(output)!r}")
     if hasattr(args, "encoding"):
         from skdpsynth.schema import Datetime
-        from skdpsynth.table import CsvForm
+        from skdpsynth.table.csv_files import CsvForm
 
         separator = {"\\t": "\t", "tab": "\t"}.get(args.sep, args.sep)
         checks: dict[str, Callable[[], object]] = {

@@ -50,7 +50,7 @@ from skdpsynth.privacy import (
     scope_words,
 )
 from skdpsynth.sampling import Sampler
-from skdpsynth.schema import TableSchema, same_name
+from skdpsynth.schema import NOTHING_STATED, TableSchema, same_name
 from skdpsynth.table import (
     Metadata,
     TableLayout,
@@ -215,12 +215,13 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             be released, ranges that are a guess. The report has all names.
         """
         self._check_parameters()
-        table, layout = open_table(X, y, target=self.target, schema=self.schema)
+        schema = self.schema or NOTHING_STATED
+        table, layout = open_table(X, y, target=self.target, schema=schema)
         known = None
         if self._known is not None:
-            known = self._known.domains_of(modelled_columns(layout, self.schema))
+            known = self._known.domains_of(modelled_columns(layout, schema))
         seed = public_seed(self.random_state)
-        accountant = self._accountant(layout, self.schema, self.epsilon, self.budget)
+        accountant = self._accountant(layout, schema, self.epsilon, self.budget)
         _LOG.info(
             "Fit of %s to %d columns, target %r, within epsilon %s and delta %s",
             type(self).__name__,
@@ -231,11 +232,11 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         )
         try:
             self._forget()  # the earlier fit
-            limited = limit_rows(table, self.schema)
+            limited = limit_rows(table, schema)
             metadata, rows = discover(
                 limited.rows,
                 layout,
-                self.schema,
+                schema,
                 accountant,
                 limited.sizes,
                 known,
@@ -244,25 +245,23 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             plans = self._allocate(metadata, accountant)
             model = self._fit(rows, metadata, plans, accountant, seed)
             accountant.close()
-            report = replace(
-                accountant.report(), declared=declared_metadata(self.schema)
-            )
-            schema = metadata.schema(self.schema)
+            report = replace(accountant.report(), declared=declared_metadata(schema))
             poor, notes = remarks(
-                model, plans, self.schema, report, dependent=self._dependent
+                model, plans, schema, report, dependent=self._dependent
             )
             for note in self._remarks(plans):
                 notes.append(note)
                 _LOG.info(note)
             report = replace(report, notes=(*report.notes, *notes))
+            complete = metadata.schema(schema)
             measurements = getattr(self, "measurements_", None)
             if isinstance(measurements, Measurements):
-                measurements.of_fit(schema, report)
+                measurements.of_fit(complete, report)
         except BaseException as error:
             self._forget()
             error.add_note(cost_of_failure(self.epsilon, self.delta, self.budget))
             raise
-        self._model, self._report, self.schema_ = model, report, schema
+        self._model, self._report, self.schema_ = model, report, complete
         self._plans = plans
         self._make_ready([seed, 1])
         spent = claim(report.epsilon), claim(report.delta)
@@ -407,9 +406,9 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         if schema is not None and not isinstance(schema, TableSchema):
             msg = f"schema must be a TableSchema. Got {type(schema).__name__} instead."
             raise ValueError(msg)
-        given = self.schema if schema is None else schema
+        given = schema or self.schema or NOTHING_STATED
         if isinstance(n_rows, Mapping):
-            if given is None or given.privacy_unit is None or not n_rows:
+            if given.privacy_unit is None or not n_rows:
                 raise ValueError(
                     "Guesses of n_rows for several max_rows_per_unit need a schema"
                     f" with a privacy_unit, and one of them at least. Got {n_rows!r};"
@@ -495,20 +494,19 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
     def _accountant(
         self,
         layout: TableLayout,
-        schema: TableSchema | None,
+        schema: TableSchema,
         epsilon: float,
         budget: PrivacyBudget | None = None,
     ) -> PrivacyAccountant:
         """Open the ledger of a fit, or of a plan."""
         keys_delta = self.delta * Discovery(layout, schema).delta_share
-        public = TableSchema({}) if schema is None else schema
         return PrivacyAccountant(
             epsilon,
             self.delta,
             discovery_delta=keys_delta + self._tail_delta,
             amplified=self._block == "sampled steps",
-            rows_per_unit=public.max_rows_per_unit or 1,
-            unit=public.privacy_unit,
+            rows_per_unit=schema.max_rows_per_unit or 1,
+            unit=schema.privacy_unit,
             budget=budget,
         )
 

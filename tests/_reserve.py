@@ -10,6 +10,7 @@ from skdpsynth.privacy import Parts, PrivacyAccountant, Reservation
 
 # Private: what every mechanism of whole numbers draws by; tests take it from here.
 from skdpsynth.privacy._mechanisms import release_gaussian as release_gaussian
+from skdpsynth.schema import NOTHING_STATED
 from skdpsynth.table import ColumnLayout, TableLayout
 
 
@@ -49,8 +50,8 @@ def run_step(
     `known` are the domains of the columns; by default nothing is known of them.
     """
     columns = tuple(ColumnLayout.of(column, frame[column]) for column in frame)
-    layout = TableLayout.of(columns, None, None)
-    discovery = Discovery(layout, None)
+    layout = TableLayout.of(columns, None, NOTHING_STATED)
+    discovery = Discovery(layout, NOTHING_STATED)
     (step,) = [own for own in discovery.of_columns if own.name == name]
     epsilon = math.inf if mu == math.inf else 1e4
     accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=9e-6)

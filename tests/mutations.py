@@ -305,7 +305,7 @@ def limit_per_part(real, table, schema):
     return limited._replace(rows=table.map(lambda part: real(part, schema).rows))
 
 
-@mutation("skdpsynth.table._csv", "typed_cells")
+@mutation("skdpsynth.table.csv_files", "typed_cells")
 def whole_numbers_by_way_of_floats(real, cells, column, *, rounded=True):
     """Let one missing cell round all whole numbers of its block to doubles."""
     series = real(cells, column, rounded=rounded)
@@ -331,10 +331,10 @@ def last_chunk_overlaps(real, n_rows, *step):
     return iter(chunks)
 
 
-@mutation("skdpsynth.table._csv:CsvFile", "typed_column")
+@mutation("skdpsynth.table.csv_files:CsvFile", "typed_column")
 def cell_behind_an_error(real, self, cells, name, **how):
     """Raise the error about a cell while another is handled, whose words have it."""
-    from skdpsynth.table._csv import typed_cells
+    from skdpsynth.table.csv_files import typed_cells
 
     try:
         return typed_cells(cells, self.columns[name], **how)
@@ -359,12 +359,10 @@ def nan_that_is_not_missing(real, series):
     return series.isna().to_numpy(dtype=bool, copy=True)
 
 
-@mutation("skdpsynth.table._layout", "from_wall")
-def summer_time_forgotten(real, seconds, column):
+@mutation("skdpsynth.table:ColumnLayout", "from_wall")
+def summer_time_forgotten(real, column, seconds):
     """Turn clocks of a zone to UTC by its offset at the start of 1970, always."""
-    from skdpsynth.table import to_wall
-
-    return seconds - to_wall(np.zeros(1), column)
+    return seconds - column.to_wall(np.zeros(1))
 
 
 @mutation("skdpsynth.table._layout", "encode_dtype")

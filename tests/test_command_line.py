@@ -18,7 +18,7 @@ from skdpsynth.__main__ import main
 from skdpsynth.datasets import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
-from skdpsynth.table import CsvForm
+from skdpsynth.table.csv_files import CsvForm
 from skdpsynth.utils.containers import from_arrow
 
 FAST = ["--synthesizer", "Independent", "--epsilon", "3"]

@@ -140,22 +140,12 @@ class _LosesTypes(_Broken):
         return table.assign(count=table["count"].astype(float))
 
 
-class _IgnoresStrategy(_Broken):
-    def sample(self, n_samples=1, *, sampling_strategy=None, random_state=None):
-        return super().sample(n_samples, random_state=random_state)
-
-
 class _IgnoresBudget(_Broken):
     def fit(self, X, y=None):
         budget, self.budget = self.budget, None
         super().fit(X, y)
         self.budget = budget
         return self
-
-
-class _SetsParameter(_Broken):
-    def _after(self, X):
-        self.delta = self.delta / 2
 
 
 class _ChargesFirst(_Broken):
@@ -181,9 +171,7 @@ class _ChargesFirst(_Broken):
         (_HidesInfinity, "infinite_epsilon"),
         (_Repeats, "sample_repeats_or_continues"),
         (_LosesTypes, "sample_is_like_the_table"),
-        (_IgnoresStrategy, "sampling_strategies"),
         (_IgnoresBudget, "shared_budget"),
-        (_SetsParameter, "fit_changes_nothing"),
         (_ChargesFirst, "bad_tables_cost_nothing"),
     ],
 )

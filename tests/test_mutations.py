@@ -34,7 +34,7 @@ FIRST_SEEN_BY = {
     "claim_of_the_first_site": "measure/test_sites.py -k claims_of_all_sites",
     "design_unchecked": "measure/test_measurements.py -k damaged_file",
     "limit_per_part": "table/test_units.py -k same_limit",
-    "whole_numbers_by_way_of_floats": "table/test_cells.py -k moves_no_other",
+    "whole_numbers_by_way_of_floats": "table/test_keys.py -k any_source",
     "unlabelled_in_the_first_class": "synthesizers/test_pate_triplegan.py -k harm",
     "last_chunk_overlaps": "privacy/test_tables.py -k chunks",
     "cell_behind_an_error": "test_withheld.py -k cell_of_a_csv",

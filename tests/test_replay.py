@@ -235,7 +235,7 @@ class Leaky(IndependentSynthesizer):
     """It keeps the number of rows."""
 
     def _fit(self, rows, *args):
-        self.rows_ = len(rows)
+        self.rows_ = len(rows.of_class(0))
         return super()._fit(rows, *args)
 
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.schema import Datetime, Identifier, TableSchema
-from skdpsynth.table import ColumnLayout, declared_domain, from_wall, to_wall
+from skdpsynth.table import ColumnLayout, declared_domain
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
@@ -135,17 +135,17 @@ def test_clock_of_a_zone_there_and_back(zone):
     utc = pd.date_range("2021-01-01", "2022-01-01", freq="h", tz="UTC")
     column = ColumnLayout.of("t", pd.Series(utc.tz_convert(zone)))
     seconds = utc.as_unit("s").asi8.astype(float)
-    wall = to_wall(seconds, column)
+    wall = column.to_wall(seconds)
     expected = utc.tz_convert(zone).tz_localize(None).as_unit("s").asi8
     np.testing.assert_array_equal(wall, expected)
-    wrong = np.flatnonzero(from_wall(wall, column) != seconds)
+    wrong = np.flatnonzero(column.from_wall(wall) != seconds)
     assert len(wrong) == (0 if zone.startswith("+") else 1)
 
 
 def test_an_hour_that_the_clock_leaves_out_is_the_next():
     column = ColumnLayout.of("t", pd.Series(dtype="datetime64[us, Europe/Berlin]"))
     gone = pd.Timestamp("2021-03-28T02:30").timestamp()
-    back = from_wall(np.array([gone]), column)
+    back = column.from_wall(np.array([gone]))
     assert pd.Timestamp(back[0], unit="s") == pd.Timestamp("2021-03-28T01:00")
 
 

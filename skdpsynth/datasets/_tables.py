@@ -21,7 +21,7 @@ from skdpsynth.exceptions import (
     DegradedResultWarning,
     InvalidTableError,
 )
-from skdpsynth.utils import deprecated
+from skdpsynth.utils import warn_deprecated
 
 Parts = tuple[pd.DataFrame, pd.DataFrame]
 PathLike = str | os.PathLike[str] | None
@@ -340,15 +340,16 @@ def fetch_kaggle_credit(
     return _CREDIT.fetch(path, data_home)
 
 
-@deprecated(
-    since="0.3",
-    removed_in="0.5",
-    remedy="Use sklearn.datasets.fetch_openml(data_id=300).",
-)
 def fetch_isolet(
     path: PathLike = None, data_home: PathLike = None, *, split: bool = False
 ) -> pd.DataFrame | Parts:
     """Fetch the ISOLET table, or its train and test parts: which letter was spoken."""
+    warn_deprecated(
+        "fetch_isolet()",
+        since="0.3",
+        removed_in="0.5",
+        remedy="Use sklearn.datasets.fetch_openml(data_id=300).",
+    )
     table = _ISOLET.fetch(path, data_home)
     if split:
         # Of the train part, which comes first.
@@ -364,13 +365,12 @@ def fetch_isolet(
     return _parts_or_whole(table, split)
 
 
-@deprecated(
-    since="0.3",
-    removed_in="0.5",
-    remedy=f"Download it from {_EPILEPTIC.page} and use pandas.read_csv().",
-)
 def fetch_epileptic_seizure(
     path: PathLike = None, data_home: PathLike = None
 ) -> pd.DataFrame:
     """Fetch the Epileptic Seizure table: what does one second of EEG show."""
+    remedy = f"Download it from {_EPILEPTIC.page} and use pandas.read_csv()."
+    warn_deprecated(
+        "fetch_epileptic_seizure()", since="0.3", removed_in="0.5", remedy=remedy
+    )
     return _EPILEPTIC.fetch(path, data_home)

@@ -26,8 +26,6 @@ from skdpsynth.table import (
     ColumnDomain,
     ColumnLayout,
     Metadata,
-    PrivateRows,
-    RowsInParts,
     TableLayout,
     TableRows,
     declared_domain,
@@ -51,21 +49,21 @@ class Labels:
 
     name = "labels"
 
-    def __init__(self, column: ColumnLayout | None, schema: TableSchema | None) -> None:
+    def __init__(self, column: ColumnLayout | None, schema: TableSchema) -> None:
         self.column = column
         # The labels (not their counts), if they are public.
         self.labels: tuple[Hashable, ...] | None = ()
         if column is not None:
-            column_schema = None if schema is None else schema.columns.get(column.name)
+            column_schema = schema.columns.get(column.name)
             self.labels = (False, True) if column.kind == "boolean" else None
             if isinstance(column_schema, Categorical | Boolean):
                 self.labels = tuple(column_schema.categories)
         self.of_keys = self.labels is None
         # The usual coding of a binary label, known to all, so it needs no threshold.
         self._usual = (0, 1) if column and column.kind == "integer" else ()
-        counts = {} if schema is None else schema.class_counts or {}
+        counts = schema.class_counts or {}
         stated = [counts.get(label) for label in self.labels or ()]
-        if column is None and schema is not None:
+        if column is None:
             stated = [schema.n_rows]
         self._declared = [float(n) for n in stated if n is not None]  # rows of each
 
@@ -213,7 +211,7 @@ class Discovery:
     """
 
     def __init__(
-        self, layout: TableLayout, schema: TableSchema | None, *, known: bool = False
+        self, layout: TableLayout, schema: TableSchema, *, known: bool = False
     ) -> None:
         columns = modelled_columns(layout, schema)
         self.declared = {column: declared_domain(column, schema) for column in columns}
@@ -245,14 +243,14 @@ class Discovery:
 def discover(
     table: pd.DataFrame | Parts,
     layout: TableLayout,
-    schema: TableSchema | None,
+    schema: TableSchema,
     accountant: PrivacyAccountant,
     sizes: Parts | None = None,
     known: tuple[ColumnDomain, ...] | None = None,
 ) -> tuple[Metadata, TableRows]:
     """Release what the schema does not say; with it encode the rows, still private.
 
-    Those of a table in parts are kept in parts. `sizes` says how many rows the units of
+    `sizes` says how many rows the units of
     privacy have, as `limit_rows` gives them. Of columns whose domains are `known` from
     another table nothing is released.
     """
@@ -267,12 +265,10 @@ def discover(
     for step in discovery.of_columns:
         of_columns |= step.run(rows, of_columns, accountant, public)
     domains = known or tuple(filter(None, of_columns.values()))
-    metadata = Metadata.of(layout, tuple(columns), domains, classes, schema)
+    metadata = Metadata.of(layout, domains, classes, schema)
     if sizes is not None:
         metadata = discovery.units.run(sizes, metadata, accountant, public)
     encoded = rows.only([column.name for column in columns] + labels).map(
         encode_rows, columns, list(domains), target, classes.labels
     )
-    if isinstance(table, Parts):
-        return metadata, RowsInParts(encoded.kept())
-    return metadata, PrivateRows.joined(encoded.each(), len(table))
+    return metadata, TableRows(encoded.kept())

@@ -33,7 +33,7 @@ from skdpsynth.measure._shares import LITTLE, N_CELLS, RARE
 from skdpsynth.measure._steps import has_many_numbers, is_numeric
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
-from skdpsynth.schema import Column, Continuous, Datetime, TableSchema, holds_truths
+from skdpsynth.schema import Boolean, Column, Continuous, Datetime, TableSchema
 from skdpsynth.table import (
     CategoryDomain,
     ColumnDomain,
@@ -53,7 +53,7 @@ class Guess:
     """A table that nobody has read; its only label is None without a target."""
 
     layout: TableLayout
-    schema: TableSchema | None
+    schema: TableSchema
     labels: tuple[Hashable, ...]
     counts: np.ndarray  # rows of each class
     known: bool  # whether domains of the columns are those of another table
@@ -61,7 +61,7 @@ class Guess:
 
 def guessed_layout(
     dtypes: Mapping[Hashable, Any] | pd.Series | None,
-    schema: TableSchema | None,
+    schema: TableSchema,
     target: Hashable,
     last: TableLayout | None = None,
 ) -> TableLayout:
@@ -69,7 +69,6 @@ def guessed_layout(
 
     An object column counts as text, unless the schema says Boolean.
     """
-    described = {} if schema is None else schema.columns
     if dtypes is not None:
         dtypes = dtypes_of(dtypes)
         layout = TableLayout.of(_read_dtypes(dtypes, schema), target, schema)
@@ -78,9 +77,9 @@ def guessed_layout(
             raise InvalidSchemaError(msg)
     elif last is not None:
         layout = last
-    elif schema is not None:
-        columns = [_layout_of(name, column) for name, column in described.items()]
-        if target is not None and target not in described:
+    elif schema.columns:
+        columns = [_layout_of(name, own) for name, own in schema.columns.items()]
+        if target is not None and target not in schema.columns:
             columns.append(ColumnLayout(target, None, "categorical", True))
         return TableLayout.of(tuple(columns), target, schema)
     else:
@@ -88,14 +87,13 @@ def guessed_layout(
             "plan needs to know the columns. Give dtypes=df.dtypes (names and dtypes "
             "are public), or schema=TableSchema(...) in the constructor or here."
         )
-    if schema is not None:
-        check_schema(schema, layout)
+    check_schema(schema, layout)
     return layout
 
 
 def guess_table(
     layout: TableLayout,
-    schema: TableSchema | None,
+    schema: TableSchema,
     n_rows: int | None,
     class_counts: Mapping[Hashable, int] | None,
     known_labels: tuple[Hashable, ...] = (),
@@ -131,11 +129,11 @@ def guess_table(
         if class_counts is not None:  # a usual label that was left out is empty
             class_counts = dict.fromkeys(set(labels) & {0, 1}, 0) | {**class_counts}
     labels = labels or (None,)
-    declared = None if schema is None else schema.class_counts or None
+    declared = schema.class_counts or None
     class_counts = declared if class_counts is None else class_counts
     if n_rows is None and class_counts is not None:
         n_rows = sum(class_counts.values())
-    stated = None if schema is None else schema.n_rows
+    stated = schema.n_rows
     n_rows = stated if n_rows is None else n_rows
     if n_rows is None:
         raise ValueError(
@@ -174,9 +172,7 @@ def guess_table(
     return Guess(layout, schema, labels, counts, known)
 
 
-def _read_dtypes(
-    dtypes: object, schema: TableSchema | None
-) -> tuple[ColumnLayout, ...]:
+def _read_dtypes(dtypes: object, schema: TableSchema) -> tuple[ColumnLayout, ...]:
     """Lay out columns of which only names and dtypes are known."""
     if isinstance(dtypes, pd.Series) and not dtypes.index.is_unique:
         msg = "dtypes must have one entry per column. Got a name more than once."
@@ -203,8 +199,10 @@ def _read_dtypes(
 
 def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
     """Lay out a column that only a schema describes."""
-    kind: Any = "boolean" if holds_truths(column) else "categorical"
-    if isinstance(column, Continuous):
+    kind: Any = "categorical"
+    if isinstance(column, Boolean) and not column.of_texts:
+        kind = "boolean"
+    elif isinstance(column, Continuous):
         kind = "integer" if column.integer else "continuous"
     elif isinstance(column, Datetime):
         kind = "datetime"
@@ -369,7 +367,7 @@ _Remark = tuple[str, list[str], str]
 def remarks(
     model: TableModel,
     plans: Sequence[Allocation],
-    declared: TableSchema | None,
+    declared: TableSchema,
     report: PrivacyReport,
     *,
     dependent: bool,
@@ -379,7 +377,7 @@ def remarks(
     `dependent` tells whether the synthesizer learns how columns depend on each other.
     """
     metadata = model.metadata
-    described = set() if declared is None else {*declared.columns}
+    described = {*declared.columns}
     notes, n_rows = [], float(metadata.classes.counts.sum())
     if report.private and report.delta * n_rows > 1.0:  # claims that are weaker
         notes.append(

@@ -65,7 +65,6 @@ from skdpsynth.table import (
     NumericDomain,
     needs_resolution,
     numeric_values,
-    to_wall,
     total_keys,
     wall_values,
 )
@@ -137,7 +136,7 @@ class ColumnStep(ABC):
     of_keys: ClassVar[bool] = False  # found by threshold, so they need a delta
     share: ClassVar[float]  # of the squared mu of the fit, where it is spent
 
-    def __init__(self, declared: Domains, schema: TableSchema | None) -> None:
+    def __init__(self, declared: Domains, schema: TableSchema) -> None:
         # Those that it may concern, by what is declared of them.
         self.columns = [c for c, domain in declared.items() if self.concerns(c, domain)]
 
@@ -526,9 +525,9 @@ class Resolutions(ColumnStep):
 
     name, share = "decimals", SMALL_SHARE
 
-    def __init__(self, declared: Domains, schema: TableSchema | None) -> None:
+    def __init__(self, declared: Domains, schema: TableSchema) -> None:
         super().__init__(declared, schema)
-        rules = () if schema is None else schema.rules
+        rules = schema.rules
         fixed = {name for rule in rules for name in rule.names}
         # Up to which power of ten, where enough rows allow to ask, and where not. Rules
         # need every number of a range, and times have no tens.
@@ -566,7 +565,7 @@ class Resolutions(ColumnStep):
         values, missing = numeric_values(series, column)
         if column.kind == "datetime":
             missing = missing | (values < domain.low) | (values > domain.high)
-            values = to_wall(values, column)
+            values = column.to_wall(values)
             fits = [values % step == 0.0 for step in SECONDS_OF.values()]
             codes = np.select(fits, [*range(len(fits))], n - 2)
         else:
@@ -607,7 +606,7 @@ class Resolutions(ColumnStep):
             return domain
         if timed:
             step = [*SECONDS_OF.values()][place]
-            ends = to_wall(np.array([domain.low, domain.high]), column) / step
+            ends = column.to_wall(np.array([domain.low, domain.high])) / step
             return domain.with_step(step, *map(float, np.floor(ends)))
         decimals = place - tens
         if domain.integer and decimals >= domain.decimals:  # known to be no finer
@@ -647,7 +646,7 @@ class Remainders(ColumnStep):
 
     name, share = "remainders", REMAINDERS_SHARE
 
-    def __init__(self, declared: Domains, schema: TableSchema | None) -> None:
+    def __init__(self, declared: Domains, schema: TableSchema) -> None:
         # Of some of which the resolution is unknown it may be found.
         fine = {c: None for c in declared if needs_resolution(c, schema)}
         super().__init__({**declared, **fine}, schema)

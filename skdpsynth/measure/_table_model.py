@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpsynth.privacy import UNLABELLED
-from skdpsynth.schema import TableSchema, decode_value, encode_value
+from skdpsynth.schema import NOTHING_STATED, TableSchema, decode_value, encode_value
 from skdpsynth.table import (
     CategoryDomain,
     Classes,
@@ -83,7 +83,7 @@ class TableModel:
         cls,
         document: Mapping[str, Any],
         arrays: Mapping[str, NDArray[np.float64]],
-        schema: TableSchema | None = None,
+        schema: TableSchema = NOTHING_STATED,
     ) -> TableModel:
         """Rebuild what `to_state` split, and check it; rules are those of `schema`."""
         metadata = metadata_from_state(document, schema, arrays["class_counts"])
@@ -116,7 +116,7 @@ def metadata_to_state(metadata: Metadata) -> dict[str, Any]:
 
 def metadata_from_state(
     document: Mapping[str, Any],
-    schema: TableSchema | None,
+    schema: TableSchema,
     counts: NDArray[np.float64],
     **noise: float,
 ) -> Metadata:
@@ -131,8 +131,7 @@ def metadata_from_state(
     if categories and len(counts) > len(categories):
         labels = (*categories, UNLABELLED)
     classes = Classes(labels, counts, **noise)
-    if schema is not None:
-        check_rules(schema, layout)
+    check_rules(schema, layout)
     columns = modelled_columns(layout, schema)
     places = {id(column): place for place, column in enumerate(layout.columns)}
     listed = [places[id(column)] for column in columns]
@@ -140,7 +139,7 @@ def metadata_from_state(
     require(str(document["columns"]) == str(listed), "other columns")
     for column, domain in zip(columns, domains, strict=True):
         check_domain(column, domain, schema)
-    metadata = Metadata.of(layout, columns, domains, classes.labelled, schema)
+    metadata = Metadata.of(layout, domains, classes.labelled, schema)
     metadata = replace(metadata, classes=classes)
     label = layout.label_column
     stated = None if label is None else declared_domain(label, schema)
@@ -150,7 +149,7 @@ def metadata_from_state(
     if "units" in document:
         of_units = document["units"]
         sizes = np.array(of_units["sizes"], dtype=np.float64)
-        if metadata.units is None or schema is None:
+        if metadata.units is None:
             raise ValueError("sizes of no units")
         require(sizes.shape == (1 + (schema.max_rows_per_unit or 0),), "units")
         units = replace(metadata.units, sizes=sizes, noise_std=of_units["std"])

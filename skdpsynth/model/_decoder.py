@@ -9,13 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpsynth.measure import TableModel
-from skdpsynth.table import (
-    CategoryDomain,
-    Cells,
-    from_wall,
-    to_category_series,
-    to_series,
-)
+from skdpsynth.table import CategoryDomain, Cells
 from skdpsynth.utils import in_order_of_class
 
 if TYPE_CHECKING:
@@ -40,15 +34,15 @@ def decode_columns(
         values, missing = cells[name]
         if isinstance(domain, CategoryDomain):
             codes = values.astype(np.int64)
-            series[column.name] = to_category_series(codes, domain.categories, column)
+            series[column.name] = column.to_category_series(codes, domain.categories)
             continue
         if domain.step is not None:
-            values = from_wall(values, column)
-        series[column.name] = to_series(values, missing, column)
+            values = column.from_wall(values)
+        series[column.name] = column.to_series(values, missing)
     label, labels = metadata.layout.label_column, metadata.classes.labels
     if label is not None:
         codes = class_codes if labels else np.full(len(class_codes), -1)
-        series[label.name] = to_category_series(codes, labels, label)
+        series[label.name] = label.to_category_series(codes, labels)
     return [series.get(column.name) for column in metadata.layout.columns]
 
 
@@ -67,7 +61,7 @@ def check_categories(model: TableModel) -> None:
         pairs.append((metadata.layout.label_column, metadata.classes.labels))
     for column, categories in pairs:
         first = -1 if column.can_be_missing else 0
-        to_category_series(np.arange(first, len(categories)), categories, column)
+        column.to_category_series(np.arange(first, len(categories)), categories)
 
 
 def decode_cells(

@@ -22,8 +22,6 @@ from skdpsynth.table import (
     ColumnLayout,
     Metadata,
     largest_remainder,
-    to_category_series,
-    to_series,
 )
 from skdpsynth.utils import CHUNK_ROWS, in_chunks, n_threads
 from skdpsynth.utils.containers import converter
@@ -151,7 +149,7 @@ def _unread_values(
     if isinstance(described, Identifier):
         return _fresh_identifiers(first, n_rows, column, described)
     codes = np.full(n_rows, -1 if described.placeholder is None else 0)
-    return to_category_series(codes, [described.placeholder or ""], column)
+    return column.to_category_series(codes, [described.placeholder or ""])
 
 
 def _joined(pieces: list[pd.Series]) -> pd.Series:
@@ -169,7 +167,7 @@ def _fresh_identifiers(
         nothing = np.zeros(n_rows, dtype=bool)
         step = SECONDS_OF["D"] if is_date(column.dtype) else 1.0
         numbers = np.arange(first, first + n_rows, dtype=np.float64)
-        return to_series(numbers * step, nothing, column)
+        return column.to_series(numbers * step, nothing)
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = pd.Series(column.dtype.categories)
         inner = ColumnLayout.of(column.name, categories)
@@ -179,7 +177,7 @@ def _fresh_identifiers(
             dtype = pd.CategoricalDtype(listed, ordered=column.dtype.ordered)
             return values.astype(dtype)
     names = [described.text_of(number) for number in range(first, first + n_rows)]
-    return to_category_series(np.arange(n_rows), names, column)
+    return column.to_category_series(np.arange(n_rows), names)
 
 
 _MOST_ROWS = 10**9  # of NumPy's hypergeometric numbers

@@ -24,9 +24,6 @@ from skdpsynth.table import (
     MarginalTransform,
     Metadata,
     NumericDomain,
-    from_wall,
-    to_wall,
-    zone_of,
 )
 from skdpsynth.utils import CHUNK_ROWS
 
@@ -53,7 +50,7 @@ class Allowed:
     ) -> NDArray[np.bool_]:
         """Return which values are allowed."""
         if self.zoned is not None:
-            values = from_wall(values, self.zoned)
+            values = self.zoned.from_wall(values)
         # Only the last range that begins below a value may hold it.
         place = np.searchsorted(self.ranges[:, 0], values, side="right") - 1
         ends = np.append(self.ranges[:, 1], -np.inf)  # where none begins below
@@ -66,7 +63,7 @@ class Allowed:
             if self.zoned is not None:  # an hour wider: clocks are put on or back
                 ranges = ranges + np.array([-_HOUR, _HOUR])
                 finite = np.isfinite(ranges)
-                ranges[finite] = to_wall(ranges[finite], self.zoned)
+                ranges[finite] = self.zoned.to_wall(ranges[finite])
                 ranges = _apart(ranges)
             ends = np.array([marginal.domain.span(*ends) for ends in ranges])
             low, high = ends.reshape(-1, 2).T
@@ -231,9 +228,9 @@ def _of(
     ranges, zoned = np.array(pairs, dtype=np.float64).reshape(-1, 2), None
     if isinstance(domain, NumericDomain):
         low, high = domain.bounds
-        if zone_of(column.dtype) is not None and domain.step is not None:
+        if column.zone is not None and domain.step is not None:
             zoned = column
-            low, high = from_wall(np.array([low, high]), column)
+            low, high = column.from_wall(np.array([low, high]))
             low, high = low - _HOUR, high + _HOUR
         elif domain.integer:
             # As whole numbers are turned into values, so that equal ones are equal.
@@ -279,7 +276,7 @@ def _number(value: Any, column: ColumnLayout) -> float:  # noqa: ANN401 - any sc
         if column.kind != "datetime":
             return float(value)
         moment = pd.Timestamp(value)
-        zone = zone_of(column.dtype)
+        zone = column.zone
         if zone is not None and moment.tzinfo is None:
             moment = moment.tz_localize(zone)
         return moment.timestamp()

@@ -30,7 +30,6 @@ from skdpsynth.schema._columns import (
     column_kind,
     decimals_of,
     family,
-    holds_truths,
     is_date,
     is_finite,
     is_missing,
@@ -50,6 +49,7 @@ from skdpsynth.schema._rules import (
     in_order,
 )
 from skdpsynth.schema._table_schema import (
+    NOTHING_STATED,
     TableSchema,
     decode_value,
     encode_value,
@@ -61,6 +61,7 @@ __all__ = [
     "EXACT",
     "MOST_DECIMALS",
     "MOST_STATED_DECIMALS",
+    "NOTHING_STATED",
     "ROUNDING",
     "SECONDS_OF",
     "UNREAD",
@@ -90,7 +91,6 @@ __all__ = [
     "decode_value",
     "encode_value",
     "family",
-    "holds_truths",
     "in_order",
     "is_date",
     "is_finite",

@@ -100,11 +100,6 @@ def is_object(dtype: Dtype) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
-def holds_truths(described: object) -> bool:
-    """Whether a column is described to hold True and False, so that objects are."""
-    return isinstance(described, Boolean) and not described.of_texts
-
-
 def check_frame(df: object) -> None:
     """Refuse what is no DataFrame with distinct column names on one level."""
     if not isinstance(df, pd.DataFrame):
@@ -147,8 +142,8 @@ def column_kind(
             " strings, booleans, numbers nor points in time throughout. Rename them"
             " first, for example by .cat.rename_categories(str)."
         )
-    truths = is_object(dtype) and holds_truths(described)
-    return ("boolean", found[1]) if truths else found
+    truths = isinstance(described, Boolean) and not described.of_texts
+    return ("boolean", found[1]) if truths and is_object(dtype) else found
 
 
 def known_kind(name: Hashable, dtype: Dtype) -> tuple[Kind, bool]:

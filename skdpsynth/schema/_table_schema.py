@@ -54,12 +54,16 @@ _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 _MOST_ROWS_PER_UNIT = 100_000
 _UNIT = ("privacy_unit", "max_rows_per_unit", "per_unit")
 # Options that are written only where they are given: most tables need none of them.
-_RARE = ("true", "false", "format", "pattern", "placeholder")
-_LISTS = ("categories", "columns", "parts")  # the name of a column may be a tuple
+_RARE = ("true", "false", "format", "pattern", "placeholder", "rules", *_UNIT)
+# The name of a column may be a tuple, too.
+_LISTS = ("categories", "columns", "parts", "rules", "per_unit")
 
 
 def encode_value(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """Return a JSON-safe form of a name, category or bound, with a tag if need be."""
+    """Return a JSON-safe form of a name, category, bound, column or rule."""
+    if isinstance(value, Column | Rule):
+        tag = {"kind" if isinstance(value, Column) else "rule": value.tag}
+        return tag | _fields_to_dict(value)
     value = plain(value)
     if isinstance(value, tuple):
         return {"tuple": [encode_value(part) for part in value]}
@@ -102,24 +106,25 @@ def decode_value(data: Any) -> Any:  # noqa: ANN401 - the inverse of encode_valu
         raise ValueError("no zone") from error
 
 
-def part_to_dict(part: Column | Rule) -> dict[str, Any]:
-    """Return a JSON-safe form of a column or a rule, which `_part_from_dict` reads."""
-    data: dict[str, Any] = {"kind" if isinstance(part, Column) else "rule": part.tag}
-    for item in fields(part):  # type: ignore[arg-type]
-        value = getattr(part, item.name)
-        if value is None and item.name in _RARE:
+def _fields_to_dict(stated: Stated) -> dict[str, Any]:
+    """Return a JSON-safe form of all that is stated."""
+    data: dict[str, Any] = {}
+    for item in fields(stated):  # type: ignore[arg-type]
+        value = getattr(stated, item.name)
+        if not item.compare or (item.name in _RARE and value in (None, ())):
             continue
         if isinstance(value, Mapping):
             data[item.name] = [[*map(encode_value, pair)] for pair in value.items()]
         elif isinstance(value, tuple) and item.name in _LISTS:
             data[item.name] = [*map(encode_value, value)]
         else:
-            data[item.name] = encode_value(as_typed(value))
+            typed = isinstance(stated, Column)  # a bound, and no name
+            data[item.name] = encode_value(as_typed(value) if typed else value)
     return data
 
 
 def _part_from_dict(data: Json, key: str) -> Any:  # noqa: ANN401 - a part of a schema
-    """Rebuild what `part_to_dict` wrote; an option may be absent."""
+    """Rebuild what `encode_value` wrote; an option may be absent."""
     kind = _kind_of(data, key)
     required = [item.name for item in fields(kind) if item.default is MISSING]
     options = [item.name for item in fields(kind) if item.name not in required]
@@ -551,22 +556,7 @@ class TableSchema(Stated):
         data : dict
             Holds dict, list, str, int, float, bool and None only.
         """
-        data: dict[str, Any] = {
-            "columns": [
-                [encode_value(k), part_to_dict(c)] for k, c in self.columns.items()
-            ],
-            "target": encode_value(self.target),
-            "n_rows": self.n_rows,
-            "class_counts": self.class_counts
-            and [[encode_value(key), n] for key, n in self.class_counts.items()],
-        }
-        rare = {
-            "rules": [part_to_dict(rule) for rule in self.rules],
-            "privacy_unit": encode_value(self.privacy_unit),
-            "max_rows_per_unit": self.max_rows_per_unit,
-            "per_unit": [encode_value(name) for name in self.per_unit],
-        }
-        return data | {name: own for name, own in rare.items() if own not in (None, [])}
+        return _fields_to_dict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TableSchema:
@@ -653,15 +643,11 @@ class TableSchema(Stated):
         with place("The schema" if is_text else f"The file {given!r}"):
             try:
                 data = parse_json(given if is_text else read_text(given))
-            except json.JSONDecodeError as error:
-                raise InvalidSchemaError(
-                    f"Expected JSON. In line {error.lineno}, column {error.colno} there"
-                    f" is none ({error.msg}). Correct it, or write the schema anew by"
-                    " to_json."
-                ) from error
             except ValueError as error:
-                words = f"Expected JSON. Got {error}; drop it."
-                raise InvalidSchemaError(words) from error
+                raise InvalidSchemaError(
+                    f"Expected JSON. Got none ({error}); correct it, or write the"
+                    " schema anew by to_json."
+                ) from error
             _check_names(data, ["schema_version"])
             if (version := data.pop("schema_version")) != _VERSION:
                 raise InvalidSchemaError(
@@ -708,3 +694,6 @@ class TableSchema(Stated):
         df = from_arrow(df)
         check_frame(df)
         return findings(df, self)
+
+
+NOTHING_STATED = TableSchema({})

@@ -6,7 +6,6 @@ classes. A domain (`NumericDomain`, `CategoryDomain`) says how the values of a c
 are laid out, a `MarginalTransform` how they are distributed in a class.
 """
 
-from skdpsynth.table._csv import CsvFile, CsvForm, read_csv
 from skdpsynth.table._domains import (
     MISSING,
     ZERO,
@@ -15,7 +14,6 @@ from skdpsynth.table._domains import (
     MarginalTransform,
     NumericDomain,
     PrivateRows,
-    RowsInParts,
     TableRows,
     declared_domain,
     domain_from_dict,
@@ -29,14 +27,9 @@ from skdpsynth.table._domains import (
 from skdpsynth.table._layout import (
     ColumnLayout,
     TableLayout,
-    from_wall,
     in_container_of,
     numeric_values,
-    to_category_series,
-    to_series,
-    to_wall,
     total_keys,
-    zone_of,
 )
 from skdpsynth.table._metadata import (
     Cells,
@@ -50,7 +43,7 @@ from skdpsynth.table._metadata import (
     rounded,
 )
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
-from skdpsynth.table._units import Limited, limit_rows
+from skdpsynth.table._units import limit_rows
 
 __all__ = [
     "MISSING",
@@ -60,14 +53,10 @@ __all__ = [
     "Classes",
     "ColumnDomain",
     "ColumnLayout",
-    "CsvFile",
-    "CsvForm",
-    "Limited",
     "MarginalTransform",
     "Metadata",
     "NumericDomain",
     "PrivateRows",
-    "RowsInParts",
     "TableLayout",
     "TableRows",
     "agreed_target",
@@ -78,7 +67,6 @@ __all__ = [
     "declared_metadata",
     "domain_from_dict",
     "encode_rows",
-    "from_wall",
     "in_container_of",
     "is_continuous",
     "is_number",
@@ -90,12 +78,7 @@ __all__ = [
     "numeric_values",
     "open_table",
     "place_labels",
-    "read_csv",
     "rounded",
-    "to_category_series",
-    "to_series",
-    "to_wall",
     "total_keys",
     "wall_values",
-    "zone_of",
 ]

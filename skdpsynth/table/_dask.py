@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import count
 from typing import Any
@@ -90,15 +89,13 @@ class DaskParts(Parts):
         """Keep the parts where they are made, in the memory of the workers."""
         import dask
 
-        keep = dask.delayed(_kept)
         with withheld(_READABLE):
-            made = dask.persist(*[keep(task) for task in self._tasks(self._steps)])
-            known = dask.compute(*[dask.delayed(_known)(part) for part in made])
+            made = dask.persist(*self._tasks(self._steps))
+            known = dask.compute(*map(dask.delayed(_known), made))
         self._check(_add_up([rows for rows, _ in known]).n_rows)
-        digests = [digest for _, digest in known]
         # Made again after a loss, they must be the same, in the same order.
-        same = Step(_unchanged, (digests,), numbered=True)
-        return DaskParts([*made], (same,), {})
+        same = Step(_unchanged, ([digest for _, digest in known],), numbered=True)
+        return DaskParts([own.value for own in made], (same,), {})
 
     def _with(self, steps: tuple[Step, ...]) -> Parts:
         return DaskParts(self._parts, steps, self.n_rows)
@@ -129,32 +126,22 @@ def _partitions(table: Frame) -> list[Any]:
     return [*table.simplify().to_delayed(optimize_graph=False)]
 
 
-@dataclass(frozen=True, repr=False)
-class _Kept:
-    """What steps made of a part, and its digest, taken where and when it was made."""
-
-    counted: Counted
-    digest: bytes
-
-    def __len__(self) -> int:
-        return len(self.counted.value)
+def _known(counted: Counted) -> tuple[Counted, bytes]:
+    return Counted(counted.n_rows, []), _digest(counted.value)
 
 
-def _kept(counted: Counted) -> _Kept:
-    digest = hashlib.sha256()  # other rows, or another order of them, have another
-    for array in getattr(counted.value, "arrays", (counted.value,)):
+def _digest(rows: Any) -> bytes:  # noqa: ANN401 - an array, or `PrivateRows`
+    """Digest rows: others, or another order of them, have another one."""
+    digest = hashlib.sha256()
+    for array in getattr(rows, "arrays", (rows,)):
         digest.update(array.tobytes())
-    return _Kept(counted, digest.digest())
+    return digest.digest()
 
 
-def _known(part: _Kept) -> tuple[Counted, bytes]:
-    return Counted(part.counted.n_rows, []), part.digest
-
-
-def _unchanged(number: int, part: _Kept, digests: list[bytes]) -> Any:  # noqa: ANN401
-    if part.digest != digests[number]:
+def _unchanged(number: int, rows: Any, digests: list[bytes]) -> Any:  # noqa: ANN401
+    if _digest(rows) != digests[number]:
         raise changed_parts()
-    return part.counted.value
+    return rows
 
 
 def _add_up(counts: list[Counted]) -> Counted:

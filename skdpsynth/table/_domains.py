@@ -8,7 +8,7 @@ Neither ever holds a value that was not public or released through a mechanism.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -34,10 +34,8 @@ from skdpsynth.schema import (
 )
 from skdpsynth.table._layout import (
     ColumnLayout,
-    factorize,
     numeric_values,
     place_keys,
-    to_wall,
 )
 from skdpsynth.utils import CHUNK_ROWS, EXCESS, FEW_NUMBERS, in_chunks, require
 
@@ -118,13 +116,21 @@ class NumericDomain:
         """The ends of the range: numbers, or seconds."""
         return self.from_steps(self.low), self.from_steps(self.high)
 
+    @property
+    def _size(self) -> float | None:
+        """The size of a step of time or of tens; None of decimals, which has none."""
+        # Powers of ten below 1 are not exact: values are multiplied by their inverse.
+        return 10.0**-self.decimals if self.decimals < 0 else self.step
+
     def to_steps(self, values: Any) -> Any:  # noqa: ANN401 - a float or an array
         """Count the steps in values: units of the last decimal, or of time."""
-        if self.step is not None:
-            return values / self.step
-        if self.decimals < 0:  # powers below 1 are not exact
-            return values / 10.0**-self.decimals
-        return values * 10.0**self.decimals
+        size = self._size
+        return values * 10.0**self.decimals if size is None else values / size
+
+    def from_steps(self, steps: Any) -> Any:  # noqa: ANN401 - a float or an array
+        """Undo `to_steps`; of whole numbers it gives what a decimal is read as."""
+        size = self._size
+        return steps / 10.0**self.decimals if size is None else steps * size
 
     def whole_steps(self, values: Floats) -> Floats:
         """Count the whole steps in values as `to_unit` does; times are rounded down."""
@@ -135,14 +141,6 @@ class NumericDomain:
         """Count the steps in values near the range: one far off must not overflow."""
         ends = self.from_steps(np.array([self.low - 1, self.high + 1]))
         return np.asarray(self.to_steps(np.clip(values, *ends)))
-
-    def from_steps(self, steps: Any) -> Any:  # noqa: ANN401 - a float or an array
-        """Undo `to_steps`; of whole numbers it gives what a decimal is read as."""
-        if self.step is not None:
-            return steps * self.step
-        if self.decimals < 0:
-            return steps * 10.0**-self.decimals
-        return steps / 10.0**self.decimals
 
     @property
     def n_numbers(self) -> float:
@@ -381,11 +379,9 @@ def is_continuous(domain: ColumnDomain | None) -> bool:
     return isinstance(domain, NumericDomain) and domain.n_numbers > 4
 
 
-def declared_domain(
-    column: ColumnLayout, schema: TableSchema | None
-) -> ColumnDomain | None:
+def declared_domain(column: ColumnLayout, schema: TableSchema) -> ColumnDomain | None:
     """Return a column's domain where it is public, None where it must be measured."""
-    spec = None if schema is None else schema.columns.get(column.name)
+    spec = schema.columns.get(column.name)
     if spec is None and column.kind == "boolean" and not column.can_be_missing:
         spec = Boolean()  # its dtype says all that it can hold
     nullable = column.can_be_missing and getattr(spec, "nullable", False)
@@ -402,7 +398,7 @@ def declared_domain(
         ends = np.array([spec.low.timestamp(), spec.high.timestamp()])
         step = SECONDS_OF.get("D" if is_date(column.dtype) else spec.unit or "")
         if step is not None:
-            ends = np.floor(to_wall(ends, column) / step)
+            ends = np.floor(column.to_wall(ends) / step)
         low, high = ends.tolist()
         return NumericDomain(low, high, False, step is not None, nullable, step=step)
     if isinstance(spec, Categorical):
@@ -412,12 +408,12 @@ def declared_domain(
     return None
 
 
-def needs_resolution(column: ColumnLayout, schema: TableSchema | None) -> bool:
+def needs_resolution(column: ColumnLayout, schema: TableSchema) -> bool:
     """Return whether neither dtype nor schema says how finely a column is written."""
     fine = ("continuous", "timedelta", "datetime")
     if is_date(column.dtype) or column.kind not in fine:
         return False
-    spec = None if schema is None else schema.columns.get(column.name)
+    spec = schema.columns.get(column.name)
     if isinstance(spec, Continuous):
         return spec.decimals is None and not spec.integer
     return spec is None
@@ -624,7 +620,7 @@ def place_labels(
     """Return the position of each row's class, -1 if it has none released; private."""
     if column is None or not categories:
         return np.zeros(len(frame), dtype=np.int64)
-    return place_keys(*factorize(frame[column.name]), categories)
+    return place_keys(frame[column.name], categories)
 
 
 @dataclass(frozen=True, repr=False)
@@ -651,21 +647,6 @@ class PrivateRows:
         """Rows and columns."""
         return self.uniforms.shape
 
-    @classmethod
-    def joined(cls, parts: Iterable[PrivateRows], n_rows: int) -> PrivateRows:
-        """Put parts with so many rows in all one after the other, as they come."""
-        whole, at = None, 0
-        for part in parts:
-            if whole is None:
-                shapes = ((n_rows, *own.shape[1:]) for own in part.arrays)
-                dtypes = (own.dtype for own in part.arrays)
-                whole = cls(*map(np.empty, shapes, dtypes))
-            for into, own in zip(whole.arrays, part.arrays, strict=True):
-                into[at : at + len(part)] = own
-            at += len(part)
-        assert whole is not None  # there is a part, maybe without rows
-        return whole
-
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """All three."""
@@ -676,28 +657,21 @@ class PrivateRows:
         chosen = np.flatnonzero(np.isin(self.class_codes, positions))
         return self if len(chosen) == len(self) else self[chosen]
 
-    def parts_of_class(self, *positions: int) -> Parts:
-        """Return the rows of one or some classes in parts."""
-        return Parts.of(self.of_class(*positions))
 
+class TableRows:
+    """`PrivateRows` of a whole table, in parts that may not be in memory together."""
 
-class RowsInParts:
-    """`PrivateRows` that are not in memory together."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, rows: Parts | PrivateRows) -> None:
+        self._parts = Parts.of(rows)
 
     def of_class(self, position: int) -> PrivateRows:
         """Bring the rows of one class into memory."""
-        parts = [*self.parts_of_class(position).each()]
-        return PrivateRows.joined(parts, sum(map(len, parts)))
+        parts = [part.arrays for part in self.parts_of_class(position).each()]
+        return PrivateRows(*map(np.concatenate, zip(*parts, strict=True)))
 
     def parts_of_class(self, *positions: int) -> Parts:
         """Return the rows of one or some classes in parts."""
         return self._parts.map(PrivateRows.of_class, *positions)
-
-
-TableRows = PrivateRows | RowsInParts  # of a whole table, in memory or not
 
 
 def wall_values(
@@ -705,7 +679,7 @@ def wall_values(
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return numbers as `numeric_values` does; times in units as a clock shows them."""
     values, missing = numeric_values(series, column)
-    return (values if domain.step is None else to_wall(values, column)), missing
+    return (values if domain.step is None else column.to_wall(values)), missing
 
 
 def encode_rows(
@@ -731,7 +705,7 @@ def encode_rows(
             category_codes[missing, position] = MISSING
         else:
             known = domain.categories
-            codes = place_keys(*factorize(series), known, len(known), len(known) + 1)
+            codes = place_keys(series, known, len(known), len(known) + 1)
             category_codes[:, position] = codes
     class_codes = place_labels(frame, label_column, labels)
     return PrivateRows(uniforms, category_codes, class_codes)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain, compress, count, repeat
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from skdpsynth.privacy import Parts, changed_parts
 from skdpsynth.schema import (
+    NOTHING_STATED,
     SECONDS_OF,
     UNREAD,
     Continuous,
@@ -45,9 +46,9 @@ _PLAIN_DTYPE = re.compile(
 )
 
 
-def is_read(name: Hashable, schema: TableSchema | None) -> bool:
+def is_read(name: Hashable, schema: TableSchema) -> bool:
     """Return whether cells of a column are read: of identifiers those of the unit."""
-    if schema is None or not isinstance(schema.columns.get(name), UNREAD):
+    if not isinstance(schema.columns.get(name), UNREAD):
         return True
     return same_name(name, schema.privacy_unit)
 
@@ -63,11 +64,11 @@ class ColumnLayout:
 
     @classmethod
     def of(
-        cls, name: Hashable, series: pd.Series, schema: TableSchema | None = None
+        cls, name: Hashable, series: pd.Series, schema: TableSchema = NOTHING_STATED
     ) -> ColumnLayout:
         """Read the layout off a column; raise InvalidTableError if unsupported."""
         described = None
-        if schema is not None and not same_name(name, schema.privacy_unit):
+        if not same_name(name, schema.privacy_unit):
             described = schema.columns.get(name)
         kind, can_be_missing = column_kind(name, series, described)
         dtype = series.dtype
@@ -96,7 +97,7 @@ class ColumnLayout:
     @property
     def stores(self) -> tuple[Any, ...]:
         """What dtypes with the same values share: missing ones, zone, limits."""
-        zone = zone_of(self.dtype)
+        zone = self.zone
         limits = self.limits if self.kind == "integer" else None
         return self.can_be_missing, None if zone is None else str(zone), limits
 
@@ -107,6 +108,84 @@ class ColumnLayout:
             return -most_seconds(self.unit), most_seconds(self.unit)
         info: Any = np.finfo if self.storage.kind == "f" else np.iinfo
         return float(info(self.storage).min), float(info(self.storage).max)
+
+    @property
+    def zone(self) -> Any:  # noqa: ANN401 - no stubs
+        """The time zone of its dtype, None where it has none."""
+        return _zone_of(self.dtype)
+
+    def to_wall(self, seconds: Floats) -> Floats:
+        """Turn seconds since 1970 UTC into those of a clock in the column's zone."""
+        return _to_wall(seconds, self.zone)
+
+    def from_wall(self, seconds: Floats) -> Floats:
+        """Undo `to_wall`: a doubled hour is the second one, one left out the next."""
+        zone, how = self.zone, {"nonexistent": "shift_forward"}
+        second = np.zeros(len(seconds), dtype=bool)
+        return _moved(
+            seconds, zone, lambda m: m.tz_localize(zone, ambiguous=second, **how)
+        )
+
+    def to_series(self, values: Floats, missing: Bools) -> pd.Series:
+        """Return numbers as a column of the dtype that came; undo `numeric_values`."""
+        # They are rounded and clipped to what it holds, be it without missing values.
+        missing = missing & self.can_be_missing  # a copy: the series may keep it
+        present = np.where(missing, 0.0, values) if missing.any() else values
+        dtype, kind = self.dtype, self.dtype.kind
+        array: Any
+        if self.kind == "boolean":
+            array = present >= 0.5
+        elif self.kind in ("datetime", "timedelta"):
+            array = _ticks(present, "s" if is_date(dtype) else self.unit)
+        else:
+            low, high = self.limits
+            if self.storage.kind != "f":
+                present = np.rint(present)
+                if int(high) > np.iinfo(self.storage).max:  # 2**63 - 1 has no float64
+                    high = float(np.nextafter(high, 0.0))  # the one below
+            array = np.clip(present, low, high).astype(self.storage)
+        if isinstance(dtype, pd.ArrowDtype):
+            if is_date(dtype):  # counts days, in fewer bytes
+                array = (array // _DAY).astype(np.int32)
+            stored = pa.array(array, mask=missing).cast(dtype.pyarrow_dtype)
+            array = pd.arrays.ArrowExtensionArray(stored)
+        elif kind in "Mm":
+            array = array.view(f"{kind}8[{self.unit}]")
+            array[missing] = np.array("NaT", dtype=array.dtype)
+            zone = self.zone
+            if zone is not None:
+                array = pd.DatetimeIndex(array).tz_localize("UTC").tz_convert(zone)
+        elif not isinstance(dtype, np.dtype):  # a masked boolean, integer or float
+            array = dtype.construct_array_type()(array, missing)
+        elif kind in "fO":
+            array = array.astype(dtype, copy=False)
+            array[missing] = None
+        return pd.Series(array, dtype=dtype, name=self.name, copy=False)
+
+    def to_category_series(
+        self, codes: NDArray[np.integer[Any]], categories: Sequence[Any]
+    ) -> pd.Series:
+        """Return codes (-1: missing) as a column of its dtype; undo `factorize`."""
+        positions = codes.astype(np.int64)
+        missing = positions < 0
+        if missing.any() and not self.can_be_missing:
+            raise ValueError(
+                f"Column {self.name!r} has dtype {self.dtype}, which cannot hold the"
+                " missing values asked for."
+            )
+        if isinstance(self.dtype, pd.CategoricalDtype):
+            listed = pd.Index(list(categories), dtype=self.dtype.categories.dtype)
+            dtype = pd.CategoricalDtype(listed, ordered=self.dtype.ordered)
+            array = pd.Categorical.from_codes(positions, dtype=dtype)
+            return pd.Series(array, name=self.name)
+        of_numpy = isinstance(self.dtype, np.dtype)
+        # Of numbers pandas knows one order of bytes only.
+        native = self.dtype.newbyteorder("=") if of_numpy else self.dtype
+        found = pd.Series(list(categories), dtype=native).reindex(positions)
+        series = pd.Series(found.array, dtype=self.dtype, name=self.name)
+        if of_numpy and self.dtype.kind == "O":
+            series[missing] = None
+        return series
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
@@ -138,13 +217,12 @@ class TableLayout:
         cls,
         columns: tuple[ColumnLayout, ...],
         target: Hashable,
-        schema: TableSchema | None,
+        schema: TableSchema,
         **form: Any,  # noqa: ANN401 - the fields above
     ) -> TableLayout:
         """Lay out a table; floats are numbers, and what a schema calls Continuous."""
-        described = {} if schema is None else schema.columns
         kinds = {column.name: column.kind for column in columns}
-        kind, given = kinds.get(target), described.get(target)
+        kind, given = kinds.get(target), schema.columns.get(target)
         measured = kind == "continuous" and given is None
         if isinstance(given, Continuous):
             measured = kind in ("continuous", "integer")
@@ -267,57 +345,10 @@ def ticks_of(times: pd.Series | pd.Index) -> tuple[Ints, str]:
     return stored.cast(pa.int64()).fill_null(_NAT).to_numpy(), stored.type.unit
 
 
-def to_series(values: Floats, missing: Bools, column: ColumnLayout) -> pd.Series:
-    """Return numbers as a column of the dtype that came; undo `numeric_values`."""
-    # They are rounded and clipped to what it can hold; `missing` is ignored where it
-    # has none.
-    missing = missing & column.can_be_missing  # a copy: the series may keep it
-    present = np.where(missing, 0.0, values) if missing.any() else values
-    dtype, kind = column.dtype, column.dtype.kind
-    array: Any
-    if column.kind == "boolean":
-        array = present >= 0.5
-    elif column.kind in ("datetime", "timedelta"):
-        array = _ticks(present, "s" if is_date(dtype) else column.unit)
-    else:
-        low, high = column.limits
-        if column.storage.kind != "f":
-            present = np.rint(present)
-            if int(high) > np.iinfo(column.storage).max:  # 2**63 - 1 has no float64
-                high = float(np.nextafter(high, 0.0))  # the one below
-        array = np.clip(present, low, high).astype(column.storage)
-    if isinstance(dtype, pd.ArrowDtype):
-        if is_date(dtype):  # counts days, in fewer bytes
-            array = (array // _DAY).astype(np.int32)
-        stored = pa.array(array, mask=missing).cast(dtype.pyarrow_dtype)
-        array = pd.arrays.ArrowExtensionArray(stored)
-    elif kind in "Mm":
-        array = array.view(f"{kind}8[{column.unit}]")
-        array[missing] = np.array("NaT", dtype=array.dtype)
-        zone = zone_of(dtype)
-        if zone is not None:
-            array = pd.DatetimeIndex(array).tz_localize("UTC").tz_convert(zone)
-    elif not isinstance(dtype, np.dtype):  # a masked boolean, integer or float
-        array = dtype.construct_array_type()(array, missing)
-    elif kind in "fO":
-        array = array.astype(dtype, copy=False)
-        array[missing] = None
-    return pd.Series(array, dtype=dtype, name=column.name, copy=False)
-
-
-def to_wall(seconds: Floats, column: ColumnLayout) -> Floats:
-    """Turn seconds since 1970 UTC into those of a clock in the column's zone."""
-    zone = zone_of(column.dtype)
+def _to_wall(seconds: Floats, zone: Any) -> Floats:  # noqa: ANN401
     return _moved(
         seconds, zone, lambda m: m.tz_localize("UTC").tz_convert(zone).tz_localize(None)
     )
-
-
-def from_wall(seconds: Floats, column: ColumnLayout) -> Floats:
-    """Undo `to_wall`: a doubled hour is the second one, one left out the next shown."""
-    zone, how = zone_of(column.dtype), {"nonexistent": "shift_forward"}
-    second = np.zeros(len(seconds), dtype=bool)
-    return _moved(seconds, zone, lambda m: m.tz_localize(zone, ambiguous=second, **how))
 
 
 def _moved(seconds: Floats, zone: Any, move: Callable[[Any], Any]) -> Floats:  # noqa: ANN401
@@ -327,6 +358,11 @@ def _moved(seconds: Floats, zone: Any, move: Callable[[Any], Any]) -> Floats:  #
     inside = np.clip(seconds, *_CLOCKS)
     moments = move(pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]")))
     return moments.asi8 / PER_SECOND["us"] + (seconds - inside)
+
+
+def _zone_of(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
+    """Return the time zone of a dtype, None where it has none."""
+    return getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None)
 
 
 def most_seconds(unit: str) -> float:
@@ -344,33 +380,16 @@ def _ticks(seconds: Floats, unit: str) -> Ints:
     return ticks.astype(np.int64) * factor
 
 
-def zone_of(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Return the time zone of a dtype, None where it has none."""
-    return getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None)
-
-
-def factorize(series: pd.Series) -> tuple[Ints, list[Any]]:
-    """Return a column as codes (-1: missing) of its values, and these; private."""
-    # The key of a row is a function of its value alone, so values are compared by an
-    # exact dictionary: the hash tables of pandas compare texts by how they are encoded,
-    # on some versions up to a NUL only, and keep the spelling that came first.
-    codes, values = _distinct(series)
-    occurs = np.bincount(codes[codes >= 0], minlength=len(values)) > 0
-    # A NaN that its dtype does not know as missing differs from itself.
-    keys = sorted({key for key in compress(values, occurs) if key == key})
-    rank = dict(zip(keys, range(len(keys)), strict=True))
-    ranks = np.fromiter(map(rank.get, chain(values, [None]), repeat(-1)), np.int64)
-    return ranks[codes], keys  # the code of a missing value is that of the None
-
-
 def count_keys(frame: pd.DataFrame, names: Sequence[Hashable]) -> list[Counter[Any]]:
     """Count the rows of each distinct value of some columns, None for a missing one."""
     counters = []
     for name in names:
         codes, keys = factorize(frame[name])
-        places = np.where(codes < 0, len(keys), codes)
-        counts = np.bincount(places, minlength=len(keys) + 1).tolist()
-        counters.append(Counter(dict(zip([*keys, None], counts, strict=True))))
+        counts = np.bincount(codes + 1, minlength=len(keys) + 1).tolist()
+        counters.append(Counter({None: counts[0]}))
+        for key, n in zip(keys, counts[1:], strict=True):
+            if n:
+                counters[-1][key] += n
     return counters
 
 
@@ -384,23 +403,29 @@ def total_keys(table: Parts, names: Sequence[Hashable]) -> list[Counter[Any]]:
 
 
 def place_keys(
-    codes: Ints,
-    keys: Sequence[Any],
-    categories: Sequence[Any],
-    other: int = -1,
-    missing: int = -1,
+    series: pd.Series, categories: Sequence[Any], other: int = -1, missing: int = -1
 ) -> Ints:
-    """Return the place among `categories` of each row that `factorize` gave a code."""
+    """Return the place of each cell among categories."""
+    codes, keys = factorize(series)
     place_of = dict(zip(categories, range(len(categories)), strict=True))
-    places = [place_of.get(key, other) for key in keys]
-    return np.array([*places, missing], dtype=np.int64)[codes]
+    place_of[None] = missing
+    places = [place_of.get(key, other) for key in (None, *keys)]
+    return np.array(places, dtype=np.int64)[codes + 1]
 
 
-def _distinct(series: pd.Series) -> tuple[Ints, list[Any]]:
-    """Return codes of a column, -1 where missing, and values, maybe equal or unused."""
+def factorize(series: pd.Series) -> tuple[Ints, list[Any]]:
+    """Return a column as codes (-1: missing) of keys, and these; private.
+
+    Keys may come twice or be unused, and one is None if it is a NaN that its dtype has
+    as a number.
+    """
+    # The key of a row is a function of its value alone, so values are compared by an
+    # exact dictionary: the hash tables of pandas compare texts by how they are encoded,
+    # on some versions up to a NUL only, and keep the spelling that came first.
     if isinstance(series.dtype, pd.CategoricalDtype):
-        listed = _in_calendar(series.cat.categories).tolist()
-        return series.cat.codes.to_numpy(np.int64), [*map(plain, listed)]
+        listed = map(plain, _in_calendar(series.cat.categories).tolist())
+        keys = [key if key == key else None for key in listed]
+        return series.cat.codes.to_numpy(np.int64), keys
     series = _in_calendar(series)
     dtype = series.dtype
     if is_object(dtype) or getattr(dtype, "storage", None) == "python":
@@ -429,43 +454,17 @@ def _in_calendar(times: Any) -> Any:  # noqa: ANN401 - a Series or an Index
     if (kind_of_dtype(times.dtype) or ("",))[0] != "datetime":
         return times
     ticks, unit = ticks_of(times)
-    zone, per_second = zone_of(times.dtype), PER_SECOND[unit]
+    zone, per_second = _zone_of(times.dtype), PER_SECOND[unit]
     first = max(_YEAR_1 * per_second, _NAT + 1)
     last = min((_YEAR_9999 + 1) * per_second - 1, -(_NAT + 1))
     if zone is not None:  # its clock must be in the calendar too
         ends = np.array([first // per_second, last // per_second], dtype=np.float64)
-        early, late = map(int, to_wall(ends, times) - ends)
+        early, late = map(int, _to_wall(ends, zone) - ends)
         first = max(first - min(early, 0) * per_second, _SHOWN_FROM * per_second)
         last -= max(late, 0) * per_second
     ticks = np.where(ticks == _NAT, _NAT, np.clip(ticks, first, last))
     moments = pd.DatetimeIndex(ticks.view(f"M8[{unit}]"))
     return pd.Series(moments.tz_localize("UTC").tz_convert(zone))
-
-
-def to_category_series(
-    codes: NDArray[np.integer[Any]], categories: Sequence[Any], column: ColumnLayout
-) -> pd.Series:
-    """Return codes (-1: missing) as a column of its dtype; undo `factorize`."""
-    positions = codes.astype(np.int64)
-    missing = positions < 0
-    if missing.any() and not column.can_be_missing:
-        raise ValueError(
-            f"Column {column.name!r} has dtype {column.dtype}, which cannot hold the"
-            " missing values asked for."
-        )
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        listed = pd.Index(list(categories), dtype=column.dtype.categories.dtype)
-        dtype = pd.CategoricalDtype(listed, ordered=column.dtype.ordered)
-        array = pd.Categorical.from_codes(positions, dtype=dtype)
-        return pd.Series(array, name=column.name)
-    of_numpy = isinstance(column.dtype, np.dtype)
-    # Of numbers pandas knows one order of bytes only.
-    native = column.dtype.newbyteorder("=") if of_numpy else column.dtype
-    found = pd.Series(list(categories), dtype=native).reindex(positions)
-    series = pd.Series(found.array, dtype=column.dtype, name=column.name)
-    if of_numpy and column.dtype.kind == "O":
-        series[missing] = None
-    return series
 
 
 def in_container_of(given: Any, values: Any) -> Any:  # noqa: ANN401 - any container
@@ -482,20 +481,9 @@ def in_container_of(given: Any, values: Any) -> Any:  # noqa: ANN401 - any conta
     if isinstance(given, pd.Series):
         return values.rename(given.name)
     if isinstance(given, pd.Index):
-        if isinstance(dtype, pd.CategoricalDtype):  # has categories of its own
-            dtype = values.dtype
-        return pd.Index(values, dtype=dtype).rename(given.name)
-    if type(given) is pd.arrays.NumpyExtensionArray:  # a string array is a subclass
-        return pd.arrays.NumpyExtensionArray(_array(values, given.dtype.numpy_dtype))
+        return pd.Index(values, dtype=values.dtype, name=given.name)
     if isinstance(given, pd.api.extensions.ExtensionArray):
         return values.array
-    return _array(values, dtype)
-
-
-def _array(values: pd.Series | pd.DataFrame, dtype: Any) -> NDArray[Any]:  # noqa: ANN401
-    """Make an array of a dtype; of text, the width is what the values need."""
-    if not isinstance(dtype, np.dtype):
-        return values.to_numpy()
-    if dtype.kind == "U":
+    if isinstance(dtype, np.dtype) and dtype.kind == "U":  # as wide as the values need
         return values.to_numpy(dtype=object).astype(np.str_)
-    return values.to_numpy(dtype=dtype)
+    return values.to_numpy(dtype=dtype if isinstance(dtype, np.dtype) else None)

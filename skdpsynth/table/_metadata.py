@@ -50,12 +50,7 @@ from skdpsynth.table._domains import (
     is_number,
     needs_resolution,
 )
-from skdpsynth.table._layout import (
-    ColumnLayout,
-    TableLayout,
-    from_wall,
-    zone_of,
-)
+from skdpsynth.table._layout import ColumnLayout, TableLayout
 from skdpsynth.utils import MOST_SHOWN, require
 
 Floats = NDArray[np.float64]
@@ -338,7 +333,7 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
 
 def _fineness(column: ColumnLayout) -> tuple[str, str, str]:
     if column.kind in ("datetime", "timedelta"):
-        return column.kind, column.unit, str(zone_of(column.dtype))
+        return column.kind, column.unit, str(column.zone)
     storage = column.storage
     is_exact = storage.kind != "f" or storage.itemsize == np.float64().itemsize
     return "number", "" if is_exact else storage.name, ""
@@ -443,21 +438,20 @@ class Metadata:
     def of(
         cls,
         layout: TableLayout,
-        columns: tuple[ColumnLayout, ...],
         domains: tuple[ColumnDomain, ...],
         classes: Classes,
-        schema: TableSchema | None,
+        schema: TableSchema,
     ) -> Metadata:
         """Put metadata together, with the rules of a schema made ready for them."""
+        columns = modelled_columns(layout, schema)
         names = [column.name for column in columns]
         known = dict(zip(names, domains, strict=True))
         if layout.label_column is not None:
             known[layout.target] = CategoryDomain(classes.labels, nullable=False)
-        stated = TableSchema({}) if schema is None else schema
-        rules, units = RowRules.of(stated, layout, known), None
-        if stated.privacy_unit is not None:
-            units = Units(stated.privacy_unit, tuple(stated.per_unit))
-        listed = stated.columns.items()
+        rules, units = RowRules.of(schema, layout, known), None
+        if schema.privacy_unit is not None:
+            units = Units(schema.privacy_unit, tuple(schema.per_unit))
+        listed = schema.columns.items()
         unread = {name: own for name, own in listed if isinstance(own, UNREAD)}
         return cls(layout, columns, domains, classes, rules, units, unread)
 
@@ -493,9 +487,8 @@ class Metadata:
         target = self.layout.target_column
         return next(j for j, column in enumerate(self.columns) if column is target)
 
-    def schema(self, declared: TableSchema | None) -> TableSchema:
+    def schema(self, declared: TableSchema) -> TableSchema:
         """Write down what was declared or measured; not columns without categories."""
-        declared = TableSchema({}) if declared is None else declared
         given: dict[Hashable, Any] = dict(declared.columns)
         domain_of = dict(zip(self.columns, self.domains, strict=True))
         columns: dict[Hashable, Any] = {}
@@ -534,7 +527,7 @@ class Metadata:
 
 
 def check_domain(
-    column: ColumnLayout, domain: ColumnDomain, schema: TableSchema | None
+    column: ColumnLayout, domain: ColumnDomain, schema: TableSchema
 ) -> None:
     """Refuse a domain of a file that its column cannot have, or was not declared."""
     # Found decimals, or a unit of time, round bounds; those of times are of a clock.
@@ -559,16 +552,15 @@ def check_domain(
 
 
 def modelled_columns(
-    layout: TableLayout, schema: TableSchema | None
+    layout: TableLayout, schema: TableSchema
 ) -> tuple[ColumnLayout, ...]:
     """Return the columns but labels, unread and computed ones; refuse to have none."""
-    stated = TableSchema({}) if schema is None else schema
-    derived = {name for rule in stated.rules for name in rule.derived}
+    derived = {name for rule in schema.rules for name in rule.derived}
     columns = tuple(
         column
         for column in layout.columns
         if column is not layout.label_column
-        and not isinstance(stated.columns.get(column.name), UNREAD)
+        and not isinstance(schema.columns.get(column.name), UNREAD)
         and column.name not in derived
     )
     if len(columns) <= layout.measured:
@@ -591,7 +583,7 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
         zone = getattr(column.dtype, "tz", None)
         seconds = np.array(domain.bounds)
         if domain.step is not None:
-            seconds = from_wall(seconds, column)
+            seconds = column.from_wall(seconds)
         ends = (pd.Timestamp(end, unit="s", tz=zone) for end in seconds)
         spec: Any = Datetime(*ends, nullable=domain.nullable)
     else:
@@ -617,10 +609,8 @@ def _completed(spec: Any, domain: ColumnDomain | None) -> Any:  # noqa: ANN401 -
     return replace(spec, decimals=decimals if domain.integer else "any")
 
 
-def declared_metadata(schema: TableSchema | None) -> tuple[str, ...]:
+def declared_metadata(schema: TableSchema) -> tuple[str, ...]:
     """List in words what a schema states as public, without any bound or category."""
-    if schema is None:
-        return ()
     columns = schema.columns.items()
     unit = schema.privacy_unit
     kinds = (

@@ -5,8 +5,6 @@ In memory, or not: files, datasets, streams of batches, Dask.
 
 from __future__ import annotations
 
-import tempfile
-import weakref
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -23,6 +21,7 @@ from scipy import sparse
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.privacy import LocalParts, Parts, Step
 from skdpsynth.schema import (
+    NOTHING_STATED,
     UNREAD,
     TableSchema,
     check_dtype,
@@ -31,9 +30,9 @@ from skdpsynth.schema import (
     is_object,
     same_name,
 )
-from skdpsynth.table._csv import CsvFile
 from skdpsynth.table._layout import ColumnLayout, TableLayout, encode_dtype, is_read
 from skdpsynth.table._metadata import check_rules
+from skdpsynth.table.csv_files import CsvFile
 from skdpsynth.utils import MOST_SHOWN, is_csv, withheld
 from skdpsynth.utils.containers import (
     container_of,
@@ -54,7 +53,7 @@ def open_table(
     y: object = None,
     *,
     target: Hashable = None,
-    schema: TableSchema | None = None,
+    schema: TableSchema = NOTHING_STATED,
 ) -> tuple[pd.DataFrame | Parts, TableLayout]:
     """Return a table in memory as a DataFrame, any other as DataFrames in parts."""
     # All of it is read once, to see that its columns are what was stated. A frame may
@@ -98,7 +97,7 @@ def open_table(
 def lay_out(
     frame: pd.DataFrame,
     target: Hashable,
-    schema: TableSchema | None,
+    schema: TableSchema,
     n_rows: int = 2,
     **form: Any,  # noqa: ANN401 - of `TableLayout`
 ) -> TableLayout:
@@ -121,8 +120,7 @@ def lay_out(
             " or astype(str); if it is a measurement, describe floats as Continuous or"
             " not at all, and turn a duration into them by .dt.total_seconds()."
         )
-    if schema is not None:
-        check_schema(schema, layout)
+    check_schema(schema, layout)
     return layout
 
 
@@ -178,14 +176,14 @@ def _to_labels(y: object, n_rows: int) -> pd.Series:
     return series.set_axis(pd.RangeIndex(n_rows))
 
 
-def agreed_target(target: Hashable, schema: TableSchema | None) -> Hashable:
+def agreed_target(target: Hashable, schema: TableSchema) -> Hashable:
     """Return the target that a parameter and a schema name, None for neither."""
     if not isinstance(target, Hashable):
         raise InvalidTableError(
             f"The 'target' must be one column name. Got {type(target).__name__};"
             " synthesizers have one label column."
         )
-    stated = None if schema is None else schema.target
+    stated = schema.target
     given = {name for name in (target, stated) if name is not None}
     if len(given) > 1:
         raise InvalidTableError(
@@ -215,15 +213,8 @@ def _check_size(n_rows: int, n_features: int) -> None:
 
 
 def _check_counts(layout: TableLayout, counts: NDArray[np.int64]) -> None:
-    """Refuse infinities, and objects of two types, by what `_checked` counts."""
-    for column, (infinite, texts, booleans) in zip(
-        layout.columns, counts.T, strict=True
-    ):
-        if infinite:
-            raise InvalidTableError(
-                f"Column {column.name!r} holds an infinite value. Replace infinities by"
-                " numbers, or by missing values."
-            )
+    """Refuse objects of two types, by what `_checked` counts."""
+    for column, (texts, booleans) in zip(layout.columns, counts.T, strict=True):
         if texts and booleans:
             raise InvalidTableError(
                 f"Expected objects of one type in column {column.name!r}. Got texts in"
@@ -281,12 +272,12 @@ def is_source(X: Any) -> bool:  # noqa: ANN401 - any container
     return isinstance(X, Iterable) and not in_memory
 
 
-def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  # noqa: ANN401
+def _opened(X: Any, schema: TableSchema) -> tuple[pd.DataFrame, Parts]:  # noqa: ANN401
     """Return the columns of a source without a row, and its rows."""
     if _is_dask(X):
         from skdpsynth.table._dask import DaskParts
 
-        return DaskParts.opened(X, None if schema is None else schema.privacy_unit)
+        return DaskParts.opened(X, schema.privacy_unit)
     if isinstance(X, str | Path):
         path, there = Path(X), False
         with suppress(OSError):  # a text that is no path at all
@@ -300,8 +291,7 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
                 f" {shown if named else 'a text that is none'}; name a file or folder"
                 " that is there."
             )
-        columns = {} if schema is None else schema.kinds
-        X = CsvFile(path, columns) if is_csv(path) else _Files(path)
+        X = CsvFile(path, schema.kinds) if is_csv(path) else _Files(path)
     if not hasattr(X, "to_batches"):
         X = _Stream(iter(X))
     to_frame = X.typed if isinstance(X, CsvFile) else from_arrow
@@ -310,7 +300,8 @@ def _opened(X: Any, schema: TableSchema | None) -> tuple[pd.DataFrame, Parts]:  
     parts = LocalParts(
         partial(_blocks, X, names), (Step(to_frame, ()),), narrowed=partial(_blocks, X)
     )
-    return to_frame(X.schema.empty_table().drop_columns(index)), parts
+    empty = to_frame(X.schema.empty_table().drop_columns(index))
+    return empty, parts.kept() if isinstance(X, _Stream) else parts
 
 
 class _Files:
@@ -352,8 +343,8 @@ def _blocks(source: Source, names: Sequence[Hashable]) -> Iterator[Any]:
     with withheld(_READABLE):
         held: list[Any] = []
         n_held, first = 0, True
-        for batch in map(_widened, _batches(source, step, names)):
-            held.append(batch)
+        for batch in _batches(source, step, names):
+            held.append(batch.cast(widened(batch.schema)))
             n_held += len(batch)
             while n_held >= step:
                 table = pa.Table.from_batches(held)
@@ -367,8 +358,8 @@ def _blocks(source: Source, names: Sequence[Hashable]) -> Iterator[Any]:
 
 def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[Any]:
     """Read a source in batches of at most so many rows, little in advance."""
-    # A Dataset would bring each file's dictionaries into the type of index that the
-    # first file happens to have, and fail at one with more categories: so file by file.
+    # The schema of a Dataset has the type of index that its first file happens to have,
+    # which may be too narrow for the categories of others: so file by file.
     from pyarrow import dataset
 
     how: dict[str, Any] = {"batch_size": step, "columns": [*names]}
@@ -376,7 +367,7 @@ def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[A
         yield from source.to_batches(**how)
         return
     how["batch_readahead"] = 1
-    fields = source.schema
+    fields = widened(source.schema)
     listed = [own.name for own in fields if pa.types.is_dictionary(own.type)]
     if not listed:
         yield from source.to_batches(fragment_readahead=1, **how)
@@ -391,32 +382,11 @@ def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[A
             " its rows to a Parquet file, or cast these columns in its files."
         )
     for fragment in fragments:
-        own, schema = fragment.physical_schema, source.schema
-        for name in {*listed} & {*own.names}:
-            schema = schema.set(schema.get_field_index(name), own.field(name))
-        yield from fragment.to_batches(schema=schema, fragment_readahead=1, **how)
-
-
-def _widened(batch: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Cast a batch to the schema that `widened` makes of its own."""
-    schema = widened(batch.schema)
-    if schema.equals(batch.schema):
-        return batch
-    columns = [
-        column
-        if column.type == field.type
-        else pa.DictionaryArray.from_arrays(
-            column.indices.cast(pa.int32()),
-            column.dictionary,
-            ordered=field.type.ordered,
-        )
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield from fragment.to_batches(schema=fields, fragment_readahead=1, **how)
 
 
 class _Stream:
-    """Record batches that can be read once only, kept in a file without a name."""
+    """Record batches of one schema that can be read once only."""
 
     def __init__(self, batches: Iterator[Any]) -> None:
         with withheld(_READABLE):
@@ -427,31 +397,25 @@ class _Stream:
                 f" one of {type(first).__name__}; make them by"
                 " pyarrow.RecordBatch.from_pandas(frame)."
             )
-        self.schema = widened(first.schema)
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
-        weakref.finalize(self, self._file.close)
-        with withheld(_READABLE), pa.ipc.new_stream(self._file, self.schema) as writer:
-            for batch in chain([first], batches):
-                batch = _widened(batch)
-                if batch.schema != self.schema:
-                    raise InvalidTableError(
-                        "Expected record batches of one schema. Got several; cast them"
-                        " by batch.cast(schema)."
-                    )
-                writer.write_batch(batch)
+        self.schema, self._batches = widened(first.schema), chain([first], batches)
 
-    def to_batches(self, **_: object) -> Iterator[Any]:
-        """Read them again."""
-        self._file.seek(0)
-        return iter(pa.ipc.open_stream(self._file))
+    def to_batches(self, columns: list[str], **_: object) -> Iterator[Any]:
+        """Read them."""
+        for batch in self._batches:
+            if widened(batch.schema) != self.schema:
+                raise InvalidTableError(
+                    "Expected record batches of one schema. Got several; cast them by"
+                    " batch.cast(schema)."
+                )
+            yield batch.select(columns)
 
 
 def _checked(
-    frame: pd.DataFrame, layout: TableLayout, schema: TableSchema | None
+    frame: pd.DataFrame, layout: TableLayout, schema: TableSchema
 ) -> NDArray[np.int64]:
-    """Refuse other columns than expected; count what `open_table` looks at."""
-    # By column: infinite values, whether objects are texts, and whether booleans.
-    counts = np.zeros((3, len(layout.columns)), dtype=np.int64)
+    """Refuse other columns than expected, and infinities; count types of objects."""
+    # By column: whether objects are texts, and whether booleans.
+    counts = np.zeros((2, len(layout.columns)), dtype=np.int64)
     for place, column in enumerate(layout.columns):
         series = frame[column.name]
         own = ColumnLayout.of(column.name, series, schema)
@@ -467,12 +431,15 @@ def _checked(
             continue
         if column.kind == "continuous":
             values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-            counts[0, place] = np.isinf(values).sum()
+            if np.isinf(values).any():
+                raise InvalidTableError(
+                    f"Column {column.name!r} holds an infinite value. Replace"
+                    " infinities by numbers, or by missing values."
+                )
         if is_object(own.dtype):
             held = pd.api.types.infer_dtype(series, skipna=True)
-            counts[1:, place] = held == "string", held == "boolean"
-    if schema is not None:
-        check_objects(schema.columns, frame)
+            counts[:, place] = held == "string", held == "boolean"
+    check_objects(schema.columns, frame)
     return counts
 
 

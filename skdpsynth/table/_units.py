@@ -25,6 +25,7 @@ from skdpsynth.schema import TableSchema, is_missing, plain
 from skdpsynth.table._layout import coded, is_read, ticks_of
 
 Words = NDArray[np.uint64]
+Ints = NDArray[np.int64]
 
 # Files that the keys of rows are kept in, by the keys of their units: one at a time is
 # in memory, so the peak is a small part of all keys.
@@ -41,10 +42,10 @@ class Limited(NamedTuple):
     sizes: Parts | None = None
 
 
-def limit_rows(table: pd.DataFrame | Parts, schema: TableSchema | None) -> Limited:
+def limit_rows(table: pd.DataFrame | Parts, schema: TableSchema) -> Limited:
     """Leave out rows beyond the limit of their unit, and rows of no unit."""
     # Of parts a bit per row stays in memory; Dask has all rows of a unit in one part.
-    if schema is None or schema.privacy_unit is None:
+    if schema.privacy_unit is None:
         return Limited(table)
     secret, most = secret_generator().bytes(_BYTES), int(schema.max_rows_per_unit or 0)
     what = schema, secret, most
@@ -70,13 +71,10 @@ def with_unit_places(frame: pd.DataFrame, unit: Hashable, place: int) -> pd.Data
 
 def _alone(
     frame: pd.DataFrame, schema: TableSchema, secret: bytes, most: int
-) -> tuple[pd.DataFrame, NDArray[np.intp]]:
+) -> tuple[pd.DataFrame, Ints]:
     """Return the rows that take part, of whole units, and the sizes of the units."""
-    keys = _keys(frame, schema, secret)
-    first, sizes = _first(keys, most)
-    mask = np.zeros(len(frame), dtype=bool)
-    mask[keys[first, 3].astype(np.int64)] = True
-    return frame[mask].reset_index(drop=True), sizes
+    first, sizes = _first(_keys(frame, schema, secret), most)
+    return frame.iloc[np.sort(first)].reset_index(drop=True), sizes
 
 
 def _kept(number: int, frame: pd.DataFrame, masks: list[NDArray[Any]]) -> pd.DataFrame:
@@ -114,72 +112,81 @@ def _masks(
             keys = np.frombuffer(file.read(), dtype=np.uint64).reshape(-1, 4)
             first, own_sizes = _first(keys, most)
             sizes.append(own_sizes.astype(np.int32))
-            mask[keys[first, 3].astype(np.int64)] = True
+            mask[first] = True
     masks = [np.packbits(own) for own in np.split(mask, ends[1:-1])]
     return masks, np.concatenate(sizes)
 
 
-def _first(keys: Words, most: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the rows, of `_keys`, that are the first of their unit, and sizes."""
+def _first(keys: Words, most: int) -> tuple[Ints, Ints]:
+    """Return the places of the rows, of `_keys`, that take part, and sizes of units."""
+    unit, unit_too, hashes, places = keys.T
     # Equal rows of a unit have one hash; with their number among themselves each has
     # its own, so that a row is as likely as any other.
-    rows = pd.DataFrame(keys[:, :3], columns=["unit", "unit too", "hash"])
-    number = rows.groupby([*rows], sort=False).cumcount().to_numpy(np.uint64)
-    rows["hash"] = _mixed(keys[:, 2] + _mixed(number + np.uint64(1)))
-    hashes = rows.groupby(["unit", "unit too"], sort=False)["hash"]
-    ranks = hashes.rank(method="first").to_numpy()
-    return np.flatnonzero(ranks <= most), np.minimum(hashes.size() - 1, most).to_numpy()
+    order = np.lexsort((hashes, unit_too, unit))
+    number, _ = _runs(unit[order], unit_too[order], hashes[order])
+    mixed = _mixed(hashes[order] + _mixed(number.view(np.uint64) + np.uint64(1)))
+    order = order[np.lexsort((mixed, unit_too[order], unit[order]))]
+    number, lengths = _runs(unit[order], unit_too[order])
+    first = places[order[number < most]].view(np.int64)
+    return first, np.minimum(lengths - 1, most)
+
+
+def _runs(*columns: Words) -> tuple[Ints, Ints]:
+    """Return the number of each row among equal neighbours, and how many these are."""
+    begins = np.ones(len(columns[0]), dtype=bool)
+    begins[1:] = np.any([own[1:] != own[:-1] for own in columns], axis=0)
+    starts = np.flatnonzero(begins)
+    lengths = np.diff(starts, append=len(begins))
+    return np.arange(len(begins)) - np.repeat(starts, lengths), lengths
 
 
 def _keys(frame: pd.DataFrame, schema: TableSchema, secret: bytes) -> Words:
     """Return key of the unit in two words, hash of cells, and place of its rows."""
-    unit = schema.privacy_unit
-    places = np.flatnonzero(~is_missing(frame[unit]))
-    found = np.empty((len(places), 4), dtype=np.uint64)
-    found[:, :2] = _words(frame[unit], secret)[places]
+    unit = frame[schema.privacy_unit]
     hashes = np.zeros(len(frame), dtype=np.uint64)
     for number, name in enumerate(frame.columns):
         if is_read(name, schema):
             own = secret + number.to_bytes(4, "little")
             first, second = _words(frame[name], own).T
             hashes = _mixed(hashes ^ first ^ _mixed(second))
-    found[:, 2], found[:, 3] = hashes[places], places
-    return found
+    places = np.flatnonzero(~is_missing(unit))
+    words = _words(unit, secret)[places]
+    return np.column_stack((words, hashes[places], places.view(np.uint64)))
 
 
 def _words(series: pd.Series, secret: bytes) -> Words:
     """Return two words per cell, equal for equal cells and, but by chance, no other."""
     # A number is mixed in a way that can be undone; a text has a digest of 128 bits.
+    missing, kind = is_missing(series), series.dtype.kind
+    none = np.array([[0, 1]], dtype=np.uint64)  # of a missing cell
+    key = hashlib.blake2b(secret, digest_size=32).digest()
     if isinstance(series.dtype, pd.CategoricalDtype):
         listed = pd.Series(series.cat.categories)
         listed = listed if listed.dtype.kind == "M" else listed.astype(object)
-        none = np.array([[0, 1]], dtype=np.uint64)  # as below
         return np.vstack((_words(listed, secret), none))[series.cat.codes]
-    key = hashlib.blake2b(secret, digest_size=32).digest()
-    words = np.zeros((len(series), 2), dtype=np.uint64)
-    missing, kind = is_missing(series), series.dtype.kind
     if kind not in "biufmM":
         # A text is a function of its cell: equal objects, such as 1 and True, differ.
         codes, texts = coded(series, ~missing, _text)
         hashes = (hashlib.blake2b(text, digest_size=_BYTES, key=key) for text in texts)
         digests = b"".join(text_hash.digest() for text_hash in hashes)
-        table = np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
-        words[~missing] = table[codes[~missing]]
+        words = np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
+        return np.vstack((words, none))[codes]
+    words = np.zeros((len(series), 2), dtype=np.uint64)
+    if kind in "Mm":
+        bits = ticks_of(series)[0].view(np.uint64)
+    elif kind == "f":  # whole numbers have the bits of integers, others the mark 2
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        whole = (np.abs(values) < 2.0**63) & (values == np.rint(values))
+        bits = values.view(np.uint64).copy()
+        bits[whole] = values[whole].astype(np.int64).view(np.uint64)
+        words[:, 1] = np.where(whole, 0, 2)
     else:
-        if kind in "Mm":
-            bits = ticks_of(series)[0].view(np.uint64)
-        elif kind == "f":  # whole numbers have the bits of integers, others the mark 2
-            values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-            whole = (np.abs(values) < 2.0**63) & (values == np.rint(values))
-            bits = values.view(np.uint64).copy()
-            bits[whole] = values[whole].astype(np.int64).view(np.uint64)
-            words[:, 1] = np.where(whole, 0, 2)
-        else:
-            exact = np.uint64 if kind == "u" else np.int64
-            blank = False if kind == "b" else 0
-            bits = series.to_numpy(exact, na_value=blank).view(np.uint64)
-        words[:, 0] = _mixed(bits ^ np.frombuffer(key[:8], np.uint64)[0])
-    words[missing] = 0, 1
+        exact = np.uint64 if kind == "u" else np.int64
+        bits = series.to_numpy(exact, na_value=0 if kind != "b" else False).view(
+            np.uint64
+        )
+    words[:, 0] = _mixed(bits ^ np.frombuffer(key[:8], np.uint64)[0])
+    words[missing] = none
     return words
 
 
@@ -194,5 +201,6 @@ def _text(value: Any) -> bytes:  # noqa: ANN401 - any cell
 def _mixed(words: Words) -> Words:
     """Mix the bits of each word, one to one (Steele, Lea, Flood 2014: SplitMix64)."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
-    return np.asarray(words ^ (words >> np.uint64(31)))
+        words = words ^ (words >> np.uint64(shift))
+        words *= np.uint64(factor)
+    return words ^ (words >> np.uint64(31))

@@ -6,7 +6,7 @@ scikit-learn) and `estimator_checks` (for authors of synthesizers) are interface
 their own, because they do.
 """
 
-from skdpsynth.utils._deprecation import deprecated, warn_deprecated, without
+from skdpsynth.utils._deprecation import warn_deprecated, without
 from skdpsynth.utils._document import Block, Document, Grid, Heading, Items, Picture
 from skdpsynth.utils._files import (
     DAMAGED,
@@ -57,7 +57,6 @@ __all__ = [
     "check_groups",
     "check_new",
     "compression_of",
-    "deprecated",
     "in_chunks",
     "in_order_of_class",
     "is_csv",

@@ -27,27 +27,6 @@ def warn_deprecated(what: str, *, since: str, removed_in: str, remedy: str) -> N
     )
 
 
-def deprecated(
-    *, since: str, removed_in: str, remedy: str
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a function or method warn whenever it is called."""
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        @functools.wraps(function)
-        def warned(*args: P.args, **kwargs: P.kwargs) -> R:
-            warn_deprecated(
-                f"{function.__qualname__}()",
-                since=since,
-                removed_in=removed_in,
-                remedy=remedy,
-            )
-            return function(*args, **kwargs)
-
-        return warned
-
-    return decorate
-
-
 def without(
     *, since: str, removed_in: str, **remedies: str
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -22,7 +22,7 @@ from skdpsynth.audit._worlds import canary_rows
 from skdpsynth.privacy import PrivacyBudget
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.table import Limited
+from skdpsynth.table._units import Limited
 
 pytestmark = pytest.mark.statistical
 

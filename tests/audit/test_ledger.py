@@ -29,7 +29,7 @@ from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget
 from skdpsynth.privacy.statistics import noisy_counts
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.table import Limited
+from skdpsynth.table._units import Limited
 
 pytestmark = [pytest.mark.statistical, pytest.mark.usefixtures("short_fits")]
 

@@ -17,6 +17,7 @@ from skdpsynth.measure import Discovery, discover
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import (
+    NOTHING_STATED,
     Boolean,
     Categorical,
     Continuous,
@@ -127,9 +128,9 @@ def test_what_is_declared_is_not_charged():
 def test_delta_is_set_aside_for_keys_only():
     levels = TableSchema({"s": Categorical(["u", "v"])})
     for column, schema, share in (
-        ([True, False], None, 0.0),
-        ([1.5, 2.5], None, 0.1),
-        (["u", "v"], None, 0.1),
+        ([True, False], NOTHING_STATED, 0.0),
+        ([1.5, 2.5], NOTHING_STATED, 0.1),
+        (["u", "v"], NOTHING_STATED, 0.1),
         (["u", "v"], levels, 0.0),
     ):
         _, layout = open_table(pd.DataFrame({"s": column}))
@@ -139,7 +140,7 @@ def test_delta_is_set_aside_for_keys_only():
 OF_LABELS = "class counts", "other class labels", "class labels and counts", "row count"
 VISITS = {"person": Identifier()}
 SCHEMAS = {
-    "nothing": None,
+    "nothing": NOTHING_STATED,
     "rows": TableSchema({}, n_rows=2000),
     "labels": TableSchema({"y": Categorical(["u", "v"])}),
     "numbers": TableSchema(
@@ -165,7 +166,7 @@ def test_every_step_is_charged_what_it_costs(name, n_rows, epsilon, labels):
     frame, target = labelled(labels, n_rows)
     schema = SCHEMAS[name]
     if name == "labels" and labels != "texts":
-        schema = None
+        schema = NOTHING_STATED
     most = 3 if name == "a unit" else 1
     frame["person"] = np.arange(n_rows) // 2
     frame = frame if name == "a unit" else frame.drop(columns="person")
@@ -396,7 +397,9 @@ def test_ranges_of_small_tables_are_no_orders_of_magnitude_off():
     table, wide, inside = load_breast_cancer(as_frame=True).data, [], []
     accountant = PrivacyAccountant(1.0, 1e-5)
     _, layout = open_table(table)
-    cost = Discovery(layout, None).costs(accountant, len(table))["column ranges"]
+    cost = Discovery(layout, NOTHING_STATED).costs(accountant, len(table))[
+        "column ranges"
+    ]
     for seed in range(8):
         domains = range_domains(table, seed, accountant.mu_cap * math.sqrt(cost.share))
         for name, domain in zip(table, domains, strict=True):
@@ -422,7 +425,7 @@ def test_many_categories_fit_their_codes():
 DELTA = 1e-6
 
 
-def classes_of(values, schema=None, epsilon=math.inf, n_rows=None):
+def classes_of(values, schema=NOTHING_STATED, epsilon=math.inf, n_rows=None):
     """Release classes; give them, the codes of the rows, and lines of the ledger."""
     accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=DELTA)
     # Booleans have nothing to be found.
@@ -432,8 +435,9 @@ def classes_of(values, schema=None, epsilon=math.inf, n_rows=None):
         frame["y"] = pd.Series(values)
     table, layout = open_table(frame, target=target, schema=schema)
     metadata, rows = discover(table, layout, schema, accountant)
+    [part] = rows.parts_of_class(-1, 0, 1).each()
     entries = accountant.report().entries
-    return metadata.classes, rows.class_codes.tolist(), entries
+    return metadata.classes, part.class_codes.tolist(), entries
 
 
 def labels(categories, counts=None, **options):
@@ -457,14 +461,26 @@ def test_declared_counts_cost_nothing():
     ("values", "schema", "categories", "counts", "class_codes"),
     [
         (["p", "n", "n"], labels(["p", "n"]), ("p", "n"), [1, 2], [0, 1, 1]),
-        ([True, True], None, (False, True), [1, 2], [1, 1]),
-        ([0, 1, 1, 0, 1], None, (0, 1), [2, 3], [0, 1, 1, 0, 1]),
-        ([-1, 1, 1, -1], None, (-1, 1), [2, 2], [0, 1, 1, 0]),
-        ([1, 1, 7], None, (1,), [2], [0, 0, -1]),
-        ([*"baba", None, "x"], None, ("a", "b"), [2, 2], [1, 0, 1, 0, -1, -1]),
-        (pd.array([1, None, 1], dtype="Int64"), None, (1,), [2], [0, -1, 0]),
-        (pd.array([None] * 3, dtype="Int64"), None, (0,), [1], [-1] * 3),
-        (["a", "b", "c"], None, (), [3], [0, 0, 0]),  # no label twice: one class
+        ([True, True], NOTHING_STATED, (False, True), [1, 2], [1, 1]),
+        ([0, 1, 1, 0, 1], NOTHING_STATED, (0, 1), [2, 3], [0, 1, 1, 0, 1]),
+        ([-1, 1, 1, -1], NOTHING_STATED, (-1, 1), [2, 2], [0, 1, 1, 0]),
+        ([1, 1, 7], NOTHING_STATED, (1,), [2], [0, 0, -1]),
+        (
+            [*"baba", None, "x"],
+            NOTHING_STATED,
+            ("a", "b"),
+            [2, 2],
+            [1, 0, 1, 0, -1, -1],
+        ),
+        (pd.array([1, None, 1], dtype="Int64"), NOTHING_STATED, (1,), [2], [0, -1, 0]),
+        (pd.array([None] * 3, dtype="Int64"), NOTHING_STATED, (0,), [1], [-1] * 3),
+        (
+            ["a", "b", "c"],
+            NOTHING_STATED,
+            (),
+            [3],
+            [0, 0, 0],
+        ),  # no label twice: one class
         ([None] * 3, labels([], nullable=True), (), [3], [0, 0, 0]),
     ],
 )

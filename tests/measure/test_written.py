@@ -15,7 +15,13 @@ from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import replay
 from skdpsynth.measure import Discovery
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
-from skdpsynth.schema import Continuous, Datetime, Ordered, TableSchema
+from skdpsynth.schema import (
+    NOTHING_STATED,
+    Continuous,
+    Datetime,
+    Ordered,
+    TableSchema,
+)
 from skdpsynth.table import ColumnLayout, NumericDomain, TableLayout
 
 N = 30_000
@@ -24,8 +30,10 @@ N = 30_000
 def read_off(name, values, domain, counts, std=0.0):
     """Return what a step reads off noisy counts of one column."""
     column = ColumnLayout.of("a", pd.Series(values))
-    layout = TableLayout.of((column,), None, None)
-    (step,) = [own for own in Discovery(layout, None).of_columns if own.name == name]
+    layout = TableLayout.of((column,), None, NOTHING_STATED)
+    (step,) = [
+        own for own in Discovery(layout, NOTHING_STATED).of_columns if own.name == name
+    ]
     counts = np.append(counts, 0)  # of rows that say nothing
     released = SimpleNamespace(counts=counts, noise_std=std, n_rows=counts.sum())
     return step.read(column, domain, released)

@@ -14,7 +14,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from skdpsynth.table import Limited, NumericDomain, numeric_values, total_keys
+from skdpsynth.table import NumericDomain, numeric_values, total_keys
+from skdpsynth.table._units import Limited
 
 
 class Twin(NamedTuple):
@@ -97,7 +98,7 @@ def _dtype_of_block(real: Any, series: Any) -> Any:
 
 
 def _keeps_number_of_rows(real: Any, self: Any, rows: Any, *args: Any) -> Any:
-    self.n_rows_ = len(rows)
+    self.n_rows_ = sum(map(len, rows._parts.each()))
     return real(self, rows, *args)
 
 
@@ -168,7 +169,7 @@ TWINS = {
         "measure._steps:Ranges", "run", _range_of_rows, _PAST, table="undeclared"
     ),
     "a dtype of a block": Twin(
-        "table._domains",
+        "table._layout",
         "factorize",
         _dtype_of_block,
         "times its",

@@ -83,10 +83,13 @@ def test_names_and_values_of_other_types_come_back():
         ("a", 1): Continuous(0, 9),
         2: Continuous(0, 4),
         None: Continuous(0, 5),
-        "when": Categorical([day]),
-        "what": Categorical([1.5]),
+        pd.Timestamp(0): Categorical([day]),
+        "w": Categorical([1.5]),
     }
-    rules = [SumOf(("a", 1), [2, None]), Determines("when", "what", {day: 1.5})]
+    rules = [
+        SumOf(("a", 1), [2, None]),
+        Determines(pd.Timestamp(0), "w", {day: 1.5}),
+    ]
     schema = TableSchema(columns, rules=rules)
     assert TableSchema.from_json(schema.to_json()) == schema
 

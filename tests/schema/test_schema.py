@@ -421,10 +421,10 @@ ILL = '["a", {"kind": "boolean"}]'
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{\n'a': 1}", r"Expected JSON\. In line 2, column 1"),
-        ('{"schema_version": 1', "In line 1, column 21"),
-        ('{"a": 1, "a": 2}', "Expected JSON. Got a key that comes twice; drop it"),
-        ('{"a": 1e999}', "Got a number that is not finite"),
+        ("{\n'a': 1}", r"Expected JSON\. Got none \(.*line 2 column 1"),
+        ('{"schema_version": 1', "line 1 column 21"),
+        ('{"a": 1, "a": 2}', r"Got none \(a key that comes twice\); correct"),
+        ('{"a": 1e999}', "a number that is not finite"),
         ('{"schema_version": 2, "columns": []}', "'schema_version': 1. Got 2; use the"),
         (COLUMNS % '[], "rows": 3', "Got 'columns', 'rows'; correct"),
         (COLUMNS % '[], "class_counts": 3', "'class_counts': Expected what"),

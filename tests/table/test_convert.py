@@ -20,8 +20,6 @@ from skdpsynth.table import (
     encode_rows,
     numeric_values,
     open_table,
-    to_category_series,
-    to_series,
     total_keys,
 )
 
@@ -50,13 +48,13 @@ def as_label(series: pd.Series, column: ColumnLayout) -> pd.Series:
     keys = sorted(key for key in counts if key is not None)
     rows = encode_rows(table, [column], [CategoryDomain(tuple(keys), nullable=True)])
     codes = rows.category_codes[:, 0].astype(int)
-    return to_category_series(np.where(codes > len(keys), -1, codes), keys, column)
+    return column.to_category_series(np.where(codes > len(keys), -1, codes), keys)
 
 
 def there_and_back(series: pd.Series, column: ColumnLayout) -> pd.Series:
     """Send a column through the numbers that a network would see."""
     if column.kind != "categorical":
-        return to_series(*numeric_values(series, column), column)
+        return column.to_series(*numeric_values(series, column))
     back = as_label(series, column)
     if isinstance(series.dtype, pd.CategoricalDtype):  # the layout knows no categories
         return back.cat.set_categories(series.cat.categories)
@@ -118,12 +116,12 @@ def test_any_number_becomes_a_value_of_the_dtype(values, name):
     numbers = np.array([value for value, _ in values])
     missing = np.array([gone for _, gone in values])
     before = numbers.copy(), missing.copy()
-    once = to_series(numbers, missing, column)
+    once = column.to_series(numbers, missing)
     assert once.dtype == COLUMNS[name].dtype
     assert np.array_equal(
         once.isna().to_numpy(dtype=bool), missing & column.can_be_missing
     )
-    again = to_series(*numeric_values(once, column), column)
+    again = column.to_series(*numeric_values(once, column))
     if "ns" not in name and "zone" not in name:  # beyond 2**53 microseconds
         pd.testing.assert_series_equal(again, once, check_exact=True)
     assert np.array_equal(before[0], numbers)
@@ -142,7 +140,7 @@ def test_any_number_becomes_a_value_of_the_dtype(values, name):
 )
 def test_integers_are_rounded_and_clipped(dtype, expected):
     column = ColumnLayout("a", pd.Series(dtype=dtype).dtype, "integer", False)
-    back = to_series(np.array([-1e30, 1e30, -1.6, 2.4]), np.zeros(4, bool), column)
+    back = column.to_series(np.array([-1e30, 1e30, -1.6, 2.4]), np.zeros(4, bool))
     assert back.tolist() == expected
 
 

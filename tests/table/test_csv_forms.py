@@ -26,7 +26,8 @@ from skdpsynth.schema import (
     TableSchema,
     Text,
 )
-from skdpsynth.table import CsvFile, CsvForm, open_table, read_csv
+from skdpsynth.table import open_table
+from skdpsynth.table.csv_files import CsvFile, CsvForm, read_csv
 
 COLUMNS = {
     "name": Categorical(["Jörg; 1", 'a "b"', "c"]),
@@ -100,16 +101,6 @@ def test_the_separator_is_that_of_the_names(line, found):
 def test_forms_that_cannot_be_read_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         CsvForm(**options)
-
-
-@pytest.mark.parametrize("row", ['1"x;2', '"1",2;3', '"1;2'])
-def test_quotes_are_checked_beside_the_separator_of_the_file(row):
-    kinds = {"a": Categorical(["1;x", "3"]), "b": Continuous(0, 9)}
-    Path("t.csv").write_text('a;b\n"1;x";2\n3;4\n')
-    assert read_csv(Path("t.csv"), kinds)["a"].tolist() == ["1;x", "3"]
-    Path("t.csv").write_text(f"a;b\n{row}\n")
-    with pytest.raises(InvalidTableError, match="quotes around whole cells"):
-        read_csv(Path("t.csv"), kinds)
 
 
 def test_columns_can_be_dropped_and_no_others():

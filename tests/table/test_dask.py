@@ -12,6 +12,7 @@ from tables import small_table
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy.statistics import exact_counts  # no noise on top
+from skdpsynth.schema import NOTHING_STATED
 from skdpsynth.table import _dask, _sources, total_keys  # steps of a cluster alone
 from skdpsynth.table._dask import DaskParts  # to lose a part of one
 from skdpsynth.table._sources import lay_out  # what parts are checked by
@@ -162,7 +163,9 @@ def test_categories_of_other_types_are_refused():
     empty = numbers[:0]
     parts = parts_of([odd, numbers])
     with pytest.raises(InvalidTableError, match="categories of a category dtype"):
-        parts.total(_sources._checked, lay_out(empty, None, None), None)
+        parts.total(
+            _sources._checked, lay_out(empty, None, NOTHING_STATED), NOTHING_STATED
+        )
     unknown = dd.from_pandas(numbers, npartitions=2)
     unknown["c"] = unknown["c"].cat.as_unknown()
     with pytest.raises(InvalidTableError, match="as_known"):

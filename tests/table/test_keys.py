@@ -37,9 +37,9 @@ from skdpsynth.table import (
     encode_rows,
     numeric_values,
     open_table,
-    read_csv,
     total_keys,
 )
+from skdpsynth.table.csv_files import read_csv
 
 # Parts of texts that hash tables and encodings have taken for one another.
 PARTS = ("a", "\0", "\ud800", "\udcff", "\\ud800", "e\u0301", "\u00e9", "'", " ", "")

@@ -43,7 +43,7 @@ def kept(rule, domains, drawn):
     _, layout = open_table(pd.DataFrame(0.0, [0, 1], [*columns]), schema=schema)
     modelled = tuple(own for own in layout.columns if own.name not in rule.derived)
     one_class = Classes((), np.ones(1))
-    rules = Metadata.of(layout, modelled, tuple(domains), one_class, schema).rules
+    rules = Metadata.of(layout, tuple(domains), one_class, schema).rules
     cells = {own.name: each for own, each in zip(modelled, drawn, strict=True)}
     rules.keep(cells)
     return [cells[name] for name in rule.names]

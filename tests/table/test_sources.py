@@ -19,7 +19,8 @@ from tables import SOURCES, mixed_table
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError, SkdpsynthError
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
-from skdpsynth.table import CsvFile, open_table
+from skdpsynth.table import open_table
+from skdpsynth.table.csv_files import CsvFile
 from skdpsynth.utils.containers import from_arrow
 
 N = 900
@@ -160,7 +161,7 @@ def test_a_csv_row_that_is_none_is_refused_wherever_it_is(
     assert found["t"].tolist() == ["a", "b"] * 500
     path.write_text("\n".join([*lines[:place], line, *lines[place:]]))
     for size in (64, 2**24):
-        monkeypatch.setattr("skdpsynth.table._csv._BLOCK_BYTES", size)
+        monkeypatch.setattr("skdpsynth.table.csv_files._BLOCK_BYTES", size)
         with pytest.raises(InvalidTableError, match=words):
             open_table(path, schema=schema)
 
@@ -181,7 +182,7 @@ def test_quotes_in_place_are_sound_whatever_the_blocks(size, tmp_path, monkeypat
     ] * 4
     table = pd.DataFrame({"n": range(40), "s": texts, "t": texts[::-1]})
     schema = TableSchema({"n": Continuous(0, 99), "s": Identifier(), "t": Identifier()})
-    monkeypatch.setattr("skdpsynth.table._csv._BLOCK_BYTES", size)
+    monkeypatch.setattr("skdpsynth.table.csv_files._BLOCK_BYTES", size)
     for how in ({}, {"quoting": 1}, {"lineterminator": "\r\n"}):
         table.to_csv(tmp_path / "t.csv", index=False, **how)
         CsvFile(tmp_path / "t.csv", schema.columns)._check_quotes()

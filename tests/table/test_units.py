@@ -204,9 +204,6 @@ def test_a_number_is_the_same_unit_in_every_part(dtype, missing):
     assert sum(len(part) for part in kept.each()) == 3
 
 
-# --- What a unit may move ---------------------------------------------------------
-
-
 # --- What it costs ----------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ from pyarrow import csv as arrow_csv
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import Column, family
 from skdpsynth.utils import compression_of, withheld
+
+__all__ = ["CsvFile", "CsvForm", "read_csv"]
 
 # Of Arrow, which has no stubs: an array of texts and nulls, or of values; a dtype.
 Cells = Any
@@ -343,9 +345,7 @@ class CsvFile:
             for batch in batches:
                 if others:
                     break
-                n_bytes = 0
-                for cells in batch.columns:
-                    n_bytes = pc.add(n_bytes, pc.fill_null(pc.binary_length(cells), 0))
+                n_bytes = reduce(pc.add, map(pc.binary_length, batch.columns))
                 # Quotes at most double them, so that a row never is longer than a
                 # block: where blocks begin must not decide whether it can be read.
                 most = _BLOCK_BYTES >> 2
