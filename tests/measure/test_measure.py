@@ -48,7 +48,8 @@ def measured(epsilon, mu):
         metadata, rows = discover(table, layout, SCHEMA, accountant)
         spends = {"marginals": Spend(mu), "moments": Spend(mu)}
         plans = [Allocation(None, N_ROWS, n_bins=10, **spends)]
-        return measure(rows, metadata, plans, accountant), rows
+        [part] = rows.parts_of_class(-1, 0).each()
+        return measure(rows, metadata, plans, accountant), part
 
 
 def test_moments_are_those_of_scores_with_the_noise_that_is_said():
