@@ -176,9 +176,12 @@ class Trainer(ABC):
 
         It ends where they are nearest to the aim: longer ones only swing around it.
         """
-        start, before = self._flat(), self.mean_features(draws)
+        start, rate = self._flat(), self._rate() * share
+        if rate == 0.0:
+            self._take(torch.zeros_like(start), rate)
+            return
+        before = self.mean_features(draws)
         direction = self._direction(self.gradient_of_means(draws, aim - before))
-        rate = self._rate() * share
         self._set(start + rate * direction)
         moved = self.mean_features(draws) - before
         self._set(start)

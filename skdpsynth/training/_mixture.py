@@ -207,8 +207,8 @@ class MixtureTrainer(Trainer):
 
     def _mean_features(self) -> Tensor:
         log_weights, _, probabilities = self._bins()
-        of_codes = products((probabilities @ self._table).double(), self._pairs)
-        return log_weights.double().softmax(0) @ of_codes
+        of_codes = products(probabilities @ self._table, self._pairs)
+        return (log_weights.softmax(0) @ of_codes).double()
 
     def _move(self, direction: Tensor, rate: float) -> None:
         """Take one step, and after every second one a step on what was released.
