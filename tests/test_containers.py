@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from _instances import PLAIN_PRIVATE
-from _releases import recorded, replayed
+from _releases import observed
 from sklearn.base import clone
 from tables import mixed_table
 
@@ -376,11 +376,11 @@ def test_as_many_rows_come_back_as_noisy_counts_say(known):
     """
     table = pd.DataFrame({"u": FEATURES[:, 0], "y": TEXT})
     made = IndependentSynthesizer(random_state=0, **{"target": "y"} | KNOWN[known])
-    with insecure_randomness(7), recorded() as history:
+    with insecure_randomness(7), observed() as history:
         first = len(made.fit_resample(table)[0])
     counts = made.schema_.class_counts
     released = made.schema_.n_rows if counts is None else sum(counts.values())
-    with insecure_randomness(7), replayed(history):
+    with insecure_randomness(7), observed(history):
         second = len(made.fit_resample(table.iloc[1:])[0])
     assert first == second == released
     assert first not in (N, N - 1)

@@ -24,27 +24,27 @@ FOLDERS = {
     "docs": (78, 258, 1, 0),
     "examples": (2442, 15299, 25, 0),
     "skdpsynth": (1962, 10078, 8, 15),
-    "skdpsynth/audit": (2338, 12767, 7, 14),
+    "skdpsynth/audit": (2338, 12751, 7, 14),
     "skdpsynth/datasets": (395, 1623, 2, 4),
     "skdpsynth/evaluation": (2233, 14323, 6, 4),
     "skdpsynth/model": (1473, 11885, 5, 19),
     "skdpsynth/measure": (5861, 42237, 16, 39),
     "skdpsynth/metrics": (1891, 9457, 7, 26),
-    "skdpsynth/privacy": (3659, 17569, 10, 27),
+    "skdpsynth/privacy": (3666, 17620, 10, 27),
     "skdpsynth/sampling": (711, 4796, 3, 3),
     "skdpsynth/schema": (2338, 11832, 5, 42),
     "skdpsynth/synthesizers": (3001, 13192, 13, 9),
-    "skdpsynth/table": (3195, 23518, 8, 35),
-    "skdpsynth/training": (1994, 13384, 11, 34),
-    "skdpsynth/utils": (1341, 7657, 8, 31),
-    "tests": (28826, 244718, 121, 0),
+    "skdpsynth/table": (3195, 23519, 8, 35),
+    "skdpsynth/training": (2003, 13413, 11, 34),
+    "skdpsynth/utils": (1342, 7681, 8, 31),
+    "tests": (28860, 245038, 121, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 190  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 489  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 40539  # words of docs
+LITERALS = 488  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 40530  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -139,7 +139,8 @@ class LedgerAudit:
     def __getattr__(self, name: str) -> Any:
         # Until 0.5: a result of `audit_mechanism` had the fields of its line.
         line = next(iter(vars(self).get("lines", ())), None)
-        if name.startswith("_") or not hasattr(line, name):
+        # Not `power`, which was an epsilon and is a share now.
+        if name.startswith("_") or name == "power" or not hasattr(line, name):
             raise AttributeError(f"LedgerAudit has no attribute {name!r}.")
         what, remedy = f"{name} of a LedgerAudit", f"Read lines[0].{name}."
         warn_deprecated(what, since="0.3", removed_in="0.5", remedy=remedy)
@@ -385,8 +386,7 @@ def audit_mechanism(
         guesses = towards.reshape(n_draws, -1).sum(axis=1) > 0
         n_wrong, claimed = int((guesses != coins).sum()), line.mu
         if line.sampling_rate < 1 and line.noise_std > 0:  # the row is in
-            excess = 4.0 if line.kind == "gaussian" else 0.0  # see `grid_noise_std`
-            claimed = line.sensitivity / math.sqrt(line.noise_std**2 - excess)
+            claimed = line.sensitivity / line.noise_std
         shown = guessing_lower_bound(n_wrong, n_draws, alpha=level)
         if shown > claimed:
             findings.append(

@@ -130,6 +130,11 @@ class Reservation:
         ledger = ledger_of(self)
         with ledger._lock:
             ledger._refuse_if_over(self.name)
+            if vars(self) != ledger._issued[self]:
+                raise ReservationError(
+                    f"The reservation {self.name!r} was changed after it was issued. "
+                    "Ask PrivacyAccountant for another one."
+                )
             if self.used + n > self.count:
                 raise ReservationError(
                     f"The reservation {self.name!r} holds {self.count} releases and "
@@ -259,6 +264,7 @@ class PrivacyAccountant:
         self._mu_unit = gdp_mu(self._epsilon * (1 - room), self._curve_delta)
         self._rows_per_unit, self._unit = operator.index(rows_per_unit), unit
         self._used: dict[Reservation, int] = {}  # releases drawn; in order
+        self._issued: dict[Reservation, dict[str, Any]] = {}  # what they were then
         self._closed = False
         # Whether the insecure context was active at any step of the fit.
         self._insecure = insecure_randomness_active()
@@ -577,6 +583,7 @@ class PrivacyAccountant:
             reservation = object.__new__(Reservation)
             vars(reservation).update(line, _ledger=self)
             self._used[reservation] = 0
+            self._issued[reservation] = {**vars(reservation)}
         return reservation
 
     def _refuse_if_over(self, name: str) -> None:

@@ -481,7 +481,7 @@ def in_container_of(given: Any, values: Any) -> Any:  # noqa: ANN401 - any conta
     if isinstance(given, pd.Series):
         return values.rename(given.name)
     if isinstance(given, pd.Index):
-        return pd.Index(values, dtype=values.dtype, name=given.name)
+        return pd.Index(values.rename(given.name), dtype=values.dtype)
     if isinstance(given, pd.api.extensions.ExtensionArray):
         return values.array
     if isinstance(dtype, np.dtype) and dtype.kind == "U":  # as wide as the values need

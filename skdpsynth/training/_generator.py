@@ -125,6 +125,7 @@ class Trainer(ABC):
 
     n_columns: int
     n_features: int  # of a row
+    centred = True  # features have a mean of 0 at first
     parameters: dict[str, Tensor]
 
     def __init__(

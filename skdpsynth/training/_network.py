@@ -61,6 +61,8 @@ class NetworkTrainer(Trainer):
     their groups: an array (n_bins, n_groups) for every column.
     """
 
+    centred = False
+
     def __init__(
         self,
         ranks: NDArray[np.float64],

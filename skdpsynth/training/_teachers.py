@@ -309,11 +309,14 @@ def _rate_of(generator: Trainer) -> float:
     """Compute a rate at which no direction of features is learnt too far in a step.
 
     Many products of columns that are nearly the same vary together. Along them the
-    second step would take back what the first had learnt.
+    second step would take back what the first had learnt. Votes on networks' rows have
+    the full rate.
     """
+    if not generator.centred:
+        return _RATE
     features = generator.features(generator.rows(generator.draw(N_KNOWN))).double()
     largest = torch.linalg.eigvalsh(features.T @ features / len(features))[-1]
-    return _RATE * min(1.0, 2.0 / float(largest))
+    return _RATE / max(1.0, float(largest) / 2.0)
 
 
 def mean_gradients(

@@ -244,8 +244,9 @@ def _check_global_generators_are_left_alone(synthesizer: BaseSynthesizer) -> Non
     # Where they were seeded just now, seeding them anew would not be seen.
     random.random()
     check_random_state(None).uniform()
-    before = _global_states()
-    fitted = _fitted(synthesizer, random_state=None)
+    before, table = _global_states(), _table()
+    fitted = _fit(_ready(synthesizer, random_state=None), table)
+    _require(table.equals(_table()), "fit changes its table")
     fitted.sample(10)
     fitted.sample(10, random_state=1)
     _require(_global_states() == before, "a global random generator was used")

@@ -319,6 +319,14 @@ def test_copies(reservation, copier):
         copier(reservation)
 
 
+@pytest.mark.parametrize("change", [{"noise_std": 0.0}, {"count": 100}])
+def test_a_reservation_that_was_changed_draws_nothing(reservation, change):
+    vars(reservation).update(change)
+    with pytest.raises(ReservationError, match="changed after it was issued"):
+        release(reservation)
+    assert reservation.used == 0
+
+
 def test_threads_share_the_count(accountant):
     reservation = accountant.reserve_gaussian("x", mu=1e-3, sensitivity=1, count=200)
 

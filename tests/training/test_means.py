@@ -76,7 +76,7 @@ def test_teachers_tell_how_mean_features_differ(kind, noise_std):
 class Columns:
     """Stands for a generator of columns that all follow one coin."""
 
-    n_columns, n_features = 8, 28
+    n_columns, n_features, centred = 8, 28, True
 
     def __init__(self, follows):
         self.rng, self.follows = torch.Generator().manual_seed(0), follows
@@ -106,6 +106,19 @@ def test_teachers_tell_of_products_that_vary_together(kind, noise_std, cosine):
     real.add(*told_of(trainer, rows.numpy(), kind, noise_std=noise_std))
     found = real.beyond(means)[0]
     assert found @ expected > cosine * found.norm() * expected.norm()
+
+
+def test_teachers_of_columns_with_one_value_have_the_full_rate():
+    """No product varies; and those of networks' rows, which are not centred, either."""
+    rows = torch.zeros(100, 8).numpy()
+    trainer, public = Columns(0.9), torch.Generator()
+    slow = make_teachers(rows, 5, trainer, (), public, CPU).gain
+    trainer.features = lambda rows: 0.0 * rows[..., :1].expand(*rows.shape[:-1], 28)
+    full = make_teachers(rows, 5, trainer, (), public, CPU).gain
+    assert full > 5 * slow
+    del trainer.features
+    trainer.centred = False
+    assert make_teachers(rows, 5, trainer, (), public, CPU).gain == full
 
 
 @pytest.mark.parametrize("kind", ["sum", "labels"])
