@@ -31,11 +31,11 @@ FOLDERS = {
     "skdpsynth/measure": (5861, 42237, 16, 39),
     "skdpsynth/metrics": (1891, 9457, 7, 26),
     "skdpsynth/privacy": (3666, 17620, 10, 27),
-    "skdpsynth/sampling": (711, 4796, 3, 3),
+    "skdpsynth/sampling": (714, 4800, 3, 3),
     "skdpsynth/schema": (2338, 11832, 5, 42),
     "skdpsynth/synthesizers": (3001, 13192, 13, 9),
     "skdpsynth/table": (3195, 23519, 8, 35),
-    "skdpsynth/training": (2003, 13413, 11, 34),
+    "skdpsynth/training": (2002, 13413, 11, 34),
     "skdpsynth/utils": (1342, 7681, 8, 31),
     "tests": (28860, 245038, 121, 0),
 }
@@ -44,7 +44,7 @@ CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 190  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 488  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 40530  # words of docs
+DOCS = 40529  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

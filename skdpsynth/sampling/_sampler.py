@@ -337,7 +337,8 @@ class Sampler:
         rng = self._stream
         if random_state is not None:
             rng = np.random.default_rng(public_seed(random_state))
-        frames = self._frames(n_samples, batch_size, wanted, rng, unit=unit)
+        # Of this fit, whatever is fitted before the last batch is drawn.
+        frames = self._frames(n_samples, batch_size, wanted, self._model, rng, unit)
         return map(convert, frames)
 
     def _frames(
@@ -345,12 +346,11 @@ class Sampler:
         n_samples: int,
         batch_size: int,
         wanted: Condition | NDArray[np.int64],
+        model: TableModel,
         rng: np.random.Generator,
-        *,
         unit: bool,
     ) -> Iterator[pd.DataFrame]:
         """Draw tables of rows that satisfy a condition, or of so many of each class."""
-        model = self._model
         if isinstance(wanted, Condition):
             drawn = self._within(wanted.spans(model))
         for first in range(0, n_samples, batch_size):
@@ -365,12 +365,15 @@ class Sampler:
                 wanted = wanted - counts
                 class_codes = np.repeat(np.arange(len(counts)), counts)
                 rng.shuffle(class_codes)
-                parts = self._of_classes(class_codes, rng)
+                parts = self._of_classes(class_codes, model, rng)
             frame = frame_of(parts, model.metadata, n_rows, first)
             yield in_units(frame, model.metadata, first, rng) if unit else frame
 
     def _of_classes(
-        self, class_codes: NDArray[np.int64], rng: np.random.Generator
+        self,
+        class_codes: NDArray[np.int64],
+        model: TableModel,
+        rng: np.random.Generator,
     ) -> Iterator[Columns]:
         """Draw rows of given classes, in parts."""
         # One chunk is decoded while the next one is drawn, so the ranks of two are
@@ -383,7 +386,7 @@ class Sampler:
                 wait(jobs)
                 of_thread = max(CHUNK_ROWS, len(ranks) // n_threads())
                 for rows in in_chunks(len(ranks), of_thread):
-                    part = self._model, ranks[rows], codes[rows]
+                    part = model, ranks[rows], codes[rows]
                     jobs.append(pool.submit(decode_columns, *part))
         return (job.result() for job in jobs)
 

@@ -67,9 +67,8 @@ def told_by_labels(
 
     A linear student in closed form. `rehearsed` are the log odds (n, n_rows) that
     teachers of generated rows give them, whose weights are `gain` times a difference of
-    means. A label is a coin whose probability follows
-    the votes to be expected, and changes with a difference of means by as much as these
-    teachers are in doubt.
+    means. A label is a coin whose probability follows the votes to be expected, and
+    changes with a difference of means by as much as these teachers are in doubt.
     """
     middle, spread = rehearsed.mean(0), rehearsed.std(0, correction=0).clamp_min(1e-12)
     share = ndtr(middle / spread)
