@@ -231,3 +231,11 @@ def test_memory_is_that_of_a_batch():
         finally:
             tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]  # rows alone are 0.64 and 6.4 MB
+
+
+def test_batches_that_were_begun_are_of_one_fit():
+    first = pd.DataFrame({"a": np.arange(400.0)})
+    synth = IndependentSynthesizer(epsilon=5.0).fit(first)
+    batches = synth.sample_batches(20, batch_size=10)
+    synth.fit(first.rename(columns={"a": "b"}))
+    assert [list(batch.columns) for batch in batches] == [["a"], ["a"]]
