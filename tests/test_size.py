@@ -35,13 +35,13 @@ FOLDERS = {
     "skdpsynth/schema": (2338, 11832, 5, 42),
     "skdpsynth/synthesizers": (3001, 13192, 13, 9),
     "skdpsynth/table": (3195, 23519, 8, 35),
-    "skdpsynth/training": (2002, 13413, 11, 34),
+    "skdpsynth/training": (2006, 13426, 11, 34),
     "skdpsynth/utils": (1342, 7681, 8, 31),
-    "tests": (28868, 245125, 121, 0),
+    "tests": (28869, 245135, 121, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 190  # that are numbers, of modules
+CONSTANTS = 191  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 488  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 40529  # words of docs

