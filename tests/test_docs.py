@@ -252,13 +252,6 @@ def test_a_synthesizer_in_one_file(run):
     assert printed.count("\nchoice of a pair") == len(chosen) > 0
 
 
-@pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
-def test_a_page_of_the_gallery_has_a_title(script):
-    tree = ast.parse(script.read_text(encoding="utf-8"))
-    title, underline = ast.get_docstring(tree).splitlines()[:2]
-    assert underline == "=" * len(title)
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
 def test_a_page_of_the_gallery_runs(script, monkeypatch):

@@ -22,6 +22,7 @@ from skdpsynth.privacy import (
     Parts,
     PrivacyAccountant,
     count_part,
+    release_float_gaussian,
 )
 from skdpsynth.privacy.statistics import (
     MOMENTS_SENSITIVITY,
@@ -258,19 +259,31 @@ N = 20_000
 
 
 @pytest.mark.statistical
-def test_noise_is_independent_between_entries_and_releases():
-    """Fails by chance at a rate of 1e-6: three correlations, each at a third of it.
+@pytest.mark.parametrize("kind", ["whole numbers", "floats"])
+def test_noise_is_independent_between_entries_releases_and_classes(kind):
+    """Fails by chance at a rate of 1e-6: four correlations, each at a fourth of it.
 
     A correlation of n independent pairs times sqrt(n) is standard normal.
     """
-    reservation = noisy(1.0, 0.02, count=2)
-    zeros = np.zeros(N, dtype=np.int64)
-    first, second = (release_gaussian(zeros, reservation) for _ in range(2))
-    bound = norm.isf(ALPHA / 6) / math.sqrt(N - 1)
+    accountant = PrivacyAccountant(1.0, 1e-5)
+    draws = []
+    for scope in "uv":
+        if kind == "floats":
+            line = accountant.reserve_sampled_gaussian(
+                "s", mu=0.02, sampling_rate=0.5, count=2, scope=scope
+            )
+            release = partial(release_float_gaussian, np.zeros(N), 1.0, line)
+        else:
+            line = accountant.reserve_gaussian(
+                "s", mu=0.02, sensitivity=1.0, count=2, scope=scope
+            )
+            release = partial(release_gaussian, np.zeros(N, dtype=np.int64), line)
+        draws += [release(), release()]
+    first, second, other, _ = draws
+    bound = norm.isf(ALPHA / 8) / math.sqrt(N - 1)
     for left, right in (
-        (first, second),
-        (first[1:], first[:-1]),
-        (second[1:], second[:-1]),
+        *((first, second), (first, other)),
+        *((own[1:], own[:-1]) for own in (first, other)),
     ):
         assert abs(np.corrcoef(left, right)[0, 1]) < bound
 
