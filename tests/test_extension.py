@@ -147,6 +147,14 @@ def test_an_answer_that_is_kept_back_ends_the_fit():
         Forgetful(3.0, schema=SCHEMA, n_rounds=1).fit(table(0))
 
 
+def test_a_card_is_that_of_the_file(own, tmp_path):
+    assert "AIMSynthesizer" in own.model_card().to_markdown()
+    own.save(tmp_path / "own.skdp")
+    again = AIMSynthesizer.load(tmp_path / "own.skdp")
+    assert again.n_rounds == ROUNDS
+    assert again.model_card().to_markdown() == own.model_card().to_markdown()
+
+
 def test_measurements_make_the_same_generator_and_are_combined(own, tmp_path):
     own.measurements_.save(tmp_path / "own.json")
     read = Measurements.load(tmp_path / "own.json")
