@@ -77,7 +77,7 @@ def shorten_fits(
         "synthesizers._pategan.VotingGAN._generator_steps": 2,
         "model._fit._STEPS": (n_steps, n_steps),
         "model._fit._COMPONENTS": (n_components, n_components),
-        "training._network._MANY_CODES": 60,
+        "training._network.N_KNOWN": 60,
     }
     for name, value in constants.items():
         monkeypatch.setattr(f"skdpsynth.{name}", value)

@@ -15,8 +15,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+import skdpsynth.schema
 from skdpsynth.__main__ import main
 from skdpsynth.privacy.testing import insecure_randomness
+from skdpsynth.schema import TableSchema
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -252,13 +254,6 @@ def test_a_synthesizer_in_one_file(run):
     assert printed.count("\nchoice of a pair") == len(chosen) > 0
 
 
-@pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
-def test_a_page_of_the_gallery_has_a_title(script):
-    tree = ast.parse(script.read_text(encoding="utf-8"))
-    title, underline = ast.get_docstring(tree).splitlines()[:2]
-    assert underline == "=" * len(title)
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("script", GALLERY, ids=lambda script: script.stem)
 def test_a_page_of_the_gallery_runs(script, monkeypatch):
@@ -338,3 +333,79 @@ def test_what_it_takes_of_the_script_is_there():
     """The notebook calls the script `runs`."""
     there = {getattr(node, "name", "") for node in ast.parse(SCRIPT).body}
     assert set(re.findall(r"\bruns\.(\w+)\(", CODE)) <= there
+
+
+# --- The table of kinds and rules of the page on schemas ------------------------------
+
+KINDS_SHOWN = re.findall(
+    r'^\| `(\w+\(.*\))` \| `(\{"(?:kind|rule)".*\})` \|$',
+    (ROOT / "docs" / "schema.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+KINDS = (
+    *("Continuous", "Categorical", "Boolean", "Datetime", "Identifier", "Text"),
+    *("Ordered", "SumOf", "MissingTogether", "Determines"),
+)
+
+
+def test_every_kind_has_an_example():
+    assert {code.partition("(")[0] for code, _ in KINDS_SHOWN} == {*KINDS}
+
+
+@pytest.mark.parametrize(("code", "text"), KINDS_SHOWN)
+def test_a_kind_is_the_same_in_python_and_in_json(code, text):
+    named = {name: getattr(skdpsynth.schema, name) for name in KINDS}
+    own = eval(code, named)
+    if "kind" in json.loads(text):
+        data = {"schema_version": 1, "columns": [["x", json.loads(text)]]}
+        assert TableSchema.from_json(json.dumps(data)).columns["x"] == own
+        return
+    number = named["Continuous"](0, 1, nullable=True)
+    columns = dict.fromkeys(own.names, number)
+    if type(own).__name__ == "SumOf":
+        columns[own.total] = named["Continuous"](0, len(own.parts), nullable=True)
+    if type(own).__name__ == "Determines":
+        columns = {
+            name: named["Categorical"]([value])
+            for name, value in zip(own.names, *own.table.items(), strict=True)
+        }
+    written = json.loads(TableSchema(columns, rules=[own]).to_json())
+    assert written["rules"] == [json.loads(text)]
+    data = written | {"rules": [json.loads(text)]}
+    assert TableSchema.from_json(json.dumps(data)).rules == (own,)
+
+
+# --- The page on audits names tests for every known defect ----------------------------
+
+AUDIT = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+TESTS = sorted(set(re.findall(r"`(tests/[\w/.]+::[^`]+)`", AUDIT)))
+
+# Every defect of the design notes; those of quality have a table of their own.
+LAST = {"O": 7, "U": 7, "S": 9, "T": 6, "B": 6, "N": 6, "B.": 14}
+PUBLISHED = {f"{code}{i}" for code, last in LAST.items() for i in range(1, last + 1)}
+PUBLISHED |= {f"G.1.{letter}" for letter in "abcdef"} | {f"G.{i}" for i in range(2, 7)}
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_every_test_on_the_page_exists(name):
+    """And the file has the twin in brackets."""
+    path, _, test = name.partition("::")
+    test, _, twin = test.rstrip("]").partition("[")
+    text = (ROOT / path).read_text(encoding="utf-8")
+    assert f"def {test}(" in text
+    assert re.search(rf"\b{re.escape(twin)}\b", text)
+
+
+def test_every_known_defect_is_on_the_page_with_a_test():
+    """A code is a word of the page: O1, B.12, G.1.f."""
+    tables = AUDIT.split("## Known defects")[1].split("## What no audit")[0]
+    rows = [line for line in tables.splitlines() if line.startswith("| ")]
+    rows = [line for line in rows if "::test_" in line]
+    assert len(rows) > 40
+    page = AUDIT.replace("`", " ")
+    missing = {
+        code
+        for code in PUBLISHED
+        if not re.search(rf"(?<![\w.]){re.escape(code)}(?![\w.]*\w)", page)
+    }
+    assert missing == set()

@@ -152,6 +152,8 @@ def randomness_errors(file: str, tree: ast.Module) -> list[str]:
         name = dotted_name(node)
         if name.startswith("torch.") and node.attr.startswith(("manual_seed", "seed")):
             errors.append(f"{file}:{node.lineno} sets torch's global seed")
+        if node.attr == "make_private":  # takes rate and divisor from the exact rows
+            errors.append(f"{file}:{node.lineno} uses {name}")
         of_module = name.startswith(("np.random.", "numpy.random."))
         makes = of_module and not node.attr[0].isupper()
         if (makes or node.attr in NOISE_METHODS) and file not in PUBLIC_SAMPLING:

@@ -87,13 +87,6 @@ def test_what_depends_on_it_is_learnt():
     assert line.score(one_hot[1], TABLE["price"]) > 0.8
 
 
-def test_plan_says_what_a_number_costs():
-    synth = IndependentSynthesizer(target="price")
-    plan = synth.plan(600, dtypes=TABLE.dtypes)
-    assert plan["class"].tolist() == [None]
-    assert "class" not in plan["note"][0]
-
-
 @pytest.mark.usefixtures("frozen_noise")
 def test_whole_numbers_are_labels_unless_declared():
     whole = TABLE.assign(price=TABLE["price"].astype(int) % 3)

@@ -26,14 +26,16 @@ from skdpsynth.measure._query import (
     Ranks,
     Triples,
 )
-from skdpsynth.measure._shares import BESIDE_SHARE, LEAST_NOISE, MOST_TABLES, N_CELLS
+from skdpsynth.measure._shares import (
+    BESIDE_SHARE,
+    LEAST_NOISE,
+    MOST_TABLES,
+    N_CELLS,
+    ROWS_FROM,
+)
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.statistics import noisy_pair_distances
 from skdpsynth.table import Metadata, TableRows
-
-# Rows of a cell of a bin, in noise deviations: six of a mean cell that has rows, of
-# which a column that is determined has about three.
-_CELL_FROM = 18.0
 
 
 def measure(
@@ -67,8 +69,7 @@ def measure(
     again = None if design is None else [answers[-1].query for answers in design.rounds]
     ask = Ask(rows, metadata.classes, accountant)
     released, cells = measure_marginals(ask, metadata.domains, mus, again)
-    if design is not None:
-        cells = design.opened_cells
+    cells = cells if design is None else design.opened_cells
     stds = [plan.marginals.noise_std for plan in plans]
     known = Measurements(metadata, released, stds, cells)
     if design is not None:
@@ -126,7 +127,6 @@ def _two_columns(
         n * np.outer(share, share)
         for n, share in zip(classes.counts, shares, strict=True)
     ]
-
     every = [c for c, plan in enumerate(plans) if plan.pairs.mu]
     having = having_pairs(every, classes)
     plan = plans[having[0]]
@@ -183,7 +183,7 @@ def _choose_pairs(
     # gain of the best ones together has a maximum.
     noise = noise_std * np.array(bins.sizes)[pairs].prod(axis=1)
     chosen, best = np.empty(0, dtype=np.int64), -math.inf
-    least = max(int(first.sum()), 1)
+    least = max(first.sum(), 1)
     most = max(min(len(pairs), MOST_TABLES), least)
     for n_tables in np.unique(np.geomspace(least, most, 60).astype(np.int64)):
         gains = distances - noise * math.sqrt(n_tables)
@@ -206,9 +206,9 @@ def _related_columns(
         return known
     domains, bins = known.metadata.domains, known.bins
     n_strong = sum(one.strong for one in relations.each)
-    n_rows = sum(plans[c].n_rows for c in having)
     n_bins, noise_std = max(bins.sizes), max(math.sqrt(n_strong) / mu, LEAST_NOISE)
-    clear = n_rows / (_CELL_FROM * noise_std * n_bins)
+    # Seven deviations in each of about three cells of a bin that have rows.
+    clear = sum(plans[c].n_rows for c in having) / (ROWS_FROM / 2 * noise_std * n_bins)
     n_parts = int(np.clip(clear, 1, N_CELLS // n_bins))  # marginals know no more
     prior, marginals = known.metadata.classes.prior, known.model.marginals
     finer = finer_bins(domains, marginals, prior, bins, n_parts)

@@ -15,12 +15,9 @@ from torch.nn import functional
 
 from skdpsynth.measure import RARE
 from skdpsynth.model import Mixture
-from skdpsynth.training._generator import MOMENTUM, Adam, Score, Trainer
+from skdpsynth.training._generator import BATCH, MOMENTUM, N_KNOWN, Adam, Score, Trainer
 
-_MANY_CODES = 4096  # that the finished generator draws from; of 4096 bins: 64 MB
-_CODES_OF_SCALES = 256  # whose mean bins give a scale to every score
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
-
 N_CODES = 64  # normal numbers that a row is made of; the papers state none
 
 
@@ -96,7 +93,7 @@ class NetworkTrainer(Trainer):
     @property
     def scales(self) -> Tensor:
         """Present deviation of each score, over many codes."""
-        mean = self._probabilities(_CODES_OF_SCALES).mean(0)
+        mean = self._probabilities(BATCH).mean(0)
         mean = mean.clamp(RARE, 1.0 - RARE)  # with rarer units slopes are unstable
         return (mean * (1.0 - mean)).sqrt()
 
@@ -154,7 +151,7 @@ class NetworkTrainer(Trainer):
 
     def present(self) -> Mixture:
         """Return the generator as it is, for codes of which each is as likely."""
-        found = self._probabilities(_MANY_CODES).cpu().numpy()
+        found = self._probabilities(N_KNOWN).cpu().numpy()
         return Mixture(np.full(len(found), 1.0 / len(found)), found, self._ranks)
 
     def _probabilities(self, n_codes: int) -> Tensor:

@@ -11,11 +11,10 @@ from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from skdpsynth.training._discriminator import HIDDEN_RATE, make_network, scores_of
-from skdpsynth.training._generator import MOMENTUM, Adam, Features, Trainer
+from skdpsynth.training._generator import BATCH, MOMENTUM, Adam, Features, Trainer
 from skdpsynth.training._teachers import FORGOTTEN
 
 _ROUNDS = 8  # whose labels are learnt again
-BATCH = 256  # labels of a step of a student, and rows of one of the generator
 
 
 class Student:

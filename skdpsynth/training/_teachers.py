@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skdpsynth.privacy import HoldsPrivateRows, Parts, of_rows, secret_generator
-from skdpsynth.training._generator import N_KNOWN
+from skdpsynth.training._generator import BATCH, N_KNOWN
 
 if TYPE_CHECKING:
     from skdpsynth.training._generator import Features, Trainer
@@ -29,7 +29,6 @@ _BATCH = 32  # real rows of a teacher's step (A.5 of the G-PATE paper)
 _RATE, _FORGOTTEN = 0.5, 0.8
 GAIN = _RATE / (4.0 * _FORGOTTEN)
 _NETWORK_RATE = 0.1  # of teachers with hidden layers
-_MOST_REHEARSED = 256  # teachers, whose mean is known to a sixteenth of a deviation
 # Of the weights of a network that judges rows, by a step: else it and the generator
 # chase each other.
 FORGOTTEN = 1e-3
@@ -134,7 +133,7 @@ class TeacherEnsemble(HoldsPrivateRows):
         Each has as many rows as one of these has of `n_rows`, the planned number. With
         them come the mean features of their rows, in double precision.
         """
-        n_teachers = min(self._n_teachers, _MOST_REHEARSED)
+        n_teachers = min(self._n_teachers, BATCH)
         # Of so many rows a teacher reads hardly any twice.
         most = n_teachers * 2 * n_steps * self._batch_size
         n_rows = min(n_rows * n_teachers / self._n_teachers, most)

@@ -1,9 +1,9 @@
 """What the audits of this folder attack: small synthesizers and small tables."""
 
 import pytest
-import tables
 from _instances import PLAIN, PRIVATE
 from sklearn.base import clone
+from tables import COLUMNS, small_table
 
 from skdpsynth.schema import TableSchema
 
@@ -23,24 +23,7 @@ def audited(request):
 
 
 @pytest.fixture
-def public_schema():
-    """Everything about `small_table` but its rows."""
-    return TableSchema(tables.COLUMNS, target="y", class_counts={"u": 90, "v": 60})
-
-
-@pytest.fixture
-def small_table():
-    """150 rows of two classes; numbers, missing ones and a category."""
-    return tables.small_table()
-
-
-@pytest.fixture
-def canary():
-    """An extreme row of the schema."""
-    return {"a": 8.0, "b": -6.0, "c": "r", "y": "u"}
-
-
-@pytest.fixture
-def case(small_table, canary, public_schema):
-    """Table, canary and schema: what most audits of a ledger are of."""
-    return small_table, canary, public_schema
+def case():
+    """A table, an extreme row, and what is public: what most audits of a ledger get."""
+    schema = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
+    return small_table(), {"a": 8.0, "b": -6.0, "c": "r", "y": "u"}, schema

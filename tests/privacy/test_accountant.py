@@ -155,29 +155,6 @@ def test_constructor_refuses_before_charging(epsilon, delta, discovery):
     assert budget.spent == (0.0, 0.0)
 
 
-def test_budget_is_charged_once_and_refuses():
-    budget = PrivacyBudget(1.5, 1e-4)
-    PrivacyAccountant(1.0, 1e-5, budget=budget)
-    assert budget.spent == (1.0, 1e-5)
-    with pytest.raises(BudgetExceededError):
-        PrivacyAccountant(1.0, 1e-5, budget=budget)
-    with pytest.raises(BudgetExceededError):
-        PrivacyAccountant(math.inf, 1e-5, budget=budget)
-    assert budget.spent == (1.0, 1e-5)
-
-
-def test_infinite_epsilon_is_a_real_mode():
-    accountant = PrivacyAccountant(math.inf, 1e-5)
-    assert accountant.mu_cap == accountant.remaining_mu() == math.inf
-    reservation = accountant.reserve_gaussian(
-        "x", mu=accountant.remaining_mu("a"), sensitivity=1, count=3, scope="a"
-    )
-    assert reservation.noise_std == 0.0
-    assert accountant.remaining_mu() == math.inf
-    assert accountant.epsilon == math.inf
-    assert not accountant.private
-
-
 @pytest.mark.parametrize("step", ["construct", "reserve", "draw", "close"])
 def test_insecure_randomness_at_any_step_is_remembered(step):
     def run(name, call):

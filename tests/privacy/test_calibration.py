@@ -7,8 +7,6 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
-from dp_accounting import ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
-from dp_accounting.pld import PLDAccountant
 from scipy.stats import norm
 
 from skdpsynth.privacy import (
@@ -43,21 +41,6 @@ def test_inverses_of_the_curve_are_tight(epsilon, delta):
     assert exact_delta(mu, back) <= delta
     # Tight in delta: a large delta hardly determines a small epsilon.
     assert exact_delta(mu, back * (1 - 1e-6)) > delta * (1 - 2e-7)
-
-
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 10.0])
-def test_one_release_agrees_with_the_convolution_of_many(epsilon):
-    mu = PrivacyAccountant(epsilon, 1e-5).mu_cap
-    leaves = tuple(
-        SelfComposedDpEvent(GaussianDpEvent(math.sqrt(n / share) / mu), n)
-        for n, share in ((1, 0.02), (2, 0.08), (60, 0.9))
-    )
-    accountant = PLDAccountant(value_discretization_interval=1e-3 * mu)
-    accountant.compose(ComposedDpEvent(leaves))
-    convolved = accountant.get_epsilon(1e-5)
-    merged = gdp_epsilon(mu, 1e-5)
-    assert merged <= convolved * (1 + 1e-6)
-    assert convolved == pytest.approx(merged, rel=1e-3)
 
 
 def test_limits_and_arguments_out_of_range():

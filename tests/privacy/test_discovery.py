@@ -82,17 +82,28 @@ def test_a_larger_least_count_raises_the_threshold(least, n_columns, delta):
     assert key_threshold(0.0, delta, n_columns, least) == least - 1
 
 
-@pytest.mark.parametrize("most", [2, 10])
-def test_a_key_of_several_rows_of_a_unit_must_pass_too(most):
-    """All k rows of a unit have the key, beside least - 1 of others: d for the column.
+def partitions(total, largest=None):
+    """All ways to share out rows among keys."""
+    if total == 0:
+        yield []
+    for part in range(min(total, largest or total), 0, -1):
+        for rest in partitions(total - part, part):
+            yield [part, *rest]
 
-    The threshold of one row would let it pass more often.
+
+@pytest.mark.parametrize("mu", [0.02, 0.6])
+@pytest.mark.parametrize("most", [2, 5, 10])
+def test_no_way_to_share_out_rows_shows_a_key_more_often(mu, most):
+    """A key of j rows of a unit, and of one other: d for the column is enough.
+
+    The threshold of one row would let a key of all k rows pass more often.
     """
-    std, threshold = threshold_in_effect(0.02, 1e-6, 4, 2, rows_per_unit=most)
+    std, threshold = threshold_in_effect(mu, 1e-6, 4, 2, rows_per_unit=most)
     bound = 0.9 * 1e-6 / 4
-    assert tail(std, threshold + 1 - (1 + most)) <= bound
-    twin = key_threshold(std, 1e-6, 4, 2)
-    assert tail(std, twin + 1 - (1 + most)) > bound
+    seen = [sum(tail(std, threshold - j) for j in keys) for keys in partitions(most)]
+    assert 0 < max(seen) <= bound
+    of_row = key_threshold(std, 1e-6, 4, 2)
+    assert tail(std, of_row - most) > bound
 
 
 @pytest.mark.parametrize("least", [2, 5, 9])

@@ -57,19 +57,6 @@ def test_a_new_thread_is_secure():
     assert streams[0] != streams[1]
 
 
-def test_global_generator_is_neither_read_nor_set():
-    before = np.random.get_state()  # noqa: NPY002
-    with insecure_randomness(0):
-        first = words(secret_generator())
-    words(secret_generator())
-    after = np.random.get_state()  # noqa: NPY002
-    assert before[1].tolist() == after[1].tolist()
-    assert before[2:] == after[2:]
-    np.random.random_sample(5)  # noqa: NPY002
-    with insecure_randomness(0):
-        assert words(secret_generator()) == first
-
-
 def test_nobody_repeats_noise_by_seeding():
     """Fifty draws of deviation 100 are equal with a probability below 1e-100."""
 

@@ -38,7 +38,7 @@ def triples_of(n_columns):
     return np.array([*combinations(range(n_columns), 3)], dtype=np.int64)
 
 
-PAIRS, TRIPLES = pairs_of(4), triples_of(4)
+PAIRS = pairs_of(4)
 ZEROS = np.zeros((10, 10), dtype=np.int64)
 
 

@@ -6,7 +6,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from _reserve import is_noise
 from scipy.stats import norm
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
@@ -168,15 +167,6 @@ def test_votes_need_their_own_reservation():
 
 
 # --- Steps -------------------------------------------------------------------------
-
-
-@pytest.mark.statistical
-def test_a_step_has_the_noise_that_was_planned():
-    """Of 20,000 numbers; fails by chance at a rate of 1e-6."""
-    line = step()
-    noise = release_float_gaussian(np.zeros(20_000), 0.3, line)
-    assert is_noise(noise, line.noise_std * 0.3)
-    assert not is_noise(0.9 * noise, line.noise_std * 0.3)
 
 
 def test_a_step_adds_noise_to_the_sum_and_draws_down():

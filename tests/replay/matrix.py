@@ -161,7 +161,7 @@ def small() -> Iterator[None]:
         for name, value in (
             ("privacy._parts._BLOCK_ENTRIES", _BLOCK_ENTRIES),
             ("model._fit._STEPS", (_FEW_STEPS, _FEW_STEPS)),
-            ("training._network._MANY_CODES", 60),
+            ("training._network.N_KNOWN", 60),
             ("synthesizers._pategan.VotingGAN._generator_steps", 2),
             ("synthesizers._base.GENERATOR_STEPS", 2),
         ):

@@ -16,41 +16,6 @@ from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import largest_remainder
 
-WHOLE = np.arange(40)
-COLUMNS = {
-    "float64, big-endian": WHOLE.astype(">f8"),
-    "float32, missing": np.where(WHOLE % 4, WHOLE, np.nan).astype("f4"),
-    "int8": WHOLE.astype("i1"),
-    "bool": WHOLE % 2 == 0,
-    "datetime, missing": pd.date_range("2020", periods=39).insert(39, pd.NaT),
-    "datetime in a zone": pd.date_range("2020", periods=40, tz="Europe/Berlin"),
-    "Int64": pd.array([7, None] * 20, dtype="Int64"),
-    "str": ["a", "b"] * 20,
-    "object of booleans": pd.Series([True, False] * 20, dtype=object),
-    "category, missing": pd.Categorical(["a", "b", "c", None] * 10, ordered=True),
-}
-
-
-@pytest.mark.parametrize("dtype", COLUMNS)
-def test_parts_become_one_table(dtype, monkeypatch):
-    """Identifiers of two values repeat."""
-    monkeypatch.setattr("skdpsynth.sampling._sampler._CHUNK_ROWS", 7)
-    frame = pd.DataFrame(
-        {
-            "x": COLUMNS[dtype],
-            "t": pd.Categorical([3, 4] * 20),
-            "id": pd.Categorical([True, False] * 20),
-        }
-    )
-    schema = TableSchema({"id": Identifier()})
-    rows = IndependentSynthesizer(math.inf, schema=schema, target="t").fit(frame)
-    rows = rows.sample(40, random_state=0)
-    assert rows["x"].dtype == frame["x"].dtype
-    assert rows["x"].isna().any() == frame["x"].isna().any()
-    assert rows.index.equals(pd.RangeIndex(40))
-    assert set(rows["id"]) == {True, False}
-
-
 # --- How many of each class ----------------------------------------------------------
 
 SCHEMA = TableSchema(

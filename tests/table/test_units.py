@@ -25,7 +25,6 @@ from skdpsynth.exceptions import (
     ReservationError,
 )
 from skdpsynth.privacy import LocalParts, Parts, PrivacyAccountant
-from skdpsynth.privacy.statistics import key_threshold
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, Identifier, TableSchema
 from skdpsynth.table import limit_rows, open_table
@@ -236,40 +235,6 @@ def test_votes_and_samples_are_refused_for_several_rows():
     with pytest.raises(ReservationError, match="max_rows_per_unit=1"):
         accountant.reserve_sampled_gaussian("steps", mu=0.01, sampling_rate=0.5)
     assert accountant.remaining_mu() == accountant.mu_cap
-
-
-def tail_of_noise(noise_std, start):
-    """P(discrete Gaussian >= start), summed."""
-    reach = int(12 * noise_std) + 10
-    mass = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * noise_std**2))
-    return mass[max(start + reach, 0) :].sum() / mass.sum()
-
-
-def partitions(total, largest=None):
-    """All ways to share out rows among keys."""
-    if total == 0:
-        yield []
-    for part in range(min(total, largest or total), 0, -1):
-        for rest in partitions(total - part, part):
-            yield [part, *rest]
-
-
-@pytest.mark.parametrize("noise_std", [2.0, 30.0])
-@pytest.mark.parametrize("most", [1, 2, 5, 9])
-def test_no_way_to_share_out_rows_shows_a_key_more_often(noise_std, most):
-    """A key of j rows of the unit, and of one other, must pass the threshold."""
-    delta, n_columns, least = 1e-4, 4, 2
-    threshold = key_threshold(noise_std, delta, n_columns, least, most)
-    seen = [
-        sum(tail_of_noise(noise_std, threshold + 1 - (least - 1 + j)) for j in keys)
-        for keys in partitions(most)
-    ]
-    assert 0 < n_columns * max(seen) <= 0.9 * delta
-    # That of a single row would not do.
-    if most > 1:
-        of_row = key_threshold(noise_std, delta, n_columns, least)
-        tail = tail_of_noise(noise_std, of_row + 1 - (least - 1 + most))
-        assert n_columns * tail > 0.9 * delta
 
 
 # --- What users meet --------------------------------------------------------------
