@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -219,7 +219,7 @@ def _hour(times: pd.Series) -> pd.Series:
     return hours.mask(times == times.dt.normalize(), "midnight")
 
 
-_PARTS = {
+_PARTS: dict[str, Callable[[pd.Series], pd.Series]] = {
     "time of day": _hour,
     "day of week": lambda times: times.dt.day_name().astype(object),
 }
