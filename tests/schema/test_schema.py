@@ -456,3 +456,82 @@ def test_no_file_is_read_for_a_time_zone():
     assert TableSchema.from_json(text).columns["a"] == bounds
     with pytest.raises(InvalidSchemaError, match="Column 'a': Expected what"):
         TableSchema.from_json(text.replace("Europe/Berlin", "dateutil//etc/localtime"))
+
+
+# Of SDV 1 and 2: a description, what it becomes, and whether its range is known.
+SDV = [
+    ({"sdtype": "email", "pii": True}, Text()),
+    ({"sdtype": "unknown"}, Text()),
+    ({"sdtype": "id", "regex_format": "H_[0-9]{3}"}, Identifier(regex="H_[0-9]{3}")),
+    ({"sdtype": "id", "regex_format": "(x|y)+"}, Identifier()),
+    (
+        {"sdtype": "numerical", "range_min": 0, "range_max": 99.5, "decimal_places": 2},
+        Continuous(0, 99.5, decimals=2, nullable=True),
+    ),
+    (
+        {"sdtype": "numerical", "range_min": 0, "range_max": 9, "decimal_places": 0}
+        | {"range_is_nullable": False},
+        Continuous(0, 9, integer=True),
+    ),
+    ({"sdtype": "numerical", "range_min": 0, "decimal_places": 1}, None),
+    ({"sdtype": "numerical", "computer_representation": "Int64"}, None),
+    (
+        {
+            "sdtype": "categorical",
+            "range_values": ["a", "b"],
+            "range_is_nullable": False,
+        },
+        Categorical(["a", "b"]),
+    ),
+    (
+        {"sdtype": "ordinal", "range_values": [1, 2, 3]},
+        Categorical([1, 2, 3], ordered=True, nullable=True),
+    ),
+    (
+        {"sdtype": "categorical", "order": ["lo", "hi"]},
+        Categorical(["lo", "hi"], ordered=True, nullable=True),
+    ),
+    ({"sdtype": "categorical", "high_cardinality": True}, None),
+    ({"sdtype": "categorical", "range_values": [True, False]}, Boolean(nullable=True)),
+    ({"sdtype": "boolean", "range_is_nullable": False}, Boolean()),
+    ({"sdtype": "city", "pii": False}, None),
+    (
+        {"sdtype": "datetime", "datetime_format": "%d %b %Y"}
+        | {"range_min": "01 Jan 2020", "range_max": "31 Dec 2020"},
+        Datetime(
+            "2020-01-01", "2020-12-31", nullable=True, unit="D", format="%d %b %Y"
+        ),
+    ),
+    ({"sdtype": "datetime", "datetime_format": "%Y-%m-%d %H:%M"}, None),
+]
+
+
+@pytest.mark.parametrize(("described", "expected"), SDV)
+def test_metadata_of_sdv_become_a_schema(described, expected):
+    """What they leave open is measured, but keeps its kind; keys are identifiers."""
+    table = {"columns": {"own": described, "key": described}, "primary_key": "key"}
+    whole = {"METADATA_SPEC_VERSION": "V2", "tables": {"t": table, "u": {}}}
+    schema = TableSchema.from_sdv(whole, table="t")
+    assert schema.columns.get("own") == expected
+    assert ("own" in schema.blanks) == (expected is None)
+    assert isinstance(schema.columns["key"], Identifier)
+    assert TableSchema.from_sdv(table) == schema
+    assert TableSchema.from_json(schema.to_json()) == schema
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"tables": {"a": {}, "b": {}}}, "one of the tables .* Got None; choose"),
+        ({"columns": ["a"]}, "with 'tables' or 'columns'. Got dict"),
+        (3, "with 'tables' or 'columns'. Got int"),
+        ({"columns": {"a": {}}}, "as SDV writes it of the column 'a'"),
+        (
+            {"columns": {"a": SDV[4][0] | {"range_max": -1}}},
+            "of the column 'a'. Got another .*low",
+        ),
+    ],
+)
+def test_other_metadata_are_refused(metadata, message):
+    with pytest.raises(InvalidSchemaError, match=message):
+        TableSchema.from_sdv(metadata)
