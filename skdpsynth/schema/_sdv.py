@@ -1,13 +1,14 @@
 """What metadata of SDV, the Synthetic Data Vault, say of the columns of a table.
 
-Their specification 2.0 has ranges, categories and decimals; 1.0 has none, but for the
-order of categories. See https://github.com/sdv-dev/SDV/issues/2952.
+Version 2 has ranges and categories (https://github.com/sdv-dev/SDV/issues/2952);
+version 1 only the order of some categories.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pandas as pd
@@ -25,7 +26,6 @@ from skdpsynth.schema._columns import (
 )
 from skdpsynth.utils import DAMAGED
 
-_OPEN = Categorical((), nullable=True)
 # Codes of `strftime` for what is finer than a day.
 _TIME = re.compile("%[-#]?[HIMSfpcXTR]")
 
@@ -50,37 +50,33 @@ def columns_of_sdv(
             "Expected Metadata of SDV, or what their to_dict returns, with 'tables' or"
             f" 'columns'. Got {type(metadata).__name__}; give the whole of them."
         )
-    keys = {*_listed(data.get("primary_key")), *_listed(data.get("sequence_key"))}
-    for key in data.get("alternate_keys") or ():
-        keys |= {*_listed(key)}
+    keys = [data.get("primary_key"), data.get("sequence_key")]
+    keys += data.get("alternate_keys") or []
+    keys += [name for key in keys if isinstance(key, list) for name in key]
     columns: dict[Hashable, Column] = {}
     blanks: dict[Hashable, Column] = {}
     for name, own in data["columns"].items():
         try:
-            column, known = _column(own, is_key=name in keys)
+            column, known = _column({**own}, is_key=name in keys)
         except DAMAGED as error:
+            words = str(error).splitlines()[0]
             raise InvalidSchemaError(
                 f"Expected a description as SDV writes it of the column {name!r}. Got"
-                f" another ({str(error).partition(chr(10))[0]}); correct it."
+                f" another ({words}); correct it."
             ) from None
         (columns if known else blanks)[name] = column
     return columns, blanks
 
 
-def _listed(key: Any) -> list[Hashable]:  # noqa: ANN401 - None, a name or several
-    return [] if key is None else list(key) if isinstance(key, list) else [key]
-
-
-def _column(own: Any, *, is_key: bool) -> tuple[Column, bool]:  # noqa: ANN401 - a dict
+def _column(own: dict[str, Any], *, is_key: bool) -> tuple[Column, bool]:
     """Return a column, and whether its range is known."""
-    kind, nullable = own["sdtype"], bool(own.get("range_is_nullable", True))
-    ends = own.get("range_min"), own.get("range_max")
+    kind, nullable = own["sdtype"], own.get("range_is_nullable", True)
+    ends: Any = own.get("range_min"), own.get("range_max")
     known = None not in ends
     if is_key or kind == "id":
-        try:
+        with suppress(InvalidSchemaError):  # of another form than is made here
             return Identifier(regex=own.get("regex_format")), True
-        except InvalidSchemaError:  # of another form than are made here
-            return Identifier(), True
+        return Identifier(), True
     if kind == "numerical":
         low, high = ends if known else (0, 0)
         decimals: Any = own.get("decimal_places")
@@ -95,13 +91,11 @@ def _column(own: Any, *, is_key: bool) -> tuple[Column, bool]:  # noqa: ANN401 -
         unit: Any = None if form is None or _TIME.search(form) else "D"
         low, high = pd.to_datetime([*ends], format=form) if known else ("1970",) * 2
         return Datetime(low, high, nullable=nullable, unit=unit, format=form), known
-    if kind == "boolean":
+    values = own.get("range_values") or own.get("order") or []
+    if kind == "boolean" or (values and {*map(type, values)} == {bool}):
         return Boolean(nullable=nullable), True
-    if kind in ("categorical", "ordinal"):
-        values = own.get("range_values") or own.get("order") or []
-        if values and {*map(type, values)} == {bool}:
-            return Boolean(nullable=nullable), True
+    if kind in ("categorical", "ordinal") or not own.get("pii", True):
         ordered, known = kind == "ordinal" or "order" in own, bool(values)
         options = {"ordered": ordered, "nullable": nullable or not known}
         return Categorical(values, **options), known
-    return (Text(), True) if own.get("pii", True) else (_OPEN, False)
+    return Text(), True

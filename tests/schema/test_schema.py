@@ -458,57 +458,45 @@ def test_no_file_is_read_for_a_time_zone():
         TableSchema.from_json(text.replace("Europe/Berlin", "dateutil//etc/localtime"))
 
 
-# Of SDV 1 and 2: a description, what it becomes, and whether its range is known.
+# Of SDV 1 and 2: a kind, what is said of it, and what it becomes if that is known.
+FULL, YEAR = {"range_is_nullable": False}, {"range_min": "01/20", "range_max": "12/20"}
 SDV = [
-    ({"sdtype": "email", "pii": True}, Text()),
-    ({"sdtype": "unknown"}, Text()),
-    ({"sdtype": "id", "regex_format": "H_[0-9]{3}"}, Identifier(regex="H_[0-9]{3}")),
-    ({"sdtype": "id", "regex_format": "(x|y)+"}, Identifier()),
+    ("email", {"pii": True}, Text()),
+    ("unknown", {}, Text()),
+    ("id", {"regex_format": "H_[0-9]{3}"}, Identifier(regex="H_[0-9]{3}")),
+    ("id", {"regex_format": "(x|y)+"}, Identifier()),
+    ("numerical", {"range_min": 0, "decimal_places": 1}, None),
+    ("numerical", {"computer_representation": "Int64"}, None),
     (
-        {"sdtype": "numerical", "range_min": 0, "range_max": 99.5, "decimal_places": 2},
-        Continuous(0, 99.5, decimals=2, nullable=True),
+        *("numerical", {"range_min": 0, "range_max": 9.5, "decimal_places": 2}),
+        Continuous(0, 9.5, decimals=2, nullable=True),
     ),
     (
-        {"sdtype": "numerical", "range_min": 0, "range_max": 9, "decimal_places": 0}
-        | {"range_is_nullable": False},
+        *("numerical", {"range_min": 0, "range_max": 9, "decimal_places": 0} | FULL),
         Continuous(0, 9, integer=True),
     ),
-    ({"sdtype": "numerical", "range_min": 0, "decimal_places": 1}, None),
-    ({"sdtype": "numerical", "computer_representation": "Int64"}, None),
+    ("categorical", {"range_values": ["a", "b"]} | FULL, Categorical(["a", "b"])),
+    ("categorical", {"range_values": [True, False]}, Boolean(nullable=True)),
+    ("categorical", {"high_cardinality": True}, None),
+    ("city", {"pii": False}, None),
     (
-        {
-            "sdtype": "categorical",
-            "range_values": ["a", "b"],
-            "range_is_nullable": False,
-        },
-        Categorical(["a", "b"]),
+        *("categorical", {"order": ["lo", "hi"]} | FULL),
+        Categorical(["lo", "hi"], ordered=True),
     ),
+    ("ordinal", {"range_values": [2, 1]} | FULL, Categorical([2, 1], ordered=True)),
+    ("boolean", FULL, Boolean()),
+    ("datetime", {"datetime_format": "%Y-%m-%d %H:%M"}, None),
     (
-        {"sdtype": "ordinal", "range_values": [1, 2, 3]},
-        Categorical([1, 2, 3], ordered=True, nullable=True),
+        *("datetime", {"datetime_format": "%m/%y"} | YEAR | FULL),
+        Datetime("2020-01-01", "2020-12-01", unit="D", format="%m/%y"),
     ),
-    (
-        {"sdtype": "categorical", "order": ["lo", "hi"]},
-        Categorical(["lo", "hi"], ordered=True, nullable=True),
-    ),
-    ({"sdtype": "categorical", "high_cardinality": True}, None),
-    ({"sdtype": "categorical", "range_values": [True, False]}, Boolean(nullable=True)),
-    ({"sdtype": "boolean", "range_is_nullable": False}, Boolean()),
-    ({"sdtype": "city", "pii": False}, None),
-    (
-        {"sdtype": "datetime", "datetime_format": "%d %b %Y"}
-        | {"range_min": "01 Jan 2020", "range_max": "31 Dec 2020"},
-        Datetime(
-            "2020-01-01", "2020-12-31", nullable=True, unit="D", format="%d %b %Y"
-        ),
-    ),
-    ({"sdtype": "datetime", "datetime_format": "%Y-%m-%d %H:%M"}, None),
 ]
 
 
-@pytest.mark.parametrize(("described", "expected"), SDV)
-def test_metadata_of_sdv_become_a_schema(described, expected):
+@pytest.mark.parametrize(("kind", "said", "expected"), SDV)
+def test_metadata_of_sdv_become_a_schema(kind, said, expected):
     """What they leave open is measured, but keeps its kind; keys are identifiers."""
+    described = {"sdtype": kind, **said}
     table = {"columns": {"own": described, "key": described}, "primary_key": "key"}
     whole = {"METADATA_SPEC_VERSION": "V2", "tables": {"t": table, "u": {}}}
     schema = TableSchema.from_sdv(whole, table="t")
@@ -527,7 +515,11 @@ def test_metadata_of_sdv_become_a_schema(described, expected):
         (3, "with 'tables' or 'columns'. Got int"),
         ({"columns": {"a": {}}}, "as SDV writes it of the column 'a'"),
         (
-            {"columns": {"a": SDV[4][0] | {"range_max": -1}}},
+            {
+                "columns": {
+                    "a": {"sdtype": "numerical", "range_min": 0, "range_max": -1}
+                }
+            },
             "of the column 'a'. Got another .*low",
         ),
     ],
