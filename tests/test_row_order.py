@@ -72,7 +72,8 @@ def tables_of(report):
 
 
 def of_pairs(table):
-    return table.set_index(["first", "second"])
+    kinds = ["relation"] if "relation" in table else []
+    return table.set_index(["first", "second", *kinds])
 
 
 def relations(real, synthetic, other):
@@ -106,7 +107,9 @@ SCORES = {
     ),
     "marginal_fidelity: alone": lambda r, s, o: marginal_fidelity(r, s, k=1),
     "marginal_fidelity: pairs": lambda r, s, o: marginal_fidelity(r, s),
-    "marginal_fidelity: triples": lambda r, s, o: marginal_fidelity(r, s, k=3),
+    "marginal_fidelity: triples": lambda r, s, o: marginal_fidelity(
+        r, s, k=3, n_marginals=250
+    ),
     "pair_fidelity": lambda r, s, o: of_pairs(pair_fidelity(r, s)),
     "setting_scores": lambda r, s, o: setting_scores(o, r, s, **FEW),
     "synthetic_only_scores": lambda r, s, o: synthetic_only_scores(s, **FEW),

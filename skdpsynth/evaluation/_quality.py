@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,16 +15,19 @@ from matplotlib.axes import Axes
 from skdpsynth.evaluation._plots import MOST_DRAWN, PRIVATE_FOOTER, drawable, picture
 from skdpsynth.evaluation._results import grid
 from skdpsynth.evaluation._runs import LEADING, boosted_area
-from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.metrics import (
     CLASSIFIERS,
     LEAST_ROWS,
+    MOST_ROWS,
     REGRESSORS,
     averaged,
     broken_relations,
     check_tables,
     column_fidelity,
+    equal_rows,
     is_measurement,
+    least_area,
     marginal_fidelity,
     split_rows,
     tstr_scores,
@@ -47,6 +51,8 @@ _MEANING = {
     "c2st": "AUC of gradient boosting that separates the table from real rows (.5 is"
     " best, 1 is worst)",
     "broken": "share of rows that break a relation between two columns (0 is best)",
+    "copies": "share of rows that equal a real row in every column (as real rows have"
+    " others that equal them is best)",
 }
 
 
@@ -61,12 +67,15 @@ class QualityReport(Document):
     ----------
     scores : DataFrame
         Index "auroc" and "auprc", or "r2" and "rmse" of a target that is a number,
-        "pairs", "columns", "c2st" and "broken"; without a target or with one column
-        some are not there. Columns `synthetic`, and `real`: what one half of the real
-        rows has beside the other half; NaN where the rows are too few.
+        "pairs", "columns", "c2st", "broken" and "copies"; without a target or with one
+        column some are not there. Columns `synthetic`, and `real`: what one half of the
+        real rows has beside the other half; NaN where the rows are too few. "copies" is
+        the share of rows that equal a real one, `real` that of real rows that equal
+        another one.
     columns : DataFrame
-        Of each column: `distance`, as in `column_fidelity`, `missing`, and `real`, the
-        distance of the halves; the worst column first.
+        Of each column, time of day and day of week: `distance`, as in
+        `column_fidelity`, `missing`, and `real`, the distance of the halves; the worst
+        first. One with the same one value in both tables has NaN and no part in means.
     pairs : Series
         Distance of each pair, as in `marginal_fidelity`; the worst pair first.
     relations : DataFrame
@@ -75,6 +84,8 @@ class QualityReport(Document):
         What `tstr_scores` found; None without a target.
     left_out : tuple of column names
         Columns that tell rows apart, and texts: they were not looked at.
+    repeated : bool, default=False
+        Whether "c2st" is below .5 by more than its error: rows repeat real ones.
 
     See Also
     --------
@@ -92,6 +103,7 @@ class QualityReport(Document):
     relations: pd.DataFrame
     tstr: pd.DataFrame | None
     left_out: tuple[Hashable, ...]
+    repeated: bool = False
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the distance of every pair of columns, and of each column by itself.
@@ -121,7 +133,7 @@ class QualityReport(Document):
         if ax is None:
             side = 3.0 + 0.3 * len(names)
             _, ax = plt.subplots(figsize=(side + 0.6, side), layout="compressed")
-        most = max(_PALE, np.nanmax(squares))
+        most = np.nanmax(squares, initial=_PALE)
         image = ax.imshow(squares, cmap="viridis_r", vmin=0.0, vmax=most)
         labels = [drawable(name, 18) for name in names]
         ax.set_xticks(range(len(names)), labels, rotation=90)
@@ -147,6 +159,11 @@ class QualityReport(Document):
             meaning=[_MEANING[name] for name in self.scores.index]
         )
         yield _grid("score", self.scores.index, scores)
+        if self.repeated:
+            yield (
+                "The c2st is below .5 by more than its error. That is not better than"
+                " .5: the table repeats real rows, as copies do."
+            )
         if self.left_out:
             left = ", ".join(map(str, self.left_out))
             yield f"Left out, since they tell rows apart or are texts: {left}."
@@ -162,7 +179,9 @@ class QualityReport(Document):
         yield Heading("Broken relations, the worst first")
         broken = self.relations[self.relations["synthetic"] > self.relations["real"]]
         broken = broken.head(MOST_SHOWN)
-        columns = zip(broken["first"], broken["second"], strict=True)
+        signs = broken["relation"].map({"values": "and", "order": "<="})
+        named = zip(broken["first"], signs, broken["second"], strict=True)
+        columns = [f"{_key(first)} {sign} {_key(last)}" for first, sign, last in named]
         nothing = "None is broken in more rows than in real ones."
         yield _grid("columns", columns, broken[_SHARES]) if len(broken) else nothing
         if self.tstr is not None and len(self.tstr) > 2:
@@ -254,8 +273,11 @@ def quality_report(
     if len(real) >= 2 * LEAST_ROWS:
         parts = split_rows(real, target, -(-len(real) // 2), "halves")
         halves = [half.reindex(columns=real.columns) for half in parts]
-        of_real = _compared(halves[0], halves[1], target, False, n_jobs)
+        # What it warns of is not of the synthetic table.
+        with warnings.catch_warnings(action="ignore", category=DegradedResultWarning):
+            of_real = _compared(halves[0], halves[1], target, False, n_jobs)
         report.scores["real"] = of_real.scores["synthetic"]
+        report.scores.loc["copies", "real"] = equal_rows(real, synthetic)[1]
         report.columns["real"] = of_real.columns["distance"]
     return report
 
@@ -306,18 +328,21 @@ def _compared(
         tstr = tstr_scores(*complete, target=target, classifiers=chosen, n_jobs=n_jobs)
         figures |= tstr.loc[boosting].to_dict()
     pairs = pd.Series(dtype=float)
-    relations = pd.DataFrame(columns=["first", "second", *_SHARES])
+    relations = pd.DataFrame(columns=["first", "second", *_SHARES, "relation"])
     columns = column_fidelity(real, synthetic).drop(columns="kind").assign(real=np.nan)
-    columns.attrs["order"] = list(real.columns)
+    columns.attrs["order"] = list(columns.index)
     if real.shape[1] > 1:
         pairs = marginal_fidelity(real, synthetic)
         figures["pairs"] = float(pairs.mean())
         relations = broken_relations(real, synthetic)
     figures["columns"] = float(columns["distance"].mean())
-    if min(len(real), len(synthetic)) >= LEAST_ROWS:
+    repeated, n_rows = False, min(len(real), len(synthetic), MOST_ROWS)
+    if n_rows >= LEAST_ROWS:
         figures["c2st"] = boosted_area(real, synthetic)
+        repeated = figures["c2st"] < least_area(n_rows)
     if real.shape[1] > 1:
         figures["broken"] = relations.attrs["any_relation"]["synthetic"]
+    figures["copies"] = equal_rows(real, synthetic)[0]
     scores = pd.DataFrame({"synthetic": figures, "real": np.nan})
     worst: dict[str, Any] = {"ascending": False, "kind": "stable"}
     columns, pairs = (
@@ -326,4 +351,5 @@ def _compared(
     )
     for table in (scores, columns, pairs, relations):
         table.attrs["contains_private_statistics"] = True
-    return QualityReport(scores, columns, pairs, relations, tstr, left_out)
+    found = scores, columns, pairs, relations, tstr
+    return QualityReport(*found, left_out, repeated)

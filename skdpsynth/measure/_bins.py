@@ -8,8 +8,9 @@ value.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -257,18 +258,22 @@ def choose_bins(
     marginals: list[list[MarginalTransform]],
     prior: Floats,
     n_bins: int,
+    alike: Mapping[int, Sequence[Ints]] = MappingProxyType({}),
 ) -> tuple[TableBins, list[list[MarginalTransform]]]:
     """Choose the bins of every column by its released marginals, by class and column.
 
     `prior` (n_classes,) are the shares of the classes. Numeric columns are cut at
     quantiles of all classes together, into `n_bins` intervals at most, and as many
     categories have a bin of their own; exact zeros, missing values and the rest have
-    bins beside. The marginals come back with the categories of a bin side by side.
+    bins beside. The rare categories of a column in `alike` have a bin for each group,
+    if one of its groupings (n_categories,) leaves half of the bins to others. The
+    marginals come back with the categories of a bin side by side.
     """
-    columns = [
-        _bins_of_column(domain, of_column, prior, n_bins)
-        for domain, *of_column in zip(domains, *marginals, strict=True)
-    ]
+    columns = []
+    for j, (domain, *of_column) in enumerate(zip(domains, *marginals, strict=True)):
+        few = [own for own in alike.get(j, ()) if own.max(initial=0) < n_bins // 2]
+        groups = max(few, key=np.max, default=None)
+        columns.append(_bins_of_column(domain, of_column, prior, n_bins, groups=groups))
     bins = TableBins(columns)
     return bins, in_order(domains, marginals, prior, bins)
 
@@ -300,17 +305,14 @@ def _bins_of_column(
     prior: Floats,
     n_bins: int,
     coarse: ColumnBins | None = None,
+    groups: Ints | None = None,
 ) -> ColumnBins:
     """Choose the bins of a column, inside `coarse` ones if there are any."""
     if isinstance(domain, CategoryDomain):
-        # The most frequent ones have a bin each, and the others one together.
         pooled = prior @ np.array([of_class.level_shares() for of_class in marginals])
-        order = np.sort(np.argsort(-pooled, kind="stable")[:n_bins])
-        if coarse is not None:
-            order = np.lexsort((-pooled, coarse.of_code[:-2]))[:n_bins]
-        of_code = np.full(domain.n_codes, len(order))
-        of_code[order] = np.arange(len(order))
-        of_code[-1] += domain.nullable
+        of_code = np.empty(domain.n_codes, dtype=np.int64)
+        of_code[:-2], rest = _bins_of_categories(pooled, n_bins, coarse, groups)
+        of_code[-2:] = rest, rest + domain.nullable
         return ColumnBins(np.empty(0), of_code)
     # Quantiles; a number that many rows share has a bin to itself.
     points = np.unique(np.concatenate([of_class.points for of_class in marginals]))
@@ -334,6 +336,36 @@ def _bins_of_column(
     edges = np.unique(np.concatenate((ends, points[inner], *zeros)))
     exact = any(map(len, zeros))
     return ColumnBins.of_numbers(edges, zero=exact, missing=domain.nullable)
+
+
+def _bins_of_categories(
+    pooled: Floats, n_bins: int, coarse: ColumnBins | None, groups: Ints | None
+) -> tuple[Ints, int]:
+    """Return the bin of each category by its share, and that of the rest.
+
+    The most frequent ones have a bin each, and the others one together, or one for each
+    of the `groups` or `coarse` bins.
+    """
+    place = np.argsort(np.argsort(-pooled, kind="stable"))
+    first, within = np.zeros(len(pooled), dtype=np.int64), np.arange(len(pooled))
+    if coarse is not None:  # in the order of these
+        groups, rest, within = coarse.of_code[:-2], coarse.rest, place
+        first = groups
+    elif groups is None:
+        groups, rest = first, 0
+    else:
+        rest = int(groups.max(initial=-1)) + 1
+    sizes = np.bincount(groups, minlength=rest + 1)
+    sizes[rest] = 0
+    alone = np.zeros(len(pooled), dtype=bool)
+    first_alone = np.lexsort((place, sizes[groups] != 1))
+    alone[first_alone[: n_bins - int((sizes > 1).sum())]] = True
+    keys = np.stack([first, ~alone, np.where(alone, within, groups)], axis=1)
+    known = alone | (groups != rest)
+    found, bins = np.unique(keys[known], axis=0, return_inverse=True)
+    of_category = np.full(len(pooled), len(found))
+    of_category[known] = bins.reshape(-1)
+    return of_category, len(found)
 
 
 @dataclass(eq=False)

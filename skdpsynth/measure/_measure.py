@@ -113,7 +113,12 @@ def choose_table_bins(
     """
     metadata, prior = known.metadata, known.metadata.classes.prior
     n_bins = table_bins(plans, len(metadata.domains), measured=metadata.layout.measured)
-    bins, marginals = choose_bins(metadata.domains, known.estimates, prior, n_bins)
+    # Rare codes of one value of a column that they decide are in one bin.
+    rules, columns = metadata.rules, enumerate(metadata.columns)
+    alike = {j: rules.alike(column.name) for j, column in columns}
+    bins, marginals = choose_bins(
+        metadata.domains, known.estimates, prior, n_bins, alike
+    )
     return bins, [bins.shares(bins.ranks(of_class)) for of_class in marginals]
 
 

@@ -506,7 +506,8 @@ class Measurements:
         if len(shown) < len(pairs) or len(sets) > 1:
             shown = [max(pairs, key=lambda c: pairs[c].n_rows)]
         some, of_bins = {c: pairs[c] for c in shown}, self.shares
-        relations = find_relations(some, of_bins, self.bins.starts, self.together)
+        starts, rests = self.bins.starts, [own.rest for own in self.bins.columns]
+        relations = find_relations(some, of_bins, starts, rests, self.together)
         weights = self.metadata.classes.prior[self.having_pairs]
         weights /= weights.sum()
         for answer in self._of_kind(Cells, Ranks):

@@ -234,13 +234,15 @@ def find_relations(
     pairs: Mapping[int, PairTables],
     shares: Floats,
     starts: Ints,
+    rests: Sequence[int],
     together: PairTables | None = None,
 ) -> Relations:
     """Find the relations of a table in the tables of pairs of its classes.
 
     `pairs` are those of each class that has some, all of the same pairs, and `together`
     those of all these classes. `shares` (n_classes, D) are those of the bins in their
-    columns, which begin at `starts`.
+    columns, which begin at `starts`. `rests` are the bins of rare categories in these,
+    -1 for none.
     """
     each = [*pairs.values()]
     n_rows = sum(tables.n_rows for tables in each)
@@ -261,9 +263,17 @@ def find_relations(
         whole = tables_of[parent, child]
         a, b = (slice(*starts[j : j + 2]) for j in (parent, child))
         table = noisy[a, b] if parent < child else noisy[b, a].T
-        least = min(_entropy(whole.sum(axis=1)), _entropy(whole.sum(axis=0)))
         said = information[min(parent, child), max(parent, child)]
-        strong = bool(said > _STRONG * max(least, TINY))
+        strong = _is_strong(said, whole)
+        if not strong and max(places := [rests[j] for j in (parent, child)]) >= 0:
+            # Of most rows it may be so, but not of the rare categories in one bin.
+            inside = whole
+            for axis, place in enumerate(places):
+                inside = np.delete(inside, [place] * (place >= 0), axis)
+            share = float(inside.sum())
+            apart = np.outer(inside.sum(axis=1), inside.sum(axis=0)) / max(share, TINY)
+            said = float((inside * np.log(inside / np.maximum(apart, SMALLEST))).sum())
+            strong = 2 * share > 1 and _is_strong(said / share, inside)
         independent = np.outer(pooled[a], pooled[b])
         kept = table > std * math.sqrt(2.0 * math.log(table.size + 1))
         rare = table + LIKELY * std < _RARE * independent
@@ -276,6 +286,12 @@ def find_relations(
             of_bins = possible / possible.sum()
             relations.append(Relation(parent, child, of_bins, strong))
     return Relations(relations, std, information + information.T)
+
+
+def _is_strong(said: float, table: Floats) -> bool:
+    """Return whether two columns say so much of each other in a table."""
+    least = min(_entropy(table.sum(axis=1)), _entropy(table.sum(axis=0)))
+    return bool(said > _STRONG * max(least, TINY))
 
 
 def raked(table: Floats, rows: Floats, columns: Floats) -> Floats:

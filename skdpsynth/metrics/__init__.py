@@ -10,6 +10,7 @@ orders. What is imported here beside the public metrics is for comparisons in
 from skdpsynth.metrics._encode import (
     Cells,
     check_tables,
+    equal_rows,
     finite_numbers,
     is_measurement,
     shuffled,
@@ -18,8 +19,10 @@ from skdpsynth.metrics._encode import (
 )
 from skdpsynth.metrics._fidelity import (
     LEAST_ROWS,
+    MOST_ROWS,
     column_fidelity,
     cramers_v,
+    least_area,
     marginal_fidelity,
     pair_fidelity,
     two_sample_scores,
@@ -43,6 +46,7 @@ from skdpsynth.metrics._tstr import setting_scores, synthetic_only_scores, tstr_
 __all__ = [
     "CLASSIFIERS",
     "LEAST_ROWS",
+    "MOST_ROWS",
     "REGRESSORS",
     "Cells",
     "Classifiers",
@@ -52,9 +56,11 @@ __all__ = [
     "column_fidelity",
     "cramers_v",
     "default_classifiers",
+    "equal_rows",
     "feature_ranking_agreement",
     "finite_numbers",
     "is_measurement",
+    "least_area",
     "marginal_fidelity",
     "named_by_class",
     "pair_fidelity",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,16 +125,31 @@ def shuffled(table: pd.DataFrame, purpose: str) -> pd.DataFrame:
     """
     order = sorted(range(table.shape[1]), key=lambda i: _by_name(table.columns[i]))
     table = table.iloc[:, order]
+    kinds = [kind_of(column) for _, column in table.items()]
+    hashes = _hashes(table, kinds)
+    seed = np.frombuffer(purpose.encode(), dtype=np.uint8)
+    return table.iloc[hashes.argsort(kind="stable")].sample(frac=1, random_state=seed)
+
+
+def _hashes(table: pd.DataFrame, kinds: list[str]) -> NDArray[np.uint64]:
+    """Hash every row of a table whose columns are of these kinds."""
     hashes = np.zeros(len(table), dtype=np.uint64)
-    for _, column in table.items():  # noqa: PERF102 - no dict
-        if kind_of(column) == "category":
+    for kind, (_, column) in zip(kinds, table.items(), strict=True):
+        if kind == "category":
             values = column.astype(object).to_numpy()
         else:  # one 0, and one missing value: none is infinite
             values = np.nan_to_num(finite_numbers(column) + 0.0, nan=np.inf)
         # Of the sum, so that values that change places count as others.
         hashes = pd.util.hash_array(hashes + pd.util.hash_array(values))
-    seed = np.frombuffer(purpose.encode(), dtype=np.uint8)
-    return table.iloc[hashes.argsort(kind="stable")].sample(frac=1, random_state=seed)
+    return hashes
+
+
+def equal_rows(real: pd.DataFrame, synthetic: pd.DataFrame) -> tuple[float, float]:
+    """Return the shares of synthetic and of real rows that equal another, real row."""
+    real, synthetic = check_tables(None, real=real, synthetic=synthetic).values()
+    kinds = [common_kind(real[name], synthetic[name]) for name in real]
+    own, other = (pd.Series(_hashes(table, kinds)) for table in (real, synthetic))
+    return float(other.isin(own).mean()), float(own.duplicated(keep=False).mean())
 
 
 def split_rows(
@@ -182,9 +197,32 @@ def common_kind(first: pd.Series, second: pd.Series) -> str:
 def paired(
     first: pd.DataFrame, second: pd.DataFrame
 ) -> Iterator[tuple[str, pd.Series, pd.Series]]:
-    """Yield what each column is, and the column in both tables."""
+    """Yield what each column is, and the column in both tables.
+
+    After a column of times come their time of day and day of week, as categories, where
+    they have more than one value.
+    """
     for name, column in first.items():
-        yield common_kind(column, second[name]), column, second[name]
+        kind, both = common_kind(column, second[name]), (column, second[name])
+        yield kind, *both
+        if kind != "datetime" or any(c.isna().all() for c in both):
+            continue
+        for words, part in _PARTS.items():
+            own, other = (part(c).rename(f"{name}: {words}") for c in both)
+            if not same_constant(own.dropna(), other.dropna()):
+                yield "category", own, other
+
+
+def _hour(times: pd.Series) -> pd.Series:
+    """Return the hours of times as texts; midnight itself, as dates have it, apart."""
+    hours = times.dt.hour.map({h: f"{h:02} h" for h in range(24)}).astype(object)
+    return hours.mask(times == times.dt.normalize(), "midnight")
+
+
+_PARTS: dict[str, Callable[[pd.Series], pd.Series]] = {
+    "time of day": _hour,
+    "day of week": lambda times: times.dt.day_name().astype(object),
+}
 
 
 def finite_numbers(column: pd.Series) -> Matrix:
@@ -220,6 +258,14 @@ def is_measurement(column: pd.Series, pos_label: object = None) -> bool:
             "the column to str."
         )
     return measured
+
+
+def same_constant(*columns: pd.Series) -> bool:
+    """Return whether a column has one value, and the same, in every table, or none."""
+    if any(len(column.drop_duplicates()) > 1 for column in columns):
+        return False
+    firsts = pd.concat([column.iloc[:1].astype(object) for column in columns])
+    return bool(firsts.isna().all() or (firsts == firsts.iloc[0]).all())
 
 
 def encode_features(
@@ -304,6 +350,8 @@ class Cells:
         # Values that occur: with few distinct ones each has a cell where it can.
         edges = np.unique(np.quantile(known, shares, method="inverted_cdf"))
         lowest = known.min()
+        if lowest == known.max():  # what is beside the one value is not it
+            return cls(kind, np.array([lowest, np.nextafter(lowest, np.inf)]))
         if edges[0] == lowest:  # nothing is below it, so that the next value takes over
             edges[0] = known[known > lowest].min(initial=np.inf)
         return cls(kind, np.unique(edges[np.isfinite(edges)]))

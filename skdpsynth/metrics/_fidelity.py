@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from math import comb
@@ -20,7 +21,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.random import sample_without_replacement
 
-from skdpsynth.exceptions import InvalidTableError, check_range
+from skdpsynth.exceptions import (
+    DegradedResultWarning,
+    InvalidTableError,
+    check_range,
+)
 from skdpsynth.metrics._encode import (
     MOST_CATEGORIES,
     MOST_LABELS,
@@ -31,11 +36,15 @@ from skdpsynth.metrics._encode import (
     encode_features,
     finite_numbers,
     paired,
+    same_constant,
     shuffled,
 )
 from skdpsynth.metrics._panel import named_by_class
 
 LEAST_ROWS = 10  # of a table in a two-sample test: two in each of five folds
+MOST_ROWS = 5_000  # taken of a table in it
+# Errors of an area that chance does not reach.
+_SURE = 5
 
 
 def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
@@ -51,11 +60,14 @@ def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame
     Returns
     -------
     DataFrame of shape (n_columns, 3)
-        One row for each column, in the order of `real`. `kind`: "number" (numbers,
-        booleans and times) or "category". `distance`, in [0, 1]: the Kolmogorov-Smirnov
+        One row for each column, in the order of `real`, and after a column of times
+        one for their time of day (hours, and midnight) and one for their day of week,
+        as in "sent: day of week", where these vary. `kind`: "number" (numbers, booleans
+        and times) or "category". `distance`, in [0, 1]: the Kolmogorov-Smirnov
         statistic of numbers, the total variation distance of categories, both of the
-        values that are there; 0 for equal shares. `missing`, in [0, 1]: absolute
-        difference of the shares of missing values.
+        values that are there; 0 for equal shares, NaN where both tables have only one
+        value, and the same, or none. `missing`, in [0, 1]: absolute difference of the
+        shares of missing values.
         ``attrs["contains_private_statistics"]`` is True.
 
     Raises
@@ -70,7 +82,8 @@ def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame
     -----
     The Kolmogorov-Smirnov statistic is the largest difference of the two cumulative
     shares, the total variation distance half the sum of the absolute differences of the
-    shares of all categories. A column without a value in one table only has distance 1.
+    shares of all categories. A column without a value in one table only has distance 1;
+    with the same one value in both, and some that are missing, that of `missing`.
 
     Examples
     --------
@@ -82,12 +95,17 @@ def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame
     {'age': 0.25, 'sex': 0.25}
     """
     real, synthetic = check_tables(None, real=real, synthetic=synthetic).values()
-    rows = []
+    names, rows = [], []
     for kind, *columns in paired(real, synthetic):
+        names.append(columns[0].name)
         known = [column.dropna() for column in columns]
         gaps = [column.isna().mean() for column in columns]
-        if known[0].empty or known[1].empty:
+        if same_constant(*columns):
+            distance = np.nan  # it says nothing about the table
+        elif known[0].empty or known[1].empty:
             distance = float(known[0].empty != known[1].empty)
+        elif same_constant(*known):
+            distance = abs(gaps[0] - gaps[1])
         elif kind == "category":
             of = [c.astype(object).value_counts(normalize=True) for c in known]
             distance = float(of[0].sub(of[1], fill_value=0.0).abs().sum() / 2)
@@ -98,8 +116,8 @@ def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame
             distance = float(test.statistic)
         shown = "category" if kind == "category" else "number"
         rows.append((shown, distance, abs(gaps[0] - gaps[1])))
-    names = pd.Index(list(real.columns), name="column", tupleize_cols=False)
-    result = pd.DataFrame(rows, names, ["kind", "distance", "missing"])
+    index = pd.Index(names, name="column", tupleize_cols=False)
+    result = pd.DataFrame(rows, index, ["kind", "distance", "missing"])
     result.attrs["contains_private_statistics"] = True
     return result
 
@@ -119,8 +137,9 @@ def pair_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
     DataFrame of shape (n_pairs, 6)
         One row for each pair of columns: `first`, `second`, `measure` ("pearson",
         "cramer" or "ratio"), its value in `real` and in `synthetic`, in [-1, 1] for
-        Pearson's and in [0, 1] for the others, and `difference`, the absolute one.
-        ``attrs["contains_private_statistics"]`` is True.
+        Pearson's and in [0, 1] for the others, and `difference`, the absolute one. Of a
+        column that is constant the value is NaN: the difference is 1 if it is so in one
+        table only, else NaN. ``attrs["contains_private_statistics"]`` is True.
 
     Raises
     ------
@@ -135,8 +154,9 @@ def pair_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
     bias of a small sample [1]_. A number and a category: the correlation ratio (the
     root of the share of the variance that lies between the categories), with Kelley's
     correction for the same bias [2]_. Rows that lack one of the two values are left
-    out. A column that is constant in the rest depends on nothing: 0. Categories beyond
-    the 100 most frequent of both tables count as one.
+    out; a column may be constant in the rest. Categories beyond the 100 most frequent
+    of both tables count as one. Times of day and days of the week are columns too, as
+    in `column_fidelity`.
 
     References
     ----------
@@ -160,17 +180,19 @@ def pair_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
             "Expected at least two columns in 'real', but got one. Compare it by "
             "`column_fidelity`."
         )
-    columns = [_numbers(*column) for column in paired(real, synthetic)]
-    named = dict(zip(real.columns, columns, strict=True))
+    named = [(c[1].name, _numbers(*c)) for c in paired(real, synthetic)]
     rows = []
-    for first, second in combinations(named, 2):
+    for (first, a), (second, b) in combinations(named, 2):
         # A column of categories comes first.
-        one, other = sorted((named[first], named[second]), key=lambda c: not c[0])
+        one, other = sorted((a, b), key=lambda c: not c[0])
         measure, compute = _MEASURES[one[0] + other[0]]
         values = [
             _dependence(compute, *pair) for pair in zip(one[1], other[1], strict=True)
         ]
-        rows.append((first, second, measure, *values, abs(values[0] - values[1])))
+        difference = abs(values[0] - values[1])
+        if np.isnan(values).sum() == 1:
+            difference = 1.0
+        rows.append((first, second, measure, *values, difference))
     names = ["first", "second", "measure", "real", "synthetic", "difference"]
     result = pd.DataFrame(rows, columns=names)
     result.attrs["contains_private_statistics"] = True
@@ -182,7 +204,7 @@ def two_sample_scores(
     synthetic: pd.DataFrame,
     *,
     classifiers: Mapping[str, BaseEstimator] | None = None,
-    max_rows: int = 5_000,
+    max_rows: int = MOST_ROWS,
 ) -> pd.Series:
     """Run classifier two-sample tests (C2ST): is a row real or synthetic.
 
@@ -204,6 +226,7 @@ def two_sample_scores(
     Series of shape (n_classifiers,)
         Area under the ROC curve, the mean of five cross-validation folds, in [0, 1].
         0.5: the classifier finds no difference of the tables; 1: it is always right.
+        Far below 0.5: one table repeats rows of the other.
         ``attrs["contains_private_statistics"]`` is True.
 
     Raises
@@ -215,12 +238,18 @@ def two_sample_scores(
     ValueError
         If `max_rows` is below ten, or `classifiers` is empty.
 
+    Warns
+    -----
+    DegradedResultWarning
+        If an area is below 0.5 by more than its error: it is that of copies, whose
+        other copy is in a fold that is trained on, and not better than 0.5.
+
     Notes
     -----
     The test of [1]_, with the area in the place of the accuracy. Encoding is that of
     `tstr_scores`, with one more column for each number that may be missing. The
-    features are standardised by the rows that are trained on. A synthetic table that
-    repeats real rows scores well: the test says nothing about privacy.
+    features are standardised by the rows that are trained on. The test says nothing
+    about privacy: copies of rows that are not in `real` score well.
 
     References
     ----------
@@ -260,8 +289,20 @@ def two_sample_scores(
         for name, model in classifiers.items()
     }
     result = pd.Series(scores, name="auroc", dtype=float).rename_axis("classifier")
+    if result.min() < least_area(n_rows):
+        warnings.warn(
+            f"An area of {result.min():.2f} is below 0.5 by more than its error: rows "
+            "of one table repeat those of the other. That is not better than 0.5.",
+            DegradedResultWarning,
+            stacklevel=2,
+        )
     result.attrs["contains_private_statistics"] = True
     return result
+
+
+def least_area(n_rows: int) -> float:
+    """Return what two samples of so many rows each reach if none copies the other."""
+    return 0.5 - _SURE * float(np.sqrt(1 / (3 * n_rows)))
 
 
 def _numbers(
@@ -279,11 +320,11 @@ def _numbers(
 def _dependence(
     compute: Callable[[Matrix, Matrix], float], first: Matrix, second: Matrix
 ) -> float:
-    """Measure two columns where both have a value; constants depend on nothing."""
+    """Measure two columns where both have a value; NaN if one is constant there."""
     known = ~(np.isnan(first) | np.isnan(second))
     first, second = first[known], second[known]
     if len(first) < 2 or first.min() == first.max() or second.min() == second.max():
-        return 0.0
+        return np.nan
     return compute(first, second)
 
 
@@ -374,9 +415,11 @@ def marginal_fidelity(
     -------
     Series of shape (n_marginals,)
         Total variation distance of each group, in [0, 1]: 0 for equal shares, 1 where
-        no cell has rows of both tables; its mean is one figure for the table. The index
-        has the names of the columns, `first`, `second` and `third`, or `column` for
-        ``k=1``. ``attrs["contains_private_statistics"]`` is True.
+        no cell has rows of both tables; its mean is one figure for the table. It is NaN
+        with a column that has one value, and the same, in both tables, or none. The
+        index has the names of the columns, `first`, `second` and `third`, or `column`
+        for ``k=1``, with times of day and days of the week as in `column_fidelity`.
+        ``attrs["contains_private_statistics"]`` is True.
 
     Raises
     ------
@@ -420,16 +463,19 @@ def marginal_fidelity(
         expected = "None or an integer of at least 1"
         check_range("n_marginals", n_marginals, whole, expected)
     real, synthetic = check_tables(None, real=real, synthetic=synthetic).values()
-    names = list(real.columns)
-    if len(names) < k:
+    if real.shape[1] < k:
         raise InvalidTableError(
-            f"Expected at least {k} columns in 'real' for k={k}, but got {len(names)}. "
-            "Choose a smaller k."
+            f"Expected at least {k} columns in 'real' for k={k}, but got "
+            f"{real.shape[1]}. Choose a smaller k."
         )
+    columns = [*paired(real, synthetic)]
+    names = [own.name for _, own, _ in columns]
     limit = _LIMITS.get(k, len(names)) if n_marginals is None else int(n_marginals)
-    coded = [_coded(*columns) for columns in paired(real, synthetic)]
+    coded = [_coded(*column) for column in columns]
     groups = _groups(len(names), k, limit, random_state)
-    distances = [_distance([coded[i] for i in group]) for group in groups]
+    distances = np.array([_distance([coded[i] for i in group]) for group in groups])
+    constant = [i for i, (_, *both) in enumerate(columns) if same_constant(*both)]
+    distances[np.isin(groups, constant).any(axis=1)] = np.nan
     index = pd.MultiIndex.from_arrays(
         [[names[i] for i in group] for group in groups.T], names=_NAMES[:k]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -33,7 +34,8 @@ def broken_relations(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFram
     """Find rows that break a relation between two columns of the real table.
 
     A wife who is male, or a degree that does not go with the years of education: real
-    rows have each of the values, but (nearly) never both.
+    rows have each of the values, but (nearly) never both. Or a parcel that arrives
+    before it was ordered.
 
     Parameters
     ----------
@@ -44,11 +46,12 @@ def broken_relations(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFram
 
     Returns
     -------
-    DataFrame of shape (n_relations, 5)
-        One row for each pair of columns with a relation, the largest excess of
-        `synthetic` over `real` first: the columns `first` and `second`, and the shares
-        of rows that break the relation, in [0, 1]: of `real` rows, of real rows if the
-        columns were `independent`, and of `synthetic` rows. ``attrs["any_relation"]``
+    DataFrame of shape (n_relations, 6)
+        One row for each relation of two columns, the largest excess of `synthetic` over
+        `real` first: the columns `first` and `second`, and the shares of rows that
+        break the relation, in [0, 1]: of `real` rows, of real rows if the columns were
+        `independent`, and of `synthetic` rows. `relation` is "values", or "order" where
+        `first` is never above `second`. ``attrs["any_relation"]``
         has the shares of "real" and "synthetic" rows that break at least one relation.
         ``attrs["contains_private_statistics"]`` is True.
 
@@ -76,7 +79,9 @@ def broken_relations(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFram
     times as often as real rows do, with one row more than do: where no real row does,
     independent columns must have 50. A relation has no direction, and each pair is
     listed once: that a wife is not male is found, although neither column is a function
-    of the other.
+    of the other. Two columns of numbers, or of times, have an order if it is broken as
+    much more seldom. Times of day and days of the week are columns too, as in
+    `column_fidelity`.
 
     A number, boolean or time with up to 32 values has a cell for each of them.
     Otherwise the cells lie between 32 quantiles of the real rows, values that are as
@@ -111,20 +116,28 @@ def broken_relations(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFram
             "Expected at least two columns in 'real', but got one, which has no "
             "relation. Compare it by `column_fidelity`."
         )
-    coded = {column[1].name: _Coded.of(*column) for column in paired(real, synthetic)}
+    columns = [_Coded.of(*column) for column in paired(real, synthetic)]
     rows = []
     any_real = np.zeros(len(real), dtype=bool)
     any_other = np.zeros(len(synthetic), dtype=bool)
-    for (first, a), (second, b) in combinations(coded.items(), 2):
-        relation = _relation(a, b)
-        if relation is not None:
-            broken, broken_by_real, independent = relation
-            of_real = broken_by_real[a.real, b.real]
-            of_other = broken[a.synthetic, b.synthetic]
+    for a, b in combinations(columns, 2):
+        ways = (
+            (a, b, "values", _relation),
+            (a, b, "order", _order),
+            (b, a, "order", _order),
+        )
+        for first, second, kind, find in ways:
+            relation = find(first, second)
+            if relation is None:
+                continue
+            of_real, of_other, independent = relation
             any_real, any_other = any_real | of_real, any_other | of_other
-            rows.append((first, second, of_real.mean(), independent, of_other.mean()))
+            shares_of_rows = of_real.mean(), independent, of_other.mean()
+            rows.append((first.name, second.name, *shares_of_rows, kind))
+            if first.exact and second.exact:  # the order of these says no more
+                break
     shares = ["real", "independent", "synthetic"]
-    result = pd.DataFrame(rows, columns=["first", "second", *shares])
+    result = pd.DataFrame(rows, columns=["first", "second", *shares, "relation"])
     result = result.astype(dict.fromkeys(shares, float))
     excess = (result["synthetic"] - result["real"]).to_numpy()
     result = result.iloc[np.argsort(-excess, kind="stable")].reset_index(drop=True)
@@ -136,8 +149,14 @@ def broken_relations(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFram
 
 @dataclass(frozen=True)
 class _Coded:
-    """Cells of a column's values; `near[i, j]` is 1 where rows of j count for i too."""
+    """Cells of a column's values; `near[i, j]` is 1 where rows of j count for i too.
 
+    Beside them the values of both tables themselves, if they have an order.
+    """
+
+    name: Hashable
+    kind: str
+    numbers: tuple[Matrix, ...]
     real: Codes
     synthetic: Codes
     near: Matrix
@@ -165,15 +184,22 @@ class _Coded:
         judged = np.ones(cells.n_cells, dtype=bool)
         # All other categories are many values.
         judged[-2] = kind != "category"
-        return cls(cells.codes(real), cells.codes(synthetic), near, judged)
+        both = real, synthetic
+        numbers = () if kind == "category" else tuple(map(finite_numbers, both))
+        own, other = map(cells.codes, both)
+        return cls(real.name, kind, numbers, own, other, near, judged)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every value has a cell of its own."""
+        return bool(self.near.sum() == len(self.near))
 
 
 def _relation(a: _Coded, b: _Coded) -> tuple[Flags, Flags, float] | None:
-    """Find the combinations of cells that hardly occur, or None without a relation.
+    """Find the rows of both tables whose combinations of cells hardly occur.
 
-    Returned are the cells in which a row breaks it, those in which a real row, which
-    does not count itself, does, and the share of rows of independent columns in the
-    former.
+    A real row does not count itself. None without a relation; beside the rows comes the
+    share of those of independent columns that break it.
     """
     shape = len(a.judged), len(b.judged)
     n_rows = len(a.real)
@@ -190,4 +216,24 @@ def _relation(a: _Coded, b: _Coded) -> tuple[Flags, Flags, float] | None:
     most = (counts[broken_by_real].sum() + 1) / n_rows
     if independent < _LEAST or most > _RARE * independent:
         return None
-    return broken, broken_by_real, independent
+    return broken_by_real[a.real, b.real], broken[a.synthetic, b.synthetic], independent
+
+
+def _order(first: _Coded, second: _Coded) -> tuple[Flags, Flags, float] | None:
+    """Find the rows of both tables in which the first column is above the second.
+
+    None if real rows do not keep this order, else as `_relation`.
+    """
+    if first.kind != second.kind or first.kind == "category":
+        return None
+    # False where one is missing.
+    of_real, of_other = map(np.greater, first.numbers, second.numbers)
+    most = (of_real.sum() + 1) / len(of_real)
+    if most > _RARE:  # no more often than always is it broken
+        return None
+    known = (own.numbers[0][~np.isnan(own.numbers[0])] for own in (first, second))
+    above, below = next(known), np.sort(next(known))
+    independent = float(np.searchsorted(below, above).sum()) / len(of_real) ** 2
+    if independent < _LEAST or most > _RARE * independent:
+        return None
+    return of_real, of_other, independent

@@ -12,6 +12,7 @@ the first certificate do.
 from skdpsynth.privacy._accountant import PrivacyAccountant, Reservation
 from skdpsynth.privacy._budget import PrivacyBudget, cost_of_failure
 from skdpsynth.privacy._calibration import (
+    epsilon_for,
     gdp_epsilon,
     grid_noise_std,
     sampled_noise_multiplier,
@@ -55,6 +56,7 @@ __all__ = [
     "claim",
     "cost_of_failure",
     "count_part",
+    "epsilon_for",
     "gdp_epsilon",
     "grid_noise_std",
     "of_rows",

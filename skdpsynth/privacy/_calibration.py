@@ -116,6 +116,56 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     return _boundary(too_small)[1] if too_small(0.0) else 0.0
 
 
+def advantage_of(epsilon: float, delta: float) -> float:
+    """Return by how much more bets on a row are won than lost, at most.
+
+    Who bets on whether a row was in the table wins with probability at most
+    ``(e^epsilon + delta) / (1 + e^epsilon)``: the two errors of any test add up to at
+    least ``2 (1 - delta) / (1 + e^epsilon)`` (Kairouz, Oh, Viswanath 2015, "The
+    Composition Theorem for Differential Privacy", Theorem 2.1).
+    """
+    return 1 - 2 * (1 - delta) / (1 + math.exp(min(epsilon, MOST_EXPONENT)))
+
+
+def epsilon_for(advantage: float, *, delta: float = 1e-5) -> float:
+    """Return the epsilon at which bets on a row are won so seldom.
+
+    Somebody who knows all other rows bets at even odds on whether a row was in the
+    table, as in a privacy report.
+
+    Parameters
+    ----------
+    advantage : float
+        The largest share of bets that are won, less that of bets that are lost, above
+        `delta` and below 1: .1 if 55 of 100 may be won. It is also the membership
+        advantage: how much more often a test finds rows that are there than others.
+    delta : float, default=1e-5
+        The delta of the guarantee, in (0, 1).
+
+    Returns
+    -------
+    float
+        The largest epsilon, rounded down.
+
+    Raises
+    ------
+    ValueError
+        If `advantage` or `delta` is out of range.
+
+    Examples
+    --------
+    >>> from skdpsynth.privacy import epsilon_for
+    >>> round(epsilon_for(advantage=0.1), 3)
+    0.201
+    """
+    check_range("delta", delta, 0 < delta < 1, "a number in (0, 1)")
+    rule = f"above delta, {delta:g}, and below 1"
+    check_range("advantage", advantage, delta < advantage < 1, rule)
+    if advantage_of(sys.float_info.min, delta) > advantage:  # nearly delta
+        return 0.0
+    return _boundary(lambda epsilon: advantage_of(epsilon, delta) <= advantage)[0]
+
+
 def grid_noise_std(mu: float, sensitivity: float) -> float:
     """Return the discrete Gaussian's sigma that makes a release mu-Gaussian-DP.
 

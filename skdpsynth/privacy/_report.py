@@ -16,7 +16,7 @@ from types import GenericAlias, NoneType
 from typing import Any, Literal, get_args, get_type_hints
 
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError, check_range
-from skdpsynth.privacy._calibration import MOST_EXPONENT, gdp_epsilon
+from skdpsynth.privacy._calibration import MOST_EXPONENT, advantage_of, gdp_epsilon
 from skdpsynth.utils import (
     DAMAGED,
     MOST_SHOWN,
@@ -557,14 +557,8 @@ def claim(value: float) -> str:
 
 
 def _won_bets(epsilon: float, delta: float) -> str:
-    """Write the largest percentage of won bets, rounded up.
-
-    Who bets on whether a row was in the table wins with probability at most
-    ``(e^epsilon + delta) / (1 + e^epsilon)``: the two errors of any test add up to at
-    least ``2 (1 - delta) / (1 + e^epsilon)`` (Kairouz, Oh, Viswanath 2015, "The
-    Composition Theorem for Differential Privacy", Theorem 2.1).
-    """
-    lost = (1 - delta) / (1 + math.exp(min(epsilon, MOST_EXPONENT)))
+    """Write the largest percentage of won bets, rounded up."""
+    lost = (1 - advantage_of(epsilon, delta)) / 2
     return f"{min(math.ceil(1000 * (1 - lost)) / 10, 100):.4g}"
 
 

@@ -152,6 +152,17 @@ def _unread_values(
     return column.to_category_series(codes, [described.placeholder or ""])
 
 
+def _check_identifiers(metadata: Metadata, n_samples: int, *, unit: bool) -> None:
+    """Refuse more rows than there are identifiers; units may be fewer than rows."""
+    of_units = [] if metadata.units is None or not unit else [metadata.units.name]
+    for column in metadata.layout.columns:
+        if column.name in metadata.unread and column.name not in of_units:
+            try:
+                _unread_values(column, metadata, n_samples - 1, 1)
+            except ValueError as error:
+                raise ValueError(f"Column {column.name!r}: {error}") from None
+
+
 def _joined(pieces: list[pd.Series]) -> pd.Series:
     """Join pieces of a column; pandas would change the order of bytes of numbers."""
     whole = pd.concat(pieces, ignore_index=True)
@@ -240,8 +251,8 @@ class Sampler:
             If the rows are to be of polars, which is not installed.
         ValueError
             If `n_samples`, `sampling_strategy`, `where` or `output` is out of range,
-            rows that satisfy `where` are not found, or `unit` is asked for without a
-            `privacy_unit`.
+            rows that satisfy `where` are not found, an `Identifier` has fewer values
+            than rows are asked for, or `unit` is asked for without a `privacy_unit`.
         """
         options = (sampling_strategy, where, random_state, output)
         (table,) = self._tables(n_samples, n_samples, *options, unit=unit)
@@ -325,6 +336,7 @@ class Sampler:
             )
         n_samples = checked_number(n_samples)
         batch_size = checked_number(batch_size, "batch_size")
+        _check_identifiers(metadata, n_samples, unit=unit)
         wanted: Condition | NDArray[np.int64]
         if where is None:
             wanted = class_counts(n_samples, sampling_strategy, metadata.classes)

@@ -292,6 +292,8 @@ def _too_few(condition: Condition, model: TableModel, found: int, tried: int) ->
     spans = condition.spans(model)
     names = [column.name for column in model.metadata.columns]
     empty = [names[j] for j in spans[0] if not any(len(own[j]) for own in spans)]
+    if not condition.classes.any():
+        empty.append(model.metadata.layout.target)
     if empty:
         return (
             f"No synthetic row has what where asks for of {empty!r}: schema_ has the"

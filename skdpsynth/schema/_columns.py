@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import string
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from datetime import UTC, date, datetime
+from functools import cached_property
+from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -566,9 +569,13 @@ class Datetime(Column):
         _check_order(self, self.low, self.high)
 
 
+# A character, a digit or a set of some, and how many of it: of a `regex`.
+_PIECE = r"(\\d|\\[^\w\s]|\[[^][\\^]+\]|[^][\\^$.|?*+(){}])(?:\{(\d{1,2})\})?"
+
+
 @dataclass(frozen=True, repr=False)
 class Identifier(Column):
-    """A column that tells rows apart, such as a customer number.
+    r"""A column that tells rows apart, such as a customer number.
 
     It is never read, but as `privacy_unit`: synthetic tables hold fresh identifiers.
 
@@ -578,6 +585,9 @@ class Identifier(Column):
         What the fresh ones of a column of texts look like: one run of ``#``, which
         stands for the number of the row with leading zeros, as in "C######". By default
         they are the numbers alone.
+    regex : str, optional
+        The same as a regular expression of characters, ``\d``, sets such as
+        ``[A-F0-9]``, and repeats such as ``{4}``, up to 99.
 
     See Also
     --------
@@ -594,6 +604,7 @@ class Identifier(Column):
     tag = "identifier"
     _: KW_ONLY
     pattern: str | None = None
+    regex: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -601,6 +612,15 @@ class Identifier(Column):
         if not isinstance(pattern, str) or len(re.findall("#+", pattern)) != 1:
             rule = "The 'pattern' of Identifier must be a text with one run of '#'"
             raise wrong(rule, pattern)
+        regex: object = "a" if self.regex is None else self.regex
+        fits = isinstance(regex, str) and re.fullmatch(f"(?:{_PIECE})+", regex)
+        if not fits or not all(self._choices):
+            rule = "The 'regex' of Identifier must be a text of characters, \\d, sets"
+            raise wrong(f"{rule} such as [A-F0-9] and repeats such as {{4}}", regex)
+        if self.pattern is not None and self.regex is not None:
+            raise wrong(
+                "Identifier must have a 'pattern' or a 'regex', not both", regex
+            )
 
     def text_of(self, number: int) -> str:
         """Write an identifier.
@@ -613,12 +633,45 @@ class Identifier(Column):
         Returns
         -------
         str
-            As `pattern` says.
+            As `pattern` or `regex` says.
+
+        Raises
+        ------
+        ValueError
+            If these have fewer values.
         """
-        if self.pattern is None:
+        form, left = self.pattern or self.regex, number
+        if self.pattern is not None:
+            before, digits, after = re.split("(#+)", self.pattern)
+            text, n_values = f"{number:0{len(digits)}d}", 10 ** len(digits)
+            text = f"{before}{text}{after}"
+        elif self.regex is not None:
+            text, n_values = "", math.prod(map(len, self._choices))
+            for choices in reversed(self._choices):
+                left, place = divmod(left, len(choices))
+                text = choices[place] + text
+        else:
             return str(number)
-        before, digits, after = re.split("(#+)", self.pattern)
-        return f"{before}{number:0{len(digits)}d}{after}"
+        if number >= n_values:
+            raise ValueError(
+                f"Expected a pattern for {number + 1:,} identifiers or more. Got"
+                f" {form!r}, which has {n_values:,}; ask for fewer rows at once, or fit"
+                " with a longer one."
+            )
+        return text
+
+    @cached_property
+    def _choices(self) -> list[str]:
+        """The characters that may be at each place of a `regex`."""
+        found = []
+        for piece, repeats in re.findall(_PIECE, self.regex or ""):
+            listed = string.digits if piece == r"\d" else piece[-1]
+            if piece[0] == "[":
+                ends = re.findall("(.)-(.)|(.)", piece[1:-1])
+                spans = (range(ord(a or c), ord(b or c) + 1) for a, b, c in ends)
+                listed = "".join(sorted({*map(chr, chain.from_iterable(spans))}))
+            found += [listed] * int(repeats or 1)
+        return found
 
 
 @dataclass(frozen=True, repr=False)

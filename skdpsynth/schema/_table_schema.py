@@ -33,6 +33,7 @@ from skdpsynth.schema._columns import (
     wrong,
 )
 from skdpsynth.schema._rules import RULES, Rule, checked_rules, names_of
+from skdpsynth.schema._sdv import columns_of_sdv
 from skdpsynth.schema._tables import (
     blank_code,
     blank_metadata,
@@ -54,7 +55,7 @@ _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 _MOST_ROWS_PER_UNIT = 100_000
 _UNIT = ("privacy_unit", "max_rows_per_unit", "per_unit")
 # Options that are written only where they are given: most tables need none of them.
-_RARE = ("true", "false", "format", "pattern", "placeholder", "rules", *_UNIT)
+_RARE = ("true", "false", "format", "pattern", "regex", "placeholder", "rules", *_UNIT)
 # The name of a column may be a tuple, too.
 _LISTS = ("categories", "columns", "parts", "rules", "per_unit")
 
@@ -547,6 +548,55 @@ class TableSchema(Stated):
             for name, series in public_df.items()
         }
         return cls(columns, target=target)
+
+    @classmethod
+    def from_sdv(
+        cls,
+        metadata: Any,  # noqa: ANN401 - of a library that is not imported
+        *,
+        table: str | None = None,
+    ) -> TableSchema:
+        """Read the schema off metadata of SDV, the Synthetic Data Vault.
+
+        .. warning::
+            Ranges and categories become public. Where SDV detected them from the
+            private table, they are not: take these out of the metadata first.
+
+        Parameters
+        ----------
+        metadata : Metadata or dict
+            Of SDV, or what their `to_dict` returns, of version 1 or 2.
+        table : str or None, default=None
+            Which table, if they are of several.
+
+        Returns
+        -------
+        schema : TableSchema
+            Columns without a range, or without categories, are measured. Keys and ids
+            are an `Identifier`, personal data a `Text`: they are not read. What the
+            metadata do not say may be missing.
+
+        Raises
+        ------
+        InvalidSchemaError
+            If `metadata` has another form, or no such table.
+
+        Examples
+        --------
+        >>> from skdpsynth.schema import TableSchema
+        >>> age = {"sdtype": "numerical", "range_min": 0, "range_max": 120}
+        >>> age |= {"decimal_places": 0, "range_is_nullable": False}
+        >>> TableSchema.from_sdv({"columns": {"age": age, "name": {"sdtype": "name"}}})
+        TableSchema(
+            {
+                'age': Continuous(0, 120, integer=True),
+                'name': Text(),
+            },
+        )
+        """
+        with place("The metadata"):
+            columns, blanks = columns_of_sdv(metadata, table)
+        return cls(columns, blanks=blanks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form of the schema.

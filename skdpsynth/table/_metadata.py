@@ -54,6 +54,7 @@ from skdpsynth.table._layout import ColumnLayout, TableLayout
 from skdpsynth.utils import MOST_SHOWN, require
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -247,16 +248,32 @@ class RowRules:
                 parts = [cells[name] for name in rule.parts]
                 cells[rule.total] = _sum(parts, self.domains[rule.total])
             elif isinstance(rule, Determines):
-                deciding, decided = (self.domains[name] for name in rule.names)
-                values = [rule.table[category] for category in deciding.categories]
-                if isinstance(decided, CategoryDomain):
-                    known = decided.categories
-                    codes_of = {value: code for code, value in enumerate(known)}
-                    values = [codes_of[value] for value in values]
                 codes, missing = cells[rule.deciding]
                 # The code of a missing value, -1, is that of the last number.
-                looked_up = np.array([*values, -1.0])[codes.astype(np.int64)]
+                looked_up = self._decided(rule)[codes.astype(np.int64)]
                 cells[rule.decided] = looked_up, missing.copy()
+
+    def alike(self, name: Hashable) -> list[Ints]:
+        """Group the categories of a column by each column that they decide."""
+        domain = self.domains.get(name)
+        if not isinstance(domain, CategoryDomain):
+            return []
+        found = {name: np.arange(len(domain.categories), dtype=np.float64)}
+        for rule in self.rules:
+            if isinstance(rule, Determines) and rule.deciding in found:
+                codes = found[rule.deciding].astype(np.int64)
+                found[rule.decided] = self._decided(rule)[codes]
+        del found[name]
+        return [np.unique(own, return_inverse=True)[1] for own in found.values()]
+
+    def _decided(self, rule: Determines) -> Floats:
+        """Return the value of each category of the deciding column, and -1."""
+        deciding, decided = (self.domains[name] for name in rule.names)
+        values = [rule.table[category] for category in deciding.categories]
+        if isinstance(decided, CategoryDomain):
+            codes_of = {value: code for code, value in enumerate(decided.categories)}
+            values = [codes_of[value] for value in values]
+        return np.array([*values, -1.0])
 
 
 def check_rules(schema: TableSchema, layout: TableLayout) -> None:

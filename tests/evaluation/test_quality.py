@@ -7,7 +7,7 @@ import pytest
 
 from skdpsynth import TableSchema
 from skdpsynth.evaluation import quality_report
-from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
 from skdpsynth.metrics import (
     broken_relations,
     column_fidelity,
@@ -78,6 +78,21 @@ def test_the_worst_come_first(bad):
     assert text.count("covered by no epsilon") == 1
 
 
+def test_a_table_that_repeats_real_rows_is_named(bad):
+    """Of copies and of rows drawn from them; other real rows are not equal."""
+    assert not bad.repeated
+    assert bad.scores.loc["copies"].tolist() == [0.0, 0.0]
+    real = REAL.drop(columns="id")
+    for synthetic in (real, real.sample(500, replace=True, random_state=0)):
+        with pytest.warns(DegradedResultWarning, match="repeat those of the other"):
+            found = quality_report(real, synthetic)
+        assert found.repeated
+        assert "That is not better than" in str(found)
+        assert found.scores.loc["copies"].tolist() == [1.0, 0.0]
+    found = quality_report(pd.concat([real, real]), GOOD.drop(columns="id"))
+    assert found.scores.loc["copies"].tolist() == [0.0, 1.0]
+
+
 def test_what_tells_rows_apart_is_left_out(bad):
     assert bad.left_out == ("id",)
     schema = TableSchema(
@@ -95,7 +110,7 @@ def test_what_tells_rows_apart_is_left_out(bad):
 def test_without_a_target_nothing_is_learnt_and_a_number_is_a_target():
     found = quality_report(REAL[:200], GOOD[:200])
     assert found.tstr is None
-    assert list(found.scores.index) == ["pairs", "columns", "c2st", "broken"]
+    assert list(found.scores.index) == ["pairs", "columns", "c2st", "broken", "copies"]
     found = quality_report(REAL, GOOD, target="size")
     assert list(found.scores.index[:2]) == ["r2", "rmse"]
     assert found.scores.loc["r2", "synthetic"] > 0.7

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from skdpsynth.measure import TableBins, choose_bins
 
 # One column of bins, which a `TableBins` has.
-from skdpsynth.measure._bins import ColumnBins
+from skdpsynth.measure._bins import ColumnBins, finer_bins
 from skdpsynth.table import (
     MISSING,
     ZERO,
@@ -171,3 +171,34 @@ def test_intervals_have_the_normal_scores_of_their_middles():
     assert np.isnan(scores[5:]).all()
     empty = TableBins([many]).normal_scores(np.array([0, 0, 0, 0, 0, 1.0]))
     assert np.isfinite(empty[:5]).all()
+
+
+@MANY
+@given(
+    st.lists(st.integers(0, 6), min_size=1, max_size=40),
+    st.integers(1, 30),
+    st.integers(0, 2**32 - 1),
+)
+def test_rare_categories_share_a_bin_with_those_alike(values, n_bins, seed):
+    """Where all values that a code decides fit into half of the bins; finer ones too.
+
+    Every bin is of one code, the rest, or codes of one value, rarer than the others.
+    """
+    alike = np.unique(values, return_inverse=True)[1]
+    domain = CategoryDomain(tuple(range(len(alike))), nullable=False)
+    weights = np.random.default_rng(seed).permutation(len(alike)) + 1.0
+    marginals = [[MarginalTransform.of_categories(domain, weights)]]
+    bins, ordered = choose_bins([domain], marginals, np.ones(1), n_bins, {0: [alike]})
+    (column,) = bins.columns
+    of_code = column.of_code[:-2]
+    bins.check([domain])
+    sizes = np.bincount(of_code, minlength=column.n_bins)
+    several = np.flatnonzero(sizes > 1)
+    if len({*values}) <= n_bins // 2:
+        assert sizes[column.rest] == 0
+        assert all(np.ptp(alike[of_code == one]) == 0 for one in several)
+    else:
+        assert {*several} <= {column.rest}
+    frequent = np.argsort(-weights)[: n_bins // 2]
+    assert (sizes[of_code[frequent]] == 1).all()
+    finer_bins([domain], ordered, np.ones(1), bins, 1).check([domain], bins)

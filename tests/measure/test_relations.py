@@ -15,6 +15,7 @@ from skdpsynth import GPATESynthesizer, MarginalSynthesizer
 from skdpsynth.audit import replay
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.measure import Measurements
+from skdpsynth.measure._relations import PairTables, find_relations
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
@@ -249,3 +250,24 @@ def test_one_row_moves_one_cell_of_each_relation():
         assert line.scope == "all rows"  # a row of any class is charged
         n_tables = int(line.name.split()[0])
         assert line.sensitivity == pytest.approx(math.sqrt(n_tables))
+
+
+@pytest.mark.parametrize(
+    ("rare", "determined", "strong"),
+    [(0.0, True, True), (0.48, True, True), (0.52, True, False), (0.3, False, False)],
+)
+def test_rare_categories_in_one_bin_do_not_hide_a_relation(rare, determined, strong):
+    """Of 12 codes each decides one of 3 countries, or nothing; the rest has all.
+
+    Counts are exact. Of most rows the codes must have a bin of their own.
+    """
+    codes = np.tile(np.eye(3), (4, 1)) if determined else np.full((12, 3), 1 / 3)
+    table = np.concatenate([codes * (1 - rare) / 12, np.full((1, 3), rare / 3)])
+    counts = np.zeros((16, 16), np.float32)
+    counts[:13, 13:] = 10_000 * table
+    pairs = np.array([[0, 1]])
+    tables = PairTables(counts, counts > -1, 1e-3, 10_000.0, pairs)
+    shares = np.concatenate([table.sum(axis=1), table.sum(axis=0)])[None]
+    found = find_relations({0: tables}, shares, np.array([0, 13, 16]), [12, -1])
+    assert [one.strong for one in found.each] == [strong] * len(found.each)
+    assert found.each or not determined

@@ -10,13 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, norm
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import f_classif
 from sklearn.naive_bayes import GaussianNB
 
-from skdpsynth.exceptions import InvalidTableError, TiedScoresWarning
+from skdpsynth.exceptions import (
+    DegradedResultWarning,
+    InvalidTableError,
+    TiedScoresWarning,
+)
 from skdpsynth.metrics import (
     broken_relations,
     column_fidelity,
+    equal_rows,
     feature_ranking_agreement,
     marginal_fidelity,
     pair_fidelity,
@@ -48,11 +54,14 @@ def test_columns_by_hand(first, second):
     numbers = [own["number"].dropna() for own in tables]
     below = [np.mean([own <= at for at in range(6)], axis=1) for own in numbers]
     largest_gap = np.abs(below[0] - below[1]).max()
-    assert found.loc["number", "distance"] == pytest.approx(largest_gap)
     shares = [own["text"].value_counts(normalize=True) for own in tables]
     half_l1 = shares[0].sub(shares[1], fill_value=0.0).abs().sum() / 2
-    assert found.loc["text", "distance"] == pytest.approx(half_l1)
     gaps = [values.count(None) / len(values) for values in (first, second)]
+    expected = [largest_gap, half_l1]
+    if len({*first, *second} - {None}) == 1:  # gaps say more than the one value
+        constant = len({*first, *second}) == 1
+        expected = [np.nan if constant else abs(gaps[0] - gaps[1])] * 2
+    assert found["distance"].tolist() == pytest.approx(expected, nan_ok=True)
     assert found["missing"].tolist() == pytest.approx([abs(gaps[0] - gaps[1])] * 2)
 
 
@@ -68,6 +77,8 @@ def test_columns_of_other_dtypes():
     )
     later = real["when"] + pd.Timedelta(days=1)
     found = column_fidelity(real, real.assign(when=later, flag=True, gone=np.nan))
+    assert found.loc["when: day of week", "distance"] == pytest.approx(1 / 3)
+    found = found.drop(index="when: day of week")
     assert found["kind"].tolist() == ["number", "number", "category", "number"]
     assert found["distance"].tolist() == pytest.approx([1 / 3, 0.5, 0.0, 1.0])
     assert found["missing"].tolist() == [0.0, 0.0, 0.0, 1.0]
@@ -131,7 +142,7 @@ def test_pairs_by_other_formulas(global_random_seed):
 
 
 def test_pairs_of_known_dependence():
-    """A function of a column has 1, a constant 0, and so has what is all distinct."""
+    """A function of a column has 1, a constant none, and what is all distinct 0."""
     n = 400
     table = pd.DataFrame({"g": np.tile(list("abcd"), n // 4)})
     table["same"] = table["g"].str.upper()
@@ -144,7 +155,7 @@ def test_pairs_of_known_dependence():
     assert found["g", "code"] == pytest.approx(1.0)
     assert found["g", "half"] == 0.0
     assert found["code", "half"] == 0.0
-    assert found["g", "constant"] == 0.0
+    assert found.isna().sum() == 5  # the pairs of the constant
     # Of 400 distinct texts 100 are kept apart and the rest is one category.
     kept = table["id"].where(table.index < 100, "rest")
     assert found["half", "id"] == pytest.approx(cramers_v(table["half"], kept))
@@ -240,6 +251,8 @@ def slow_cell(value: object, reference: list) -> object:
     if isinstance(value, str):
         ranked = sorted(set(known), key=lambda v: (-known.count(v), v))
         return value if value in ranked[:20] else "rest"
+    if len({*known}) == 1:  # the one value, and what is below and above it
+        return (value > known[0]) - (value < known[0])
     # The smallest value that a share of tenths of the rows does not exceed.
     edges = [
         next(v for v in known if 10 * sum(w <= v for w in known) >= tenth * len(known))
@@ -254,7 +267,9 @@ def slow_cell(value: object, reference: list) -> object:
 
 
 def slow_distance(real: list[tuple], synthetic: list[tuple], columns: tuple) -> float:
-    """Count rows by their cells in a dict."""
+    """Count rows by their cells in a dict; columns of one value have no distance."""
+    if any(len({row[c] for row in [*real, *synthetic]}) == 1 for c in columns):
+        return np.nan
     shares: list[dict] = []
     for rows in (real, synthetic):
         counts: dict = {}
@@ -274,7 +289,7 @@ def test_distances_by_a_slow_count(real, synthetic):
         expected = [
             slow_distance(real, synthetic, c) for c in combinations(range(3), k)
         ]
-        assert found.tolist() == pytest.approx(expected, abs=1e-12)
+        assert found.tolist() == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 @pytest.mark.statistical
@@ -449,10 +464,112 @@ def test_feature_agreement_averages_over_labels():
     assert got == pytest.approx(equation_8(*importance))
 
 
+# --- Times of day, constants and copies -----------------------------------------------
+
+
+def shop_hours(n_rows: int, days: int, hours: int) -> pd.Series:
+    """Draw times from 8 h on so many days of a week from Monday, one of ten at 0 h."""
+    rng = np.random.default_rng(n_rows)
+    day = 7 * rng.integers(0, 150, n_rows) + rng.integers(0, days, n_rows)
+    minute = 60 * (8 + rng.integers(0, hours, n_rows)) + rng.integers(1, 60, n_rows)
+    minute[::10] = 0
+    return pd.Series(
+        pd.Timestamp("2020-01-06") + pd.to_timedelta(1440 * day + minute, "m")
+    )
+
+
+@pytest.mark.parametrize(
+    "dtype", ["M8[ns]", "M8[s]", "datetime64[us, Asia/Tokyo]", "timestamp[ms][pyarrow]"]
+)
+def test_times_are_compared_by_hour_and_day_too(dtype):
+    """The distance of the time itself is small; those of parts are counted by hand.
+
+    Real times have 10 hours of 5 days, others all hours from 8 on, or all days.
+    """
+    tables = [
+        pd.DataFrame({"at": shop_hours(4_000, *parts)})
+        for parts in ((5, 10), (5, 16), (7, 10))
+    ]
+    real, later, weekends = (
+        t.assign(
+            at=t["at"].dt.tz_localize("Asia/Tokyo") if "Asia" in dtype else t["at"]
+        )
+        .astype(dtype)
+        .assign(x=np.arange(4_000) % 9)
+        for t in tables
+    )
+    expected = {"at: time of day": 0.9 * 6 / 16, "at: day of week": 2 / 7}
+    for worst, other in zip(expected, (later, weekends), strict=True):
+        found = column_fidelity(real, other)["distance"]
+        assert list(found.index) == ["at", *expected, "x"]
+        assert found[worst] == pytest.approx(expected[worst], abs=0.05)
+        assert found.drop(worst).max() < 0.07
+        judge = {
+            "forest": RandomForestClassifier(10, min_samples_leaf=50, random_state=0)
+        }
+        assert two_sample_scores(real, other, classifiers=judge)["forest"] > 0.6
+        assert worst in marginal_fidelity(real, other).idxmax()
+    days = real.assign(at=real["at"].dt.normalize())
+    assert list(column_fidelity(days, days).index) == ["at", "at: day of week", "x"]
+
+
+SAME = pd.Series([3.0, 3.0, 3.0, 3.0] * 5)
+KEPT = pd.Series([0.0, 1.0, 2.0, 3.0] * 5)
+CONSTANTS = {
+    "number": SAME,
+    "text": SAME.map({3.0: "only"}),
+    "nothing": pd.Series([np.nan] * 20),
+    "no text": pd.Series([None] * 20, dtype=object),
+    "time": pd.to_datetime(SAME, unit="D"),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_what_is_constant_never_has_the_best_score(name):
+    """0 is best: a constant in both tables has no score, one in one has a bad one."""
+    constant = CONSTANTS[name]
+    values = {"text": KEPT.astype(str), "no text": KEPT.astype(str)}
+    varying = values.get(
+        name, pd.to_datetime(KEPT, unit="D") if name == "time" else KEPT
+    )
+    for first, second in combinations((constant, varying, constant), 2):
+        real, other = (pd.DataFrame({"c": c, "x": KEPT % 2}) for c in (first, second))
+        one, both = marginal_fidelity(real, other, k=1), marginal_fidelity(real, other)
+        pair = pair_fidelity(real, other)["difference"]
+        parts = column_fidelity(real, other)["distance"], one, pair, both
+        for found in parts:
+            own = found.drop(index="x", errors="ignore")
+            assert own.isna().all() if first is second else (own > 0.2).all()
+
+
+@pytest.mark.parametrize(("n_copies", "replace"), [(500, True), (300, False)])
+def test_copies_of_real_rows_are_named(n_copies, replace):
+    """Other rows of the same distribution have no warning, which would be an error."""
+    real, other = two_tables(0.0, 0, 500)
+    judge = {"forest": RandomForestClassifier(20, random_state=0)}
+    two_sample_scores(real, other, classifiers=judge)
+    copies = real.sample(n_copies, replace=replace, random_state=0)
+    found = pd.concat([copies, other[n_copies:]])
+    assert equal_rows(real, found) == (n_copies / 500, 0.0)
+    with pytest.warns(DegradedResultWarning, match="rows of one table repeat"):
+        two_sample_scores(real, found, classifiers=judge)
+
+
+def test_rows_are_equal_by_their_values():
+    """Whatever order columns have, and whatever a value is missing or spelt by."""
+    times = pd.to_datetime(["2020-01-01", None, "2020-01-01", "2020-01-01"])
+    real = pd.DataFrame(
+        {"x": [0.0, 1.0, 0.0, 2.0], "k": ["a", None, "a", "b"], "t": times}
+    )
+    other = real.assign(x=[-0.0, 1, 3, 2], k=["a", np.nan, "a", "a"])[["t", "k", "x"]]
+    assert equal_rows(real, other.astype({"t": "M8[s]"})) == (0.5, 0.5)
+
+
 # --- Broken relations: tables whose broken rows are counted by hand, and real ones ----
 
 
-COLUMNS = ["first", "second", "real", "independent", "synthetic"]
+COLUMNS = ["first", "second", "real", "independent", "synthetic", "relation"]
+SHARES = COLUMNS[2:5]
 CAPITALS = {"Austria": "Vienna", "France": "Paris", "Italy": "Rome", "Spain": "Madrid"}
 
 
@@ -468,7 +585,7 @@ def shares(found: pd.DataFrame, first: str, second: str) -> list[float]:
     """Give the three shares of a pair of columns that must be there once."""
     pair = found[(found["first"] == first) & (found["second"] == second)]
     assert len(pair) == 1
-    return pair[COLUMNS[2:]].to_numpy(float)[0].tolist()
+    return pair[SHARES].to_numpy(float)[0].tolist()
 
 
 @pytest.mark.parametrize("n_broken", [0, 1, 37, 400])
@@ -573,6 +690,29 @@ def test_numbers_close_to_the_curve_do_not_break_it_and_far_ones_do():
         assert shares(found, "zero", "x")[2] == 0.25
 
 
+@pytest.mark.parametrize("unit", [None, "D", "timedelta"])
+@pytest.mark.parametrize("n_broken", [0, 180])
+def test_the_order_of_two_columns_is_seen(unit, n_broken):
+    """Delivered 0 to 9 days later, in one cell of 32 of the year; some are earlier."""
+    rng = np.random.default_rng(0)
+    ordered = rng.integers(0, 365, 1_000)
+    tables = []
+    for later in (np.arange(1_000) >= 0, np.arange(1_000) >= n_broken):
+        days = rng.integers(0, 9, 1_000)
+        end = np.where(later, ordered + days, ordered - days - 1)
+        table = pd.DataFrame({"end": end, "start": ordered}, dtype=float)
+        table.loc[990:, "end"] = np.nan
+        if unit is not None:
+            convert = pd.to_timedelta if unit == "timedelta" else pd.to_datetime
+            table = table.apply(convert, unit="D")
+        tables.append(table)
+    found = broken_relations(*tables)
+    order = found[found["relation"] == "order"]
+    assert order[["first", "second"]].to_numpy().tolist() == [["start", "end"]]
+    assert order[["real", "synthetic"]].to_numpy().tolist() == [[0.0, n_broken / 1_000]]
+    assert order["independent"].iloc[0] == pytest.approx(0.49, abs=0.03)
+
+
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("n_rows", [60, 500, 5_000])
 def test_columns_without_dependence_have_no_relation(n_rows, seed):
@@ -594,5 +734,5 @@ def test_columns_without_dependence_have_no_relation(n_rows, seed):
     found = broken_relations(table, table)
     assert found.empty
     assert found.columns.tolist() == COLUMNS
-    assert found.dtypes[COLUMNS[2:]].tolist() == [np.dtype(float)] * 3
+    assert found.dtypes[SHARES].tolist() == [np.dtype(float)] * 3
     assert found.attrs["any_relation"] == {"real": 0.0, "synthetic": 0.0}

@@ -11,12 +11,14 @@ from scipy.stats import norm
 
 from skdpsynth.privacy import (
     PrivacyAccountant,
+    epsilon_for,
     gdp_epsilon,
     grid_noise_std,
     sampled_noise_multiplier,
     steps_mu,
     vote_noise_std,
 )
+from skdpsynth.privacy._report import _won_bets
 
 EPSILONS = (1e-4, 1e-2, 0.1, 1.0, 3.0, 10.0, 50.0, 1e3)
 DELTAS = (1e-12, 1e-9, 1e-5, 1e-3, 0.5)
@@ -280,3 +282,24 @@ def test_a_whole_plan_is_within_what_its_sum_says():
         1 / (0.8 * total), value_discretization_interval=1e-4
     )
     assert 0.97 < steps.compose(counts).get_epsilon_for_delta(1e-5) <= 1.0
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.05])
+@pytest.mark.parametrize("advantage", [0.0500001, 0.1, 0.464, 0.999, 1 - 1e-9])
+def test_the_epsilon_of_a_bet_is_that_of_the_report(advantage, delta):
+    """The bets won less those lost, as exact numbers; a larger epsilon is too much."""
+    epsilon = epsilon_for(advantage, delta=delta)
+    grown = [mpmath.exp(epsilon * factor) for factor in (1, 1 + 1e-6)]
+    won = [(x + mpmath.mpf(delta)) / (1 + x) for x in grown]
+    assert 2 * won[0] - 1 <= advantage * (1 + 1e-12)
+    assert 2 * won[1] - 1 > advantage - 1e-15
+    percent = float(_won_bets(epsilon, delta))
+    assert -1e-9 < percent - 50 * (1 + advantage) < 0.1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("advantage", "delta"), [(1, 0.1), (0.1, 0.1), (0.5, 1), (0, 0)]
+)
+def test_bets_out_of_range_are_refused(advantage, delta):
+    with pytest.raises(ValueError, match="must be"):
+        epsilon_for(advantage, delta=delta)

@@ -95,6 +95,10 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: Boolean(true="yes", false="yes"), "two different texts"),
         (lambda: Identifier(pattern="C"), "one run of '#'"),
         (lambda: Identifier(pattern="#-#"), "one run of '#'"),
+        (lambda: Identifier(regex="a|b"), "must be a text of characters"),
+        (lambda: Identifier(regex="[9-0]"), "must be a text of characters"),
+        (lambda: Identifier(regex=3), "must be a text of characters"),
+        (lambda: Identifier(regex="a", pattern="#"), "not both"),
         (lambda: Text(placeholder=3), "must be a text"),
         (lambda: Datetime("2020", "2021", format="day"), "strptime"),
         (lambda: Datetime("2020", "2021", format=["%d"]), "strptime"),
@@ -452,3 +456,74 @@ def test_no_file_is_read_for_a_time_zone():
     assert TableSchema.from_json(text).columns["a"] == bounds
     with pytest.raises(InvalidSchemaError, match="Column 'a': Expected what"):
         TableSchema.from_json(text.replace("Europe/Berlin", "dateutil//etc/localtime"))
+
+
+# Of SDV 1 and 2: a kind, what is said of it, and what it becomes if that is known.
+FULL, YEAR = {"range_is_nullable": False}, {"range_min": "01/20", "range_max": "12/20"}
+SDV = [
+    ("email", {"pii": True}, Text()),
+    ("unknown", {}, Text()),
+    ("id", {"regex_format": "H_[0-9]{3}"}, Identifier(regex="H_[0-9]{3}")),
+    ("id", {"regex_format": "(x|y)+"}, Identifier()),
+    ("numerical", {"range_min": 0, "decimal_places": 1}, None),
+    ("numerical", {"computer_representation": "Int64"}, None),
+    (
+        *("numerical", {"range_min": 0, "range_max": 9.5, "decimal_places": 2}),
+        Continuous(0, 9.5, decimals=2, nullable=True),
+    ),
+    (
+        *("numerical", {"range_min": 0, "range_max": 9, "decimal_places": 0} | FULL),
+        Continuous(0, 9, integer=True),
+    ),
+    ("categorical", {"range_values": ["a", "b"]} | FULL, Categorical(["a", "b"])),
+    ("categorical", {"range_values": [True, False]}, Boolean(nullable=True)),
+    ("categorical", {"high_cardinality": True}, None),
+    ("city", {"pii": False}, None),
+    (
+        *("categorical", {"order": ["lo", "hi"]} | FULL),
+        Categorical(["lo", "hi"], ordered=True),
+    ),
+    ("ordinal", {"range_values": [2, 1]} | FULL, Categorical([2, 1], ordered=True)),
+    ("boolean", FULL, Boolean()),
+    ("datetime", {"datetime_format": "%Y-%m-%d %H:%M"}, None),
+    (
+        *("datetime", {"datetime_format": "%m/%y"} | YEAR | FULL),
+        Datetime("2020-01-01", "2020-12-01", unit="D", format="%m/%y"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "said", "expected"), SDV)
+def test_metadata_of_sdv_become_a_schema(kind, said, expected):
+    """What they leave open is measured, but keeps its kind; keys are identifiers."""
+    described = {"sdtype": kind, **said}
+    table = {"columns": {"own": described, "key": described}, "primary_key": "key"}
+    whole = {"METADATA_SPEC_VERSION": "V2", "tables": {"t": table, "u": {}}}
+    schema = TableSchema.from_sdv(whole, table="t")
+    assert schema.columns.get("own") == expected
+    assert ("own" in schema.blanks) == (expected is None)
+    assert isinstance(schema.columns["key"], Identifier)
+    assert TableSchema.from_sdv(table) == schema
+    assert TableSchema.from_json(schema.to_json()) == schema
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"tables": {"a": {}, "b": {}}}, "one of the tables .* Got None; choose"),
+        ({"columns": ["a"]}, "with 'tables' or 'columns'. Got dict"),
+        (3, "with 'tables' or 'columns'. Got int"),
+        ({"columns": {"a": {}}}, "as SDV writes it of the column 'a'"),
+        (
+            {
+                "columns": {
+                    "a": {"sdtype": "numerical", "range_min": 0, "range_max": -1}
+                }
+            },
+            "of the column 'a'. Got another .*low",
+        ),
+    ],
+)
+def test_other_metadata_are_refused(metadata, message):
+    with pytest.raises(InvalidSchemaError, match=message):
+        TableSchema.from_sdv(metadata)

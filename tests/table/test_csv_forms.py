@@ -5,6 +5,7 @@ from __future__ import annotations
 import encodings
 import json
 import pkgutil
+import re
 from contextlib import suppress
 from encodings.aliases import aliases
 from pathlib import Path
@@ -160,7 +161,35 @@ def test_texts_are_never_read_and_come_back_empty_or_as_stated():
 
 def test_identifiers_follow_a_pattern():
     text_of = Identifier(pattern="C##-x").text_of
-    assert [*map(text_of, (0, 1, 119))] == ["C00-x", "C01-x", "C119-x"]
+    assert [*map(text_of, (0, 1, 99))] == ["C00-x", "C01-x", "C99-x"]
+    with pytest.raises(ValueError, match=r"for 101 identifiers .* which has 100"):
+        text_of(100)
+
+
+@pytest.mark.parametrize(
+    ("regex", "n_values"),
+    [
+        ("U_[0-9]{3}", 1_000),
+        (r"\d{2}\.[A-F]", 600),
+        ("[ab-][ba]x", 6),
+        ("ID", 1),
+        (r"[A-Za-z0-9_]\d", 630),
+    ],
+)
+def test_identifiers_follow_a_regular_expression(regex, n_values):
+    """Every value that it has comes once, and no row more than that is drawn."""
+    identifier = Identifier(regex=regex)
+    found = [identifier.text_of(number) for number in range(n_values)]
+    assert len({*found}) == n_values
+    assert all(re.fullmatch(regex, text) for text in found)
+    table = pd.DataFrame({"id": list("abcd") * 30, "x": [True, False] * 60})
+    schema = TableSchema({"id": identifier, "x": Boolean()})
+    assert TableSchema.from_json(schema.to_json()) == schema
+    synth = IndependentSynthesizer(schema=schema).fit(table)
+    assert synth.sample(n_values)["id"].tolist() == found
+    for draw in (synth.sample, synth.sample_batches):
+        with pytest.raises(ValueError, match="'id': Expected a pattern for"):
+            draw(n_values + 1)
 
 
 @pytest.mark.parametrize("dtype", [object, "str", "category"])
