@@ -113,12 +113,12 @@ def lay_out(
     layout = TableLayout.of(tuple(columns), target, schema, **form)
     # Floats are no labels even if whole: whether they are is a question about values.
     label = layout.label_column
-    if label is not None and label.kind in ("continuous", "timedelta"):
+    if label is not None and label.kind == "continuous":
         raise InvalidTableError(
             f"The target {label.name!r} has dtype {label.dtype}, but classes must be"
             " strings, integers or booleans. Cast it by astype(int), astype('Int64')"
-            " or astype(str); if it is a measurement, describe floats as Continuous or"
-            " not at all, and turn a duration into them by .dt.total_seconds()."
+            " or astype(str); if it is a measurement, describe it as Continuous or"
+            " not at all."
         )
     check_schema(schema, layout)
     return layout

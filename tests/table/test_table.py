@@ -117,7 +117,6 @@ TABLES_REFUSED = {
     "no name": (FRAME, {"target": np.nan}, "must have a name"),
     "several targets": (FRAME, {"target": ["sex"]}, "Got list"),
     "float y with inf": (X, {"y": [0.0, 1.0, np.inf]}, "infinite"),
-    "timedelta y": (X[:2], {"y": TWO}, "has dtype timedelta64"),
 }
 
 
