@@ -217,7 +217,7 @@ def is_measurement(column: pd.Series, pos_label: object = None) -> bool:
     if measured and pos_label is not None:
         raise ValueError(
             f"The 'pos_label' parameter names a label, but the target {column.name!r} "
-            "holds times or numbers: fractions, or more than 20 of them. Leave it out, "
+            "holds numbers: fractions, more than 20 of them, or times. Leave it out, "
             "or cast the column to str."
         )
     return measured
