@@ -283,7 +283,8 @@ def plan_table(
     if guess.layout.label_column is not None and len(guess.labels) == 1:
         of_all.append("one class only: a classifier has nothing to learn")
     if _many_numbers(guess.layout, guess.labels, guess.schema.columns):
-        of_all.append("whole numbers are its classes (Continuous for a measurement)")
+        words = "numbers of the target are classes: a measurement is Continuous"
+        of_all.append(f"{len(guess.labels)} whole {words}")
     if n := sum(map(_is_fixed, domains)):
         of_all.append(f"{n} of {len(domains)} columns can hold one value only")
     accountant, n_rows = accountant_of(epsilon), guess.counts.sum()
@@ -624,6 +625,8 @@ def _of_dtypes(metadata: Metadata, described: set[Hashable]) -> Iterator[_Remark
         ),
     )
     if metadata.measured is None or target in described:
+        return
+    if metadata.columns[metadata.measured].kind != "continuous":  # a time is no label
         return
     # By its released range, whether it may be labels.
     domain: Any = metadata.domains[metadata.measured]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, cast
@@ -126,6 +127,7 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
 
 
 _RARE = 0.01  # of the rows: fewer of them are often not found
+_NUMBER = re.compile(r"[-+(\s]*[$€£]?\s*\d[\d.,' ]*[%)€£]*\s*")
 
 
 def _has_many(whole: pd.Series) -> bool:
@@ -283,11 +285,15 @@ def _in_column(
 
 
 def _rare(series: pd.Series) -> Iterator[tuple[str, int]]:
-    """Yield how many rows have a category that a fit may not find, if there are any."""
+    """Yield how many rows have what a fit may not find, or may misread, if any."""
     counts = Counter(_plain_values(series[~is_missing(series)]))
-    if counts and max(counts.values()) == 1:
-        words = "no value twice, so none is found: Identifier() or pd.to_numeric"
-        yield words, len(counts)
+    texts = (value for value in counts if isinstance(value, str))
+    numbers = sum(counts[text] for text in texts if _NUMBER.fullmatch(text))
+    if 2 * numbers > counts.total():
+        words = "numbers as texts, which are categories to a fit"
+        yield f"{words}: if they are no codes, make them numbers", numbers
+    elif counts and max(counts.values()) == 1:
+        yield "no value twice, so none is found: Identifier() or Text()", len(counts)
     elif rows := sum(n for n in counts.values() if n < _RARE * len(series)):
         yield "in categories of few rows, which are lost: Categorical([...])", rows
 
