@@ -90,13 +90,6 @@ def test_what_depends_on_it_is_learnt():
     assert line.score(one_hot[1], TABLE["price"]) > 0.8
 
 
-def test_plan_says_what_a_number_costs():
-    synth = IndependentSynthesizer(target="price")
-    plan = synth.plan(600, dtypes=TABLE.dtypes)
-    assert plan["class"].tolist() == [None]
-    assert "class" not in plan["note"][0]
-
-
 @pytest.mark.usefixtures("frozen_noise")
 def test_whole_numbers_are_labels_unless_declared():
     whole = TABLE.assign(price=TABLE["price"].astype(int) % 3)
@@ -152,12 +145,8 @@ LABELS = {
     "of Int64": (pd.array(NUMBERS, dtype="Int64"), ASSUMED),
     "ages": (np.arange(30_000) % 50, r"integer column, so it has 50 classes.*integer="),
     "few rows": (NUMBERS[:40], r"labels of up to .*, or a measurement by Continuous\("),
-    "misspelt": (
-        ["Yes", "no"] * 1_500,
-        "about 50 % of the rows have none of",
-    ),
+    "misspelt": (["Yes", "no"] * 1_500, "about 50 % of the rows have none of"),
     "half missing": (pd.array([0, 1, None, None] * 750, dtype="Int64"), None),
-    "two": (np.arange(3_000) % 2, None),
 }
 
 

@@ -245,9 +245,6 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
 _LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
 _FEW_SHOWN = 3  # columns that a note names: it is a cell of a table
-# So many times the rows from which ranges are found few are guesses: of 9 kinds of
-# columns 2 % (median) and 15 % at most; at 1 the most is 78 %, at 3 it is 8 %.
-_FOUND_AT = 2.0
 
 
 def plan_table(
@@ -337,7 +334,9 @@ def _allocated(
     notes = []
     if categories_from > LITTLE * n_rows:
         notes += _lost_categories(discovery, categories_from, n_rows)
-    if _FOUND_AT * costs["column ranges"].found_from > n_rows:
+    # At twice as many rows few ranges are guesses: of 9 kinds of columns 2 % (median),
+    # 15 % at most; at as many rows up to 78 %, at three times as many 8 %.
+    if 2 * costs["column ranges"].found_from > n_rows:
         names = _named(_undeclared(discovery, "column ranges"), _FEW_SHOWN)
         notes.append(f"too few rows to find undeclared ranges: {names} may be guesses")
     rare = ["too few rows for its label to be found"]

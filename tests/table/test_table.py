@@ -95,7 +95,6 @@ OBJECTS_REFUSED = [
     ([1, 2.5], "float and int", "continuous"),
     ([1, None], "int", "integer"),
     ([True, "a"], "bool and str", "categorical"),
-    ([True, 1], "bool and int", "categorical"),
     ([["a", 1], ["b", 2]], "list", "categorical"),
     ([{"a": 1}, {"a": 2}], "dict", "integer"),
     ([DAY.date(), None], "date", "datetime"),
