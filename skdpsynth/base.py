@@ -39,6 +39,7 @@ from skdpsynth.measure import (
     guessed_layout,
     plan_table,
     remarks,
+    weak_claims,
 )
 from skdpsynth.persistence import Savable
 from skdpsynth.privacy import (
@@ -120,7 +121,7 @@ epsilon : float, default=1.0
 delta : float, default=1e-5
     Total delta of a fit, in (0, 1).
 target : column name, optional
-    The label column, or a float column, which is a measurement.
+    The label column; or one of floats or times, which is a measurement.
 schema : TableSchema, optional
     What is public about the table; what it leaves out is measured.
 budget : PrivacyBudget, optional
@@ -190,8 +191,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         y : array-like of shape (n_rows,), optional
             The labels, where they are not a column of X; also a table of one column.
             Rows whose label is missing are in no class, and no label comes out missing
-            if any could be released. Floats are measurements: modelled, with missing
-            ones, as a column of X is.
+            if any could be released. Floats and times are measurements: modelled, with
+            missing ones, as a column of X is.
 
         Returns
         -------
@@ -220,6 +221,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         known = None
         if self._known is not None:
             known = self._known.domains_of(modelled_columns(layout, schema))
+        if weak := weak_claims(self.epsilon, self.delta, schema.n_rows):
+            warnings.warn(" ".join(weak), DegradedResultWarning, stacklevel=3)
         seed = public_seed(self.random_state)
         accountant = self._accountant(layout, schema, self.epsilon, self.budget)
         _LOG.info(

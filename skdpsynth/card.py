@@ -28,8 +28,8 @@ from skdpsynth.utils import Block, Document, Grid, Heading, Items
 __all__ = ["model_card"]
 
 _CODE = (
-    "Writing and testing code that will run on the real table: names, types and"
-    " ranges are the same."
+    "Writing and testing code that will run on the real table: names and types are"
+    " the same; so are ranges and categories, but for what is named below."
 )
 _BAD_FOR = (
     "Looking up a person or a row: no synthetic row is of anybody.",
@@ -161,9 +161,11 @@ def _uses(
     good, bad = [_CODE], list[str]()
     errors = [100 * p.marginals.noise_std / max(int(p.n_rows), 1) for p in plans]
     if errors and max(errors) < math.inf:
-        (good if max(errors) < _FEW_PERCENT else bad).append(
-            f"Shares of the values of one column: noise of {max(errors):.2g} percentage"
-            " points at most, in the class where it is largest."
+        clear = max(errors) < _FEW_PERCENT and not any(plan.notes for plan in plans)
+        (good if clear else bad).append(
+            "Shares of the values of one column, if it is not named below: noise of"
+            f" {max(errors):.2g} percentage points at most, in the class where it is"
+            " largest."
         )
     for kind, words in _DEPENDENCE.items():
         if n := sum(plan.dependence == kind for plan in dependent):

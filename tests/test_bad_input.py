@@ -123,6 +123,7 @@ def test_plan_says_so_in_advance(name):
     many = columns | {"s": Categorical([f"{level}" for level in range(5000)])}
     schema, larger = (TableSchema(own, target="y") for own in (columns, many))
     synth = clone(PLAIN[name])
+    synth.set_params(delta=1e-7)
     assert synth.plan(10**6, schema=schema)["note"].tolist() == ["", ""]
     few = synth.plan(30, schema=schema)["note"]
     assert few.str.contains("too few rows").all()

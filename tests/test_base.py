@@ -158,7 +158,7 @@ def test_degraded_result_warns_at_the_line_of_the_user():
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        synth.set_params(epsilon=100.0).fit(real)
+        synth.set_params(epsilon=20.0).fit(real)
     assert synth.plan(30)["note"].tolist() == ["", ""]
 
 

@@ -97,3 +97,16 @@ def test_what_was_measured_elsewhere_has_no_plan():
     assert "noise, one column" in str(here.model_card())
     assert "noise, one column" not in text
     assert "site 2: marginals" in text
+
+
+def test_it_is_not_good_for_what_is_poor():
+    """Of 60 rows, at epsilon .1, nothing is known but names and types."""
+    poor = MarginalSynthesizer(0.1).fit(TABLE[["age", "ill"]].head(60))
+    good, _, bad = str(poor.model_card()).partition("What they are bad for")
+    good = good.partition("What the tables are good for")[2]
+    assert "ranges and categories, but for what is named below" in " ".join(
+        good.split()
+    )
+    assert "Shares" not in good
+    for words in ("Shares of the values", "no category of 'ill'", "range of 'age'"):
+        assert words in bad

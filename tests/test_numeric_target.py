@@ -1,5 +1,8 @@
 """A target that is a number: modelled as any column is, and still the target."""
 
+import re
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -100,3 +103,68 @@ def test_whole_numbers_are_labels_unless_declared():
     coded = TABLE.assign(price=(TABLE["price"] > 9).astype(float))
     with pytest.warns(DegradedResultWarning, match=r"'price' is a float.*astype\(int"):
         IndependentSynthesizer(20.0, target="price").fit(coded)
+
+
+DAYS = pd.Timestamp("1950") + pd.to_timedelta(np.arange(600) * 30, unit="D")
+TIMES = {
+    "times": pd.Series(DAYS),
+    "zoned": pd.Series(DAYS.tz_localize("Asia/Tokyo")),
+    "days of Arrow": pd.Series(DAYS.date).astype("date32[pyarrow]"),
+    "durations": pd.Series(DAYS - DAYS.min()),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_times_are_measurements(name, tmp_path):
+    """By their dtype, which is public; a schema of the fit says the same again."""
+    when = TIMES[name].rename("when")
+    frame = TABLE.assign(when=when)
+    synth = IndependentSynthesizer(5.0, target="when")
+    assert synth.plan(600, dtypes=frame.dtypes)["class"].tolist() == [None]
+    synth.fit(frame).save(tmp_path / "saved.skdp")
+    again = [synth.schema_, TableSchema.from_dataframe(frame, target="when")]
+    fits = [IndependentSynthesizer(schema=schema).fit(frame) for schema in again]
+    fits += [synth, IndependentSynthesizer(5.0).fit(TABLE, when)]
+    for one in (*fits, IndependentSynthesizer.load(tmp_path / "saved.skdp")):
+        fake = one.sample(200)["when"]
+        assert not hasattr(one, "classes_")
+        assert fake.dtype == when.dtype
+        # Most of 600 even values lie within, whatever range is found.
+        assert fake.between(when.min(), when.max()).mean() > 0.5
+    assert "'when' is modelled as a measurement" in str(synth.model_card())
+    stated = TableSchema({"when": Categorical([DAYS[0], DAYS[9]])}, target="when")
+    if name == "times":  # a schema may say that they are classes
+        assert IndependentSynthesizer(schema=stated).fit(frame).classes_.size == 2
+
+
+NUMBERS = np.random.default_rng(1).normal(5_000, 1_000, 3_000).astype(int)
+ASSUMED = r"none of the labels that are known of 'y'.*, or a measurement .*integer="
+LABELS = {
+    "amounts": (NUMBERS, ASSUMED),
+    "amounts and zeros": (np.where(np.arange(3_000) % 20, NUMBERS, 0), ASSUMED),
+    "of Int64": (pd.array(NUMBERS, dtype="Int64"), ASSUMED),
+    "ages": (np.arange(30_000) % 50, r"integer column, so it has 50 classes.*integer="),
+    "few rows": (NUMBERS[:40], r"labels of up to .*, or a measurement by Continuous\("),
+    "misspelt": (["Yes", "no"] * 1_500, "about 50 % of the rows have none of"),
+    "half missing": (pd.array([0, 1, None, None] * 750, dtype="Int64"), None),
+}
+
+
+@pytest.mark.usefixtures("frozen_noise")
+@pytest.mark.parametrize("name", LABELS)
+def test_rows_with_none_of_the_labels_are_told(name):
+    values, words = LABELS[name]
+    table = pd.DataFrame({"u": np.linspace(0, 1, len(values)), "y": values})
+    declared = {"y": Categorical(["yes", "no"])} if name == "misspelt" else {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        synth = IndependentSynthesizer(3.0, target="y", schema=TableSchema(declared))
+        synth.fit(table)
+    text = " ".join(str(warning.message) for warning in caught)
+    assert re.search(words or "^((?!of the rows).)*$", text)
+    if "integer=" in (words or ""):  # the remedy that it names
+        remedy = TableSchema({"y": Continuous(0, 20_000, integer=True)}, target="y")
+        fake = IndependentSynthesizer(3.0, schema=remedy).fit(table).sample(9_000)["y"]
+        assert fake.mean() == pytest.approx(np.mean(values), rel=0.25)
+        found = TableSchema({}, target="y").check(table)["finding"]
+        assert found.str.contains("a target of many whole numbers").any()

@@ -23,7 +23,13 @@ from skdpsynth.measure._discovery import Discovery, discover
 from skdpsynth.measure._marginals import flat_marginals
 from skdpsynth.measure._measure import choose_table_bins, measure
 from skdpsynth.measure._measurements import Measurements
-from skdpsynth.measure._plan import guess_table, guessed_layout, plan_table, remarks
+from skdpsynth.measure._plan import (
+    guess_table,
+    guessed_layout,
+    plan_table,
+    remarks,
+    weak_claims,
+)
 from skdpsynth.measure._query import Measurement, Pairs, measure_query
 from skdpsynth.measure._relations import PairTables, Relation, raked, strongest_tree
 from skdpsynth.measure._shares import (
@@ -79,4 +85,5 @@ __all__ = [
     "raked",
     "remarks",
     "strongest_tree",
+    "weak_claims",
 ]

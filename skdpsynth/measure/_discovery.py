@@ -103,10 +103,10 @@ class Labels:
             if classes.labels:
                 return classes
             labels, mu = (), self._mu_found(public)
-        noisy, noise_std = self._counted(rows, labels, accountant, mu)
+        noisy, beside, noise_std = self._counted(rows, labels, accountant, mu)
         # Without labels all rows are one class.
         counts = likely_counts(noisy, noise_std) if labels else np.maximum(noisy, 1.0)
-        return Classes(labels, counts, noise_std)
+        return Classes(labels, counts, noise_std, unclassed=beside)
 
     def _counted(
         self,
@@ -114,24 +114,24 @@ class Labels:
         labels: Sequence[Hashable],
         accountant: PrivacyAccountant,
         mu: float,
-    ) -> tuple[Floats, float]:
-        """Release the rows of each class, or of all; return their noise too."""
+    ) -> tuple[Floats, float, float]:
+        """Release the rows of each class, or of all; others; return the noise too."""
         name, n = ("class counts" if labels else "row count"), max(len(labels), 1)
         reservation = accountant.reserve_gaussian(name, mu=mu, sensitivity=1.0)
         n_bins = n + bool(labels)  # of which the last one holds the rows of no class
         codes = rows.map(place_labels, self.column, labels).map(np.mod, n_bins)
-        noisy = noisy_counts(codes, n_bins, reservation)[:n]
-        return noisy.astype(float), reservation.noise_std
+        noisy = noisy_counts(codes, n_bins, reservation).astype(float)
+        return noisy[:n], float(noisy[n:].sum()), reservation.noise_std
 
     def _found(
         self, rows: Parts, accountant: PrivacyAccountant, public: Public
     ) -> Classes:
         """Find labels that nobody declared: usual ones counted, others by threshold."""
         assert self.column is not None
-        mu, usual, usual_std = self._mu_found(public), self._usual, 0.0
+        mu, usual, usual_std, beside = self._mu_found(public), self._usual, 0.0, 0.0
         counted: dict[Hashable, float] = {}
         if usual:
-            counts, usual_std = self._counted(rows, usual, accountant, mu)
+            counts, beside, usual_std = self._counted(rows, usual, accountant, mu)
             counted = dict(zip(usual, counts, strict=True))
         reservation = accountant.reserve_gaussian(
             "other class labels" if usual else "class labels and counts",
@@ -146,6 +146,7 @@ class Labels:
         passed = zip(others, numbers.tolist(), strict=True)
         # An infinite label is no class.
         rows_of = {label: float(count) for label, count in passed if is_finite(label)}
+        beside -= sum(rows_of.values())
         # Other labels show that the label is not binary. Without others both are kept:
         # a rare class must not get lost, and one that is empty gets few rows.
         sure = -math.inf if not rows_of and usual_std > 0 else SURE * usual_std
@@ -160,7 +161,8 @@ class Labels:
         values = np.array([rows_of[label] for label in labels], dtype=np.float64)
         # Of the same mu and sensitivity, all counts have the same noise.
         found_from = float(public.key_threshold(noise_std))
-        return Classes(labels, np.maximum(values, 1.0), noise_std, found_from)
+        counts = np.maximum(values, 1.0)
+        return Classes(labels, counts, noise_std, found_from, unclassed=max(beside, 0))
 
 
 def likely_counts(noisy: Floats, noise_std: float) -> Floats:

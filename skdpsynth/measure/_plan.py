@@ -11,7 +11,7 @@ import math
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -29,7 +29,7 @@ from skdpsynth.measure._allocation import (
     allocate,
 )
 from skdpsynth.measure._discovery import Discovery, Labels
-from skdpsynth.measure._shares import LITTLE, N_CELLS, RARE
+from skdpsynth.measure._shares import LITTLE, N_CELLS, QUARTER, RARE, SURE
 from skdpsynth.measure._steps import has_many_numbers, is_numeric
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
@@ -44,7 +44,7 @@ from skdpsynth.table import (
     check_schema,
     rounded,
 )
-from skdpsynth.utils import MOST_SHOWN
+from skdpsynth.utils import FEW_NUMBERS, MOST_SHOWN
 from skdpsynth.utils.containers import dtypes_of
 
 
@@ -112,8 +112,8 @@ def guess_table(
         )
     if layout.measured and class_counts is not None:
         raise ValueError(
-            f"The target {layout.target!r} is a number and has no classes. Leave out "
-            "class_counts, and give n_rows."
+            f"The target {layout.target!r} is a number or a time and has no classes. "
+            "Leave out class_counts, and give n_rows."
         )
     if layout.target is None and class_counts is not None:  # for fit(X, y)
         layout, _ = _with_labels(layout, tuple(class_counts))
@@ -123,7 +123,8 @@ def guess_table(
         if not labels:
             raise InvalidSchemaError(
                 f"plan needs to know the classes of the target {layout.target!r}. Give "
-                "class_counts={label: rows, ...}, or describe it in the schema."
+                "class_counts={label: rows, ...}, or describe it in the schema: a "
+                "measurement as Continuous(low, high)."
             )
         layout, labels = _with_labels(layout, labels)
         if class_counts is not None:  # a usual label that was left out is empty
@@ -224,11 +225,6 @@ def _with_labels(
         name = "target" if target is None else target.name
         target = ColumnLayout(name, None, kind, True)
         layout = TableLayout((*layout.feature_columns, target), name)
-    if target.kind in ("continuous", "timedelta"):
-        raise ValueError(
-            f"The target {target.name!r} has dtype {target.dtype}, but classes must be "
-            "strings, integers or booleans. Cast it, or describe it as Continuous."
-        )
     whole = [isinstance(label, Integral) for label in labels]
     missing = [bool(pd.api.types.is_scalar(x) and pd.isna(x)) for x in labels]
     if any(missing) or (target.kind == "integer" and not all(whole)):
@@ -247,6 +243,8 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
 
 
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
+_LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
+_FEW_SHOWN = 3  # columns that a note names: it is a cell of a table
 
 
 def plan_table(
@@ -281,8 +279,23 @@ def plan_table(
     of_all = []
     if guess.layout.label_column is not None and len(guess.labels) == 1:
         of_all.append("one class only: a classifier has nothing to learn")
+    if _many_numbers(guess.layout, guess.labels, guess.schema.columns):
+        words = "numbers of the target are classes: a measurement is Continuous"
+        of_all.append(f"{len(guess.labels)} whole {words}")
     if n := sum(map(_is_fixed, domains)):
         of_all.append(f"{n} of {len(domains)} columns can hold one value only")
+    accountant, n_rows = accountant_of(epsilon), guess.counts.sum()
+    label_from = discovery.costs(accountant, n_rows)["labels"].found_from
+    if label_from > max(RARE * n_rows, 1.0):
+        of_all.append(f"undeclared labels of up to {label_from:.0f} rows are not found")
+    found_from = table["category_threshold"].max()
+    if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
+        of_all += _lost_categories(discovery, found_from, n_rows)
+    if orders := _unknown_orders(guess.layout, guess.schema.columns):
+        names = _named([repr(column.name) for column in orders], _FEW_SHOWN)
+        of_all.append(f"the order of {names} is not public: sorted by name")
+    claims = weak_claims(epsilon, accountant.delta, n_rows)
+    of_all += [claim.partition(":")[0] for claim in claims]
     lost = table["dependence"] == "lost"
     table["note"] = [
         "; ".join([*notes, *[NO_DEPENDENCE] * no, *of_all])
@@ -319,12 +332,13 @@ def _allocated(
     labels_from = discovery.labels.found_from(guess.labels, public)
     categories_from = costs["categories"].found_from
     notes = []
-    if categories_from >= n_rows:
-        notes.append("too few rows for any undeclared category to be found")
-    elif categories_from > LITTLE * n_rows:
-        notes.append(f"undeclared categories of up to {categories_from} rows are lost")
-    if costs["column ranges"].found_from > n_rows:
-        notes.append("too few rows to find undeclared ranges: some are guesses")
+    if categories_from > LITTLE * n_rows:
+        notes += _lost_categories(discovery, categories_from, n_rows)
+    # At twice as many rows few ranges are guesses: of 9 kinds of columns 2 % (median),
+    # 15 % at most; at as many rows up to 78 %, at three times as many 8 %.
+    if 2 * costs["column ranges"].found_from > n_rows:
+        names = _named(_undeclared(discovery, "column ranges"), _FEW_SHOWN)
+        notes.append(f"too few rows to find undeclared ranges: {names} may be guesses")
     rare = ["too few rows for its label to be found"]
     return [
         {
@@ -353,6 +367,60 @@ def _allocated(
     ]
 
 
+def _undeclared(discovery: Discovery, name: str) -> list[str]:
+    """Name the columns that a step is about, but for booleans."""
+    (columns,) = (step.columns for step in discovery.of_columns if step.name == name)
+    return [repr(column.name) for column in columns if column.kind != "boolean"]
+
+
+def _lost_categories(
+    discovery: Discovery, found_from: float, n_rows: float
+) -> list[str]:
+    names = _named(own := _undeclared(discovery, "categories"), _FEW_SHOWN)
+    words = f"undeclared categories of up to {found_from:.0f} rows are lost in {names}"
+    if found_from >= n_rows:
+        words = f"too few rows for any undeclared category to be found in {names}"
+    return [words] if own and found_from > 1 else []
+
+
+def _unknown_orders(
+    layout: TableLayout, described: Container[Hashable]
+) -> list[ColumnLayout]:
+    """Return the columns whose dtype has an order that no schema states."""
+    return [c for c in layout.columns if c.ordered and c.name not in described]
+
+
+def _many_numbers(
+    layout: TableLayout, labels: Sequence[Hashable], described: Container[Hashable]
+) -> bool:
+    """Return whether the labels are more whole numbers than a few codes would be."""
+    whole = layout.label_column is not None and layout.label_column.kind == "integer"
+    return whole and len(labels) > FEW_NUMBERS and layout.target not in described
+
+
+def weak_claims(epsilon: float, delta: float, n_rows: float | None) -> list[str]:
+    """Say where the parameters of a fit promise little; without noise nothing is."""
+    claims: list[str] = []
+    if epsilon == math.inf:
+        return claims
+    if n_rows is not None and delta * n_rows > 1.0:
+        claims.append(
+            f"Delta is above 1 / rows, of which there are about {n_rows:.0f}: it would "
+            "allow to publish some of them as they are. Take one well below."
+        )
+    elif delta > _LARGE_DELTA:
+        claims.append(
+            f"Delta is above {_LARGE_DELTA:g}: it would allow to publish that share of "
+            "the rows as they are. Take one well below 1 / rows."
+        )
+    if epsilon > _EPSILONS[-1]:
+        claims.append(
+            f"Epsilon is above {_EPSILONS[-1]:g}: against somebody who knows all "
+            "other rows it promises next to nothing."
+        )
+    return claims
+
+
 def _is_fixed(domain: ColumnDomain | None) -> bool:
     """Return whether one value (or none) is all that a domain has."""
     if isinstance(domain, NumericDomain):
@@ -360,6 +428,12 @@ def _is_fixed(domain: ColumnDomain | None) -> bool:
     return domain is not None and len(domain.categories) + domain.nullable <= 1
 
 
+# What states a range, by the kinds of columns.
+_BOUNDS = {
+    "Continuous(low, high)": ("continuous", "timedelta"),
+    "Continuous(low, high, integer=True)": ("integer",),
+    "Datetime(low, high)": ("datetime",),
+}
 # What is poor about some columns: a text, their names, and the rest of the text.
 _Remark = tuple[str, list[str], str]
 
@@ -378,18 +452,14 @@ def remarks(
     """
     metadata = model.metadata
     described = {*declared.columns}
-    notes, n_rows = [], float(metadata.classes.counts.sum())
-    if report.private and report.delta * n_rows > 1.0:  # claims that are weaker
+    n_rows = float(metadata.classes.counts.sum())
+    notes = weak_claims(report.epsilon, report.delta, n_rows)
+    if metadata.measured is not None and metadata.layout.target not in described:
         notes.append(
-            f"Delta is above 1 / rows, of which there are about {n_rows:.0f}: it would "
-            "allow to publish some of them as they are. Take one well below."
+            f"The target {metadata.layout.target!r} is modelled as a measurement, by"
+            " its dtype, so it has no classes."
         )
-    if report.private and report.epsilon > _EPSILONS[-1]:
-        notes.append(
-            f"Epsilon is above {_EPSILONS[-1]:g}: against somebody who knows all "
-            "other rows it promises next to nothing."
-        )
-    of_table = [*_of_labels(metadata)]
+    of_table = [*_of_labels(metadata, declared)]
     if report.private:
         little = Counter(chain.from_iterable(plan.notes for plan in plans)).items()
         of_table += [f"{n} of {len(plans)} classes have {note}" for note, n in little]
@@ -410,27 +480,46 @@ def remarks(
     return said(MOST_SHOWN), [*notes, *filter(None, [said(sys.maxsize)])]
 
 
+def _named(names: Sequence[str], most: int) -> str:
+    """List so many names, and count the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def _texts(remarks: Sequence[_Remark], most: int) -> Iterator[str]:
     """Write those of any columns, with so many names."""
     for before, names, after in remarks:
-        more = f" and {len(names) - most} more" if len(names) > most else ""
         if names:
-            yield before + ", ".join(names[:most]) + more + after
+            yield before + _named(names, most) + after
 
 
-def _of_labels(metadata: Metadata) -> Iterator[str]:
+def _of_labels(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
     """Yield what is poor about the classes, if there are some."""
     layout, classes = metadata.layout, metadata.classes
-    if layout.label_column is None:
+    if (column := layout.label_column) is None:
         return
-    if classes.found_from > max(RARE * classes.counts.sum(), 1.0):
+    remedy = f"declare all of {layout.target!r} by Categorical([...])"
+    if column.kind == "integer":
+        remedy += ", or a measurement by Continuous(low, high, integer=True)"
+    total, sure = float(classes.counts.sum()), SURE * classes.noise_std
+    stated = declared.columns.get(layout.target)
+    complete = not getattr(stated, "nullable", column.can_be_missing)
+    # Where labels may be missing, they often are, and that is no fault.
+    unexpected = complete or classes.counts.max() <= sure
+    if unexpected and classes.unclassed > max(sure, LITTLE * total):
+        share = 100 * classes.unclassed / (classes.unclassed + total)
+        yield (
+            f"about {share:.0f} % of the rows have none of the labels that are known"
+            f" of {layout.target!r}, and take no part ({remedy})"
+        )
+    elif classes.found_from > max(RARE * total, 1.0):
         yield (
             f"labels of up to {classes.found_from:.0f} rows are not found, so that "
-            f"classes may be absent (declare all of {layout.target!r} by "
-            "Categorical([...]); twice the epsilon finds labels of half the rows)"
+            f"classes may be absent ({remedy}; twice the epsilon finds labels of half "
+            "the rows)"
         )
     if not classes.labels:
-        yield "no label was frequent enough to be released"
+        yield f"no label was frequent enough to be released ({remedy})"
     elif len(classes) == 1:
         yield "the target has one class only, so a classifier learns nothing"
 
@@ -444,10 +533,15 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
     listed = [(n, domain) for n, domain in named if isinstance(domain, CategoryDomain)]
     yield (
         "no category of ",
-        [name for name, own in listed if not own.categories and not own.nullable],
+        [
+            name
+            for name, own in listed
+            if not own.categories and (not own.nullable or own.other > LITTLE)
+        ],
         (
             " was frequent enough to be released, and their synthetic values are"
-            " missing (describe what names rows as Identifier())"
+            " missing (declare Categorical([...]); `check` of a schema says what else"
+            " may fit)"
         ),
     )
     yield (
@@ -459,18 +553,29 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
         ],
         " (group them, or declare Categorical([...]))",
     )
-    yield (
-        "the range of ",
-        [name for name, domain in named if getattr(domain, "guessed", False)],
-        " is a guess (state bounds by Continuous(low, high) or Datetime)",
-    )
-    numbers = _row_numbers(model, described)
-    yield "", numbers, " may number the rows (describe it as Identifier())"
+    guessed = [
+        column
+        for column, domain in zip(metadata.columns, metadata.domains, strict=True)
+        if getattr(domain, "guessed", False)
+    ]
+    for declaration, kinds in _BOUNDS.items():
+        yield (
+            "the range of ",
+            [repr(column.name) for column in guessed if column.kind in kinds],
+            f" is a guess, beyond which values are clipped (state it: {declaration})",
+        )
+    rows, codes = _even_numbers(model, described)
+    yield "", rows, " may number the rows (describe it as Identifier())"
+    after = " are evenly spread as codes are, but drawn as amounts (list codes by"
+    yield "the whole numbers of ", codes, f"{after} Categorical([...]))"
 
 
-def _row_numbers(model: TableModel, described: set[Hashable]) -> list[str]:
-    """Name undeclared columns of whole numbers with evenly spread values."""
-    metadata, counts, names = model.metadata, model.metadata.classes.counts, []
+def _even_numbers(
+    model: TableModel, described: set[Hashable]
+) -> tuple[list[str], list[str]]:
+    """Name undeclared columns of evenly spread whole numbers: as many as rows, more."""
+    metadata, counts = model.metadata, model.metadata.classes.counts
+    rows, codes, n_rows = list[str](), list[str](), float(counts.sum())
     largest = model.marginals[int(counts.argmax())]
     for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
         if column.kind != "integer" or column.name in described:
@@ -481,10 +586,12 @@ def _row_numbers(model: TableModel, described: set[Hashable]) -> list[str]:
         values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
         gaps = np.diff(values)
         # Ages may number fewer rows than there are cells, and be as even.
+        width = float(values[-1] - values[0]) / 0.9
         many = 2 * (values[-1] - values[0]) > max(counts.sum(), N_CELLS)
         if many and gaps.max() < 2 * gaps.min():
-            names.append(repr(column.name))
-    return names
+            of_rows = abs(width - n_rows) <= QUARTER * n_rows
+            (rows if of_rows else codes).append(repr(column.name))
+    return rows, codes
 
 
 def _of_dtypes(metadata: Metadata, described: set[Hashable]) -> Iterator[_Remark]:
@@ -499,17 +606,26 @@ def _of_dtypes(metadata: Metadata, described: set[Hashable]) -> Iterator[_Remark
         "The order of the categories of ",
         [
             repr(column.name)
-            for column in metadata.layout.columns
-            if getattr(column.dtype, "ordered", False)
-            and len(categories.get(column.name, ())) > 1
-            and column.name not in described
+            for column in _unknown_orders(metadata.layout, described)
+            if len(categories.get(column.name, ())) > 1
         ],
         (
             " is not public, so they come back sorted by name or number. State the"
             " order by Categorical([...], ordered=True) in a schema."
         ),
     )
+    labels = metadata.classes.labels
+    yield (
+        "The target ",
+        [repr(target)] * _many_numbers(metadata.layout, labels, described),
+        (
+            f" is an integer column, so it has {len(labels)} classes. If they are"
+            " measurements, declare it by Continuous(low, high, integer=True)."
+        ),
+    )
     if metadata.measured is None or target in described:
+        return
+    if metadata.columns[metadata.measured].kind != "continuous":  # a time is no label
         return
     # By its released range, whether it may be labels.
     domain: Any = metadata.domains[metadata.measured]

@@ -246,16 +246,17 @@ def finite_numbers(column: pd.Series) -> Matrix:
 def is_measurement(column: pd.Series, pos_label: object = None) -> bool:
     """Return whether a complete target is a number; ValueError if a label is named."""
     types = pd.api.types
-    if not types.is_numeric_dtype(column.dtype) or types.is_bool_dtype(column.dtype):
+    kind = kind_of(column)
+    if kind == "category" or types.is_bool_dtype(column.dtype):
         return False
-    measured = bool(column.nunique() > MOST_LABELS)
+    measured = kind != "number" or bool(column.nunique() > MOST_LABELS)
     if not (measured or types.is_integer_dtype(column.dtype)):
         measured = bool((finite_numbers(column) % 1 != 0).any())
     if measured and pos_label is not None:
         raise ValueError(
             f"The 'pos_label' parameter names a label, but the target {column.name!r} "
-            "holds numbers: fractions, or more than 20 of them. Leave it out, or cast "
-            "the column to str."
+            "holds numbers: fractions, more than 20 of them, or times. Leave it out, "
+            "or cast the column to str."
         )
     return measured
 

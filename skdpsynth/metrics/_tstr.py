@@ -42,9 +42,9 @@ def tstr_scores(
         Real table to test on, best one that the synthesizer never saw. At least two
         labels, or two values of a measurement.
     target : column name
-        Name of the column to predict. Numbers with fractions in `test`, or more than 20
-        distinct ones, are a measurement, and regressors are scored. Anything else is a
-        label; cast numbers to str where more of them are labels.
+        Name of the column to predict. Numbers with fractions in `test`, more than 20
+        distinct ones, or times are a measurement, and regressors are scored. Anything
+        else is a label; cast numbers to str where more of them are labels.
     classifiers : dict of str to classifier, list, or None, default=None
         Own scikit-learn classifiers by name; a list of them, which get the names of
         their classes; or a list of names out of the twelve of `default_classifiers` and

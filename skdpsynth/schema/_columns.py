@@ -9,7 +9,8 @@ import string
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar, Literal
@@ -44,6 +45,17 @@ _REMEDIES = {
     pd.PeriodDtype: "convert it by .dt.to_timestamp()",
     pd.IntervalDtype: "convert it by astype(str), or keep the two ends as columns",
     pd.SparseDtype: "convert it by .sparse.to_dense()",
+}
+# What converts a column of objects, by the types that it holds; others become texts.
+_CONVERSIONS: dict[tuple[type, ...], str] = {
+    (date, datetime, pd.Timestamp): "pd.to_datetime({})",
+    (timedelta, pd.Timedelta): "pd.to_timedelta({})",
+    (time,): "pd.to_timedelta({}.map(str, na_action='ignore'))",
+    (Decimal,): "{}.astype(float)",
+    (bytes,): "{}.str.decode('utf-8')",
+    (int, float, np.int64, np.float64): "{}.convert_dtypes()",
+    (list, tuple): "pd.DataFrame([*{}]), whose columns take its place",
+    (dict,): "pd.json_normalize({}), whose columns take its place",
 }
 
 
@@ -131,12 +143,15 @@ def column_kind(
         values = dtype.categories
     mixed = read and is_object(values.dtype) and type_of_objects(values) is None
     if mixed and not listed:
+        types = {type(value) for value in series[~series.isna()]}
+        names = " and ".join(sorted(kind.__name__ for kind in types))
+        known = (way for kind, way in _CONVERSIONS.items() if types <= set(kind))
+        way = next(known, "{}.astype('string')").format(f"table[{name!r}]")
         # scikit-learn's check looks for "argument must be", "string" and "number".
         raise InvalidTableError(
-            f"Column {name!r} has dtype object, but neither strings alone nor booleans "
-            "alone. Every column of the argument must be one of strings, of booleans, "
-            "or have a dtype of numbers or times; convert it first, for example by "
-            "astype(str), convert_dtypes(), pd.to_numeric or pd.to_datetime."
+            f"Column {name!r} has dtype object and holds {names}, neither strings alone"
+            " nor booleans alone. Every column of the argument must be one of strings, "
+            f"of booleans, or have a dtype of numbers or times; convert it by {way}."
         )
     inner = kind_of_dtype(values.dtype)
     if listed and (inner is None or inner[0] == "timedelta" or mixed):

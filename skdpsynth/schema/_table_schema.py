@@ -17,10 +17,10 @@ import pandas as pd
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema._columns import (
     KINDS,
+    UNREAD,
     Boolean,
     Categorical,
     Column,
-    Continuous,
     Datetime,
     Identifier,
     Stated,
@@ -271,8 +271,8 @@ class TableSchema(Stated):
         objects.
     target : column name or None, default=None
         What is to be predicted: a categorical or boolean column, whose values are
-        classes; a continuous one, a number; or a column that `columns` leave out, whose
-        labels are then measured (floats are numbers).
+        classes; a continuous one or a time, which has none; or a column that `columns`
+        leave out, whose labels are then measured (floats and times have none).
     n_rows : int or None, default=None
         Number of rows if it is public, positive.
     class_counts : mapping of class to int, or None, default=None
@@ -400,9 +400,9 @@ class TableSchema(Stated):
         if self.target is ...:
             raise wrong("The 'target' of TableSchema must be a column name", ...)
         column = self.columns.get(self.target)
-        if not isinstance(column, Categorical | Boolean | Continuous | None):
-            kinds = "Categorical or Boolean, or Continuous if it is a measurement"
-            raise wrong(f"The target column {self.target!r} must be {kinds}", column)
+        if isinstance(column, UNREAD):
+            rule = f"The target column {self.target!r} must have values that are read"
+            raise wrong(rule, column)
 
     def _checked_class_counts(self) -> dict[Hashable, int]:
         column = self.columns.get(self.target)
@@ -413,8 +413,8 @@ class TableSchema(Stated):
             )
         if not isinstance(column, Categorical | Boolean):
             raise InvalidSchemaError(
-                f"The target {self.target!r} is Continuous and has no classes. Leave"
-                " out 'class_counts'; 'n_rows' states the number of rows."
+                f"The target {self.target!r} is {type(column).__name__} and has no"
+                " classes. Leave out 'class_counts'; 'n_rows' states how many rows."
             )
         assert self.class_counts is not None
         rule = "The 'class_counts' of TableSchema must be a mapping from class to count"
@@ -522,8 +522,8 @@ class TableSchema(Stated):
             A public table with the columns of the private one, for example last
             year's published file.
         target : column name or None, default=None
-            What is to be predicted. It becomes categorical whatever its dtype, but for
-            floats, which stay continuous.
+            What is to be predicted. It becomes categorical, but for floats, times and
+            more than 32 whole numbers, which have no classes.
 
         Returns
         -------
@@ -534,8 +534,7 @@ class TableSchema(Stated):
         Raises
         ------
         InvalidTableError
-            If a dtype cannot be modelled, a value is infinite, or the target is
-            absent or a duration.
+            If a dtype cannot be modelled, a value is infinite, or the target is absent.
         """
         public_df = from_arrow(public_df)
         check_frame(public_df)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, cast
@@ -40,6 +41,7 @@ from skdpsynth.schema._columns import (
     type_of_objects,
 )
 from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, Rule, SumOf
+from skdpsynth.utils import FEW_NUMBERS
 
 Schema = Any  # a TableSchema, whose module imports this one
 
@@ -87,15 +89,10 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
         kind = "boolean"  # the table is public, and so are its values
     present = _present(series, is_missing(series))
     nullable = len(present) < len(series)
-    if is_target and kind == "timedelta":
-        raise InvalidTableError(
-            f"The target {name!r} has dtype {series.dtype}, but a target must be"
-            " strings, numbers or booleans. Cast it, for example by"
-            " .dt.total_seconds(), or use target=None."
-        )
     if kind == "boolean":
         return Boolean(nullable=nullable)
-    if kind == "categorical" or (is_target and kind != "continuous"):
+    listed = is_target and kind == "integer" and not _has_many(present)
+    if kind == "categorical" or listed:
         if isinstance(series.dtype, pd.CategoricalDtype):
             categories = as_moments(pd.Series(series.cat.categories)).tolist()
             ordered = series.cat.ordered
@@ -127,6 +124,14 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
         raise InvalidTableError(
             f"Column {name!r} holds an infinite value; replace it."
         ) from error
+
+
+_RARE = 0.01  # of the rows: fewer of them are often not found
+_NUMBER = re.compile(r"[-+(\s]*[$€£]?\s*\d[\d.,' ]*[%)€£]*\s*")
+
+
+def _has_many(whole: pd.Series) -> bool:
+    return bool(whole.nunique() > FEW_NUMBERS)
 
 
 # The type that categories must have to be values of a column of some kind.
@@ -264,6 +269,11 @@ def _in_column(
         return
     if described is None and not is_unit:
         yield "not declared: measured", len(series)
+        if kind == "categorical":
+            yield from _rare(series)
+        elif kind == "integer" and name == schema.target and _has_many(series):
+            words = "a target of many whole numbers, which are its classes:"
+            yield f"{words} a measurement is Continuous(low, high)", len(series)
     most = schema.max_rows_per_unit if is_unit else None
     pairs = _in_rows(series, kind, described, most)
     yield from ((words, rows) for words, rows in pairs if rows)
@@ -272,6 +282,20 @@ def _in_column(
         for label, n in schema.class_counts.items():
             if counts[label] != n:
                 yield f"class {label!r} is declared with {n} rows", counts[label]
+
+
+def _rare(series: pd.Series) -> Iterator[tuple[str, int]]:
+    """Yield how many rows have what a fit may not find, or may misread, if any."""
+    counts = Counter(_plain_values(series[~is_missing(series)]))
+    texts = (value for value in counts if isinstance(value, str))
+    numbers = sum(counts[text] for text in texts if _NUMBER.fullmatch(text))
+    if 2 * numbers > counts.total():
+        words = "numbers as texts, which are categories to a fit"
+        yield f"{words}: if they are no codes, make them numbers", numbers
+    elif counts and max(counts.values()) == 1:
+        yield "no value twice, so none is found: Identifier() or Text()", len(counts)
+    elif rows := sum(n for n in counts.values() if n < _RARE * len(series)):
+        yield "in categories of few rows, which are lost: Categorical([...])", rows
 
 
 def _checked_kind(name: Hashable, series: pd.Series, described: Column | None) -> str:

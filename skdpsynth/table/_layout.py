@@ -21,6 +21,7 @@ from skdpsynth.schema import (
     SECONDS_OF,
     UNREAD,
     Continuous,
+    Datetime,
     Kind,
     TableSchema,
     column_kind,
@@ -209,7 +210,7 @@ class TableLayout:
     target: Hashable = None
     from_array: bool = False  # X was an array or a list
     y_given: bool = False  # the target came as `y`; it is then the last column
-    measured: bool = False  # the target is a number, modelled as any column is
+    measured: bool = False  # the target is a number or time, modelled as any column
     container: str = "pandas"  # of the table, and so of samples: see `converter`
 
     @classmethod
@@ -220,12 +221,13 @@ class TableLayout:
         schema: TableSchema,
         **form: Any,  # noqa: ANN401 - the fields above
     ) -> TableLayout:
-        """Lay out a table; floats are numbers, and what a schema calls Continuous."""
+        """Lay out a table; whether its target is measured, dtype and schema say."""
         kinds = {column.name: column.kind for column in columns}
         kind, given = kinds.get(target), schema.columns.get(target)
-        measured = kind == "continuous" and given is None
-        if isinstance(given, Continuous):
-            measured = kind in ("continuous", "integer")
+        measured = isinstance(given, Continuous | Datetime)
+        # Whole numbers may be labels: whether they are is a question about values.
+        if given is None:
+            measured = kind in ("continuous", "datetime", "timedelta")
         measured &= target is not None  # which may be the name of a column
         return cls(columns, target, measured=measured, **form)
 

@@ -68,6 +68,8 @@ class Classes:
     noise_std: float = 0.0  # of each count; 0 where they are declared
     found_from: float = 0.0  # noisy rows by which labels were found; 0 if declared
     unlabelled_std: float = 0.0  # noise of the number of rows of `UNLABELLED`
+    # Noisy rows that have none of the labels; 0 where they were not counted.
+    unclassed: float = 0.0
 
     def __post_init__(self) -> None:
         require(self.counts.dtype == np.float64, "numbers of rows")

@@ -5,7 +5,14 @@ In memory, or not: files, datasets, streams of batches, Dask.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import (
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -113,12 +120,12 @@ def lay_out(
     layout = TableLayout.of(tuple(columns), target, schema, **form)
     # Floats are no labels even if whole: whether they are is a question about values.
     label = layout.label_column
-    if label is not None and label.kind in ("continuous", "timedelta"):
+    if label is not None and label.kind == "continuous":
         raise InvalidTableError(
             f"The target {label.name!r} has dtype {label.dtype}, but classes must be"
             " strings, integers or booleans. Cast it by astype(int), astype('Int64')"
-            " or astype(str); if it is a measurement, describe floats as Continuous or"
-            " not at all, and turn a duration into them by .dt.total_seconds()."
+            " or astype(str); if it is a measurement, describe it as Continuous or"
+            " not at all."
         )
     check_schema(schema, layout)
     return layout
@@ -142,11 +149,25 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
     if array.ndim != 2:
         raise InvalidTableError(
             "Expected a table (of pandas, polars or Arrow) or a 2-d array. Got"
-            f" {type(X).__name__} with {array.ndim} dimension(s); reshape one column by"
-            " X.reshape(-1, 1) or X.to_frame()."
+            f" {type(X).__name__} with {array.ndim} dimension(s); {_as_table(X)}."
         )
     names = [f"x{number}" for number in range(array.shape[1])]
     return pd.DataFrame(array, columns=names).infer_objects(), True
+
+
+def _as_table(X: Any) -> str:  # noqa: ANN401 - whatever came
+    """Say how what is no table becomes one."""
+    first = X[0] if isinstance(X, list | tuple) and X else None
+    records = isinstance(first, Mapping) or getattr(X, "dtype", np.dtype("O")).names
+    if X is None:
+        return "pass the table itself"
+    if isinstance(X, Mapping) and "feature_names" in X:  # a data set of scikit-learn
+        return "load it with as_frame=True, and pass its .frame, or .data and .target"
+    if isinstance(X, Mapping) or records:
+        return "convert it by pd.DataFrame(X)"
+    if isinstance(first, pd.DataFrame):
+        return "fit one table at a time, or all rows by pd.concat(X)"
+    return "reshape one column by X.reshape(-1, 1) or X.to_frame()"
 
 
 def _to_labels(y: object, n_rows: int) -> pd.Series:

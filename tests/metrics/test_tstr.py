@@ -274,6 +274,8 @@ COLUMNS = {
     "labels": (np.arange(20), False),
     "whole numbers": (np.arange(21), True),
     "booleans": ([False, True], False),
+    "times": (pd.to_datetime(["2020", "2021"], format="%Y"), True),
+    "durations": (pd.to_timedelta([1, 2], "h"), True),
     "categories": (pd.Categorical(np.arange(30)), False),
 }
 

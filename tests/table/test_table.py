@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from uuid import UUID
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_iris
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import (
@@ -84,17 +88,43 @@ COLUMNS_REFUSED = {
     "category of mixed": (pd.Categorical([1, "a"]), "'sick' is a category column"),
     "category of durations": (pd.Categorical(TWO), "'sick' is a category column"),
 }
+DAY = pd.Timestamp("2020-05-17 13:45")
+# Objects, their types, and the kind of what the conversion that is named gives.
 OBJECTS_REFUSED = [
-    *(["a", 1], [1, 2.5], [True, "a"], [True, 1], [["a"], ["b"]], [{"a": 1}, None]),
-    *([pd.Timestamp("2020").date(), None], [b"a", b"b"]),
+    (["a", 1], "int and str", "categorical"),
+    ([1, 2.5], "float and int", "continuous"),
+    ([1, None], "int", "integer"),
+    ([True, "a"], "bool and str", "categorical"),
+    ([["a", 1], ["b", 2]], "list", "categorical"),
+    ([{"a": 1}, {"a": 2}], "dict", "integer"),
+    ([DAY.date(), None], "date", "datetime"),
+    ([DAY, DAY.to_pydatetime()], "Timestamp and datetime", "datetime"),
+    ([DAY.time(), None], "time", "timedelta"),
+    ([TWO[0].to_pytimedelta(), None], "timedelta", "timedelta"),
+    ([b"a", b"b", None], "bytes", "categorical"),
+    ([Decimal("1.5"), None], "Decimal", "continuous"),
+    ([UUID(int=7), UUID(int=8)], "UUID", "categorical"),
 ]
-COLUMNS_REFUSED |= {
-    f"{own}": (pd.Series(own, dtype=object), "'sick' .*convert_dtypes")
-    for own in OBJECTS_REFUSED
-}
+
+
+@pytest.mark.parametrize(("values", "types", "kind"), OBJECTS_REFUSED)
+def test_objects_are_named_by_type_with_a_conversion_that_works(values, types, kind):
+    table = one_column(pd.Series(values, dtype=object))
+    with pytest.raises(InvalidTableError, match=f"'sick' .* holds {types}, ") as caught:
+        open_table(table)
+    way = str(caught.value).partition("convert it by ")[2].rstrip(".")
+    converted = eval(way.partition(", whose")[0], {"pd": pd, "table": table})
+    _, layout = open_table(pd.DataFrame(converted).assign(u=0.5))
+    assert layout.columns[0].kind == kind
+
+
 TABLES_REFUSED = {
-    "nothing": (None, {}, "Got"),
-    "a dict": ({"age": [30, 40]}, {}, "Got"),
+    "nothing": (None, {}, "Got NoneType .*pass the table itself"),
+    "a dict": ({"age": [30, 40]}, {}, r"Got dict .*by pd\.DataFrame\(X\)"),
+    "records": (FRAME.to_dict("records"), {}, r"Got list .*by pd\.DataFrame\(X\)"),
+    "recarray": (FRAME.to_records(), {}, r"Got recarray .*by pd\.DataFrame\(X\)"),
+    "frames": ([FRAME, FRAME], {}, r"one table at a time, or all rows by pd\.concat"),
+    "Bunch": (load_iris(), {}, r"Got Bunch .*as_frame=True, and pass its \.frame"),
     "1-d": (np.arange(3), {}, "2-d array. Got ndarray with 1"),
     "series": (FRAME["age"], {}, "Got Series with 1"),
     "ragged": ([[1, 2], [3]], {}, "Got list with 1"),
@@ -117,7 +147,6 @@ TABLES_REFUSED = {
     "no name": (FRAME, {"target": np.nan}, "must have a name"),
     "several targets": (FRAME, {"target": ["sex"]}, "Got list"),
     "float y with inf": (X, {"y": [0.0, 1.0, np.inf]}, "infinite"),
-    "timedelta y": (X[:2], {"y": TWO}, "has dtype timedelta64"),
 }
 
 
