@@ -99,6 +99,7 @@ def test_what_was_measured_elsewhere_has_no_plan():
     assert "site 2: marginals" in text
 
 
+@pytest.mark.usefixtures("frozen_noise")
 def test_it_is_not_good_for_what_is_poor():
     """Of 60 rows, at epsilon .1, nothing is known but names and types."""
     poor = MarginalSynthesizer(0.1).fit(TABLE[["age", "ill"]].head(60))
