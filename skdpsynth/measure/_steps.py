@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 from pandas.util import hash_array
 from scipy.special import ndtr
 
+from skdpsynth.measure._density import shrunk_distributions
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
     CATEGORIES_SHARE,
     FEW,
     FOUND_SHARE,
+    HOURS_SHARE,
     LEAST_NOISE,
     LIKELY,
     LITTLE,
@@ -63,6 +65,7 @@ from skdpsynth.table import (
     ColumnDomain,
     ColumnLayout,
     NumericDomain,
+    day_parts,
     needs_resolution,
     numeric_values,
     total_keys,
@@ -602,10 +605,10 @@ class Resolutions(ColumnStep):
             few = n_rows - of_last + std < QUARTER * n_rows
             few = few and LIKELY * std < QUARTER * n_rows  # else noise would decide
             place, known = tens, few and finer[tens] <= most[tens]
-        if not known:
+        if not known and not timed:
             return domain
         if timed:
-            step = [*SECONDS_OF.values()][place]
+            step = [*SECONDS_OF.values()][place] if known else column.finest
             ends = column.to_wall(np.array([domain.low, domain.high])) / step
             return domain.with_step(step, *map(float, np.floor(ends)))
         decimals = place - tens
@@ -622,7 +625,7 @@ class Resolutions(ColumnStep):
 # --- Remainders ---------------------------------------------------------------------
 
 # Periods of steps: of units of time, and of numbers, whose last two digits these are.
-_PERIODS = {None: 100, 86_400.0: 7, 3600.0: 24, 60.0: 60, 1.0: 60}
+_PERIODS = {None: 100, 86_400.0: 7, 60.0: 60, 1.0: 60}
 _CYCLES = 10  # that the range of a column must have
 
 
@@ -785,4 +788,86 @@ def _counters(
     return counters
 
 
-COLUMN_STEPS = (Categories, Ranges, Resolutions, Remainders, FrequentValues)
+# --- Clocks -------------------------------------------------------------------------
+
+
+class Weekdays(ColumnStep):
+    """The days of the week of times; whole days have `Remainders`.
+
+    Left out are frequent values, which the marginals have by themselves, and times out
+    of range.
+    """
+
+    name, share = "days of the week", SMALL_SHARE
+    period: ClassVar[float] = 7 * SECONDS_OF["D"]
+
+    def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
+        if domain is None or column.kind != "datetime":
+            return column.kind == "datetime" and not is_date(column.dtype)
+        low, high = domain.bounds
+        return domain.step < SECONDS_OF["D"] and high - low >= _CYCLES * self.period
+
+    def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
+        return 7 + 1
+
+    @staticmethod
+    def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
+        steps, outside = _usual_steps(series, column, domain)
+        days = steps // (SECONDS_OF["D"] / domain.step) % 7
+        return np.where(outside, n - 1, days).astype(np.uint8)
+
+    def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
+        rooms = _rooms(released.counts[:-1], np.full(7, 1 / 7), released.noise_std)
+        return replace(domain, weekdays=rooms)
+
+
+class Hours(Weekdays):
+    """The hours of the day of times, and how many are exact midnight."""
+
+    name, share, period = "hours of the day", HOURS_SHARE, SECONDS_OF["D"]
+
+    def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
+        return len(day_parts(domain)) - 1 + 1
+
+    @staticmethod
+    def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
+        steps, outside = _usual_steps(series, column, domain)
+        rest = steps % (SECONDS_OF["D"] / domain.step)
+        parts = rest // (SECONDS_OF["h"] / domain.step)
+        parts += (rest > 0) & (n > 24 + 1)  # midnight has a part of its own
+        return np.where(outside, n - 1, parts).astype(np.uint8)
+
+    def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
+        counts, ends = released.counts[:-1].astype(np.float64), day_parts(domain)
+        even, std = np.diff(ends) / ends[-1], released.noise_std
+        if len(even) == 24:
+            return replace(domain, hours=_rooms(counts, even, std))
+        # Without more midnights than other minutes these are as the hour after is.
+        usual = max(counts[1], 0.0) * even[0] / even[1]
+        midnight = counts[0] if counts[0] > usual + LIKELY * std else usual
+        rooms = _rooms(counts[1:], even[1:] / even[1:].sum(), std)
+        of_day = max(counts[1:].sum(), 1.0)
+        share = max(midnight / of_day * sum(rooms), RARE * even[0])
+        return replace(domain, hours=(share, *rooms))
+
+
+def _usual_steps(
+    series: pd.Series, column: ColumnLayout, domain: NumericDomain
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return times in steps, and which are left out; private."""
+    values, missing = wall_values(series, column, domain)
+    steps = domain.whole_steps(values)
+    outside = (steps < domain.low) | (steps > domain.high) | missing
+    return steps, outside | np.isin(steps, [value for value, _ in domain.frequent])
+
+
+def _rooms(counts: Ints | Floats, even: Floats, std: float) -> tuple[float, ...]:
+    """Return the shares of parts, drawn to what is even by as much as is noise."""
+    (shares,) = shrunk_distributions(counts[None], np.array([std]), even)
+    return tuple(np.maximum(shares, RARE * even).tolist())
+
+
+COLUMN_STEPS = (
+    *(Categories, Ranges, Resolutions, Remainders, FrequentValues),
+    *(Weekdays, Hours),
+)
