@@ -605,10 +605,10 @@ class Resolutions(ColumnStep):
             few = n_rows - of_last + std < QUARTER * n_rows
             few = few and LIKELY * std < QUARTER * n_rows  # else noise would decide
             place, known = tens, few and finer[tens] <= most[tens]
-        if not known and not timed:
+        if not known:
             return domain
         if timed:
-            step = [*SECONDS_OF.values()][place] if known else column.finest
+            step = [*SECONDS_OF.values()][place]
             ends = column.to_wall(np.array([domain.low, domain.high])) / step
             return domain.with_step(step, *map(float, np.floor(ends)))
         decimals = place - tens
@@ -805,20 +805,21 @@ class Weekdays(ColumnStep):
         if domain is None or column.kind != "datetime":
             return column.kind == "datetime" and not is_date(column.dtype)
         low, high = domain.bounds
-        return domain.step < SECONDS_OF["D"] and high - low >= _CYCLES * self.period
+        whole_days = domain.step == SECONDS_OF["D"]
+        return not whole_days and high - low >= _CYCLES * self.period
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
         return 7 + 1
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
-        steps, outside = _usual_steps(series, column, domain)
-        days = steps // (SECONDS_OF["D"] / domain.step) % 7
+        steps, day, outside = _usual_steps(series, column, domain)
+        days = steps // day % 7
         return np.where(outside, n - 1, days).astype(np.uint8)
 
     def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
         rooms = _rooms(released.counts[:-1], np.full(7, 1 / 7), released.noise_std)
-        return replace(domain, weekdays=rooms)
+        return replace(_in_steps(column, domain), weekdays=rooms)
 
 
 class Hours(Weekdays):
@@ -827,17 +828,17 @@ class Hours(Weekdays):
     name, share, period = "hours of the day", HOURS_SHARE, SECONDS_OF["D"]
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
-        return len(day_parts(domain)) - 1 + 1
+        return len(day_parts(_in_steps(column, domain)))
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
-        steps, outside = _usual_steps(series, column, domain)
-        rest = steps % (SECONDS_OF["D"] / domain.step)
-        parts = rest // (SECONDS_OF["h"] / domain.step)
-        parts += (rest > 0) & (n > 24 + 1)  # midnight has a part of its own
+        steps, day, outside = _usual_steps(series, column, domain)
+        parts = steps % day // (day / 24)
+        parts += (steps % day > 0) & (n > 24 + 1)  # midnight has a part of its own
         return np.where(outside, n - 1, parts).astype(np.uint8)
 
     def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
+        domain = _in_steps(column, domain)
         counts, ends = released.counts[:-1].astype(np.float64), day_parts(domain)
         even, std = np.diff(ends) / ends[-1], released.noise_std
         if len(even) == 24:
@@ -851,14 +852,35 @@ class Hours(Weekdays):
         return replace(domain, hours=(share, *rooms))
 
 
+# Seconds of times without a unit: about what floats hold, and a power of two: exact.
+_FINEST = 2.0**-20
+
+
+def _in_steps(column: ColumnLayout, domain: NumericDomain) -> NumericDomain:
+    """Return a domain of times on the clock of their zone, in its units or small ones."""
+    if domain.step is not None:
+        return domain
+    values, shares = np.array(domain.frequent).reshape(-1, 2).T
+    of_steps: Counter[float] = Counter()
+    for step, share in zip(column.to_wall(values) // _FINEST, shares, strict=True):
+        of_steps[float(step)] += float(share)
+    low, high = (column.to_wall(np.array(domain.bounds)) // _FINEST).tolist()
+    known = sorted((s, share) for s, share in of_steps.items() if low <= s <= high)
+    plain = replace(domain, frequent=())
+    return replace(plain.with_step(_FINEST, low, high), frequent=tuple(known))
+
+
 def _usual_steps(
     series: pd.Series, column: ColumnLayout, domain: NumericDomain
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return times in steps, and which are left out; private."""
+) -> tuple[Floats, float, NDArray[np.bool_]]:
+    """Return times in steps, those of a day, and what is left out; private."""
+    domain = _in_steps(column, domain)
+    assert domain.step is not None
     values, missing = wall_values(series, column, domain)
     steps = domain.whole_steps(values)
     outside = (steps < domain.low) | (steps > domain.high) | missing
-    return steps, outside | np.isin(steps, [value for value, _ in domain.frequent])
+    outside |= np.isin(steps, [value for value, _ in domain.frequent])
+    return steps, SECONDS_OF["D"] / domain.step, outside
 
 
 def _rooms(counts: Ints | Floats, even: Floats, std: float) -> tuple[float, ...]:

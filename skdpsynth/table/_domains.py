@@ -440,9 +440,11 @@ def declared_domain(column: ColumnLayout, schema: TableSchema) -> ColumnDomain |
         return domain.with_decimals(decimals) if isinstance(decimals, int) else domain
     if isinstance(spec, Datetime):
         ends = np.array([spec.low.timestamp(), spec.high.timestamp()])
-        step = column.finest if spec.unit is None else SECONDS_OF[spec.unit]
-        low, high = np.floor(column.to_wall(ends) / step).tolist()
-        return NumericDomain(low, high, False, True, nullable, step=step)
+        step = SECONDS_OF.get("D" if is_date(column.dtype) else spec.unit or "")
+        if step is not None:
+            ends = np.floor(column.to_wall(ends) / step)
+        low, high = ends.tolist()
+        return NumericDomain(low, high, False, step is not None, nullable, step=step)
     if isinstance(spec, Categorical):
         return CategoryDomain(tuple(spec.categories), nullable, spec.ordered)
     if isinstance(spec, Boolean):

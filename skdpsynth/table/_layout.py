@@ -85,14 +85,6 @@ class ColumnLayout:
         return np.datetime_data(dtype)[0] if of_numpy else getattr(dtype, "unit", "D")
 
     @property
-    def finest(self) -> float:
-        """The seconds that its times are taken for whole multiples of."""
-        if is_date(self.dtype):
-            return SECONDS_OF["D"]
-        # About a microsecond, which is what floats hold, and a power of two: exact.
-        return 1.0 if self.unit == "s" else 2.0**-20
-
-    @property
     def ordered(self) -> bool:
         """Whether its categories have an order."""
         return bool(getattr(self.dtype, "ordered", False))
