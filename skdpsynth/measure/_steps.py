@@ -28,7 +28,6 @@ from skdpsynth.measure._shares import (
     CATEGORIES_SHARE,
     FEW,
     FOUND_SHARE,
-    HOURS_SHARE,
     LEAST_NOISE,
     LIKELY,
     LITTLE,
@@ -53,6 +52,7 @@ from skdpsynth.schema import (
     EXACT,
     MOST_DECIMALS,
     MOST_STATED_DECIMALS,
+    ROUNDING,
     SECONDS_OF,
     Continuous,
     TableSchema,
@@ -61,6 +61,7 @@ from skdpsynth.schema import (
     is_finite,
 )
 from skdpsynth.table import (
+    FINEST,
     CategoryDomain,
     ColumnDomain,
     ColumnLayout,
@@ -818,14 +819,15 @@ class Weekdays(ColumnStep):
         return np.where(outside, n - 1, days).astype(np.uint8)
 
     def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
-        rooms = _rooms(released.counts[:-1], np.full(7, 1 / 7), released.noise_std)
+        even, std = np.full(7, 1 / 7), released.noise_std
+        rooms = _rooms(released.counts[:-1], even, std)
         return replace(_in_steps(column, domain), weekdays=rooms)
 
 
 class Hours(Weekdays):
     """The hours of the day of times, and how many are exact midnight."""
 
-    name, share, period = "hours of the day", HOURS_SHARE, SECONDS_OF["D"]
+    name, share, period = "hours of the day", REMAINDERS_SHARE, SECONDS_OF["D"]
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
         return len(day_parts(_in_steps(column, domain)))
@@ -839,35 +841,31 @@ class Hours(Weekdays):
 
     def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
         domain = _in_steps(column, domain)
-        counts, ends = released.counts[:-1].astype(np.float64), day_parts(domain)
+        counts, ends = released.counts[:-1], day_parts(domain)
         even, std = np.diff(ends) / ends[-1], released.noise_std
         if len(even) == 24:
             return replace(domain, hours=_rooms(counts, even, std))
         # Without more midnights than other minutes these are as the hour after is.
-        usual = max(counts[1], 0.0) * even[0] / even[1]
+        usual = max(counts[1], 0) * even[0] / even[1]
         midnight = counts[0] if counts[0] > usual + LIKELY * std else usual
         rooms = _rooms(counts[1:], even[1:] / even[1:].sum(), std)
-        of_day = max(counts[1:].sum(), 1.0)
-        share = max(midnight / of_day * sum(rooms), RARE * even[0])
+        of_day = max(counts[1:].sum(), RARE**2 * midnight, 1.0)
+        share = max(midnight / of_day * sum(rooms), ROUNDING)
         return replace(domain, hours=(share, *rooms))
 
 
-# Seconds of times without a unit: about what floats hold, and a power of two: exact.
-_FINEST = 2.0**-20
-
-
 def _in_steps(column: ColumnLayout, domain: NumericDomain) -> NumericDomain:
-    """Return a domain of times on the clock of their zone, in its units or small ones."""
+    """Return a domain of times on their clock: in units, or in small steps."""
     if domain.step is not None:
         return domain
+    low, high = (column.to_wall(np.array(domain.bounds)) // FINEST).tolist()
     values, shares = np.array(domain.frequent).reshape(-1, 2).T
-    of_steps: Counter[float] = Counter()
-    for step, share in zip(column.to_wall(values) // _FINEST, shares, strict=True):
-        of_steps[float(step)] += float(share)
-    low, high = (column.to_wall(np.array(domain.bounds)) // _FINEST).tolist()
-    known = sorted((s, share) for s, share in of_steps.items() if low <= s <= high)
-    plain = replace(domain, frequent=())
-    return replace(plain.with_step(_FINEST, low, high), frequent=tuple(known))
+    steps, place = np.unique(column.to_wall(values) // FINEST, return_inverse=True)
+    shares = np.bincount(place, shares, len(steps))  # of values that share a step
+    known = tuple(zip(np.clip(steps, low, high).tolist(), shares.tolist(), strict=True))
+    return replace(
+        domain, low=low, high=high, integer=True, step=FINEST, frequent=known
+    )
 
 
 def _usual_steps(
@@ -883,9 +881,10 @@ def _usual_steps(
     return steps, SECONDS_OF["D"] / domain.step, outside
 
 
-def _rooms(counts: Ints | Floats, even: Floats, std: float) -> tuple[float, ...]:
+def _rooms(counts: Ints, even: Floats, std: float) -> tuple[float, ...]:
     """Return the shares of parts, drawn to what is even by as much as is noise."""
-    (shares,) = shrunk_distributions(counts[None], np.array([std]), even)
+    counted = counts[None].astype(np.float64)
+    (shares,) = shrunk_distributions(counted, np.array([std]), even)
     return tuple(np.maximum(shares, RARE * even).tolist())
 
 

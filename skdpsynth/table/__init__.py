@@ -7,6 +7,7 @@ are laid out, a `MarginalTransform` how they are distributed in a class.
 """
 
 from skdpsynth.table._domains import (
+    FINEST,
     MISSING,
     ZERO,
     CategoryDomain,
@@ -47,6 +48,7 @@ from skdpsynth.table._sources import agreed_target, check_schema, is_source, ope
 from skdpsynth.table._units import limit_rows
 
 __all__ = [
+    "FINEST",
     "MISSING",
     "ZERO",
     "CategoryDomain",

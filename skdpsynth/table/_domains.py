@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
+# Seconds of times without a unit: about what floats hold, and a power of two: exact.
+FINEST = 2.0**-20
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 
 
@@ -99,7 +101,8 @@ class NumericDomain:
         require(not self.decimals or (self.integer and self.step is None), "decimals")
         require(self.integer or not self.remainders, "remainders")
         require(all(room > 0 for room in rooms), "remainders")
-        finer = self.step is not None and self.step <= SECONDS_OF["h"]
+        step = self.step or math.inf
+        finer = FINEST <= step <= SECONDS_OF["h"]
         require(finer or not (self.weekdays or self.hours), "a clock")
         require(len(self.weekdays) in (0, 7), "days of the week")
         parts = len(day_parts(self)) - 1 if self.hours else 0
@@ -283,8 +286,7 @@ def day_parts(domain: NumericDomain) -> Floats:
     """Return where the parts of a day that `hours` is about end, from 0, in steps."""
     # On the scale of remainders, which moves no hour.
     assert domain.step is not None
-    room, hour = domain.remainders or (1.0,), SECONDS_OF["h"] / domain.step
-    midnight = len(room) * room[0] / math.fsum(room)
+    (midnight, *_), hour = domain.remainders or (1.0,), SECONDS_OF["h"] / domain.step
     return np.unique([0.0, min(midnight, hour), *np.arange(1, 25) * hour])
 
 
