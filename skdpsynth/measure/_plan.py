@@ -204,6 +204,7 @@ def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
         kind = "boolean"
     elif isinstance(column, Continuous):
         kind = "integer" if column.integer else "continuous"
+        kind = "timedelta" if column.of_durations else kind
     elif isinstance(column, Datetime):
         kind = "datetime"
     return ColumnLayout(name, None, kind, getattr(column, "nullable", True))

@@ -518,13 +518,23 @@ def has_many_numbers(domain: Domain) -> bool:
     return isinstance(domain, NumericDomain) and domain.n_numbers > FEW_NUMBERS
 
 
+_UNITS = sorted(SECONDS_OF.values())[1:]  # of durations, coarser than seconds
+_TENS = [10.0**tens for tens in range(1, MOST_STATED_DECIMALS + 1)]
+
+
+def _coarser(column: ColumnLayout) -> Sequence[float]:
+    """Return what numbers coarser than 1 may be multiples of, in increasing order."""
+    return _UNITS if column.kind == "timedelta" else _TENS
+
+
 class Resolutions(ColumnStep):
     """The coarsest resolution that the values of a column are multiples of.
 
-    That is a unit of time or a power of ten. Cells are resolutions, from coarse to
-    fine: a value is in the cell of the first one that it is a multiple of, in the next
-    to last cell if of none, and in the last one if it says nothing: missing, 0, or a
-    time out of range. Domains stay where no resolution is above the noise.
+    That is a unit of time, or a power of ten; durations have both. Cells are
+    resolutions, from coarse to fine: a value is in the cell of the first one that it is
+    a multiple of, in the next to last cell if of none, and in the last one if it says
+    nothing: missing, 0, or a time out of range. Domains stay where no resolution is
+    above the noise.
     """
 
     name, share = "decimals", SMALL_SHARE
@@ -533,12 +543,16 @@ class Resolutions(ColumnStep):
         super().__init__(declared, schema)
         rules = schema.rules
         fixed = {name for rule in rules for name in rule.names}
-        # Up to which power of ten, where enough rows allow to ask, and where not. Rules
-        # need every number of a range, and times have no tens.
-        self._unknown = {c: 0 for c in declared if needs_resolution(c, schema)}
+        # Up to which power of ten (or unit of durations), where enough rows allow to
+        # ask, and where not. Rules need every number of a range; times have no tens.
+        self._unknown = {
+            c: len(_UNITS) * (c.kind == "timedelta" and c.name not in fixed)
+            for c in declared
+            if needs_resolution(c, schema)
+        }
         known = {*self.columns}  # a set, since a name may be NA, which equals nothing
         self._tens = {
-            c: MOST_STATED_DECIMALS * (c.kind != "datetime" and c.name not in fixed)
+            c: len(_coarser(c)) * (c.kind != "datetime" and c.name not in fixed)
             for c in declared
             if c in self._unknown or (c in known and c.name not in fixed)
         }
@@ -576,13 +590,13 @@ class Resolutions(ColumnStep):
             stored = column.storage if column.storage.kind == "f" else np.float64
             # Values were turned to doubles.
             precision = float(max(np.finfo(own).eps for own in (stored, np.float64)))
-            most_tens = n - MOST_DECIMALS - 3
+            coarser = _coarser(column)[: n - MOST_DECIMALS - 3]
             codes = np.empty(len(values), dtype=np.uint8)
             for rows in in_chunks(len(values)):
                 decimals = decimals_of(values[rows], precision, MOST_DECIMALS)
-                codes[rows] = most_tens + decimals
-                for tens in range(1, most_tens + 1):
-                    codes[rows] -= (decimals == 0) & (values[rows] % 10.0**tens == 0)
+                codes[rows] = len(coarser) + decimals
+                for size in coarser:
+                    codes[rows] -= (decimals == 0) & (values[rows] % size == 0)
             missing = missing | (values == 0.0)
         codes[missing] = n - 1
         return codes
@@ -596,7 +610,9 @@ class Resolutions(ColumnStep):
         finer, n_finer = counts.sum() - np.cumsum(counts), np.arange(len(counts))[::-1]
         most = np.maximum(LIKELY * std * np.sqrt(n_finer), RARE * counts.sum())
         place, beside = int((finer <= most).argmax()), counts.sum() - 2 * finer
-        while place < tens and beside[place] <= SURE * std * math.sqrt(len(counts)):
+        # Durations have more often a unit than numbers are all tens.
+        least = LIKELY if column.kind == "timedelta" else SURE
+        while place < tens and beside[place] <= least * std * math.sqrt(len(counts)):
             place += 1
         # By so many rows it must exceed the finer ones.
         more = LIKELY * std * math.sqrt(len(counts))
@@ -613,6 +629,8 @@ class Resolutions(ColumnStep):
             ends = column.to_wall(np.array([domain.low, domain.high])) / step
             return domain.with_step(step, *map(float, np.floor(ends)))
         decimals = place - tens
+        if column.kind == "timedelta" and decimals < 0:
+            return domain.with_unit(_UNITS[-decimals - 1])
         if domain.integer and decimals >= domain.decimals:  # known to be no finer
             return domain
         low, high = domain.bounds

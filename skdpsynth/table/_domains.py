@@ -125,6 +125,10 @@ class NumericDomain:
         """Return a domain of times that are whole multiples of so many seconds."""
         return replace(self, low=low, high=high, integer=True, step=step)
 
+    def with_unit(self, step: float) -> NumericDomain:
+        """Return the same range for durations of whole units of so many seconds."""
+        return self.with_step(step, *(end // step for end in self.bounds))
+
     @property
     def bounds(self) -> tuple[float, float]:
         """The ends of the range: numbers, or seconds."""
@@ -432,10 +436,12 @@ def declared_domain(column: ColumnLayout, schema: TableSchema) -> ColumnDomain |
         spec = Boolean()  # its dtype says all that it can hold
     nullable = column.can_be_missing and getattr(spec, "nullable", False)
     if isinstance(spec, Continuous):
-        low, high = float(spec.low), float(spec.high)
+        low, high = map(float, spec.ends)
         scale = spec.resolved_scale()
         log, quantile = scale == "log", scale == "quantile"
         domain = NumericDomain(low, high, log, False, nullable, quantile)
+        if spec.unit is not None:
+            return domain.with_unit(SECONDS_OF[spec.unit])
         whole = spec.integer or column.kind == "integer"
         decimals = 0 if whole else spec.decimals
         # Of a column of whole numbers the bounds may be fractions.
@@ -461,7 +467,7 @@ def needs_resolution(column: ColumnLayout, schema: TableSchema) -> bool:
         return False
     spec = schema.columns.get(column.name)
     if isinstance(spec, Continuous):
-        return spec.decimals is None and not spec.integer
+        return spec.decimals is None and not spec.integer and spec.unit is None
     return spec is None
 
 
