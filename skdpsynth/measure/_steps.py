@@ -518,13 +518,13 @@ def has_many_numbers(domain: Domain) -> bool:
     return isinstance(domain, NumericDomain) and domain.n_numbers > FEW_NUMBERS
 
 
-_UNITS = sorted(SECONDS_OF.values())[1:]  # of durations, coarser than seconds
+_UNITS = sorted(SECONDS_OF.values())
 _TENS = [10.0**tens for tens in range(1, MOST_STATED_DECIMALS + 1)]
 
 
 def _coarser(column: ColumnLayout) -> Sequence[float]:
     """Return what numbers coarser than 1 may be multiples of, in increasing order."""
-    return _UNITS if column.kind == "timedelta" else _TENS
+    return _UNITS[1:] if column.kind == "timedelta" else _TENS
 
 
 class Resolutions(ColumnStep):
@@ -546,7 +546,7 @@ class Resolutions(ColumnStep):
         # Up to which power of ten (or unit of durations), where enough rows allow to
         # ask, and where not. Rules need every number of a range; times have no tens.
         self._unknown = {
-            c: len(_UNITS) * (c.kind == "timedelta" and c.name not in fixed)
+            c: len(_coarser(c)) * (c.kind == "timedelta" and c.name not in fixed)
             for c in declared
             if needs_resolution(c, schema)
         }
@@ -560,6 +560,7 @@ class Resolutions(ColumnStep):
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         """Return whether all numbers may be multiples of ten."""
         many = domain is None or (has_many_numbers(domain) and domain.integer)
+        many &= getattr(domain, "step", None) is None  # a stated unit
         return many and column.kind in ("integer", "continuous", "timedelta")
 
     def cost(self, public: Public) -> Cost:
@@ -629,8 +630,8 @@ class Resolutions(ColumnStep):
             ends = column.to_wall(np.array([domain.low, domain.high])) / step
             return domain.with_step(step, *map(float, np.floor(ends)))
         decimals = place - tens
-        if column.kind == "timedelta" and decimals < 0:
-            return domain.with_unit(_UNITS[-decimals - 1])
+        if column.kind == "timedelta" and decimals <= 0:
+            return domain.with_unit(_UNITS[-decimals])
         if domain.integer and decimals >= domain.decimals:  # known to be no finer
             return domain
         low, high = domain.bounds

@@ -612,9 +612,11 @@ class Datetime(Column):
             if isinstance(given, str | date | np.datetime64):
                 with contextlib.suppress(ValueError):
                     bound = pd.Timestamp(given)
-            if bound is None or bound is pd.NaT or not _is_iso(given, bound):
-                rule = f"The '{name}' bound of Datetime must be a point in time"
-                raise wrong(f'{rule}, as a text in ISO 8601: "2020-01-31"', given)
+            rule = f"The '{name}' bound of Datetime must be a point in time"
+            if bound is None or bound is pd.NaT:
+                raise wrong(rule, given)
+            if not _is_iso(given, bound):
+                raise wrong(f'{rule}, as a text in ISO 8601, "2020-01-31"', given)
             self._set(**{name: bound})
         if (self.low.tzinfo is None) != (self.high.tzinfo is None):
             raise InvalidSchemaError(

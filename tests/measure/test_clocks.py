@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer, TableSchema
 from skdpsynth.audit import replay
 from skdpsynth.privacy.testing import insecure_randomness
-from skdpsynth.schema import Datetime
+from skdpsynth.schema import Continuous, Datetime
 from skdpsynth.table import FINEST, NumericDomain, domain_from_dict
 
 N = 20_000
@@ -142,3 +142,21 @@ def test_one_row_moves_clocks_by_the_sensitivity():
     lines = {entry.name: entry for entry in synth.fit(table).privacy_report().entries}
     for name in ("days of the week", "hours of the day"):
         assert lines[name].sensitivity == pytest.approx(math.sqrt(2))
+
+
+@pytest.mark.parametrize(("unit", "n"), [("D", N), ("h", N), ("min", 3000), ("D", 900)])
+@pytest.mark.parametrize("spec", [None, Continuous("0D", "400D")])
+def test_durations_stay_whole(unit, n, spec):
+    """Whole days, hours or minutes, found as the units of times are; epsilon 1."""
+    spans = pd.Series(
+        pd.to_timedelta(np.random.default_rng(0).integers(5, 400, n), unit)
+    )
+    schema = TableSchema({} if spec is None else {"a": spec})
+    synth = IndependentSynthesizer(1.0, schema=schema, random_state=0)
+    with insecure_randomness(0):
+        rows = synth.fit(spans.to_frame("a")).sample(N, random_state=0)["a"]
+    assert (rows % pd.Timedelta(1, unit) == pd.Timedelta(0)).all()
+    assert rows.mean() / spans.mean() == pytest.approx(1.0, abs=0.05)
+    assert synth.schema_.columns["a"].unit == unit
+    again = IndependentSynthesizer(1.0, schema=synth.schema_).fit(spans.to_frame("a"))
+    assert "decimals" not in {e.name for e in again.privacy_report().entries}
