@@ -8,6 +8,7 @@ its report with all of them.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from bisect import bisect_left
 from collections import Counter
@@ -448,7 +449,8 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
         [name for name, own in listed if not own.categories and not own.nullable],
         (
             " was frequent enough to be released, and their synthetic values are"
-            " missing (describe what names rows as Identifier())"
+            " missing (describe what names rows as Identifier(); convert times of day,"
+            " durations and numbers that are texts)"
         ),
     )
     yield (
@@ -461,12 +463,27 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
         " (group them, or declare Categorical([...]))",
     )
     yield (
+        "times of day or durations are texts in ",
+        [n for n, own in listed if own.other > LITTLE and _are_clocks(own.categories)],
+        (
+            ", so that only frequent ones are drawn (convert them by pd.to_timedelta,"
+            ' after appending ":00" to what is like "13:45")'
+        ),
+    )
+    yield (
         "the range of ",
         [name for name, domain in named if getattr(domain, "guessed", False)],
         " is a guess (state bounds by Continuous(low, high) or Datetime)",
     )
     numbers = _row_numbers(model, described)
     yield "", numbers, " may number the rows (describe it as Identifier())"
+
+
+def _are_clocks(categories: tuple[Hashable, ...]) -> bool:
+    """Return whether released categories are all such as 13:45 or 1:23:45."""
+    form = re.compile(r"-?\d+:\d\d(:\d\d(\.\d+)?)?")
+    known = [isinstance(own, str) and form.fullmatch(own) for own in categories]
+    return bool(known) and all(known)
 
 
 def _row_numbers(model: TableModel, described: set[Hashable]) -> list[str]:
