@@ -48,6 +48,8 @@ from skdpsynth.table import (
 from skdpsynth.utils import MOST_SHOWN
 from skdpsynth.utils.containers import dtypes_of
 
+_CLOCK = re.compile(r"-?\d+:\d\d(:\d\d(\.\d+)?)?")  # such as 13:45 or 1:23:45
+
 
 @dataclass(frozen=True)
 class Guess:
@@ -464,7 +466,13 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
     )
     yield (
         "times of day or durations are texts in ",
-        [n for n, own in listed if own.other > LITTLE and _are_clocks(own.categories)],
+        [
+            name
+            for name, own in listed
+            if own.categories
+            and own.other > LITTLE
+            and all(_CLOCK.fullmatch(str(category)) for category in own.categories)
+        ],
         (
             ", so that only frequent ones are drawn (convert them by pd.to_timedelta,"
             ' after appending ":00" to what is like "13:45")'
@@ -477,13 +485,6 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
     )
     numbers = _row_numbers(model, described)
     yield "", numbers, " may number the rows (describe it as Identifier())"
-
-
-def _are_clocks(categories: tuple[Hashable, ...]) -> bool:
-    """Return whether released categories are all such as 13:45 or 1:23:45."""
-    form = re.compile(r"-?\d+:\d\d(:\d\d(\.\d+)?)?")
-    known = [isinstance(own, str) and form.fullmatch(own) for own in categories]
-    return bool(known) and all(known)
 
 
 def _row_numbers(model: TableModel, described: set[Hashable]) -> list[str]:

@@ -519,12 +519,13 @@ def has_many_numbers(domain: Domain) -> bool:
 
 
 _UNITS = sorted(SECONDS_OF.values())
-_TENS = [10.0**tens for tens in range(1, MOST_STATED_DECIMALS + 1)]
 
 
 def _coarser(column: ColumnLayout) -> Sequence[float]:
     """Return what numbers coarser than 1 may be multiples of, in increasing order."""
-    return _UNITS[1:] if column.kind == "timedelta" else _TENS
+    if column.kind == "timedelta":
+        return _UNITS[1:]
+    return [10.0**tens for tens in range(1, MOST_STATED_DECIMALS + 1)]
 
 
 class Resolutions(ColumnStep):
@@ -822,11 +823,12 @@ class Weekdays(ColumnStep):
     period: ClassVar[float] = 7 * SECONDS_OF["D"]
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
-        if domain is None or column.kind != "datetime":
-            return column.kind == "datetime" and not is_date(column.dtype)
+        if column.kind != "datetime" or is_date(column.dtype):
+            return False
+        if not isinstance(domain, NumericDomain):
+            return domain is None
         low, high = domain.bounds
-        whole_days = domain.step == SECONDS_OF["D"]
-        return not whole_days and high - low >= _CYCLES * self.period
+        return domain.step != SECONDS_OF["D"] and high - low >= _CYCLES * self.period
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
         return 7 + 1
@@ -879,9 +881,10 @@ def _in_steps(column: ColumnLayout, domain: NumericDomain) -> NumericDomain:
         return domain
     low, high = (column.to_wall(np.array(domain.bounds)) // FINEST).tolist()
     values, shares = np.array(domain.frequent).reshape(-1, 2).T
-    steps, place = np.unique(column.to_wall(values) // FINEST, return_inverse=True)
-    shares = np.bincount(place, shares, len(steps))  # of values that share a step
-    known = tuple(zip(np.clip(steps, low, high).tolist(), shares.tolist(), strict=True))
+    steps = np.clip(column.to_wall(values) // FINEST, low, high)
+    steps, place = np.unique(steps, return_inverse=True)  # two may share one
+    shares = np.bincount(place, shares, len(steps))
+    known = tuple(zip(steps.tolist(), shares.tolist(), strict=True))
     return replace(
         domain, low=low, high=high, integer=True, step=FINEST, frequent=known
     )

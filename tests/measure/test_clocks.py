@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from _reserve import run_step
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,23 +112,6 @@ def test_the_order_stays_and_every_time_comes_back(step, weekdays, hours, minute
     day = np.array(weekdays or [1.0] * 7)
     begins = np.array([domain.span(DAY * j, DAY)[0] for j in range(8)])
     np.testing.assert_allclose(np.diff(begins), day / day.sum() / 2, rtol=1e-4)
-
-
-@pytest.mark.parametrize("step", ["days of the week", "hours of the day"])
-def test_rooms_are_the_shares_of_pandas(step):
-    """Without noise, of what is in range."""
-    times = visits("min")
-    low, high = (end.timestamp() // 60 for end in (YEAR.low, YEAR.high))
-    domain = NumericDomain(low, high, False, True, False, step=60.0)
-    (found,) = run_step(step, times.to_frame("at"), known=[domain])
-    if step == "days of the week":  # 1970-01-01 was a Thursday
-        shares = np.roll(found.weekdays, 3)
-        expected = times.dt.day_of_week.value_counts(normalize=True).sort_index()
-    else:
-        shares = np.array(found.hours) / math.fsum(found.hours)
-        part = times.dt.hour + (times != times.dt.normalize())
-        expected = part.value_counts(normalize=True).reindex(range(25), fill_value=0)
-    np.testing.assert_allclose(shares, expected, atol=1e-3)
 
 
 def test_one_row_moves_clocks_by_the_sensitivity():
