@@ -131,6 +131,8 @@ def _described(column: Column) -> tuple[str, str]:
     missing = ", or missing" if getattr(column, "nullable", False) else ""
     if isinstance(column, Continuous):
         kind = "whole number" if column.integer else "number"
+        if column.of_durations:
+            return "time", f"{as_typed(column.low)} to {as_typed(column.high)}{missing}"
         return kind, f"{column.low:,.10g} to {column.high:,.10g}{missing}"
     if isinstance(column, Datetime):
         return "time", f"{as_typed(column.low)} to {as_typed(column.high)}{missing}"

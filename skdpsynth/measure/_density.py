@@ -242,13 +242,17 @@ def nearest_distribution(counts: Floats) -> Floats:
     return shares / shares.sum()
 
 
-def shrunk_distributions(counts: Floats, noise_stds: Floats) -> Floats:
+def shrunk_distributions(
+    counts: Floats, noise_stds: Floats, pooled: Floats | None = None
+) -> Floats:
     """Draw shares, (n_classes, n_categories), to those of all: empirical Bayes.
 
     Of a difference the share is kept by which its mean square exceeds the noise's.
+    `pooled` are other shares to draw them to.
     """
-    pooled = nearest_distribution(counts.sum(axis=0))
-    shares = np.empty_like(counts)
+    if pooled is None:
+        pooled = nearest_distribution(counts.sum(axis=0))
+    shares = np.empty(counts.shape)
     for row, (observed, noise_std) in enumerate(zip(counts, noise_stds, strict=True)):
         expected = max(float(observed.sum()), 1.0) * pooled
         beside = observed - expected

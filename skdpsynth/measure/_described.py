@@ -37,12 +37,12 @@ class Bin(NamedTuple):
     """A bin of one column.
 
     An interval has its ends, of which the lower one belongs to it, and of the last one
-    both; times are in seconds since 1970, on the column's own clock where it has a
-    unit. Categories in one bin are listed. "other" is any other value. A bin of kind
-    "rank" holds the values of a column by their rank, in [0, 1], among those that occur
-    with the same value of another column, which `categories` names. In tables of three
-    columns zeros, missing and other values may be in a bin of another kind: `also` says
-    so.
+    both; times are in seconds since 1970, on the column's own clock where it has a unit
+    or its hours are measured. Categories in one bin are listed. "other" is any other
+    value. A bin of kind "rank" holds the values of a column by their rank, in [0, 1],
+    among those that occur with the same value of another column, which `categories`
+    names. In tables of three columns zeros, missing and other values may be in a bin of
+    another kind: `also` says so.
     """
 
     kind: Kind

@@ -8,6 +8,7 @@ its report with all of them.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from bisect import bisect_left
 from collections import Counter
@@ -46,6 +47,8 @@ from skdpsynth.table import (
 )
 from skdpsynth.utils import FEW_NUMBERS, MOST_SHOWN
 from skdpsynth.utils.containers import dtypes_of
+
+_CLOCK = re.compile(r"-?\d+:\d\d(:\d\d(\.\d+)?)?")  # such as 13:45 or 1:23:45
 
 
 @dataclass(frozen=True)
@@ -205,6 +208,7 @@ def _layout_of(name: Hashable, column: Column) -> ColumnLayout:
         kind = "boolean"
     elif isinstance(column, Continuous):
         kind = "integer" if column.integer else "continuous"
+        kind = "timedelta" if column.of_durations else kind
     elif isinstance(column, Datetime):
         kind = "datetime"
     return ColumnLayout(name, None, kind, getattr(column, "nullable", True))
@@ -540,8 +544,8 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
         ],
         (
             " was frequent enough to be released, and their synthetic values are"
-            " missing (declare Categorical([...]); `check` of a schema says what else"
-            " may fit)"
+            " missing (declare Categorical([...]); convert times of day, durations and"
+            " numbers that are texts; `check` of a schema says what else may fit)"
         ),
     )
     yield (
@@ -552,6 +556,20 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
             if own.categories and own.other > LITTLE
         ],
         " (group them, or declare Categorical([...]))",
+    )
+    yield (
+        "times of day or durations are texts in ",
+        [
+            name
+            for name, own in listed
+            if own.categories
+            and own.other > LITTLE
+            and all(_CLOCK.fullmatch(str(category)) for category in own.categories)
+        ],
+        (
+            ", so that only frequent ones are drawn (convert them by pd.to_timedelta,"
+            ' after appending ":00" to what is like "13:45")'
+        ),
     )
     guessed = [
         column

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pandas.util import hash_array
 from scipy.special import ndtr
 
+from skdpsynth.measure._density import shrunk_distributions
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
     CATEGORIES_SHARE,
@@ -51,6 +52,7 @@ from skdpsynth.schema import (
     EXACT,
     MOST_DECIMALS,
     MOST_STATED_DECIMALS,
+    ROUNDING,
     SECONDS_OF,
     Continuous,
     TableSchema,
@@ -59,10 +61,12 @@ from skdpsynth.schema import (
     is_finite,
 )
 from skdpsynth.table import (
+    FINEST,
     CategoryDomain,
     ColumnDomain,
     ColumnLayout,
     NumericDomain,
+    day_parts,
     needs_resolution,
     numeric_values,
     total_keys,
@@ -514,13 +518,24 @@ def has_many_numbers(domain: Domain) -> bool:
     return isinstance(domain, NumericDomain) and domain.n_numbers > FEW_NUMBERS
 
 
+_UNITS = sorted(SECONDS_OF.values())
+
+
+def _coarser(column: ColumnLayout) -> Sequence[float]:
+    """Return what numbers coarser than 1 may be multiples of, in increasing order."""
+    if column.kind == "timedelta":
+        return _UNITS[1:]
+    return [10.0**tens for tens in range(1, MOST_STATED_DECIMALS + 1)]
+
+
 class Resolutions(ColumnStep):
     """The coarsest resolution that the values of a column are multiples of.
 
-    That is a unit of time or a power of ten. Cells are resolutions, from coarse to
-    fine: a value is in the cell of the first one that it is a multiple of, in the next
-    to last cell if of none, and in the last one if it says nothing: missing, 0, or a
-    time out of range. Domains stay where no resolution is above the noise.
+    That is a unit of time, or a power of ten; durations have both. Cells are
+    resolutions, from coarse to fine: a value is in the cell of the first one that it is
+    a multiple of, in the next to last cell if of none, and in the last one if it says
+    nothing: missing, 0, or a time out of range. Domains stay where no resolution is
+    above the noise.
     """
 
     name, share = "decimals", SMALL_SHARE
@@ -529,12 +544,16 @@ class Resolutions(ColumnStep):
         super().__init__(declared, schema)
         rules = schema.rules
         fixed = {name for rule in rules for name in rule.names}
-        # Up to which power of ten, where enough rows allow to ask, and where not. Rules
-        # need every number of a range, and times have no tens.
-        self._unknown = {c: 0 for c in declared if needs_resolution(c, schema)}
+        # Up to which power of ten (or unit of durations), where enough rows allow to
+        # ask, and where not. Rules need every number of a range; times have no tens.
+        self._unknown = {
+            c: len(_coarser(c)) * (c.kind == "timedelta" and c.name not in fixed)
+            for c in declared
+            if needs_resolution(c, schema)
+        }
         known = {*self.columns}  # a set, since a name may be NA, which equals nothing
         self._tens = {
-            c: MOST_STATED_DECIMALS * (c.kind != "datetime" and c.name not in fixed)
+            c: len(_coarser(c)) * (c.kind != "datetime" and c.name not in fixed)
             for c in declared
             if c in self._unknown or (c in known and c.name not in fixed)
         }
@@ -542,6 +561,7 @@ class Resolutions(ColumnStep):
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         """Return whether all numbers may be multiples of ten."""
         many = domain is None or (has_many_numbers(domain) and domain.integer)
+        many &= getattr(domain, "step", None) is None  # a stated unit
         return many and column.kind in ("integer", "continuous", "timedelta")
 
     def cost(self, public: Public) -> Cost:
@@ -572,13 +592,13 @@ class Resolutions(ColumnStep):
             stored = column.storage if column.storage.kind == "f" else np.float64
             # Values were turned to doubles.
             precision = float(max(np.finfo(own).eps for own in (stored, np.float64)))
-            most_tens = n - MOST_DECIMALS - 3
+            coarser = _coarser(column)[: n - MOST_DECIMALS - 3]
             codes = np.empty(len(values), dtype=np.uint8)
             for rows in in_chunks(len(values)):
                 decimals = decimals_of(values[rows], precision, MOST_DECIMALS)
-                codes[rows] = most_tens + decimals
-                for tens in range(1, most_tens + 1):
-                    codes[rows] -= (decimals == 0) & (values[rows] % 10.0**tens == 0)
+                codes[rows] = len(coarser) + decimals
+                for size in coarser:
+                    codes[rows] -= (decimals == 0) & (values[rows] % size == 0)
             missing = missing | (values == 0.0)
         codes[missing] = n - 1
         return codes
@@ -592,7 +612,9 @@ class Resolutions(ColumnStep):
         finer, n_finer = counts.sum() - np.cumsum(counts), np.arange(len(counts))[::-1]
         most = np.maximum(LIKELY * std * np.sqrt(n_finer), RARE * counts.sum())
         place, beside = int((finer <= most).argmax()), counts.sum() - 2 * finer
-        while place < tens and beside[place] <= SURE * std * math.sqrt(len(counts)):
+        # Durations have more often a unit than numbers are all tens.
+        least = LIKELY if column.kind == "timedelta" else SURE
+        while place < tens and beside[place] <= least * std * math.sqrt(len(counts)):
             place += 1
         # By so many rows it must exceed the finer ones.
         more = LIKELY * std * math.sqrt(len(counts))
@@ -609,6 +631,8 @@ class Resolutions(ColumnStep):
             ends = column.to_wall(np.array([domain.low, domain.high])) / step
             return domain.with_step(step, *map(float, np.floor(ends)))
         decimals = place - tens
+        if column.kind == "timedelta" and decimals <= 0:
+            return domain.with_unit(_UNITS[-decimals])
         if domain.integer and decimals >= domain.decimals:  # known to be no finer
             return domain
         low, high = domain.bounds
@@ -622,7 +646,7 @@ class Resolutions(ColumnStep):
 # --- Remainders ---------------------------------------------------------------------
 
 # Periods of steps: of units of time, and of numbers, whose last two digits these are.
-_PERIODS = {None: 100, 86_400.0: 7, 3600.0: 24, 60.0: 60, 1.0: 60}
+_PERIODS = {None: 100, 86_400.0: 7, 60.0: 60, 1.0: 60}
 _CYCLES = 10  # that the range of a column must have
 
 
@@ -785,4 +809,108 @@ def _counters(
     return counters
 
 
-COLUMN_STEPS = (Categories, Ranges, Resolutions, Remainders, FrequentValues)
+# --- Clocks -------------------------------------------------------------------------
+
+
+class Weekdays(ColumnStep):
+    """The days of the week of times; whole days have `Remainders`.
+
+    Left out are frequent values, which the marginals have by themselves, and times out
+    of range.
+    """
+
+    name, share = "days of the week", SMALL_SHARE
+    period: ClassVar[float] = 7 * SECONDS_OF["D"]
+
+    def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
+        if column.kind != "datetime" or is_date(column.dtype):
+            return False
+        if not isinstance(domain, NumericDomain):
+            return domain is None
+        low, high = domain.bounds
+        return domain.step != SECONDS_OF["D"] and high - low >= _CYCLES * self.period
+
+    def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
+        return 7 + 1
+
+    @staticmethod
+    def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
+        steps, day, outside = _usual_steps(series, column, domain)
+        days = steps // day % 7
+        return np.where(outside, n - 1, days).astype(np.uint8)
+
+    def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
+        even, std = np.full(7, 1 / 7), released.noise_std
+        rooms = _rooms(released.counts[:-1], even, std)
+        return replace(_in_steps(column, domain), weekdays=rooms)
+
+
+class Hours(Weekdays):
+    """The hours of the day of times, and how many are exact midnight."""
+
+    name, share, period = "hours of the day", REMAINDERS_SHARE, SECONDS_OF["D"]
+
+    def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
+        return len(day_parts(_in_steps(column, domain)))
+
+    @staticmethod
+    def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
+        steps, day, outside = _usual_steps(series, column, domain)
+        parts = steps % day // (day / 24)
+        parts += (steps % day > 0) & (n > 24 + 1)  # midnight has a part of its own
+        return np.where(outside, n - 1, parts).astype(np.uint8)
+
+    def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
+        domain = _in_steps(column, domain)
+        counts, ends = released.counts[:-1], day_parts(domain)
+        even, std = np.diff(ends) / ends[-1], released.noise_std
+        if len(even) == 24:
+            return replace(domain, hours=_rooms(counts, even, std))
+        # Without more midnights than other minutes these are as the hour after is.
+        usual = max(counts[1], 0) * even[0] / even[1]
+        midnight = counts[0] if counts[0] > usual + LIKELY * std else usual
+        rooms = _rooms(counts[1:], even[1:] / even[1:].sum(), std)
+        of_day = max(counts[1:].sum(), RARE**2 * midnight, 1.0)
+        share = max(midnight / of_day * sum(rooms), ROUNDING)
+        return replace(domain, hours=(share, *rooms))
+
+
+def _in_steps(column: ColumnLayout, domain: NumericDomain) -> NumericDomain:
+    """Return a domain of times on their clock: in units, or in small steps."""
+    if domain.step is not None:
+        return domain
+    low, high = (column.to_wall(np.array(domain.bounds)) // FINEST).tolist()
+    values, shares = np.array(domain.frequent).reshape(-1, 2).T
+    steps = np.clip(column.to_wall(values) // FINEST, low, high)
+    steps, place = np.unique(steps, return_inverse=True)  # two may share one
+    shares = np.bincount(place, shares, len(steps))
+    known = tuple(zip(steps.tolist(), shares.tolist(), strict=True))
+    return replace(
+        domain, low=low, high=high, integer=True, step=FINEST, frequent=known
+    )
+
+
+def _usual_steps(
+    series: pd.Series, column: ColumnLayout, domain: NumericDomain
+) -> tuple[Floats, float, NDArray[np.bool_]]:
+    """Return times in steps, those of a day, and what is left out; private."""
+    domain = _in_steps(column, domain)
+    assert domain.step is not None
+    values, missing = wall_values(series, column, domain)
+    steps = domain.whole_steps(values)
+    outside = (steps < domain.low) | (steps > domain.high) | missing
+    outside |= np.isin(steps, [value for value, _ in domain.frequent])
+    return steps, SECONDS_OF["D"] / domain.step, outside
+
+
+def _rooms(counts: Ints, even: Floats, std: float) -> tuple[float, ...]:
+    """Return the shares of parts, drawn to what is even by as much as is noise."""
+    counted = counts[None].astype(np.float64)
+    (shares,) = shrunk_distributions(counted, np.array([std]), even)
+    return tuple(np.maximum(shares, RARE * even).tolist())
+
+
+COLUMN_STEPS = (
+    *(Categories, Ranges, Resolutions, Remainders, FrequentValues),
+    *(Weekdays, Hours),
+)

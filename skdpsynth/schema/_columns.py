@@ -250,6 +250,32 @@ EXACT = float(sys.float_info.radix**sys.float_info.mant_dig)
 LARGEST = sys.float_info.max
 
 
+def _is_iso(given: object, read: pd.Timestamp) -> bool:
+    """Return False for texts of which day or month would be guessed."""
+    if not isinstance(given, str):
+        return True
+    found = re.fullmatch(r"(\d{4})(?:-?(\d\d)(?:-?(\d\d)(?:[T ].+)?)?)?", given.strip())
+    parts = found.groups("1") if found else ()
+    return [*map(int, parts)] == [read.year, read.month, read.day]
+
+
+def _as_duration(bound: object) -> pd.Timedelta | None:
+    """Return a duration with its unit; None of anything else."""
+    text = isinstance(bound, str) and re.search("[A-Za-z:]", bound)
+    found: Any = None
+    if text or isinstance(bound, timedelta | np.timedelta64):
+        with contextlib.suppress(ValueError):
+            found = pd.Timedelta(bound)
+    return None if found is pd.NaT else found
+
+
+def number_of(bound: Any) -> float:  # noqa: ANN401 - a number, a time or a duration
+    """Return a bound as a number: in seconds, of times since 1970."""
+    if isinstance(bound, pd.Timedelta):
+        return float(bound.total_seconds())
+    return bound if isinstance(bound, int | float) else float(bound.timestamp())
+
+
 class Stated:
     """Base class; its repr is code and omits defaults."""
 
@@ -273,7 +299,9 @@ class Stated:
 
 
 def as_typed(value: Any) -> Any:  # noqa: ANN401 - any value
-    """Return a time without a zone as the text that one types, all else as it is."""
+    """Return a time without a zone as the text that one types, and a duration."""
+    if isinstance(value, pd.Timedelta):
+        return str(value).removesuffix(" 00:00:00")
     if isinstance(value, pd.Timestamp) and value.tz is None:
         return value.isoformat(" ").removesuffix(" 00:00:00")
     return value
@@ -299,9 +327,9 @@ class Continuous(Column):
 
     Parameters
     ----------
-    low, high : float
-        Bounds, finite, ``low <= high``. Whole numbers if `integer` is true. For a
-        timedelta column they are in seconds.
+    low, high : float, Timedelta, timedelta, timedelta64 or str
+        Bounds, finite, ``low <= high``. Whole numbers if `integer` is true. Those of a
+        timedelta column are durations with their unit, such as "30D" or "1h 30min".
     integer : bool, default=False
         Whether the values are whole numbers.
     nullable : bool, default=False
@@ -316,6 +344,9 @@ class Continuous(Column):
         Values are multiples of ``10**-decimals``, 0 to 9; others are rounded. Money
         has 2. "any": as fine as the dtype. None: of floats they are measured, for a
         hundredth of the budget. Integers have none, whatever is said.
+    unit : {"D", "h", "min", "s"} or None, default=None
+        Durations are whole days, hours, minutes or seconds; others, and the bounds, are
+        cut down to them. None: it is measured, as `decimals` are.
 
     See Also
     --------
@@ -338,13 +369,18 @@ class Continuous(Column):
     nullable: bool = False
     scale: Scale = "auto"
     decimals: int | Literal["any"] | None = None
+    unit: Unit | None = None
 
     def __post_init__(self) -> None:
+        ends = [_as_duration(bound) for bound in (self.low, self.high)]
+        if timed := None not in ends:
+            self._set(low=ends[0], high=ends[1])
         super().__post_init__()
-        for name in ("low", "high"):
+        for name in () if timed else ("low", "high"):
             bound, what = getattr(self, name), f"'{name}' bound of Continuous"
             if isinstance(bound, bool) or not isinstance(bound, int | float):
-                raise wrong(f"The {what} must be a number", bound)
+                rule = 'must be a number, or both of them durations such as "30D"'
+                raise wrong(f"The {what} {rule}", bound)
             if abs(bound) > LARGEST or bound != bound:
                 got = repr(bound) if isinstance(bound, float) else "a larger one"
                 raise InvalidSchemaError(
@@ -358,6 +394,16 @@ class Continuous(Column):
                 bound = int(bound)
             self._set(**{name: bound})
         _check_order(self, self.low, self.high)
+        if self.unit is not None and self.unit not in tuple(SECONDS_OF):
+            among = f"{', '.join(SECONDS_OF)}, or None"
+            raise wrong(f"The 'unit' of Continuous must be one of {among}", self.unit)
+        mixed = self.integer if timed else self.unit is not None
+        if mixed or (self.unit and self.decimals is not None):
+            raise InvalidSchemaError(
+                "Durations are not 'integer', but of a 'unit', which numbers have not,"
+                f" and no 'decimals' beside. Got {self!r}; for whole days write"
+                ' Continuous("0D", "30D", unit="D").'
+            )
         decimals: Any = self.decimals
         counted = type(decimals) is int and 0 <= decimals <= MOST_STATED_DECIMALS
         if decimals is not None and not counted and decimals != "any":
@@ -369,7 +415,7 @@ class Continuous(Column):
                 f" {decimals!r} instead; leave one of them out."
             )
         if counted:
-            low, high = self.low * 10.0**decimals, self.high * 10.0**decimals
+            low, high = (end * 10.0**decimals for end in self.ends)
             if max(-low, high) >= EXACT:
                 raise InvalidSchemaError(
                     "The bounds of Continuous with 'decimals' must be below"
@@ -386,6 +432,16 @@ class Continuous(Column):
             rule = f"The 'scale' of Continuous must be one of {', '.join(_SCALES)}"
             raise wrong(rule, self.scale)
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The bounds as numbers: durations in seconds."""
+        return number_of(self.low), number_of(self.high)
+
+    @property
+    def of_durations(self) -> bool:
+        """Whether the bounds are durations."""
+        return isinstance(self.low, pd.Timedelta)
+
     def resolved_scale(self) -> Literal["linear", "log", "quantile"]:
         """Return the scale, with "auto" resolved from the bounds alone.
 
@@ -397,8 +453,9 @@ class Continuous(Column):
         """
         if self.scale != "auto":
             return self.scale
-        width = self.high - self.low
-        near_zero = self.low <= _NEAR * width and self.high >= -_NEAR * width
+        low, high = (end / SECONDS_OF.get(self.unit or "s", 1.0) for end in self.ends)
+        width = high - low
+        near_zero = low <= _NEAR * width and high >= -_NEAR * width
         return "log" if near_zero and width > _WIDE else "linear"
 
 
@@ -573,9 +630,11 @@ class Datetime(Column):
             if isinstance(given, str | date | np.datetime64):
                 with contextlib.suppress(ValueError):
                     bound = pd.Timestamp(given)
+            rule = f"The '{name}' bound of Datetime must be a point in time"
             if bound is None or bound is pd.NaT:
-                rule = f"The '{name}' bound of Datetime must be a point in time"
                 raise wrong(rule, given)
+            if not _is_iso(given, bound):
+                raise wrong(f'{rule}, as a text in ISO 8601, "2020-01-31"', given)
             self._set(**{name: bound})
         if (self.low.tzinfo is None) != (self.high.tzinfo is None):
             raise InvalidSchemaError(
@@ -729,7 +788,8 @@ KINDS: dict[str, type[Column]] = {
 
 def blank_hint(value: object) -> str:
     """Return a sentence for a blank of `TableSchema.template` left unfilled."""
-    return " Fill in this blank of the template." if value is ... else ""
+    blank = value is ... or str(value).startswith("...")
+    return " Fill in this blank of the template." if blank else ""
 
 
 def wrong(rule: str, value: object) -> InvalidSchemaError:

@@ -28,6 +28,7 @@ from skdpsynth.schema._columns import (
     Stated,
     check_is,
     decimals_of,
+    number_of,
     plain,
     wrong,
 )
@@ -95,8 +96,8 @@ class Ordered(Rule):
         # The highest low so far, and its column.
         highest: tuple[float, Hashable] = (-math.inf, None)
         for name, column in zip(self.names, described, strict=True):
-            highest = max(highest, (_number(column.low), name), key=itemgetter(0))
-            if highest[0] > _number(column.high):
+            highest = max(highest, (number_of(column.low), name), key=itemgetter(0))
+            if highest[0] > number_of(column.high):
                 raise InvalidSchemaError(
                     f"The rule {self} needs bounds that leave room for it, but 'low' of"
                     f" {highest[1]!r} is above 'high' of {name!r}. Correct the bounds,"
@@ -148,11 +149,11 @@ class SumOf(Rule):
                 f" {_kinds(described)}; describe them so, or drop the rule."
             )
         total, *parts = described
-        low, high = sum(part.low for part in parts), sum(part.high for part in parts)
+        low, high = map(sum, zip(*(part.ends for part in parts), strict=True))
         # Of whole numbers a sum may be one that no float is near.
         near = max(-low, high) <= LARGEST
         room = EXCESS * abs(low) + EXCESS * abs(high) if near else 0.0
-        if low < total.low - room or high > total.high + room:
+        if low < total.ends[0] - room or high > total.ends[1] + room:
             raise InvalidSchemaError(
                 f"The bounds of {self.total!r} must hold every sum that the bounds of"
                 f" its parts allow, {low!r} to {high!r}. Got {total.low!r} to"
@@ -276,7 +277,7 @@ class Determines(Rule):
             fits = isinstance(value, Hashable) and value in known
             if isinstance(decided, Continuous):
                 number = isinstance(value, int | float) and not isinstance(value, bool)
-                fits = number and decided.low <= value <= decided.high
+                fits = number and decided.ends[0] <= value <= decided.ends[1]
                 most = _stated_decimals(decided)
                 if fits and most is not None:
                     numbers = np.array([float(value)])
@@ -349,10 +350,6 @@ def _kinds(described: Collection[Column]) -> str:
     units = {column.unit for column in described if isinstance(column, Datetime)}
     more = f" with units {sorted(map(repr, units))}" if len(units) > 1 else ""
     return ", ".join(dict.fromkeys(kinds)) + more
-
-
-def _number(bound: Any) -> float:  # noqa: ANN401 - a number or a point in time
-    return bound if isinstance(bound, int | float) else float(bound.timestamp())
 
 
 def checked_rules(

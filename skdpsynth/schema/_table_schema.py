@@ -21,6 +21,7 @@ from skdpsynth.schema._columns import (
     Boolean,
     Categorical,
     Column,
+    Continuous,
     Datetime,
     Identifier,
     Stated,
@@ -56,6 +57,7 @@ _MOST_ROWS_PER_UNIT = 100_000
 _UNIT = ("privacy_unit", "max_rows_per_unit", "per_unit")
 # Options that are written only where they are given: most tables need none of them.
 _RARE = ("true", "false", "format", "pattern", "regex", "placeholder", "rules", *_UNIT)
+_RARE_UNIT = (*_RARE, "unit")  # of numbers, of which most are no durations
 # The name of a column may be a tuple, too.
 _LISTS = ("categories", "columns", "parts", "rules", "per_unit")
 
@@ -112,7 +114,8 @@ def _fields_to_dict(stated: Stated) -> dict[str, Any]:
     data: dict[str, Any] = {}
     for item in fields(stated):  # type: ignore[arg-type]
         value = getattr(stated, item.name)
-        if not item.compare or (item.name in _RARE and value in (None, ())):
+        rare = item.name in (_RARE_UNIT if isinstance(stated, Continuous) else _RARE)
+        if not item.compare or (rare and value in (None, ())):
             continue
         if isinstance(value, Mapping):
             data[item.name] = [[*map(encode_value, pair)] for pair in value.items()]

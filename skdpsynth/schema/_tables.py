@@ -41,7 +41,7 @@ from skdpsynth.schema._columns import (
     type_of_objects,
 )
 from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, Rule, SumOf
-from skdpsynth.utils import FEW_NUMBERS
+from skdpsynth.utils import FEW_NUMBERS, warn_deprecated
 
 Schema = Any  # a TableSchema, whose module imports this one
 
@@ -64,6 +64,8 @@ def blank_metadata(name: Hashable, dtype: Dtype) -> dict[str, Any]:
         metadata |= {"low": None, "high": None}
     if kind == "integer":
         metadata["integer"] = True
+    if kind == "timedelta":
+        metadata["unit"] = None
     if kind == "categorical" and getattr(dtype, "ordered", False):
         metadata["ordered"] = True
     if can_be_missing:
@@ -74,6 +76,8 @@ def blank_metadata(name: Hashable, dtype: Dtype) -> dict[str, Any]:
 def blank_code(metadata: Mapping[str, Any]) -> str:
     """Return the same as code."""
     blanks = {"low": "...", "high": "...", "categories": "[...]"}
+    if "unit" in metadata:
+        blanks |= dict.fromkeys(("low", "high"), '"...D"')
     parts = [
         blanks.get(name) or f"{name}={'...' if value is None else value}"
         for name, value in metadata.items()
@@ -112,7 +116,12 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
         unit = cast("Unit | None", next(whole, None))
         return Datetime(low, high, nullable=nullable, unit=unit)
     how: dict[str, Any] = {"integer": kind == "integer"}
-    if kind != "integer":
+    if kind == "timedelta":
+        low, high = (pd.Timedelta(float(end), unit="s") for end in (low, high))
+        steps = ((present % step == 0).all() for step in SECONDS_OF.values())
+        found = dict(zip(SECONDS_OF, steps, strict=True)) if len(present) else {}
+        how["unit"] = next((unit for unit, whole in found.items() if whole), None)
+    elif kind != "integer":
         values = present.to_numpy(dtype=np.float64)
         exact = float(float_info(present.dtype).eps)
         decimals = int(decimals_of(values, exact, MOST_DECIMALS).max(initial=0))
@@ -159,6 +168,16 @@ def check_dtype(
     """Refuse a description that cannot be about a column, whatever its values."""
     stated = {getattr(described, option, None) for option in ("true", "pattern")}
     kinds = _KINDS_OF[type(described)] if stated == {None} else {"categorical"}
+    timed = isinstance(described, Continuous) and described.of_durations
+    if timed and kind != "timedelta":
+        raise InvalidSchemaError(
+            f"The schema gives column {name!r} durations as bounds, but its dtype"
+            f" {dtype} is {kind}. Give numbers, or convert it by pd.to_timedelta."
+        )
+    if isinstance(described, Continuous) and kind == "timedelta" and not timed:
+        what = f"A bound without a unit, in seconds, of durations (column {name!r})"
+        remedy = 'Give both with a unit: Continuous("0D", "30D"), or as Timedeltas.'
+        warn_deprecated(what, since="0.3", removed_in="0.5", remedy=remedy)
     if kind not in kinds:
         hint = ""
         if isinstance(described, Boolean):
@@ -330,7 +349,7 @@ def _in_rows(
         values = present.to_numpy(dtype=np.float64)
         values = values[np.isfinite(values)]
         with np.errstate(over="ignore"):  # 0.1 is another number in single precision
-            low, high = map(limits.dtype.type, (described.low, described.high))
+            low, high = map(limits.dtype.type, described.ends)
         yield f"below {described.low}: clipped", int((values < low).sum())
         yield f"above {described.high}: clipped", int((values > high).sum())
         decimals = 0 if described.integer else described.decimals
@@ -339,6 +358,9 @@ def _in_rows(
             what = f"more than {decimals} decimals"
             what = what if decimals else "not a whole number"
             yield f"{what}: rounded", int(finer.sum())
+        if described.unit is not None:
+            finer = values % SECONDS_OF[described.unit] != 0
+            yield f"finer than unit {described.unit!r}: cut down", int(finer.sum())
     elif isinstance(described, Datetime):
         moments = pd.DatetimeIndex(present)
         since_epoch, low, high = map(_utc, (moments, described.low, described.high))

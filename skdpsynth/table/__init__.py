@@ -7,6 +7,7 @@ are laid out, a `MarginalTransform` how they are distributed in a class.
 """
 
 from skdpsynth.table._domains import (
+    FINEST,
     MISSING,
     ZERO,
     CategoryDomain,
@@ -15,6 +16,7 @@ from skdpsynth.table._domains import (
     NumericDomain,
     PrivateRows,
     TableRows,
+    day_parts,
     declared_domain,
     domain_from_dict,
     encode_rows,
@@ -46,6 +48,7 @@ from skdpsynth.table._sources import agreed_target, check_schema, is_source, ope
 from skdpsynth.table._units import limit_rows
 
 __all__ = [
+    "FINEST",
     "MISSING",
     "ZERO",
     "CategoryDomain",
@@ -63,6 +66,7 @@ __all__ = [
     "check_domain",
     "check_rules",
     "check_schema",
+    "day_parts",
     "declared_domain",
     "declared_metadata",
     "domain_from_dict",

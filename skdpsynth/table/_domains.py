@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
+# Seconds of times without a unit: about what floats hold, and a power of two: exact.
+FINEST = 2.0**-20
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 
 
@@ -77,11 +79,17 @@ class NumericDomain:
     # steps: of 100 the last two digits of amounts, prices and clock times, of 7 the day
     # of the week. A marginal is smooth on the scale that comes of it.
     remainders: tuple[float, ...] = ()
+    # The same of times finer than days: by the day of the week, from Thursday on, as
+    # 1970 began; and by the part of a day, which are exact midnight, where it is no
+    # hour, and 24 hours.
+    weekdays: tuple[float, ...] = ()
+    hours: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         own = vars(self)
         require(all(type(own[name]) is bool for name in _FLAGS), "flags")
-        numbers = (self.low, self.high, *self.remainders, *chain(*self.frequent))
+        rooms = (*self.remainders, *self.weekdays, *self.hours)
+        numbers = (self.low, self.high, *rooms, *chain(*self.frequent))
         require(all(map(is_number, numbers)), "numbers")
         require(self.low <= self.high and self.high - self.low < math.inf, "a range")
         if self.step is not None:
@@ -92,7 +100,13 @@ class NumericDomain:
         require(abs(self.decimals) <= MOST_STATED_DECIMALS, "decimals")
         require(not self.decimals or (self.integer and self.step is None), "decimals")
         require(self.integer or not self.remainders, "remainders")
-        require(all(room > 0 for room in self.remainders), "remainders")
+        require(all(room > 0 for room in rooms), "remainders")
+        step = self.step or math.inf
+        finer = FINEST <= step <= SECONDS_OF["h"]
+        require(finer or not (self.weekdays or self.hours), "a clock")
+        require(len(self.weekdays) in (0, 7), "days of the week")
+        parts = len(day_parts(self)) - 1 if self.hours else 0
+        require(len(self.hours) == parts, "hours of the day")
         values = [value for value, _ in self.frequent]
         require(all(self.low <= value <= self.high for value in values), "frequent")
         require(all(low < high for low, high in pairwise(values)), "frequent")
@@ -110,6 +124,10 @@ class NumericDomain:
     def with_step(self, step: float, low: float, high: float) -> NumericDomain:
         """Return a domain of times that are whole multiples of so many seconds."""
         return replace(self, low=low, high=high, integer=True, step=step)
+
+    def with_unit(self, step: float) -> NumericDomain:
+        """Return the same range for durations of whole units of so many seconds."""
+        return self.with_step(step, *(end // step for end in self.bounds))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -226,6 +244,8 @@ class NumericDomain:
     def _scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.remainders:
             values = _spaced(values, self.remainders, signed=self.step is None)
+        if self.weekdays or self.hours:
+            values = _on_clock(values, self)
         if not self.log:
             return values
         return np.sign(values) * np.log1p(np.abs(values) / 10.0**self.decimals)
@@ -236,6 +256,8 @@ class NumericDomain:
         scaled += start
         if self.log:
             scaled = np.sign(scaled) * np.expm1(np.abs(scaled)) * 10.0**self.decimals
+        if self.weekdays or self.hours:
+            scaled = _on_clock(scaled, self, back=True)
         if self.remainders:
             signed = self.step is None
             scaled = _spaced(scaled, self.remainders, signed=signed, back=True)
@@ -262,6 +284,33 @@ def _spaced(
     if not signed:
         return moved
     return np.where(cycles == 0, steps, np.copysign(moved, steps))
+
+
+def day_parts(domain: NumericDomain) -> Floats:
+    """Return where the parts of a day that `hours` is about end, from 0, in steps."""
+    # On the scale of remainders, which moves no hour.
+    assert domain.step is not None
+    (midnight, *_), hour = domain.remainders or (1.0,), SECONDS_OF["h"] / domain.step
+    return np.unique([0.0, min(midnight, hour), *np.arange(1, 25) * hour])
+
+
+def _on_clock(steps: Floats, domain: NumericDomain, *, back: bool = False) -> Floats:
+    """Return times where the rooms of weekdays and of parts of days put them."""
+    # As `_spaced`: weeks stay where they are, and in a week days.
+    ends = day_parts(domain)
+    day, rooms = ends[-1], np.array(domain.hours or np.diff(ends))
+    moved = np.concatenate(([0.0], np.cumsum(rooms))) * (day / rooms.sum())
+    widths = np.array(domain.weekdays or (1.0,) * 7)
+    widths *= 7 / widths.sum()
+    begins = np.concatenate(([0.0], np.cumsum(widths)[:-1]))
+    weeks, rest = np.divmod(steps + 0.5, 7 * day)
+    if back:
+        place = np.searchsorted(begins[1:], rest / day, side="right")
+        within = (rest - begins[place] * day) / widths[place]
+        return (7 * weeks + place) * day + np.interp(within, moved, ends) - 0.5
+    place = np.minimum(rest // day, 6).astype(np.intp)
+    within = np.interp(rest - place * day, ends, moved) * widths[place]
+    return 7 * weeks * day + begins[place] * day + within - 0.5
 
 
 @lru_cache(maxsize=2048)  # a table of many columns asks for it very often
@@ -364,9 +413,10 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
         known |= {name: float(data[name]) for name in ("low", "high")}
         pairs = data.get("frequent", ())
         known["frequent"] = tuple((float(value), float(own)) for value, own in pairs)
-        known["remainders"] = tuple(map(float, data.get("remainders", ())))
-        rooms = (ROUNDING <= room <= 1 / ROUNDING for room in known["remainders"])
-        require(all(rooms), "remainders")
+        for name in ("remainders", "weekdays", "hours"):
+            known[name] = tuple(map(float, data.get(name, ())))
+            rooms = (ROUNDING <= room <= 1 / ROUNDING for room in known[name])
+            require(all(rooms), name)
         return NumericDomain(**known, released=data.get("bought", False))
     categories = tuple(map(decode_value, data["levels"]))
     other = data.get("other", 0.0)
@@ -386,10 +436,12 @@ def declared_domain(column: ColumnLayout, schema: TableSchema) -> ColumnDomain |
         spec = Boolean()  # its dtype says all that it can hold
     nullable = column.can_be_missing and getattr(spec, "nullable", False)
     if isinstance(spec, Continuous):
-        low, high = float(spec.low), float(spec.high)
+        low, high = map(float, spec.ends)
         scale = spec.resolved_scale()
         log, quantile = scale == "log", scale == "quantile"
         domain = NumericDomain(low, high, log, False, nullable, quantile)
+        if spec.unit is not None:
+            return domain.with_unit(SECONDS_OF[spec.unit])
         whole = spec.integer or column.kind == "integer"
         decimals = 0 if whole else spec.decimals
         # Of a column of whole numbers the bounds may be fractions.
@@ -415,7 +467,7 @@ def needs_resolution(column: ColumnLayout, schema: TableSchema) -> bool:
         return False
     spec = schema.columns.get(column.name)
     if isinstance(spec, Continuous):
-        return spec.decimals is None and not spec.integer
+        return spec.decimals is None and not spec.integer and spec.unit is None
     return spec is None
 
 

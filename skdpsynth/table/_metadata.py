@@ -295,7 +295,7 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
             if column.dtype is None or not isinstance(described, Continuous):
                 continue
             low, high = column.limits
-            if described.low < low or described.high > high:  # clipped once more
+            if described.ends[0] < low or described.ends[1] > high:  # clipped once more
                 raise InvalidSchemaError(
                     f"The bounds of {column.name!r} in the rule {rule} must be within"
                     f" what its dtype {column.dtype} holds. Got {described.low!r} and"
@@ -606,8 +606,9 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
         ends = (pd.Timestamp(end, unit="s", tz=zone) for end in seconds)
         spec: Any = Datetime(*ends, nullable=domain.nullable)
     else:
+        of_time = column.kind == "timedelta"
         spec = Continuous(
-            *domain.bounds,
+            *(_durations(domain.bounds) if of_time else domain.bounds),
             integer=column.kind == "integer",
             nullable=domain.nullable,
             scale="log" if domain.log else "linear",
@@ -615,11 +616,21 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
     return _completed(spec, domain)
 
 
+def _durations(seconds: Sequence[float]) -> tuple[Any, ...]:
+    """Return seconds as durations, unless they are more than pandas reads as texts."""
+    if max(map(abs, seconds)) >= pd.Timedelta.max.total_seconds():
+        return tuple(seconds)
+    return tuple(pd.Timedelta(end, unit="s") for end in seconds)
+
+
 def _completed(spec: Any, domain: ColumnDomain | None) -> Any:  # noqa: ANN401 - a column
     """Add the decimals, or the unit of time, that were measured."""
     if not isinstance(domain, NumericDomain):
         return spec
-    if isinstance(spec, Datetime):
+    if isinstance(spec, Continuous) and domain.step is not None:
+        low, high = _durations(spec.ends)  # which were numbers, if they are declared
+        spec = replace(spec, low=low, high=high)
+    if isinstance(spec, Datetime) or (domain.step is not None and spec.of_durations):
         units: dict[Any, Any] = {step: unit for unit, step in SECONDS_OF.items()}
         return replace(spec, unit=units.get(domain.step))
     if spec.integer:

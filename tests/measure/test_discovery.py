@@ -109,13 +109,14 @@ def test_what_is_declared_is_not_charged():
     synth = IndependentSynthesizer(target="y", epsilon=math.inf)
     # Numbers of few digits may always be asked whether they are coarser.
     table = TABLE.assign(whole=TABLE["whole"] % 30, number=TABLE["number"] / 3)
-    table = table.drop(columns="span")  # of which no schema says the unit
+    table = table.drop(columns="span")
     measured = clone(synth).fit(table)
     schema = measured.schema_
     assert set(schema.columns) == set(table.columns)
     names = {entry.name for entry in measured.privacy_report().entries}
     found = {"class labels and counts", "categories", "column ranges", "decimals"}
     kept = {"remainders", "frequent values", "coarse marginals", "marginals"}
+    kept |= {"days of the week", "hours of the day"}
     assert names == found | kept
     counts = TABLE["y"].value_counts().to_dict()
     declared = TableSchema(dict(schema.columns), target="y", class_counts=counts)
@@ -148,7 +149,7 @@ SCHEMAS = {
             "number": Continuous(-9, 9, decimals=2),
             "whole": Continuous(0, 50_000),
             "time": Datetime("2019-01-01", "2022-01-01", unit="s"),
-            "span": Continuous(0, 2e6, decimals="any"),
+            "span": Continuous("0D", "23D", decimals="any"),
         }
     ),
     "a unit": TableSchema(VISITS, privacy_unit="person", max_rows_per_unit=3),

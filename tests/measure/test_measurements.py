@@ -91,10 +91,11 @@ def noisy():
 
 
 def numbers_of(series):
-    """Give numbers as they are, and times in seconds since 1970."""
+    """Give numbers as they are, and times in seconds on their clock."""
     if not pd.api.types.is_datetime64_any_dtype(series):
         return series.to_numpy(dtype=float)
-    return ((series - pd.Timestamp(0, tz=series.dt.tz)) / pd.Timedelta("1s")).to_numpy()
+    clock = series.dt.tz_localize(None)
+    return ((clock - pd.Timestamp(0)) / pd.Timedelta("1s")).to_numpy()
 
 
 def rows_in(series, own, all_bins):

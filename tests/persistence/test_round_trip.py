@@ -262,6 +262,7 @@ def test_frequent_values_and_room_come_through_a_file(with_frequent, tmp_path):
         ("frequent", [["a", 0.1]]),
         ("remainders", [1.0] * 99 + [-1.0]),
         ("remainders", ["a"] * 100),
+        ("weekdays", [1.0] * 7),  # of what are no times
     ],
 )
 def test_damaged_frequent_values_and_room_are_refused(

@@ -50,7 +50,7 @@ SCHEMA = TableSchema(
         "seen": Datetime("2020-01-01T00:00+01:00", "2020-12-31T00:00+01:00"),
         "key": Identifier(),
         "code": Categorical([0, 1, 2, 3, 4]),
-        "wait": Continuous(0, 90),
+        "wait": Continuous("0s", "90s"),
     },
     target="ill",
 )

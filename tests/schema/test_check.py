@@ -71,7 +71,8 @@ def test_what_lies_outside_is_counted_for_any_dtype(name):
         (TENTHS, [0.1, 0.1 + 0.1, 0.25], None, {"more than 1": 1}),
         (Continuous(0, 0.3), [0.3, 0.1], "float16", {}),
         (Continuous(0, 9), [1.0, math.inf], None, {"infinite: fit refuses": 1}),
-        (Continuous(0, 60, decimals=0), SPANS, None, {"above 60": 1, "not a whole": 1}),
+        (Continuous("0s", "60s", decimals=0), SPANS, None, {"above": 1, "not a": 1}),
+        (Continuous("0s", "90s", unit="s"), SPANS, None, {"finer than unit 's'": 1}),
         (
             Categorical(["p", "q"]),
             [*"pxy", None],

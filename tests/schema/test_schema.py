@@ -104,6 +104,15 @@ def test_auto_scale_follows_the_bounds_alone(low, high, scale):
         (lambda: Datetime("2020", "2021", format=["%d"]), "strptime"),
         (lambda: Datetime("2020", "2021", format=b"%d"), "strptime"),
         (lambda: Datetime("soon", "2020"), "a point in time. Got 'soon'"),
+        (lambda: Datetime("03.04.2020", "2021"), 'ISO 8601, "2020-01-31". Got \'03.04'),
+        (lambda: Datetime("2020", "2020-31-12"), "a point in time"),
+        (lambda: Continuous("0", "30"), "durations such as \"30D\". Got '0'"),
+        (lambda: Continuous("0D", 30), "must be a number, or both"),
+        (lambda: Continuous("...D", "...D"), "Fill in this blank"),
+        (lambda: Continuous("2D", "1D"), "low <= high"),
+        (lambda: Continuous("0D", "2D", integer=True), 'unit="D"'),
+        (lambda: Continuous("0D", "2D", unit="W"), "'unit' of Continuous must be one"),
+        (lambda: Continuous(0, 2, unit="D"), 'Continuous\\("0D", "30D", unit="D"\\)'),
         (lambda: Datetime("2019", "2020-01-01T00:00Z"), "both have a time zone"),
         (lambda: TableSchema([SEX]), "must be a mapping"),
         (lambda: TableSchema({frozenset(): SEX}).to_dict(), "cast it to str"),
@@ -244,6 +253,25 @@ def test_repr_is_code():
     assert unit_of().columns["who"] == Identifier()
 
 
+@pytest.mark.parametrize(
+    "low",
+    ["-1 days", "-24h", timedelta(-1), pd.Timedelta("-1D"), np.timedelta64(-1, "D")],
+)
+def test_bounds_of_durations_carry_their_unit(low):
+    """As text, of Python, pandas or NumPy; in code and JSON they are texts."""
+    column = Continuous(low, "P400DT12H", unit="D", nullable=True)
+    assert column.ends == (-86_400.0, 400.5 * 86_400)
+    assert eval(repr(column), dict(NAMES_OF_SCHEMA)) == column
+    schema = TableSchema({"a": column, "b": Continuous("0s", "1us")})
+    assert TableSchema.from_json(schema.to_json()) == schema
+    assert '"unit"' not in TableSchema({"a": Continuous(0, 1)}).to_json()
+
+
+@pytest.mark.parametrize("iso", ["2020-01", "20200102", "2020-01-02T03:04:05.6Z"])
+def test_iso_texts_are_points_in_time(iso):
+    assert Datetime(iso, iso).low == pd.Timestamp(iso)
+
+
 SECRET = "sEcReT"  # appears in the template only if a value was read
 FRAME = pd.DataFrame(
     {
@@ -282,7 +310,7 @@ def test_template_is_code_with_blanks_and_no_values():
         "        'flag': Boolean(),",
         "        'maybe': Boolean(nullable=...),",
         "        'when': Datetime(..., ..., nullable=...),",
-        "        'span': Continuous(..., ..., nullable=...),",
+        '        \'span\': Continuous("...D", "...D", unit=..., nullable=...),',
         "        9: Continuous(..., ..., integer=True),",
     ]
     with pytest.raises(InvalidTableError, match="Complex data not supported"):
@@ -315,7 +343,7 @@ def test_from_dataframe_describes_a_public_table():
             "flag": Boolean(),
             "maybe": Boolean(nullable=True),
             "when": Datetime("8765-01-01", "8765-01-01", nullable=True, unit="D"),
-            "span": Continuous(1, 87_654, decimals=0),
+            "span": Continuous("1s", "87654s", unit="s"),
             9: Categorical([1, 2]),
         },
         target=9,

@@ -192,7 +192,7 @@ def up_to(high, total="int", **options):
         ),
         (
             SumOf("float", ["int", "span"]),
-            up_to(99, "float"),
+            up_to(99, "float") | {"span": Continuous("0s", "9s")},
             r"durations.*total_seconds\(\)",
         ),
         (SumOf("int", ["float", "small"]), up_to(100), "none stated for 'float'"),
