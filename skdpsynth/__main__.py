@@ -7,7 +7,6 @@ heavy is imported by the command that needs it, so that ``--help`` is fast.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import tempfile
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from skdpsynth.base import BaseSynthesizer
     from skdpsynth.evaluation import QualityReport
     from skdpsynth.schema import TableSchema
+    from skdpsynth.table.csv_files import CsvFile
     from skdpsynth.utils import Document
 
 Args = argparse.Namespace
@@ -37,8 +37,6 @@ _SYNTHESIZERS = {
     for name in skdpsynth.__all__
     if name.endswith("Synthesizer") and name != "GANSynthesizer"
 }
-# What a column of two texts holds that stand for true and false.
-_TRUTHS = (("yes", "no"), ("y", "n"), ("ja", "nein"), ("oui", "non"), ("t", "f"))
 _STDOUT = Path("-")
 _NO_KINDS = (
     "write one by 'skdpsynth schema', or add --infer-dtypes to fit where these are"
@@ -95,51 +93,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _schema(args: Args) -> None:
     """Write a schema to fill in: columns, and their kinds where these are known."""
-    from skdpsynth.schema import to_text
+    hints: list[str] = []
+    if is_csv(args.table):
+        from skdpsynth.table.csv_kinds import found_kinds
 
-    table = _read_table(args, args.table, {})
-    stated = _kinds_in_texts(table, args.date_format) if is_csv(args.table) else {}
-    data = json.loads(skdpsynth.TableSchema.template(table, form="json"))
-    data["columns"] = [[name, stated.get(name, kind)] for name, kind in data["columns"]]
-    text = to_text({k: v for k, v in data.items() if k != "schema_version"})
+        _, text, hints = found_kinds(_csv_file(args, {}), args.date_format)
+    else:
+        table = _read_table(args, args.table, {}, rows=0)
+        text = skdpsynth.TableSchema.template(table, form="json")
     if args.output == _STDOUT:
         print(text, end="")
     else:
         args.output.write_text(text, encoding="utf-8", newline="\n")
     _say("fill in what is public; a fit measures the columns whose nulls are left")
+    for hint in hints:
+        _say(f"column {hint}")
     if is_csv(args.table):
         _say("kinds were found by looking at values: correct what is not public")
-        if table.shape[1] == 1:
+        if text.count('"kind"') == 1:
             _say("there is one column only: if the file has more, name the --sep")
-
-
-def _kinds_in_texts(table: pd.DataFrame, form: str | None) -> dict[Hashable, Any]:
-    """Describe columns of texts which are times or truth values; it reads them."""
-    import pandas as pd
-
-    kinds: dict[Hashable, Any] = {}
-    for name, series in table.items():
-        present = series.dropna()
-        if not len(present) or not pd.api.types.is_string_dtype(present):
-            continue
-        pair = present.unique() if present.nunique() == len(_TRUTHS[0]) else ()
-        texts = {text.lower(): text for text in pair}
-        for true, false in _TRUTHS:
-            if texts.keys() == {true, false}:
-                blank = {"kind": "boolean", "nullable": None}
-                kinds[name] = {**blank, "true": texts[true], "false": texts[false]}
-        if form and pd.to_datetime(present, format=form, errors="coerce").notna().all():
-            blank = {"kind": "datetime", "low": None, "high": None, "nullable": None}
-            kinds[name] = {**blank, "unit": None, "format": form}
-    return kinds
 
 
 def _check(args: Args) -> None:
     """Count what in a table is not as a schema says."""
     schema, columns = _read_schema(args)
-    table = _read_table(args, args.table, columns, unchecked=True)
     with withheld("The schema must be checked"):
-        findings = schema.check(table)
+        if is_csv(args.table):
+            from skdpsynth.table.csv_kinds import check_csv
+
+            how = _how_to_read(args)
+            findings = check_csv(args.table, schema, columns, **how)
+        else:
+            findings = schema.check(_read_table(args, args.table, columns))
     _say(f"{_FOR_CURATOR}; {len(findings)} finding(s)")
     findings.to_csv(sys.stdout, sep="\t", index=False)
 
@@ -167,15 +152,21 @@ def _fit(args: Args) -> None:
     from skdpsynth.privacy import cost_of_failure
 
     schema, columns = _read_schema(args)
+    table: Any = args.table
+    if is_csv(args.table) and args.infer_dtypes:
+        from skdpsynth.table.csv_kinds import found_kinds
+
+        found, _, hints = found_kinds(_csv_file(args, columns), args.date_format)
+        given = schema or skdpsynth.TableSchema({})
+        both = {**found.columns, **given.columns}, {**found.blanks, **given.blanks}
+        schema = replace(given, columns=both[0], blanks=both[1])
+        columns = {**found.kinds, **columns}
+        for hint in hints:
+            _say(f"column {hint}")
     synthesizer = _synthesizer(args, schema)
     synthesizer.set_params(budget=_open_budget(args))
-    table: Any = args.table
-    if args.infer_dtypes:
-        table = _read_table(args, args.table, columns)
-    elif is_csv(args.table):
-        from skdpsynth.table.csv_files import CsvFile
-
-        table = CsvFile(args.table, columns, _NO_KINDS, args.form, args.drop)
+    if is_csv(args.table):
+        table = _csv_file(args, columns)
     elif args.drop:
         from pyarrow import dataset
 
@@ -204,23 +195,19 @@ def _sample(args: Args) -> None:
         args.rows, random_state=args.seed, output="pandas"
     )
 
-    def as_written(rows: pd.DataFrame) -> pd.DataFrame:
-        """Write times as they were in the CSV file of the fit."""
-        for name, series in rows.items():
-            column = synthesizer.schema_.columns.get(name)
-            form = getattr(column, "format", None) or args.date_format
-            if series.dtype.kind == "M" and form is not None:
-                rows[name] = series.dt.strftime(form)
-        return rows
-
     if args.output == _STDOUT or is_csv(args.output):
-        batches = map(as_written, batches)
+        from skdpsynth.table.csv_kinds import as_cells
+
+        columns = synthesizer.schema_.columns
+        form = {"form": args.form, "times": args.date_format}
+        batches = (as_cells(batch, columns, **form) for batch in batches)
     by_name = "\t" if args.output.suffix.lower() == ".tsv" else ","
     separator = args.form.separator or by_name
     if args.output == _STDOUT:
-        write_csv(sys.stdout, batches, separator)
+        write_csv(sys.stdout, batches, separator, args.form.gap)
     else:
-        write_batches(args.output, batches, separator, args.encoding)
+        how = {"encoding": args.encoding, "gap": args.form.gap}
+        write_batches(args.output, batches, separator, **how)
 
 
 def _budget(args: Args) -> None:
@@ -312,27 +299,42 @@ def _read_schema(args: Args) -> tuple[Any, dict[Hashable, Any]]:
     if args.schema is None:
         return (skdpsynth.TableSchema({}, **unit) if unit else None), {}
     schema = skdpsynth.TableSchema.from_json(args.schema)
-    columns, blanks = (
-        {name: column for name, column in part.items() if name not in args.drop}
-        for part in (schema.columns, schema.blanks)
-    )
+
+    def kept(part: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        """Leave out what is dropped; times without a format have that of the flag."""
+        own = {name: column for name, column in part.items() if name not in args.drop}
+        for name, column in own.items():
+            if column.tag == "datetime" and column.format is None:
+                own[name] = replace(column, format=args.date_format)
+        return own
+
+    columns, blanks = kept(schema.columns), kept(schema.blanks)
     schema = replace(schema, columns=columns, blanks=blanks, **unit)
-    stated: dict[Hashable, Any] = schema.kinds
-    for name, column in stated.items():
-        if column.tag == "datetime" and column.format is None:
-            stated[name] = replace(column, format=args.date_format)
-    return schema, stated
+    return schema, schema.kinds
+
+
+def _how_to_read(args: Args) -> dict[str, Any]:
+    """Return how a CSV file is to be read."""
+    own = {"form": args.form, "dropped": args.drop, "times": args.date_format}
+    return {"remedy": _NO_KINDS, **own}
+
+
+def _csv_file(args: Args, columns: Mapping[Hashable, Any]) -> CsvFile:
+    """Return the table, a CSV file, to be read block by block."""
+    from skdpsynth.table.csv_files import CsvFile
+
+    return CsvFile(args.table, columns, _NO_KINDS, args.form, args.drop)
 
 
 def _read_table(
     args: Args, path: Path, columns: Mapping[Hashable, Any], **how: object
 ) -> pd.DataFrame:
     """Read a table; columns of a CSV file have the dtypes that are stated."""
-    options: dict[str, Any] = {"dropped": args.drop, "infer": True, **how}
+    options: dict[str, Any] = {"infer": True, **_how_to_read(args), **how}
     if is_csv(path):
-        from skdpsynth.table.csv_files import read_csv
+        from skdpsynth.table.csv_kinds import read_csv
 
-        return read_csv(path, columns, remedy=_NO_KINDS, form=args.form, **options)
+        return read_csv(path, columns, **options)
     with withheld(f"{str(path)!r} must be a table that can be read"):
         from pyarrow import parquet
 
@@ -457,6 +459,9 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--seed": {"type": _seed, "help": "an int draws the same rows again"},
     "--sep": {"help": "between cells of CSV files; by default as in the first line"},
     "--encoding": {"default": "utf-8", "help": "of CSV files, such as cp1252"},
+    "--na-values": {"metavar": "TEXT", "help": "what stands for missing too", **_MANY},
+    "--decimal": {"default": ".", "help": "mark of decimals in CSV files, such as ,"},
+    "--thousands": {"help": "mark between thousands in CSV files; by default none"},
     "--date-format": {
         "metavar": "FORMAT",
         "help": "of times in CSV files, such as %%d.%%m.%%Y, where the schema has none"
@@ -466,7 +471,8 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "-o/--output": {"type": Path, "default": _STDOUT},
     "--force": {"action": "store_true", "help": "replace the output file"},
 }
-_TEXT = ("--sep", "--encoding", "--date-format")
+_MARKS = ("--na-values", "--decimal", "--thousands", "--date-format")
+_TEXT = ("--sep", "--encoding", *_MARKS)
 _FILES = (*_TEXT, "--drop")
 _PUBLIC = ("--schema", "--target", "--unit", "--max-rows")
 _SETTINGS = (*_PUBLIC, "--epsilon!", "--delta", "--synthesizer", *_FILES)
@@ -519,17 +525,21 @@ def _parsed(argv: Sequence[str] | None) -> Args:
         from skdpsynth.table.csv_files import CsvForm
 
         separator = {"\\t": "\t", "tab": "\t"}.get(args.sep, args.sep)
-        checks: dict[str, Callable[[], object]] = {
-            "--sep": lambda: CsvForm(separator),
-            "--encoding": lambda: CsvForm(separator, args.encoding),
+        form = CsvForm(missing=tuple(args.na_values))
+        marks = {"decimal": args.decimal, "thousands": args.thousands}
+        checks: dict[str, Callable[[], Any]] = {
             "--date-format": lambda: Datetime("1970", "1970", format=args.date_format),
+            "--sep": lambda: replace(form, separator=separator),
+            "--encoding": lambda: replace(form, encoding=args.encoding),
+            "--decimal or --thousands": lambda: replace(form, **marks),
         }
         for flag, check in checks.items():
             try:
-                check()
+                checked = check()
             except ValueError as error:
                 args.parser.error(f"argument {flag}: {error}")
-        args.form = CsvForm(separator, args.encoding)
+            form = checked if isinstance(checked, CsvForm) else form
+        args.form = form
     return args
 
 

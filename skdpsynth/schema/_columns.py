@@ -232,6 +232,11 @@ EXACT = float(sys.float_info.radix**sys.float_info.mant_dig)
 LARGEST = sys.float_info.max
 
 
+# How a CSV file writes numbers: what is before one, whether thousands are marked, the
+# digits, and what is behind it.
+NUMBER_FORMAT = re.compile(r"(.*?)%(,?)(\.[0-9]{1,2}f|[dgs])(.*)")
+
+
 class Stated:
     """Base class; its repr is code and omits defaults."""
 
@@ -298,6 +303,11 @@ class Continuous(Column):
         Values are multiples of ``10**-decimals``, 0 to 9; others are rounded. Money
         has 2. "any": as fine as the dtype. None: of floats they are measured, for a
         hundredth of the budget. Integers have none, whatever is said.
+    format : str, optional
+        How numbers are written in a CSV file, with signs around them: "$%,.2f" of
+        $1,200.50, "%d %" of 45 %, "%g" of numbers without zeros at the end, "%s" as
+        Python does. By default with as many decimals as are stated or measured.
+        Ignored for other tables.
 
     See Also
     --------
@@ -320,9 +330,14 @@ class Continuous(Column):
     nullable: bool = False
     scale: Scale = "auto"
     decimals: int | Literal["any"] | None = None
+    format: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        known = isinstance(self.format, str) and NUMBER_FORMAT.fullmatch(self.format)
+        if self.format is not None and not known:
+            rule = 'The format of numbers must be as "%.2f", "$%,.2f" or "%d %"'
+            raise wrong(rule, self.format)
         for name in ("low", "high"):
             bound, what = getattr(self, name), f"'{name}' bound of Continuous"
             if isinstance(bound, bool) or not isinstance(bound, int | float):
