@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import skdpsynth
-from skdpsynth.exceptions import InvalidTableError, PersistenceError, SkdpsynthError
+from skdpsynth.exceptions import PersistenceError, SkdpsynthError
 from skdpsynth.utils import is_csv, withheld
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from skdpsynth.base import BaseSynthesizer
     from skdpsynth.evaluation import QualityReport
     from skdpsynth.schema import TableSchema
-    from skdpsynth.table.csv_files import CsvFile
     from skdpsynth.utils import Document
 
 Args = argparse.Namespace
@@ -97,7 +96,7 @@ def _schema(args: Args) -> None:
     if is_csv(args.table):
         from skdpsynth.table.csv_kinds import found_kinds
 
-        _, text, hints = found_kinds(_csv_file(args, {}), args.date_format)
+        _, text, hints = found_kinds(_unread_table(args, {}), args.date_format)
     else:
         table = _read_table(args, args.table, {}, rows=0)
         text = skdpsynth.TableSchema.template(table, form="json")
@@ -152,11 +151,10 @@ def _fit(args: Args) -> None:
     from skdpsynth.privacy import cost_of_failure
 
     schema, columns = _read_schema(args)
-    table: Any = args.table
     if is_csv(args.table) and args.infer_dtypes:
         from skdpsynth.table.csv_kinds import found_kinds
 
-        found, _, hints = found_kinds(_csv_file(args, columns), args.date_format)
+        found, _, hints = found_kinds(_unread_table(args, columns), args.date_format)
         given = schema or skdpsynth.TableSchema({})
         both = {**found.columns, **given.columns}, {**found.blanks, **given.blanks}
         schema = replace(given, columns=both[0], blanks=both[1])
@@ -165,14 +163,7 @@ def _fit(args: Args) -> None:
             _say(f"column {hint}")
     synthesizer = _synthesizer(args, schema)
     synthesizer.set_params(budget=_open_budget(args))
-    if is_csv(args.table):
-        table = _csv_file(args, columns)
-    elif args.drop:
-        from pyarrow import dataset
-
-        whole = dataset.dataset(args.table)
-        kept = _without(args.drop, whole.schema.names, args.table)
-        table = whole.scanner(columns=kept).to_reader()
+    table = _unread_table(args, columns)
     cost = cost_of_failure(synthesizer.epsilon, synthesizer.delta, synthesizer.budget)
     with withheld("The fit must end", note=cost):
         synthesizer.fit(table)
@@ -319,11 +310,14 @@ def _how_to_read(args: Args) -> dict[str, Any]:
     return {"remedy": _NO_KINDS, **own}
 
 
-def _csv_file(args: Args, columns: Mapping[Hashable, Any]) -> CsvFile:
-    """Return the table, a CSV file, to be read block by block."""
+def _unread_table(args: Args, columns: Mapping[Hashable, Any]) -> Any:  # noqa: ANN401
+    """Return the table, to be read block by block."""
     from skdpsynth.table.csv_files import CsvFile
+    from skdpsynth.table.parquet_files import ParquetFiles
 
-    return CsvFile(args.table, columns, _NO_KINDS, args.form, args.drop)
+    if is_csv(args.table):
+        return CsvFile(args.table, columns, _NO_KINDS, args.form, args.drop)
+    return ParquetFiles(args.table, columns, args.drop)
 
 
 def _read_table(
@@ -335,28 +329,9 @@ def _read_table(
         from skdpsynth.table.csv_kinds import read_csv
 
         return read_csv(path, columns, **options)
-    with withheld(f"{str(path)!r} must be a table that can be read"):
-        from pyarrow import parquet
+    from skdpsynth.table.parquet_files import ParquetFiles
 
-        from skdpsynth.utils.containers import from_arrow, index_of_pandas
-
-        schema = parquet.ParquetFile(path).schema_arrow
-        kept = _without(options["dropped"], schema.names, path)
-        no_row = options.get("rows") == 0
-        table = schema.empty_table() if no_row else parquet.read_table(path)
-        index = index_of_pandas(schema)
-        return from_arrow(table.select([name for name in kept if name not in index]))
-
-
-def _without(dropped: Sequence[str], names: Sequence[str], path: Path) -> list[str]:
-    """Return the columns of a Parquet file that stay; refuse to drop others."""
-    strange = [name for name in dropped if name not in names]
-    if strange:
-        raise InvalidTableError(
-            f"Expected columns of {str(path)!r} to drop. Got {strange!r}; it has"
-            f" {list(names)!r}."
-        )
-    return [name for name in names if name not in dropped]
+    return ParquetFiles(path, columns, options["dropped"]).read(options.get("rows"))
 
 
 def _check_output(args: dict[str, Any], path: Path) -> None:
@@ -397,9 +372,9 @@ def _say(words: str) -> None:
 
 def _table_path(text: str) -> Path:
     path = Path(text)
-    if is_csv(path) or path.suffix.lower() == ".parquet":
+    if is_csv(path) or path.suffix.lower() == ".parquet" or path.is_dir():
         return path
-    expected = "a file named .csv (.tsv, .csv.gz) or .parquet"
+    expected = "a file named .csv (.tsv, .csv.gz) or .parquet, or a folder of these"
     raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
 
 
@@ -502,8 +477,8 @@ def _parsed(argv: Sequence[str] | None) -> Args:
     parser = argparse.ArgumentParser(
         prog="skdpsynth",
         description="Differentially private synthetic tables. TABLE is a CSV file,"
-        " which may be .gz, .bz2 or .zst, or a Parquet file; exit codes are 0, 1 for an"
-        " error, and 2 for wrong usage.",
+        " which may be .gz, .bz2 or .zst, or a Parquet file or a folder of these; exit"
+        " codes are 0, 1 for an error, and 2 for wrong usage.",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for run, names in _COMMANDS.items():

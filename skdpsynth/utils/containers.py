@@ -206,7 +206,7 @@ def _plain(array: Any, kind: Any) -> Any:  # noqa: ANN401 - no stubs
 def _to_arrow(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no stubs
     """Return a DataFrame as a pyarrow Table without metadata; names become text."""
     table = pa.Table.from_pandas(native(frame), preserve_index=False)
-    columns = []
+    table, columns = table.cast(widened(table.schema)), []
     for column in table.columns:
         kind = column.type
         inner = kind.value_type if pa.types.is_dictionary(kind) else kind
