@@ -7,9 +7,11 @@ heavy is imported by the command that needs it, so that ``--help`` is fast.
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 import sys
 import tempfile
+import textwrap
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +39,8 @@ _SYNTHESIZERS = {
     if name.endswith("Synthesizer") and name != "GANSynthesizer"
 }
 _STDOUT = Path("-")
+_WIDTH = 100  # characters of a line of a terminal
+_NARROW = ("class", "rows", "tables", "signal_to_noise", "dependence", "epsilon_needed")
 _NO_KINDS = (
     "write one by 'skdpsynth schema', or add --infer-dtypes to fit where these are"
     " public"
@@ -65,6 +69,11 @@ _IN_PYTHON = {
     r"can read and write\.": "can read and write; fit --budget-total EPSILON DELTA"
     " makes one.",
     r"anew by to_json": "anew by 'skdpsynth schema'",
+    r"\bplan\(\) shows": "'skdpsynth plan' shows",
+    r"\bCategorical\(\[\.\.\.\]\)": '{"kind": "categorical", "categories": [...]}',
+    r"\bIdentifier\(\)": '{"kind": "identifier"}',
+    r"\bText\(\)": '{"kind": "text"}',
+    r"leave out unit\b": "leave out --unit",
 }
 
 
@@ -78,9 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _check_output(vars(args), args.output)
             args.run(args)
         except (SkdpsynthError, OSError, ValueError, KeyboardInterrupt) as error:
-            words = str(error) or type(error).__name__
-            for pattern, replacement in _IN_PYTHON.items():
-                words = re.sub(pattern, replacement, words)
+            words = _in_flags(str(error)) or type(error).__name__
             words = " ".join([words, *getattr(error, "__notes__", [])])
             _say(f"error: {' '.join(words.split())}")
             return 1
@@ -143,7 +150,14 @@ def _plan(args: Args) -> None:
         for text, rows in args.class_count
     }
     plan = synthesizer.plan(args.rows, dtypes=dtypes, class_counts=counts or None)
-    print(plan.to_string(index=False))
+    if args.wide:
+        print(plan.to_string(index=False))
+        return
+    print(plan[[*_NARROW]].to_string(index=False))
+    for label, note in zip(plan["class"], plan["note"], strict=True):
+        of_class = "" if label is None else f" on the class {label}"
+        if note:
+            print(textwrap.fill(f"note{of_class}: {_in_flags(note)}", _WIDTH))
 
 
 def _fit(args: Args) -> None:
@@ -182,9 +196,11 @@ def _sample(args: Args) -> None:
     from skdpsynth.utils.containers import write_batches, write_csv
 
     synthesizer = skdpsynth.load(args.model)
-    batches = synthesizer.sample_batches(
-        args.rows, random_state=args.seed, output="pandas"
-    )
+    drawn: dict[str, Any] = {"random_state": args.seed, "output": "pandas"}
+    if args.unit:  # the rows of one are not torn apart
+        batches = iter([synthesizer.sample(args.rows, unit=True, **drawn)])
+    else:
+        batches = synthesizer.sample_batches(args.rows, **drawn)
 
     if args.output == _STDOUT or is_csv(args.output):
         from skdpsynth.table.csv_kinds import as_cells
@@ -242,6 +258,10 @@ def _evaluate(args: Args) -> None:
         for path in (args.synthetic, args.test)
     )
     _say(f"{len(synthetic):,} synthetic and {len(test):,} real rows are compared")
+    log, handler = logging.getLogger("skdpsynth.evaluation"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("skdpsynth: %(message)s"))
+    log.handlers = [handler]
+    log.setLevel(logging.INFO)
     with withheld("The tables must be scored"):
         report = quality_report(test, synthetic, target=target, panel=True)
     _say(f"{_FOR_CURATOR}, unless the test table is public")
@@ -360,7 +380,14 @@ def _check_output(args: dict[str, Any], path: Path) -> None:
 def _show_warning(message: object, category: type, *_: object, **__: object) -> None:
     """Print warnings of the package only: others may hold a value."""
     if category.__module__ == SkdpsynthError.__module__:
-        _say(f"warning: {message}")
+        _say(f"warning: {_in_flags(str(message))}")
+
+
+def _in_flags(words: str) -> str:
+    """Say in flags and JSON what is said of Python."""
+    for pattern, replacement in _IN_PYTHON.items():
+        words = re.sub(pattern, replacement, words)
+    return words
 
 
 def _say(words: str) -> None:
@@ -406,6 +433,11 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--schema": {"type": Path, "help": "JSON, see the command schema"},
     "--target": {"help": "the label column; by default the schema's"},
     "--unit": {"metavar": "COLUMN", "help": "of persons: they are protected, not rows"},
+    "--unit?": {"action": "store_true", "help": "rows of synthetic persons, in order"},
+    "--wide": {
+        "action": "store_true",
+        "help": "all columns, also of what noise there is",
+    },
     "--max-rows": {"type": int, "metavar": "K", "help": "most rows used of one person"},
     "--epsilon": {"type": float},
     "--delta": {"type": float, "default": argparse.SUPPRESS},
@@ -457,9 +489,9 @@ _OUTPUT = ("-o/--output", "--force")
 _COMMANDS: dict[Callable[[Args], None], tuple[str, ...]] = {
     _schema: ("table", *_FILES, *_OUTPUT),
     _check: ("table", "--schema!", *_FILES),
-    _plan: ("table?", *_SETTINGS, "--rows", "--class-count"),
+    _plan: ("table?", *_SETTINGS, "--rows", "--class-count", "--wide"),
     _fit: ("table", *_SETTINGS, *_CHARGES, "-o/--output!", "--force"),
-    _sample: ("model", "-n!", "--seed", *_TEXT, "-o/--output!", "--force"),
+    _sample: ("model", "-n!", "--unit?", "--seed", *_TEXT, "-o/--output!", "--force"),
     _report: ("model", *_OUTPUT),
     _card: ("model", *_OUTPUT),
     _evaluate: (*_COMPARED, *_FILES, *_OUTPUT),
@@ -480,6 +512,8 @@ def _parsed(argv: Sequence[str] | None) -> Args:
         " which may be .gz, .bz2 or .zst, or a Parquet file or a folder of these; exit"
         " codes are 0, 1 for an error, and 2 for wrong usage.",
     )
+    version = f"skdpsynth {skdpsynth.__version__}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for run, names in _COMMANDS.items():
         command, words = run.__name__.removeprefix("_"), run.__doc__

@@ -85,6 +85,7 @@ def test_from_a_table_to_scores(table, target, capsys):
     tables = ["--synthetic", "c.parquet", "--test", table, "--target", target]
     assert main(["evaluate", *tables]) == 0
     out, err = capsys.readouterr()
+    assert "A model learns to tell" in err
     assert "not differentially private" in err
     assert "| c2st " in out
     assert "| mean " in out
@@ -130,14 +131,20 @@ def test_a_plan_is_the_one_of_python(capsys):
     for words, settings, known, labels in cases:
         counts = dict(zip(labels, (900, 100), strict=True))
         typed = [f"--class-count={label}={n}" for label, n in counts.items()]
-        assert main(["plan", *words, *FAST, *typed]) == 0
+        assert main(["plan", *words, *FAST, *typed, "--wide"]) == 0
         expected = IndependentSynthesizer(3, **settings)
         expected = expected.plan(**known, class_counts=counts)
         assert capsys.readouterr().out == f"{expected.to_string(index=False)}\n"
+        assert main(["plan", *words, *FAST, *typed]) == 0
+        short = capsys.readouterr().out
+        assert max(map(len, short.splitlines())) <= 100
+        assert all(note in " ".join(short.split()) for note in expected["note"])
 
 
 def test_a_budget_is_shared_and_refused(capsys):
-    assert "--budget-total EPSILON DELTA" in failed(capsys, *SHARED, "-o", "m")
+    error = failed(capsys, *SHARED, "-o", "m")
+    assert "--budget-total EPSILON DELTA" in error
+    assert "there is no such file" in error
     assert not Path("b.sqlite").exists()
     assert main([*SHARED, *TOTALS, "-o", "m"]) == 0
     assert PrivacyBudget.open("b.sqlite").spent == (3.0, 1e-5)
@@ -271,15 +278,19 @@ def test_an_error_of_another_library_is_withheld_with_what_the_fit_cost(
 
 @pytest.mark.filterwarnings("always")
 def test_only_warnings_of_the_package_are_said(capsys, monkeypatch):
+    """In flags and JSON, as errors are."""
+
     def interrupted(self, X):
-        warnings.warn("mostly noise", DegradedResultWarning, stacklevel=1)
+        words = "mostly noise; describe it as Identifier()"
+        warnings.warn(words, DegradedResultWarning, stacklevel=1)
         warnings.warn(CANARY, RuntimeWarning, stacklevel=1)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(IndependentSynthesizer, "fit", interrupted)
     assert main(["fit", "c.csv", *FAST, "--infer-dtypes", "-o", "m"]) == 1
     assert capsys.readouterr().err == (
-        "skdpsynth: warning: mostly noise\nskdpsynth: error: KeyboardInterrupt\n"
+        "skdpsynth: warning: mostly noise; describe it as"
+        ' {"kind": "identifier"}\nskdpsynth: error: KeyboardInterrupt\n'
     )
 
 
@@ -397,6 +408,13 @@ def test_a_unit_is_named_on_the_command_line(capsys):
     assert main(["report", "m"]) == 0
     report = " ".join(capsys.readouterr().out.split())  # without its line breaks
     assert "all rows of one who, of which at most 2 are used" in report
+    assert main(["sample", "m", "-n", "50", "--unit", "-o", "s.csv"]) == 0
+    assert not pd.read_csv("s.csv")["who"].is_unique
+    assert main(["fit", "visits.csv", "--infer-dtypes", *FAST, "-o", "k"]) == 0
+    capsys.readouterr()
+    assert "or leave out --unit" in failed(
+        capsys, "sample", "k", "-n", "50", "--unit", "-o", "t.csv"
+    )
 
 
 @pytest.mark.parametrize("table", ["c.csv", "c.parquet"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -191,6 +192,9 @@ def _grid(heading: str, names: Iterable[Any], table: pd.DataFrame) -> Grid:
     return grid(table)
 
 
+_LOG = logging.getLogger("skdpsynth.evaluation")
+
+
 def quality_report(
     real: pd.DataFrame,
     synthetic: pd.DataFrame,
@@ -252,6 +256,7 @@ def quality_report(
     real, synthetic, left_out = _readable(real, synthetic, schema, target)
     report = _compared(real, synthetic, target, panel, n_jobs, left_out)
     if len(real) >= 2 * LEAST_ROWS:
+        _LOG.info("One half of the real rows is compared with the other")
         parts = split_rows(real, target, -(-len(real) // 2), "halves")
         halves = [half.reindex(columns=real.columns) for half in parts]
         of_real = _compared(halves[0], halves[1], target, False, n_jobs)
@@ -303,6 +308,7 @@ def _compared(
         number = is_measurement(complete[1][target])
         boosting, all_of_them = LEADING[number], REGRESSORS if number else CLASSIFIERS
         chosen = list(all_of_them) if panel else [boosting]
+        _LOG.info("Models of %r are trained: %s", target, ", ".join(chosen))
         tstr = tstr_scores(*complete, target=target, classifiers=chosen, n_jobs=n_jobs)
         figures |= tstr.loc[boosting].to_dict()
     pairs = pd.Series(dtype=float)
@@ -315,6 +321,7 @@ def _compared(
         relations = broken_relations(real, synthetic)
     figures["columns"] = float(columns["distance"].mean())
     if min(len(real), len(synthetic)) >= LEAST_ROWS:
+        _LOG.info("A model learns to tell synthetic rows from real ones")
         figures["c2st"] = boosted_area(real, synthetic)
     if real.shape[1] > 1:
         figures["broken"] = relations.attrs["any_relation"]["synthetic"]
