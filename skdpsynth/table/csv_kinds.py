@@ -231,8 +231,10 @@ def _no_times(texts: Cells, form: str | None) -> Cells:
     """Return texts, or enough of them, that a form of times would not give again."""
     if form is None:
         refused: list[str] = []
-        typed_cells(texts, Datetime("1970", "1970"), refused=refused)
-        return pa.array(refused, texts.type)
+        for some in (texts[:FEW_NUMBERS], texts):  # most texts are none, which is fast
+            if len(refused) <= _FEW_TEXTS:
+                typed_cells(some, Datetime("1970", "1970"), refused=refused)
+        return pa.array({*refused}, texts.type)
 
     def fits(text: str) -> bool:
         with suppress(ValueError):
