@@ -168,11 +168,9 @@ def _fit(args: Args) -> None:
     if is_csv(args.table) and args.infer_dtypes:
         from skdpsynth.table.csv_kinds import found_kinds
 
-        found, _, hints = found_kinds(_unread_table(args, columns), args.date_format)
-        given = schema or skdpsynth.TableSchema({})
-        both = {**found.columns, **given.columns}, {**found.blanks, **given.blanks}
-        schema = replace(given, columns=both[0], blanks=both[1])
-        columns = {**found.kinds, **columns}
+        given = (args.date_format, schema or skdpsynth.TableSchema({}))
+        schema, _, hints = found_kinds(_unread_table(args, columns), *given)
+        columns = schema.kinds
         for hint in hints:
             _say(f"column {hint}")
     synthesizer = _synthesizer(args, schema)
@@ -210,11 +208,11 @@ def _sample(args: Args) -> None:
         batches = (as_cells(batch, columns, **form) for batch in batches)
     by_name = "\t" if args.output.suffix.lower() == ".tsv" else ","
     separator = args.form.separator or by_name
+    gap = next(iter(args.na_values), "")
     if args.output == _STDOUT:
-        write_csv(sys.stdout, batches, separator, args.form.gap)
+        write_csv(sys.stdout, batches, separator, gap)
     else:
-        how = {"encoding": args.encoding, "gap": args.form.gap}
-        write_batches(args.output, batches, separator, **how)
+        write_batches(args.output, batches, separator, args.encoding, gap)
 
 
 def _budget(args: Args) -> None:

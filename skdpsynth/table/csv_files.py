@@ -269,11 +269,6 @@ class CsvForm:
             " file."
         )
 
-    @property
-    def gap(self) -> str:
-        """What is written for a missing value."""
-        return self.missing[0] if self.missing else ""
-
     def numbers_within(self, before: str, after: str, mark: str | None) -> str:
         """Return a pattern of numbers between two others; groups 1 and 3 are theirs."""
         whole, point = "[0-9]+", re.escape(self.decimal)

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from skdpsynth.schema import (
     MOST_DECIMALS,
+    NOTHING_STATED,
     NUMBER_FORMAT,
     Column,
     Continuous,
@@ -67,43 +68,47 @@ def read_csv(
     *,
     rows: int | None = None,
     infer: bool = False,
-    unchecked: bool = False,
     times: str | None = None,
     **options: Any,  # noqa: ANN401 - of `CsvFile`
 ) -> pd.DataFrame:
     """Read a CSV file whose columns have the dtypes that are stated, or are found."""
-    # In an unchecked table fractions are not rounded, and cells that cannot be read are
-    # missing; its `attrs` have their number, and a remedy.
     file = CsvFile(path, columns, **options)
     if infer:
-        kinds = {**columns, **found_kinds(file, times)[0].kinds}
-        file = CsvFile(path, kinds, **options)
+        file = replace(file, columns={**found_kinds(file, times)[0].kinds, **columns})
     _ = file.schema
-    cells = file.cells(file.names, rows)
-    if not unchecked:
-        return file.typed(cells)
-    table, unread = {}, {}
+    return file.typed(file.cells(file.names, rows))
+
+
+def check_csv(
+    path: Path,
+    schema: TableSchema,
+    columns: Mapping[Hashable, Any],
+    times: str | None = None,
+    **options: Any,  # noqa: ANN401 - of `CsvFile`
+) -> pd.DataFrame:
+    """Do what `TableSchema.check` does; also count the cells that a fit refuses."""
+    file = CsvFile(path, columns, **options)
+    file = replace(file, columns={**found_kinds(file, times)[0].kinds, **columns})
+    cells, table, found = file.cells(file.names), {}, []
     for name in file.names:
         odd: list[str] = []
         how: dict[str, Any] = {"rounded": False, "refused": odd}
         table[name] = file.typed_column(cells[name], name, **how)
-        lost = table[name].isna().to_numpy() & pc.is_valid(cells[name]).to_numpy()
         if odd:
+            lost = table[name].isna().to_numpy() & pc.is_valid(cells[name]).to_numpy()
             texts = pc.unique(cells[name].filter(pa.array(lost)))
-            first = f"the first in row {lost.argmax() + 1:,} below the names"
-            words = (
-                f"{_NONE_OF[str(held_in(file.columns[name]))]}: fit refuses, {first}"
-            )
-            unread[name] = f"{words}; {_remedy(texts)}", int(lost.sum())
-    frame = pd.DataFrame(table, columns=file.names)
-    frame.attrs["unread"] = unread
-    return frame
+            what = _NONE_OF[str(held_in(file.columns[name]))]
+            what += f": fit refuses, the first in row {lost.argmax() + 1:,} below the"
+            found.append((name, f"{what} names; {_remedy(texts)}", int(lost.sum())))
+    findings = schema.check(pd.DataFrame(table))
+    first = pd.DataFrame(found, columns=findings.columns).astype(findings.dtypes)
+    return pd.concat([first, findings], ignore_index=True)
 
 
 def found_kinds(
-    file: CsvFile, times: str | None = None
+    file: CsvFile, times: str | None = None, given: TableSchema = NOTHING_STATED
 ) -> tuple[TableSchema, str, list[str]]:
-    """Describe columns that nobody states; also as a template, and say what is odd."""
+    """Add columns that nobody states to a schema; also as a template, and hints."""
     columns, hints = [], []
     names = [name for name in file.names if name not in file.columns]
     cells = file.cells(names)
@@ -113,22 +118,15 @@ def found_kinds(
             kind, hint = {"kind": "identifier"}, "taken for the numbers of rows"
         columns.append([name, kind])
         hints += [f"{name!r}: {hint}"] * bool(hint)
-    text = to_text({**TableSchema({}).to_dict(), "columns": columns})
-    return TableSchema.from_json(text), text, hints
-
-
-def check_csv(
-    path: Path,
-    schema: TableSchema,
-    columns: Mapping[Hashable, Any],
-    **options: Any,  # noqa: ANN401
-) -> pd.DataFrame:
-    """Do what `TableSchema.check` does; also count the cells that a fit refuses."""
-    table = read_csv(path, columns, infer=True, unchecked=True, **options)
-    unread = [(name, *found) for name, found in table.attrs.pop("unread").items()]
-    findings = schema.check(table)
-    first = pd.DataFrame(unread, columns=findings.columns, dtype=object)
-    return pd.concat([first.astype(findings.dtypes), findings], ignore_index=True)
+    text = to_text({**NOTHING_STATED.to_dict(), "columns": columns})
+    found = TableSchema.from_json(text)
+    blanks = {n: own for n, own in found.blanks.items() if n not in given.columns}
+    given = replace(
+        given,
+        columns={**found.columns, **given.columns},
+        blanks={**blanks, **given.blanks},
+    )
+    return given, text, hints
 
 
 def unnamed(place: int) -> str:
@@ -162,7 +160,7 @@ def _kind_of(cells: Cells, form: CsvForm, times: str | None) -> tuple[Blank, str
         number, odd = _as_numbers(texts, how)
         if number is not None and few(odd):
             if how == form:
-                return number, _hint(odd)
+                return number, _remedy(odd)
             hint = "if these are numbers, add --decimal , or --thousands ,"
     written = [f"{day}{clock}" for day in _DAYS for clock in _CLOCKS]
     found: list[tuple[Blank, str | None, Cells]] = []
@@ -172,7 +170,7 @@ def _kind_of(cells: Cells, form: CsvForm, times: str | None) -> tuple[Blank, str
             found.append(({"kind": "datetime", **ends, "unit": None}, time, odd))
     if len(found) == 1:
         ((kind, time, odd),) = found
-        return kind | ({} if time is None else {"format": time}), _hint(odd)
+        return kind | ({} if time is None else {"format": time}), _remedy(odd)
     if found:
         hint = "if these are times, name their form by --date-format"
     return {"kind": "categorical", "categories": None, **nullable}, hint
@@ -248,17 +246,17 @@ def _no_times(texts: Cells, form: str | None) -> Cells:
     return pa.array([*odd], texts.type)
 
 
-def _hint(odd: Cells) -> str:
-    return f"some cells are of another kind; {_remedy(odd)}" if len(odd) else ""
-
-
 def _remedy(texts: Cells) -> str:
     """Say what to do about texts amid others; of them it shows public words only."""
     odd = texts.to_pylist()
+    if not odd:
+        return ""
     public = all(text.strip().lower() in _PLACEHOLDERS for text in odd)
     flags = [shlex.quote(f"--na-values={text}") for text in sorted(odd) if public]
     flag = " ".join(flags) or "--na-values=TEXT"
-    return f"where such a cell means a missing value, add {flag}; correct others"
+    return (
+        f"where a cell of another kind is a missing value, add {flag}; correct others"
+    )
 
 
 def as_cells(

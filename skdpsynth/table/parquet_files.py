@@ -38,39 +38,33 @@ class ParquetFiles:
         """Look at the columns of all files; those of folders are read as stated."""
         self._columns, self._rule = columns or {}, f"{str(path)!r} must hold Parquet"
         with withheld(f"{self._rule} files and no others"):
-            found = _found(path) if path.is_dir() else {str(path): {}}
-            schemas = [widened(parquet.read_schema(file)) for file in found]
-        if not found:
+            self._files = _found(path) if path.is_dir() else {str(path): {}}
+            read = [widened(parquet.read_schema(file)) for file in self._files]
+        if not read:
             msg = f"Expected Parquet files in {str(path)!r}. Got none; name another."
             raise InvalidTableError(msg)
-        self._files = found
-        fields = [
-            {
-                **dict.fromkeys(keys, _OF_FOLDERS),
-                **dict(zip(s.names, s.types, strict=True)),
-            }
-            for keys, s in zip(found.values(), schemas, strict=True)
+        kinds = [
+            dict.fromkeys(keys, _OF_FOLDERS)
+            | dict(zip(own.names, own.types, strict=True))
+            for keys, own in zip(self._files.values(), read, strict=True)
         ]
-        for file, own in zip(found, fields, strict=True):
-            if own != fields[0]:
+        for file, own in zip(self._files, kinds, strict=True):
+            if own != kinds[0]:
                 raise InvalidTableError(
                     f"Expected the same columns and types in all files. Got others in"
-                    f" {file!r} than in {next(iter(found))!r}; cast them."
+                    f" {file!r} than in {next(iter(self._files))!r}; cast them."
                 )
-        self._stored = schemas[0].names
-        index = {*index_of_pandas(schemas[0])}
+        self._stored, index = read[0].names, index_of_pandas(read[0])
         names = [name for name in self._stored if name not in index]
-        names += [name for name in fields[0] if name not in self._stored]
-        strange = [name for name in dropped if name not in names]
-        if strange:
+        names += [name for name in kinds[0] if name not in self._stored]
+        if strange := [name for name in dropped if name not in names]:
             raise InvalidTableError(
                 f"Expected columns of {str(path)!r} to drop. Got {strange!r}; it has"
                 f" {names!r}."
             )
         kept = [name for name in names if name not in dropped]
-        stored = [name for name in kept if name in self._stored]
-        self._dtypes = _noted_dtypes(schemas[0], stored)
-        self.schema = pa.schema([(name, fields[0][name]) for name in kept])
+        self.schema = pa.schema([(name, kinds[0][name]) for name in kept])
+        self._dtypes = _noted_dtypes(read[0], [n for n in kept if n in self._stored])
 
     def to_batches(
         self, batch_size: int = 2**16, columns: Sequence[str] | None = None
@@ -81,17 +75,11 @@ class ParquetFiles:
         for name, keys in self._files.items():
             with parquet.ParquetFile(name, pre_buffer=False) as file:
                 for batch in file.iter_batches(batch_size, columns=stored):
-                    of_folders = {
-                        key: pa.repeat(pa.scalar(value, pa.large_string()), len(batch))
-                        for key, value in keys.items()
-                    }
-                    cells = [
-                        batch.column(own)
-                        if own in self._stored
-                        else of_folders[own].dictionary_encode()
-                        for own in names
-                    ]
-                    yield pa.RecordBatch.from_arrays(cells, [*names])
+                    cells = dict(zip(stored, batch.columns, strict=True))
+                    for key in {*names}.difference(self._stored):
+                        text = pa.scalar(keys[key], pa.large_string())
+                        cells[key] = pa.repeat(text, len(batch)).dictionary_encode()
+                    yield pa.RecordBatch.from_pydict({own: cells[own] for own in names})
 
     def typed(self, table: Any) -> pd.DataFrame:  # noqa: ANN401 - no stubs
         """Return a table of Arrow with the dtypes that pandas, or a schema, says."""

@@ -123,7 +123,7 @@ def test_a_few_texts_make_no_categories_of_numbers_or_times(name, odd, shown, ca
     file = write(cells)
     schema, _, (hint,) = found_kinds(file)
     assert schema.kinds["x"].tag == KINDS[name][2]
-    assert hint.startswith("'x': some cells")
+    assert hint.startswith("'x': where a cell of another kind")
     assert shown in hint
     findings = check_csv(file.path, TableSchema({}), schema.kinds)
     assert findings["rows"].tolist()[0] == 10
