@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import skdpsynth
 from skdpsynth.exceptions import PersistenceError, SkdpsynthError
-from skdpsynth.utils import is_csv, withheld
+from skdpsynth.utils import WIDTH, is_csv, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -39,7 +39,6 @@ _SYNTHESIZERS = {
     if name.endswith("Synthesizer") and name != "GANSynthesizer"
 }
 _STDOUT = Path("-")
-_WIDTH = 100  # characters of a line of a terminal
 _NARROW = ("class", "rows", "tables", "signal_to_noise", "dependence", "epsilon_needed")
 _NO_KINDS = (
     "write one by 'skdpsynth schema', or add --infer-dtypes to fit where these are"
@@ -127,8 +126,8 @@ def _check(args: Args) -> None:
         if is_csv(args.table):
             from skdpsynth.table.csv_kinds import check_csv
 
-            how = _how_to_read(args)
-            findings = check_csv(args.table, schema, columns, **how)
+            read = _how_to_read(args)
+            findings = check_csv(args.table, schema, columns, **read)
         else:
             findings = schema.check(_read_table(args, args.table, columns))
     _say(f"{_FOR_CURATOR}; {len(findings)} finding(s)")
@@ -157,7 +156,7 @@ def _plan(args: Args) -> None:
     for label, note in zip(plan["class"], plan["note"], strict=True):
         of_class = "" if label is None else f" on the class {label}"
         if note:
-            print(textwrap.fill(f"note{of_class}: {_in_flags(note)}", _WIDTH))
+            print(textwrap.fill(f"note{of_class}: {_in_flags(note)}", WIDTH))
 
 
 def _fit(args: Args) -> None:

@@ -36,7 +36,7 @@ from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import NUMBER_FORMAT, Column, family
 from skdpsynth.utils import compression_of, withheld
 
-__all__ = ["MISSING_TEXTS", "Cells", "CsvFile", "CsvForm"]
+__all__ = ["CsvFile", "CsvForm"]
 
 # Of Arrow, which has no stubs: an array of texts and nulls, or of values; a dtype.
 Cells = Any

@@ -40,6 +40,8 @@ from skdpsynth.table.csv_files import (
 )
 from skdpsynth.utils import FEW_NUMBERS
 
+__all__ = ["as_cells", "check_csv", "found_kinds", "read_csv"]
+
 Blank = dict[str, Any]  # the JSON of a column, of which nulls are to be filled in
 
 # What a column of two texts holds that stand for true and false.
