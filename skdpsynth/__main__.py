@@ -465,7 +465,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--encoding": {"default": "utf-8", "help": "of CSV files, such as cp1252"},
     "--na-values": {"metavar": "TEXT", "help": "what stands for missing too", **_MANY},
     "--decimal": {"default": ".", "help": "mark of decimals in CSV files, such as ,"},
-    "--thousands": {"help": "mark between thousands in CSV files; by default none"},
+    "--thousands": {"help": "mark between thousands in CSV files, such as ."},
     "--date-format": {
         "metavar": "FORMAT",
         "help": "of times in CSV files, such as %%d.%%m.%%Y, where the schema has none"

@@ -308,7 +308,7 @@ def _compared(
         number = is_measurement(complete[1][target])
         boosting, all_of_them = LEADING[number], REGRESSORS if number else CLASSIFIERS
         chosen = list(all_of_them) if panel else [boosting]
-        _LOG.info("Models of %r are trained: %s", target, ", ".join(chosen))
+        _LOG.info("Models that predict %r are trained: %d", target, len(chosen))
         tstr = tstr_scores(*complete, target=target, classifiers=chosen, n_jobs=n_jobs)
         figures |= tstr.loc[boosting].to_dict()
     pairs = pd.Series(dtype=float)

@@ -25,7 +25,6 @@ from skdpsynth.schema import (
     NOTHING_STATED,
     NUMBER_FORMAT,
     Column,
-    Continuous,
     Datetime,
     TableSchema,
     to_text,
@@ -285,8 +284,7 @@ def _numbers_written(series: pd.Series, column: Column | None, form: CsvForm) ->
     """Write numbers by the format of their column, or with so many decimals."""
     decimals, whole = getattr(column, "decimals", None), series.dtype.kind != "f"
     digits = "s" if whole or not isinstance(decimals, int) else f".{decimals}f"
-    group = "," if form.thousands and isinstance(column, Continuous) else ""
-    how = getattr(column, "format", None) or f"%{group}{digits}"
+    how = getattr(column, "format", None) or f"%{digits}"
     parts = NUMBER_FORMAT.fullmatch(how)
     assert parts is not None
     before, group, digits, after = parts.groups()
