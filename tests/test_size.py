@@ -26,7 +26,7 @@ FOLDERS = {
     "skdpsynth": (1978, 10112, 8, 15),
     "skdpsynth/audit": (2338, 12751, 7, 14),
     "skdpsynth/datasets": (395, 1623, 2, 4),
-    "skdpsynth/evaluation": (2240, 14360, 6, 4),
+    "skdpsynth/evaluation": (2240, 14358, 6, 4),
     "skdpsynth/model": (1473, 11885, 5, 19),
     "skdpsynth/measure": (5861, 42237, 16, 39),
     "skdpsynth/metrics": (1891, 9457, 7, 26),
@@ -34,17 +34,17 @@ FOLDERS = {
     "skdpsynth/sampling": (714, 4800, 3, 3),
     "skdpsynth/schema": (2356, 11911, 5, 43),
     "skdpsynth/synthesizers": (3001, 13192, 13, 9),
-    "skdpsynth/table": (3669, 27542, 10, 35),
+    "skdpsynth/table": (3669, 27536, 10, 35),
     "skdpsynth/training": (2002, 13413, 11, 34),
     "skdpsynth/utils": (1355, 7789, 8, 31),
-    "tests": (29229, 248655, 123, 0),
+    "tests": (29239, 248740, 123, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 193  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 493  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 40701  # words of docs
+DOCS = 40704  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -165,10 +165,12 @@ def _kind_of(cells: Cells, form: CsvForm, times: str | None) -> tuple[Blank, str
             hint = "if these are numbers, add --decimal , or --thousands ,"
     written = [f"{day}{clock}" for day in _DAYS for clock in _CLOCKS]
     found: list[tuple[Blank, str | None, Cells]] = []
-    for time in [times] if times else [*written, *_ZONED, None]:
+    for time in [*[times] * (times is not None), *written, *_ZONED, None]:
         odd = _no_times(texts, time)
         if few(odd) and not (time is None and found):
             found.append(({"kind": "datetime", **ends, "unit": None}, time, odd))
+            if time == times:  # that of the curator
+                break
     if len(found) == 1:
         ((kind, time, odd),) = found
         return kind | ({} if time is None else {"format": time}), _remedy(odd)

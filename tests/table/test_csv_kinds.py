@@ -153,6 +153,16 @@ def test_what_can_be_read_in_two_ways_is_asked(cells, hint):
     assert hint in hints[0]
 
 
+def test_a_format_that_is_given_comes_first_and_others_are_found():
+    frame = {
+        "a": ["01/02/2020", "03/04/2021"] * 9,
+        "b": ["2020-01-02", "2021-03-04"] * 9,
+    }
+    pd.DataFrame(frame).to_csv("t.csv", index=False)
+    kinds = found_kinds(CsvFile(Path("t.csv"), {}), "%m/%d/%Y")[0].kinds
+    assert [kinds[name].format for name in frame] == ["%m/%d/%Y", "%Y-%m-%d"]
+
+
 @pytest.mark.parametrize(
     ("form", "column", "good", "bad"),
     [
