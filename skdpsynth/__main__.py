@@ -7,18 +7,19 @@ heavy is imported by the command that needs it, so that ``--help`` is fast.
 from __future__ import annotations
 
 import argparse
-import json
+import logging
 import re
 import sys
 import tempfile
+import textwrap
 import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import skdpsynth
-from skdpsynth.exceptions import InvalidTableError, PersistenceError, SkdpsynthError
-from skdpsynth.utils import is_csv, withheld
+from skdpsynth.exceptions import PersistenceError, SkdpsynthError
+from skdpsynth.utils import WIDTH, is_csv, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -37,9 +38,8 @@ _SYNTHESIZERS = {
     for name in skdpsynth.__all__
     if name.endswith("Synthesizer") and name != "GANSynthesizer"
 }
-# What a column of two texts holds that stand for true and false.
-_TRUTHS = (("yes", "no"), ("y", "n"), ("ja", "nein"), ("oui", "non"), ("t", "f"))
 _STDOUT = Path("-")
+_NARROW = ("class", "rows", "tables", "signal_to_noise", "dependence", "epsilon_needed")
 _NO_KINDS = (
     "write one by 'skdpsynth schema', or add --infer-dtypes to fit where these are"
     " public"
@@ -68,6 +68,11 @@ _IN_PYTHON = {
     r"can read and write\.": "can read and write; fit --budget-total EPSILON DELTA"
     " makes one.",
     r"anew by to_json": "anew by 'skdpsynth schema'",
+    r"\bplan\(\) shows": "'skdpsynth plan' shows",
+    r"\bCategorical\(\[\.\.\.\]\)": '{"kind": "categorical", "categories": [...]}',
+    r"\bIdentifier\(\)": '{"kind": "identifier"}',
+    r"\bText\(\)": '{"kind": "text"}',
+    r"leave out unit\b": "leave out --unit",
 }
 
 
@@ -81,9 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _check_output(vars(args), args.output)
             args.run(args)
         except (SkdpsynthError, OSError, ValueError, KeyboardInterrupt) as error:
-            words = str(error) or type(error).__name__
-            for pattern, replacement in _IN_PYTHON.items():
-                words = re.sub(pattern, replacement, words)
+            words = _in_flags(str(error)) or type(error).__name__
             words = " ".join([words, *getattr(error, "__notes__", [])])
             _say(f"error: {' '.join(words.split())}")
             return 1
@@ -95,51 +98,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _schema(args: Args) -> None:
     """Write a schema to fill in: columns, and their kinds where these are known."""
-    from skdpsynth.schema import to_text
+    hints: list[str] = []
+    if is_csv(args.table):
+        from skdpsynth.table.csv_kinds import found_kinds
 
-    table = _read_table(args, args.table, {})
-    stated = _kinds_in_texts(table, args.date_format) if is_csv(args.table) else {}
-    data = json.loads(skdpsynth.TableSchema.template(table, form="json"))
-    data["columns"] = [[name, stated.get(name, kind)] for name, kind in data["columns"]]
-    text = to_text({k: v for k, v in data.items() if k != "schema_version"})
+        _, text, hints = found_kinds(_unread_table(args, {}), args.date_format)
+    else:
+        table = _read_table(args, args.table, {}, rows=0)
+        text = skdpsynth.TableSchema.template(table, form="json")
     if args.output == _STDOUT:
         print(text, end="")
     else:
         args.output.write_text(text, encoding="utf-8", newline="\n")
     _say("fill in what is public; a fit measures the columns whose nulls are left")
+    for hint in hints:
+        _say(f"column {hint}")
     if is_csv(args.table):
         _say("kinds were found by looking at values: correct what is not public")
-        if table.shape[1] == 1:
+        if text.count('"kind"') == 1:
             _say("there is one column only: if the file has more, name the --sep")
-
-
-def _kinds_in_texts(table: pd.DataFrame, form: str | None) -> dict[Hashable, Any]:
-    """Describe columns of texts which are times or truth values; it reads them."""
-    import pandas as pd
-
-    kinds: dict[Hashable, Any] = {}
-    for name, series in table.items():
-        present = series.dropna()
-        if not len(present) or not pd.api.types.is_string_dtype(present):
-            continue
-        pair = present.unique() if present.nunique() == len(_TRUTHS[0]) else ()
-        texts = {text.lower(): text for text in pair}
-        for true, false in _TRUTHS:
-            if texts.keys() == {true, false}:
-                blank = {"kind": "boolean", "nullable": None}
-                kinds[name] = {**blank, "true": texts[true], "false": texts[false]}
-        if form and pd.to_datetime(present, format=form, errors="coerce").notna().all():
-            blank = {"kind": "datetime", "low": None, "high": None, "nullable": None}
-            kinds[name] = {**blank, "unit": None, "format": form}
-    return kinds
 
 
 def _check(args: Args) -> None:
     """Count what in a table is not as a schema says."""
     schema, columns = _read_schema(args)
-    table = _read_table(args, args.table, columns, unchecked=True)
     with withheld("The schema must be checked"):
-        findings = schema.check(table)
+        if is_csv(args.table):
+            from skdpsynth.table.csv_kinds import check_csv
+
+            read = _how_to_read(args)
+            findings = check_csv(args.table, schema, columns, **read)
+        else:
+            findings = schema.check(_read_table(args, args.table, columns))
     _say(f"{_FOR_CURATOR}; {len(findings)} finding(s)")
     findings.to_csv(sys.stdout, sep="\t", index=False)
 
@@ -159,7 +149,14 @@ def _plan(args: Args) -> None:
         for text, rows in args.class_count
     }
     plan = synthesizer.plan(args.rows, dtypes=dtypes, class_counts=counts or None)
-    print(plan.to_string(index=False))
+    if args.wide:
+        print(plan.to_string(index=False))
+        return
+    print(plan[[*_NARROW]].to_string(index=False))
+    for label, note in zip(plan["class"], plan["note"], strict=True):
+        of_class = "" if label is None else f" on the class {label}"
+        if note:
+            print(textwrap.fill(f"note{of_class}: {_in_flags(note)}", WIDTH))
 
 
 def _fit(args: Args) -> None:
@@ -167,21 +164,17 @@ def _fit(args: Args) -> None:
     from skdpsynth.privacy import cost_of_failure
 
     schema, columns = _read_schema(args)
+    if is_csv(args.table) and args.infer_dtypes:
+        from skdpsynth.table.csv_kinds import found_kinds
+
+        given = (args.date_format, schema or skdpsynth.TableSchema({}))
+        schema, _, hints = found_kinds(_unread_table(args, columns), *given)
+        columns = schema.kinds
+        for hint in hints:
+            _say(f"column {hint}")
     synthesizer = _synthesizer(args, schema)
     synthesizer.set_params(budget=_open_budget(args))
-    table: Any = args.table
-    if args.infer_dtypes:
-        table = _read_table(args, args.table, columns)
-    elif is_csv(args.table):
-        from skdpsynth.table.csv_files import CsvFile
-
-        table = CsvFile(args.table, columns, _NO_KINDS, args.form, args.drop)
-    elif args.drop:
-        from pyarrow import dataset
-
-        whole = dataset.dataset(args.table)
-        kept = _without(args.drop, whole.schema.names, args.table)
-        table = whole.scanner(columns=kept).to_reader()
+    table = _unread_table(args, columns)
     cost = cost_of_failure(synthesizer.epsilon, synthesizer.delta, synthesizer.budget)
     with withheld("The fit must end", note=cost):
         synthesizer.fit(table)
@@ -200,27 +193,25 @@ def _sample(args: Args) -> None:
     from skdpsynth.utils.containers import write_batches, write_csv
 
     synthesizer = skdpsynth.load(args.model)
-    batches = synthesizer.sample_batches(
-        args.rows, random_state=args.seed, output="pandas"
-    )
-
-    def as_written(rows: pd.DataFrame) -> pd.DataFrame:
-        """Write times as they were in the CSV file of the fit."""
-        for name, series in rows.items():
-            column = synthesizer.schema_.columns.get(name)
-            form = getattr(column, "format", None) or args.date_format
-            if series.dtype.kind == "M" and form is not None:
-                rows[name] = series.dt.strftime(form)
-        return rows
+    drawn: dict[str, Any] = {"random_state": args.seed, "output": "pandas"}
+    if args.unit:  # the rows of one are not torn apart
+        batches = iter([synthesizer.sample(args.rows, unit=True, **drawn)])
+    else:
+        batches = synthesizer.sample_batches(args.rows, **drawn)
 
     if args.output == _STDOUT or is_csv(args.output):
-        batches = map(as_written, batches)
+        from skdpsynth.table.csv_kinds import as_cells
+
+        columns = synthesizer.schema_.columns
+        form = {"form": args.form, "times": args.date_format}
+        batches = (as_cells(batch, columns, **form) for batch in batches)
     by_name = "\t" if args.output.suffix.lower() == ".tsv" else ","
     separator = args.form.separator or by_name
+    gap = next(iter(args.na_values), "")
     if args.output == _STDOUT:
-        write_csv(sys.stdout, batches, separator)
+        write_csv(sys.stdout, batches, separator, gap)
     else:
-        write_batches(args.output, batches, separator, args.encoding)
+        write_batches(args.output, batches, separator, args.encoding, gap)
 
 
 def _budget(args: Args) -> None:
@@ -264,6 +255,10 @@ def _evaluate(args: Args) -> None:
         for path in (args.synthetic, args.test)
     )
     _say(f"{len(synthetic):,} synthetic and {len(test):,} real rows are compared")
+    log, handler = logging.getLogger("skdpsynth.evaluation"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("skdpsynth: %(message)s"))
+    log.handlers = [handler]
+    log.setLevel(logging.INFO)
     with withheld("The tables must be scored"):
         report = quality_report(test, synthetic, target=target, panel=True)
     _say(f"{_FOR_CURATOR}, unless the test table is public")
@@ -312,49 +307,48 @@ def _read_schema(args: Args) -> tuple[Any, dict[Hashable, Any]]:
     if args.schema is None:
         return (skdpsynth.TableSchema({}, **unit) if unit else None), {}
     schema = skdpsynth.TableSchema.from_json(args.schema)
-    columns, blanks = (
-        {name: column for name, column in part.items() if name not in args.drop}
-        for part in (schema.columns, schema.blanks)
-    )
+
+    def kept(part: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        """Leave out what is dropped; times without a format have that of the flag."""
+        own = {name: column for name, column in part.items() if name not in args.drop}
+        for name, column in own.items():
+            if column.tag == "datetime" and column.format is None:
+                own[name] = replace(column, format=args.date_format)
+        return own
+
+    columns, blanks = kept(schema.columns), kept(schema.blanks)
     schema = replace(schema, columns=columns, blanks=blanks, **unit)
-    stated: dict[Hashable, Any] = schema.kinds
-    for name, column in stated.items():
-        if column.tag == "datetime" and column.format is None:
-            stated[name] = replace(column, format=args.date_format)
-    return schema, stated
+    return schema, schema.kinds
+
+
+def _how_to_read(args: Args) -> dict[str, Any]:
+    """Return how a CSV file is to be read."""
+    own = {"form": args.form, "dropped": args.drop, "times": args.date_format}
+    return {"remedy": _NO_KINDS, **own}
+
+
+def _unread_table(args: Args, columns: Mapping[Hashable, Any]) -> Any:  # noqa: ANN401
+    """Return the table, to be read block by block."""
+    from skdpsynth.table.csv_files import CsvFile
+    from skdpsynth.table.parquet_files import ParquetFiles
+
+    if is_csv(args.table):
+        return CsvFile(args.table, columns, _NO_KINDS, args.form, args.drop)
+    return ParquetFiles(args.table, columns, args.drop)
 
 
 def _read_table(
     args: Args, path: Path, columns: Mapping[Hashable, Any], **how: object
 ) -> pd.DataFrame:
     """Read a table; columns of a CSV file have the dtypes that are stated."""
-    options: dict[str, Any] = {"dropped": args.drop, "infer": True, **how}
+    options: dict[str, Any] = {"infer": True, **_how_to_read(args), **how}
     if is_csv(path):
-        from skdpsynth.table.csv_files import read_csv
+        from skdpsynth.table.csv_kinds import read_csv
 
-        return read_csv(path, columns, remedy=_NO_KINDS, form=args.form, **options)
-    with withheld(f"{str(path)!r} must be a table that can be read"):
-        from pyarrow import parquet
+        return read_csv(path, columns, **options)
+    from skdpsynth.table.parquet_files import ParquetFiles
 
-        from skdpsynth.utils.containers import from_arrow, index_of_pandas
-
-        schema = parquet.ParquetFile(path).schema_arrow
-        kept = _without(options["dropped"], schema.names, path)
-        no_row = options.get("rows") == 0
-        table = schema.empty_table() if no_row else parquet.read_table(path)
-        index = index_of_pandas(schema)
-        return from_arrow(table.select([name for name in kept if name not in index]))
-
-
-def _without(dropped: Sequence[str], names: Sequence[str], path: Path) -> list[str]:
-    """Return the columns of a Parquet file that stay; refuse to drop others."""
-    strange = [name for name in dropped if name not in names]
-    if strange:
-        raise InvalidTableError(
-            f"Expected columns of {str(path)!r} to drop. Got {strange!r}; it has"
-            f" {list(names)!r}."
-        )
-    return [name for name in names if name not in dropped]
+    return ParquetFiles(path, columns, options["dropped"]).read(options.get("rows"))
 
 
 def _check_output(args: dict[str, Any], path: Path) -> None:
@@ -383,7 +377,14 @@ def _check_output(args: dict[str, Any], path: Path) -> None:
 def _show_warning(message: object, category: type, *_: object, **__: object) -> None:
     """Print warnings of the package only: others may hold a value."""
     if category.__module__ == SkdpsynthError.__module__:
-        _say(f"warning: {message}")
+        _say(f"warning: {_in_flags(str(message))}")
+
+
+def _in_flags(words: str) -> str:
+    """Say in flags and JSON what is said of Python."""
+    for pattern, replacement in _IN_PYTHON.items():
+        words = re.sub(pattern, replacement, words)
+    return words
 
 
 def _say(words: str) -> None:
@@ -395,9 +396,9 @@ def _say(words: str) -> None:
 
 def _table_path(text: str) -> Path:
     path = Path(text)
-    if is_csv(path) or path.suffix.lower() == ".parquet":
+    if is_csv(path) or path.suffix.lower() == ".parquet" or path.is_dir():
         return path
-    expected = "a file named .csv (.tsv, .csv.gz) or .parquet"
+    expected = "a file named .csv (.tsv, .csv.gz) or .parquet, or a folder of these"
     raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
 
 
@@ -429,6 +430,11 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--schema": {"type": Path, "help": "JSON, see the command schema"},
     "--target": {"help": "the label column; by default the schema's"},
     "--unit": {"metavar": "COLUMN", "help": "of persons: they are protected, not rows"},
+    "--unit?": {"action": "store_true", "help": "rows of synthetic persons, in order"},
+    "--wide": {
+        "action": "store_true",
+        "help": "all columns, also of what noise there is",
+    },
     "--max-rows": {"type": int, "metavar": "K", "help": "most rows used of one person"},
     "--epsilon": {"type": float},
     "--delta": {"type": float, "default": argparse.SUPPRESS},
@@ -457,6 +463,9 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--seed": {"type": _seed, "help": "an int draws the same rows again"},
     "--sep": {"help": "between cells of CSV files; by default as in the first line"},
     "--encoding": {"default": "utf-8", "help": "of CSV files, such as cp1252"},
+    "--na-values": {"metavar": "TEXT", "help": "what stands for missing too", **_MANY},
+    "--decimal": {"default": ".", "help": "mark of decimals in CSV files, such as ,"},
+    "--thousands": {"help": "mark between thousands in CSV files, such as ."},
     "--date-format": {
         "metavar": "FORMAT",
         "help": "of times in CSV files, such as %%d.%%m.%%Y, where the schema has none"
@@ -466,7 +475,8 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "-o/--output": {"type": Path, "default": _STDOUT},
     "--force": {"action": "store_true", "help": "replace the output file"},
 }
-_TEXT = ("--sep", "--encoding", "--date-format")
+_MARKS = ("--na-values", "--decimal", "--thousands", "--date-format")
+_TEXT = ("--sep", "--encoding", *_MARKS)
 _FILES = (*_TEXT, "--drop")
 _PUBLIC = ("--schema", "--target", "--unit", "--max-rows")
 _SETTINGS = (*_PUBLIC, "--epsilon!", "--delta", "--synthesizer", *_FILES)
@@ -476,9 +486,9 @@ _OUTPUT = ("-o/--output", "--force")
 _COMMANDS: dict[Callable[[Args], None], tuple[str, ...]] = {
     _schema: ("table", *_FILES, *_OUTPUT),
     _check: ("table", "--schema!", *_FILES),
-    _plan: ("table?", *_SETTINGS, "--rows", "--class-count"),
+    _plan: ("table?", *_SETTINGS, "--rows", "--class-count", "--wide"),
     _fit: ("table", *_SETTINGS, *_CHARGES, "-o/--output!", "--force"),
-    _sample: ("model", "-n!", "--seed", *_TEXT, "-o/--output!", "--force"),
+    _sample: ("model", "-n!", "--unit?", "--seed", *_TEXT, "-o/--output!", "--force"),
     _report: ("model", *_OUTPUT),
     _card: ("model", *_OUTPUT),
     _evaluate: (*_COMPARED, *_FILES, *_OUTPUT),
@@ -496,9 +506,11 @@ def _parsed(argv: Sequence[str] | None) -> Args:
     parser = argparse.ArgumentParser(
         prog="skdpsynth",
         description="Differentially private synthetic tables. TABLE is a CSV file,"
-        " which may be .gz, .bz2 or .zst, or a Parquet file; exit codes are 0, 1 for an"
-        " error, and 2 for wrong usage.",
+        " which may be .gz, .bz2 or .zst, or a Parquet file or a folder of these; exit"
+        " codes are 0, 1 for an error, and 2 for wrong usage.",
     )
+    version = f"skdpsynth {skdpsynth.__version__}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for run, names in _COMMANDS.items():
         command, words = run.__name__.removeprefix("_"), run.__doc__
@@ -519,17 +531,21 @@ def _parsed(argv: Sequence[str] | None) -> Args:
         from skdpsynth.table.csv_files import CsvForm
 
         separator = {"\\t": "\t", "tab": "\t"}.get(args.sep, args.sep)
-        checks: dict[str, Callable[[], object]] = {
-            "--sep": lambda: CsvForm(separator),
-            "--encoding": lambda: CsvForm(separator, args.encoding),
+        form = CsvForm(missing=tuple(args.na_values))
+        marks = {"decimal": args.decimal, "thousands": args.thousands}
+        checks: dict[str, Callable[[], Any]] = {
             "--date-format": lambda: Datetime("1970", "1970", format=args.date_format),
+            "--sep": lambda: replace(form, separator=separator),
+            "--encoding": lambda: replace(form, encoding=args.encoding),
+            "--decimal or --thousands": lambda: replace(form, **marks),
         }
         for flag, check in checks.items():
             try:
-                check()
+                checked = check()
             except ValueError as error:
                 args.parser.error(f"argument {flag}: {error}")
-        args.form = CsvForm(separator, args.encoding)
+            form = checked if isinstance(checked, CsvForm) else form
+        args.form = form
     return args
 
 

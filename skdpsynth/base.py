@@ -322,7 +322,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         -------
         Document
             What was protected and how much, what was declared, what was measured and
-            how well, and what the tables are good and bad for. It prints as Markdown,
+            how well, and what the tables are good and bad for. It prints as text,
             shows in a notebook, and has ``to_markdown(path)`` and ``to_html(path)``.
             It follows from what the fit released, so it may be published with it.
         """

@@ -73,8 +73,8 @@ def test_from_a_table_to_scores(table, target, capsys):
     synth = IndependentSynthesizer.load("m.skdp")
     synthetic = synth.sample(300, random_state=4)
     csv = table.endswith("csv")
-    real = pd.read_csv(table) if csv else from_arrow(pq.read_table(table))
-    assert (synthetic.dtypes == real.dtypes).all()
+    real = pd.read_csv(table) if csv else pd.read_parquet(table)
+    assert csv or (synthetic.dtypes == real.dtypes).all()
     pd.testing.assert_frame_equal(pd.read_csv("a.csv"), synthetic, check_dtype=False)
     report, card = synth.privacy_report(), synth.model_card()
     for command, document in (("report", report), ("card", card)):
@@ -85,6 +85,7 @@ def test_from_a_table_to_scores(table, target, capsys):
     tables = ["--synthetic", "c.parquet", "--test", table, "--target", target]
     assert main(["evaluate", *tables]) == 0
     out, err = capsys.readouterr()
+    assert "A model learns to tell" in err
     assert "not differentially private" in err
     assert "| c2st " in out
     assert "| mean " in out
@@ -98,8 +99,10 @@ def test_a_schema_is_made_filled_and_checked(capsys):
     text = capsys.readouterr().out
     assert main(["schema", "thyroid.csv", "-o", "s.json"]) == 0
     assert Path("s.json").read_text() == text
-    assert text == TableSchema.template(pd.read_csv("thyroid.csv"), form="json")
     data = json.loads(text) | {"target": "class", "n_rows": 7_000}
+    numbers = {"kind": "continuous", "low": None, "high": None}
+    whole = ["class", {**numbers, "integer": True, "nullable": None}]
+    assert data["columns"][1:] == [["TSH", {**numbers, "nullable": None}], whole]
     data["columns"][0][1] = {"kind": "continuous", "low": 0, "high": 0.9}
     data["columns"][2][1] = {"kind": "categorical", "categories": [1, 2, 3]}
     Path("s.json").write_text(json.dumps(data))
@@ -128,14 +131,20 @@ def test_a_plan_is_the_one_of_python(capsys):
     for words, settings, known, labels in cases:
         counts = dict(zip(labels, (900, 100), strict=True))
         typed = [f"--class-count={label}={n}" for label, n in counts.items()]
-        assert main(["plan", *words, *FAST, *typed]) == 0
+        assert main(["plan", *words, *FAST, *typed, "--wide"]) == 0
         expected = IndependentSynthesizer(3, **settings)
         expected = expected.plan(**known, class_counts=counts)
         assert capsys.readouterr().out == f"{expected.to_string(index=False)}\n"
+        assert main(["plan", *words, *FAST, *typed]) == 0
+        short = capsys.readouterr().out
+        assert max(map(len, short.splitlines())) <= 100
+        assert all(note in " ".join(short.split()) for note in expected["note"])
 
 
 def test_a_budget_is_shared_and_refused(capsys):
-    assert "--budget-total EPSILON DELTA" in failed(capsys, *SHARED, "-o", "m")
+    error = failed(capsys, *SHARED, "-o", "m")
+    assert "--budget-total EPSILON DELTA" in error
+    assert "there is no such file" in error
     assert not Path("b.sqlite").exists()
     assert main([*SHARED, *TOTALS, "-o", "m"]) == 0
     assert PrivacyBudget.open("b.sqlite").spent == (3.0, 1e-5)
@@ -191,7 +200,7 @@ def test_no_row_chooses_a_dtype(capsys):
     """One other row, and none at all, changes none of them: the schema states them."""
     expected = ["Int64", "float64", "datetime64[us]", "datetime64[us, Asia/Tokyo]"]
     expected += ["boolean", str(pd.Series(["a"]).dtype)]
-    as_it_is = __main__.Args(form=CsvForm(), drop=[])
+    as_it_is = __main__.Args(form=CsvForm(), drop=[], date_format=None)
     for n_rows, n, y in [(60, "2.5", "1"), (60, "", ""), (0, "3", "0"), (0, "", "")]:
         write_cells(n_rows, n=n, y=y)
         table = __main__._read_table(
@@ -269,15 +278,19 @@ def test_an_error_of_another_library_is_withheld_with_what_the_fit_cost(
 
 @pytest.mark.filterwarnings("always")
 def test_only_warnings_of_the_package_are_said(capsys, monkeypatch):
+    """In flags and JSON, as errors are."""
+
     def interrupted(self, X):
-        warnings.warn("mostly noise", DegradedResultWarning, stacklevel=1)
+        words = "mostly noise; describe it as Identifier()"
+        warnings.warn(words, DegradedResultWarning, stacklevel=1)
         warnings.warn(CANARY, RuntimeWarning, stacklevel=1)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(IndependentSynthesizer, "fit", interrupted)
     assert main(["fit", "c.csv", *FAST, "--infer-dtypes", "-o", "m"]) == 1
     assert capsys.readouterr().err == (
-        "skdpsynth: warning: mostly noise\nskdpsynth: error: KeyboardInterrupt\n"
+        "skdpsynth: warning: mostly noise; describe it as"
+        ' {"kind": "identifier"}\nskdpsynth: error: KeyboardInterrupt\n'
     )
 
 
@@ -395,6 +408,13 @@ def test_a_unit_is_named_on_the_command_line(capsys):
     assert main(["report", "m"]) == 0
     report = " ".join(capsys.readouterr().out.split())  # without its line breaks
     assert "all rows of one who, of which at most 2 are used" in report
+    assert main(["sample", "m", "-n", "50", "--unit", "-o", "s.csv"]) == 0
+    assert not pd.read_csv("s.csv")["who"].is_unique
+    assert main(["fit", "visits.csv", "--infer-dtypes", *FAST, "-o", "k"]) == 0
+    capsys.readouterr()
+    assert "or leave out --unit" in failed(
+        capsys, "sample", "k", "-n", "50", "--unit", "-o", "t.csv"
+    )
 
 
 @pytest.mark.parametrize("table", ["c.csv", "c.parquet"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
@@ -210,6 +211,9 @@ def _grid(heading: str, names: Iterable[Any], table: pd.DataFrame) -> Grid:
     return grid(table)
 
 
+_LOG = logging.getLogger("skdpsynth.evaluation")
+
+
 def quality_report(
     real: pd.DataFrame,
     synthetic: pd.DataFrame,
@@ -271,6 +275,7 @@ def quality_report(
     real, synthetic, left_out = _readable(real, synthetic, schema, target)
     report = _compared(real, synthetic, target, panel, n_jobs, left_out)
     if len(real) >= 2 * LEAST_ROWS:
+        _LOG.info("One half of the real rows is compared with the other")
         parts = split_rows(real, target, -(-len(real) // 2), "halves")
         halves = [half.reindex(columns=real.columns) for half in parts]
         # What it warns of is not of the synthetic table.
@@ -325,6 +330,7 @@ def _compared(
         number = is_measurement(complete[1][target])
         boosting, all_of_them = LEADING[number], REGRESSORS if number else CLASSIFIERS
         chosen = list(all_of_them) if panel else [boosting]
+        _LOG.info("Models that predict %r are trained: %d", target, len(chosen))
         tstr = tstr_scores(*complete, target=target, classifiers=chosen, n_jobs=n_jobs)
         figures |= tstr.loc[boosting].to_dict()
     pairs = pd.Series(dtype=float)
@@ -338,6 +344,7 @@ def _compared(
     figures["columns"] = float(columns["distance"].mean())
     repeated, n_rows = False, min(len(real), len(synthetic), MOST_ROWS)
     if n_rows >= LEAST_ROWS:
+        _LOG.info("A model learns to tell synthetic rows from real ones")
         figures["c2st"] = boosted_area(real, synthetic)
         repeated = figures["c2st"] < least_area(n_rows)
     if real.shape[1] > 1:

@@ -250,6 +250,11 @@ EXACT = float(sys.float_info.radix**sys.float_info.mant_dig)
 LARGEST = sys.float_info.max
 
 
+# How a CSV file writes numbers: what is before one, whether thousands are marked, the
+# digits, and what is behind it.
+NUMBER_FORMAT = re.compile(r"(.*?)%(,?)(\.[0-9]{1,2}f|[dgs])(.*)")
+
+
 def _is_iso(given: object, read: pd.Timestamp) -> bool:
     """Return False for texts of which day or month would be guessed."""
     if not isinstance(given, str):
@@ -347,6 +352,11 @@ class Continuous(Column):
     unit : {"D", "h", "min", "s"} or None, default=None
         Durations are whole days, hours, minutes or seconds; others, and the bounds, are
         cut down to them. None: it is measured, as `decimals` are.
+    format : str, optional
+        How numbers are written in a CSV file, with signs around them: "$%,.2f" of
+        $1,200.50, "%d %" of 45 %, "%g" of numbers without zeros at the end, "%s" as
+        Python does. By default with as many decimals as are stated or measured.
+        Ignored for other tables.
 
     See Also
     --------
@@ -370,12 +380,17 @@ class Continuous(Column):
     scale: Scale = "auto"
     decimals: int | Literal["any"] | None = None
     unit: Unit | None = None
+    format: str | None = None
 
     def __post_init__(self) -> None:
         ends = [_as_duration(bound) for bound in (self.low, self.high)]
         if timed := None not in ends:
             self._set(low=ends[0], high=ends[1])
         super().__post_init__()
+        known = isinstance(self.format, str) and NUMBER_FORMAT.fullmatch(self.format)
+        if self.format is not None and not known:
+            rule = 'The format of numbers must be as "%.2f", "$%,.2f" or "%d %"'
+            raise wrong(rule, self.format)
         for name in () if timed else ("low", "high"):
             bound, what = getattr(self, name), f"'{name}' bound of Continuous"
             if isinstance(bound, bool) or not isinstance(bound, int | float):

@@ -202,7 +202,8 @@ def to_text(data: Mapping[str, Any]) -> str:
 def _unfilled(blank: Mapping[str, Any]) -> Column:
     """Return a column whose blanks are left; in them is what is as good as nothing."""
     kind: type[Column] = _kind_of(blank, "kind")
-    nothing = "1970" if kind is Datetime else 0
+    zone = "Z" if "%z" in (blank.get("format") or "") else ""
+    nothing = f"1970-01-01T00{zone}" if kind is Datetime else 0
     options = {"categories": (), "nullable": True, "low": nothing, "high": nothing}
     options |= {name: own for name, own in blank.items() if own is not None}
     known = {item.name for item in fields(kind)}  # type: ignore[arg-type]

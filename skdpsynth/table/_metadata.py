@@ -522,7 +522,7 @@ class Metadata:
             if spec is not None:
                 columns[column.name] = spec
         for name, blank in declared.blanks.items():
-            if isinstance(columns.get(name), Datetime):
+            if isinstance(columns.get(name), Continuous | Datetime):
                 form = getattr(blank, "format", None)
                 columns[name] = replace(columns[name], format=form)
         target = self.layout.target if self.layout.target in columns else None

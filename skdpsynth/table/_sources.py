@@ -40,6 +40,7 @@ from skdpsynth.schema import (
 from skdpsynth.table._layout import ColumnLayout, TableLayout, encode_dtype, is_read
 from skdpsynth.table._metadata import check_rules
 from skdpsynth.table.csv_files import CsvFile
+from skdpsynth.table.parquet_files import ParquetFiles
 from skdpsynth.utils import MOST_SHOWN, is_csv, withheld
 from skdpsynth.utils.containers import (
     container_of,
@@ -281,7 +282,7 @@ def is_source(X: Any) -> bool:  # noqa: ANN401 - any container
     """Return whether the rows of a table are yet to be read."""
     if isinstance(X, pd.DataFrame | np.ndarray):
         return False
-    if isinstance(X, str | Path | CsvFile) or _is_dask(X):
+    if isinstance(X, str | Path | CsvFile | ParquetFiles) or _is_dask(X):
         return True
     from pyarrow import dataset
 
@@ -312,10 +313,11 @@ def _opened(X: Any, schema: TableSchema) -> tuple[pd.DataFrame, Parts]:  # noqa:
                 f" {shown if named else 'a text that is none'}; name a file or folder"
                 " that is there."
             )
-        X = CsvFile(path, schema.kinds) if is_csv(path) else _Files(path)
+        reader = CsvFile if is_csv(path) else ParquetFiles
+        X = reader(path, schema.kinds)
     if not hasattr(X, "to_batches"):
         X = _Stream(iter(X))
-    to_frame = X.typed if isinstance(X, CsvFile) else from_arrow
+    to_frame = X.typed if isinstance(X, CsvFile | ParquetFiles) else from_arrow
     index = index_of_pandas(X.schema)
     names = [name for name in X.schema.names if name not in index]
     parts = LocalParts(
@@ -323,37 +325,6 @@ def _opened(X: Any, schema: TableSchema) -> tuple[pd.DataFrame, Parts]:  # noqa:
     )
     empty = to_frame(X.schema.empty_table().drop_columns(index))
     return empty, parts.kept() if isinstance(X, _Stream) else parts
-
-
-class _Files:
-    """Parquet files of one folder, or one of them, read one after the other."""
-
-    def __init__(self, path: Path) -> None:
-        from pyarrow import dataset, parquet
-
-        with withheld(f"{str(path)!r} must hold Parquet files and no others"):
-            folder = path.is_dir()
-            found = dataset.dataset(path, format="parquet").files if folder else [path]
-            schemas = [widened(parquet.read_schema(file)) for file in found]
-        if not found:
-            msg = f"Expected Parquet files in {str(path)!r}. Got none; name another."
-            raise InvalidTableError(msg)
-        self.schema, self._files = schemas[0], found
-        kinds = [dict(zip(own.names, own.types, strict=True)) for own in schemas]
-        for file, own in zip(found, kinds, strict=True):
-            if own != kinds[0]:
-                raise InvalidTableError(
-                    f"Expected the same columns and types in all files. Got others in"
-                    f" {str(file)!r} than in {str(found[0])!r}; cast them."
-                )
-
-    def to_batches(self, batch_size: int, columns: list[str]) -> Iterator[Any]:
-        """Read them; a dataset reads ahead, and with a buffer all of a file stays."""
-        from pyarrow import parquet
-
-        for name in self._files:
-            with parquet.ParquetFile(name, pre_buffer=False) as file:
-                yield from file.iter_batches(batch_size, columns=columns)
 
 
 def _blocks(source: Source, names: Sequence[Hashable]) -> Iterator[Any]:

@@ -33,10 +33,10 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.schema import Column, family
+from skdpsynth.schema import NUMBER_FORMAT, Column, family
 from skdpsynth.utils import compression_of, withheld
 
-__all__ = ["CsvFile", "CsvForm", "read_csv"]
+__all__ = ["CsvFile", "CsvForm"]
 
 # Of Arrow, which has no stubs: an array of texts and nulls, or of values; a dtype.
 Cells = Any
@@ -47,7 +47,7 @@ MISSING_TEXTS = {
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
     *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 }
-_TRUTHS = ("false", "true")
+TRUTHS = ("false", "true")
 _HOLDS = {"continuous": "number", "boolean": "bool", "datetime": "Timestamp"}
 
 # Plain forms, for Arrow. They have no number that overflows, which its versions treat
@@ -58,8 +58,11 @@ _PLAIN_TIME = (
     r"^[1-2][0-9]{3}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}"
     r"(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?"
 )
+_ISO_FORMATS = {
+    f"%Y-%m-%d{mark}%H:%M{s}" for mark in " T" for s in ("", ":%S", ":%S%z")
+}
+_ISO_FORMATS |= {"%Y-%m-%d"}  # which times of the plain form above are written in
 _ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
-_LEADING_ZERO = r"^\s*0[0-9]+\s*$"  # of a whole number
 _NONE = "^$"  # no text is: an empty one is missing
 
 # What a number is: as a float literal in ASCII. Python's own parsers take more.
@@ -68,27 +71,39 @@ _NOT_FINITE = re.compile(r"[+-]?(?:inf|infinity|nan)", re.ASCII | re.IGNORECASE)
 _DATE = re.compile(r"([0-9]{4})(?:([-/.])([0-9]{2})(?:\2([0-9]{2}))?)?", re.ASCII)
 
 
-def typed_cells(cells: Cells, column: Column, *, rounded: bool = True) -> pd.Series:
+def held_in(column: Column) -> str | None:
+    """Return of what family the values of a column are; None of what is never read."""
+    categories = getattr(column, "categories", ())
+    return family(categories[0]) if categories else _HOLDS.get(column.tag)
+
+
+def typed_cells(
+    cells: Cells,
+    column: Column,
+    *,
+    rounded: bool = True,
+    refused: list[str] | None = None,
+) -> pd.Series:
     """Read cells, texts and nulls of Arrow, as what a schema says of their column."""
     # If `rounded`, fractions are rounded, half to even, in a range of whole numbers,
     # and a number that is none of whole categories becomes another that is none; if
     # not, it makes floats of the column. The words of a ValueError hold the cell that
-    # is of another kind.
-    categories = getattr(column, "categories", ())
-    holds = family(categories[0]) if categories else _HOLDS.get(column.tag)
+    # is of another kind; with a list `refused` it goes there, and is missing.
+    categories, holds = getattr(column, "categories", ()), held_in(column)
     if holds not in ("number", "bool", "Timestamp"):
         return texts(cells)
     cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     cells = pc.ascii_trim_whitespace(cells)
+    parsed = partial(_parsed, refused=refused)
     if holds == "bool":
-        places = _parsed(
-            cells, _NONE, pa.int8(), lambda text: _TRUTHS.index(text.lower())
+        places = parsed(
+            cells, _NONE, pa.int8(), lambda text: TRUTHS.index(text.lower())
         )
         return pd.Series(pd.BooleanDtype().__from_arrow__(places.cast(pa.bool_())))
     if holds == "Timestamp":
         zone = getattr(getattr(column, "low", *categories[:1]), "tzinfo", None)
-        return _moments(cells, zone, getattr(column, "format", None))
-    floats = partial(_parsed, cells, _PLAIN_NUMBER, pa.float64(), _number)
+        return _moments(cells, zone, getattr(column, "format", None), parsed)
+    floats = partial(parsed, cells, _PLAIN_NUMBER, pa.float64(), _number)
     fit = all(number % 1 == 0 and abs(number) < 2**63 for number in categories)
     whole = getattr(column, "integer", fit)  # that 64 bits hold
     if whole and not rounded:
@@ -102,7 +117,7 @@ def typed_cells(cells: Cells, column: Column, *, rounded: bool = True) -> pd.Ser
     # Whole numbers beside missing ones are often written with a zero behind.
     cells = pc.replace_substring_regex(cells, r"^(-?[0-9]+)\.0*$", r"\1")
     return pd.Series(
-        pd.Int64Dtype().__from_arrow__(_parsed(cells, _PLAIN_WHOLE, pa.int64(), one))
+        pd.Int64Dtype().__from_arrow__(parsed(cells, _PLAIN_WHOLE, pa.int64(), one))
     )
 
 
@@ -139,9 +154,15 @@ def _category(text: str, other: int) -> int | None:
 
 
 def _parsed(
-    cells: Cells, plain: str, kind: DataType, one: Callable[[str], object]
+    cells: Cells,
+    plain: str,
+    kind: DataType,
+    one: Callable[[str], object],
+    refused: list[str] | None = None,
 ) -> Cells:
     """Let Arrow parse the cells of a plain form, and `one` each other text."""
+    if refused is not None:  # one by one, to know which
+        plain, one = _NONE, partial(_or_refused, one, refused)
     others = pc.invert(pc.match_substring_regex(cells, plain)).fill_null(False)
     if not pc.any(others, min_count=0).as_py():
         return cells.cast(kind)
@@ -151,7 +172,25 @@ def _parsed(
     return pc.replace_with_mask(parsed, others, values.take(odd.indices))
 
 
-def _moments(cells: Cells, zone: Any, form: str | None) -> pd.Series:  # noqa: ANN401
+def _or_refused(one: Callable[[str], object], refused: list[str], text: str) -> object:
+    with suppress(ValueError):
+        return one(text)
+    refused.append(text)
+    return None
+
+
+def _moments(
+    cells: Cells,
+    zone: Any,  # noqa: ANN401
+    form: str | None,
+    parsed: Callable[..., Cells],
+) -> pd.Series:
+    iso = form is not None and form.removesuffix("Z") in _ISO_FORMATS
+    if form is not None and iso:  # which Arrow knows, but for a mark of no meaning
+        marked = form.endswith("Z")
+        cells = pc.replace_substring_regex(cells, "Z$", "") if marked else cells
+        form = None
+
     def moment(text: str) -> datetime:
         """Read a time by its format, or in the forms of ISO 8601."""
         found = None if form else _DATE.match(text)
@@ -171,7 +210,7 @@ def _moments(cells: Cells, zone: Any, form: str | None) -> pd.Series:  # noqa: A
     # Arrow knows a zone behind a time of day only, and takes no other time beside it.
     plain = _PLAIN_TIME + "$" if zone is None else _PLAIN_TIME.removesuffix("?") + _ZONE
     kind = pa.timestamp("us", None if zone is None else "UTC")
-    moments: pd.Series = _parsed(cells, _NONE if form else plain, kind, moment)
+    moments: pd.Series = parsed(cells, _NONE if form else plain, kind, moment)
     moments = moments.to_pandas()
     return moments if zone is None else moments.dt.tz_convert(zone)
 
@@ -195,8 +234,20 @@ class CsvForm:
     # One ASCII character; by default the first of `_SEPARATORS` in the line of names.
     separator: str | None = None
     encoding: str = "utf-8"  # one that writes ASCII as ASCII
+    missing: Sequence[str] = ()  # beside `MISSING_TEXTS`; the first is also written
+    decimal: str = "."
+    thousands: str | None = None
 
     def __post_init__(self) -> None:
+        marks = [self.decimal, self.thousands or "'"]
+        if any(len(mark) != 1 or mark in '0123456789+-eE"' for mark in marks) or (
+            marks[0] == marks[1]
+        ):
+            raise ValueError(
+                "The marks of decimals and of thousands must be one character each, no"
+                f" digit, no sign, and not the same. Got {self.decimal!r} and"
+                f" {self.thousands!r}."
+            )
         own = self.separator
         if own is not None and (len(own) != 1 or not own.isascii() or own in '"\n\r'):
             raise ValueError(
@@ -217,6 +268,34 @@ class CsvForm:
             f" such as utf-8, cp1252 or latin-1. Got {self.encoding!r}; convert the"
             " file."
         )
+
+    def numbers_within(self, before: str, after: str, mark: str | None) -> str:
+        """Return a pattern of numbers between two others; groups 1 and 3 are theirs."""
+        whole, point = "[0-9]+", re.escape(self.decimal)
+        if mark:
+            whole = rf"[0-9]{{1,3}}(?:{re.escape(mark)}[0-9]{{3}})+|[0-9]+"
+        number = rf"(?:(?:{whole})(?:{point}[0-9]*)?|{point}[0-9]+)"
+        number = rf"[+-]?{number}(?:[eE][+-]?[0-9]+)?"
+        return rf"^\s*([+-]?)({before}\s*)({number})(\s*{after})\s*$"
+
+    def mark_of(self, spec: str) -> str | None:
+        """Return what is between thousands by a format, None for nothing."""
+        other = "." if self.decimal == "," else ","
+        return self.thousands or (other if "," in spec else None)
+
+    def plain_numbers(self, cells: Cells, column: Column) -> Cells:
+        """Write numbers as Python does; what is written otherwise is none."""
+        parts = NUMBER_FORMAT.fullmatch(getattr(column, "format", None) or "%s")
+        assert parts is not None
+        before, after = (re.escape(part.strip()) for part in parts.group(1, 4))
+        mark = self.mark_of(parts[2])
+        if not (before or after or mark) and self.decimal == ".":
+            return cells
+        pattern = self.numbers_within(before, after, mark)
+        bare = pc.replace_substring_regex(cells, pattern, r"\1\3")
+        bare = pc.replace_substring(bare, mark, "") if mark else bare
+        bare = pc.replace_substring(bare, self.decimal, ".")
+        return pc.if_else(pc.match_substring_regex(cells, pattern), bare, "no number")
 
 
 @dataclass(frozen=True)
@@ -316,17 +395,20 @@ class CsvFile:
             )
         return names, n_lines, separator
 
-    def to_batches(self, columns: Sequence[Hashable], **_: object) -> Iterator[Any]:
+    def to_batches(
+        self, columns: Sequence[Hashable], *, threads: bool = True, **_: object
+    ) -> Iterator[Any]:
         """Read some columns as texts, in blocks; refuse rows of other cells."""
         self._check_quotes()
         names, n_lines, separator = self._header
-        others: list[int] = []  # numbers of cells that a row must not have
+        others: list[tuple[int, int]] = []  # rows, and cells that they must not have
 
         def skip(row: Any) -> str:  # noqa: ANN401 - no stubs
-            others.append(row.actual_columns)
+            others.append(((row.number or 0) - n_lines, row.actual_columns))
             return "skip"  # an error of Arrow's would have the row in it
 
         read = arrow_csv.ReadOptions(
+            use_threads=threads,  # with several, rows have no numbers
             column_names=names,
             skip_rows_after_names=n_lines,
             block_size=_BLOCK_BYTES,
@@ -355,25 +437,31 @@ class CsvFile:
                         f" {str(self.path)!r}. Got a longer one; shorten or drop it, or"
                         " close the quote that a cell begins with."
                     )
-                columns = []
+                read_cells = []
                 for name, own in zip(batch.schema.names, batch.columns, strict=True):
                     # What stands for a missing value, but for its categories.
                     meant = getattr(self.columns.get(name), "categories", ())
-                    gaps = pa.array([*MISSING_TEXTS.difference(meant)], own.type)
+                    gaps = MISSING_TEXTS.union(self.form.missing).difference(meant)
+                    gaps = pa.array([*gaps], own.type)
                     found = pc.is_in(own, value_set=gaps)
-                    columns.append(pc.if_else(found, pa.scalar(None, own.type), own))
-                yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+                    read_cells.append(pc.if_else(found, pa.scalar(None, own.type), own))
+                yield pa.RecordBatch.from_arrays(read_cells, schema=batch.schema)
+        if others and threads:
+            yield from self.to_batches(columns, threads=False)
         if others:
+            number, n_cells = others[0]
             raise InvalidTableError(
                 f"Expected {len(names)} cells in every row of {str(self.path)!r}, one"
-                f" for each column. Got a row of {others[0]}; quote cells that hold a"
-                " comma, a quote or a line break, and fill up short rows."
+                f" for each column. Got {n_cells} in row {number:,} below the names;"
+                " quote cells that hold a comma, a quote or a line break, and fill up"
+                " short rows."
             )
 
     def cells(self, columns: Sequence[Hashable], rows: int | None = None) -> Any:  # noqa: ANN401
         """Read some columns as texts, as a table of Arrow; all rows, or the first."""
         kinds = pa.schema([(name, pa.large_string()) for name in columns])
-        batches = [] if rows == 0 else self.to_batches(columns)
+        read = len(columns) > 0 and rows != 0
+        batches = self.to_batches(columns) if read else []
         return pa.Table.from_batches(batches, kinds).slice(0, rows)
 
     def _check_quotes(self) -> None:
@@ -386,6 +474,7 @@ class CsvFile:
         """
         marks = b'\n\r"' + self.separator.encode()
         inside, sound, before = False, True, b"\n"
+        line = opened = 1  # of the block, and of the last quote that opens
         with self._open() as file:
             block = file.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
             while block and sound:
@@ -397,14 +486,19 @@ class CsvFile:
                     opens = (np.arange(len(places)) % 2 == 0) ^ inside
                     # Beside it may be another quote: a doubled one closes and opens.
                     beside = found[np.where(opens, places - 1, places + 1)]
-                    sound = bool(np.isin(beside, [*marks]).all())
+                    known = np.isin(beside, [*marks])
+                    sound = bool(known.all())
                     inside ^= len(places) % 2 == 1
+                    shown = places[~known][:1] if not sound else places[opens][-1:]
+                    for place in shown:
+                        opened = line + block[: place - 1].count(b"\n")
+                line += block.count(b"\n")
                 before, block = block[-1:], following
         if inside or not sound:
             raise InvalidTableError(
                 f"Expected quotes around whole cells in {str(self.path)!r}, and doubled"
-                " within them. Got another one; write the file anew, for example by"
-                " pandas' to_csv."
+                f" within them. Got another one in line {opened:,}; correct it, or"
+                " write the file anew, for example by pandas' to_csv."
             )
 
     def typed(self, table: Any) -> pd.DataFrame:  # noqa: ANN401 - no stubs
@@ -412,51 +506,17 @@ class CsvFile:
         names = table.column_names
         return pd.DataFrame({n: self.typed_column(table[n], n) for n in names})
 
-    def typed_column(self, cells: Any, name: Hashable, **how: bool) -> pd.Series:  # noqa: ANN401
+    def typed_column(self, cells: Any, name: Hashable, **how: Any) -> pd.Series:  # noqa: ANN401
         """Read a column as `typed_cells` does; name it where one cell cannot be."""
         column = self.columns[name]
+        if held_in(column) == "number":
+            cells = self.form.plain_numbers(cells, column)
         # pyarrow's errors are of this kind, too. Raised after it, ours has no context.
         with suppress(ValueError):
             return typed_cells(cells, column, **how)
         raise InvalidTableError(
             f"{name!r} of {str(self.path)!r} must be {column.tag}, as the schema says."
-            " Got a cell that is none; correct the cell, or describe the column as"
-            " Categorical texts."
+            " Got a cell that is none; correct it, name what stands for a missing value"
+            " by --na-values, or describe the column as Categorical texts. 'skdpsynth"
+            " check' finds such cells."
         )
-
-
-def read_csv(
-    path: Path,
-    columns: Mapping[Hashable, Any],
-    *,
-    rows: int | None = None,
-    infer: bool = False,
-    unchecked: bool = False,
-    **options: Any,  # noqa: ANN401 - of `CsvFile`
-) -> pd.DataFrame:
-    """Read a CSV file whose columns have the dtypes that are stated."""
-    # In an unchecked table fractions are not rounded, and what cannot be read stays
-    # text. If `infer`, dtypes that nobody states are found by looking at values.
-    file = CsvFile(path, columns, **options)
-    if not infer:
-        _ = file.schema
-    stated = [name for name in file.names if name in columns]
-    others = [name for name in file.names if name not in columns]
-    # Also where pandas reads all columns: of a file with a row of other cells it may
-    # leave out cells of all rows.
-    cells = file.cells(file.names, rows)
-    found: dict[Hashable, pd.Series] = {}
-    if others:
-        with file._open() as opened:
-            how: dict[str, Any] = {"sep": file.separator, "low_memory": False}
-            found = dict(pd.read_csv(opened, usecols=others, nrows=rows, **how))
-        for name in others:
-            zeros = pc.match_substring_regex(cells[name], _LEADING_ZERO)
-            # Also where a missing value makes floats of them.
-            if found[name].dtype.kind in "iuf" and pc.any(zeros).as_py():
-                found[name] = texts(cells[name])
-    for name in stated:
-        found[name] = texts(cells[name])
-        with suppress(*[InvalidTableError] * unchecked):
-            found[name] = file.typed_column(cells[name], name, rounded=not unchecked)
-    return pd.DataFrame(found, columns=file.names)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _PAGE = """\
 <!DOCTYPE html>
@@ -79,9 +79,9 @@ Block = str | Heading | Items | Grid | Picture
 class Document:
     """What can be read as Markdown, as HTML, and in a notebook.
 
-    A subclass may say in `_blocks` of what it consists; a str is a paragraph. Texts are
-    escaped: a name of a column cannot become markup. `meta` is what a page of HTML says
-    of itself to programs.
+    A subclass may say in `_blocks` of what it consists; a str is a paragraph. Texts of
+    a page are escaped: a name of a column cannot become markup. `meta` is what a page
+    of HTML says of itself to programs.
     """
 
     # Without an annotation: a dataclass that is a document has no such field.
@@ -110,8 +110,12 @@ class Document:
         str
             The text.
         """
-        text = "\n\n".join(map(_as_markdown, self._blocks(drawn=False))) + "\n"
+        text = self._lines(_plain)
         return _written(text, path)
+
+    def _lines(self, shown: Callable[[str], str]) -> str:
+        blocks = self._blocks(drawn=False)
+        return "\n\n".join(_as_markdown(block, shown) for block in blocks) + "\n"
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Write it as one self-contained page of HTML.
@@ -137,7 +141,7 @@ class Document:
         return _written(page, path)
 
     def __str__(self) -> str:
-        return self.to_markdown()
+        return self._lines(_on_one_line)  # a terminal shows what is escaped
 
     def _repr_html_(self) -> str:
         return _body(self._blocks(drawn=True))
@@ -153,26 +157,30 @@ def _written(text: str, path: str | os.PathLike[str] | None) -> str:
     return text
 
 
-def _as_markdown(block: Block) -> str:
+def _as_markdown(block: Block, shown: Callable[[str], str]) -> str:
     if isinstance(block, Heading):
-        return f"{'#' * block.level} {_plain(block.text)}"
+        return f"{'#' * block.level} {shown(block.text)}"
     if isinstance(block, Items):
-        return "\n".join(f"- {_plain(text)}" for text in block.texts)
+        return "\n".join(f"- {shown(text)}" for text in block.texts)
     if isinstance(block, Grid):
-        head, *rows = [list(map(_plain, row)) for row in (block.headings, *block.rows)]
+        head, *rows = [list(map(shown, row)) for row in (block.headings, *block.rows)]
         widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
         widths[-1] = len(head[-1])  # it may be long: what is behind it need not align
         lines = [head, ["-" * max(width, 3) for width in widths], *rows]
         padded = [map(str.ljust, line, widths) for line in lines]
         return "\n".join(f"| {' | '.join(line)} |" for line in padded)
     if isinstance(block, Picture):
-        return f"*{_plain(block.says)}*"
-    return _plain(block)
+        return f"*{shown(block.says)}*"
+    return shown(block)
 
 
 def _plain(text: str) -> str:
     """Write a text on one line so that Markdown shows it as it is."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", _on_one_line(text))
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _as_html(block: Block) -> str:

@@ -206,7 +206,7 @@ def _plain(array: Any, kind: Any) -> Any:  # noqa: ANN401 - no stubs
 def _to_arrow(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no stubs
     """Return a DataFrame as a pyarrow Table without metadata; names become text."""
     table = pa.Table.from_pandas(native(frame), preserve_index=False)
-    columns = []
+    table, columns = table.cast(widened(table.schema)), []
     for column in table.columns:
         kind = column.type
         inner = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -233,6 +233,7 @@ def write_batches(
     batches: Iterable[pd.DataFrame],
     separator: str = ",",
     encoding: str = "utf-8",
+    gap: str = "",
 ) -> None:
     """Write batches as one table, in the memory of one; CSV by its name, or Parquet.
 
@@ -242,7 +243,7 @@ def write_batches(
         part = Path(folder) / path.name
         if is_csv(path):
             with part.open("w", encoding=encoding, newline="") as file:
-                write_csv(file, batches, separator)
+                write_csv(file, batches, separator, gap)
         else:
             from pyarrow import parquet
 
@@ -261,11 +262,15 @@ def write_batches(
 
 
 def write_csv(
-    file: IO[str], batches: Iterable[pd.DataFrame], separator: str = ","
+    file: IO[str],
+    batches: Iterable[pd.DataFrame],
+    separator: str = ",",
+    gap: str = "",
 ) -> None:
-    """Write batches as one CSV file that is open."""
+    """Write batches as one CSV file that is open; a gap is a missing value."""
+    how: dict[str, Any] = {"index": False, "sep": separator, "na_rep": gap}
     for place, batch in enumerate(batches):
-        batch.to_csv(file, index=False, header=place == 0, sep=separator)
+        batch.to_csv(file, header=place == 0, **how)
 
 
 def widened(schema: Any) -> Any:  # noqa: ANN401 - no stubs

@@ -28,7 +28,8 @@ from skdpsynth.schema import (
     Text,
 )
 from skdpsynth.table import open_table
-from skdpsynth.table.csv_files import CsvFile, CsvForm, read_csv
+from skdpsynth.table.csv_files import CsvFile, CsvForm
+from skdpsynth.table.csv_kinds import read_csv
 
 COLUMNS = {
     "name": Categorical(["Jörg; 1", 'a "b"', "c"]),

@@ -39,7 +39,7 @@ from skdpsynth.table import (
     open_table,
     total_keys,
 )
-from skdpsynth.table.csv_files import read_csv
+from skdpsynth.table.csv_kinds import read_csv
 
 # Parts of texts that hash tables and encodings have taken for one another.
 PARTS = ("a", "\0", "\ud800", "\udcff", "\\ud800", "e\u0301", "\u00e9", "'", " ", "")

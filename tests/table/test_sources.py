@@ -160,10 +160,12 @@ def test_a_csv_row_that_is_none_is_refused_wherever_it_is(
     assert found["n"].tolist() == [1.0, 2.0] * 500
     assert found["t"].tolist() == ["a", "b"] * 500
     path.write_text("\n".join([*lines[:place], line, *lines[place:]]))
+    where = {"9": f"1 in row {place:,} ", '3,a"b"': f"in line {place + 1:,};"}
     for size in (64, 2**24):
         monkeypatch.setattr("skdpsynth.table.csv_files._BLOCK_BYTES", size)
-        with pytest.raises(InvalidTableError, match=words):
+        with pytest.raises(InvalidTableError, match=words) as caught:
             open_table(path, schema=schema)
+        assert where.get(line, "") in str(caught.value)
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 2**24])

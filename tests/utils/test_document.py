@@ -43,7 +43,8 @@ def test_every_block_is_written(tmp_path):
         ]
     )
     text = document.to_markdown(tmp_path / "a.md")
-    assert str(document) == text == (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert text == (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert str(document) == unescaped(text)  # in a terminal nobody reads escapes
     assert text.split("\n\n") == [
         r"# A \<title\>",
         r"a_name, \_emphasis\_ and more",

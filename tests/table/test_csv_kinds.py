@@ -1,0 +1,220 @@
+"""CSV files of which nothing is stated: kinds, remedies, and cells as they came."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdpsynth import IndependentSynthesizer, TableSchema
+from skdpsynth.__main__ import main
+from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
+from skdpsynth.schema import Continuous, Datetime
+from skdpsynth.table.csv_files import CsvFile, CsvForm
+from skdpsynth.table.csv_kinds import as_cells, check_csv, found_kinds, read_csv
+
+RNG = np.random.default_rng(0)
+DAYS = pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 1400, 300), "D")
+TIMES = DAYS + pd.to_timedelta(RNG.integers(0, 86_400, 300), "s")
+AMOUNTS = RNG.lognormal(7, 1, 300)
+PLAIN = CsvForm()
+EUROPEAN = CsvForm(";", decimal=",", thousands=".")
+
+
+def written(times, form):
+    return times.strftime(form).tolist()
+
+
+# By the cells of a column and how a file is written: the kind that is found, its format
+# (... if there is none), and what every cell of a synthetic column must match.
+KINDS = {
+    "ISO days": (written(DAYS, "%Y-%m-%d"), {}, "datetime", "%Y-%m-%d"),
+    "minutes": (written(TIMES, "%Y-%m-%d %H:%M"), {}, "datetime", "%Y-%m-%d %H:%M"),
+    "ISO in UTC": (
+        written(TIMES, "%Y-%m-%dT%H:%M:%SZ"),
+        {},
+        "datetime",
+        "%Y-%m-%dT%H:%M:%SZ",
+    ),
+    "an offset": (
+        written(TIMES.tz_localize("UTC"), "%Y-%m-%d %H:%M:%S%z"),
+        {},
+        "datetime",
+        "%Y-%m-%d %H:%M:%S%z",
+    ),
+    "German days": (written(DAYS, "%d.%m.%Y"), {}, "datetime", "%d.%m.%Y"),
+    "American days": (written(DAYS, "%m/%d/%Y"), {}, "datetime", "%m/%d/%Y"),
+    "money": ([f"{v:.2f}" for v in AMOUNTS], {}, "continuous", "%.2f"),
+    "short": ([str(v) for v in AMOUNTS.round(2)], {}, "continuous", "%s"),
+    "from R": ([f"{v:g}" for v in (AMOUNTS / 9).round(1)], {}, "continuous", "%g"),
+    "dollars": ([f"${v:,.2f}" for v in AMOUNTS], {}, "continuous", "$%,.2f"),
+    "per cent": ([f"{v % 100:.0f} %" for v in AMOUNTS], {}, "continuous", "%s %"),
+    "European": (
+        [f"{v:,.2f} €".translate({44: ".", 46: ","}) for v in AMOUNTS],
+        {"form": EUROPEAN},
+        "continuous",
+        "%,.2f €",
+    ),
+    "whole": ([f"{v:.0f}" for v in AMOUNTS], {}, "continuous", ...),
+    "codes": ([f"{v:05.0f}" for v in AMOUNTS / 10], {}, "categorical", ...),
+    "long codes": ([f"{v:.0f}{10**18}" for v in AMOUNTS], {}, "categorical", ...),
+    "names": (RNG.choice(["ann", "bob"], 300).tolist(), {}, "categorical", ...),
+    "nothing": ([""] * 300, {}, "continuous", ...),
+}
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def write(cells, form=PLAIN):
+    frame = pd.DataFrame({"x": cells, "n": range(len(cells))})
+    frame.to_csv("t.csv", index=False, sep=form.separator or ",")
+    return CsvFile(Path("t.csv"), {}, form=form)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_is_found_and_its_cells_are_read_and_written_alike(name):
+    """What `as_cells` writes of what was read is the file, cell by cell."""
+    cells, how, kind, form = KINDS[name]
+    file = write(cells, **how)
+    schema, text, _ = found_kinds(file)
+    blank = json.loads(text)["columns"][0][1]
+    assert (blank["kind"], blank.get("format", ...)) == (kind, form)
+    table = read_csv(file.path, schema.kinds, form=file.form)
+    again = as_cells(table, schema.kinds, file.form, None)["x"]
+    assert again.fillna("").astype(str).tolist() == cells
+
+
+@pytest.mark.usefixtures("frozen_noise")
+@pytest.mark.parametrize("name", ["ISO in UTC", "an offset", "dollars", "European"])
+def test_samples_are_written_as_the_file_of_the_fit(name):
+    """In the command line, with nothing stated but how the file is written."""
+    cells, how, _, _ = KINDS[name]
+    write(cells, **how)
+    marks = ["--sep=;", "--decimal=,", "--thousands=."] if how else []
+    fit = [
+        "fit",
+        "t.csv",
+        "--infer-dtypes",
+        "--epsilon=50",
+        "--synthesizer=independent",
+    ]
+    assert main([*fit, *marks, "-o", "m"]) == 0
+    assert main(["sample", "m", "-n", "200", *marks, "-o", "s.csv"]) == 0
+    drawn = pd.read_csv("s.csv", dtype=str, sep=";" if how else ",")["x"].dropna()
+    known = [re.sub("[0-9]+", "9", cell) for cell in cells]
+    assert {re.sub("[0-9]+", "9", cell) for cell in drawn} <= {*known}
+
+
+@pytest.mark.parametrize(
+    ("odd", "shown"),
+    [("-", "--na-values=-"), ("n.a.", "--na-values=n.a."), ("Ann", "--na-values=TEXT")],
+)
+@pytest.mark.parametrize("name", ["short", "ISO days", "dollars"])
+def test_a_few_texts_make_no_categories_of_numbers_or_times(name, odd, shown, capsys):
+    """They are said, with the remedy, which works; a fit refuses them at no cost."""
+    cells = [*KINDS[name][0][:290], *[odd] * 10]
+    file = write(cells)
+    schema, _, (hint,) = found_kinds(file)
+    assert schema.kinds["x"].tag == KINDS[name][2]
+    assert hint.startswith("'x': where a cell of another kind")
+    assert shown in hint
+    findings = check_csv(file.path, TableSchema({}), schema.kinds)
+    assert findings["rows"].tolist()[0] == 10
+    assert "the first in row 291 below the names" in findings["finding"][0]
+    assert shown in findings["finding"][0]
+    with pytest.raises(InvalidTableError, match="--na-values"):
+        IndependentSynthesizer(schema=schema).fit("t.csv")
+    form = CsvForm(missing=(odd,))
+    assert read_csv(file.path, schema.kinds, form=form)["x"].isna().sum() == 10
+    findings = check_csv(file.path, schema, schema.kinds, form=form)["finding"]
+    assert not findings.str.contains("refuses").any()
+    assert main(["schema", "t.csv", "-o", "s.json"]) == 0
+    assert shown in (said := capsys.readouterr().err)
+    assert odd != "Ann" or odd not in said
+
+
+@pytest.mark.parametrize(
+    ("cells", "hint"),
+    [
+        (["1,5", "2,25"], "--decimal"),
+        (["01/02/2020", "03/04/2021"], "--date-format"),
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_asked(cells, hint):
+    schema, _, hints = found_kinds(write(cells * 20))
+    assert schema.kinds["x"].tag == "categorical"
+    assert hint in hints[0]
+
+
+def test_a_format_that_is_given_comes_first_and_others_are_found():
+    frame = {
+        "a": ["01/02/2020", "03/04/2021"] * 9,
+        "b": ["2020-01-02", "2021-03-04"] * 9,
+    }
+    pd.DataFrame(frame).to_csv("t.csv", index=False)
+    kinds = found_kinds(CsvFile(Path("t.csv"), {}), "%m/%d/%Y")[0].kinds
+    assert [kinds[name].format for name in frame] == ["%m/%d/%Y", "%Y-%m-%d"]
+
+
+@pytest.mark.parametrize(
+    ("form", "column", "good", "bad"),
+    [
+        (CsvForm(thousands=","), Continuous(0, 9), ["1,234.5", "1"], ["1,5", "12,34"]),
+        (EUROPEAN, Continuous(0, 9), ["1.234,5", "-7"], ["1.5", "1,234.5"]),
+        (CsvForm(), Continuous(0, 9, format="$%,.2f"), ["-$1,000.5"], ["1", "€1"]),
+        (CsvForm(), Continuous(0, 9, format="%d %"), ["4%", "4 %"], ["4", "% 4"]),
+        (EUROPEAN, Continuous(0, 9, integer=True), ["1.000", "3"], ["3.0", "1.00"]),
+    ],
+)
+def test_a_number_is_one_in_its_form_only(form, column, good, bad):
+    """Nothing is guessed: 1,5 with commas between thousands is no 15."""
+    columns = {"x": column, "n": Continuous(0, 9)}
+    assert read_csv(write(good, form).path, columns, form=form).notna().all(axis=None)
+    for cell in bad:
+        path = write([cell], form).path
+        with pytest.raises(InvalidTableError, match=r"'x' of 't\.csv'"):
+            read_csv(path, columns, form=form)
+
+
+def test_a_format_is_checked_and_kept():
+    for wrong in ("{:.2f}", "%", "$", "%.2e", 3):
+        with pytest.raises(InvalidSchemaError, match="format of numbers must be"):
+            Continuous(0, 9, format=wrong)
+    column = Continuous(0, 9, format="$%,.2f")
+    schema = TableSchema({"x": column})
+    assert TableSchema.from_json(schema.to_json()) == schema
+    assert "format" not in TableSchema({"x": Continuous(0, 9)}).to_json()
+    for bad in ({"decimal": "ab"}, {"decimal": ",", "thousands": ","}):
+        with pytest.raises(ValueError, match="must be one character"):
+            CsvForm(**bad)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_header_may_begin_with_a_separator(separator):
+    """Rows that pandas and R number: never read, and written without a name again."""
+    text = separator.join(["", "x", "y"]) + "\n"
+    rows = [separator.join([str(n), str(n % 7), "a"]) for n in range(100)]
+    Path("t.csv").write_text(text + "\n".join(rows))
+    fit = ["fit", "t.csv", "--infer-dtypes", "--epsilon=9", "--synthesizer=independent"]
+    assert main([*fit, "-o", "m"]) == 0
+    assert main(["sample", "m", "-n", "3", "--sep", separator, "-o", "s.csv"]) == 0
+    lines = Path("s.csv").read_text().splitlines()
+    assert lines[0] == text.strip("\n")
+    assert [line.split(separator)[0] for line in lines[1:]] == ["0", "1", "2"]
+
+
+def test_a_format_of_iso_is_read_as_fast_as_iso_is(monkeypatch):
+    """By Arrow, and not cell by cell."""
+    monkeypatch.setattr("skdpsynth.table.csv_files.datetime", None)
+    for name in ("ISO days", "ISO in UTC"):
+        cells, _, _, form = KINDS[name]
+        column = {"x": Datetime("2020", "2024", format=form), "n": Continuous(0, 9)}
+        found = read_csv(write(cells).path, column)["x"]
+        assert written(pd.DatetimeIndex(found), form) == cells
