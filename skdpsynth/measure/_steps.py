@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -63,6 +64,7 @@ from skdpsynth.table import (
     ColumnDomain,
     ColumnLayout,
     NumericDomain,
+    OuterShares,
     needs_resolution,
     numeric_values,
     total_keys,
@@ -301,6 +303,13 @@ _BUMPS = (
     *((0.25, 0.5, 0.25), (0.15, 0.35, 0.35, 0.15), (0.05, 0.15, 0.3, 0.3, 0.15, 0.05)),
     *((0.35, 0.65), (0.65, 0.35), (0.1, 0.3, 0.6), (0.6, 0.3, 0.1)),
 )
+# Bins of a tail of few rows that the noise hides. Of 24 tables of 3,000 rows with 300
+# amounts mean, largest value and zeros came back as they should in 79 %, with 1 in 67 %
+# (epsilon 1; without noise in 79 %, since the largest are few).
+_HIDDEN = 2
+# Bins of such a range above this part of its end help to say where its rows are; nearer
+# to 0 there are many, and they would say little.
+_NEAR_END = 4096.0
 # Rows, in noise deviations, from which bins that are surely not empty say more than
 # shapes: a bin with a fifth of them is sure. Of 900 rows of Kaggle Credit (22) shapes
 # keep 96 % of the values, and such bins 90 %; of 1,000 rows of Adult (35) 92 % and
@@ -315,7 +324,8 @@ class Ranges(ColumnStep):
     Cells are the wide public bins of `_outer_edges`. The range reaches from the first
     to the last bin that is surely not empty, and on while the next bin is probably not
     empty, but not across 0. Where no bin is sure, the prior says where the rows are.
-    The scale is that of `Continuous`. Where rows are few more is spent.
+    Rows beyond, such as amounts where most are 0, are looked for in the same way. The
+    scale is that of `Continuous`. Where rows are few more is spent.
     """
 
     name = "column ranges"
@@ -347,11 +357,12 @@ class Ranges(ColumnStep):
         counts, noise_std = released.counts[:-1], released.noise_std
         n_rows = max(released.n_rows - n_missing * nullable, 1.0)
         edges, integer = _outer_edges(column), column.kind == "integer"
-        dated, sure, (low, high) = column.kind == "datetime", False, _DEFAULT_DATES
-        if outer := _found_bins(counts, edges, noise_std, n_rows, dated=dated):
-            within = counts[outer[0] : outer[1] + 1]
-            sure = within.sum() >= 0.5 * n_rows and within.max() > LIKELY * noise_std
-            low, high = float(edges[outer[0]]), float(edges[outer[1] + 1])
+        dated, (low, high) = column.kind == "datetime", _DEFAULT_DATES
+        sure = few = False
+        how = {"dated": dated, "again": domain is not None}
+        if found := _found_bins(counts, edges, noise_std, n_rows, **how):
+            first, last, sure, few = found
+            low, high = float(edges[first]), float(edges[last + 1])
         if not dated:
             # Of the other side of 0 only the middle bin may be cut off: no values are
             # in it. Bins are half-open: the last whole number is one below.
@@ -362,7 +373,8 @@ class Ranges(ColumnStep):
                 high = middle if integer else 0.0
             if -middle <= low and high <= middle:
                 # Zeros alone; or ones too, where the noise hides one in a hundred.
-                low, high = 0.0, float((SURE * noise_std > RARE * n_rows) + integer)
+                hidden = SURE * noise_std > RARE * n_rows
+                low, high, sure = 0.0, float(hidden + integer), not hidden
         if integer or dated:
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
         log = not dated and Continuous(low, high).resolved_scale() == "log"
@@ -370,8 +382,28 @@ class Ranges(ColumnStep):
         if is_date(column.dtype):
             step = SECONDS_OF["D"]
             domain = domain.with_step(step, low // step, high // step)
+        if few:
+            outer = _outer_shares(counts, edges, domain, noise_std, released.n_rows)
+            domain = replace(domain, outer=outer)
         # Of a column that is mostly missing, there is hardly a range to be found.
         return replace(domain, guessed=not sure and 2 * n_rows > released.n_rows)
+
+
+class UnsureRanges(Ranges):
+    """The same once more, of those columns alone whose range was not sure.
+
+    They are few, so their noise is small.
+    """
+
+    name = "unsure ranges"
+
+    def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
+        unsure = isinstance(domain, NumericDomain) and domain.guessed
+        return unsure or super().concerns(column, domain)
+
+    def cost(self, public: Public) -> Cost:
+        # Where rows are few as much was spent as helps.
+        return Cost(BESIDE_SHARE * (super().cost(public).share == BESIDE_SHARE))
 
 
 def _outer_edges(column: ColumnLayout) -> Floats:
@@ -388,14 +420,84 @@ def _outer_edges(column: ColumnLayout) -> Floats:
     return np.concatenate((negative, [-0.5, 0.5], powers[1:]))
 
 
+class _Found(NamedTuple):
+    """The first and the last outer bin of a range."""
+
+    first: int
+    last: int
+    sure: bool
+    few: bool  # an end of it is of few rows, beyond the bins of most
+
+
 def _found_bins(
-    counts: Ints, edges: Floats, noise_std: float, n_rows: float, *, dated: bool
-) -> tuple[int, int] | None:
+    counts: Ints,
+    edges: Floats,
+    noise_std: float,
+    n_rows: float,
+    *,
+    dated: bool,
+    again: bool,
+) -> _Found | None:
     """Find the first and the last outer bin that holds rows; None of some dates."""
     # Rows without a label are in these counts, but not yet in the number of rows.
     total = float(counts.sum())
     if total - n_rows > SURE * noise_std * math.sqrt(len(counts)):
         n_rows = total
+    most = _bins_of_most(counts, edges, noise_std, n_rows, dated=dated)
+    if most is None:
+        return None
+    fullest, level = int(counts.argmax()), SURE
+    near = counts[max(fullest - 1, 0) : fullest + 2] > LIKELY * noise_std
+    alone = not dated and counts[fullest] > 0.5 * n_rows and near.sum() == 1
+    if alone and n_rows - counts[fullest] > LIKELY * noise_std * math.sqrt(2):
+        # What is beside it, as amounts are beside zeros, is found by itself.
+        most, level = (fullest, fullest), LIKELY
+    first, last = most
+    within = counts[first : last + 1]
+    sure = within.sum() >= 0.5 * n_rows and within.max() > LIKELY * noise_std
+    n_rows -= float(within.sum())
+    if not sure or n_rows <= level * noise_std * math.sqrt(len(within) + 1):
+        return _Found(first, last, bool(sure), False)
+    # Other rows are beyond, such as amounts where most are 0: too few for bins that are
+    # sure of all rows, but not for shapes.
+    left = counts.copy()
+    left[first : last + 1] = 0
+    others = _bins_of_most(left, edges, noise_std, n_rows, dated=dated)
+    if others is None:
+        return _Found(first, last, False, False)
+    start, end = others
+    within = left[start : end + 1]
+    known = max(0.5 * n_rows, SURE * noise_std * math.sqrt(len(within)))
+    sure = within.sum() >= known and within.max() > LIKELY * noise_std
+    if not again:  # asked once more the noise is smaller
+        sure = n_rows >= _SHAPES_BELOW * noise_std
+    if LIKELY * noise_std > FEW * n_rows:
+        start -= min(_HIDDEN * (start < first), start)
+        end += min(_HIDDEN * (end > last), len(counts) - 1 - end)
+    few = again or not sure
+    return _Found(min(first, start), max(last, end), bool(sure), few)
+
+
+def _outer_shares(
+    counts: Ints, edges: Floats, domain: NumericDomain, noise_std: float, n_rows: float
+) -> OuterShares:
+    """Return the shares of the bins on the far side of a range, but near 0."""
+    low, high = domain.bounds
+    far = max(-low, high)
+    sizes = np.minimum(np.abs(edges[:-1]), np.abs(edges[1:]))
+    inside = (sizes >= far / _NEAR_END) & (sizes < far)
+    # Not with 0, which is counted apart.
+    inside &= edges[:-1] > 0 if high == far else edges[1:] < 0
+    (places,) = np.nonzero(inside)
+    ends = edges[places[0] : places[-1] + 2].tolist() if len(places) else ()
+    shares = (counts[places] / n_rows).tolist()
+    return OuterShares(tuple(ends), tuple(shares), noise_std / n_rows)
+
+
+def _bins_of_most(
+    counts: Ints, edges: Floats, noise_std: float, n_rows: float, *, dated: bool
+) -> tuple[int, int] | None:
+    """Find the first and the last bin of most of the rows; None of some dates."""
     core = np.flatnonzero(counts > SURE * noise_std)
     if not dated and (len(core) == 0 or n_rows < _SHAPES_BELOW * noise_std):
         return _likely_bins(counts, edges, noise_std, n_rows)
@@ -601,6 +703,7 @@ class Resolutions(ColumnStep):
             # A flag or a count, as files have them, unless fractions are seen.
             few = n_rows - of_last + std < QUARTER * n_rows
             few = few and LIKELY * std < QUARTER * n_rows  # else noise would decide
+            few = few and not _below_one(domain.outer)
             place, known = tens, few and finer[tens] <= most[tens]
         if not known:
             return domain
@@ -617,6 +720,17 @@ class Resolutions(ColumnStep):
         # Some are inside, and not where floats are that far apart that they are whole.
         held = max(-written.low, written.high) < EXACT
         return written if held and low <= written.bounds[0] <= high else domain
+
+
+def _below_one(outer: OuterShares | None) -> bool:
+    """Return whether numbers between 0 and 1 are seen."""
+    edges, shares, noise_std = outer or OuterShares()
+    inside = [
+        s
+        for s, ends in zip(shares, pairwise(edges), strict=True)
+        if abs(sum(ends)) < 2.0
+    ]
+    return sum(inside) > LIKELY * noise_std * math.sqrt(len(inside))
 
 
 # --- Remainders ---------------------------------------------------------------------
@@ -785,4 +899,7 @@ def _counters(
     return counters
 
 
-COLUMN_STEPS = (Categories, Ranges, Resolutions, Remainders, FrequentValues)
+COLUMN_STEPS = (
+    *(Categories, Ranges, UnsureRanges),
+    *(Resolutions, Remainders, FrequentValues),
+)

@@ -48,6 +48,14 @@ Codes = NDArray[np.int64]
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 
 
+class OuterShares(NamedTuple):
+    """Released shares of all rows in the wide bins by which a range was found."""
+
+    edges: tuple[float, ...] = ()  # of values, in increasing order; one more
+    shares: tuple[float, ...] = ()
+    noise_std: float = 0.0
+
+
 @dataclass(frozen=True)
 class NumericDomain:
     """A numeric column on [0, 1], monotone in the value; others are clamped into it."""
@@ -73,6 +81,8 @@ class NumericDomain:
     # Values (in steps, of `integer` ones) that many rows have, with their released
     # shares of all rows, in increasing order.
     frequent: tuple[tuple[float, float], ...] = field(default=(), compare=False)
+    # Of a released range of which most rows are in one place, such as 0.
+    outer: OuterShares | None = field(default=None, compare=False)
     # How much room on [0, 1] a number has, with a mean of 1, by the remainder of its
     # steps: of 100 the last two digits of amounts, prices and clock times, of 7 the day
     # of the week. A marginal is smooth on the scale that comes of it.
@@ -82,6 +92,11 @@ class NumericDomain:
         own = vars(self)
         require(all(type(own[name]) is bool for name in _FLAGS), "flags")
         numbers = (self.low, self.high, *self.remainders, *chain(*self.frequent))
+        if self.outer is not None:
+            edges, shares, noise_std = self.outer
+            numbers += (*edges, *shares, noise_std)
+            require(len(edges) == len(shares) + bool(shares), "outer shares")
+            require(all(low < high for low, high in pairwise(edges)), "outer shares")
         require(all(map(is_number, numbers)), "numbers")
         require(self.low <= self.high and self.high - self.low < math.inf, "a range")
         if self.step is not None:
@@ -365,6 +380,10 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
         pairs = data.get("frequent", ())
         known["frequent"] = tuple((float(value), float(own)) for value, own in pairs)
         known["remainders"] = tuple(map(float, data.get("remainders", ())))
+        if known.get("outer") is not None:
+            *parts, noise_std = known["outer"]
+            edges, shares = (tuple(map(float, part)) for part in parts)
+            known["outer"] = OuterShares(edges, shares, float(noise_std))
         rooms = (ROUNDING <= room <= 1 / ROUNDING for room in known["remainders"])
         require(all(rooms), "remainders")
         return NumericDomain(**known, released=data.get("bought", False))

@@ -1,6 +1,7 @@
 """What a fit learns about a table that it measures: nothing else about a row shows."""
 
 import math
+import warnings
 from itertools import product
 
 import numpy as np
@@ -190,6 +191,8 @@ def test_every_step_is_charged_what_it_costs(name, n_rows, epsilon, labels):
     costs = discovery.costs(accountant, n_rows)
     again = 2 if labels == "texts" and not metadata.classes.labels else 1
     assert sum(of_labels) == pytest.approx(again * costs.pop("labels").share)
+    again = costs.pop("unsure ranges").share
+    assert charged.pop("unsure ranges", again) == pytest.approx(again)
     domains = dict(zip(metadata.columns, metadata.domains, strict=True))
     public = discovery.public(accountant, n_rows)
     steps = {step.name: step for step in discovery.of_columns}
@@ -326,6 +329,61 @@ def test_a_rare_class_far_from_the_others_is_in_the_range():
     values = np.concatenate([usual, np.geomspace(0.03, 0.49, 90)])
     highs = [discovered(values, epsilon=1.0).high for _ in range(20)]
     assert sum(high < 0.25 for high in highs) < 5
+
+
+AMOUNTS = {
+    "floats": lambda amounts, none: np.where(none, 0.0, amounts.round(2)),
+    "whole": lambda amounts, none: np.where(none, 0, amounts.round()).astype(int),
+    "losses": lambda amounts, none: np.where(none, 0.0, -amounts),
+    "fractions": lambda amounts, none: np.where(none, 0.0, amounts / 1e4),
+    "minus one": lambda amounts, none: np.where(none, -1, amounts.round()).astype(int),
+}
+
+
+def among_zeros(kind, n_rows, share, seed):
+    """Return a table of 9 columns, the first of amounts where most have none."""
+    rng = np.random.default_rng(seed)
+    amounts, none = rng.lognormal(5, 1, n_rows), rng.random(n_rows) >= share
+    others = {f"x{i}": rng.normal(50, 9, n_rows).round(1) for i in range(8)}
+    return pd.DataFrame({"a": AMOUNTS[kind](amounts, none), **others})
+
+
+@pytest.mark.parametrize("kind", AMOUNTS)
+def test_amounts_among_zeros_keep_their_scale(kind):
+    """Of 3,000 rows 300 have one, at epsilon 1; 9 draws of the noise, frozen.
+
+    Their median must be right. Of 70 draws of floats in 60 % the mean was within 25 %,
+    the zeros within .02 and the largest value within a factor of 3; without noise in
+    79 %, since the largest values are few.
+    """
+    found = []
+    for seed in range(9):
+        table = among_zeros(kind, 3000, 0.1, seed)
+        synth = IndependentSynthesizer(random_state=0)
+        with insecure_randomness(seed):
+            fitted = synth.fit(table)
+        drawn = fitted.sample(3000, random_state=seed)["a"]
+        usual = table["a"].mode()[0]
+        real, drawn = (own[own != usual].abs() for own in (table["a"], drawn))
+        mean, most = drawn.sum() / real.sum(), drawn.max() / real.max()
+        share = (len(drawn) - len(real)) / 3000
+        found.append((mean, share, most))
+    mean, share, most = np.median(found, axis=0)
+    assert 0.6 < mean < 1.4
+    assert abs(share) < 0.02
+    assert 1 / 3 < most < 3
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1])
+def test_amounts_that_are_not_found_are_named(share):
+    """With too few rows all values may be near 0: then the warning says so."""
+    for seed in range(6):
+        table = among_zeros("floats", 1000, share, seed)
+        with insecure_randomness(seed), warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            drawn = IndependentSynthesizer(random_state=0).fit(table).sample(1000)
+        named = any("range of 'a'" in str(own.message) for own in seen)
+        assert named or drawn["a"].max() > 64
 
 
 def range_domains(frame, seed=0, mu=0.1, n_rows=None):
