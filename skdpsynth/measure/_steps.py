@@ -315,7 +315,13 @@ _NEAR_END = 4096.0
 # keep 96 % of the values, and such bins 90 %; of 1,000 rows of Adult (35) 92 % and
 # 96 %.
 _SHAPES_BELOW = SURE * SURE
-_POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
+# Edges of the outer bins of floats, as powers of two; and those of what is beyond.
+_POWERS, _MORE_POWERS = range(-30, 64), range(-1000, 1001, 4)
+_FAR_YEARS = 300.0  # dates so far from others, such as 9999-12-31, are no times
+    300.0  # between dates: some of them, such as 9999-12-31, stand for something
+)
+# In years: of two where most dates are, of a hundred elsewhere.
+_YEARS = (1, *range(100, 1900, 100), *range(1900, 2100, 2), *range(2100, 10_001, 100))
 
 
 class Ranges(ColumnStep):
@@ -343,12 +349,13 @@ class Ranges(ColumnStep):
         return beside if public.n_rows >= beside.found_from else more
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
-        return len(_outer_edges(column))
+        return len(_outer_edges(column, domain))
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
         values, missing = numeric_values(series, column)
-        codes = np.searchsorted(_outer_edges(column)[1:-1], values, side="right")
+        inner = _outer_edges(column, domain)[1:-1]
+        codes = np.searchsorted(inner, values, side="right")
         return np.where(missing, n - 1, codes)
 
     def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
@@ -356,27 +363,39 @@ class Ranges(ColumnStep):
         nullable = column.can_be_missing and n_missing > SURE * released.noise_std
         counts, noise_std = released.counts[:-1], released.noise_std
         n_rows = max(released.n_rows - n_missing * nullable, 1.0)
-        edges, integer = _outer_edges(column), column.kind == "integer"
+        edges, integer = _outer_edges(column, domain), column.kind == "integer"
         dated, (low, high) = column.kind == "datetime", _DEFAULT_DATES
-        sure = few = False
+        first, last, sure, few = 0, -1, False, False
         how = {"dated": dated, "again": domain is not None}
         if found := _found_bins(counts, edges, noise_std, n_rows, **how):
             first, last, sure, few = found
             low, high = float(edges[first]), float(edges[last + 1])
-        if not dated:
+        zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
+        middle = 0.5 if integer else 2.0 ** _POWERS[0]
+        if not dated and first == last == zero:
+            # Zeros alone; or ones too, where the noise hides one in a hundred.
+            hidden = SURE * noise_std > RARE * n_rows
+            low, high, sure = 0.0, float(hidden + integer), not hidden
+        elif not dated:
+            beside = np.where(np.arange(len(counts)) == zero, 0, counts)
+            peak = first + int(beside[first : last + 1].argmax())
+            size = float(np.abs(edges[peak : peak + 2]).max())
+            if not integer and not middle < size <= 2.0 ** _POWERS[-1]:
+                # Where most are finer bins are needed.
+                sure = sure and domain is not None
+                if domain is None and size <= middle:
+                    low, high = max(low, -middle), min(high, middle)
+                middle = 2.0 ** _MORE_POWERS[0]
             # Of the other side of 0 only the middle bin may be cut off: no values are
             # in it. Bins are half-open: the last whole number is one below.
-            middle = float(np.abs(edges).min())
             if -middle <= low <= high / _NEAR_ZERO or 0 < low <= 1 <= high:
                 low = 0.0
             if low / _NEAR_ZERO <= high <= middle:
                 high = middle if integer else 0.0
-            if -middle <= low and high <= middle:
-                # Zeros alone; or ones too, where the noise hides one in a hundred.
-                hidden = SURE * noise_std > RARE * n_rows
-                low, high, sure = 0.0, float(hidden + integer), not hidden
         if integer or dated:
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
+        if dated:
+            low, high = np.clip([low, high], *column.limits).tolist()
         log = not dated and Continuous(low, high).resolved_scale() == "log"
         domain = NumericDomain(low, high, log, integer, nullable, released=True)
         if is_date(column.dtype):
@@ -406,14 +425,22 @@ class UnsureRanges(Ranges):
         return Cost(BESIDE_SHARE * (super().cost(public).share == BESIDE_SHARE))
 
 
-def _outer_edges(column: ColumnLayout) -> Floats:
-    """Return the edges of the public outer bins: powers of two, or two years each."""
+def _outer_edges(column: ColumnLayout, domain: Domain = None) -> Floats:
+    """Return the edges of the public outer bins.
+
+    They are years or powers of two; where a released domain is beyond these, more.
+    """
     if column.kind == "datetime":
-        years = np.arange("1900", "2102", 2, dtype="M8[Y]")
-        return years.astype("M8[s]").astype(float)
+        years = np.array([*_YEARS]) - 1970
+        return years.astype("M8[Y]").astype("M8[s]").astype(float)
     if column.kind != "integer":
         powers = np.exp2(np.array(_POWERS, dtype=np.float64))
-        return np.concatenate((-powers[::-1], powers))
+        largest = 1.0 if domain is None else max(np.abs(domain.bounds))
+        if not powers[0] < largest <= powers[-1]:
+            powers = np.exp2(np.array(_MORE_POWERS, dtype=np.float64))
+        ends = np.exp2([float(_MORE_POWERS[-1])])
+        powers = np.union1d(powers, ends)
+        return np.concatenate((-powers[::-1], [0.0, np.nextafter(0.0, 1.0)], powers))
     limits = np.iinfo(column.storage)
     powers = np.exp2(np.arange(int(limits.max).bit_length() + 1, dtype=np.float64))
     negative = -powers[::-1] if limits.min < 0 else np.empty(0)
@@ -463,7 +490,7 @@ def _found_bins(
     left = counts.copy()
     left[first : last + 1] = 0
     others = _bins_of_most(left, edges, noise_std, n_rows, dated=dated)
-    if others is None:
+    if others is None or dated:  # such as an open end of 9999-12-31
         return _Found(first, last, False, False)
     start, end = others
     within = left[start : end + 1]
@@ -505,6 +532,10 @@ def _bins_of_most(
         core = _together(counts, noise_std, SURE)
     if len(core) == 0:
         return None
+    if dated:  # centuries away from the others is no time, but stands for something
+        apart = np.diff(edges[core]) > _FAR_YEARS * 365 * SECONDS_OF["D"]
+        groups = np.concatenate(([0], np.cumsum(apart)))
+        core = core[groups == np.bincount(groups, counts[core]).argmax()]
     first, last = int(core[0]), int(core[-1])
     # Growth alone does not cross 0: most columns have one sign.
     zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
@@ -573,11 +604,13 @@ def _shapes(edges: tuple[float, ...]) -> tuple[Floats, Floats]:
         shares.append(np.abs(np.diff(np.clip(ends, min(end, 0.0), max(end, 0.0)))))
         far.append(end)
     for end in ends[ends > 0]:  # normal about 0, almost all within 2.5 deviations
-        shares.append(np.diff(ndtr(ends * 2.5 / end)))
+        with np.errstate(over="ignore"):
+            shares.append(np.diff(ndtr(ends * 2.5 / end)))
         far.append(end)
     stacked, limits = np.array(shares), np.array(far)
     stacked /= stacked.sum(axis=1, keepdims=True)
-    doublings = np.abs(np.log2(np.abs(limits) / _USUAL))
+    doublings = np.abs(np.log2(np.abs(limits)) - math.log2(_USUAL))
+    doublings = np.minimum(doublings, _POWERS[-1])  # beyond, all are as unlikely
     return stacked, -QUARTER * doublings - (limits < 0)
 
 

@@ -584,7 +584,8 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
         seconds = np.array(domain.bounds)
         if domain.step is not None:
             seconds = column.from_wall(seconds)
-        ends = (pd.Timestamp(end, unit="s", tz=zone) for end in seconds)
+        ends = pd.DatetimeIndex(np.floor(seconds).astype("M8[s]"), tz="UTC")
+        ends = ends.tz_convert(zone)
         spec: Any = Datetime(*ends, nullable=domain.nullable)
     else:
         spec = Continuous(
