@@ -318,8 +318,6 @@ _SHAPES_BELOW = SURE * SURE
 # Edges of the outer bins of floats, as powers of two; and those of what is beyond.
 _POWERS, _MORE_POWERS = range(-30, 64), range(-1000, 1001, 4)
 _FAR_YEARS = 300.0  # dates so far from others, such as 9999-12-31, are no times
-    300.0  # between dates: some of them, such as 9999-12-31, stand for something
-)
 # In years: of two where most dates are, of a hundred elsewhere.
 _YEARS = (1, *range(100, 1900, 100), *range(1900, 2100, 2), *range(2100, 10_001, 100))
 
