@@ -69,6 +69,7 @@ from skdpsynth.table import (
     numeric_values,
     total_keys,
     wall_values,
+    with_stated,
 )
 from skdpsynth.utils import FEW_NUMBERS, in_chunks
 
@@ -141,6 +142,7 @@ class ColumnStep(ABC):
     def __init__(self, declared: Domains, schema: TableSchema) -> None:
         # Those that it may concern, by what is declared of them.
         self.columns = [c for c, domain in declared.items() if self.concerns(c, domain)]
+        self._schema = schema
 
     @abstractmethod
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
@@ -273,7 +275,9 @@ class Categories(ColumnStep):
         unsure = LIKELY * released.noise_std * math.sqrt(max(len(keys), 1))
         known = (float(np.sum(released.counts)) + unsure) / released.n_rows
         other = 0.0 if stated else max(1.0 - known, 0.0)
-        return CategoryDomain(stated or names, None in keys, column.ordered, other)
+        nullable = None in keys
+        found = CategoryDomain(stated or names, nullable, column.ordered, other)
+        return with_stated(column, found, self._schema)
 
 
 # --- Ranges -------------------------------------------------------------------------
@@ -403,7 +407,8 @@ class Ranges(ColumnStep):
             outer = _outer_shares(counts, edges, domain, noise_std, released.n_rows)
             domain = replace(domain, outer=outer)
         # Of a column that is mostly missing, there is hardly a range to be found.
-        return replace(domain, guessed=not sure and 2 * n_rows > released.n_rows)
+        guessed = not sure and 2 * n_rows > released.n_rows
+        return with_stated(column, replace(domain, guessed=guessed), self._schema)
 
 
 class UnsureRanges(Ranges):

@@ -24,6 +24,7 @@ from skdpsynth.table._domains import (
     needs_resolution,
     place_labels,
     wall_values,
+    with_stated,
 )
 from skdpsynth.table._layout import (
     ColumnLayout,
@@ -83,4 +84,5 @@ __all__ = [
     "rounded",
     "total_keys",
     "wall_values",
+    "with_stated",
 ]

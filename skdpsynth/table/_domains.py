@@ -20,6 +20,7 @@ from scipy.special import ndtr, ndtri
 
 from skdpsynth.privacy import Parts
 from skdpsynth.schema import (
+    EXACT,
     MOST_STATED_DECIMALS,
     ROUNDING,
     SECONDS_OF,
@@ -427,14 +428,45 @@ def declared_domain(column: ColumnLayout, schema: TableSchema) -> ColumnDomain |
     return None
 
 
+def with_stated(
+    column: ColumnLayout, domain: ColumnDomain, schema: TableSchema
+) -> ColumnDomain:
+    """Add to a released domain what a schema states beside its blanks."""
+    spec: Any = schema.blanks.get(column.name)
+    if spec is None:
+        return domain
+    nullable = domain.nullable and getattr(spec, "nullable", True)
+    if isinstance(domain, CategoryDomain):
+        ordered = domain.ordered or getattr(spec, "ordered", False)
+        return replace(domain, nullable=nullable, ordered=ordered)
+    domain = replace(domain, nullable=nullable)
+    if isinstance(spec, Datetime) and spec.unit is not None and domain.step is None:
+        step = SECONDS_OF[spec.unit]
+        low, high = np.floor(column.to_wall(np.array(domain.bounds)) / step).tolist()
+        return domain.with_step(step, low, high)
+    if not isinstance(spec, Continuous):
+        return domain
+    if spec.scale != "auto":
+        log, quantile = spec.scale == "log", spec.scale == "quantile"
+        domain = replace(domain, log=log, quantile=quantile)
+    decimals = 0 if spec.integer else spec.decimals
+    if domain.integer or not isinstance(decimals, int):
+        return domain
+    written = domain.with_decimals(decimals)
+    return written if max(-written.low, written.high) < EXACT else domain
+
+
 def needs_resolution(column: ColumnLayout, schema: TableSchema) -> bool:
     """Return whether neither dtype nor schema says how finely a column is written."""
     fine = ("continuous", "timedelta", "datetime")
     if is_date(column.dtype) or column.kind not in fine:
         return False
-    spec = schema.columns.get(column.name)
-    if isinstance(spec, Continuous):
-        return spec.decimals is None and not spec.integer
+    spec, blank = (own.get(column.name) for own in (schema.columns, schema.blanks))
+    if isinstance(blank, Datetime) and column.kind == "datetime":
+        return blank.unit is None
+    written = blank if spec is None else spec
+    if isinstance(written, Continuous):
+        return written.decimals is None and not written.integer
     return spec is None
 
 
