@@ -6,6 +6,7 @@ tends to a normal distribution. Bins far above it have spikes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -82,10 +83,16 @@ def fit_masses(
 
 
 def fit_smooth(
-    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
+    columns: list[list[Histogram]],
+    cells: list[Floats],
+    totals: Floats,
+    even: Sequence[bool] = (),
 ) -> list[Floats]:
-    """Fit a smooth distribution per column, as `fit_masses`, on fewer cells."""
-    grids = [_thinned(edges) for edges in cells]
+    """Fit a smooth distribution per column, as `fit_masses`, on fewer cells.
+
+    Columns of few rows have `even` ones: what the noise hides is as where all is seen.
+    """
+    grids = _grids(cells, even)
     masses = []
     fitted = fit_masses(columns, grids, totals)
     for mass, grid, edges in zip(fitted, grids, cells, strict=True):
@@ -95,17 +102,20 @@ def fit_smooth(
 
 
 def fit_spiked(
-    columns: list[list[Histogram]], cells: list[Floats], totals: Floats
+    columns: list[list[Histogram]],
+    cells: list[Floats],
+    totals: Floats,
+    even: Sequence[bool] = (),
 ) -> list[Floats]:
     """Fit a smooth distribution per column, and spikes that are above the noise.
 
-    As `fit_masses`; the last histogram of a column has edges of cells. Numbers that
+    As `fit_smooth`; the last histogram of a column has edges of cells. Numbers that
     people choose, such as 40 hours, are no smooth density. A bin whose count is too
     high for the density by more than `SURE` noise deviations keeps it, and the
     density is fitted to the other rows. Of what the other bins differ, more is kept
     where there are more rows: in a long tail it is noise.
     """
-    grids, finest = [_thinned(edges) for edges in cells], [p[-1] for p in columns]
+    grids, finest = _grids(cells, even), [parts[-1] for parts in columns]
     excess = [_first_spikes(part) for part in finest]
     rounds, rest = list(columns), totals.copy()
     fits: dict[int, tuple[Floats, ...]] = {}
@@ -171,6 +181,12 @@ def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
     """Return the masses between `edges` of a density that is even in every cell."""
     below = np.concatenate(([0.0], np.cumsum(mass)))
     return np.diff(np.interp(edges, cells, below))
+
+
+def _grids(cells: list[Floats], even: Sequence[bool]) -> list[Floats]:
+    """Return the edges of the cells of the smooth density of each column."""
+    each = zip(cells, even or [False] * len(cells), strict=True)
+    return [SMOOTH_GRID if own else _thinned(edges) for edges, own in each]
 
 
 def _thinned(edges: Floats) -> Floats:

@@ -31,7 +31,7 @@ from skdpsynth.measure._allocation import (
 )
 from skdpsynth.measure._discovery import Discovery, Labels
 from skdpsynth.measure._shares import LITTLE, N_CELLS, QUARTER, RARE, SURE
-from skdpsynth.measure._steps import has_many_numbers, is_numeric
+from skdpsynth.measure._steps import UnsureRanges, has_many_numbers, is_numeric
 from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
 from skdpsynth.schema import Boolean, Column, Continuous, Datetime, TableSchema
@@ -323,7 +323,8 @@ def _allocated(
         any_range if domain is None and is_numeric(column) else domain
         for column, domain in discovery.declared.items()
     ]
-    left = 1.0 - sum(cost.share for cost in costs.values())
+    usual = [cost.share for name, cost in costs.items() if name != UnsureRanges.name]
+    left = 1.0 - sum(usual)  # most tables have no range that is asked for again
     plans = allocate(
         plan_classes,
         guess.labels,

@@ -13,16 +13,22 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.util import hash_array
-from scipy.special import ndtr
 
 from skdpsynth.measure._density import shrunk_distributions
+from skdpsynth.measure._outer_bins import (
+    MORE_POWERS,
+    POWERS,
+    found_bins,
+    outer_edges,
+    outer_shares,
+)
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
     CATEGORIES_SHARE,
@@ -30,7 +36,6 @@ from skdpsynth.measure._shares import (
     FOUND_SHARE,
     LEAST_NOISE,
     LIKELY,
-    LITTLE,
     N_CELLS,
     QUARTER,
     RARE,
@@ -39,7 +44,6 @@ from skdpsynth.measure._shares import (
     SMALL_SHARE,
     SMALLEST,
     SURE,
-    TINY,
 )
 from skdpsynth.privacy import Parts, PrivacyAccountant, Reservation, grid_noise_std
 from skdpsynth.privacy.statistics import (
@@ -66,11 +70,13 @@ from skdpsynth.table import (
     ColumnDomain,
     ColumnLayout,
     NumericDomain,
+    OuterShares,
     day_parts,
     needs_resolution,
     numeric_values,
     total_keys,
     wall_values,
+    with_stated,
 )
 from skdpsynth.utils import FEW_NUMBERS, in_chunks
 
@@ -143,6 +149,7 @@ class ColumnStep(ABC):
     def __init__(self, declared: Domains, schema: TableSchema) -> None:
         # Those that it may concern, by what is declared of them.
         self.columns = [c for c, domain in declared.items() if self.concerns(c, domain)]
+        self._schema = schema
 
     @abstractmethod
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
@@ -275,18 +282,13 @@ class Categories(ColumnStep):
         unsure = LIKELY * released.noise_std * math.sqrt(max(len(keys), 1))
         known = (float(np.sum(released.counts)) + unsure) / released.n_rows
         other = 0.0 if stated else max(1.0 - known, 0.0)
-        return CategoryDomain(stated or names, None in keys, column.ordered, other)
+        nullable = None in keys
+        found = CategoryDomain(stated or names, nullable, column.ordered, other)
+        return with_stated(column, found, self._schema)
 
 
 # --- Ranges -------------------------------------------------------------------------
 
-# Noise deviations of the next one, two, three and four bins of a tail together. With
-# one bin alone the 2-way distance of storms was .45, not .41 (epsilon 1).
-_TAIL_FROM = np.array([2.0, 3.0, 3.0, 3.0])
-# The same of bins on the other side of 0, whose values are at most so much smaller.
-# With 5 columns of two modes lost a sign; with 8 times smaller the ranges of diabetes
-# had 90 % of the values, not 94 % (epsilon 3).
-_ACROSS_FROM, _ALIKE = 4.0, 64.0
 # Rows of a table, in noise deviations, whose ranges are found: a bin with a fifth of
 # them is likely no noise. With 25 columns of two modes lost a sign.
 _RANGES_FROM = LIKELY * SURE
@@ -295,31 +297,16 @@ _RANGES_FROM = LIKELY * SURE
 _NEAR_ZERO = 8.0
 # Of a column with no bin above the noise.
 _DEFAULT_DATES = np.array(["1970", "2030"], "M8[s]").astype(float).tolist()
-# Prior of a column: its largest number is near this, and a factor of 2 away takes
-# QUARTER off the log probability, a negative one 1. Away from 0 it fills a few bins
-# with such shares. Near 1, with .7 off, the ranges of wine had 95 % of the values, not
-# 98 %.
-_USUAL = 8.0
-_BUMPS = (
-    *((1.0,), (0.5, 0.5), (0.25, 0.25, 0.25, 0.25)),
-    *((0.25, 0.5, 0.25), (0.15, 0.35, 0.35, 0.15), (0.05, 0.15, 0.3, 0.3, 0.15, 0.05)),
-    *((0.35, 0.65), (0.65, 0.35), (0.1, 0.3, 0.6), (0.6, 0.3, 0.1)),
-)
-# Rows, in noise deviations, from which bins that are surely not empty say more than
-# shapes: a bin with a fifth of them is sure. Of 900 rows of Kaggle Credit (22) shapes
-# keep 96 % of the values, and such bins 90 %; of 1,000 rows of Adult (35) 92 % and
-# 96 %.
-_SHAPES_BELOW = SURE * SURE
-_POWERS = range(-30, 64)  # of two: the edges of the outer bins of floats
 
 
 class Ranges(ColumnStep):
     """The ranges that the schema leaves out, and whether values are missing.
 
-    Cells are the wide public bins of `_outer_edges`. The range reaches from the first
+    Cells are the wide public bins of `outer_edges`. The range reaches from the first
     to the last bin that is surely not empty, and on while the next bin is probably not
     empty, but not across 0. Where no bin is sure, the prior says where the rows are.
-    The scale is that of `Continuous`. Where rows are few more is spent.
+    Rows beyond, such as amounts where most are 0, are looked for in the same way. The
+    scale is that of `Continuous`. Where rows are few more is spent.
     """
 
     name = "column ranges"
@@ -337,12 +324,13 @@ class Ranges(ColumnStep):
         return beside if public.n_rows >= beside.found_from else more
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
-        return len(_outer_edges(column))
+        return len(outer_edges(column, domain))
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
         values, missing = numeric_values(series, column)
-        codes = np.searchsorted(_outer_edges(column)[1:-1], values, side="right")
+        inner = outer_edges(column, domain)[1:-1]
+        codes = np.searchsorted(inner, values, side="right")
         return np.where(missing, n - 1, codes)
 
     def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
@@ -350,164 +338,67 @@ class Ranges(ColumnStep):
         nullable = column.can_be_missing and n_missing > SURE * released.noise_std
         counts, noise_std = released.counts[:-1], released.noise_std
         n_rows = max(released.n_rows - n_missing * nullable, 1.0)
-        edges, integer = _outer_edges(column), column.kind == "integer"
-        dated, sure, (low, high) = column.kind == "datetime", False, _DEFAULT_DATES
-        if outer := _found_bins(counts, edges, noise_std, n_rows, dated=dated):
-            within = counts[outer[0] : outer[1] + 1]
-            sure = within.sum() >= 0.5 * n_rows and within.max() > LIKELY * noise_std
-            low, high = float(edges[outer[0]]), float(edges[outer[1] + 1])
-        if not dated:
+        edges, integer = outer_edges(column, domain), column.kind == "integer"
+        dated, (low, high) = column.kind == "datetime", _DEFAULT_DATES
+        first, last, sure, few = 0, -1, False, False
+        how = {"dated": dated, "again": domain is not None}
+        if found := found_bins(counts, edges, noise_std, n_rows, **how):
+            first, last, sure, few = found
+            low, high = float(edges[first]), float(edges[last + 1])
+        zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
+        middle = 0.5 if integer else 2.0 ** POWERS[0]
+        if not dated and first == last == zero:
+            # Zeros alone; or ones too, where the noise hides one in a hundred.
+            hidden = SURE * noise_std > RARE * n_rows
+            low, high, sure = 0.0, float(hidden + integer), not hidden
+        elif not dated:
+            beside = np.where(np.arange(len(counts)) == zero, 0, counts)
+            peak = first + int(beside[first : last + 1].argmax())
+            size = float(np.abs(edges[peak : peak + 2]).max())
+            if not integer and not middle < size <= 2.0 ** POWERS[-1]:
+                # Where most are finer bins are needed.
+                sure = sure and domain is not None
+                if domain is None and size <= middle:
+                    low, high = max(low, -middle), min(high, middle)
+                middle = 2.0 ** MORE_POWERS[0]
             # Of the other side of 0 only the middle bin may be cut off: no values are
             # in it. Bins are half-open: the last whole number is one below.
-            middle = float(np.abs(edges).min())
             if -middle <= low <= high / _NEAR_ZERO or 0 < low <= 1 <= high:
                 low = 0.0
             if low / _NEAR_ZERO <= high <= middle:
                 high = middle if integer else 0.0
-            if -middle <= low and high <= middle:
-                # Zeros alone; or ones too, where the noise hides one in a hundred.
-                low, high = 0.0, float((SURE * noise_std > RARE * n_rows) + integer)
         if integer or dated:
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
+        if dated:
+            low, high = np.clip([low, high], *column.limits).tolist()
         log = not dated and Continuous(low, high).resolved_scale() == "log"
         domain = NumericDomain(low, high, log, integer, nullable, released=True)
         if is_date(column.dtype):
             step = SECONDS_OF["D"]
             domain = domain.with_step(step, low // step, high // step)
+        if few:
+            outer = outer_shares(counts, edges, domain, noise_std, released.n_rows)
+            domain = replace(domain, outer=outer)
         # Of a column that is mostly missing, there is hardly a range to be found.
-        return replace(domain, guessed=not sure and 2 * n_rows > released.n_rows)
+        guessed = not sure and 2 * n_rows > released.n_rows
+        return with_stated(column, replace(domain, guessed=guessed), self._schema)
 
 
-def _outer_edges(column: ColumnLayout) -> Floats:
-    """Return the edges of the public outer bins: powers of two, or two years each."""
-    if column.kind == "datetime":
-        years = np.arange("1900", "2102", 2, dtype="M8[Y]")
-        return years.astype("M8[s]").astype(float)
-    if column.kind != "integer":
-        powers = np.exp2(np.array(_POWERS, dtype=np.float64))
-        return np.concatenate((-powers[::-1], powers))
-    limits = np.iinfo(column.storage)
-    powers = np.exp2(np.arange(int(limits.max).bit_length() + 1, dtype=np.float64))
-    negative = -powers[::-1] if limits.min < 0 else np.empty(0)
-    return np.concatenate((negative, [-0.5, 0.5], powers[1:]))
+class UnsureRanges(Ranges):
+    """The same once more, of those columns alone whose range was not sure.
 
+    They are few, so their noise is small.
+    """
 
-def _found_bins(
-    counts: Ints, edges: Floats, noise_std: float, n_rows: float, *, dated: bool
-) -> tuple[int, int] | None:
-    """Find the first and the last outer bin that holds rows; None of some dates."""
-    # Rows without a label are in these counts, but not yet in the number of rows.
-    total = float(counts.sum())
-    if total - n_rows > SURE * noise_std * math.sqrt(len(counts)):
-        n_rows = total
-    core = np.flatnonzero(counts > SURE * noise_std)
-    if not dated and (len(core) == 0 or n_rows < _SHAPES_BELOW * noise_std):
-        return _likely_bins(counts, edges, noise_std, n_rows)
-    if len(core) == 0:
-        core = _together(counts, noise_std, SURE)
-    if len(core) == 0:
-        return None
-    first, last = int(core[0]), int(core[-1])
-    # Growth alone does not cross 0: most columns have one sign.
-    zero = int(np.searchsorted(edges, 0.0, side="right")) - 1
-    lowest = zero if first >= zero and not dated else 0
-    highest = zero if last <= zero and not dated else len(counts) - 1
-    first -= _growth(counts[lowest:first][::-1], noise_std)
-    last += _growth(counts[last + 1 : highest + 1], noise_std)
-    if dated or edges[first] < 0.0 < edges[last + 1]:
-        return first, last
-    # A range of one sign reaches over 0 where there are rows about as far from it: half
-    # of a centred column must not be cut off because no bin of its is sure. A column of
-    # one sign gets the other one in fewer than one of a thousand fits.
-    far = max(-float(edges[first]), float(edges[last + 1]))
-    sizes = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-    other = edges[1:] <= 0.0 if edges[first] >= 0.0 else edges[:-1] >= 0.0
-    places = np.flatnonzero(other & (sizes <= far) & (sizes > far / _ALIKE))
-    core = _together(counts[places], noise_std, _ACROSS_FROM)
-    within = [first, last, *places[core].tolist()]
-    return min(within), max(within)
+    name = "unsure ranges"
 
+    def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
+        unsure = isinstance(domain, NumericDomain) and domain.guessed
+        return unsure or super().concerns(column, domain)
 
-def _likely_bins(
-    counts: Ints, edges: Floats, noise_std: float, n_rows: float
-) -> tuple[int, int]:
-    """Return the bins between which most rows probably are, where rows are few."""
-    # Shapes are weighed by their prior and by the Gaussian likelihood of the counts. Of
-    # their mean the sizes about the most likely one are taken, so that another guess,
-    # thousands of times larger, does not count. At epsilon 1 breast cancer has 95 % of
-    # its values within (by quantiles of the mean 89 %), and 0.3 % of the ranges are 32
-    # times too wide or more (0.8 %); diabetes 95 % (82 %).
-    shapes, log_prior = _shapes(tuple(edges.tolist()))
-    # Where the prior decides: with LITTLE the range of a column without values was 10
-    # times as wide.
-    least, log_weights = QUARTER, log_prior
-    if counts.any() and n_rows > noise_std:
-        fit = n_rows * (shapes @ counts) - 0.5 * n_rows**2 * (shapes**2).sum(axis=1)
-        least, log_weights = LITTLE, log_prior + fit / max(noise_std, TINY) ** 2
-    weights = np.exp(log_weights - log_weights.max())
-    density = weights @ shapes / weights.sum()
-    # Both signs of one size belong together: a centred column has few rows near 0.
-    sizes = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-    sizes, place = np.unique(sizes, return_inverse=True)
-    by_size = np.zeros(len(sizes))
-    np.maximum.at(by_size, place, density)
-    less = np.flatnonzero(by_size < least * density.max())
-    most = int(by_size.argmax())
-    smaller, larger = less[less < most].max(initial=-1), less[less > most]
-    likely = density >= least * density.max()
-    likely &= (place > smaller) & (place < larger.min(initial=len(sizes)))
-    first, last = np.flatnonzero(likely)[[0, -1]]
-    return int(first), int(last)
-
-
-@lru_cache(maxsize=16)
-def _shapes(edges: tuple[float, ...]) -> tuple[Floats, Floats]:
-    """Lay rows into outer bins as columns may: (n_shapes, n_bins), and log priors."""
-    ends, n_bins = np.array(edges), len(edges) - 1
-    shares, far = [], []  # and the end that is farther from 0
-    for bump in _BUMPS:  # even in the logarithm, or most in the middle or at an end
-        for first in range(n_bins - len(bump) + 1):
-            low, high = ends[first], ends[first + len(bump)]
-            if low >= 0 or high <= 0:
-                shares.append(np.pad(bump, (first, n_bins - first - len(bump))))
-                far.append(high if low >= 0 else low)
-    for end in ends[ends != 0]:  # even from 0
-        shares.append(np.abs(np.diff(np.clip(ends, min(end, 0.0), max(end, 0.0)))))
-        far.append(end)
-    for end in ends[ends > 0]:  # normal about 0, almost all within 2.5 deviations
-        shares.append(np.diff(ndtr(ends * 2.5 / end)))
-        far.append(end)
-    stacked, limits = np.array(shares), np.array(far)
-    stacked /= stacked.sum(axis=1, keepdims=True)
-    doublings = np.abs(np.log2(np.abs(limits) / _USUAL))
-    return stacked, -QUARTER * doublings - (limits < 0)
-
-
-def _together(counts: Ints, noise_std: float, least: float) -> NDArray[np.intp]:
-    """Find neighbouring bins whose sum exceeds so many noise deviations."""
-    # Both ends of such a group are probably not empty, so that it is not too wide.
-    likely = counts > _TAIL_FROM[0] * noise_std
-    together = np.zeros(len(counts), dtype=bool)
-    for width in range(1, min(len(_TAIL_FROM), len(counts)) + 1):
-        sums = np.convolve(counts, np.ones(width), "valid")
-        sure = sums > least * noise_std * math.sqrt(width)
-        starts = np.flatnonzero(sure & likely[: len(sums)] & likely[width - 1 :])
-        for place in range(width):
-            together[starts + place] = True
-    return np.flatnonzero(together)
-
-
-def _growth(counts: Ints, noise_std: float) -> int:
-    """Count the bins beyond an end of a range, nearest first, that belong to it."""
-    grown = 0
-    while grown < len(counts):
-        sums = np.cumsum(counts[grown : grown + len(_TAIL_FROM)])
-        widths = np.arange(1, len(sums) + 1)
-        sure = sums > _TAIL_FROM[: len(sums)] * noise_std * np.sqrt(widths)
-        if not sure.any():
-            break
-        grown += int(np.flatnonzero(sure)[-1]) + 1
-    return grown
+    def cost(self, public: Public) -> Cost:
+        # Where rows are few as much was spent as helps.
+        return Cost(BESIDE_SHARE * (super().cost(public).share == BESIDE_SHARE))
 
 
 # --- Resolutions --------------------------------------------------------------------
@@ -623,6 +514,7 @@ class Resolutions(ColumnStep):
             # A flag or a count, as files have them, unless fractions are seen.
             few = n_rows - of_last + std < QUARTER * n_rows
             few = few and LIKELY * std < QUARTER * n_rows  # else noise would decide
+            few = few and not _below_one(domain.outer)
             place, known = tens, few and finer[tens] <= most[tens]
         if not known:
             return domain
@@ -641,6 +533,17 @@ class Resolutions(ColumnStep):
         # Some are inside, and not where floats are that far apart that they are whole.
         held = max(-written.low, written.high) < EXACT
         return written if held and low <= written.bounds[0] <= high else domain
+
+
+def _below_one(outer: OuterShares | None) -> bool:
+    """Return whether numbers between 0 and 1 are seen."""
+    edges, shares, noise_std = outer or OuterShares()
+    inside = [
+        s
+        for s, ends in zip(shares, pairwise(edges), strict=True)
+        if abs(sum(ends)) < 2.0
+    ]
+    return sum(inside) > LIKELY * noise_std * math.sqrt(len(inside))
 
 
 # --- Remainders ---------------------------------------------------------------------
@@ -911,6 +814,7 @@ def _rooms(counts: Ints, even: Floats, std: float) -> tuple[float, ...]:
 
 
 COLUMN_STEPS = (
-    *(Categories, Ranges, Resolutions, Remainders, FrequentValues),
+    *(Categories, Ranges, UnsureRanges),
+    *(Resolutions, Remainders, FrequentValues),
     *(Weekdays, Hours),
 )

@@ -49,8 +49,6 @@ Json = Any  # whatever a file says
 
 
 _VERSION = 1  # of the JSON of a schema
-# What a template leaves open. A column of which nothing is filled in is measured.
-_BLANKS = {"low", "high", "categories", "nullable"}
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 # A noisy number of units is released for each number of rows: 2 s for so many.
 _MOST_ROWS_PER_UNIT = 100_000
@@ -163,14 +161,13 @@ def schema_from_dict(data: Json, *, template: bool = False) -> dict[str, Any]:
             with place(f"Entry {number}"):
                 encoded, metadata = entry
                 name = decode_value(encoded)
-                left = _BLANKS & metadata.keys() if template else ()
-                if left and all(metadata[blank] is None for blank in left):
-                    blanks[name] = _unfilled(metadata)
-                    continue
-                if name in columns:
+                if name in columns or name in blanks:
                     raise InvalidSchemaError(f"Column {name!r} comes twice; drop one.")
             with place(_shortened(f"Column {name!r}")):
-                columns[name] = _part_from_dict(metadata, "kind")
+                if template and _is_blank(metadata):
+                    blanks[name] = _unfilled(metadata)
+                else:
+                    columns[name] = _part_from_dict(metadata, "kind")
     with place("'target' or 'class_counts'"):
         counts, target = data.get("class_counts"), decode_value(data.get("target"))
         if counts is not None:
@@ -199,15 +196,40 @@ def to_text(data: Mapping[str, Any]) -> str:
     return f"{{\n{lines}\n}}\n"
 
 
+def _is_blank(metadata: Json) -> bool:
+    """Return whether bounds or categories, or all that may be missing, are left open.
+
+    Such a column is measured; what is stated beside is kept.
+    """
+    known = {item.name: item for item in fields(_kind_of(metadata, "kind"))}
+    required = [name for name, item in known.items() if item.default is MISSING]
+    left = [name for name in required if metadata.get(name) is None]
+    if any(name in metadata for name in left) and left != required:
+        raise InvalidSchemaError(
+            f"Expected values of {_listed(required)}, or nulls to have them measured."
+            f" Got a null for {_listed(left)} alone; state it too, or none of them."
+        )
+    if required:
+        return left == required
+    return "nullable" in known and metadata.get("nullable", ...) is None
+
+
 def _unfilled(blank: Mapping[str, Any]) -> Column:
     """Return a column whose blanks are left; in them is what is as good as nothing."""
-    kind: type[Column] = _kind_of(blank, "kind")
+    kind = _kind_of(blank, "kind")
+    known = {item.name for item in fields(kind)}
+    _check_names(blank, ["kind"], sorted(known))
     zone = "Z" if "%z" in (blank.get("format") or "") else ""
     nothing = f"1970-01-01T00{zone}" if kind is Datetime else 0
-    options = {"categories": (), "nullable": True, "low": nothing, "high": nothing}
+    options = {"categories": (), "low": nothing, "high": nothing}
     options |= {name: own for name, own in blank.items() if own is not None}
-    known = {item.name for item in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: options[name] for name in known & options.keys()})
+    stated = {name: options[name] for name in known & options.keys()}
+    nullable = stated.pop("nullable", True)
+    if not isinstance(nullable, bool):
+        raise wrong("The 'nullable' flag must be true, false or null", nullable)
+    column: Column = kind(**stated, nullable=True)  # no category is enough then
+    column._set(nullable=nullable)
+    return column
 
 
 def _entry(entry: object) -> str:
@@ -299,8 +321,9 @@ class TableSchema(Stated):
         a patient: so have those of a synthetic unit that ``sample(..., unit=True)``
         draws. A rule is about such columns alone, or about none.
     blanks : mapping of column name to column, default={}
-        Columns whose blanks `from_json` found to be left. They are measured; their
-        kinds say how a CSV file is read. Two schemas that differ in them are equal.
+        Columns whose blanks `from_json` found to be left. They are measured; what is
+        stated beside the blanks is kept, and says how a CSV file is read. Two schemas
+        that differ in them are equal.
 
     Raises
     ------
@@ -683,7 +706,7 @@ class TableSchema(Stated):
         -------
         schema : TableSchema
             What was written. What has a default may be absent. A column whose bounds,
-            categories and nullability are all null is left out, to be measured.
+            or categories, are null is measured; what is stated beside them is kept.
 
         Raises
         ------

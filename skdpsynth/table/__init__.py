@@ -14,6 +14,7 @@ from skdpsynth.table._domains import (
     ColumnDomain,
     MarginalTransform,
     NumericDomain,
+    OuterShares,
     PrivateRows,
     TableRows,
     day_parts,
@@ -25,6 +26,7 @@ from skdpsynth.table._domains import (
     needs_resolution,
     place_labels,
     wall_values,
+    with_stated,
 )
 from skdpsynth.table._layout import (
     ColumnLayout,
@@ -59,6 +61,7 @@ __all__ = [
     "MarginalTransform",
     "Metadata",
     "NumericDomain",
+    "OuterShares",
     "PrivateRows",
     "TableLayout",
     "TableRows",
@@ -85,4 +88,5 @@ __all__ = [
     "rounded",
     "total_keys",
     "wall_values",
+    "with_stated",
 ]

@@ -20,6 +20,7 @@ from scipy.special import ndtr, ndtri
 
 from skdpsynth.privacy import Parts
 from skdpsynth.schema import (
+    EXACT,
     MOST_STATED_DECIMALS,
     ROUNDING,
     SECONDS_OF,
@@ -50,6 +51,14 @@ FINEST = 2.0**-20
 ZERO, MISSING = 1, 2  # codes of a numeric column; 0 is any other value
 
 
+class OuterShares(NamedTuple):
+    """Released shares of all rows in the wide bins by which a range was found."""
+
+    edges: tuple[float, ...] = ()  # of values, in increasing order; one more
+    shares: tuple[float, ...] = ()
+    noise_std: float = 0.0
+
+
 @dataclass(frozen=True)
 class NumericDomain:
     """A numeric column on [0, 1], monotone in the value; others are clamped into it."""
@@ -75,6 +84,8 @@ class NumericDomain:
     # Values (in steps, of `integer` ones) that many rows have, with their released
     # shares of all rows, in increasing order.
     frequent: tuple[tuple[float, float], ...] = field(default=(), compare=False)
+    # Of a released range of which most rows are in one place, such as 0.
+    outer: OuterShares | None = field(default=None, compare=False)
     # How much room on [0, 1] a number has, with a mean of 1, by the remainder of its
     # steps: of 100 the last two digits of amounts, prices and clock times, of 7 the day
     # of the week. A marginal is smooth on the scale that comes of it.
@@ -90,6 +101,11 @@ class NumericDomain:
         require(all(type(own[name]) is bool for name in _FLAGS), "flags")
         rooms = (*self.remainders, *self.weekdays, *self.hours)
         numbers = (self.low, self.high, *rooms, *chain(*self.frequent))
+        if self.outer is not None:
+            edges, shares, noise_std = self.outer
+            numbers += (*edges, *shares, noise_std)
+            require(len(edges) == len(shares) + bool(shares), "outer shares")
+            require(all(low < high for low, high in pairwise(edges)), "outer shares")
         require(all(map(is_number, numbers)), "numbers")
         require(self.low <= self.high and self.high - self.low < math.inf, "a range")
         if self.step is not None:
@@ -417,6 +433,10 @@ def domain_from_dict(data: Mapping[str, Any]) -> ColumnDomain:
             known[name] = tuple(map(float, data.get(name, ())))
             rooms = (ROUNDING <= room <= 1 / ROUNDING for room in known[name])
             require(all(rooms), name)
+        if known.get("outer") is not None:
+            *parts, noise_std = known["outer"]
+            edges, shares = (tuple(map(float, part)) for part in parts)
+            known["outer"] = OuterShares(edges, shares, float(noise_std))
         return NumericDomain(**known, released=data.get("bought", False))
     categories = tuple(map(decode_value, data["levels"]))
     other = data.get("other", 0.0)
@@ -460,14 +480,46 @@ def declared_domain(column: ColumnLayout, schema: TableSchema) -> ColumnDomain |
     return None
 
 
+def with_stated(
+    column: ColumnLayout, domain: ColumnDomain, schema: TableSchema
+) -> ColumnDomain:
+    """Add to a released domain what a schema states beside its blanks."""
+    spec: Any = schema.blanks.get(column.name)
+    if spec is None:
+        return domain
+    nullable = domain.nullable and getattr(spec, "nullable", True)
+    if isinstance(domain, CategoryDomain):
+        ordered = domain.ordered or getattr(spec, "ordered", False)
+        return replace(domain, nullable=nullable, ordered=ordered)
+    domain = replace(domain, nullable=nullable)
+    if isinstance(spec, Datetime) and spec.unit is not None and domain.step is None:
+        step = SECONDS_OF[spec.unit]
+        low, high = np.floor(column.to_wall(np.array(domain.bounds)) / step).tolist()
+        return domain.with_step(step, low, high)
+    if not isinstance(spec, Continuous):
+        return domain
+    if spec.scale != "auto":
+        log, quantile = spec.scale == "log", spec.scale == "quantile"
+        domain = replace(domain, log=log, quantile=quantile)
+    decimals = 0 if spec.integer else spec.decimals
+    if domain.integer or not isinstance(decimals, int):
+        return domain
+    written = domain.with_decimals(decimals)
+    return written if max(-written.low, written.high) < EXACT else domain
+
+
 def needs_resolution(column: ColumnLayout, schema: TableSchema) -> bool:
     """Return whether neither dtype nor schema says how finely a column is written."""
     fine = ("continuous", "timedelta", "datetime")
     if is_date(column.dtype) or column.kind not in fine:
         return False
-    spec = schema.columns.get(column.name)
-    if isinstance(spec, Continuous):
-        return spec.decimals is None and not spec.integer and spec.unit is None
+    spec, blank = (own.get(column.name) for own in (schema.columns, schema.blanks))
+    if isinstance(blank, Datetime) and column.kind == "datetime":
+        return blank.unit is None
+    written = blank if spec is None else spec
+    if isinstance(written, Continuous):
+        stated = written.integer or written.unit is not None
+        return written.decimals is None and not stated
     return spec is None
 
 

@@ -104,7 +104,12 @@ class ColumnLayout:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The least and the largest number, or seconds of a duration, that it holds."""
+        """The least and the largest number, or seconds of a time, that it holds."""
+        if self.kind == "datetime":
+            limit = most_seconds("s" if is_date(self.dtype) else self.unit)
+            first = _YEAR_1 if self.zone is None else _SHOWN_FROM
+            last = _YEAR_9999 if self.zone is None else _CLOCKS[1]
+            return max(-limit, float(first)), min(limit, float(last))
         if self.kind == "timedelta":
             return -most_seconds(self.unit), most_seconds(self.unit)
         info: Any = np.finfo if self.storage.kind == "f" else np.iinfo

@@ -603,7 +603,8 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
         seconds = np.array(domain.bounds)
         if domain.step is not None:
             seconds = column.from_wall(seconds)
-        ends = (pd.Timestamp(end, unit="s", tz=zone) for end in seconds)
+        ends = pd.DatetimeIndex(np.floor(seconds).astype("M8[s]"), tz="UTC")
+        ends = ends.tz_convert(zone)
         spec: Any = Datetime(*ends, nullable=domain.nullable)
     else:
         of_time = column.kind == "timedelta"
@@ -611,7 +612,7 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
             *(_durations(domain.bounds) if of_time else domain.bounds),
             integer=column.kind == "integer",
             nullable=domain.nullable,
-            scale="log" if domain.log else "linear",
+            scale="log" if domain.log else "quantile" if domain.quantile else "linear",
         )
     return _completed(spec, domain)
 
@@ -653,7 +654,9 @@ def declared_metadata(schema: TableSchema) -> tuple[str, ...]:
     for words, types in kinds:
         own = [name for name, column in columns if isinstance(column, types)]
         found.append(_phrase(words, [n for n in own if not same_name(n, unit)]))
-    complete = [n for n, c in columns if getattr(c, "nullable", None) is False]
+    found.append(_phrase("what is stated beside the blanks of", schema.blanks))
+    every = schema.kinds.items()
+    complete = [n for n, c in every if getattr(c, "nullable", None) is False]
     found.append(_phrase("that no value is missing in", complete))
     in_rules = dict.fromkeys(name for rule in schema.rules for name in rule.names)
     found.append(_phrase("rules across", in_rules))

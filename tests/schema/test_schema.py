@@ -427,8 +427,7 @@ def test_a_template_in_json_holds_dtypes_alone():
     ]
     assert TableSchema.from_json(text) == TableSchema({"flag": Boolean()})
     for blank, filled, message in [
-        ('"low": null', '"low": 0', "'whole': The 'high' bound of Continuous"),
-        ('"nullable": null', '"nullable": true', "'real': The 'low' bound"),
+        ('"low": null', '"low": 0', "'whole': Expected values of 'low', 'high'"),
         ('"categories": null', '"categories": []', "'text': The 'nullable' flag"),
     ]:
         with pytest.raises(

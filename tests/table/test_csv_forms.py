@@ -17,7 +17,7 @@ import pytest
 from sklearn.base import clone
 
 from skdpsynth import IndependentSynthesizer
-from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import (
     Boolean,
     Categorical,
@@ -231,6 +231,59 @@ def test_blanks_of_a_schema_say_how_a_file_is_read():
     assert set(rows["name"]) == set(ROWS["name"])
     assert rows["n"].between(1, 4).mean() > 0.9
     assert rows["day"].dt.year.eq(2020).mean() > 0.9
+
+
+ENDS = {"low": None, "high": None}
+STATED = {
+    "decimals": (
+        {"kind": "continuous", "decimals": 1} | ENDS,
+        lambda v: v == v.round(1),
+    ),
+    "whole": ({"kind": "continuous", "integer": True} | ENDS, lambda v: v == v.round()),
+    "unit": ({"kind": "datetime", "unit": "D"}, lambda v: v == v.dt.floor("D")),
+    "missing": ({"kind": "continuous", "nullable": False} | ENDS, pd.Series.notna),
+    "text": (
+        {"kind": "categorical", "categories": None, "nullable": False},
+        pd.Series.notna,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_what_is_stated_beside_blanks_is_kept(name):
+    """Though the rows would say otherwise."""
+    described, holds = STATED[name]
+    rng, n = np.random.default_rng(0), 400
+    values = pd.Series(rng.lognormal(3, 1, n), name="v")
+    if name in ("unit", "text"):
+        kinds = {"unit": pd.Timestamp("2020") + pd.to_timedelta(values, unit="h")}
+        values = kinds.get(name, pd.Series(rng.choice(["a", "b"], n), name="v"))
+    if described.get("nullable") is False:
+        values[rng.random(n) < 0.5] = None
+    data = {"schema_version": 1, "columns": [["v", described]]}
+    schema = TableSchema.from_json(json.dumps(data))
+    table = pd.DataFrame({"v": values, "w": np.arange(n)})
+    fitted = IndependentSynthesizer(30.0, schema=schema).fit(table)
+    assert holds(fitted.sample(n)["v"]).all()
+    report = str(fitted.privacy_report()).replace("\n", " ")
+    assert "what is stated beside the blanks of v" in report
+    again = {"columns": dict(fitted.schema_.to_dict()["columns"])}["columns"]["v"]
+    for fact in {"decimals", "unit", "nullable"} & described.keys():
+        assert again[fact] == described[fact]
+
+
+@pytest.mark.parametrize(
+    ("described", "expected"),
+    [
+        ({"kind": "continuous", "low": 0, "high": None}, "null for 'high' alone"),
+        ({"kind": "datetime", "units": "D"} | ENDS, "'unit'"),
+        ({"kind": "categorical", "categories": None, "nullable": "no"}, "true, false"),
+    ],
+)
+def test_what_is_stated_beside_blanks_is_checked(described, expected):
+    data = {"schema_version": 1, "columns": [["v", described]]}
+    with pytest.raises(InvalidSchemaError, match=expected):
+        TableSchema.from_json(json.dumps(data))
 
 
 @pytest.mark.parametrize("row", ["Anna,41,HIV", "a,2024-01-05,b", "0.5,b,c"])
