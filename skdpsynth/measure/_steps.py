@@ -63,6 +63,8 @@ from skdpsynth.table import (
     ColumnDomain,
     ColumnLayout,
     NumericDomain,
+    StandIn,
+    names_read,
     needs_resolution,
     numeric_values,
     total_keys,
@@ -179,7 +181,7 @@ class ColumnStep(ABC):
             sensitivity=math.sqrt(len(columns)),
             delta=public.delta if self.of_keys else 0.0,
         )
-        rows = rows.only([column.name for column in columns])
+        rows = rows.only(names_read(columns))
         known = {column: domains[column] for column in columns}
         released = self.release(rows, known, reservation, public)
         every = zip(known.items(), released, strict=True)
@@ -215,7 +217,7 @@ class ColumnStep(ABC):
         codes = np.empty((len(frame), len(known)), np.min_scalar_type(max(n_cells)))
         every = zip(known.items(), n_cells, strict=True)
         for j, ((column, domain), n) in enumerate(every):
-            codes[:, j] = self.cells(frame[column.name], column, domain, n)
+            codes[:, j] = self.cells(column.read(frame), column, domain, n)
         return codes
 
     @abstractmethod
@@ -514,6 +516,12 @@ def has_many_numbers(domain: Domain) -> bool:
     return isinstance(domain, NumericDomain) and domain.n_numbers > FEW_NUMBERS
 
 
+def _is_timed(column: ColumnLayout) -> bool:
+    """Return whether numbers are times, or gaps between these."""
+    gap = isinstance(column, StandIn) and column.kind == "timedelta"
+    return gap or column.kind == "datetime"
+
+
 class Resolutions(ColumnStep):
     """The coarsest resolution that the values of a column are multiples of.
 
@@ -556,14 +564,14 @@ class Resolutions(ColumnStep):
         return self._tens if enough else self._unknown
 
     def n_cells(self, column: ColumnLayout, domain: Domain, public: Public) -> int:
-        if column.kind == "datetime":
+        if _is_timed(column):
             return len(SECONDS_OF) + 2
         return self._most_tens(public)[column] + 1 + MOST_DECIMALS + 2
 
     @staticmethod
     def cells(series: pd.Series, column: ColumnLayout, domain: Domain, n: int) -> Codes:
         values, missing = numeric_values(series, column)
-        if column.kind == "datetime":
+        if _is_timed(column):
             missing = missing | (values < domain.low) | (values > domain.high)
             values = column.to_wall(values)
             fits = [values % step == 0.0 for step in SECONDS_OF.values()]
@@ -586,7 +594,7 @@ class Resolutions(ColumnStep):
     def read(self, column: ColumnLayout, domain: Domain, released: Released) -> Domain:
         *_, of_last = released.counts.tolist()
         counts, std, n_rows = released.counts[:-1], released.noise_std, released.n_rows
-        timed = column.kind == "datetime"
+        timed = _is_timed(column)
         tens = 0 if timed else len(counts) - MOST_DECIMALS - 2
         # The first one of which no finer values are seen; the last count is of these.
         finer, n_finer = counts.sum() - np.cumsum(counts), np.arange(len(counts))[::-1]
@@ -758,7 +766,7 @@ def _keys(frame: pd.DataFrame, known: Domains) -> Iterator[tuple[Floats, Ints]]:
     """
     for column, domain in known.items():
         assert isinstance(domain, NumericDomain)
-        values, missing = wall_values(frame[column.name], column, domain)
+        values, missing = wall_values(column.read(frame), column, domain)
         values = domain.whole_steps(values) if domain.integer else values
         inside = (values >= domain.low) & (values <= domain.high) & ~missing
         if domain.zero is not None:

@@ -80,7 +80,7 @@ def decode_cells(
     wanted = rules.names.union(columns) if names is None else set(names)
     ruled = bool(wanted & rules.names)
     if ruled:
-        wanted |= rules.names
+        wanted |= rules.needs
     order, places = in_order_of_class(class_codes, len(model.marginals))
     of_columns = np.ascontiguousarray(ranks[order].T)
 
@@ -104,8 +104,21 @@ def decode_cells(
         known = bool(metadata.classes.labels)
         codes = class_codes if known else np.full(len(class_codes), -1)
         cells[metadata.layout.target] = codes.astype(np.float64), codes < 0
-    for first, *others in rules.together:
+    firsts: set[Hashable] = set()
+    stand_ins: dict[Hashable, Hashable] = {}
+    for rule in rules.orders:
+        stand_ins |= {name: column.name for name, column in rule.stand_ins.items()}
+        if rule.absent is not None:  # whether it is missing is a column of its own
+            firsts.add(first := rule.modelled[0].name)
+            values, _ = decoded(columns.index(first), np.zeros(len(order), dtype=bool))
+            cells[first] = values, cells[rule.absent.name][1]
+    for together in rules.together:
+        first, *others = [stand_ins.get(name, name) for name in together]
+        gone = cells[first][1]
         for name in others:
-            cells[name] = decoded(columns.index(name), cells[first][1])
+            if name in firsts:
+                cells[name] = cells[name][0], gone
+            else:
+                cells[name] = decoded(columns.index(name), gone)
     rules.keep(cells)
     return cells

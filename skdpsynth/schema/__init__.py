@@ -11,6 +11,7 @@ The lower-case names are for the other folders of the package.
 
 from skdpsynth.schema._columns import (
     EXACT,
+    LARGEST,
     MOST_DECIMALS,
     MOST_STATED_DECIMALS,
     ROUNDING,
@@ -59,6 +60,7 @@ from skdpsynth.schema._tables import check_dtype, check_objects
 
 __all__ = [
     "EXACT",
+    "LARGEST",
     "MOST_DECIMALS",
     "MOST_STATED_DECIMALS",
     "NOTHING_STATED",

@@ -54,7 +54,7 @@ _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 _MOST_ROWS_PER_UNIT = 100_000
 _UNIT = ("privacy_unit", "max_rows_per_unit", "per_unit")
 # Options that are written only where they are given: most tables need none of them.
-_RARE = ("true", "false", "format", "pattern", "placeholder", "rules", *_UNIT)
+_RARE = ("true", "false", "format", "pattern", "placeholder", "rules", "strict", *_UNIT)
 # The name of a column may be a tuple, too.
 _LISTS = ("categories", "columns", "parts", "rules", "per_unit")
 
@@ -111,7 +111,7 @@ def _fields_to_dict(stated: Stated) -> dict[str, Any]:
     data: dict[str, Any] = {}
     for item in fields(stated):  # type: ignore[arg-type]
         value = getattr(stated, item.name)
-        if not item.compare or (item.name in _RARE and value in (None, ())):
+        if not item.compare or (item.name in _RARE and value in (None, (), False)):
             continue
         if isinstance(value, Mapping):
             data[item.name] = [[*map(encode_value, pair)] for pair in value.items()]

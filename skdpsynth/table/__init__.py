@@ -26,13 +26,14 @@ from skdpsynth.table._domains import (
 )
 from skdpsynth.table._layout import (
     ColumnLayout,
+    StandIn,
     TableLayout,
     in_container_of,
+    names_read,
     numeric_values,
     total_keys,
 )
 from skdpsynth.table._metadata import (
-    Cells,
     Classes,
     Metadata,
     check_domain,
@@ -42,6 +43,7 @@ from skdpsynth.table._metadata import (
     modelled_columns,
     rounded,
 )
+from skdpsynth.table._ordered import Cells, First
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
 from skdpsynth.table._units import limit_rows
 
@@ -53,10 +55,12 @@ __all__ = [
     "Classes",
     "ColumnDomain",
     "ColumnLayout",
+    "First",
     "MarginalTransform",
     "Metadata",
     "NumericDomain",
     "PrivateRows",
+    "StandIn",
     "TableLayout",
     "TableRows",
     "agreed_target",
@@ -74,6 +78,7 @@ __all__ = [
     "largest_remainder",
     "limit_rows",
     "modelled_columns",
+    "names_read",
     "needs_resolution",
     "numeric_values",
     "open_table",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,20 @@ class ColumnLayout:
         return cls(name, dtype, kind, can_be_missing)
 
     @property
+    def original(self) -> ColumnLayout | None:
+        """The column of the table that it is, or stands for, None for neither."""
+        return self
+
+    @property
+    def needs(self) -> tuple[Hashable, ...]:
+        """The names of the columns of the table that it is read from."""
+        return (self.name,)
+
+    def read(self, frame: pd.DataFrame) -> pd.Series:
+        """Return the column of a table; private."""
+        return frame[self.name]
+
+    @property
     def unit(self) -> str:
         """The unit in which a dtype of times counts them; "D" of dates."""
         dtype = getattr(self.dtype, "pyarrow_dtype", self.dtype)
@@ -103,9 +118,12 @@ class ColumnLayout:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The least and the largest number, or seconds of a duration, that it holds."""
-        if self.kind == "timedelta":
-            return -most_seconds(self.unit), most_seconds(self.unit)
+        """The least and the largest number, or seconds, that it holds."""
+        if self.kind in ("datetime", "timedelta"):
+            most = most_seconds("s" if is_date(self.dtype) else self.unit)
+            times = self.kind == "datetime"
+            low, high = (_YEAR_1, _YEAR_9999) if times else (-math.inf, math.inf)
+            return max(-most, low), min(most, high)
         info: Any = np.finfo if self.storage.kind == "f" else np.iinfo
         return float(info(self.storage).min), float(info(self.storage).max)
 
@@ -199,6 +217,24 @@ class ColumnLayout:
         said = data["kind"], data["can_be_missing"]
         require(kind_of_dtype(dtype) == said, "a dtype")
         return cls(name, dtype, *said)
+
+
+@dataclass(frozen=True)
+class StandIn(ColumnLayout):
+    """What is modelled in the place of a column: a function of the cells of a row."""
+
+    members: tuple[Any, ...] = ()  # those that it is read from, of table `_ordered`
+    domain: Any = None  # what it can hold, None where that is measured
+    open: bool = False  # it must be measured how finely it is written
+
+    @property
+    def needs(self) -> tuple[Hashable, ...]:
+        return tuple(member.column.name for member in self.members)
+
+
+def names_read(columns: Iterable[ColumnLayout]) -> list[Hashable]:
+    """Return the names of all columns of the table that some are read from."""
+    return [*dict.fromkeys(chain.from_iterable(column.needs for column in columns))]
 
 
 @dataclass(frozen=True)
