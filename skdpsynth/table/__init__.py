@@ -26,7 +26,6 @@ from skdpsynth.table._domains import (
 )
 from skdpsynth.table._layout import (
     ColumnLayout,
-    StandIn,
     TableLayout,
     in_container_of,
     names_read,
@@ -43,7 +42,7 @@ from skdpsynth.table._metadata import (
     modelled_columns,
     rounded,
 )
-from skdpsynth.table._ordered import Cells, First
+from skdpsynth.table._ordered import Cells, First, Gap
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
 from skdpsynth.table._units import limit_rows
 
@@ -56,11 +55,11 @@ __all__ = [
     "ColumnDomain",
     "ColumnLayout",
     "First",
+    "Gap",
     "MarginalTransform",
     "Metadata",
     "NumericDomain",
     "PrivateRows",
-    "StandIn",
     "TableLayout",
     "TableRows",
     "agreed_target",

@@ -220,7 +220,11 @@ class Order:
             domain: Any = member.domain
             if column is self.modelled[0]:
                 domain = first
-            elif domain is None or needs_resolution(own, schema):
+            elif (
+                domain is None
+                or needs_resolution(own, schema)
+                or own.kind == "timedelta"  # which cannot be said to be whole days
+            ):
                 domain = _sum_of(last, modelled[column.name], member)
             found[name] = replace(domain, nullable=is_nullable(own, schema))
             last = Member(own, found[name])
@@ -341,7 +345,9 @@ def _sum_of(before: Member, gap: NumericDomain, member: Member) -> NumericDomain
         found = NumericDomain(low, high, False, False, False)
     steps = member.step, min(first.step or 0.0, gap.step or 0.0)
     if step := steps[0] or steps[1]:
-        return found.with_step(step, *(column.to_wall(np.array(found.bounds)) // step))
+        low, high = column.to_wall(np.array(found.bounds)) / step
+        low = np.floor(low) if column.kind == "datetime" else np.ceil(low)
+        return found.with_step(step, float(low), float(max(low, np.floor(high))))
     if first.integer and gap.integer:
         decimals = [0 if own.step else own.decimals for own in (first, gap)]
         written, (low, high) = found.with_decimals(max(decimals)), found.bounds
