@@ -376,10 +376,8 @@ class Ranges(ColumnStep):
                 # Zeros alone; or ones too, where the noise hides one in a hundred.
                 low, high = 0.0, float((SURE * noise_std > RARE * n_rows) + integer)
         if domain is not None:  # of a gap
-            most = max(math.floor(domain.to_steps(high)), domain.low)
-            return (
-                replace(domain, high=min(float(most), domain.high)) if sure else domain
-            )
+            most = max(float(math.floor(domain.to_steps(high))), domain.low)
+            return replace(domain, high=min(most, domain.high) if sure else domain.high)
         if integer or dated:
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
         log = not dated and Continuous(low, high).resolved_scale() == "log"
@@ -565,6 +563,8 @@ class Resolutions(ColumnStep):
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         """Return whether all numbers may be multiples of ten."""
         many = domain is None or (has_many_numbers(domain) and domain.integer)
+        if domain is not None and domain.step is not None:
+            return False
         return many and column.kind in ("integer", "continuous", "timedelta")
 
     def cost(self, public: Public) -> Cost:
