@@ -563,8 +563,7 @@ class Resolutions(ColumnStep):
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         """Return whether all numbers may be multiples of ten."""
         many = domain is None or (has_many_numbers(domain) and domain.integer)
-        if domain is not None and domain.step is not None:
-            return False
+        many = many and getattr(domain, "step", None) is None
         return many and column.kind in ("integer", "continuous", "timedelta")
 
     def cost(self, public: Public) -> Cost:
