@@ -376,7 +376,8 @@ class Ranges(ColumnStep):
                 # Zeros alone; or ones too, where the noise hides one in a hundred.
                 low, high = 0.0, float((SURE * noise_std > RARE * n_rows) + integer)
         if domain is not None:  # of a gap
-            most = max(float(math.floor(domain.to_steps(high))), domain.low)
+            most = domain.to_steps(high)
+            most = max(float(math.floor(most) if domain.integer else most), domain.low)
             return replace(domain, high=min(most, domain.high) if sure else domain.high)
         if integer or dated:
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
