@@ -10,7 +10,13 @@ from _releases import unequal
 from _rules import COLUMNS, COMPUTED, RULES, SCHEMA, TABLE, keeps_all, make_violating
 from sklearn.base import clone
 
-from skdpsynth import IndependentSynthesizer, MarginalSynthesizer, TableSchema
+from skdpsynth import (
+    IndependentSynthesizer,
+    MarginalSynthesizer,
+    TableSchema,
+    combine_measurements,
+)
+from skdpsynth.measure import Measurements
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import (
     Boolean,
@@ -217,3 +223,82 @@ def test_times_in_a_zone_are_in_order_over_a_clock_change(when, unit):
         some = synth.sample(300, where={"a": (HOURS[-600], None)}, random_state=1)
         assert (some["a"].astype(HOURS.dtype) >= HOURS[-600]).all()
         assert (some["a"] <= some["b"]).all()
+
+
+def stays(n_rows, seed=0):
+    """Stays of 5 days on average within three years; some dates are missing."""
+    rng = np.random.default_rng(seed)
+    start = pd.Timestamp("2022-01-01") + pd.to_timedelta(
+        rng.integers(0, 1000, n_rows), unit="D"
+    )
+    gone = rng.random((2, n_rows)) < [[0.1], [0.2]]
+    table = pd.DataFrame(
+        {
+            "start": start,
+            "end": start + pd.to_timedelta(rng.poisson(5, n_rows), unit="D"),
+            "x": rng.normal(size=n_rows),
+            "ward": rng.choice(list("abc"), n_rows),
+        }
+    )
+    return table.assign(
+        start=table["start"].mask(gone[0]), end=table["end"].mask(gone[1])
+    )
+
+
+DAY = Datetime("2022-01-01", "2024-12-31", unit="D", nullable=True)
+STAYS = {"declared": {"start": DAY, "end": DAY}, "measured": {}}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("name", STAYS)
+def test_stays_are_as_long_as_they_were(name, strict, global_random_seed):
+    """3,000 rows at epsilon 1, with noise of this seed.
+
+    Of 40 seeds the mean was off by 4 % at most, and the missing shares by .03.
+    """
+    table = stays(3_000)
+    rules = [Ordered(["start", "end"], strict=strict)]
+    schema = TableSchema(STAYS[name], rules=rules)
+    with insecure_randomness(global_random_seed):
+        synth = MarginalSynthesizer(1.0, schema=schema, random_state=0).fit(table)
+    rows = synth.sample(3_000)
+    ours, real = (
+        (own["end"] - own["start"]).dropna() / pd.Timedelta("1D")
+        for own in (rows, table)
+    )
+    assert (ours % 1 == 0).all()
+    assert ours.min() >= strict
+    assert abs(ours.mean() / real.mean() - 1) < 0.15
+    assert abs(ours.quantile(0.95) / real.quantile(0.95) - 1) < 0.25
+    for column in ("start", "end"):
+        off = rows[column].isna().mean() - table[column].isna().mean()
+        assert abs(off) < 0.05
+        days = (rows[column] - table[column].min()).dropna().dt.days
+        assert abs(days.mean() - 500) < 60
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+@pytest.mark.parametrize("name", STAYS)
+def test_gaps_go_where_columns_go(name, tmp_path):
+    """Into files, tables, designs of other sites, batches, and parts of a table."""
+    rules = [Ordered(["start", "end"])]
+    schema = TableSchema(STAYS[name], target="ward", rules=rules)
+    synth = MarginalSynthesizer(9.0, schema=schema, random_state=0).fit(stays(900))
+    synth.save(tmp_path / "fit")
+    again = MarginalSynthesizer.load(tmp_path / "fit")
+    drawn = (own.sample(300, random_state=1) for own in (synth, again))
+    pd.testing.assert_frame_equal(*drawn)
+    assert {*synth.schema_.columns} == {*stays(2)}
+    ours = synth.measurements_
+    listed = {column for table in ours.tables() for column in table.columns}
+    assert listed == {"start or end", "end minus start", "start is missing", "x"}
+    ours.save(tmp_path / "ours")
+    ours = Measurements.load(tmp_path / "ours")
+    stays(900, seed=1).to_parquet(tmp_path / "there.parquet")
+    theirs = MarginalSynthesizer(9.0, schema=ours.schema, design=ours)
+    theirs = theirs.fit(tmp_path / "there.parquet").measurements_
+    both = MarginalSynthesizer.from_measurements(combine_measurements([ours, theirs]))
+    for rows in both.sample_batches(900, 400, output="pandas"):
+        gaps = (rows["end"] - rows["start"]).dropna()
+        assert (gaps >= pd.Timedelta(0)).all()
+        assert gaps.mean() < pd.Timedelta("8D")

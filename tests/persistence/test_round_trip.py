@@ -222,6 +222,7 @@ def test_a_file_whose_rules_or_unit_do_not_fit_is_refused(with_rules, tmp_path):
     load_with(with_rules, tmp_path, ["schema_"], other | {"rules": rules})
     lies = [("schema_", other | {"rules": [*rules, lie]}) for lie in LIES]
     lies += [("schema_", TableSchema(FREE, rules=[OF_LABEL]).to_dict())]
+    lies += [("table", {"columns": [*range(11)]})]  # gaps, as columns of themselves
     lies += [("report", {"unit": "all rows of one 'who'"})]
     for part, changes in lies:
         with pytest.raises(PersistenceError):
