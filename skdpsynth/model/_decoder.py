@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpsynth.measure import TableModel
-from skdpsynth.table import CategoryDomain, Cells
+from skdpsynth.table import CategoryDomain, Cells, First
 from skdpsynth.utils import in_order_of_class
 
 if TYPE_CHECKING:
@@ -97,28 +97,20 @@ def decode_cells(
         values[order], missing[order] = drawn, lost
         return values, missing
 
-    cells = {name: decoded(j) for j, name in enumerate(columns) if name in wanted}
+    whole = np.zeros(len(order), dtype=bool)
+    cells = {
+        column.name: decoded(j, whole if isinstance(column, First) else None)
+        for j, column in enumerate(metadata.columns)
+        if column.name in wanted
+    }
     if not ruled:
         return cells
     if metadata.layout.label_column is not None:
         known = bool(metadata.classes.labels)
         codes = class_codes if known else np.full(len(class_codes), -1)
         cells[metadata.layout.target] = codes.astype(np.float64), codes < 0
-    firsts: set[Hashable] = set()
-    stand_ins: dict[Hashable, Hashable] = {}
-    for rule in rules.orders:
-        stand_ins |= {name: column.name for name, column in rule.stand_ins.items()}
-        if rule.absent is not None:  # whether it is missing is a column of its own
-            firsts.add(first := rule.modelled[0].name)
-            values, _ = decoded(columns.index(first), np.zeros(len(order), dtype=bool))
-            cells[first] = values, cells[rule.absent.name][1]
-    for together in rules.together:
-        first, *others = [stand_ins.get(name, name) for name in together]
-        gone = cells[first][1]
+    for first, *others in rules.together:
         for name in others:
-            if name in firsts:
-                cells[name] = cells[name][0], gone
-            else:
-                cells[name] = decoded(columns.index(name), gone)
+            cells[name] = decoded(columns.index(name), cells[first][1])
     rules.keep(cells)
     return cells

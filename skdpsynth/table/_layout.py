@@ -223,9 +223,14 @@ class ColumnLayout:
 class StandIn(ColumnLayout):
     """What is modelled in the place of a column: a function of the cells of a row."""
 
-    members: tuple[Any, ...] = ()  # those that it is read from, of table `_ordered`
+    place: ColumnLayout | None = None  # that column, None where it is beside others
+    members: tuple[Any, ...] = ()  # those that it is read from: see `_ordered`
     domain: Any = None  # what it can hold, None where that is measured
     open: bool = False  # it must be measured how finely it is written
+
+    @property
+    def original(self) -> ColumnLayout | None:
+        return self.place
 
     @property
     def needs(self) -> tuple[Hashable, ...]:

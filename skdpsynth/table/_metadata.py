@@ -8,7 +8,7 @@ rule. Columns that follow from others are computed; `_ordered` has those in an o
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -232,10 +232,8 @@ class RowRules:
     @property
     def needs(self) -> set[Hashable]:
         """The names of all that rules are about, and of what stands for some."""
-        found = self.names
-        for order in self.orders:
-            found |= {column.name for column in order.all_modelled}
-        return found
+        modelled = [own.name for order in self.orders for own in order.modelled]
+        return {*self.names, *modelled}
 
     @property
     def changed(self) -> set[Hashable]:
@@ -246,8 +244,12 @@ class RowRules:
 
     @property
     def together(self) -> list[tuple[Hashable, ...]]:
-        """The columns that are missing together, the one that decides first."""
-        return [rule.names for rule in self.rules if isinstance(rule, MissingTogether)]
+        """What is missing together, as modelled, the one that decides first."""
+        carriers: dict[Hashable, Hashable] = {}
+        for order in self.orders:
+            carriers |= order.carriers
+        rules = [rule for rule in self.rules if isinstance(rule, MissingTogether)]
+        return [tuple(carriers.get(n, n) for n in rule.names) for rule in rules]
 
     def keep(self, cells: dict[Hashable, Cells]) -> None:
         """Bring rows in line, in place, and add the columns that are computed."""
@@ -304,9 +306,9 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                         " leave it out."
                     )
             # Rounded differently, values could be out of order.
-            known = [column for column in own if column.dtype is not None]
-            kinds = {_kind_and_zone(column) for column in known}
-            if len(kinds) > 1 or len({*_units(known, schema)}) > 1:
+            fine = [_fineness(c, schema) for c in own if c.dtype is not None]
+            kinds, units = {kind for kind, _ in fine}, {unit for _, unit in fine}
+            if len(kinds) > 1 or len(units - {""}) > 1:
                 dtypes = ", ".join(dict.fromkeys(str(c.dtype) for c in own))
                 raise InvalidSchemaError(
                     f"The columns of the rule {rule} must be equally fine: whole"
@@ -353,23 +355,15 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                 )
 
 
-def _kind_and_zone(column: ColumnLayout) -> tuple[str, str]:
-    timed = column.kind in ("datetime", "timedelta")
-    return (column.kind, str(column.zone)) if timed else ("number", "")
-
-
-def _units(columns: Iterable[ColumnLayout], schema: TableSchema) -> Iterator[str]:
-    """Yield how finely the dtypes of numbers or times are rounded."""
-    for column in columns:
-        described = schema.columns.get(column.name)
-        if column.kind in ("datetime", "timedelta"):
-            # Whole days, hours, minutes and seconds are exact in all of them.
-            if getattr(described, "unit", None) is None and not is_date(column.dtype):
-                yield column.unit
-        else:
-            storage, double = column.storage, np.dtype(np.float64)
-            exact = storage.kind != "f" or storage.itemsize == double.itemsize
-            yield "" if exact else storage.name
+def _fineness(column: ColumnLayout, schema: TableSchema) -> tuple[str, str]:
+    """Return of what kind numbers are, and how they are rounded; "" if they are not."""
+    if column.kind in ("datetime", "timedelta"):
+        unit = getattr(schema.columns.get(column.name), "unit", None)
+        whole = unit is not None or is_date(column.dtype)
+        return f"{column.kind} {column.zone}", "" if whole else column.unit
+    storage = column.storage
+    is_exact = storage.kind != "f" or storage.itemsize == np.float64().itemsize
+    return "number", "double" if is_exact else storage.name
 
 
 def _sum(parts: Sequence[Cells], total: NumericDomain) -> Cells:
@@ -542,11 +536,10 @@ def modelled_columns(
             "Identifiers and Texts. Describe at least one column otherwise."
         )
     orders = orders_of(layout, schema)
-    stand_ins: dict[Hashable, ColumnLayout] = {}
-    for order in orders:
-        stand_ins |= order.stand_ins
-    added = [order.absent for order in orders if order.absent is not None]
-    return (*(stand_ins.get(column.name, column) for column in columns), *added)
+    modelled = [column for order in orders for column in order.modelled]
+    places = {own.original.name: own for own in modelled if own.original is not None}
+    added = [column for column in modelled if column.original is None]
+    return (*(places.get(column.name, column) for column in columns), *added)
 
 
 def orders_of(layout: TableLayout, schema: TableSchema) -> list[Order]:

@@ -29,6 +29,7 @@ from skdpsynth.schema import (
     Kind,
     Ordered,
     TableSchema,
+    float_info,
     is_date,
     is_missing,
 )
@@ -58,6 +59,11 @@ class Member:
 
     column: ColumnLayout
     domain: Any  # a `NumericDomain`
+
+    @property
+    def is_time(self) -> bool:
+        """Whether its numbers are seconds."""
+        return self.column.kind in ("datetime", "timedelta")
 
     @property
     def step(self) -> float | None:
@@ -103,21 +109,15 @@ class Member:
         """Return by how much two values differ at least that come out as two."""
         if self.domain.integer:
             return np.full(values.shape, self.domain.from_steps(1.0))
-        times = self.column.kind in ("datetime", "timedelta")
-        kind = np.float64 if times else self.column.storage
+        kind = float_info(self.column.dtype).dtype
         size = np.where(np.isfinite(values), np.abs(values), 0.0).astype(kind)
-        tick = 1.0 / min(PER_SECOND[self.column.unit], 10**6) if times else 0.0
+        tick = 1.0 / min(PER_SECOND[self.column.unit], 10**6) if self.is_time else 0.0
         return 4.0 * np.maximum(np.spacing(size).astype(np.float64), tick)
 
 
 @dataclass(frozen=True)
 class Gap(StandIn):
     """The last of some columns, less the last present value of those before it."""
-
-    @property
-    def original(self) -> ColumnLayout:
-        own: ColumnLayout = self.members[-1].column
-        return own
 
     def read(self, frame: pd.DataFrame) -> pd.Series:
         *before, (values, missing) = [member.read(frame) for member in self.members]
@@ -126,7 +126,7 @@ class Gap(StandIn):
         with np.errstate(over="ignore"):
             gaps = np.where(none, 0.0, np.clip(values - last, 0.0, LARGEST))
             off = np.abs(values) + np.abs(last)
-        off *= max(_exact(member.column) for member in self.members)
+        off *= max(float_info(member.column.dtype).eps for member in self.members)
         gaps = _written(gaps, off)
         return replace(self, can_be_missing=True).to_series(gaps, missing)
 
@@ -134,11 +134,6 @@ class Gap(StandIn):
 @dataclass(frozen=True)
 class First(StandIn):
     """The first present value of some columns, in the place of the first of these."""
-
-    @property
-    def original(self) -> ColumnLayout:
-        own: ColumnLayout = self.members[0].column
-        return own
 
     def read(self, frame: pd.DataFrame) -> pd.Series:
         backwards = [member.read(frame) for member in reversed(self.members)]
@@ -148,15 +143,11 @@ class First(StandIn):
 
 @dataclass(frozen=True)
 class Absent(StandIn):
-    """Zero, and missing where a column is; it need not be there where others are."""
-
-    @property
-    def original(self) -> None:
-        return None
+    """Zero, and missing where a column is."""
 
     def read(self, frame: pd.DataFrame) -> pd.Series:
-        (name,) = self.needs
-        return self.to_series(np.zeros(len(frame)), is_missing(frame[name]))
+        missing = is_missing(frame[self.members[0].column.name])
+        return self.to_series(np.zeros(len(frame)), missing)
 
 
 @dataclass(frozen=True)
@@ -165,8 +156,9 @@ class Order:
 
     rule: Ordered
     members: tuple[Member, ...]
+    # In the place of each. One more, at the end, is missing where the first column is,
+    # if it may be: of that the first present value is modelled.
     modelled: tuple[ColumnLayout, ...]
-    absent: Absent | None  # one more that is modelled, if the first can be missing
 
     derived = ()  # all of its columns are modelled in some form
 
@@ -176,22 +168,22 @@ class Order:
         columns = {column.name: column for column in layout.columns}
         own = [columns[name] for name in rule.names]
         members = tuple(Member(c, declared_domain(c, schema)) for c in own)
-        first, absent = own[0], None
+        first, absent = own[0], []
         if is_nullable(first, schema):
             name = _free(f"{first.name} is missing", columns)
-            known = None
-            if first.name in schema.columns:
-                known = NumericDomain(0.0, 0.0, False, True, True)
-            of = members[:1], known
-            absent = Absent(name, pd.Int64Dtype(), "integer", True, *of)
+            described = first.name in schema.columns
+            known = NumericDomain(0.0, 0.0, False, True, True) if described else None
+            as_first = None, members[:1], known
+            absent = [Absent(name, pd.Int64Dtype(), "integer", True, *as_first)]
             name = _free(" or ".join(map(str, rule.names)), columns)
-            as_first = members[0].domain, needs_resolution(first, schema)
-            first = First(name, first.dtype, first.kind, True, members, *as_first)
-        gaps = []
-        for n, (before, after) in enumerate(pairwise(own), start=2):
-            name = _free(f"{after.name} minus {before.name}", columns)
-            gaps.append(_gap_of(name, members[:n], rule, schema))
-        return cls(rule, members, (first, *gaps), absent)
+            stated = first, members, members[0].domain, needs_resolution(first, schema)
+            first = First(name, first.dtype, first.kind, True, *stated)
+        gaps = [
+            _gap_of(_free(f"{after.name} minus {before.name}", columns), *known)
+            for n, (before, after) in enumerate(pairwise(own), start=2)
+            for known in [(members[:n], rule.strict, schema)]
+        ]
+        return cls(rule, members, (first, *gaps, *absent))
 
     @property
     def names(self) -> tuple[Hashable, ...]:
@@ -199,35 +191,27 @@ class Order:
         return self.rule.names
 
     @property
-    def stand_ins(self) -> dict[Hashable, ColumnLayout]:
-        """What is modelled in the place of each column, by its name."""
-        return dict(zip(self.names, self.modelled, strict=True))
-
-    @property
-    def all_modelled(self) -> tuple[ColumnLayout, ...]:
-        """What is modelled in the places of its columns, and beside them."""
-        return self.modelled if self.absent is None else (*self.modelled, self.absent)
+    def carriers(self) -> dict[Hashable, Hashable]:
+        """What is missing where a column is, by its name."""
+        names = [column.name for column in self.modelled]
+        carrying = dict(zip(self.names, names, strict=False))
+        if len(names) > len(self.names):
+            carrying[self.names[0]] = names[-1]
+        return carrying
 
     def domains(
         self, modelled: Mapping[Hashable, Any], schema: TableSchema
     ) -> dict[Hashable, NumericDomain]:
         """Return what the columns of the table can hold, from what is modelled."""
         found: dict[Hashable, NumericDomain] = {}
-        first = modelled[self.modelled[0].name]
-        last = Member(self.members[0].column, first)
-        for member, column in zip(self.members, self.modelled, strict=True):
-            own, name = member.column, member.column.name
-            domain: Any = member.domain
-            if column is self.modelled[0]:
-                domain = first
-            elif (
-                domain is None
-                or needs_resolution(own, schema)
-                or own.kind == "timedelta"  # which cannot be said to be whole days
-            ):
-                domain = _sum_of(last, modelled[column.name], member)
-            found[name] = replace(domain, nullable=is_nullable(own, schema))
-            last = Member(own, found[name])
+        last = None
+        for member, column in zip(self.members, self.modelled, strict=False):
+            domain = modelled[column.name]
+            if last is not None:
+                domain = _sum_of(last, domain, member, schema)
+            nullable = is_nullable(member.column, schema)
+            last = Member(member.column, replace(domain, nullable=nullable))
+            found[member.column.name] = last.domain
         return found
 
     def keep(
@@ -236,10 +220,10 @@ class Order:
         """Turn gaps back into values in order that their columns can hold, in place."""
         members = [Member(m.column, domains[m.column.name]) for m in self.members]
         drawn = [cells[column.name] for column in self.modelled]
-        missing = np.array([gone for _, gone in drawn])
+        missing = np.array([cells[name][1] for name in self.carriers.values()])
         ceilings = self._ceilings(members, missing)
         last = lowest = np.full(missing.shape[1], -np.inf)
-        for n, (member, (values, _)) in enumerate(zip(members, drawn, strict=True)):
+        for n, (member, (values, _)) in enumerate(zip(members, drawn, strict=False)):
             column, domain = member.column, members[n].domain
             if n:
                 values = member.begun(last) + values
@@ -298,45 +282,49 @@ class Order:
 
 
 def _gap_of(
-    name: str, members: tuple[Member, ...], rule: Ordered, schema: TableSchema
+    name: str, members: tuple[Member, ...], strict: bool, schema: TableSchema
 ) -> Gap:
     """Say what is public of the gap to the last of some columns."""
-    own = members[-1]
-    columns = [member.column for member in members]
-    kind: Kind = "continuous"
-    dtype: Any = np.dtype(np.float64)
-    if own.column.kind in ("datetime", "timedelta"):
-        kind, dtype = "timedelta", np.dtype("m8[us]")
-    elif all(column.kind == "integer" for column in columns):
-        kind, dtype = "integer", pd.Int64Dtype()
-    nullable = is_nullable(own.column, schema)
-    # It is as fine as the finest, if this is known.
-    open_ = [needs_resolution(column, schema) for column in columns]
-    domains = [member.domain for member in members]
-    fine = [
-        domain is not None and not domain.integer and not unknown
-        for domain, unknown in zip(domains, open_, strict=True)
-    ]
-    found = None
-    if all(domain is not None for domain in domains):
-        low = min(float(member.ends[0]) for member in members[:-1])
+    *before, own = members
+    kinds = {member.column.kind for member in members}
+    layout: tuple[Any, Kind] = np.dtype(np.float64), "continuous"
+    if own.is_time:
+        layout = np.dtype("m8[us]"), "timedelta"
+    elif kinds == {"integer"}:
+        layout = pd.Int64Dtype(), "integer"
+    nullable, domain = is_nullable(own.column, schema), None
+    if all(member.domain is not None for member in members):
+        low = min(float(member.ends[0]) for member in before)
         width = min(max(float(own.ends[1]) - low, 0.0), LARGEST)
-        found = NumericDomain(0.0, width, False, False, nullable)
+        log = Continuous(0, width / (own.step or 1.0)).resolved_scale() == "log"
+        domain = NumericDomain(0.0, width, log, False, nullable)
         if own.step is not None:
-            found = found.with_step(own.step, 0.0, width // own.step)
-        elif kind != "timedelta" and all(domain.integer for domain in domains):
-            found = found.with_decimals(max(domain.decimals for domain in domains))
-        width = found.high if own.step is not None else width
-        log = Continuous(0, width).resolved_scale() == "log"
-        least = float(rule.strict and found.integer)
-        found = replace(found, low=least, high=max(found.high, least), log=log)
-    open_here = (any(open_) or (found is None and kind != "integer")) and not any(fine)
-    return Gap(name, dtype, kind, nullable, members, found, open_here)
+            domain = domain.with_step(own.step, 0.0, width // own.step)
+        elif all(member.domain.integer for member in members):
+            most = max(member.domain.decimals for member in members)
+            domain = domain.with_decimals(most)
+        least = float(strict and domain.integer)
+        domain = replace(domain, low=least, high=max(domain.high, least))
+    # As fine as the finest column, where that is known.
+    unknown = [needs_resolution(member.column, schema) for member in members]
+    as_dtype = [
+        member.domain is not None and not (member.domain.integer or open_)
+        for member, open_ in zip(members, unknown, strict=True)
+    ]
+    open_ = any(unknown) or (domain is None and kinds != {"integer"})
+    open_ = open_ and not any(as_dtype)
+    return Gap(name, *layout, nullable, own.column, members, domain, open_)
 
 
-def _sum_of(before: Member, gap: NumericDomain, member: Member) -> NumericDomain:
+def _sum_of(
+    before: Member, gap: NumericDomain, member: Member, schema: TableSchema
+) -> NumericDomain:
     """Return what a column can hold that is another one and a gap together."""
     first, column, found = before.domain, member.column, member.domain
+    # It cannot be stated that durations are whole days.
+    known = column.kind != "timedelta" and not needs_resolution(column, schema)
+    if found is not None and known:
+        return found
     if found is None:
         ends = np.clip(before.ends + np.array(gap.bounds), *column.limits)
         if column.kind == "datetime":
@@ -362,16 +350,6 @@ def _last(cells: Sequence[Cells]) -> Cells:
     for values, missing in cells[1:]:
         last, none = np.where(missing, last, values), none & missing
     return last, none
-
-
-def _exact(column: ColumnLayout) -> float:
-    """Return the rounding of numbers as they came, in relation to their size."""
-    times = column.kind in ("datetime", "timedelta")
-    stored: Any = np.float64
-    if not times and column.storage.kind == "f":
-        stored = np.promote_types(column.storage, np.float16)
-        stored = min(stored, np.dtype(np.float64))
-    return float(np.finfo(stored).eps)
 
 
 def _written(values: Floats, off: Floats) -> Floats:

@@ -32,9 +32,6 @@ def ready(frame, schema, domains=None):
 def kept(metadata, cells):
     """Return cells of the columns, from those of what is modelled, by its name."""
     (order,) = metadata.rules.orders
-    if order.absent is not None:
-        first = order.modelled[0].name
-        cells[first] = cells[first][0], cells[order.absent.name][1]
     metadata.rules.keep(cells)
     return [cells[name] for name in order.names]
 
