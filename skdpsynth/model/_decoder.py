@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdpsynth.measure import TableModel
-from skdpsynth.table import CategoryDomain, Cells, First
+from skdpsynth.table import CategoryDomain, Cells
 from skdpsynth.utils import in_order_of_class
 
 if TYPE_CHECKING:
@@ -97,12 +97,7 @@ def decode_cells(
         values[order], missing[order] = drawn, lost
         return values, missing
 
-    whole = np.zeros(len(order), dtype=bool)
-    cells = {
-        column.name: decoded(j, whole if isinstance(column, First) else None)
-        for j, column in enumerate(metadata.columns)
-        if column.name in wanted
-    }
+    cells = {name: decoded(j) for j, name in enumerate(columns) if name in wanted}
     if not ruled:
         return cells
     if metadata.layout.label_column is not None:

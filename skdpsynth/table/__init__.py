@@ -42,7 +42,7 @@ from skdpsynth.table._metadata import (
     modelled_columns,
     rounded,
 )
-from skdpsynth.table._ordered import Cells, First, Gap
+from skdpsynth.table._ordered import Cells, Gap
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
 from skdpsynth.table._units import limit_rows
 
@@ -54,7 +54,6 @@ __all__ = [
     "Classes",
     "ColumnDomain",
     "ColumnLayout",
-    "First",
     "Gap",
     "MarginalTransform",
     "Metadata",

@@ -133,12 +133,16 @@ class Gap(StandIn):
 
 @dataclass(frozen=True)
 class First(StandIn):
-    """The first present value of some columns, in the place of the first of these."""
+    """The first present value of some columns, in the place of the first of these.
+
+    Rows without any are not counted; the gaps to it and `Absent` are missing there.
+    """
 
     def read(self, frame: pd.DataFrame) -> pd.Series:
         backwards = [member.read(frame) for member in reversed(self.members)]
         values, missing = _last(backwards)
-        return self.to_series(self.from_wall(values), missing)
+        values = self.from_wall(values)
+        return replace(self, can_be_missing=True).to_series(values, missing)
 
 
 @dataclass(frozen=True)
@@ -176,8 +180,10 @@ class Order:
             as_first = None, members[:1], known
             absent = [Absent(name, pd.Int64Dtype(), "integer", True, *as_first)]
             name = _free(" or ".join(map(str, rule.names)), columns)
-            stated = first, members, members[0].domain, needs_resolution(first, schema)
-            first = First(name, first.dtype, first.kind, True, *stated)
+            domain = members[0].domain
+            domain = None if domain is None else replace(domain, nullable=False)
+            stated = first, members, domain, needs_resolution(first, schema)
+            first = First(name, first.dtype, first.kind, False, *stated)
         gaps = [
             _gap_of(_free(f"{after.name} minus {before.name}", columns), *known)
             for n, (before, after) in enumerate(pairwise(own), start=2)
