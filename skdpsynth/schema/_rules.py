@@ -361,10 +361,7 @@ def names_of(
 
 
 def _kinds(described: Collection[Column]) -> str:
-    kinds = (type(column).__name__ for column in described)
-    units = {column.unit for column in described if isinstance(column, Datetime)}
-    more = f" with units {sorted(map(repr, units))}" if len(units) > 1 else ""
-    return ", ".join(dict.fromkeys(kinds)) + more
+    return ", ".join(dict.fromkeys(type(column).__name__ for column in described))
 
 
 def _number(bound: Any) -> float:  # noqa: ANN401 - a number or a point in time

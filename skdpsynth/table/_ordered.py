@@ -29,6 +29,7 @@ from skdpsynth.schema import (
     Kind,
     Ordered,
     TableSchema,
+    decimals_of,
     float_info,
     is_date,
     is_missing,
@@ -125,9 +126,12 @@ class Gap(StandIn):
         last = self.members[-1].begun(last)
         with np.errstate(over="ignore"):
             gaps = np.where(none, 0.0, np.clip(values - last, 0.0, LARGEST))
-            off = np.abs(values) + np.abs(last)
-        off *= max(float_info(member.column.dtype).eps for member in self.members)
-        gaps = _written(gaps, off)
+            # Of decimals the difference is a decimal.
+            exact = max(float_info(member.column.dtype).eps for member in self.members)
+            both = [decimals_of(x, exact, MOST_STATED_DECIMALS) for x in (values, last)]
+            scale = 10.0 ** np.maximum(*both)
+            written = np.rint(gaps * scale) / scale
+        gaps = np.where(scale <= 10.0**MOST_STATED_DECIMALS, written, gaps)
         return replace(self, can_be_missing=True).to_series(gaps, missing)
 
 
@@ -311,15 +315,9 @@ def _gap_of(
             domain = domain.with_decimals(most)
         least = float(strict and domain.integer)
         domain = replace(domain, low=least, high=max(domain.high, least))
-    # As fine as the finest column, where that is known.
-    unknown = [needs_resolution(member.column, schema) for member in members]
-    as_dtype = [
-        member.domain is not None and not (member.domain.integer or open_)
-        for member, open_ in zip(members, unknown, strict=True)
-    ]
-    open_ = any(unknown) or (domain is None and kinds != {"integer"})
-    open_ = open_ and not any(as_dtype)
-    return Gap(name, *layout, nullable, own.column, members, domain, open_)
+    unknown = any(needs_resolution(member.column, schema) for member in members)
+    unknown |= domain is None and kinds != {"integer"}
+    return Gap(name, *layout, nullable, own.column, members, domain, unknown)
 
 
 def _sum_of(
@@ -356,16 +354,6 @@ def _last(cells: Sequence[Cells]) -> Cells:
     for values, missing in cells[1:]:
         last, none = np.where(missing, last, values), none & missing
     return last, none
-
-
-def _written(values: Floats, off: Floats) -> Floats:
-    """Return numbers as they would be written that may be off by so much."""
-    found = values
-    with np.errstate(over="ignore", invalid="ignore"):
-        for decimals in reversed(range(MOST_STATED_DECIMALS + 1)):
-            short = np.rint(values * 10.0**decimals) / 10.0**decimals
-            found = np.where(np.abs(short - values) <= off, short, found)
-    return found
 
 
 def nearest(values: Floats, domain: NumericDomain) -> Floats:
