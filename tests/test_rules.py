@@ -16,6 +16,7 @@ from skdpsynth import (
     TableSchema,
     combine_measurements,
 )
+from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.measure import Measurements
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import (
@@ -84,12 +85,12 @@ def test_rows_that_satisfy_a_condition_keep_the_rules_too(fitted, name, where, h
 def test_a_total_is_that_of_parts_in_order():
     names = ["a", "b", "c"]
     columns = dict.fromkeys(names, Continuous(0, 9)) | {"total": Continuous(0, 18)}
-    rules = [SumOf("total", ["a", "c"]), Ordered(["a", "b"])]
+    rules = [SumOf("total", ["b", "c"]), Ordered(["a", "b"])]
     table = pd.DataFrame({name: np.arange(10) for name in columns})
     schema = TableSchema(columns, rules=rules)
     rows = IndependentSynthesizer(math.inf, schema=schema).fit(table).sample(100)
     assert (rows["a"] <= rows["b"]).all()
-    assert (rows["a"] + rows["c"] == rows["total"]).all()
+    assert (rows["b"] + rows["c"] == rows["total"]).all()
 
 
 @pytest.mark.statistical
@@ -275,6 +276,22 @@ def test_stays_are_as_long_as_they_were(name, strict, global_random_seed):
         assert abs(off) < 0.05
         days = (rows[column] - table[column].min()).dropna().dt.days
         assert abs(days.mean() - 500) < 60
+
+
+def test_what_is_not_there_is_in_no_order():
+    """A plan needs dtypes where the schema does not describe the columns."""
+    columns = {"x": Continuous(-9, 9)}
+    schema = TableSchema(columns, rules=[Ordered(["start", "end"])])
+    synth = MarginalSynthesizer(schema=schema)
+    with pytest.raises(InvalidSchemaError, match=r"Give dtypes=df\.dtypes"):
+        synth.plan(900)
+    assert (synth.plan(90_000, dtypes=stays(2).dtypes)["tables"] == 10).all()
+    for missing in (["end"], ["start", "end"]):
+        with pytest.raises(InvalidSchemaError, match=r"rules about columns .* 'end'"):
+            synth.fit(stays(9).drop(columns=missing))
+    rules = [Ordered(["start", "ward"])]
+    with pytest.raises(InvalidSchemaError, match=r"numbers or times\. .* in 'ward'"):
+        synth.set_params(schema=TableSchema({}, rules=rules)).fit(stays(9))
 
 
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")

@@ -565,6 +565,7 @@ class Resolutions(ColumnStep):
         """Return whether all numbers may be multiples of ten."""
         many = domain is None or (has_many_numbers(domain) and domain.integer)
         many = many and getattr(domain, "step", None) is None
+        many = many and column.original is not None
         return many and column.kind in ("integer", "continuous", "timedelta")
 
     def cost(self, public: Public) -> Cost:

@@ -280,8 +280,8 @@ class TableSchema(Stated):
         target is nullable.
     rules : sequence of rules, default=()
         `Ordered`, `SumOf`, `MissingTogether` or `Determines` objects: what is public
-        across columns, all of them in `columns`. Every synthetic row keeps them, and
-        private rows are never compared with them.
+        across columns, all of them in `columns` but for those of `Ordered`. Every
+        synthetic row keeps them, and private rows are never compared with them.
     privacy_unit : column name or None, default=None
         The column that identifies whom to protect, such as a patient number: an
         `Identifier`, also if `columns` leave it out. All rows with one value of it are

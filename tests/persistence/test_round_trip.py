@@ -209,6 +209,8 @@ OF_LABEL = Determines("job", "label", {"p": "u", "q": "v"})
 LIES = [
     {"rule": "ordered", "columns": ["label", "zip"]},
     {"rule": "ordered", "columns": ["start", "most"]},
+    {"rule": "ordered", "columns": ["savings", "nobody"]},
+    {"rule": "ordered", "columns": ["savings", "wages"]},  # of which no gap is there
     {"rule": "missing_together", "columns": ["wages", "most"]},
     {"rule": "sum_of", "total": "savings", "parts": ["nobody", "wages"]},
     {"rule": "determines", "deciding": "zip", "decided": "job", "table": []},
