@@ -28,22 +28,22 @@ FOLDERS = {
     "skdpsynth/datasets": (395, 1623, 2, 4),
     "skdpsynth/evaluation": (2233, 14323, 6, 4),
     "skdpsynth/model": (1473, 11885, 5, 19),
-    "skdpsynth/measure": (5887, 42445, 16, 39),
+    "skdpsynth/measure": (5890, 42492, 16, 39),
     "skdpsynth/metrics": (1891, 9457, 7, 26),
     "skdpsynth/privacy": (3666, 17620, 10, 27),
     "skdpsynth/sampling": (714, 4800, 3, 3),
     "skdpsynth/schema": (2370, 12044, 5, 44),
     "skdpsynth/synthesizers": (3001, 13192, 13, 9),
-    "skdpsynth/table": (3608, 26765, 9, 37),
+    "skdpsynth/table": (3610, 26782, 9, 37),
     "skdpsynth/training": (2002, 13413, 11, 34),
     "skdpsynth/utils": (1342, 7681, 8, 31),
-    "tests": (29060, 246872, 122, 0),
+    "tests": (29096, 247274, 122, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 190  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 494  # numbers in functions other than -1, 0, 1 and 2
+LITERALS = 495  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 40692  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02

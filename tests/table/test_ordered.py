@@ -144,3 +144,22 @@ def test_rows_in_order_come_back_as_they_were(name):
             values = column.from_wall(values)
         back = column.to_series(values, missing)
         pd.testing.assert_series_equal(back, frame[name], rtol=1e-15)
+
+
+def test_what_is_known_of_a_later_column_follows_from_the_gap():
+    """Up to the end of the calendar, also where nanoseconds end in 2262."""
+    schema = TableSchema({}, rules=[Ordered(["a", "b"])])
+    days = NumericDomain(18_000, 19_000, False, True, False, step=86_400.0)
+    gap = NumericDomain(0, 6 * 10**9, False, True, True, step=60.0)
+    absent = NumericDomain(0, 0, False, True, False)
+    frame = pd.DataFrame({"a": DAY, "b": DAY}).astype("datetime64[s]")
+    metadata = ready(frame, schema, [days, gap, absent])
+    stated = metadata.schema(schema)
+    assert stated.columns["a"] == Datetime(
+        "2019-04-14", "2022-01-08", unit="D", nullable=True
+    )
+    assert stated.columns["b"] == Datetime(
+        "2019-04-14", "9999-12-31T23:59", unit="min", nullable=True
+    )
+    again = ready(frame, stated, [days, gap, absent])
+    assert again.drawn == metadata.drawn
