@@ -34,7 +34,7 @@ FOLDERS = {
     "skdpsynth/sampling": (714, 4800, 3, 3),
     "skdpsynth/schema": (2370, 12044, 5, 44),
     "skdpsynth/synthesizers": (3001, 13192, 13, 9),
-    "skdpsynth/table": (3610, 26782, 9, 37),
+    "skdpsynth/table": (3611, 26790, 9, 37),
     "skdpsynth/training": (2002, 13413, 11, 34),
     "skdpsynth/utils": (1342, 7681, 8, 31),
     "tests": (29096, 247274, 122, 0),

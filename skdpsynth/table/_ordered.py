@@ -125,13 +125,14 @@ class Gap(StandIn):
         last, none = _last(before)
         last = self.members[-1].begun(last)
         with np.errstate(over="ignore"):
-            gaps = np.where(none, 0.0, np.clip(values - last, 0.0, LARGEST))
+            gaps = np.where(none, 0.0, np.maximum(values - last, 0.0))
             # Of decimals the difference is a decimal.
             exact = max(float_info(member.column.dtype).eps for member in self.members)
             both = [decimals_of(x, exact, MOST_STATED_DECIMALS) for x in (values, last)]
             scale = 10.0 ** np.maximum(*both)
             written = np.rint(gaps * scale) / scale
         gaps = np.where(scale <= 10.0**MOST_STATED_DECIMALS, written, gaps)
+        gaps = np.minimum(gaps, LARGEST)
         return replace(self, can_be_missing=True).to_series(gaps, missing)
 
 
