@@ -374,10 +374,8 @@ def order_lost_in_a_file(real, dtype):
 
 @mutation("skdpsynth.table._metadata:RowRules", "keep")
 def totals_before_order(real, self, cells):
-    """Compute totals first, and sort their parts afterwards."""
-    from skdpsynth.schema import Ordered
-
-    late = sorted(self.rules, key=lambda rule: isinstance(rule, Ordered))
+    """Compute totals first, and put their parts in order afterwards."""
+    late = sorted(self.rules, key=lambda rule: rule in self.orders)
     real(replace(self, rules=tuple(late)), cells)
 
 

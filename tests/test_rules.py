@@ -10,7 +10,14 @@ from _releases import unequal
 from _rules import COLUMNS, COMPUTED, RULES, SCHEMA, TABLE, keeps_all, make_violating
 from sklearn.base import clone
 
-from skdpsynth import IndependentSynthesizer, MarginalSynthesizer, TableSchema
+from skdpsynth import (
+    IndependentSynthesizer,
+    MarginalSynthesizer,
+    TableSchema,
+    combine_measurements,
+)
+from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.measure import Measurements
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import (
     Boolean,
@@ -18,6 +25,7 @@ from skdpsynth.schema import (
     Continuous,
     Datetime,
     Determines,
+    MissingTogether,
     Ordered,
     SumOf,
 )
@@ -78,31 +86,32 @@ def test_rows_that_satisfy_a_condition_keep_the_rules_too(fitted, name, where, h
 def test_a_total_is_that_of_parts_in_order():
     names = ["a", "b", "c"]
     columns = dict.fromkeys(names, Continuous(0, 9)) | {"total": Continuous(0, 18)}
-    rules = [SumOf("total", ["a", "c"]), Ordered(["a", "b"])]
+    rules = [SumOf("total", ["b", "c"]), Ordered(["a", "b"])]
     table = pd.DataFrame({name: np.arange(10) for name in columns})
     schema = TableSchema(columns, rules=rules)
     rows = IndependentSynthesizer(math.inf, schema=schema).fit(table).sample(100)
     assert (rows["a"] <= rows["b"]).all()
-    assert (rows["a"] + rows["c"] == rows["total"]).all()
+    assert (rows["b"] + rows["c"] == rows["total"]).all()
 
 
 @pytest.mark.statistical
 def test_a_condition_is_about_rows_after_the_rules(global_random_seed):
-    """Two numbers are even, and drawn independently of each other.
+    """A number and the gap to the next are even up to 1/2, independently of each other.
 
-    Given that the smaller is below 1/2, the larger is above it two times in three; had
-    the condition been read before the rule, every second time. n = 6,000: the share is
-    off by at most .04, 5 standard deviations and .01 for cells; rate 1e-6.
+    Given that their sum is below 1/2, the number is below 1/4 three times in four; had
+    the condition been read of the gap, every second time. n = 6,000: the share is off
+    by at most .04, 5 standard deviations and .01 for cells; rate 1e-6.
     """
-    values = (np.arange(4_000) + 0.5) / 4_000
-    table = pd.DataFrame({"a": values, "b": np.roll(values, 1_000)})
+    values = (np.arange(4_000) + 0.5) / 8_000
+    gaps = np.random.default_rng(0).permutation(values)
+    table = pd.DataFrame({"a": values, "b": values + gaps})
     bounds = Continuous(0, 1, decimals="any")
     schema = TableSchema({"a": bounds, "b": bounds}, rules=[Ordered(["a", "b"])])
     synth = IndependentSynthesizer(math.inf, schema=schema, random_state=0).fit(table)
-    where, seed = {"a": (None, 0.5)}, global_random_seed
+    where, seed = {"b": (None, 0.5)}, global_random_seed
     rows = synth.sample(6_000, where=where, random_state=seed)
-    assert (rows["a"] <= 0.5).all()
-    assert abs((rows["b"] > 0.5).mean() - 2 / 3) < 0.04
+    assert (rows["b"] <= 0.5).all()
+    assert abs((rows["a"] < 0.25).mean() - 3 / 4) < 0.04
 
 
 @pytest.mark.parametrize("name", ["marginals", "pairs"])
@@ -140,7 +149,7 @@ def test_private_values_of_computed_columns_decide_nothing():
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
 def test_a_fit_never_compares_rows_with_rules():
     """With rules that change drawn rows only, it is the fit without rules."""
-    changing = [rule for rule in RULES if not rule.derived]
+    changing = [rule for rule in RULES if isinstance(rule, MissingTogether)]
     with_rules = TableSchema(COLUMNS, target="label", rules=changing)
     for table in (TABLE, make_violating(TABLE)):
         ours, free = (
@@ -154,7 +163,8 @@ def test_a_fit_never_compares_rows_with_rules():
 def test_what_is_computed_is_not_bought(name):
     """The plan is that of a table without these columns."""
     columns = {k: c for k, c in COLUMNS.items() if k not in COMPUTED}
-    smaller = TableSchema(columns, target="label")
+    changing = [rule for rule in RULES if not rule.derived]
+    smaller = TableSchema(columns, target="label", rules=changing)
     plan, same, more = (
         PLAIN[name].plan(500, schema=schema) for schema in (SCHEMA, smaller, FREE)
     )
@@ -187,7 +197,7 @@ def test_the_label_may_decide_and_a_measured_target_be_ordered():
     synth.fit(table[["a"]].assign(b=table["a"] + 1))
     rows = synth.sample(300, random_state=0)
     assert (rows["a"] <= rows["b"]).all()
-    assert (rows["a"] < rows["b"]).mean() > 0.9  # sorted, not clamped
+    assert (rows["a"] < rows["b"]).mean() > 0.8  # not clamped
 
 
 HOURS = pd.date_range("2020-10-20", "2020-11-05", freq="15min", tz="America/New_York")
@@ -249,3 +259,98 @@ def test_rare_codes_know_what_the_column_that_they_decide_knows(global_random_se
     assert (rows["country"] == rows["code"].map(decides)).all()
     means = [t.groupby("country")["log"].mean() for t in (table, rows)]
     assert abs(means[0] - means[1]).max() < 0.4
+
+
+def stays(n_rows, seed=0):
+    """Stays of 5 days on average within three years; some dates are missing."""
+    rng = np.random.default_rng(seed)
+    start = pd.Timestamp("2022-01-01") + pd.to_timedelta(
+        rng.integers(0, 1000, n_rows), unit="D"
+    )
+    gone = rng.random((2, n_rows)) < [[0.1], [0.2]]
+    table = pd.DataFrame(
+        {
+            "start": start,
+            "end": start + pd.to_timedelta(rng.poisson(5, n_rows), unit="D"),
+            "x": rng.normal(size=n_rows),
+            "ward": rng.choice(list("abc"), n_rows),
+        }
+    )
+    return table.assign(
+        start=table["start"].mask(gone[0]), end=table["end"].mask(gone[1])
+    )
+
+
+DAY = Datetime("2022-01-01", "2024-12-31", unit="D", nullable=True)
+STAYS = {"declared": {"start": DAY, "end": DAY}, "measured": {}}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("name", STAYS)
+def test_stays_are_as_long_as_they_were(name, strict, global_random_seed):
+    """3,000 rows at epsilon 1, with noise of this seed.
+
+    Of 100 seeds the mean was off by 13 % at most, and the missing shares by .016.
+    """
+    table = stays(3_000)
+    rules = [Ordered(["start", "end"], strict=strict)]
+    schema = TableSchema(STAYS[name], rules=rules)
+    with insecure_randomness(global_random_seed):
+        synth = MarginalSynthesizer(1.0, schema=schema, random_state=0).fit(table)
+    rows = synth.sample(3_000)
+    ours, real = (
+        (own["end"] - own["start"]).dropna() / pd.Timedelta("1D")
+        for own in (rows, table)
+    )
+    assert (ours % 1 == 0).all()
+    assert ours.min() >= strict
+    assert abs(ours.mean() / real.mean() - 1) < 0.15
+    assert abs(ours.quantile(0.95) / real.quantile(0.95) - 1) < 0.25
+    for column in ("start", "end"):
+        off = rows[column].isna().mean() - table[column].isna().mean()
+        assert abs(off) < 0.05
+        days = (rows[column] - table[column].min()).dropna().dt.days
+        assert abs(days.mean() - 500) < 60
+
+
+def test_what_is_not_there_is_in_no_order():
+    """A plan needs dtypes where the schema does not describe the columns."""
+    columns = {"x": Continuous(-9, 9)}
+    schema = TableSchema(columns, rules=[Ordered(["start", "end"])])
+    synth = MarginalSynthesizer(schema=schema)
+    with pytest.raises(InvalidSchemaError, match=r"Give dtypes=df\.dtypes"):
+        synth.plan(900)
+    assert (synth.plan(90_000, dtypes=stays(2).dtypes)["tables"] == 10).all()
+    for missing in (["end"], ["start", "end"]):
+        with pytest.raises(InvalidSchemaError, match=r"rules about columns .* 'end'"):
+            synth.fit(stays(9).drop(columns=missing))
+    rules = [Ordered(["start", "ward"])]
+    with pytest.raises(InvalidSchemaError, match=r"numbers or times\. .* in 'ward'"):
+        synth.set_params(schema=TableSchema({}, rules=rules)).fit(stays(9))
+
+
+@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.DegradedResultWarning")
+@pytest.mark.parametrize("name", STAYS)
+def test_gaps_go_where_columns_go(name, tmp_path):
+    """Into files, tables, designs of other sites, batches, and parts of a table."""
+    rules = [Ordered(["start", "end"])]
+    schema = TableSchema(STAYS[name], target="ward", rules=rules)
+    synth = MarginalSynthesizer(9.0, schema=schema, random_state=0).fit(stays(900))
+    synth.save(tmp_path / "fit")
+    again = MarginalSynthesizer.load(tmp_path / "fit")
+    drawn = (own.sample(300, random_state=1) for own in (synth, again))
+    pd.testing.assert_frame_equal(*drawn)
+    assert {*synth.schema_.columns} == {*stays(2)}
+    ours = synth.measurements_
+    listed = {column for table in ours.tables() for column in table.columns}
+    assert listed == {"start or end", "end minus start", "start is missing", "x"}
+    ours.save(tmp_path / "ours")
+    ours = Measurements.load(tmp_path / "ours")
+    stays(900, seed=1).to_parquet(tmp_path / "there.parquet")
+    theirs = MarginalSynthesizer(9.0, schema=ours.schema, design=ours)
+    theirs = theirs.fit(tmp_path / "there.parquet").measurements_
+    both = MarginalSynthesizer.from_measurements(combine_measurements([ours, theirs]))
+    for rows in both.sample_batches(900, 400, output="pandas"):
+        gaps = (rows["end"] - rows["start"]).dropna()
+        assert (gaps >= pd.Timedelta(0)).all()
+        assert gaps.mean() < pd.Timedelta("8D")

@@ -31,6 +31,7 @@ from skdpsynth.table import (
     declared_domain,
     encode_rows,
     modelled_columns,
+    names_read,
     place_labels,
     total_keys,
 )
@@ -270,7 +271,7 @@ def discover(
     metadata = Metadata.of(layout, domains, classes, schema)
     if sizes is not None:
         metadata = discovery.units.run(sizes, metadata, accountant, public)
-    encoded = rows.only([column.name for column in columns] + labels).map(
+    encoded = rows.only([*names_read(columns), *labels]).map(
         encode_rows, columns, list(domains), target, classes.labels
     )
     return metadata, TableRows(encoded.kept())

@@ -72,6 +72,7 @@ def guessed_layout(
 
     An object column counts as text, unless the schema says Boolean.
     """
+    named = {name for rule in schema.rules for name in rule.names}
     if dtypes is not None:
         dtypes = dtypes_of(dtypes)
         layout = TableLayout.of(_read_dtypes(dtypes, schema), target, schema)
@@ -80,7 +81,7 @@ def guessed_layout(
             raise InvalidSchemaError(msg)
     elif last is not None:
         layout = last
-    elif schema.columns:
+    elif schema.columns and named <= schema.columns.keys():
         columns = [_layout_of(name, own) for name, own in schema.columns.items()]
         if target is not None and target not in schema.columns:
             columns.append(ColumnLayout(target, None, "categorical", True))
@@ -597,7 +598,8 @@ def _even_numbers(
     rows, codes, n_rows = list[str](), list[str](), float(counts.sum())
     largest = model.marginals[int(counts.argmax())]
     for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
-        if column.kind != "integer" or column.name in described:
+        own = column.original is column
+        if column.kind != "integer" or column.name in described or not own:
             continue
         domain: Any = marginal.domain
         if domain.guessed or domain.nullable or j == metadata.measured:

@@ -104,7 +104,9 @@ def metadata_to_state(metadata: Metadata) -> dict[str, Any]:
     labels = metadata.classes.labelled.labels
     document = {
         "layout": metadata.layout.to_dict(),
-        "columns": [places[column.name] for column in metadata.columns],
+        "columns": [
+            places.get(column.name, column.name) for column in metadata.columns
+        ],
         "axes": [domain.to_dict() for domain in metadata.domains],
         "levels": [encode_value(category) for category in labels],
     }
@@ -133,8 +135,8 @@ def metadata_from_state(
     classes = Classes(labels, counts, **noise)
     check_rules(schema, layout)
     columns = modelled_columns(layout, schema)
-    places = {id(column): place for place, column in enumerate(layout.columns)}
-    listed = [places[id(column)] for column in columns]
+    places = {column.name: place for place, column in enumerate(layout.columns)}
+    listed = [places.get(column.name, column.name) for column in columns]
     # As texts: in lists 1 is True.
     require(str(document["columns"]) == str(listed), "other columns")
     for column, domain in zip(columns, domains, strict=True):

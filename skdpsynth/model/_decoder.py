@@ -80,7 +80,7 @@ def decode_cells(
     wanted = rules.names.union(columns) if names is None else set(names)
     ruled = bool(wanted & rules.names)
     if ruled:
-        wanted |= rules.names
+        wanted |= rules.needs
     order, places = in_order_of_class(class_codes, len(model.marginals))
     of_columns = np.ascontiguousarray(ranks[order].T)
 

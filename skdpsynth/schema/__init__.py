@@ -11,6 +11,7 @@ The lower-case names are for the other folders of the package.
 
 from skdpsynth.schema._columns import (
     EXACT,
+    LARGEST,
     MOST_DECIMALS,
     MOST_STATED_DECIMALS,
     NUMBER_FORMAT,
@@ -31,6 +32,7 @@ from skdpsynth.schema._columns import (
     column_kind,
     decimals_of,
     family,
+    float_info,
     is_date,
     is_finite,
     is_missing,
@@ -60,6 +62,7 @@ from skdpsynth.schema._tables import check_dtype, check_objects
 
 __all__ = [
     "EXACT",
+    "LARGEST",
     "MOST_DECIMALS",
     "MOST_STATED_DECIMALS",
     "NOTHING_STATED",
@@ -93,6 +96,7 @@ __all__ = [
     "decode_value",
     "encode_value",
     "family",
+    "float_info",
     "in_order",
     "is_date",
     "is_finite",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import product
 from operator import itemgetter
@@ -61,12 +61,19 @@ class Rule(Stated):
 class Ordered(Rule):
     """Columns whose values do not decrease from the first to the last.
 
-    Missing values are passed over. The numbers or times of a drawn row are sorted.
+    What is modelled is the first column, and of each other one the gap to the last
+    present value before it (in private rows that break the rule 0), such as the length
+    of a stay. If the first can be missing, whether it is takes a column more.
 
     Parameters
     ----------
     columns : sequence of column names
-        Two or more `Continuous` columns, or two or more `Datetime` columns of one unit.
+        Two or more columns of numbers, of durations or of times. Numbers and durations
+        are described as `Continuous`, times as `Datetime`, or not at all. A value is
+        compared in its own unit: a whole day follows any time of that day.
+    strict : bool, default=False
+        Whether values increase, by the unit of the later column or its last decimal at
+        least.
 
     See Also
     --------
@@ -81,21 +88,30 @@ class Ordered(Rule):
 
     tag = "ordered"
     columns: Sequence[Hashable]
+    _: KW_ONLY
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.strict, bool):
+            raise wrong(
+                "The 'strict' flag of Ordered must be True or False", self.strict
+            )
 
     def _check(self, columns: Columns) -> None:
         """Refuse columns that have no common order, or bounds that leave no room."""
-        described: list[Any] = [columns[name] for name in self.names]
-        if not all(isinstance(column, Continuous) for column in described):
-            times = all(isinstance(column, Datetime) for column in described)
-            if not times or len({column.unit for column in described}) > 1:
-                raise InvalidSchemaError(
-                    f"The columns of the rule {self} must all be Continuous, or all be"
-                    f" Datetime of one unit. Got {_kinds(described)}; describe them"
-                    " alike, or leave one out."
-                )
+        described: dict[Hashable, Any]
+        described = {n: columns[n] for n in self.names if n in columns}
+        kinds = {type(column) for column in described.values()}
+        if len(kinds) > 1 or not kinds <= {Continuous, Datetime}:
+            raise InvalidSchemaError(
+                f"The columns of the rule {self} must all be Continuous, or all be"
+                f" Datetime. Got {_kinds(described.values())}; describe them alike, or"
+                " leave one out."
+            )
         # The highest low so far, and its column.
         highest: tuple[float, Hashable] = (-math.inf, None)
-        for name, column in zip(self.names, described, strict=True):
+        for name, column in described.items():
             highest = max(highest, (number_of(column.low), name), key=itemgetter(0))
             if highest[0] > number_of(column.high):
                 raise InvalidSchemaError(
@@ -346,10 +362,7 @@ def names_of(
 
 
 def _kinds(described: Collection[Column]) -> str:
-    kinds = (type(column).__name__ for column in described)
-    units = {column.unit for column in described if isinstance(column, Datetime)}
-    more = f" with units {sorted(map(repr, units))}" if len(units) > 1 else ""
-    return ", ".join(dict.fromkeys(kinds)) + more
+    return ", ".join(dict.fromkeys(type(column).__name__ for column in described))
 
 
 def checked_rules(
@@ -363,7 +376,7 @@ def checked_rules(
             kinds = "an Ordered, SumOf, MissingTogether or Determines"
             raise wrong(f"Each of the 'rules' of TableSchema must be {kinds}", rule)
         for name in rule.names:
-            if name not in columns:
+            if name not in columns and not isinstance(rule, Ordered):
                 raise InvalidSchemaError(
                     f"The rule {rule} is about a column {name!r} that the schema does"
                     " not describe. Add it to the columns, or correct its name."

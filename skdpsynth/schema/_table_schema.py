@@ -54,7 +54,10 @@ _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 _MOST_ROWS_PER_UNIT = 100_000
 _UNIT = ("privacy_unit", "max_rows_per_unit", "per_unit")
 # Options that are written only where they are given: most tables need none of them.
-_RARE = ("true", "false", "format", "pattern", "regex", "placeholder", "rules", *_UNIT)
+_RARE = (
+    *("true", "false", "format", "pattern", "regex", "placeholder", "rules"),
+    *("strict", *_UNIT),
+)
 _RARE_UNIT = (*_RARE, "unit")  # of numbers, of which most are no durations
 # The name of a column may be a tuple, too.
 _LISTS = ("categories", "columns", "parts", "rules", "per_unit")
@@ -113,7 +116,8 @@ def _fields_to_dict(stated: Stated) -> dict[str, Any]:
     for item in fields(stated):  # type: ignore[arg-type]
         value = getattr(stated, item.name)
         rare = item.name in (_RARE_UNIT if isinstance(stated, Continuous) else _RARE)
-        if not item.compare or (rare and value in (None, ())):
+        nothing = value is False or value in (None, ())
+        if not item.compare or (rare and nothing):
             continue
         if isinstance(value, Mapping):
             data[item.name] = [[*map(encode_value, pair)] for pair in value.items()]
@@ -307,8 +311,8 @@ class TableSchema(Stated):
         target is nullable.
     rules : sequence of rules, default=()
         `Ordered`, `SumOf`, `MissingTogether` or `Determines` objects: what is public
-        across columns, all of them in `columns`. Every synthetic row keeps them, and
-        private rows are never compared with them.
+        across columns, all of them in `columns` but for those of `Ordered`. Every
+        synthetic row keeps them, and private rows are never compared with them.
     privacy_unit : column name or None, default=None
         The column that identifies whom to protect, such as a patient number: an
         `Identifier`, also if `columns` leave it out. All rows with one value of it are

@@ -33,6 +33,7 @@ from skdpsynth.schema._columns import (
     decimals_of,
     family,
     float_info,
+    is_date,
     is_missing,
     is_object,
     known_kind,
@@ -261,11 +262,12 @@ def findings(df: pd.DataFrame, schema: Schema) -> pd.DataFrame:
             found.append((name, "no such column: fit refuses", len(df)))
     for rule in schema.rules:
         try:
-            for name in rule.names:
-                _checked_kind(name, df[name], columns[name])
+            own = [_checked_kind(n, df[n], columns.get(n)) for n in rule.names]
         except (KeyError, InvalidSchemaError, InvalidTableError):
             continue  # it is about a column that a fit refuses
-        words, rows = broken(rule, df)
+        if isinstance(rule, Ordered) and {*own} & {"categorical", "boolean"}:
+            continue
+        words, rows = broken(rule, df, columns)
         found += [(None, words, rows)] * (rows > 0)
     if schema.n_rows not in (None, len(df)):
         found.append((None, f"n_rows is declared as {schema.n_rows}", len(df)))
@@ -402,14 +404,25 @@ def _plain_values(series: pd.Series) -> Iterator[Any]:
     return map(plain, as_moments(series).tolist())
 
 
-def broken(rule: Rule, df: pd.DataFrame) -> tuple[str, int]:
+def broken(
+    rule: Rule, df: pd.DataFrame, columns: Mapping[Hashable, Column]
+) -> tuple[str, int]:
     """Return in words how rows break a rule, and count them."""
     own = [df[name] for name in rule.names]
     listed = ", ".join(map(repr, rule.names))
     if isinstance(rule, Ordered):
-        values = np.array([_numbers(series) for series in own])
-        unordered = (np.fmax.accumulate(values, axis=0) > values).any(axis=0)
-        return f"not in the order {listed}: drawn sorted", int(unordered.sum())
+        units = [getattr(columns.get(name), "unit", None) for name in rule.names]
+        dated = [is_date(series.dtype) for series in own]
+        units = ["D" if day else unit for day, unit in zip(dated, units, strict=True)]
+        last, unordered = np.full(len(df), np.nan), np.zeros(len(df), dtype=bool)
+        for series, unit in zip(own, units, strict=True):
+            values = _numbers(series, wall=any(units))
+            if unit is not None:  # compared as fine as this column is
+                step = SECONDS_OF[unit] * 1e6
+                values, last = values // step * step, last // step * step
+            unordered |= values <= last if rule.strict else values < last
+            last = np.where(np.isnan(values), last, values)
+        return f"not in the order {listed}: gap read as 0", int(unordered.sum())
     if isinstance(rule, SumOf):  # up to rounding, and missing where a part is
         total, *parts = map(_numbers, own)
         exact = max(float(float_info(series.dtype).eps) for series in own)
@@ -440,12 +453,14 @@ def broken(rule: Rule, df: pd.DataFrame) -> tuple[str, int]:
     return f"missing in some of {listed} only: drawn together", int(some.sum())
 
 
-def _numbers(series: pd.Series) -> NDArray[np.float64]:
-    """Return numbers or times as floats, and NaN where one is missing."""
+def _numbers(series: pd.Series, *, wall: bool = False) -> NDArray[np.float64]:
+    """Return numbers or times (in UTC, or of a clock) as floats, NaN if missing."""
     missing = is_missing(series)
     present: Any = _present(series, missing)
     if known_kind(None, series.dtype)[0] == "datetime":
-        present = _utc(pd.DatetimeIndex(present)).as_unit("us").asi8
+        present = pd.DatetimeIndex(present)
+        present = present.tz_localize(None) if wall else _utc(present)
+        present = present.as_unit("us").asi8
     values = np.full(len(series), np.nan)
     values[~missing] = np.asarray(present, dtype=np.float64)
     return values

@@ -32,11 +32,11 @@ from skdpsynth.table._layout import (
     ColumnLayout,
     TableLayout,
     in_container_of,
+    names_read,
     numeric_values,
     total_keys,
 )
 from skdpsynth.table._metadata import (
-    Cells,
     Classes,
     Metadata,
     check_domain,
@@ -46,6 +46,7 @@ from skdpsynth.table._metadata import (
     modelled_columns,
     rounded,
 )
+from skdpsynth.table._ordered import Cells, Gap
 from skdpsynth.table._sources import agreed_target, check_schema, is_source, open_table
 from skdpsynth.table._units import limit_rows
 
@@ -58,6 +59,7 @@ __all__ = [
     "Classes",
     "ColumnDomain",
     "ColumnLayout",
+    "Gap",
     "MarginalTransform",
     "Metadata",
     "NumericDomain",
@@ -81,6 +83,7 @@ __all__ = [
     "largest_remainder",
     "limit_rows",
     "modelled_columns",
+    "names_read",
     "needs_resolution",
     "numeric_values",
     "open_table",

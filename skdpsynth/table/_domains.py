@@ -35,6 +35,7 @@ from skdpsynth.schema import (
 )
 from skdpsynth.table._layout import (
     ColumnLayout,
+    StandIn,
     numeric_values,
     place_keys,
 )
@@ -451,10 +452,13 @@ def is_continuous(domain: ColumnDomain | None) -> bool:
 
 def declared_domain(column: ColumnLayout, schema: TableSchema) -> ColumnDomain | None:
     """Return a column's domain where it is public, None where it must be measured."""
+    if isinstance(column, StandIn):
+        domain: ColumnDomain | None = column.domain
+        return domain
     spec = schema.columns.get(column.name)
     if spec is None and column.kind == "boolean" and not column.can_be_missing:
         spec = Boolean()  # its dtype says all that it can hold
-    nullable = column.can_be_missing and getattr(spec, "nullable", False)
+    nullable = is_nullable(column, schema)
     if isinstance(spec, Continuous):
         low, high = map(float, spec.ends)
         scale = spec.resolved_scale()
@@ -508,8 +512,16 @@ def with_stated(
     return written if max(-written.low, written.high) < EXACT else domain
 
 
+def is_nullable(column: ColumnLayout, schema: TableSchema) -> bool:
+    """Return whether values can be missing, as far as that is public."""
+    spec = schema.columns.get(column.name)
+    return column.can_be_missing and getattr(spec, "nullable", spec is None)
+
+
 def needs_resolution(column: ColumnLayout, schema: TableSchema) -> bool:
     """Return whether neither dtype nor schema says how finely a column is written."""
+    if isinstance(column, StandIn):
+        return column.open
     fine = ("continuous", "timedelta", "datetime")
     if is_date(column.dtype) or column.kind not in fine:
         return False
@@ -799,7 +811,7 @@ def encode_rows(
     kind = np.min_scalar_type(max(most - 1, MISSING))
     category_codes = np.zeros(uniforms.shape, dtype=kind)
     for position, (column, domain) in enumerate(zip(columns, domains, strict=True)):
-        series = frame[column.name]
+        series = column.read(frame)
         if isinstance(domain, NumericDomain):
             values, missing = wall_values(series, column, domain)
             for rows in in_chunks(len(frame)):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,20 @@ class ColumnLayout:
             empty = pd.Index([], dtype=dtype.categories.dtype)
             dtype = pd.CategoricalDtype(empty, ordered=dtype.ordered)
         return cls(name, dtype, kind, can_be_missing)
+
+    @property
+    def original(self) -> ColumnLayout | None:
+        """The column of the table that it is, or stands for, None for neither."""
+        return self
+
+    @property
+    def needs(self) -> tuple[Hashable, ...]:
+        """The names of the columns of the table that it is read from."""
+        return (self.name,)
+
+    def read(self, frame: pd.DataFrame) -> pd.Series:
+        """Return the column of a table; private."""
+        return frame[self.name]
 
     @property
     def unit(self) -> str:
@@ -205,6 +219,29 @@ class ColumnLayout:
         said = data["kind"], data["can_be_missing"]
         require(kind_of_dtype(dtype) == said, "a dtype")
         return cls(name, dtype, *said)
+
+
+@dataclass(frozen=True)
+class StandIn(ColumnLayout):
+    """What is modelled in the place of a column: a function of the cells of a row."""
+
+    place: ColumnLayout | None = None  # that column, None where it is beside others
+    members: tuple[Any, ...] = ()  # those that it is read from: see `_ordered`
+    domain: Any = None  # what it can hold, None where that is measured
+    open: bool = False  # it must be measured how finely it is written
+
+    @property
+    def original(self) -> ColumnLayout | None:
+        return self.place
+
+    @property
+    def needs(self) -> tuple[Hashable, ...]:
+        return tuple(member.column.name for member in self.members)
+
+
+def names_read(columns: Iterable[ColumnLayout]) -> list[Hashable]:
+    """Return the names of all columns of the table that some are read from."""
+    return [*dict.fromkeys(chain.from_iterable(column.needs for column in columns))]
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 Rows are drawn first and then brought in line with the rules: a function of released
 numbers and of the schema, so it costs nothing. Private rows are never compared with a
-rule. Numbers out of order are sorted within their row, which then keeps all of its
-numbers and gets no false tie; columns that follow from others are computed.
+rule. Columns that follow from others are computed; `_ordered` has those in an order.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import (
     EXACT,
-    MOST_DECIMALS,
-    ROUNDING,
     SECONDS_OF,
     UNREAD,
     Boolean,
@@ -40,6 +37,7 @@ from skdpsynth.schema import (
     check_decimals,
     check_target,
     in_order,
+    is_date,
     same_name,
 )
 from skdpsynth.table._domains import (
@@ -50,7 +48,8 @@ from skdpsynth.table._domains import (
     is_number,
     needs_resolution,
 )
-from skdpsynth.table._layout import ColumnLayout, TableLayout
+from skdpsynth.table._layout import ColumnLayout, StandIn, TableLayout
+from skdpsynth.table._ordered import Cells, First, Order, nearest
 from skdpsynth.utils import MOST_SHOWN, require
 
 Floats = NDArray[np.float64]
@@ -180,15 +179,11 @@ class Units:
 _MAX_COUNT = float(np.iinfo(np.int64).max)  # of rows; sums are exact far below
 
 
-# Of a column its numbers or codes of categories (-1: missing), and where it is missing.
-Cells = tuple[NDArray[np.float64], NDArray[np.bool_]]
-
-
 @dataclass(frozen=True)
 class RowRules:
     """The rules of a schema, ready for drawn rows; domains of the columns in them."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[Rule | Order, ...] = ()
     domains: Mapping[Hashable, Any] = field(default_factory=dict)
     derived: tuple[ColumnLayout, ...] = ()  # what is computed, in a possible order
 
@@ -201,8 +196,12 @@ class RowRules:
     ) -> RowRules:
         """Make ready what a schema states, by the domains of what rows are drawn of."""
         columns = {column.name: column for column in layout.columns}
-        rules = [rule for rule in schema.rules if not rule.derived]
+        orders = orders_of(layout, schema)
+        others = [r for r in schema.rules if not (r.derived or isinstance(r, Ordered))]
+        rules: list[Rule | Order] = [*orders, *others]
         domains: dict[Hashable, Any] = dict(modelled)
+        for order in orders:
+            domains |= order.domains(modelled, schema)
         derived = []
         for rule in in_order(schema.rules):
             (name,) = rule.derived
@@ -219,13 +218,25 @@ class RowRules:
         used = {name: domains[name] for rule in rules for name in rule.names}
         made = cls(tuple(rules), used, tuple(derived))
         # An error for domains of another kind, which a file may hold.
-        made.keep(dict.fromkeys(used, (np.empty(0), np.empty(0, dtype=bool))))
+        nothing = np.empty(0), np.empty(0, dtype=bool)
+        made.keep(dict.fromkeys([*used, *made.needs], nothing))
         return made
 
     @property
     def names(self) -> set[Hashable]:
         """All columns that a rule is about."""
         return {name for rule in self.rules for name in rule.names}
+
+    @property
+    def orders(self) -> list[Order]:
+        """The rules about an order."""
+        return [rule for rule in self.rules if isinstance(rule, Order)]
+
+    @property
+    def needs(self) -> set[Hashable]:
+        """The names of all that rules are about, and of what stands for some."""
+        modelled = [own.name for order in self.orders for own in order.modelled]
+        return {*self.names, *modelled}
 
     @property
     def changed(self) -> set[Hashable]:
@@ -236,16 +247,18 @@ class RowRules:
 
     @property
     def together(self) -> list[tuple[Hashable, ...]]:
-        """The columns that are missing together, the one that decides first."""
-        return [rule.names for rule in self.rules if isinstance(rule, MissingTogether)]
+        """What is missing together, as modelled, the one that decides first."""
+        carriers: dict[Hashable, Hashable] = {}
+        for order in self.orders:
+            carriers |= order.carriers
+        rules = [rule for rule in self.rules if isinstance(rule, MissingTogether)]
+        return [tuple(carriers.get(n, n) for n in rule.names) for rule in rules]
 
     def keep(self, cells: dict[Hashable, Cells]) -> None:
         """Bring rows in line, in place, and add the columns that are computed."""
         for rule in self.rules:
-            if isinstance(rule, Ordered):
-                domains = [self.domains[name] for name in rule.names]
-                found = _sorted([cells[name] for name in rule.names], domains)
-                cells.update(zip(rule.names, found, strict=True))
+            if isinstance(rule, Order):
+                rule.keep(cells, self.domains)
             elif isinstance(rule, SumOf):
                 parts = [cells[name] for name in rule.parts]
                 cells[rule.total] = _sum(parts, self.domains[rule.total])
@@ -287,11 +300,11 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
         own = [columns[name] for name in rule.names]
         nullable = [
             column.can_be_missing
-            and getattr(schema.columns[column.name], "nullable", False)
+            and getattr(schema.columns.get(column.name), "nullable", False)
             for column in own
         ]
         for column in () if isinstance(rule, MissingTogether) else own:
-            described = schema.columns[column.name]
+            described = schema.columns.get(column.name)
             if column.dtype is None or not isinstance(described, Continuous):
                 continue
             low, high = column.limits
@@ -303,15 +316,26 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                 )
         gaps: list[ColumnLayout] = []  # columns that come out missing
         if isinstance(rule, Ordered):
+            for column in own:
+                listed = column.kind in ("categorical", "boolean")
+                if listed or column is layout.label_column:
+                    raise InvalidSchemaError(
+                        f"The columns of the rule {rule} must be numbers or times. Got"
+                        f" categories or labels in {column.name!r}; convert it, or"
+                        " leave it out."
+                    )
             # Rounded differently, values could be out of order.
-            if len({_fineness(c) for c in own if c.dtype is not None}) > 1:
+            fine = [_fineness(c, schema) for c in own if c.dtype is not None]
+            kinds, units = {kind for kind, _ in fine}, {unit for _, unit in fine}
+            if len(kinds) > 1 or len(units - {""}) > 1:
                 dtypes = ", ".join(dict.fromkeys(str(c.dtype) for c in own))
                 raise InvalidSchemaError(
                     f"The columns of the rule {rule} must be equally fine: whole"
-                    " numbers and double precision, or one other precision, unit and"
-                    f" time zone. Got {dtypes}; convert them."
+                    " numbers and double precision, or one other precision; times of"
+                    " one time zone, and of one unit unless a unit is stated in the"
+                    f" schema. Got {dtypes}; convert them."
                 )
-            _check_room(rule, own, schema)
+            Order.of(rule, layout, schema).check_room(schema)
         elif isinstance(rule, SumOf):
             for column in own:
                 if column.kind == "timedelta":
@@ -350,92 +374,23 @@ def check_rules(schema: TableSchema, layout: TableLayout) -> None:
                 )
 
 
-def _fineness(column: ColumnLayout) -> tuple[str, str, str]:
+def _fineness(column: ColumnLayout, schema: TableSchema) -> tuple[str, str]:
+    """Return of what kind numbers are, and how they are rounded; "" if they are not."""
     if column.kind in ("datetime", "timedelta"):
-        return column.kind, column.unit, str(column.zone)
+        unit = getattr(schema.columns.get(column.name), "unit", None)
+        whole = unit is not None or is_date(column.dtype)
+        return f"{column.kind} {column.zone}", "" if whole else column.unit
     storage = column.storage
     is_exact = storage.kind != "f" or storage.itemsize == np.float64().itemsize
-    return "number", "" if is_exact else storage.name, ""
-
-
-def _check_room(
-    rule: Ordered, own: Sequence[ColumnLayout], schema: TableSchema
-) -> None:
-    """Refuse bounds that leave no room once numbers are as coarse as they may be."""
-    # Decimals that are not stated are measured, so the room must not depend on them.
-    domains: list[Any] = [declared_domain(column, schema) for column in own]
-    for place, (column, domain) in enumerate(zip(own, domains, strict=True)):
-        for decimals in range((MOST_DECIMALS + 1) * needs_resolution(column, schema)):
-            coarse = domain.with_decimals(decimals)
-            if coarse.low / 10.0**decimals <= domain.high:  # as a fit accepts it
-                domains[place] = coarse
-                break
-    lowest = -math.inf
-    highest = _ceilings(domains, np.zeros((len(own), 1), dtype=bool))
-    for column, domain, high in zip(own, domains, highest, strict=True):
-        lowest = float(_up(np.array([max(lowest, domain.bounds[0])]), domain)[0])
-        if lowest > high[0]:
-            raise InvalidSchemaError(
-                f"The rule {rule} needs bounds that leave room for it among the"
-                f" numbers that its columns can hold. Got too little at"
-                f" {column.name!r}; widen the bounds, or state more decimals."
-            )
+    return "number", "double" if is_exact else storage.name
 
 
 def _sum(parts: Sequence[Cells], total: NumericDomain) -> Cells:
     """Add parts; a total is missing where a part is."""
     missing = np.logical_or.reduce([gone for _, gone in parts])
     values = np.sum([np.where(missing, 0.0, own) for own, _ in parts], axis=0)
-    values = np.clip(_nearest(values, total), *total.bounds)  # rounding may pass one
+    values = np.clip(nearest(values, total), *total.bounds)  # rounding may pass one
     return values + 0.0, missing
-
-
-def _sorted(cells: Sequence[Cells], domains: Sequence[NumericDomain]) -> list[Cells]:
-    """Sort the present numbers of every row, each brought to what its column holds."""
-    drawn, gone = (np.array(parts) for parts in zip(*cells, strict=True))
-    so_far = np.maximum.accumulate(np.where(gone, -np.inf, drawn), axis=0)
-    rows = np.flatnonzero((~gone & (so_far > drawn)).any(axis=0))
-    values, missing = drawn[:, rows], gone[:, rows]
-    ranked = np.sort(np.where(missing, np.inf, values), axis=0)
-    places = np.maximum(np.cumsum(~missing, axis=0) - 1, 0)
-    values = np.take_along_axis(ranked, places, axis=0)
-    ceilings = _ceilings(domains, missing)
-    lowest = np.full(len(rows), -np.inf)
-    for j, domain in enumerate(domains):
-        nearest = np.clip(_nearest(values[j], domain), *domain.bounds)
-        kept = np.minimum(_up(np.maximum(nearest, lowest), domain), ceilings[j])
-        lowest = np.where(missing[j], lowest, kept)
-        drawn[j, rows] = kept
-    return list(zip(drawn, gone, strict=True))
-
-
-def _ceilings(
-    domains: Sequence[NumericDomain], gone: NDArray[np.bool_]
-) -> list[Floats]:
-    """Return the largest numbers that leave room for those that follow in a row."""
-    highest = np.full(gone.shape[1], np.inf)
-    found = []
-    for domain, missing in reversed([*zip(domains, gone, strict=True)]):
-        # The largest number of the grid that is not above.
-        own = -_up(-np.minimum(highest, domain.bounds[1]), domain) + 0.0
-        highest = np.where(missing, highest, own)
-        found.append(own)
-    return found[::-1]
-
-
-def _nearest(values: Floats, domain: NumericDomain) -> Floats:
-    if not domain.integer:
-        return values
-    return domain.from_steps(np.rint(domain.to_steps(values))) + 0.0
-
-
-def _up(values: Floats, domain: NumericDomain) -> Floats:
-    """Return the smallest number of a domain's grid that is not below each value."""
-    if not domain.integer:
-        return values
-    whole = np.ceil(domain.to_steps(values) - ROUNDING)
-    found = domain.from_steps(whole)
-    return np.where(found < values, domain.from_steps(whole + 1), found) + 0.0
 
 
 @dataclass(frozen=True)
@@ -477,9 +432,13 @@ class Metadata:
     @property
     def drawn(self) -> dict[Hashable, tuple[ColumnLayout, ColumnDomain]]:
         """The columns but labels and identifiers: modelled ones, then computed ones."""
-        pairs = [*zip(self.columns, self.domains, strict=True)]
-        pairs += [(c, self.rules.domains[c.name]) for c in self.rules.derived]
-        return {column.name: (column, domain) for column, domain in pairs}
+        pairs: list[tuple[Any, Any]] = [
+            (column.original, domain)
+            for column, domain in zip(self.columns, self.domains, strict=True)
+        ]
+        pairs += [(column, None) for column in self.rules.derived]
+        known = self.rules.domains
+        return {c.name: (c, known.get(c.name, d)) for c, d in pairs if c is not None}
 
     def domains_of(self, columns: Sequence[ColumnLayout]) -> tuple[ColumnDomain, ...]:
         """Return the domains of the columns of another table, which are the same."""
@@ -504,12 +463,14 @@ class Metadata:
         if not self.layout.measured:
             return None
         target = self.layout.target_column
-        return next(j for j, column in enumerate(self.columns) if column is target)
+        originals = [column.original for column in self.columns]
+        return next(j for j, column in enumerate(originals) if column is target)
 
     def schema(self, declared: TableSchema) -> TableSchema:
         """Write down what was declared or measured; not columns without categories."""
         given: dict[Hashable, Any] = dict(declared.columns)
-        domain_of = dict(zip(self.columns, self.domains, strict=True))
+        derived = self.rules.derived
+        domain_of = {c: domain for c, domain in self.drawn.values() if c not in derived}
         columns: dict[Hashable, Any] = {}
         for column in self.layout.columns:
             domain, spec = domain_of.get(column), given.get(column.name)
@@ -551,6 +512,12 @@ def check_domain(
     """Refuse a domain of a file that its column cannot have, or was not declared."""
     # Found decimals, or a unit of time, round bounds; those of times are of a clock.
     declared = declared_domain(column, schema)
+    if isinstance(column, StandIn):
+        # Bounds that were found of columns are wider than what was found of gaps.
+        require(domain.nullable <= column.can_be_missing, "missing values")
+        least = getattr(domain, "low", -1.0)
+        require(least >= 0 or isinstance(column, First), "a gap below 0")
+        declared = None
     if isinstance(domain, NumericDomain):
         require(column.kind not in ("categorical", "boolean"), "a domain of numbers")
     elif declared is None:
@@ -587,7 +554,17 @@ def modelled_columns(
             "There is no column that could be modelled besides the target and "
             "Identifiers and Texts. Describe at least one column otherwise."
         )
-    return columns
+    orders = orders_of(layout, schema)
+    modelled = [column for order in orders for column in order.modelled]
+    places = {own.original.name: own for own in modelled if own.original is not None}
+    added = [column for column in modelled if column.original is None]
+    return (*(places.get(column.name, column) for column in columns), *added)
+
+
+def orders_of(layout: TableLayout, schema: TableSchema) -> list[Order]:
+    """Return the rules of a schema that are about an order, ready for a table."""
+    rules = [rule for rule in schema.rules if isinstance(rule, Ordered)]
+    return [Order.of(rule, layout, schema) for rule in rules]
 
 
 def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN401 - a column
@@ -603,8 +580,9 @@ def _described(column: ColumnLayout, domain: ColumnDomain) -> Any:  # noqa: ANN4
         seconds = np.array(domain.bounds)
         if domain.step is not None:
             seconds = column.from_wall(seconds)
-        ends = pd.DatetimeIndex(np.floor(seconds).astype("M8[s]"), tz="UTC")
-        ends = ends.tz_convert(zone)
+        # Not by seconds, which pandas 2 counts in nanoseconds, up to 2262.
+        moments = pd.DatetimeIndex(np.rint(seconds * 1e6).astype("M8[us]"))
+        ends = moments if zone is None else moments.tz_localize("UTC").tz_convert(zone)
         spec: Any = Datetime(*ends, nullable=domain.nullable)
     else:
         of_time = column.kind == "timedelta"

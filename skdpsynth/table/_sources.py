@@ -250,6 +250,7 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
     stated = {
         "describes columns": schema.columns,
         "names columns per_unit": schema.per_unit,
+        "has rules about columns": [n for rule in schema.rules for n in rule.names],
     }
     for what, names in stated.items():
         if absent := [name for name in names if name not in columns]:

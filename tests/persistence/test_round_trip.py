@@ -209,6 +209,8 @@ OF_LABEL = Determines("job", "label", {"p": "u", "q": "v"})
 LIES = [
     {"rule": "ordered", "columns": ["label", "zip"]},
     {"rule": "ordered", "columns": ["start", "most"]},
+    {"rule": "ordered", "columns": ["savings", "nobody"]},
+    {"rule": "ordered", "columns": ["savings", "wages"]},  # of which no gap is there
     {"rule": "missing_together", "columns": ["wages", "most"]},
     {"rule": "sum_of", "total": "savings", "parts": ["nobody", "wages"]},
     {"rule": "determines", "deciding": "zip", "decided": "job", "table": []},
@@ -222,6 +224,7 @@ def test_a_file_whose_rules_or_unit_do_not_fit_is_refused(with_rules, tmp_path):
     load_with(with_rules, tmp_path, ["schema_"], other | {"rules": rules})
     lies = [("schema_", other | {"rules": [*rules, lie]}) for lie in LIES]
     lies += [("schema_", TableSchema(FREE, rules=[OF_LABEL]).to_dict())]
+    lies += [("table", {"columns": [*range(11)]})]  # gaps, as columns of themselves
     lies += [("report", {"unit": "all rows of one 'who'"})]
     for part, changes in lies:
         with pytest.raises(PersistenceError):

@@ -1,0 +1,165 @@
+"""Columns in an order: gaps in their place, and back."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.schema import Continuous, Datetime, Ordered, TableSchema
+from skdpsynth.table import (
+    Classes,
+    Metadata,
+    NumericDomain,
+    declared_domain,
+    modelled_columns,
+    open_table,
+    wall_values,
+)
+
+
+def ready(frame, schema, domains=None):
+    """Return the metadata of a table in order; domains are those declared or wide."""
+    _, layout = open_table(frame, schema=schema)
+    if domains is None:
+        wide = NumericDomain(-1e11, 1e11, False, False, True)
+        columns = modelled_columns(layout, schema)
+        domains = [declared_domain(column, schema) or wide for column in columns]
+    return Metadata.of(layout, tuple(domains), Classes((), np.ones(1)), schema)
+
+
+def kept(metadata, cells):
+    """Return cells of the columns, from those of what is modelled, by its name."""
+    (order,) = metadata.rules.orders
+    metadata.rules.keep(cells)
+    return [cells[name] for name in order.names]
+
+
+@st.composite
+def drawn_orders(draw):
+    """Columns of any grids and bounds, of which some may be missing."""
+    columns = {}
+    for name in "abcd"[: draw(st.integers(2, 4))]:
+        decimals = draw(st.sampled_from(["any", 0, 1, 2, 4]))
+        low, high = draw(st.integers(-5, 3)), draw(st.integers(3, 9))
+        columns[name] = Continuous(
+            low - 0.25, high + 0.25, decimals=decimals, nullable=draw(st.booleans())
+        )
+    return columns, draw(st.booleans()), draw(st.integers(0, 2**32 - 1))
+
+
+@settings(deadline=None, database=None, max_examples=100)
+@given(drawn_orders())
+def test_drawn_rows_are_in_order_and_in_their_domains(drawn):
+    columns, strict, seed = drawn
+    schema = TableSchema(columns, rules=[Ordered([*columns], strict=strict)])
+    try:
+        metadata = ready(pd.DataFrame(0.0, [0, 1], [*columns]), schema)
+    except InvalidSchemaError:
+        assume(False)
+    rng, cells = np.random.default_rng(seed), {}
+    for column, domain in zip(metadata.columns, metadata.domains, strict=True):
+        gone = (rng.random(40) < 0.3) & domain.nullable
+        cells[column.name] = domain.from_unit(rng.random(40)), gone
+    given_cells = dict(cells)
+    found, lowest = kept(metadata, cells), np.full(40, -np.inf)
+    for column, name, (values, missing) in zip(
+        metadata.columns, columns, found, strict=False
+    ):
+        assert not missing.any() or columns[name].nullable
+        if name != "a":
+            np.testing.assert_array_equal(missing, given_cells[column.name][1])
+        present = values[~missing]
+        above = present > lowest[~missing] if strict else present >= lowest[~missing]
+        assert above.all()
+        lowest = np.where(missing, lowest, values)
+        domain = metadata.drawn[name][1]
+        assert ((present >= domain.bounds[0]) & (present <= domain.bounds[1])).all()
+        if domain.integer:  # the very floats that the domain itself makes
+            times = 10.0**domain.decimals
+            np.testing.assert_array_equal(present, np.rint(present * times) / times)
+
+
+RNG = np.random.default_rng(0)
+DAY = pd.Series(pd.Timestamp("2022-01-01") + pd.to_timedelta(RNG.permutation(300), "D"))
+STAY = pd.Series(pd.to_timedelta(RNG.poisson(5, 300), "D"))
+TIME = DAY + pd.to_timedelta(RNG.integers(0, 86_400, 300), "s")
+BERLIN = TIME.dt.tz_localize("Europe/Berlin", nonexistent="shift_forward")
+MONEY = pd.Series(RNG.integers(0, 10**6, 300) / 100)
+MORE = pd.Series(RNG.integers(1, 10**4, 300) / 100)
+DATE = "date32[pyarrow]"
+
+
+def thinned(series, share=0.3):
+    return series.mask(RNG.random(len(series)) < share)
+
+
+def times(**options):
+    return Datetime("2021-01-01", "2024-01-01", **options)
+
+
+TABLES = {
+    "days": ([DAY, DAY + STAY], [times(unit="D")] * 2),
+    "days, measured": ([thinned(DAY), thinned(DAY + STAY)], []),
+    "three, of which some are missing": (
+        [thinned(DAY), thinned(DAY + STAY), thinned(DAY + 2 * STAY)],
+        [times(unit="D", nullable=True)] * 3,
+    ),
+    "times": ([TIME, thinned(TIME + STAY / 7)], [times(), times(nullable=True)]),
+    "a date, then a time": ([DAY.astype(DATE), TIME], [times(), times(unit="s")]),
+    "a time, then a date": ([TIME, (DAY + STAY).astype(DATE)], [times()] * 2),
+    "a time, then its minute": (
+        [TIME, TIME.dt.floor("min")],
+        [times(unit="s"), times(unit="min")],
+    ),
+    "in a zone": ([BERLIN, BERLIN + STAY], []),
+    "in a zone, days": (
+        [BERLIN.dt.normalize(), BERLIN.dt.normalize() + 24 * STAY],
+        [times(unit="h")] * 2,
+    ),
+    "durations": ([STAY, STAY + TIME.diff().abs().fillna(STAY[0])], []),
+    "money": ([MONEY, MONEY + MORE], [Continuous(0, 20_000, decimals=2)] * 2),
+    "money, measured": ([thinned(MONEY), MONEY + MORE], []),
+    "numbers": (
+        [thinned(MONEY.astype(int).astype("Int64")), MONEY.astype(int) + 3],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_in_order_come_back_as_they_were(name):
+    """Gaps lose nothing: not where values are missing, nor a unit, nor a decimal."""
+    own, described = TABLES[name]
+    frame = pd.DataFrame(dict(zip("abc", own, strict=False)))
+    columns = dict(zip("abc", described, strict=False))
+    schema = TableSchema(columns, rules=[Ordered([*frame])])
+    metadata, cells = ready(frame, schema), {}
+    for column, domain in zip(metadata.columns, metadata.domains, strict=True):
+        cells[column.name] = wall_values(column.read(frame), column, domain)
+    for name, (values, missing) in zip(frame, kept(metadata, cells), strict=True):
+        column, domain = metadata.drawn[name]
+        if domain.step is not None:
+            values = column.from_wall(values)
+        back = column.to_series(values, missing)
+        pd.testing.assert_series_equal(back, frame[name], rtol=1e-15)
+
+
+def test_what_is_known_of_a_later_column_follows_from_the_gap():
+    """Up to the end of the calendar, also where nanoseconds end in 2262."""
+    schema = TableSchema({}, rules=[Ordered(["a", "b"])])
+    days = NumericDomain(18_000, 19_000, False, True, False, step=86_400.0)
+    gap = NumericDomain(0, 6 * 10**9, False, True, True, step=60.0)
+    absent = NumericDomain(0, 0, False, True, False)
+    frame = pd.DataFrame({"a": DAY, "b": DAY}).astype("datetime64[s]")
+    metadata = ready(frame, schema, [days, gap, absent])
+    stated = metadata.schema(schema)
+    assert stated.columns["a"] == Datetime(
+        "2019-04-14", "2022-01-08", unit="D", nullable=True
+    )
+    assert stated.columns["b"] == Datetime(
+        "2019-04-14", "9999-12-31T23:59", unit="min", nullable=True
+    )
+    again = ready(frame, stated, [days, gap, absent])
+    assert again.drawn == metadata.drawn
