@@ -23,28 +23,28 @@ FOLDERS = {
     "benchmarks": (1987, 15154, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2442, 15299, 25, 0),
-    "skdpsynth": (1962, 10078, 8, 15),
+    "skdpsynth": (1985, 10174, 8, 15),
     "skdpsynth/audit": (2338, 12751, 7, 14),
     "skdpsynth/datasets": (395, 1623, 2, 4),
-    "skdpsynth/evaluation": (2233, 14323, 6, 4),
+    "skdpsynth/evaluation": (2266, 14497, 6, 4),
     "skdpsynth/model": (1470, 11883, 5, 19),
-    "skdpsynth/measure": (5861, 42235, 16, 39),
-    "skdpsynth/metrics": (1891, 9457, 7, 26),
-    "skdpsynth/privacy": (3666, 17620, 10, 27),
-    "skdpsynth/sampling": (714, 4800, 3, 3),
-    "skdpsynth/schema": (2338, 11832, 5, 42),
+    "skdpsynth/measure": (6436, 46840, 17, 40),
+    "skdpsynth/metrics": (2038, 10467, 7, 29),
+    "skdpsynth/privacy": (3713, 17755, 10, 28),
+    "skdpsynth/sampling": (728, 4925, 3, 3),
+    "skdpsynth/schema": (2739, 14495, 6, 45),
     "skdpsynth/synthesizers": (3001, 13192, 13, 9),
-    "skdpsynth/table": (3195, 23519, 8, 35),
+    "skdpsynth/table": (4253, 32339, 11, 41),
     "skdpsynth/training": (2004, 13426, 11, 34),
-    "skdpsynth/utils": (1342, 7681, 8, 31),
-    "tests": (28609, 243098, 118, 0),
+    "skdpsynth/utils": (1355, 7789, 8, 31),
+    "tests": (30138, 258728, 122, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
-CONSTANTS = 186  # that are numbers, of modules
+CONSTANTS = 200  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 488  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 40528  # words of docs
+LITERALS = 529  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 41379  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
