@@ -24,7 +24,7 @@ FOLDERS = {
     "docs": (78, 258, 1, 0),
     "examples": (2442, 15299, 25, 0),
     "skdpsynth": (1964, 10087, 8, 15),
-    "skdpsynth/audit": (2338, 12751, 7, 14),
+    "skdpsynth/audit": (2339, 12761, 7, 14),
     "skdpsynth/datasets": (395, 1623, 2, 4),
     "skdpsynth/evaluation": (2233, 14323, 6, 4),
     "skdpsynth/model": (1473, 11885, 5, 19),
