@@ -879,7 +879,8 @@ def _in_steps(column: ColumnLayout, domain: NumericDomain) -> NumericDomain:
     """Return a domain of times on their clock: in units, or in small steps."""
     if domain.step is not None:
         return domain
-    low, high = (column.to_wall(np.array(domain.bounds)) // FINEST).tolist()
+    low, high = column.to_wall(np.array(domain.bounds)).tolist()
+    low, high = -(-low // FINEST), high // FINEST
     values, shares = np.array(domain.frequent).reshape(-1, 2).T
     steps = np.clip(column.to_wall(values) // FINEST, low, high)
     steps, place = np.unique(steps, return_inverse=True)  # two may share one
