@@ -28,7 +28,7 @@ FOLDERS = {
     "skdpsynth/datasets": (395, 1623, 2, 4),
     "skdpsynth/evaluation": (2233, 14323, 6, 4),
     "skdpsynth/model": (1473, 11885, 5, 19),
-    "skdpsynth/measure": (6015, 43451, 16, 39),
+    "skdpsynth/measure": (6016, 43458, 16, 39),
     "skdpsynth/metrics": (1891, 9457, 7, 26),
     "skdpsynth/privacy": (3666, 17620, 10, 27),
     "skdpsynth/sampling": (714, 4800, 3, 3),

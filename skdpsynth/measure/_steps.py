@@ -815,8 +815,8 @@ def _counters(
 class Weekdays(ColumnStep):
     """The days of the week of times; whole days have `Remainders`.
 
-    Left out are frequent values, which the marginals have by themselves, and times out
-    of range.
+    Left out are times out of range, and those that many rows share: the marginals have
+    them by themselves, and others would get their hour.
     """
 
     name, share = "days of the week", SMALL_SHARE
@@ -900,7 +900,8 @@ def _usual_steps(
     values, missing = wall_values(series, column, domain)
     steps = domain.whole_steps(values)
     outside = (steps < domain.low) | (steps > domain.high) | missing
-    outside |= np.isin(steps, [value for value, _ in domain.frequent])
+    alone = [value for value, share in domain.frequent if share > RARE]
+    outside |= np.isin(steps, alone)
     return steps, SECONDS_OF["D"] / domain.step, outside
 
 
