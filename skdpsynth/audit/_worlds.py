@@ -52,6 +52,7 @@ _ATTRIBUTES: dict[Any, tuple[str, ...]] = {
     np.random.Generator: ("bit_generator",),
     np.random.BitGenerator: ("state",),
     pd.CategoricalDtype: ("categories", "ordered"),
+    pd.Timedelta: ("unit", "components"),
     functools.partial: ("func", "args", "keywords"),
     types.MethodType: ("__self__", "__func__"),
 }

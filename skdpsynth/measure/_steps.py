@@ -740,8 +740,8 @@ def _counters(
 class Weekdays(ColumnStep):
     """The days of the week of times; whole days have `Remainders`.
 
-    Left out are frequent values, which the marginals have by themselves, and times out
-    of range.
+    Left out are times out of range, and those that many rows share: the marginals have
+    them by themselves, and others would get their hour.
     """
 
     name, share = "days of the week", SMALL_SHARE
@@ -804,7 +804,8 @@ def _in_steps(column: ColumnLayout, domain: NumericDomain) -> NumericDomain:
     """Return a domain of times on their clock: in units, or in small steps."""
     if domain.step is not None:
         return domain
-    low, high = (column.to_wall(np.array(domain.bounds)) // FINEST).tolist()
+    low, high = column.to_wall(np.array(domain.bounds)).tolist()
+    low, high = -(-low // FINEST), high // FINEST
     values, shares = np.array(domain.frequent).reshape(-1, 2).T
     steps = np.clip(column.to_wall(values) // FINEST, low, high)
     steps, place = np.unique(steps, return_inverse=True)  # two may share one
@@ -824,7 +825,8 @@ def _usual_steps(
     values, missing = wall_values(series, column, domain)
     steps = domain.whole_steps(values)
     outside = (steps < domain.low) | (steps > domain.high) | missing
-    outside |= np.isin(steps, [value for value, _ in domain.frequent])
+    alone = [value for value, share in domain.frequent if share > RARE]
+    outside |= np.isin(steps, alone)
     return steps, SECONDS_OF["D"] / domain.step, outside
 
 

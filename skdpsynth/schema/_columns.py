@@ -350,8 +350,8 @@ class Continuous(Column):
         has 2. "any": as fine as the dtype. None: of floats they are measured, for a
         hundredth of the budget. Integers have none, whatever is said.
     unit : {"D", "h", "min", "s"} or None, default=None
-        Durations are whole days, hours, minutes or seconds; others, and the bounds, are
-        cut down to them. None: it is measured, as `decimals` are.
+        Durations are whole days, hours, minutes or seconds; others are cut down to
+        them. None: it is measured, as `decimals` are.
     format : str, optional
         How numbers are written in a CSV file, with signs around them: "$%,.2f" of
         $1,200.50, "%d %" of 45 %, "%g" of numbers without zeros at the end, "%s" as

@@ -144,7 +144,8 @@ class NumericDomain:
 
     def with_unit(self, step: float) -> NumericDomain:
         """Return the same range for durations of whole units of so many seconds."""
-        return self.with_step(step, *(end // step for end in self.bounds))
+        low, high = -(-self.bounds[0] // step), self.bounds[1] // step
+        return self.with_step(step, min(low, high) + 0.0, high)
 
     @property
     def bounds(self) -> tuple[float, float]:
