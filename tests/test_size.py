@@ -34,7 +34,7 @@ FOLDERS = {
     "skdpsynth/sampling": (714, 4800, 3, 3),
     "skdpsynth/schema": (2361, 11968, 5, 42),
     "skdpsynth/synthesizers": (3001, 13192, 13, 9),
-    "skdpsynth/table": (3258, 24116, 8, 37),
+    "skdpsynth/table": (3259, 24123, 8, 37),
     "skdpsynth/training": (2002, 13413, 11, 34),
     "skdpsynth/utils": (1342, 7681, 8, 31),
     "tests": (29037, 246912, 121, 0),
