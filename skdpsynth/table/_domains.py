@@ -105,7 +105,8 @@ class NumericDomain:
         if self.outer is not None:
             edges, shares, noise_std = self.outer
             numbers += (*edges, *shares, noise_std)
-            require(len(edges) == len(shares) + bool(shares), "outer shares")
+            sized = len(edges) == len(shares) + bool(shares)
+            require(sized and noise_std >= 0, "outer shares")
             require(all(low < high for low, high in pairwise(edges)), "outer shares")
         require(all(map(is_number, numbers)), "numbers")
         require(self.low <= self.high and self.high - self.low < math.inf, "a range")
