@@ -116,8 +116,8 @@ def _fields_to_dict(stated: Stated) -> dict[str, Any]:
     for item in fields(stated):  # type: ignore[arg-type]
         value = getattr(stated, item.name)
         rare = item.name in (_RARE_UNIT if isinstance(stated, Continuous) else _RARE)
-        nothing = value is False or value in (None, ())
-        if not item.compare or (rare and nothing):
+        left_out = rare and (value is False or value in (None, ()))
+        if left_out or not item.compare:
             continue
         if isinstance(value, Mapping):
             data[item.name] = [[*map(encode_value, pair)] for pair in value.items()]

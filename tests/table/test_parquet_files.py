@@ -100,6 +100,7 @@ def sales(tmp_path, monkeypatch):
     return table
 
 
+@pytest.mark.usefixtures("frozen_noise")
 def test_columns_of_folders_are_columns(sales):
     """As texts, or as stated; dependent on nothing that the names look like."""
     drawn = IndependentSynthesizer(50.0, random_state=0).fit("sales").sample(500)
