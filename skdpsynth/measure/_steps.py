@@ -389,7 +389,7 @@ class Ranges(ColumnStep):
             return replace(of_gap, high=min(most, of_gap.high) if sure else of_gap.high)
         if integer or dated:
             low, high = float(math.ceil(low)), float(math.ceil(high) - 1)
-        if dated:
+        if dated or column.original is not column:  # no gap is negative
             low, high = np.clip([low, high], *column.limits).tolist()
         log = not dated and Continuous(low, high).resolved_scale() == "log"
         domain = NumericDomain(low, high, log, integer, nullable, released=True)
@@ -414,8 +414,11 @@ class UnsureRanges(Ranges):
 
     def concerns(self, column: ColumnLayout, domain: Domain) -> bool:
         unsure = isinstance(domain, NumericDomain) and domain.guessed
-        asked = unsure or super().concerns(column, domain)
-        return asked and not isinstance(column, Gap)
+        return unsure or super().concerns(column, domain)
+
+    def chosen(self, domains: Domains, public: Public) -> list[ColumnLayout]:
+        own = super().chosen(domains, public)
+        return [column for column in own if not isinstance(column, Gap)]
 
     def cost(self, public: Public) -> Cost:
         # Where rows are few as much was spent as helps.
@@ -532,7 +535,8 @@ class Resolutions(ColumnStep):
         # By so many rows it must exceed the finer ones.
         more = LIKELY * std * math.sqrt(len(counts))
         known = place < len(counts) - 1 and n_rows >= more and beside[place] > more
-        if not known and not timed and domain.high >= 1:
+        open_scale = column in self._unknown and domain.high >= 1
+        if not known and not timed and open_scale:
             # A flag or a count, as files have them, unless fractions are seen.
             few = n_rows - of_last + std < QUARTER * n_rows
             few = few and LIKELY * std < QUARTER * n_rows  # else noise would decide

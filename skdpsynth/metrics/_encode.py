@@ -231,7 +231,9 @@ def finite_numbers(column: pd.Series) -> Matrix:
         return np.full(len(column), np.nan)
     name, kind = column.name, kind_of(column)
     if kind == "datetime":
-        column = column - pd.Timestamp(0, tz=None if column.dt.tz is None else "UTC")
+        zone = None if column.dt.tz is None else "UTC"
+        # In its own unit: nanoseconds reach from 1678 to 2262 alone.
+        column = column - pd.Timestamp(0, tz=zone).as_unit(column.dt.unit)
     if kind != "number":
         column = column.dt.total_seconds()
     values = np.asarray(column.to_numpy(dtype="float64", na_value=np.nan))

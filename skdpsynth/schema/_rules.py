@@ -102,6 +102,13 @@ class Ordered(Rule):
         """Refuse columns that have no common order, or bounds that leave no room."""
         described: dict[Hashable, Any]
         described = {n: columns[n] for n in self.names if n in columns}
+        if 0 < len(described) < len(self.names):
+            # Bounds that are found might leave no room for those that are stated.
+            raise InvalidSchemaError(
+                f"The schema must describe all columns of the rule {self}, or none of"
+                f" them. Got {', '.join(map(repr, described))} alone; describe the"
+                " others too, or leave these out."
+            )
         kinds = {type(column) for column in described.values()}
         if len(kinds) > 1 or not kinds <= {Continuous, Datetime}:
             raise InvalidSchemaError(

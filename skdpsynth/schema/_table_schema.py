@@ -154,8 +154,8 @@ def _kind_of(data: Json, key: str) -> Any:  # noqa: ANN401 - a class
     return known[data[key]]
 
 
-def schema_from_dict(data: Json, *, template: bool = False) -> dict[str, Any]:
-    """Return the arguments of a schema that was written, or of a template filled in."""
+def schema_from_dict(data: Json) -> dict[str, Any]:
+    """Return the arguments of a schema that was written, or of a template."""
     options = ["target", "n_rows", "class_counts", "rules", *_UNIT]
     _check_names(data, ["columns"], options)
     columns: dict[Hashable, Column] = {}
@@ -168,7 +168,7 @@ def schema_from_dict(data: Json, *, template: bool = False) -> dict[str, Any]:
                 if name in columns or name in blanks:
                     raise InvalidSchemaError(f"Column {name!r} comes twice; drop one.")
             with place(_shortened(f"Column {name!r}")):
-                if template and _is_blank(metadata):
+                if _is_blank(metadata):
                     blanks[name] = _unfilled(metadata)
                 else:
                     columns[name] = _part_from_dict(metadata, "kind")
@@ -636,7 +636,12 @@ class TableSchema(Stated):
         data : dict
             Holds dict, list, str, int, float, bool and None only.
         """
-        return _fields_to_dict(self)
+        data = _fields_to_dict(self)
+        for name, blank in self.blanks.items():
+            required = [i.name for i in fields(blank) if i.default is MISSING]  # type: ignore[arg-type]
+            left = dict.fromkeys(required or ["nullable"])
+            data["columns"].append([encode_value(name), encode_value(blank) | left])
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TableSchema:
@@ -734,7 +739,7 @@ class TableSchema(Stated):
                     f"Expected 'schema_version': {_VERSION}. Got {version!r}; use the"
                     " release of skdpsynth that wrote it, or write the schema anew."
                 )
-            return cls(**schema_from_dict(data, template=True))
+            return cls(**schema_from_dict(data))
 
     def check(self, df: pd.DataFrame) -> pd.DataFrame:
         """List what in a private table the schema does not fit, for the curator only.

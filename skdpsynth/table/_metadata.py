@@ -632,7 +632,8 @@ def declared_metadata(schema: TableSchema) -> tuple[str, ...]:
     for words, types in kinds:
         own = [name for name, column in columns if isinstance(column, types)]
         found.append(_phrase(words, [n for n in own if not same_name(n, unit)]))
-    found.append(_phrase("what is stated beside the blanks of", schema.blanks))
+    words = "the kinds, the forms and what else is stated of"
+    found.append(_phrase(words, schema.blanks))
     every = schema.kinds.items()
     complete = [n for n, c in every if getattr(c, "nullable", None) is False]
     found.append(_phrase("that no value is missing in", complete))

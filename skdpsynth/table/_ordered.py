@@ -120,6 +120,11 @@ class Member:
 class Gap(StandIn):
     """The last of some columns, less the last present value of those before it."""
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """From 0 on."""
+        return 0.0, super().limits[1]
+
     def read(self, frame: pd.DataFrame) -> pd.Series:
         *before, (values, missing) = [member.read(frame) for member in self.members]
         last, none = _last(before)
@@ -153,6 +158,11 @@ class First(StandIn):
 @dataclass(frozen=True)
 class Absent(StandIn):
     """Zero, and missing where a column is."""
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """It is 0."""
+        return 0.0, 0.0
 
     def read(self, frame: pd.DataFrame) -> pd.Series:
         missing = is_missing(frame[self.members[0].column.name])

@@ -736,3 +736,14 @@ def test_columns_without_dependence_have_no_relation(n_rows, seed):
     assert found.columns.tolist() == COLUMNS
     assert found.dtypes[SHARES].tolist() == [np.dtype(float)] * 3
     assert found.attrs["any_relation"] == {"real": 0.0, "synthetic": 0.0}
+
+
+def test_times_beyond_the_reach_of_nanoseconds_are_compared():
+    """Such as an open end, 9999-12-31, in half of the rows."""
+    days = pd.Series(pd.Timestamp("2000-01-01").as_unit("us")).repeat(200)
+    days = days.reset_index(drop=True) + pd.to_timedelta(np.arange(200), "D")
+    table = pd.DataFrame({"until": days, "k": np.arange(200) % 3})
+    table.loc[::2, "until"] = pd.Timestamp("9999-12-31").as_unit("us")
+    assert marginal_fidelity(table, table, k=1)["until"] == 0
+    other = table.assign(until=days)
+    assert marginal_fidelity(table, other, k=1)["until"] > 0.4

@@ -553,3 +553,18 @@ def test_metadata_of_sdv_become_a_schema(kind, said, expected):
 def test_other_metadata_are_refused(metadata, message):
     with pytest.raises(InvalidSchemaError, match=message):
         TableSchema.from_sdv(metadata)
+
+
+def test_what_is_stated_beside_blanks_survives_a_file():
+    columns = [
+        ["weight", {"kind": "continuous", "low": None, "high": None, "decimals": 2}],
+        ["zip", {"kind": "categorical", "categories": None, "nullable": False}],
+        ["ill", {"kind": "boolean", "nullable": None}],
+        ["day", {"kind": "datetime", "low": None, "high": None, "format": "%d.%m.%y"}],
+    ]
+    text = json.dumps({"schema_version": 1, "columns": columns})
+    schema = TableSchema.from_json(text)
+    again = TableSchema.from_json(schema.to_json())
+    assert len(again.blanks) == 4
+    assert again.blanks == schema.blanks
+    assert not again.columns

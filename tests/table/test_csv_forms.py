@@ -266,7 +266,7 @@ def test_what_is_stated_beside_blanks_is_kept(name):
     fitted = IndependentSynthesizer(30.0, schema=schema).fit(table)
     assert holds(fitted.sample(n)["v"]).all()
     report = str(fitted.privacy_report()).replace("\n", " ")
-    assert "what is stated beside the blanks of v" in report
+    assert "the kinds, the forms and what else is stated of v" in report
     again = {"columns": dict(fitted.schema_.to_dict()["columns"])}["columns"]["v"]
     for fact in {"decimals", "unit", "nullable"} & described.keys():
         assert again[fact] == described[fact]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema import Continuous, Datetime, Ordered, TableSchema
 from skdpsynth.table import (
@@ -163,3 +164,37 @@ def test_what_is_known_of_a_later_column_follows_from_the_gap():
     )
     again = ready(frame, stated, [days, gap, absent])
     assert again.drawn == metadata.drawn
+
+
+FAR = st.one_of(st.floats(-1e300, 1e300), st.none())
+
+
+@settings(deadline=None, database=None, max_examples=100)
+@given(st.lists(st.tuples(FAR, FAR, FAR), min_size=2, max_size=6))
+def test_what_is_modelled_of_a_row_depends_on_no_other_row(rows):
+    """So a row is in one cell of each column, whatever the others hold."""
+    frame = pd.DataFrame(rows, columns=[*"abc"], dtype=np.float64)
+    schema = TableSchema({}, rules=[Ordered([*"abc"])])
+    for column in ready(frame, schema).columns:
+        whole = column.read(frame)
+        apart = [column.read(frame.iloc[[n]]) for n in range(len(frame))]
+        expected = pd.concat(apart).set_axis(whole.index)
+        pd.testing.assert_series_equal(whole, expected, check_exact=True)
+
+
+def test_some_described_columns_are_refused():
+    """Bounds that are found of the others might leave no room: after the charge."""
+    with pytest.raises(InvalidSchemaError, match="all columns of the rule"):
+        TableSchema({"b": Continuous(0, 9)}, rules=[Ordered(["a", "b"])])
+
+
+@pytest.mark.usefixtures("frozen_noise")
+def test_a_fit_of_hardly_any_rows_can_be_saved(tmp_path):
+    """No gap is found to be negative, however much noise there is."""
+    schema = TableSchema({}, rules=[Ordered(["a", "b"])])
+    for n, name in enumerate(["money, measured", "numbers", "days, measured"] * 2):
+        frame = pd.DataFrame(dict(zip("ab", TABLES[name][0], strict=True)))[:30]
+        synth = IndependentSynthesizer(0.3, schema=schema, random_state=0).fit(frame)
+        synth.save(tmp_path / str(n))
+        again = IndependentSynthesizer.load(tmp_path / str(n))
+        assert (again.sample(9).dtypes == frame.dtypes).all()
