@@ -32,19 +32,19 @@ FOLDERS = {
     "skdpsynth/metrics": (2040, 10479, 7, 29),
     "skdpsynth/privacy": (3713, 17755, 10, 28),
     "skdpsynth/sampling": (728, 4925, 3, 3),
-    "skdpsynth/schema": (2751, 14572, 6, 45),
+    "skdpsynth/schema": (2754, 14600, 6, 45),
     "skdpsynth/synthesizers": (3001, 13192, 13, 9),
     "skdpsynth/table": (4266, 32419, 11, 41),
     "skdpsynth/training": (2004, 13426, 11, 34),
     "skdpsynth/utils": (1355, 7789, 8, 31),
-    "tests": (30201, 259410, 122, 0),
+    "tests": (30207, 259450, 122, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 200  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
 LITERALS = 529  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41379  # words of docs
+DOCS = 41419  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -277,7 +277,10 @@ def _as_duration(bound: object) -> pd.Timedelta | None:
 def number_of(bound: Any) -> float:  # noqa: ANN401 - a number, a time or a duration
     """Return a bound as a number: in seconds, of times since 1970."""
     if isinstance(bound, pd.Timedelta):
-        return float(bound.total_seconds())
+        # In two steps, as cells are read; and pandas 2 would cut off nanoseconds.
+        second = pd.Timedelta(1, "s").as_unit(bound.unit)
+        whole = bound // second
+        return float(whole + (bound - whole * second) / second)
     return bound if isinstance(bound, int | float) else float(bound.timestamp())
 
 

@@ -30,7 +30,8 @@ def visits(unit, midnight=0.3, n=N, zone=None):
     of_day = np.where(rng.random(n) < midnight, 0.0, of_day // SECONDS[unit])
     seconds = DAY * rng.choice(366, n, p=days / days.sum()) + of_day * SECONDS[unit]
     times = pd.Series(YEAR.low + pd.to_timedelta(seconds, unit="s").round("us"))
-    return times.dt.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
+    times = times.dt.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
+    return times.copy()  # pandas 2 warns where what `dt` gives is changed
 
 
 def distance(first, second):
@@ -84,7 +85,7 @@ def test_a_value_of_many_rows_is_no_midnight_of_others(zone):
     ).mean() < 0.01
 
 
-rooms = st.floats(0.01, 99.0)
+rooms = st.floats(0.1, 10.0)
 
 
 @given(
@@ -148,7 +149,7 @@ def test_durations_stay_whole(unit, n, spec):
 @pytest.mark.parametrize("form", ["%H:%M", "%-H:%M:%S"])
 def test_times_of_day_as_texts_are_named_with_a_remedy(form):
     """That works: some are found as categories, and most are not."""
-    times = visits("s", 0.0).dt.round("min").dt.strftime(form)
+    times = visits("s", 0.0).dt.round("min").dt.strftime(form).copy()
     times[: N // 5] = pd.Timestamp("2024-01-01 07:30").strftime(form)
     words = "texts in 'at', so that .* pd.to_timedelta, after appending \":00\""
     synth = IndependentSynthesizer(1.0, random_state=0)

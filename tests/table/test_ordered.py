@@ -107,7 +107,10 @@ TABLES = {
         [thinned(DAY), thinned(DAY + STAY), thinned(DAY + 2 * STAY)],
         [times(unit="D", nullable=True)] * 3,
     ),
-    "times": ([TIME, thinned(TIME + STAY / 7)], [times(), times(nullable=True)]),
+    "times": (
+        [TIME, thinned(TIME + (STAY / 7).dt.floor("us"))],
+        [times(), times(nullable=True)],
+    ),
     "a date, then a time": ([DAY.astype(DATE), TIME], [times(), times(unit="s")]),
     "a time, then a date": ([TIME, (DAY + STAY).astype(DATE)], [times()] * 2),
     "a time, then its minute": (
