@@ -307,7 +307,10 @@ def describe(draw, kind: str, dtype: Any, *, is_label: bool):
             for integer in (True, False)
         ]
         choices["float"] = [*measured, Categorical([0.0, 0.5])]
-        choices["span"] = measured
+        choices["span"] = [
+            Continuous(low, high, nullable=nullable, scale=scale)
+            for low, high in (("0s", "1s"), ("7s", "7s"), ("-5D", "90D"), ("0s", "9D"))
+        ]
         choices["time"] = [Datetime("2001-02-03 04:05:06.7", "2031-01-01", **day)]
         zoned = Datetime("2001-01-01T00:00+02:00", "2031-01-01T00:00+02:00", **day)
         choices["zoned"] = [*choices["time"], zoned]
