@@ -381,7 +381,7 @@ def _show_warning(message: object, category: type, *_: object, **__: object) -> 
 
 
 def _in_flags(words: str) -> str:
-    """Say in flags and JSON what is said of Python."""
+    """Return a message in flags and JSON where it speaks of Python."""
     for pattern, replacement in _IN_PYTHON.items():
         words = re.sub(pattern, replacement, words)
     return words

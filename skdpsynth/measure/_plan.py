@@ -405,7 +405,7 @@ def _many_numbers(
 
 
 def weak_claims(epsilon: float, delta: float, n_rows: float | None) -> list[str]:
-    """Say where the parameters of a fit promise little; without noise nothing is."""
+    """Return where the parameters of a fit promise little; nothing without noise."""
     claims: list[str] = []
     if epsilon == math.inf:
         return claims

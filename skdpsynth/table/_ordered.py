@@ -183,7 +183,7 @@ class Order:
 
     @classmethod
     def of(cls, rule: Ordered, layout: TableLayout, schema: TableSchema) -> Order:
-        """Say what is modelled of the columns of a rule."""
+        """Return what is modelled of the columns of a rule."""
         columns = {column.name: column for column in layout.columns}
         own = [columns[name] for name in rule.names]
         members = tuple(Member(c, declared_domain(c, schema)) for c in own)
@@ -305,7 +305,7 @@ class Order:
 def _gap_of(
     name: str, members: tuple[Member, ...], strict: bool, schema: TableSchema
 ) -> Gap:
-    """Say what is public of the gap to the last of some columns."""
+    """Return what is public of the gap to the last of some columns."""
     *before, own = members
     kinds = {member.column.kind for member in members}
     layout: tuple[Any, Kind] = np.dtype(np.float64), "continuous"

@@ -157,7 +157,7 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
 
 
 def _as_table(X: Any) -> str:  # noqa: ANN401 - whatever came
-    """Say how what is no table becomes one."""
+    """Return how what is no table becomes one."""
     first = X[0] if isinstance(X, list | tuple) and X else None
     records = isinstance(first, Mapping) or getattr(X, "dtype", np.dtype("O")).names
     if X is None:

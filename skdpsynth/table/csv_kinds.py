@@ -250,7 +250,7 @@ def _no_times(texts: Cells, form: str | None) -> Cells:
 
 
 def _remedy(texts: Cells) -> str:
-    """Say what to do about texts amid others; of them it shows public words only."""
+    """Return what to do about texts amid others; it shows public words only."""
     odd = texts.to_pylist()
     if not odd:
         return ""
@@ -287,6 +287,8 @@ def _numbers_written(series: pd.Series, column: Column | None, form: CsvForm) ->
     decimals, whole = getattr(column, "decimals", None), series.dtype.kind != "f"
     digits = "s" if whole or not isinstance(decimals, int) else f".{decimals}f"
     how = getattr(column, "format", None) or f"%{digits}"
+    if how == "%s" and form.decimal == ".":  # as the writer does, and faster
+        return series
     parts = NUMBER_FORMAT.fullmatch(how)
     assert parts is not None
     before, group, digits, after = parts.groups()
