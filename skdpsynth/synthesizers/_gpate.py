@@ -14,6 +14,7 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
     Reservation,
+    secret_generator,
     telling,
 )
 from skdpsynth.privacy.statistics import gaussian_sum, gnmax
@@ -28,12 +29,12 @@ from skdpsynth.synthesizers._base import (
 )
 from skdpsynth.training import (
     N_GENERATED,
+    N_KNOWN,
+    LinearTeachers,
     RealMeans,
     TeacherEnsemble,
     ballots_of,
     decode_answers,
-    make_teachers,
-    mean_gradients,
     move_means,
     random_projections,
     told_by_sum,
@@ -182,27 +183,32 @@ class GPATESynthesizer(ClassGAN):
         }
 
     def _train(self, run: ClassRun, rows: NDArray[np.float32]) -> Iterator[None]:
-        generator, training, real = run.generator, run.training, RealMeans()
-        teachers = make_teachers(
-            rows,
-            training.n_teachers,
-            generator,
-            self._widths[1],
-            run.public,
-            run.device,
-        )
-        for _ in range(training.n_iter):  # line 1
-            # Lines 2-4: fakes that teachers learn from; those they judge are others.
-            generated = generator.rows(generator.draw(N_GENERATED))
-            for _ in range(_TEACHER_STEPS):
-                teachers.train_step(generated, generator.features)  # lines 5-8
-            if self._scratch:
-                self._votes(run, teachers)  # lines 9-13
-            else:
-                # Not in the paper: teachers of generated rows, to compare with.
-                beside = generator, generated, run.n_rows, _TEACHER_STEPS
-                rehearsed = teachers.rehearse(*beside, run.public)
-                self._sum(run, teachers, *rehearsed, real)
+        generator, n_teachers = run.generator, run.training.n_teachers
+        secret, device = secret_generator(), run.device
+        networks, linear, real = None, None, RealMeans()
+        if self._scratch:
+            networks = TeacherEnsemble(
+                rows,
+                n_teachers,
+                n_features=generator.n_features,
+                hidden_dims=self._widths[1],
+                rng=secret,
+                generator=run.public,
+                device=device,
+            )
+        else:
+            linear = LinearTeachers(
+                rows, n_teachers, generator, run.n_rows, rng=secret, device=device
+            )
+        for _ in range(run.training.n_iter):  # line 1
+            if networks is not None:
+                # Lines 2-4: fakes to learn from; those that are judged are others.
+                generated = generator.rows(generator.draw(N_GENERATED))
+                for _ in range(_TEACHER_STEPS):
+                    networks.train_step(generated, generator.features)  # lines 5-8
+                self._votes(run, networks)  # lines 9-13
+            elif linear is not None:
+                self._sum(run, linear, real)
             yield
 
     def _reserve(
@@ -227,25 +233,27 @@ class GPATESynthesizer(ClassGAN):
     def _sum(
         self,
         run: ClassRun,
-        teachers: TeacherEnsemble,
-        rehearsed: TeacherEnsemble,
-        rehearsed_means: torch.Tensor,
+        teachers: LinearTeachers,
         real: RealMeans,
     ) -> None:
         """Release the sum of the teachers' vectors, and move as it says."""
         generator, training, clip = run.generator, run.training, self.max_grad_norm
+        means = generator.mean_features(generator.draw(N_KNOWN))  # of fakes: lines 2-4
+        teachers.learn(means)  # lines 5-8
         generated = generator.rows(generator.draw(self.batch_size))
-        vectors = mean_gradients(teachers, generated, generator.features)
+        vectors = teachers.mean_gradients(generated)
         released = gaussian_sum(vectors, clip, run.reservation)
-        public = mean_gradients(rehearsed, generated, generator.features)
+        # Not in the paper: teachers of generated rows, to compare with.
+        beside = teachers.rehearse(run.public)
+        beside.learn(means)
         told = told_by_sum(
             torch.from_numpy(released / training.n_teachers),
             training.n_teachers,
             training.noise_std * clip / training.n_teachers,
-            torch.from_numpy(public).double(),
+            torch.from_numpy(beside.mean_gradients(generated)).double(),
             clip,
         )
-        real.add(told, rehearsed_means)
+        real.add(told, beside.mean_features)
         move_means(generator, real, self._generator_steps)
 
     def _votes(self, run: ClassRun, teachers: TeacherEnsemble) -> None:

@@ -15,6 +15,7 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyBudget,
     Reservation,
+    secret_generator,
     telling,
     vote_noise_std,
 )
@@ -30,10 +31,12 @@ from skdpsynth.synthesizers._base import (
 )
 from skdpsynth.training import (
     N_GENERATED,
+    N_KNOWN,
+    LinearTeachers,
     RealMeans,
     Student,
+    TeacherEnsemble,
     ascend_student,
-    make_teachers,
     move_means,
     told_by_labels,
 )
@@ -55,14 +58,21 @@ class VotePlayer:
         self._settings, self._run, self.generator = settings, run, run.generator
         of_student, of_teachers = settings._widths
         self._real = RealMeans()
-        self._teachers = make_teachers(
-            rows,
-            run.training.n_teachers,
-            self.generator,
-            of_teachers,
-            run.public,
-            run.device,
-        )  # lines 2-3
+        n_teachers, secret = run.training.n_teachers, secret_generator()
+        self._linear = self._networks = None  # lines 2-3
+        if settings._scratch:
+            self._networks = TeacherEnsemble(
+                rows,
+                n_teachers,
+                n_features=self.generator.n_features,
+                hidden_dims=of_teachers,
+                rng=secret,
+                generator=run.public,
+                device=run.device,
+            )
+        else:
+            given = rows, n_teachers, self.generator, run.n_rows
+            self._linear = LinearTeachers(*given, rng=secret, device=run.device)
         # Its layers are as wide as the generator's.
         self.student = Student(
             self.generator.n_features,
@@ -74,36 +84,39 @@ class VotePlayer:
     def add_labels(self) -> None:
         """Train the teachers, and release labels of generated rows by their votes."""
         generator, training = self.generator, self._run.training
-        pool = generator.rows(generator.draw(N_GENERATED))
-        for _ in range(self._settings.n_teacher_steps):
-            self._teachers.train_step(pool, generator.features)  # lines 5-9
         generated = generator.rows(generator.draw(training.n_queries))  # lines 11-14
-        opinions = self._teachers.logits(generated, generator.features)
-        if self._settings._scratch:  # a teacher calls half of the rows real
+        if self._networks is not None:
+            pool = generator.rows(generator.draw(N_GENERATED))
+            for _ in range(self._settings.n_teacher_steps):
+                self._networks.train_step(pool, generator.features)  # lines 5-9
+            opinions = self._networks.logits(generated, generator.features)
+            # A teacher calls half of the rows real.
             opinions -= opinions.median(dim=1, keepdim=True).values
+        elif self._linear is not None:
+            means = generator.mean_features(generator.draw(N_KNOWN))
+            self._linear.learn(means)
+            opinions = self._linear.logits(generated)
         ballots = (opinions > 0).cpu().numpy()
         votes = ballots.sum(axis=0, dtype=np.int64)
         with telling(by_teacher=lambda: ballots):  # line 15
             labels = noisy_votes(votes, training.n_teachers, self._run.reservation)
         told = torch.from_numpy(labels).to(generated.device)
         seen = generator.features(generated)
-        if self._settings._scratch:
+        if self._linear is None:
             self.student.add(seen, told)
             return
-        beside = generator, pool, self._run.n_rows, self._settings.n_teacher_steps
-        rehearsed, means = self._teachers.rehearse(*beside, self._run.public)
+        beside = self._linear.rehearse(self._run.public)
+        beside.learn(means)
         # A Laplace law is stated by its scale b, and deviates by sqrt(2) b.
         laplace = self._settings.noise == "laplace"
-        noise_std = training.noise_std * (math.sqrt(2.0) if laplace else 1.0)
         read = told_by_labels(
             told.double(),
             seen.double(),
             training.n_teachers,
-            noise_std,
-            rehearsed.logits(generated, generator.features).double(),
-            rehearsed.gain,
+            training.noise_std * (math.sqrt(2.0) if laplace else 1.0),
+            beside.logits(generated).double(),
         )
-        self._real.add(read, means)
+        self._real.add(read, beside.mean_features)
 
     def learn(self) -> None:
         """Train the student on released labels, and the generator against it.

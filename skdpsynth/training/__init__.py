@@ -3,7 +3,8 @@
 A `Trainer` moves a generator and never sees a private row: the mixture
 (`MixtureTrainer`), factors (`FactorTrainer`) or the network of the papers
 (`NetworkTrainer`). What judges generated rows sees private ones, and releases with
-noise alone: teachers on disjoint rows (`TeacherEnsemble`), discriminators by DP-SGD
+noise alone: teachers on disjoint rows (`LinearTeachers`,
+`TeacherEnsemble`), discriminators by DP-SGD
 (`Discriminator`), and what learns of rows without a label (`Classifier`,
 `UnlabelledBranch`). A class that holds private rows says so by its base,
 `HoldsPrivateRows`. Students (`Student`, `RealMeans`) learn from what was released.
@@ -35,11 +36,10 @@ from skdpsynth.training._student import Student, ascend_student
 from skdpsynth.training._teachers import (
     N_GENERATED,
     SAMPLE_ROWS,
+    LinearTeachers,
     TeacherEnsemble,
     ballots_of,
     decode_answers,
-    make_teachers,
-    mean_gradients,
     random_projections,
 )
 from skdpsynth.training._unlabelled import (
@@ -59,6 +59,7 @@ __all__ = [
     "ClippedSums",
     "Discriminator",
     "FactorTrainer",
+    "LinearTeachers",
     "MixtureTrainer",
     "NetworkTrainer",
     "RealMeans",
@@ -71,8 +72,6 @@ __all__ = [
     "ballots_of",
     "clear_products",
     "decode_answers",
-    "make_teachers",
-    "mean_gradients",
     "move_means",
     "n_products",
     "on_device",

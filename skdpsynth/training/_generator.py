@@ -106,7 +106,7 @@ def n_products(n_columns: int) -> int:
 
 def clear_products(n_rows: float, mu: float) -> float:
     """Return how many features so many rows show, with `mu` for all steps."""
-    return min((n_rows * mu / _CLEAR) ** 2, MOST_PRODUCTS)
+    return float((n_rows * mu / _CLEAR) ** 2)
 
 
 def products(rows: Tensor, pairs: Tensor) -> Tensor:
@@ -128,7 +128,6 @@ class Trainer(ABC):
 
     n_columns: int
     n_features: int  # of a row
-    centred = True  # features have a mean of 0 at first
     parameters: dict[str, Tensor]
 
     def __init__(

@@ -64,23 +64,24 @@ def told_by_labels(
     n_teachers: int,
     noise_std: float,
     rehearsed: Tensor,
-    gain: float,
 ) -> Told:
     """Read labels of generated rows with features `seen`, by noisy votes.
 
     A linear student in closed form. `rehearsed` are the log odds (n, n_rows) that
-    teachers of generated rows give them, whose weights are `gain` times a difference of
-    means. A label is a coin whose probability follows the votes to be expected, and
-    changes with a difference of means by as much as these teachers are in doubt.
+    teachers of generated rows give them. A label is a coin whose probability follows
+    the votes to be expected, and changes with a difference of means by as much as these
+    teachers are in doubt.
     """
     noise_std = max(noise_std, _LEAST_NOISE * n_teachers)
-    middle, spread = rehearsed.mean(0), rehearsed.std(0, correction=0).clamp_min(1e-12)
+    # Means of few skewed features have another median than mean.
+    middle = rehearsed.quantile(0.5, dim=0)
+    spread = rehearsed.std(0, correction=0).clamp_min(1e-12)
     share = ndtr(middle / spread)
     coins = n_teachers * share * (1.0 - share) * (1.0 + n_teachers / len(rehearsed))
     std = (noise_std**2 + coins).sqrt().clamp_min(1e-12)
     above = n_teachers * (share - 0.5) / std
     expected = ndtr(above).clamp(_RAREST, 1.0 - _RAREST)
-    votes = n_teachers * gain * _density(middle / spread) / spread
+    votes = n_teachers * GAIN * _density(middle / spread) / spread
     slopes = (votes * _density(above) / std)[:, None] * seen
     weights, beyond = 1.0 / (expected * (1.0 - expected)), labels - expected
     slopes -= weights @ slopes / weights.sum()  # what moves all labels alike is a bias
@@ -113,14 +114,17 @@ class RealMeans:
         products of scores of variance 1.
         """
         product = self._product - self._information @ means.to(self._product)
-        inverse = torch.linalg.pinv(self._information, hermitian=True)
-        above = float(product @ inverse @ product) - len(product)
+        sizes, axes = torch.linalg.eigh(self._information)
+        along = axes.T @ product
+        # Few labels tell of some directions only.
+        told = sizes > 1e-12 * sizes[-1]
+        n_told = int(told.sum())
+        above = float((along[told].square() / sizes[told]).sum()) - n_told
         if not above > 0.0:
             return torch.zeros_like(means), 0.0
-        variance = min(above / float(self._information.trace()), 1.0)
-        prior = torch.eye(len(product), dtype=product.dtype) / variance
-        expected = torch.linalg.solve(self._information + prior, product)
-        return expected.to(means), above / (above + len(product))
+        variance = min(above / float(sizes.sum()), 1.0)
+        expected = axes @ (along / (sizes.clamp_min(0.0) + 1.0 / variance))
+        return expected.to(means), above / (above + n_told)
 
 
 def move_means(

@@ -58,8 +58,6 @@ class NetworkTrainer(Trainer):
     their groups: an array (n_bins, n_groups) for every column.
     """
 
-    centred = False
-
     def __init__(
         self,
         ranks: NDArray[np.float64],

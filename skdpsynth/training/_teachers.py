@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skdpsynth.privacy import HoldsPrivateRows, Parts, of_rows, secret_generator
-from skdpsynth.training._generator import BATCH, N_KNOWN
+from skdpsynth.privacy import HoldsPrivateRows, Parts, of_rows
+from skdpsynth.training._generator import BATCH
 
 if TYPE_CHECKING:
     from skdpsynth.training._generator import Features, Trainer
@@ -22,12 +22,13 @@ Ints = NDArray[np.int64]
 
 
 N_GENERATED = 512  # public rows of a step, or that minibatches are drawn from
-_BATCH = 32  # real rows of a teacher's step (A.5 of the G-PATE paper)
-# Of linear teachers, which learn anew in every round: their full rate, and the share of
-# their weights that a step forgets. While they are in doubt, a weight comes to `GAIN`
-# times the difference of mean features: a step sees half of it from either side.
-_RATE, _FORGOTTEN = 0.5, 0.8
-GAIN = _RATE / (4.0 * _FORGOTTEN)
+_BATCH = 32  # real rows of a step of a network (A.5 of the G-PATE paper)
+# Rows that a linear teacher reads, for each that it has, and at least and most: those
+# read twice add an eighth to the variance of its means.
+_READ, _LEAST_READ, _MOST_READ = 2, 32, 128
+# A step of a linear teacher from 0, at a rate of one half: each side has half a weight,
+# and so has a row in doubt.
+GAIN = 0.125
 _NETWORK_RATE = 0.1  # of teachers with hidden layers
 # Of the weights of a network that judges rows, by a step: else it and the generator
 # chase each other.
@@ -45,52 +46,39 @@ def assign_teachers(n_units: int, n_teachers: int, rng: np.random.Generator) -> 
     return rng.integers(n_teachers, size=n_units, dtype=np.int64)
 
 
-class TeacherEnsemble(HoldsPrivateRows):
-    """Discriminators that each see their own part of the private rows of one class.
+class TeacherRows(HoldsPrivateRows):
+    """The private rows of one class, each assigned to a teacher.
 
     `rows` are of shape (n_rows, n_columns), float32, maybe none. Teachers may outnumber
-    them; those without a row answer 0. Hidden layers have ReLU; none of them
-    means a logistic discriminator, which starts at zero. `weight_decay` is the share of
-    every parameter, biases included, that a step forgets, whatever the learning rate.
-    `batch_size` counts real rows per teacher and step, and generated rows too. `rng`
-    draws the assignment and the minibatches, the public `generator` the initial
-    weights.
+    them. `n_read` counts the rows that each reads at a time. `rng` draws the assignment
+    and these rows.
 
-    *Privacy.* Adding or removing one row changes the weights and answers of one teacher
-    only, arbitrarily, and those of all others not by one bit. This needs:
+    *Privacy.* Adding or removing one row changes what one teacher reads, arbitrarily,
+    and what all others read not by one bit. This needs:
 
     - `rng` secret (from `secret_generator`), and not used for anything else;
     - feature maps that act on each row alone and are public: no statistics over the
       leading dimensions, nothing learned from private rows;
-    - shapes that follow from public numbers. Each teacher draws `batch_size` rows
-      with replacement; parts are never padded to the largest one, since another
-      shape can change the rounding of every teacher's results.
-
-    What the methods return is private until an aggregator has released it.
+    - shapes that follow from public numbers. Each teacher draws `n_read` rows with
+      replacement; parts are never padded to the largest one, since another shape can
+      change the rounding of every teacher's results.
     """
 
     def __init__(
         self,
         rows: NDArray[np.float32],
         n_teachers: int,
+        n_read: int,
         *,
-        n_features: int,
-        hidden_dims: Sequence[int] = (),
-        learning_rate: float,
-        weight_decay: float,
-        batch_size: int,
         rng: np.random.Generator,
-        generator: torch.Generator,
         device: torch.device | str,
     ) -> None:
-        # Two streams: the minibatches must not start where the assignment ended,
-        # which is a function of the number of rows.
+        # Two streams: the draws must not start where the assignment ended, which is a
+        # function of the number of rows.
         assignment_rng, self._batch_rng = rng.spawn(2)
         own = of_rows(assignment_rng, rows)
         assignment = assign_teachers(len(rows), n_teachers, own)
-        self._n_teachers, self._batch_size = n_teachers, batch_size
-        self._n_features, self._hidden_dims = n_features, tuple(hidden_dims)
-        self._learning_rate, self._weight_decay = learning_rate, weight_decay
+        self._n_teachers, self._n_read = n_teachers, n_read
         self._device = torch.device(device)
         # The parts lie one after the other. Row 0 is zero and belongs to nobody: it
         # is the only one that a teacher without rows reads.
@@ -102,62 +90,154 @@ class TeacherEnsemble(HoldsPrivateRows):
         begins = 1 + np.cumsum(self._counts) - self._counts
         self._starts = np.where(self._counts > 0, begins, 0)
         self._has_rows = torch.from_numpy(self._counts > 0).to(self._device)
-        self._parameters = self._initial_parameters(generator)
+
+    def _chunks(self, n_numbers_each: int) -> Iterator[slice]:
+        """Cut the teachers into slices whose numbers are in memory together."""
+        step = Parts.rows_at_once(n_numbers_each)
+        for start in range(0, self._n_teachers, step):
+            yield slice(start, min(start + step, self._n_teachers))
+
+    def _draw(self, counts: Ints | int) -> Ints:
+        """Draw positions below the count for every teacher, with replacement."""
+        uniform = self._batch_rng.random((self._n_teachers, self._n_read))
+        # A draw is at most 1 - 2**-53, and its product rounds to below the count: a
+        # position cannot reach the part of the next teacher.
+        return np.floor(uniform * counts).astype(np.int64)
+
+    def _own(self) -> Ints:
+        """Draw places of rows of every teacher."""
+        return self._starts[:, None] + self._draw(self._counts[:, None])
+
+    def _taken(self, rows: Tensor, index: Ints) -> Tensor:
+        places = torch.from_numpy(index).to(self._device)
+        return rows.index_select(0, places.flatten()).unflatten(0, index.shape)
+
+    @torch.no_grad()
+    def _features_of(self, rows: Tensor, features: Features) -> Tensor:
+        """Apply the feature map, and leave the graph of a generator."""
+        return features(rows.to(self._device)).detach()
+
+
+class LinearTeachers(TeacherRows):
+    """Linear discriminators of a generator that starts from measurements.
+
+    In every round a teacher takes one step of logistic regression from 0. It leads
+    along the difference of the mean features of its rows, which stay, from those of
+    generated rows. `n_rows`, public, is about the number of `rows`.
+
+    Privacy is that of `TeacherRows`. What the methods return is private until an
+    aggregator has released it.
+    """
+
+    def __init__(
+        self,
+        rows: NDArray[np.float32],
+        n_teachers: int,
+        generator: Trainer,
+        n_rows: float,
+        *,
+        rng: np.random.Generator,
+        device: torch.device | str,
+    ) -> None:
+        n_read = int(np.clip(_READ * n_rows / n_teachers, _LEAST_READ, _MOST_READ))
+        super().__init__(rows, n_teachers, n_read, rng=rng, device=device)
+        self._generator, self._n_rows = generator, n_rows
+        index, parts = self._own(), []
+        width = rows.shape[1] + generator.n_features
+        for chunk in self._chunks(n_read * width):
+            real = self._taken(self._rows, index[chunk])
+            parts.append(self._features_of(real, generator.features).mean(dim=1))
+        self._means = torch.cat(parts)
+        self._weights = torch.zeros_like(self._means)
 
     @property
-    def gain(self) -> float:
-        """What a weight of linear ones in doubt is of a difference of mean features."""
-        return self._learning_rate / (4.0 * self._weight_decay)
+    def mean_features(self) -> Tensor:
+        """Return the mean features of the rows that all teachers have read."""
+        return self._means[self._has_rows].double().mean(0)
+
+    def learn(self, generated: Tensor) -> None:
+        """Take the step of all teachers, from public mean features of generated rows."""
+        weights = GAIN * (self._means - generated.to(self._means))
+        self._weights = weights.where(self._has_rows[:, None], 0.0)
+
+    def rehearse(self, public: torch.Generator) -> LinearTeachers:
+        """Return teachers of generated rows, as many for each: public."""
+        generator, n_teachers = self._generator, min(self._n_teachers, BATCH)
+        # Of so many rows a teacher reads hardly any twice.
+        each = min(self._n_rows / self._n_teachers, 4.0 * self._n_read)
+        rows = generator.rows(generator.draw(max(int(each * n_teachers), 1)))
+        seed = int(torch.randint(2**31, (), generator=public))
+        return LinearTeachers(
+            rows.cpu().numpy(),
+            n_teachers,
+            generator,
+            each * n_teachers,
+            rng=np.random.Generator(np.random.PCG64(seed)),
+            device=self._device,
+        )
+
+    def logits(self, rows: Tensor) -> Tensor:
+        """Return every teacher's log odds of "real" for public rows; 0 without rows."""
+        queries = self._features_of(rows, self._generator.features)
+        return (self._weights @ queries.T).where(self._has_rows[:, None], 0.0)
+
+    def mean_gradients(self, rows: Tensor) -> NDArray[np.float32]:
+        """Return each teacher's mean gradient of log D by features of public rows.
+
+        Of shape (n_teachers, n_features). Entries that are not finite are 0.
+        """
+        doubts = (-self.logits(rows)).sigmoid().mean(dim=1, keepdim=True)
+        gradients = torch.nan_to_num(doubts * self._weights, 0.0, 0.0, 0.0)
+        return gradients.cpu().numpy()
+
+
+class TeacherEnsemble(TeacherRows):
+    """Discriminators by networks, of networks that learn everything by the loop.
+
+    Hidden layers have ReLU; none of them means a logistic discriminator, which starts
+    at zero. `weight_decay` is the share of every parameter, biases included, that a
+    step forgets, whatever the learning rate. `n_read` counts real rows per teacher and
+    step, and generated rows too. The public `generator` draws initial weights.
+
+    Privacy is that of `TeacherRows`: a row changes the weights and answers of one
+    teacher only. What the methods return is private until an aggregator has released
+    it.
+    """
+
+    def __init__(
+        self,
+        rows: NDArray[np.float32],
+        n_teachers: int,
+        *,
+        n_features: int,
+        hidden_dims: Sequence[int] = (),
+        learning_rate: float = _NETWORK_RATE,
+        weight_decay: float = FORGOTTEN,
+        n_read: int = _BATCH,
+        rng: np.random.Generator,
+        generator: torch.Generator,
+        device: torch.device | str,
+    ) -> None:
+        super().__init__(rows, n_teachers, n_read, rng=rng, device=device)
+        self._n_features, self._hidden_dims = n_features, tuple(hidden_dims)
+        self._learning_rate, self._weight_decay = learning_rate, weight_decay
+        self._parameters = self._initial_parameters(generator)
 
     def train_step(self, pool: Tensor, features: Features) -> None:
         """Take one step of every teacher, on its rows and as many of a public pool."""
         pool_features = self._features_of(pool, features)
-        real_index = self._starts[:, None] + self._draw(self._counts[:, None])
-        pool_index = self._draw(len(pool))
-        for chunk in self._chunks(2 * self._batch_size):
+        real_index, pool_index = self._own(), self._draw(len(pool))
+        for chunk in self._chunks_of(2 * self._n_read):
             real = self._taken(self._rows, real_index[chunk])
             generated = self._taken(pool_features, pool_index[chunk])
             batch = torch.cat([self._features_of(real, features), generated], dim=1)
             self._descend(chunk, batch)
 
-    def rehearse(
-        self,
-        generator: Trainer,
-        pool: Tensor,
-        n_rows: float,
-        n_steps: int,
-        public: torch.Generator,
-    ) -> tuple[TeacherEnsemble, Tensor]:
-        """Train teachers of generated rows as these were of private ones: public.
-
-        Each has as many rows as one of these has of `n_rows`, the planned number. With
-        them come the mean features of their rows, in double precision.
-        """
-        n_teachers = min(self._n_teachers, BATCH)
-        # Of so many rows a teacher reads hardly any twice.
-        most = n_teachers * 2 * n_steps * self._batch_size
-        n_rows = min(n_rows * n_teachers / self._n_teachers, most)
-        rows = generator.rows(generator.draw(max(int(n_rows), 1)))
-        seed = int(torch.randint(2**31, (), generator=public))
-        ensemble = make_teachers(
-            rows.cpu().numpy(),
-            n_teachers,
-            generator,
-            self._hidden_dims,
-            public,
-            self._device,
-            rng=np.random.Generator(np.random.PCG64(seed)),
-            learning_rate=self._learning_rate,
-        )
-        for _ in range(n_steps):
-            ensemble.train_step(pool, generator.features)
-        return ensemble, generator.features(rows).double().mean(0)
-
     def logits(self, rows: Tensor, features: Features) -> Tensor:
         """Return every teacher's log odds of "real" for public rows; 0 without rows."""
         queries = self._features_of(rows, features)
         answers = torch.zeros(self._n_teachers, len(rows), device=self._device)
-        for chunk in self._chunks(len(rows)):
+        for chunk in self._chunks_of(len(rows)):
             with torch.no_grad():
                 parameters = [parameter[chunk] for parameter in self._parameters]
                 raw = _forward(parameters, _repeat(queries, len(parameters[0])))[-1]
@@ -173,7 +253,7 @@ class TeacherEnsemble(HoldsPrivateRows):
         follow from the shapes of networks and `rows`, never from a private number.
         """
         queries = self._features_of(rows, features)
-        for chunk in self._chunks(len(rows)):
+        for chunk in self._chunks_of(len(rows)):
             yield chunk, self._gradients_of(chunk, queries)
 
     def _initial_parameters(self, generator: torch.Generator) -> list[Tensor]:
@@ -192,29 +272,11 @@ class TeacherEnsemble(HoldsPrivateRows):
             parameters += [weight.to(self._device), bias.to(self._device)]
         return parameters
 
-    def _chunks(self, n_rows_each: int) -> Iterator[slice]:
+    def _chunks_of(self, n_rows_each: int) -> Iterator[slice]:
         """Cut the teachers into slices that handle `n_rows_each` rows in memory."""
         widths = self._rows.shape[1] + self._n_features + sum(self._hidden_dims) + 1
         weights = sum(parameter[0].numel() for parameter in self._parameters)
-        step = Parts.rows_at_once(n_rows_each * widths + weights)
-        for start in range(0, self._n_teachers, step):
-            yield slice(start, min(start + step, self._n_teachers))
-
-    def _draw(self, counts: Ints | int) -> Ints:
-        """Draw a batch of positions below the count for every teacher."""
-        uniform = self._batch_rng.random((self._n_teachers, self._batch_size))
-        # A draw is at most 1 - 2**-53, and its product rounds to below the count: a
-        # position cannot reach the part of the next teacher.
-        return np.floor(uniform * counts).astype(np.int64)
-
-    def _taken(self, rows: Tensor, index: Ints) -> Tensor:
-        places = torch.from_numpy(index).to(self._device)
-        return rows.index_select(0, places.flatten()).unflatten(0, index.shape)
-
-    @torch.no_grad()
-    def _features_of(self, rows: Tensor, features: Features) -> Tensor:
-        """Apply the feature map, and leave the graph of a generator."""
-        return features(rows.to(self._device)).detach()
+        return self._chunks(n_rows_each * widths + weights)
 
     @torch.no_grad()
     def _descend(self, chunk: slice, batch: Tensor) -> None:
@@ -224,7 +286,7 @@ class TeacherEnsemble(HoldsPrivateRows):
         # Slopes in closed form: a graph would cost as much as the products. No sum
         # joins two teachers.
         errors = logits.sigmoid()
-        errors[:, : self._batch_size] -= 1.0  # real rows should be answered by 1
+        errors[:, : self._n_read] -= 1.0  # real rows should be answered by 1
         errors /= errors.shape[1]
         for depth in reversed(range(len(inputs))):
             weight, _ = own = parameters[2 * depth : 2 * depth + 2]
@@ -275,62 +337,6 @@ def _product(left: Tensor, right: Tensor) -> Tensor:
     if right.shape[2] == 1:
         return torch.bmm(right.mT, left.mT).mT
     return torch.bmm(left, right)
-
-
-def make_teachers(
-    rows: NDArray[np.float32],
-    n_teachers: int,
-    generator: Trainer,
-    hidden_dims: Sequence[int],
-    public: torch.Generator,
-    device: torch.device,
-    rng: np.random.Generator | None = None,
-    learning_rate: float | None = None,
-) -> TeacherEnsemble:
-    """Make the teachers of rows against a generator; of private ones `rng` is None."""
-    if learning_rate is None:
-        learning_rate = _NETWORK_RATE if hidden_dims else _rate_of(generator)
-    return TeacherEnsemble(
-        rows,
-        n_teachers,
-        n_features=generator.n_features,
-        hidden_dims=hidden_dims,
-        learning_rate=learning_rate,
-        weight_decay=FORGOTTEN if hidden_dims else _FORGOTTEN,
-        batch_size=_BATCH,
-        rng=rng or secret_generator(),
-        generator=public,
-        device=device,
-    )
-
-
-def _rate_of(generator: Trainer) -> float:
-    """Compute a rate at which no direction of features is learnt too far in a step.
-
-    Many products of columns that are nearly the same vary together. Along them the
-    second step would take back what the first had learnt. Votes on networks' rows have
-    the full rate.
-    """
-    if not generator.centred:
-        return _RATE
-    features = generator.features(generator.rows(generator.draw(N_KNOWN))).double()
-    largest = torch.linalg.eigvalsh(features.T @ features / len(features))[-1]
-    return _RATE / max(1.0, float(largest) / 2.0)
-
-
-def mean_gradients(
-    teachers: TeacherEnsemble, generated: Tensor, features: Features
-) -> NDArray[np.float32]:
-    """Return what each teacher would change of public rows, (n_teachers, n_features).
-
-    The mean gradient of its log D by features, as if it learned at the full rate.
-    Private: row i is computed from teacher i alone.
-    """
-    parts = [
-        gradients.mean(dim=1).cpu().numpy() * np.float32(GAIN / teachers.gain)
-        for _, gradients in teachers.iter_feature_gradients(generated, features)
-    ]
-    return np.concatenate(parts)
 
 
 def random_projections(n_rows: int, n_dimensions: int, trainer: Trainer) -> Tensor:

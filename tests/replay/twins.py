@@ -143,7 +143,7 @@ def _choice_by_place(real: Any, *args: Any) -> Any:
 
 _PAST, _ONE, _NETWORKS = "past all releases", "one row has one", "gpate networks"
 _ASSIGNED = "training._teachers", "assign_teachers"
-_ENSEMBLE = "training:TeacherEnsemble", "__init__"
+_ENSEMBLE = "training._teachers:TeacherRows", "__init__"
 _FIT = "synthesizers:IndependentSynthesizer", "_fit"
 TWINS = {
     "slices": Twin(*_ASSIGNED, _slices, _ONE, _NETWORKS),

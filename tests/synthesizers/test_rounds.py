@@ -13,7 +13,12 @@ from tables import COLUMNS, correlated_schema, correlated_table
 from skdpsynth import DPGANSynthesizer, GPATESynthesizer
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.schema import TableSchema
-from skdpsynth.training import Discriminator, TeacherEnsemble, told_by_labels
+from skdpsynth.training import (
+    Discriminator,
+    LinearTeachers,
+    TeacherEnsemble,
+    told_by_labels,
+)
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
@@ -96,20 +101,22 @@ def test_votes_are_read_once_and_only_by_the_mechanism(way, monkeypatch):
 
     Those of teachers of generated rows are public, and in no release.
     """
-    asked, real, of_public = [], TeacherEnsemble, []
+    asked, of_public, rehearsed = [], [], LinearTeachers.rehearse
 
-    def count(self, rows, features):
-        asked.extend([] if self in of_public else [len(rows)])
-        return logits(self, rows, features)
+    def counting(logits):
+        def count(self, rows, *features):
+            asked.extend([] if self in of_public else [len(rows)])
+            return logits(self, rows, *features)
+
+        return count
 
     def rehearse(self, *given):
-        found = rehearsed(self, *given)
-        of_public.append(found[0])
-        return found
+        of_public.append(rehearsed(self, *given))
+        return of_public[-1]
 
-    logits, rehearsed = real.logits, real.rehearse
-    monkeypatch.setattr(real, "logits", count)
-    monkeypatch.setattr(real, "rehearse", rehearse)
+    for kind in (LinearTeachers, TeacherEnsemble):
+        monkeypatch.setattr(kind, "logits", counting(kind.logits))
+    monkeypatch.setattr(LinearTeachers, "rehearse", rehearse)
     synthesizer = clone(WAYS[way]).set_params(n_teachers=12)
     _, seen = watched(synthesizer, table_of(way))
     votes = [s for s in seen if s.family == LABELS]
@@ -140,12 +147,13 @@ def test_rounds_do_not_depend_on_unanimous_or_split_votes(monkeypatch):
     reports = []
     for share in (0.0, 0.5, 1.0):
 
-        def votes_of(self, rows, features, share=share):
+        def votes_of(self, rows, *features, share=share):
             said = torch.full((self._n_teachers, len(rows)), -1.0)
             said[: int(share * self._n_teachers)] = 1.0
             return said
 
-        monkeypatch.setattr(TeacherEnsemble, "logits", votes_of)
+        for kind in (LinearTeachers, TeacherEnsemble):
+            monkeypatch.setattr(kind, "logits", votes_of)
         fitted = clone(WAYS["pategan laplace"]).fit(TABLE)
         reports.append(fitted.privacy_report().to_dict())
     assert reports[0] == reports[1] == reports[2]

@@ -9,11 +9,10 @@ from _training import CPU, factor_trainer, identity
 from scipy.stats import binom, chi2
 
 from skdpsynth.training import (
+    LinearTeachers,
     RealMeans,
     Student,
     Told,
-    make_teachers,
-    mean_gradients,
     move_means,
     told_by_labels,
     told_by_sum,
@@ -28,28 +27,29 @@ def mean_of(trainer):
 
 def told_of(trainer, rows, kind, *, noise_std=0.0, seed=0):
     """Ask teachers of rows once, as a round of G-PATE or PATE-GAN does."""
-    public = torch.Generator().manual_seed(seed)
-    features, rng = trainer.features, np.random.default_rng(seed)
-    teachers = make_teachers(rows, N_TEACHERS, trainer, (), public, CPU)
-    pool = trainer.rows(trainer.draw(512))
-    for _ in range(2):
-        teachers.train_step(pool, features)
-    beside, means = teachers.rehearse(trainer, pool, len(rows), 2, public)
+    rng = np.random.default_rng(seed)
+    given = rows, N_TEACHERS, trainer, len(rows)
+    teachers = LinearTeachers(*given, rng=rng, device=CPU)
+    beside = teachers.rehearse(torch.Generator().manual_seed(seed))
+    generated = mean_of(trainer)
+    for some in (teachers, beside):
+        some.learn(generated)
     if kind == "sum":
         asked, clip = trainer.rows(trainer.draw(32)), 0.02
-        vectors = torch.from_numpy(mean_gradients(teachers, asked, features)).double()
+        vectors = torch.from_numpy(teachers.mean_gradients(asked)).double()
         norms = vectors.norm(dim=1, keepdim=True).clamp_min(1e-30)
         assert (norms > clip).any()
         mean = (vectors * (clip / norms).clamp_max(1.0)).mean(0)
         mean += noise_std * torch.from_numpy(rng.standard_normal(trainer.n_features))
-        public_ones = torch.from_numpy(mean_gradients(beside, asked, features)).double()
-        return told_by_sum(mean, N_TEACHERS, noise_std, public_ones, clip), means
+        public_ones = torch.from_numpy(beside.mean_gradients(asked)).double()
+        told = told_by_sum(mean, N_TEACHERS, noise_std, public_ones, clip)
+        return told, beside.mean_features
     asked = trainer.rows(trainer.draw(20_000))
-    votes = (teachers.logits(asked, features) > 0).sum(0).double()
+    votes = (teachers.logits(asked) > 0).sum(0).double()
     votes += noise_std * torch.from_numpy(rng.standard_normal(len(asked)))
-    of_public = beside.logits(asked, features).double()
-    given = (votes > N_TEACHERS / 2).double(), features(asked).double()
-    return told_by_labels(*given, N_TEACHERS, noise_std, of_public, beside.gain), means
+    given = (votes > N_TEACHERS / 2).double(), trainer.features(asked).double()
+    told = told_by_labels(*given, N_TEACHERS, noise_std, beside.logits(asked).double())
+    return told, beside.mean_features
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_teachers_tell_how_mean_features_differ(kind, noise_std):
 class Columns:
     """Stands for a generator of columns that all follow one coin."""
 
-    n_columns, n_features, centred = 8, 28, True
+    n_columns, n_features = 8, 28
 
     def __init__(self, follows):
         self.rng, self.follows = torch.Generator().manual_seed(0), follows
@@ -93,12 +93,15 @@ class Columns:
         first, second = torch.triu_indices(8, 8, 1)
         return rows[..., first] * rows[..., second]
 
+    def mean_features(self, draws):
+        return self.features(self.rows(draws)).double().mean(0)
+
 
 @pytest.mark.parametrize(
     ("kind", "noise_std", "cosine"), [("sum", 1e-4, 0.95), ("labels", 1000.0, 0.5)]
 )
 def test_teachers_tell_of_products_that_vary_together(kind, noise_std, cosine):
-    """At the full rate their second step took back what they had learnt before."""
+    """A second step at the full rate would take back what the first has learnt."""
     trainer, other = Columns(0.9), Columns(0.95)
     rows = other.rows(other.draw(40_000))
     means = trainer.features(trainer.rows(trainer.draw(40_000))).double().mean(0)
@@ -107,19 +110,6 @@ def test_teachers_tell_of_products_that_vary_together(kind, noise_std, cosine):
     real.add(*told_of(trainer, rows.numpy(), kind, noise_std=noise_std))
     found = real.beyond(means)[0]
     assert found @ expected > cosine * found.norm() * expected.norm()
-
-
-def test_teachers_of_columns_with_one_value_have_the_full_rate():
-    """No product varies; and those of networks' rows, which are not centred, either."""
-    rows = torch.zeros(100, 8).numpy()
-    trainer, public = Columns(0.9), torch.Generator()
-    slow = make_teachers(rows, 5, trainer, (), public, CPU).gain
-    trainer.features = lambda rows: 0.0 * rows[..., :1].expand(*rows.shape[:-1], 28)
-    full = make_teachers(rows, 5, trainer, (), public, CPU).gain
-    assert full > 5 * slow
-    del trainer.features
-    trainer.centred = False
-    assert make_teachers(rows, 5, trainer, (), public, CPU).gain == full
 
 
 @pytest.mark.parametrize("kind", ["sum", "labels"])

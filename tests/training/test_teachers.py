@@ -27,11 +27,11 @@ from skdpsynth.privacy import HoldsPrivateRows
 from skdpsynth.training import (
     Classifier,
     Discriminator,
+    LinearTeachers,
     TeacherEnsemble,
     UnlabelledBranch,
     ballots_of,
     decode_answers,
-    mean_gradients,
     random_projections,
 )
 
@@ -176,7 +176,7 @@ def test_minibatches_are_uniform_over_the_part(global_random_seed):
     """chi2 of 24,000 draws from 30 rows, both tails; false alarm 1e-6 (and 0 here
     for the seeds 0..99: the draws are seeded)."""
     rows = np.arange(30, dtype=np.float32)[:, None]
-    ensemble = make_ensemble(rows, 1, seed=global_random_seed, batch_size=6000)
+    ensemble = make_ensemble(rows, 1, seed=global_random_seed, n_read=6000)
     read = rows_read(ensemble, 4)
     assert_uniform(np.bincount(read.ravel(), minlength=30))
 
@@ -215,13 +215,92 @@ def test_gradient_mode_and_graphs_of_the_caller_are_left_alone():
 
 def test_private_rows_cannot_be_saved_or_copied():
     holder = make_ensemble(uniform_rows(5, 0))
-    holders = (TeacherEnsemble, Discriminator, Classifier, UnlabelledBranch)
+    holders = (
+        LinearTeachers,
+        TeacherEnsemble,
+        Discriminator,
+        Classifier,
+        UnlabelledBranch,
+    )
     assert all(issubclass(cls, HoldsPrivateRows) for cls in holders)
     ways = [pickle.dumps, copy.copy, copy.deepcopy]
     ways.append(lambda value: torch.save(value, io.BytesIO()))
     for way in ways:
         with pytest.raises(TypeError, match="holds private rows"):
             way(holder)
+
+
+# --- Linear teachers: the mean features of their rows ---------------------------------
+
+
+def linear(rows, n_teachers=12, *, seed=0, n_rows=None, device="cpu", features=None):
+    trainer = SimpleNamespace(
+        n_features=2 * N_COLUMNS, features=features or with_products
+    )
+    given = rows, n_teachers, trainer, len(rows) if n_rows is None else n_rows
+    teachers = LinearTeachers(*given, rng=np.random.default_rng(seed), device=device)
+    teachers.learn(torch.full((2 * N_COLUMNS,), 0.1, dtype=torch.float64))
+    return teachers
+
+
+def said(teachers, seed):
+    """Give all that a linear teacher could show, a row per teacher."""
+    pool = generated_pool(seed)
+    parts = [teachers._means.cpu(), teachers.logits(pool).cpu()]
+    return torch.cat([*parts, torch.from_numpy(teachers.mean_gradients(pool))], dim=1)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_row_changes_its_own_linear_teacher_only(device, global_random_seed):
+    rows, seed = uniform_rows(60, global_random_seed), global_random_seed
+    changed = rows.copy()
+    changed[17] = [50.0, np.nan, -3.0]
+    named = {"seed": seed, "n_rows": 60.0, "device": device}
+    before = said(linear(rows, **named), seed)
+    for other in (changed, rows[:-1]):
+        after = said(linear(other, **named), seed)
+        assert len(changed_teachers(before, after)) == 1
+
+
+def test_linear_teachers_read_their_own_rows_and_as_many_each(global_random_seed):
+    """Twice as many as each is planned to have; none where there is none."""
+    rows = np.arange(1, 301, dtype=np.float32)[:, None].repeat(N_COLUMNS, axis=1)
+    seen = []
+
+    def spy(batch):
+        seen.append(batch[..., 0].clone())
+        return with_products(batch)
+
+    linear(rows, 15, seed=global_random_seed, features=spy)
+    read = torch.cat(seen).long().numpy()
+    rng = np.random.default_rng(global_random_seed).spawn(2)[0]
+    assignment = np.append(-1, assign_teachers(300, 15, rng))
+    assert read.shape == (15, 40)
+    assert (assignment[read] == np.arange(15)[:, None]).all()
+    nobody = linear(np.full((0, N_COLUMNS), np.nan, np.float32), n_rows=100.0)
+    assert not said(nobody, 0)[:, 2 * N_COLUMNS :].any()
+
+
+def test_a_linear_teacher_takes_a_step_of_logistic_regression(global_random_seed):
+    """From 0, at a rate of one half; and sends the mean gradient of its log D."""
+    rows, pool = uniform_rows(3, global_random_seed), generated_pool(1)
+    teachers = linear(np.repeat(rows[:1], 5, axis=0), 1)
+    means = torch.full((2 * N_COLUMNS,), 0.1, dtype=torch.float64)
+    real = with_products(torch.from_numpy(rows[:1])).double()[0]
+    weights = torch.zeros(2 * N_COLUMNS, dtype=torch.float64, requires_grad=True)
+    scores = torch.stack([real @ weights, means @ weights])
+    loss = functional.binary_cross_entropy_with_logits(
+        scores, torch.tensor([1.0, 0.0], dtype=torch.float64)
+    )
+    (slopes,) = torch.autograd.grad(loss, weights)
+    expected = -0.5 * slopes
+    queries = with_products(pool).double().requires_grad_()
+    functional.logsigmoid(queries @ expected).sum().backward()
+    near = {"rtol": 1e-5, "atol": 1e-6}
+    logits = teachers.logits(pool)[0].double()
+    torch.testing.assert_close(logits, queries.detach() @ expected, **near)
+    found = torch.from_numpy(teachers.mean_gradients(pool))[0].double()
+    torch.testing.assert_close(found, queries.grad.mean(dim=0), **near)
 
 
 # --- The batched program equals a loop over single teachers ---------------------------
@@ -311,10 +390,8 @@ def test_chunks_change_rounding_at_most(hidden_dims, device, monkeypatch):
 N_GENERATED, N_DIMENSIONS, N_BINS, CLIP = 4, 2, 5, 0.02
 
 
-class LinearTeachers:
+class GivenGradients:
     """Stands for an ensemble: gradients of each teacher by features are given."""
-
-    gain = 0.15625  # of the full rate
 
     def __init__(self, gradients, chunk=3):
         self.gradients, self.chunk = gradients, chunk
@@ -345,7 +422,7 @@ def make_case(seed, n_teachers=8, scale=0.01):
 
 def votes_of(gradients, generated, projections):
     """Give one vote per teacher, query and bin, of all chunks of teachers."""
-    teachers = LinearTeachers(gradients)
+    teachers = GivenGradients(gradients)
     asked = generated, with_squares, projections, CLIP, N_BINS
     return torch.cat([*ballots_of(teachers, *asked)]).numpy()
 
@@ -370,7 +447,7 @@ def test_votes_equal_a_loop_over_teachers_fakes_and_dimensions(global_random_see
 
 
 def test_what_a_teacher_says_is_its_own():
-    """One teacher's gradients changed without bound: its votes, and its mean."""
+    """One teacher's gradients changed without bound: its votes."""
     generated, gradients, projections = make_case(0)
     other = gradients.clone()
     other[5] = -1e6 * gradients[5]
@@ -381,8 +458,6 @@ def test_what_a_teacher_says_is_its_own():
         votes_of(size * gradients, generated, projections) for size in (1e6, 1e30)
     )
     np.testing.assert_array_equal(huge, large)  # clipped before they are whole numbers
-    means = mean_gradients(LinearTeachers(other), generated, with_squares)
-    np.testing.assert_allclose(means, other.mean(dim=1), rtol=1e-6)
 
 
 def test_projections_have_variance_one_over_k(global_random_seed):
