@@ -195,7 +195,8 @@ class PATEGANSynthesizer(VotingGAN):
     batch_size : int, default=512
         Labels released per round and class, at least 1.
     n_teacher_steps : int, default=2
-        Steps of the teachers per round, at least 1.
+        With ``init="random"``: steps of the teachers per round, at least 1. Linear ones
+        take one, by all their rows.
     n_student_steps : int, default=30
         With ``init="random"``, since a linear one is solved: steps of the student
         discriminator per round, and with noise of the generator, at least 1.

@@ -165,7 +165,7 @@ class PATETripleGANSynthesizer(_pategan.VotingGAN):
     max_grad_norm : float, default=0.5
         Clipping norm of a row's gradient. Positive.
     n_teacher_steps : int, default=4
-        "hybrid": steps of the teachers per round, at least 1.
+        "hybrid", with ``init="random"``: steps of the teachers per round, at least 1.
     n_student_steps : int, default=30
         With ``init="random"``: steps of the discriminator per round ("hybrid"), on the
         labels of the last eight, and with noise of the generator, at least 1.

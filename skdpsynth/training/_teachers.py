@@ -156,7 +156,7 @@ class LinearTeachers(TeacherRows):
         return self._means[self._has_rows].double().mean(0)
 
     def learn(self, generated: Tensor) -> None:
-        """Take the step of all teachers, from public mean features of generated rows."""
+        """Take the step of all teachers, by public mean features of generated rows."""
         weights = GAIN * (self._means - generated.to(self._means))
         self._weights = weights.where(self._has_rows[:, None], 0.0)
 
