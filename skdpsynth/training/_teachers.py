@@ -23,9 +23,9 @@ Ints = NDArray[np.int64]
 
 N_GENERATED = 512  # public rows of a step, or that minibatches are drawn from
 _BATCH = 32  # real rows of a step of a network (A.5 of the G-PATE paper)
-# Rows that a linear teacher reads, for each that it has, and at least and most: those
-# read twice add an eighth to the variance of its means.
-_READ, _LEAST_READ, _MOST_READ = 2, 32, 128
+# Draws of a linear teacher from its rows, with replacement: their mean varies as if it
+# were of all its rows, and a little more.
+_READ = 128
 # A step of a linear teacher from 0, at a rate of one half: each side has half a weight,
 # and so has a row in doubt.
 GAIN = 0.125
@@ -139,12 +139,11 @@ class LinearTeachers(TeacherRows):
         rng: np.random.Generator,
         device: torch.device | str,
     ) -> None:
-        n_read = int(np.clip(_READ * n_rows / n_teachers, _LEAST_READ, _MOST_READ))
-        super().__init__(rows, n_teachers, n_read, rng=rng, device=device)
+        super().__init__(rows, n_teachers, _READ, rng=rng, device=device)
         self._generator, self._n_rows = generator, n_rows
         index, parts = self._own(), []
         width = rows.shape[1] + generator.n_features
-        for chunk in self._chunks(n_read * width):
+        for chunk in self._chunks(_READ * width):
             real = self._taken(self._rows, index[chunk])
             parts.append(self._features_of(real, generator.features).mean(dim=1))
         self._means = torch.cat(parts)
@@ -164,7 +163,7 @@ class LinearTeachers(TeacherRows):
         """Return teachers of generated rows, as many for each: public."""
         generator, n_teachers = self._generator, min(self._n_teachers, BATCH)
         # Of so many rows a teacher reads hardly any twice.
-        each = min(self._n_rows / self._n_teachers, 4.0 * self._n_read)
+        each = min(self._n_rows / self._n_teachers, 4.0 * _READ)
         rows = generator.rows(generator.draw(max(int(each * n_teachers), 1)))
         seed = int(torch.randint(2**31, (), generator=public))
         return LinearTeachers(

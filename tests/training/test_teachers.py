@@ -263,7 +263,7 @@ def test_a_row_changes_its_own_linear_teacher_only(device, global_random_seed):
 
 
 def test_linear_teachers_read_their_own_rows_and_as_many_each(global_random_seed):
-    """Twice as many as each is planned to have; none where there is none."""
+    """128 draws of each; none where there is no row."""
     rows = np.arange(1, 301, dtype=np.float32)[:, None].repeat(N_COLUMNS, axis=1)
     seen = []
 
@@ -275,7 +275,7 @@ def test_linear_teachers_read_their_own_rows_and_as_many_each(global_random_seed
     read = torch.cat(seen).long().numpy()
     rng = np.random.default_rng(global_random_seed).spawn(2)[0]
     assignment = np.append(-1, assign_teachers(300, 15, rng))
-    assert read.shape == (15, 40)
+    assert read.shape == (15, 128)
     assert (assignment[read] == np.arange(15)[:, None]).all()
     nobody = linear(np.full((0, N_COLUMNS), np.nan, np.float32), n_rows=100.0)
     assert not said(nobody, 0)[:, 2 * N_COLUMNS :].any()
