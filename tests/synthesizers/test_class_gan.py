@@ -402,7 +402,7 @@ OTHER = {
     "random_state": 1,
 }
 OF_RANDOM = {"hidden_dims", "projection_dim", "n_bins", "n_student_steps"}
-OF_RANDOM |= {"weight_clip"}
+OF_RANDOM |= {"weight_clip", "n_teacher_steps"}
 # A device changes where, and a budget what is charged: `test_budget.py`.
 PARAMETERS = [
     (name, parameter)
