@@ -51,7 +51,7 @@ from skdpsynth.privacy import (
     scope_words,
 )
 from skdpsynth.sampling import Sampler
-from skdpsynth.schema import NOTHING_STATED, TableSchema, same_name
+from skdpsynth.schema import NOTHING_STATED, TableSchema
 from skdpsynth.table import (
     Metadata,
     TableLayout,
@@ -65,6 +65,7 @@ from skdpsynth.table import (
     open_table,
 )
 from skdpsynth.utils import Document
+from skdpsynth.utils.dtypes import same_name
 from skdpsynth.utils.sklearn_compat import (
     InstanceOf,
     Interval,

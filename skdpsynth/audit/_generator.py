@@ -42,8 +42,8 @@ from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import check_range
 from skdpsynth.privacy import claim as claim_text
 from skdpsynth.privacy import gdp_epsilon
-from skdpsynth.schema import as_moments, kind_of_dtype, same_name
 from skdpsynth.utils import RunFolder
+from skdpsynth.utils.dtypes import as_moments, kind_of_dtype, same_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

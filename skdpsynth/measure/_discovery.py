@@ -20,7 +20,7 @@ from skdpsynth.measure._shares import BESIDE_SHARE, FOUND_SHARE, SMALL_SHARE, SU
 from skdpsynth.measure._steps import COLUMN_STEPS, Cost, Domains, Public, released_keys
 from skdpsynth.privacy import Parts, PrivacyAccountant, grid_noise_std, unit_name
 from skdpsynth.privacy.statistics import noisy_counts, noisy_unit_counts
-from skdpsynth.schema import Boolean, Categorical, TableSchema, is_finite
+from skdpsynth.schema import Boolean, Categorical, TableSchema
 from skdpsynth.table import (
     Classes,
     ColumnDomain,
@@ -35,6 +35,7 @@ from skdpsynth.table import (
     place_labels,
     total_keys,
 )
+from skdpsynth.utils.dtypes import is_finite
 
 if TYPE_CHECKING:
     import pandas as pd

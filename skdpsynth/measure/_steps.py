@@ -53,16 +53,12 @@ from skdpsynth.privacy.statistics import (
     thresholded_counts,
 )
 from skdpsynth.schema import (
-    EXACT,
     MOST_DECIMALS,
     MOST_STATED_DECIMALS,
     ROUNDING,
     SECONDS_OF,
     Continuous,
     TableSchema,
-    decimals_of,
-    is_date,
-    is_finite,
 )
 from skdpsynth.table import (
     FINEST,
@@ -81,6 +77,7 @@ from skdpsynth.table import (
     with_stated,
 )
 from skdpsynth.utils import FEW_NUMBERS, in_chunks
+from skdpsynth.utils.dtypes import EXACT, decimals_of, is_date, is_finite
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth.measure import TableModel
 from skdpsynth.model import decode_columns
 from skdpsynth.sampling._where import _CHUNK_ROWS, Condition, DrawRanks, rows_where
-from skdpsynth.schema import SECONDS_OF, Identifier, is_date, plain
+from skdpsynth.schema import SECONDS_OF, Identifier
 from skdpsynth.table import (
     Classes,
     ColumnLayout,
@@ -25,6 +25,7 @@ from skdpsynth.table import (
 )
 from skdpsynth.utils import CHUNK_ROWS, in_chunks, n_threads
 from skdpsynth.utils.containers import converter
+from skdpsynth.utils.dtypes import is_date, plain
 from skdpsynth.utils.sklearn_compat import public_seed
 
 Columns = list[pd.Series | None]  # of a part of the rows; None: never read

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from skdpsynth.measure import TableModel
 from skdpsynth.model import decode_cells, decode_columns
-from skdpsynth.schema import ROUNDING, SECONDS_OF, plain
+from skdpsynth.schema import ROUNDING, SECONDS_OF
 from skdpsynth.table import (
     CategoryDomain,
     ColumnDomain,
@@ -26,6 +26,7 @@ from skdpsynth.table import (
     NumericDomain,
 )
 from skdpsynth.utils import CHUNK_ROWS
+from skdpsynth.utils.dtypes import plain
 
 Spans = NDArray[np.float64]  # (n, 2): intervals of ranks, without their ends
 # Ranks of rows of given classes, by a stream.

@@ -10,8 +10,6 @@ The lower-case names are for the other folders of the package.
 """
 
 from skdpsynth.schema._columns import (
-    EXACT,
-    LARGEST,
     MOST_DECIMALS,
     MOST_STATED_DECIMALS,
     NUMBER_FORMAT,
@@ -24,22 +22,8 @@ from skdpsynth.schema._columns import (
     Continuous,
     Datetime,
     Identifier,
-    Kind,
     Text,
-    as_moments,
-    as_typed,
-    check_frame,
-    column_kind,
-    decimals_of,
     family,
-    float_info,
-    is_date,
-    is_finite,
-    is_missing,
-    is_object,
-    kind_of_dtype,
-    plain,
-    same_name,
 )
 from skdpsynth.schema._rules import (
     Determines,
@@ -48,8 +32,6 @@ from skdpsynth.schema._rules import (
     Rule,
     SumOf,
     check_decimals,
-    check_target,
-    in_order,
 )
 from skdpsynth.schema._table_schema import (
     NOTHING_STATED,
@@ -58,11 +40,9 @@ from skdpsynth.schema._table_schema import (
     encode_value,
     to_text,
 )
-from skdpsynth.schema._tables import check_dtype, check_objects
+from skdpsynth.schema._tables import check_dtype, check_objects, column_kind
 
 __all__ = [
-    "EXACT",
-    "LARGEST",
     "MOST_DECIMALS",
     "MOST_STATED_DECIMALS",
     "NOTHING_STATED",
@@ -77,33 +57,18 @@ __all__ = [
     "Datetime",
     "Determines",
     "Identifier",
-    "Kind",
     "MissingTogether",
     "Ordered",
     "Rule",
     "SumOf",
     "TableSchema",
     "Text",
-    "as_moments",
-    "as_typed",
     "check_decimals",
     "check_dtype",
-    "check_frame",
     "check_objects",
-    "check_target",
     "column_kind",
-    "decimals_of",
     "decode_value",
     "encode_value",
     "family",
-    "float_info",
-    "in_order",
-    "is_date",
-    "is_finite",
-    "is_missing",
-    "is_object",
-    "kind_of_dtype",
-    "plain",
-    "same_name",
     "to_text",
 ]

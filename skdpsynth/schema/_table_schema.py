@@ -25,15 +25,11 @@ from skdpsynth.schema._columns import (
     Datetime,
     Identifier,
     Stated,
-    as_typed,
     blank_hint,
-    check_frame,
     check_is,
-    plain,
-    same_name,
     wrong,
 )
-from skdpsynth.schema._rules import RULES, Rule, checked_rules, names_of
+from skdpsynth.schema._rules import RULES, Rule, checked_rules, in_order, names_of
 from skdpsynth.schema._sdv import columns_of_sdv
 from skdpsynth.schema._tables import (
     blank_code,
@@ -43,7 +39,8 @@ from skdpsynth.schema._tables import (
     schema_code,
 )
 from skdpsynth.utils import DAMAGED, MOST_SHOWN, WIDTH, parse_json, read_text
-from skdpsynth.utils.containers import from_arrow
+from skdpsynth.utils.containers import as_frame
+from skdpsynth.utils.dtypes import as_typed, plain, same_name
 
 Json = Any  # whatever a file says
 
@@ -432,8 +429,11 @@ class TableSchema(Stated):
             raise wrong("The 'target' of TableSchema must be a column name", ...)
         column = self.columns.get(self.target)
         if isinstance(column, UNREAD):
-            rule = f"The target column {self.target!r} must have values that are read"
-            raise wrong(rule, column)
+            raise InvalidSchemaError(
+                f"The target column {self.target!r} must have values that are read. Got"
+                f" {column!r}, neither modelled nor predicted. Name another target, or"
+                " describe it by its labels."
+            )
 
     def _checked_class_counts(self) -> dict[Hashable, int]:
         column = self.columns.get(self.target)
@@ -489,6 +489,11 @@ class TableSchema(Stated):
         """What is stated of each column, also where blanks are left: how it is read."""
         return {**self.columns, **self.blanks}
 
+    @property
+    def computing_rules(self) -> list[Rule]:
+        """The rules that compute a column, each after those of its own columns."""
+        return in_order(self.rules)
+
     @classmethod
     def template(
         cls, df: pd.DataFrame, *, form: Literal["code", "json"] = "code"
@@ -527,8 +532,7 @@ class TableSchema(Stated):
             target=...,
         )
         """
-        df = from_arrow(df)
-        check_frame(df)
+        df = as_frame(df)
         blanks = {name: blank_metadata(name, own) for name, own in df.dtypes.items()}
         if form == "json":
             columns = [[encode_value(name), blank] for name, blank in blanks.items()]
@@ -567,8 +571,7 @@ class TableSchema(Stated):
         InvalidTableError
             If a dtype cannot be modelled, a value is infinite, or the target is absent.
         """
-        public_df = from_arrow(public_df)
-        check_frame(public_df)
+        public_df = as_frame(public_df)
         if target is not None and target not in public_df.columns:
             raise InvalidTableError(
                 f"The target {target!r} is not a column of the table."
@@ -776,9 +779,7 @@ class TableSchema(Stated):
           column             finding  rows
         0    age  above 110: clipped     1
         """
-        df = from_arrow(df)
-        check_frame(df)
-        return findings(df, self)
+        return findings(as_frame(df), self)
 
 
 NOTHING_STATED = TableSchema({})

@@ -20,7 +20,6 @@ from scipy.special import ndtr, ndtri
 
 from skdpsynth.privacy import Parts
 from skdpsynth.schema import (
-    EXACT,
     MOST_STATED_DECIMALS,
     ROUNDING,
     SECONDS_OF,
@@ -31,7 +30,6 @@ from skdpsynth.schema import (
     TableSchema,
     decode_value,
     encode_value,
-    is_date,
 )
 from skdpsynth.table._layout import (
     ColumnLayout,
@@ -40,6 +38,7 @@ from skdpsynth.table._layout import (
     place_keys,
 )
 from skdpsynth.utils import CHUNK_ROWS, EXCESS, FEW_NUMBERS, in_chunks, require
+from skdpsynth.utils.dtypes import EXACT, is_date
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,29 +21,30 @@ from skdpsynth.schema import (
     UNREAD,
     Continuous,
     Datetime,
-    Kind,
     TableSchema,
     column_kind,
     decode_value,
     encode_value,
+)
+from skdpsynth.utils import require
+from skdpsynth.utils.containers import arrow_like, speaks_arrow
+from skdpsynth.utils.dtypes import (
+    Kind,
+    decode_dtype,
+    encode_dtype,
     is_date,
     is_missing,
     is_object,
     kind_of_dtype,
     plain,
     same_name,
+    without_categories,
+    zone_of,
 )
-from skdpsynth.utils import require
-from skdpsynth.utils.containers import arrow_like, speaks_arrow
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-# One name, and in brackets a unit and a zone: libraries parse, and compile, far more.
-_PLAIN_DTYPE = re.compile(
-    r"[<>|=]?[A-Za-z]\w{0,29}(\[\w{1,12}(, (tz=)?[\w+\-/:]{1,64})?\])?"
-)
 
 
 def is_read(name: Hashable, schema: TableSchema) -> bool:
@@ -74,8 +74,7 @@ class ColumnLayout:
         kind, can_be_missing = column_kind(name, series, described)
         dtype = series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
-            empty = pd.Index([], dtype=dtype.categories.dtype)
-            dtype = pd.CategoricalDtype(empty, ordered=dtype.ordered)
+            dtype = without_categories(dtype.categories.dtype, dtype.ordered)
         return cls(name, dtype, kind, can_be_missing)
 
     @property
@@ -132,7 +131,7 @@ class ColumnLayout:
     @property
     def zone(self) -> Any:  # noqa: ANN401 - no stubs
         """The time zone of its dtype, None where it has none."""
-        return _zone_of(self.dtype)
+        return zone_of(self.dtype)
 
     def to_wall(self, seconds: Floats) -> Floats:
         """Turn seconds since 1970 UTC into those of a clock in the column's zone."""
@@ -215,7 +214,7 @@ class ColumnLayout:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ColumnLayout:
         """Rebuild the layout that `to_dict` wrote."""
-        name, dtype = decode_value(data["name"]), _decode_dtype(data["dtype"])
+        name, dtype = decode_value(data["name"]), decode_dtype(data["dtype"])
         said = data["kind"], data["can_be_missing"]
         require(kind_of_dtype(dtype) == said, "a dtype")
         return cls(name, dtype, *said)
@@ -308,42 +307,6 @@ class TableLayout:
         return cls(columns, target, **forms, container=container)
 
 
-def encode_dtype(dtype: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs
-    """Return a JSON-safe form of a dtype, without categories."""
-    if isinstance(dtype, np.dtype):
-        return {"numpy": dtype.str}
-    if isinstance(dtype, pd.CategoricalDtype):
-        inner = encode_dtype(dtype.categories.dtype)
-        return {"category": inner, "ordered": bool(dtype.ordered)}
-    if isinstance(dtype, pd.StringDtype):
-        # Two string dtypes share each storage: one with NaN and one with pd.NA.
-        return {"string": dtype.storage, "nan": dtype.na_value is not pd.NA}
-    if isinstance(dtype, pd.ArrowDtype):
-        return {"arrow": str(dtype.pyarrow_dtype)}
-    return {"pandas": str(dtype)}
-
-
-def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
-    """Undo `encode_dtype`; the names in a file may be a stranger's."""
-    for library in {"numpy", "string", "arrow", "pandas"} & set(data):
-        known = _PLAIN_DTYPE.fullmatch(data[library])
-        if not known or "dateutil" in data[library]:  # a zone in a file on this disk
-            raise ValueError("a dtype of another kind")
-    if "numpy" in data:
-        return np.dtype(data["numpy"])
-    if "category" in data:
-        empty = pd.Index([], dtype=_decode_dtype(data["category"]))
-        return pd.CategoricalDtype(empty, ordered=data["ordered"])
-    if "string" in data:
-        own = {"na_value": np.nan} if data["nan"] else {}
-        return pd.StringDtype(data["string"], **own)
-    if "arrow" in data:
-        if data["arrow"] == "string":  # "string[pyarrow]" names the other dtype
-            return pd.ArrowDtype(pa.string())
-        return pd.api.types.pandas_dtype(f"{data['arrow']}[pyarrow]")
-    return pd.api.types.pandas_dtype(data["pandas"])
-
-
 # Ticks of NumPy's units.
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = int(SECONDS_OF["D"])
@@ -402,11 +365,6 @@ def _moved(seconds: Floats, zone: Any, move: Callable[[Any], Any]) -> Floats:  #
     inside = np.clip(seconds, *_CLOCKS)
     moments = move(pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]")))
     return moments.asi8 / PER_SECOND["us"] + (seconds - inside)
-
-
-def _zone_of(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Return the time zone of a dtype, None where it has none."""
-    return getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None)
 
 
 def most_seconds(unit: str) -> float:
@@ -498,7 +456,7 @@ def _in_calendar(times: Any) -> Any:  # noqa: ANN401 - a Series or an Index
     if (kind_of_dtype(times.dtype) or ("",))[0] != "datetime":
         return times
     ticks, unit = ticks_of(times)
-    zone, per_second = _zone_of(times.dtype), PER_SECOND[unit]
+    zone, per_second = zone_of(times.dtype), PER_SECOND[unit]
     first = max(_YEAR_1 * per_second, _NAT + 1)
     last = min((_YEAR_9999 + 1) * per_second - 1, -(_NAT + 1))
     if zone is not None:  # its clock must be in the calendar too

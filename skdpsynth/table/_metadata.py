@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import (
-    EXACT,
     SECONDS_OF,
     UNREAD,
     Boolean,
@@ -35,10 +34,6 @@ from skdpsynth.schema import (
     TableSchema,
     Text,
     check_decimals,
-    check_target,
-    in_order,
-    is_date,
-    same_name,
 )
 from skdpsynth.table._domains import (
     CategoryDomain,
@@ -51,6 +46,7 @@ from skdpsynth.table._domains import (
 from skdpsynth.table._layout import ColumnLayout, StandIn, TableLayout
 from skdpsynth.table._ordered import Cells, First, Order, nearest
 from skdpsynth.utils import MOST_SHOWN, require
+from skdpsynth.utils.dtypes import EXACT, is_date, same_name
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -203,7 +199,7 @@ class RowRules:
         for order in orders:
             domains |= order.domains(modelled, schema)
         derived = []
-        for rule in in_order(schema.rules):
+        for rule in schema.computing_rules:
             (name,) = rule.derived
             derived.append(columns[name])
             domain: Any = declared_domain(columns[name], schema)
@@ -294,7 +290,7 @@ class RowRules:
 def check_rules(schema: TableSchema, layout: TableLayout) -> None:
     """Refuse rules that columns of such dtypes cannot keep, whatever their values."""
     if layout.target is not None:
-        check_target(schema.rules, schema.columns, layout.target)
+        replace(schema, target=layout.target)  # it refuses what no target can be
     columns = {column.name: column for column in layout.columns}
     for rule in schema.rules:
         own = [columns[name] for name in rule.names]

@@ -29,20 +29,17 @@ from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.privacy import LocalParts, Parts, Step
 from skdpsynth.schema import (
     NOTHING_STATED,
-    UNREAD,
     TableSchema,
     check_dtype,
-    check_frame,
     check_objects,
-    is_object,
-    same_name,
 )
-from skdpsynth.table._layout import ColumnLayout, TableLayout, encode_dtype, is_read
+from skdpsynth.table._layout import ColumnLayout, TableLayout, is_read
 from skdpsynth.table._metadata import check_rules
 from skdpsynth.table.csv_files import CsvFile
 from skdpsynth.table.parquet_files import ParquetFiles
 from skdpsynth.utils import MOST_SHOWN, is_csv, withheld
 from skdpsynth.utils.containers import (
+    as_frame,
     container_of,
     from_arrow,
     index_of_pandas,
@@ -50,6 +47,7 @@ from skdpsynth.utils.containers import (
     speaks_arrow,
     widened,
 )
+from skdpsynth.utils.dtypes import encode_dtype, is_object
 
 Source = Any  # a dataset of Arrow, which has no stubs, or what has its `to_batches`
 
@@ -136,8 +134,7 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
     """Return X as a shallow copy with a fresh index, and whether it was an array."""
     X = from_arrow(X)
     if isinstance(X, pd.DataFrame):
-        check_frame(X)
-        frame = X.copy(deep=False)
+        frame = as_frame(X).copy(deep=False)
         frame.index = pd.RangeIndex(len(frame))
         return frame, False
     if sparse.issparse(X):
@@ -261,12 +258,6 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
     for name, described in schema.columns.items():
         column = columns[name]
         check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)
-        if isinstance(described, UNREAD) and same_name(name, layout.target):
-            raise InvalidSchemaError(
-                f"The target {name!r} is described as {described!r}, whose values are"
-                " neither modelled nor predicted. Name another target, or describe it"
-                " by its labels."
-            )
     check_rules(schema, layout)
 
 

@@ -21,8 +21,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdpsynth.privacy import LocalParts, Parts, changed_parts, secret_generator
-from skdpsynth.schema import TableSchema, is_missing, plain
+from skdpsynth.schema import TableSchema
 from skdpsynth.table._layout import coded, is_read, ticks_of
+from skdpsynth.utils.dtypes import is_missing, plain
 
 Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]

@@ -18,13 +18,14 @@ import pyarrow as pa
 
 from skdpsynth.exceptions import InvalidTableError, MissingDependencyError, check_range
 from skdpsynth.utils._files import is_csv, withheld
+from skdpsynth.utils.dtypes import kind_of_dtype, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = [
-    "arrow_kind",
     "arrow_like",
+    "as_frame",
     "container_of",
     "converter",
     "dtypes_of",
@@ -39,16 +40,6 @@ __all__ = [
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
 _LAZY = {"__dask_graph__": "compute", "collect_schema": "collect"}
-# By the name of the question in `pyarrow.types`: what to do with what cannot be read.
-_REMEDIES = {
-    "is_dictionary": "cast it to the type of its values",
-    "is_decimal": "cast it to float64",
-    "is_date": "cast it to date32 or to a timestamp",
-    "is_time": "cast it to text or to a number",
-    "is_interval": "cast it to a number",
-    "is_null": "leave it out, or cast it to the type that its values would have",
-    "is_nested": "put what it holds into columns of their own",
-}
 
 
 def speaks_arrow(data: object) -> bool:
@@ -82,9 +73,23 @@ def from_arrow(data: Any) -> Any:  # noqa: ANN401 - any container
     return frame if is_table else frame.iloc[:, 0].rename(names[0] or None)
 
 
-def arrow_kind(kind: Any) -> str:  # noqa: ANN401 - no stubs
-    """Return the kind of an Arrow type as NumPy has it; "O" of what is not modelled."""
-    return "O" if pa.types.is_date64(kind) else pd.ArrowDtype(kind).kind
+def as_frame(data: Any) -> pd.DataFrame:  # noqa: ANN401 - any container
+    """Return a table in memory as a DataFrame with distinct names on one level."""
+    df = from_arrow(data)
+    if not isinstance(df, pd.DataFrame):
+        raise InvalidTableError(f"Expected a DataFrame. Got {type(df).__name__}.")
+    if isinstance(df.columns, pd.MultiIndex):
+        raise InvalidTableError(
+            "Column names on several levels are not supported. Flatten them first, for"
+            " example by df.columns = df.columns.to_flat_index()."
+        )
+    if not df.columns.is_unique:
+        names = df.columns[df.columns.duplicated()].unique().tolist()
+        raise InvalidTableError(
+            f"Column names must be distinct. Got {names!r} more than once; rename or"
+            " drop the duplicates."
+        )
+    return df
 
 
 def index_of_pandas(schema: Any) -> list[str]:  # noqa: ANN401 - no stubs
@@ -174,16 +179,11 @@ def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
     inner = kind.value_type if listed else kind
     if pa.types.is_string_view(inner):
         inner = pa.large_string()
-    if arrow_kind(inner) not in (*"UiubM", *"fm" * (not listed)):
-        asked = ((getattr(pa.types, ask), text) for ask, text in _REMEDIES.items())
-        remedies = (text for holds, text in asked if holds(kind))
-        general = "cast it to numbers, text, booleans, dates or timestamps"
-        raise InvalidTableError(
-            f"Column {name!r} has the Arrow type {kind}, which is not supported;"
-            f" {next(remedies, general)}."
-        )
+    modelled = (kind_of_dtype(pd.ArrowDtype(inner)) or ("",))[0]
+    if modelled in ("", *("continuous", "timedelta") * listed):
+        raise unsupported(name, pd.ArrowDtype(kind))
     if listed or inner != kind:
-        inner = pa.large_string() if arrow_kind(inner) == "U" else inner
+        inner = pa.large_string() if modelled == "categorical" else inner
         values = pa.chunked_array([_plain(c, inner) for c in values.chunks], inner)
     if not listed:
         return pd.arrays.ArrowExtensionArray(values)

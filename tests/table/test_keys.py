@@ -20,15 +20,7 @@ from tables import SOURCES
 
 from skdpsynth.exceptions import SkdpsynthError
 from skdpsynth.privacy import Parts
-from skdpsynth.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
-    Datetime,
-    TableSchema,
-    is_missing,
-    plain,
-)
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 from skdpsynth.table import (
     CategoryDomain,
     ColumnLayout,
@@ -40,6 +32,7 @@ from skdpsynth.table import (
     total_keys,
 )
 from skdpsynth.table.csv_kinds import read_csv
+from skdpsynth.utils.dtypes import is_missing, plain
 
 # Parts of texts that hash tables and encodings have taken for one another.
 PARTS = ("a", "\0", "\ud800", "\udcff", "\\ud800", "e\u0301", "\u00e9", "'", " ", "")
