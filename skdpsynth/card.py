@@ -20,12 +20,10 @@ from skdpsynth.schema import (
     Datetime,
     Identifier,
     TableSchema,
+    as_typed,
 )
 from skdpsynth.table import Classes
 from skdpsynth.utils import Block, Document, Grid, Heading, Items
-from skdpsynth.utils.dtypes import as_typed
-
-__all__ = ["model_card"]
 
 _CODE = (
     "Writing and testing code that will run on the real table: names and types are"

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, NDArray[Any]]
 
-__all__ = ["Savable", "load"]
-
 # Those whose arrays and marginals are made with; a reader may have others.
 _LIBRARIES = ("skdpsynth", "numpy", "pandas")
 

@@ -27,16 +27,6 @@ from skdpsynth.utils import DAMAGED, MAX_BYTES, WIDTH, parse_json, require
 Arrays = Mapping[str, NDArray[Any]]
 Contents = tuple[dict[str, Any], dict[str, NDArray[Any]], int]
 
-__all__ = [
-    "FORMAT_VERSION",
-    "NEVER_SAVED",
-    "RENAMED",
-    "encode_parameter",
-    "inspect",
-    "opened",
-    "write",
-]
-
 
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     """List all that a saved synthesizer contains, without building it.
@@ -144,9 +134,9 @@ def _read(path: str | os.PathLike[str]) -> Contents:
     if version == 2:  # of 0.2
         document.setdefault("plans", [])
     _check_arrays(arrays)
-    check_document(document)
+    _check_document(document)
     parameters = document["parameters"].items()
-    document["parameters"] = {k: decode_parameter(v) for k, v in parameters}
+    document["parameters"] = {k: _decode_parameter(v) for k, v in parameters}
     return document, arrays, size
 
 
@@ -247,16 +237,16 @@ def encode_parameter(value: object) -> Any:  # noqa: ANN401 - JSON
     return {"value": encode_value(value)}
 
 
-def decode_parameter(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any parameter
+def _decode_parameter(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any parameter
     """Undo `encode_parameter`."""
     if "tuple" in data:
-        return tuple(decode_parameter(item) for item in data["tuple"])
+        return tuple(_decode_parameter(item) for item in data["tuple"])
     if "list" in data:
-        return [decode_parameter(item) for item in data["list"]]
+        return [_decode_parameter(item) for item in data["list"]]
     return decode_value(data["value"])
 
 
-def check_document(document: Mapping[str, Any]) -> None:
+def _check_document(document: Mapping[str, Any]) -> None:
     """Refuse other fields, and words that must not get into a message or a terminal."""
     require(set(document) == _FIELDS, "other fields")
     name, report = document["synthesizer"], document["report"]

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.utils.dtypes import EXACT, as_typed, is_finite, plain
+from skdpsynth.utils.dtypes import EXACT, is_finite, plain
 
 Scale = Literal["auto", "linear", "log", "quantile"]
 _SCALES = ("auto", "linear", "log", "quantile")
@@ -31,7 +31,7 @@ _WIDE, _NEAR = 50.0, 0.1
 MOST_STATED_DECIMALS = 9  # that a schema may state, and zeros that are looked for
 MOST_DECIMALS = 4  # that are looked for where none are stated
 ROUNDING = 1e-6  # of a unit of decimals, by which a bound may be off it
-_LARGEST = sys.float_info.max  # that a bound may be
+LARGEST = sys.float_info.max  # that a bound may be
 
 
 # How a CSV file writes numbers: what is before one, whether thousands are marked, the
@@ -88,6 +88,15 @@ class Stated:
             elif value != item.default:
                 parts.append(f"{item.name}={value!r}")
         return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def as_typed(value: Any) -> Any:  # noqa: ANN401 - any value
+    """Return a time without a zone as the text that one types, and a duration."""
+    if isinstance(value, pd.Timedelta):
+        return str(value).removesuffix(" 00:00:00")
+    if isinstance(value, pd.Timestamp) and value.tz is None:
+        return value.isoformat(" ").removesuffix(" 00:00:00")
+    return value
 
 
 class Column(Stated):
@@ -174,10 +183,10 @@ class Continuous(Column):
             if isinstance(bound, bool) or not isinstance(bound, int | float):
                 rule = 'must be a number, or both of them durations such as "30D"'
                 raise wrong(f"The {what} {rule}", bound)
-            if abs(bound) > _LARGEST or bound != bound:
+            if abs(bound) > LARGEST or bound != bound:
                 got = repr(bound) if isinstance(bound, float) else "a larger one"
                 raise InvalidSchemaError(
-                    f"The {what} must be finite, at most {_LARGEST!r}. Got {got}"
+                    f"The {what} must be finite, at most {LARGEST!r}. Got {got}"
                     " instead; give a bound that no plausible value exceeds."
                 )
             if self.integer:

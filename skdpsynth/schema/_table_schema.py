@@ -25,6 +25,7 @@ from skdpsynth.schema._columns import (
     Datetime,
     Identifier,
     Stated,
+    as_typed,
     blank_hint,
     check_is,
     wrong,
@@ -40,7 +41,7 @@ from skdpsynth.schema._tables import (
 )
 from skdpsynth.utils import DAMAGED, MOST_SHOWN, WIDTH, parse_json, read_text
 from skdpsynth.utils.containers import as_frame
-from skdpsynth.utils.dtypes import as_typed, plain, same_name
+from skdpsynth.utils.dtypes import plain, same_name
 
 Json = Any  # whatever a file says
 

@@ -23,21 +23,6 @@ from skdpsynth.utils.dtypes import kind_of_dtype, unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = [
-    "arrow_like",
-    "as_frame",
-    "container_of",
-    "converter",
-    "dtypes_of",
-    "from_arrow",
-    "index_of_pandas",
-    "native",
-    "speaks_arrow",
-    "widened",
-    "write_batches",
-    "write_csv",
-]
-
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
 _LAZY = {"__dask_graph__": "compute", "collect_schema": "collect"}
 

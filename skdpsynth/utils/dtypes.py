@@ -228,15 +228,6 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name
     return float.__float__(value) + 0.0 if issubclass(kind, float) else value
 
 
-def as_typed(value: Any) -> Any:  # noqa: ANN401 - any value
-    """Return a time without a zone as the text that one types, and a duration."""
-    if isinstance(value, pd.Timedelta):
-        return str(value).removesuffix(" 00:00:00")
-    if isinstance(value, pd.Timestamp) and value.tz is None:
-        return value.isoformat(" ").removesuffix(" 00:00:00")
-    return value
-
-
 def is_finite(value: object) -> bool:
     """Return False for infinite numbers, which no schema names as a category."""
     return not isinstance(value, float) or math.isfinite(value)

@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from skdpsynth.exceptions import BudgetExceededError, ReservationError
 from skdpsynth.privacy import PrivacyAccountant, PrivacyBudget, Reservation

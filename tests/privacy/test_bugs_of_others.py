@@ -22,8 +22,7 @@ import numpy as np
 import pytest
 from _instances import PLAIN_PRIVATE, PRIVATE
 from _releases import watched
-from _rules import SCHEMA as RULED
-from _rules import TABLE as RULED_TABLE
+from _rules import SCHEMA as RULED, TABLE as RULED_TABLE
 from scipy.stats import beta
 from sklearn.base import clone
 from tables import COLUMNS, small_table

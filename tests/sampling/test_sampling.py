@@ -6,10 +6,8 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
-from _rules import SCHEMA as RULED
-from _rules import TABLE as RULED_TABLE
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from _rules import SCHEMA as RULED, TABLE as RULED_TABLE
+from hypothesis import given, settings, strategies as st
 from scipy.stats import ks_2samp
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer

@@ -14,8 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from _columns import draw_column
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from tables import SOURCES
 
 from skdpsynth.exceptions import SkdpsynthError
