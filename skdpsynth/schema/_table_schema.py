@@ -411,11 +411,10 @@ class TableSchema(Stated):
                 f" {self.max_rows_per_unit!r}; give both, or none of them."
             )
         column = self.columns.setdefault(unit, Identifier())  # type: ignore[attr-defined]
-        if not isinstance(column, Identifier) or unit == self.target:
+        if not isinstance(column, Identifier):
             raise InvalidSchemaError(
-                f"The privacy unit {unit!r} must be an Identifier, since its values are"
-                f" neither modelled nor predicted. Got {column!r}; describe it as"
-                " Identifier(), or leave it out of the columns."
+                f"The privacy unit {unit!r} must be an Identifier. Got {column!r};"
+                " describe it as Identifier(), or leave it out of the columns."
             )
         if self.n_rows is not None or self.class_counts is not None:
             raise InvalidSchemaError(
@@ -431,9 +430,9 @@ class TableSchema(Stated):
         column = self.columns.get(self.target)
         if isinstance(column, UNREAD):
             raise InvalidSchemaError(
-                f"The target column {self.target!r} must have values that are read. Got"
-                f" {column!r}, neither modelled nor predicted. Name another target, or"
-                " describe it by its labels."
+                f"The target {self.target!r} is described as {column!r}, whose values"
+                " are neither modelled nor predicted. Name another target, or describe"
+                " it by its labels."
             )
 
     def _checked_class_counts(self) -> dict[Hashable, int]:
