@@ -11,9 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,14 @@ from numpy.typing import NDArray
 from skdpsynth.exceptions import FolderNotFoundError, PersistenceError
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import decode_value, encode_value
-from skdpsynth.utils import DAMAGED, MAX_BYTES, WIDTH, parse_json, require
+from skdpsynth.utils import (
+    DAMAGED,
+    MAX_BYTES,
+    WIDTH,
+    parse_json,
+    require,
+    whole_file,
+)
 
 Arrays = Mapping[str, NDArray[Any]]
 Contents = tuple[dict[str, Any], dict[str, NDArray[Any]], int]
@@ -105,7 +112,14 @@ def write(
     data = save(arrays, metadata={_KEY: text})
     header = int.from_bytes(data[:8], "little")
     _check_sizes(header, len(data), "Declare fewer categories, or fit fewer columns")
-    _replace(path, data)
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise FolderNotFoundError(
+            f"Expected a path in a folder that exists. Got {os.fspath(path)!r}, in"
+            f" {str(folder)!r}; make that by os.makedirs, or save elsewhere."
+        )
+    with whole_file(Path(path)) as part:
+        part.write_bytes(data)
 
 
 def _read(path: str | os.PathLike[str]) -> Contents:
@@ -185,33 +199,6 @@ def _check_arrays(arrays: Arrays) -> None:
                 f"Expected numbers in the array {name!r}. Got NaN; fit again, and do "
                 "not use a file that holds one."
             )
-
-
-def _replace(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a whole file beside its place, and move it there."""
-    target = os.fspath(path)
-    folder = os.path.dirname(target) or os.curdir
-    if not os.path.isdir(folder):
-        raise FolderNotFoundError(
-            f"Expected a path in a folder that exists. Got {target!r}, and there is no "
-            f"folder {folder!r}; make it first by os.makedirs, or save elsewhere."
-        )
-    # A name of its own: two processes may write to one path, and the last one wins.
-    partial = f"{target}.{secrets.token_hex(8)}.partial"
-    try:
-        with open(partial, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())  # before the name points to it
-        os.replace(partial, target)
-    except OSError as error:
-        if error.filename == partial:  # a name that the user does not know
-            error.filename = target
-            del error.filename2
-        raise
-    finally:
-        if os.path.exists(partial):
-            os.remove(partial)
 
 
 # --- What is in it ----------------------------------------------------------------

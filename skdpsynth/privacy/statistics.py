@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -351,7 +350,14 @@ def thresholded_counts(
     considered = [np.flatnonzero(counts >= least) for counts in columns]
     both = zip(columns, considered, strict=True)
     exact = np.concatenate([counts[keys] for counts, keys in both])
-    with telling(names and partial(_named, names, considered), least=least):
+
+    def considered_keys() -> list[tuple[int, Hashable]]:
+        """Return column and name of the keys that are considered; private."""
+        assert names is not None
+        both = enumerate(zip(names(), considered, strict=True))
+        return [(j, named[k]) for j, (named, keys) in both for k in keys.tolist()]
+
+    with telling(names and considered_keys, least=least):
         noisy = release_gaussian(exact, reservation)
     ends = np.cumsum([len(keys) for keys in considered])[:-1]
     released = []
@@ -359,15 +365,6 @@ def thresholded_counts(
         passed = counts > threshold
         released.append((keys[passed], counts[passed]))
     return released
-
-
-def _named(
-    names: Callable[[], Sequence[Sequence[Hashable]]],
-    considered: Sequence[NDArray[np.intp]],
-) -> list[tuple[int, Hashable]]:
-    """Return column and name of the keys that are considered; private."""
-    both = enumerate(zip(names(), considered, strict=True))
-    return [(j, of_column[k]) for j, (of_column, keys) in both for k in keys.tolist()]
 
 
 def gaussian_sum(

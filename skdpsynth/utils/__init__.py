@@ -34,6 +34,7 @@ from skdpsynth.utils._files import (
     parse_json as parse_json,
     read_text as read_text,
     require as require,
+    whole_file as whole_file,
     withheld as withheld,
 )
 from skdpsynth.utils._runs import (

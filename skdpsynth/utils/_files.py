@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skdpsynth.exceptions import SkdpsynthError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
     from types import TracebackType
 
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}  # as Arrow calls them
@@ -133,6 +136,20 @@ def check_new(path: str | os.PathLike[str], *, overwrite: bool) -> None:
             f" cost a budget. Got {os.fspath(path)!r}; name another, or add"
             " overwrite=True."
         )
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield where to write a file, which is moved to its place once it is whole.
+
+    Of two writers of one place the last one wins; an error leaves nothing.
+    """
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        part = Path(folder) / path.name
+        yield part
+        with part.open("rb") as file:
+            os.fsync(file.fileno())  # before the name points to it
+        os.replace(part, path)
 
 
 class withheld:  # noqa: N801 - reads as a function: `with withheld(rule):`

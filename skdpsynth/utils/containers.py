@@ -7,7 +7,6 @@ private: pandas' the number of rows, polars' the categories of an Enum.
 
 from __future__ import annotations
 
-import tempfile
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from skdpsynth.exceptions import InvalidTableError, MissingDependencyError, check_range
-from skdpsynth.utils._files import is_csv, withheld
+from skdpsynth.utils._files import is_csv, whole_file, withheld
 from skdpsynth.utils.dtypes import kind_of_dtype, unsupported
 
 if TYPE_CHECKING:
@@ -220,12 +219,8 @@ def write_batches(
     encoding: str = "utf-8",
     gap: str = "",
 ) -> None:
-    """Write batches as one table, in the memory of one; CSV by its name, or Parquet.
-
-    The file has its name once it is whole; an error leaves none.
-    """
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        part = Path(folder) / path.name
+    """Write batches as one table, in the memory of one; CSV by its name, or Parquet."""
+    with whole_file(path) as part:
         if is_csv(path):
             with part.open("w", encoding=encoding, newline="") as file:
                 write_csv(file, batches, separator, gap)
@@ -243,7 +238,6 @@ def write_batches(
             with parquet.ParquetWriter(part, schema) as writer:
                 for table in chain([first], tables):
                     writer.write_table(table.cast(schema))
-        part.replace(path)
 
 
 def write_csv(
