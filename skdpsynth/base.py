@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -65,6 +65,7 @@ from skdpsynth.table import (
     open_table,
 )
 from skdpsynth.utils import Document
+from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.dtypes import same_name
 from skdpsynth.utils.sklearn_compat import (
     InstanceOf,
@@ -464,7 +465,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
     def _plan_classes(
         self,
         labels: Sequence[Hashable],
-        counts: NDArray[np.float64],
+        counts: Floats,
         n_continuous: int,
         n_discrete: int,
         mu: float,

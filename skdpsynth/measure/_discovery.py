@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from skdpsynth.measure._shares import BESIDE_SHARE, FOUND_SHARE, SMALL_SHARE, SURE
@@ -35,12 +34,11 @@ from skdpsynth.table import (
     place_labels,
     total_keys,
 )
+from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.dtypes import is_finite
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Floats = NDArray[np.float64]
 
 
 class Labels:

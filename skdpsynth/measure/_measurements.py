@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skdpsynth.exceptions import (
     InvalidSchemaError,
@@ -75,11 +74,11 @@ from skdpsynth.utils import (
     read_text,
     require,
 )
+from skdpsynth.utils.arrays import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
 
 _FORMAT = "skdpsynth measurements 2"  # 1 was of no release
 _STDS = ("noise_std", "unlabelled_std")  # of numbers of rows, as in `Classes`

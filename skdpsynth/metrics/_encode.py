@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.containers import from_arrow
 
-Matrix = NDArray[np.float64]
+Matrix = Floats
 Codes = NDArray[np.int16]
 
 # Outliers beyond so many standard deviations, the largest number in half precision, are

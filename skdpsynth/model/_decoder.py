@@ -6,17 +6,14 @@ from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skdpsynth.measure import TableModel
 from skdpsynth.table import CategoryDomain, Cells
 from skdpsynth.utils import in_order_of_class
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def decode_columns(
@@ -84,7 +81,7 @@ def decode_cells(
     order, places = in_order_of_class(class_codes, len(model.marginals))
     of_columns = np.ascontiguousarray(ranks[order].T)
 
-    def decoded(j: int, gone: NDArray[np.bool_] | None = None) -> Cells:
+    def decoded(j: int, gone: Bools | None = None) -> Cells:
         """Decode a column; `gone` says where it is missing, if that is known."""
         drawn = np.empty(len(order))
         lost = np.zeros(len(order), bool) if gone is None else gone[order]

@@ -21,6 +21,7 @@ from skdpsynth.privacy._random import (
     rounded_normal,
     secret_generator,
 )
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from opendp.mod import Domain, Measurement
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 ByTeacher = Callable[[], "NDArray[Any] | Mapping[int, NDArray[Any]]"]
 Keys = Callable[[], Sequence[tuple[int, Hashable]]]
 Observer = Callable[["Release"], NDArray[Any] | None]
-Ints = NDArray[np.int64]
 
 _T = TypeVar("_T", bound="np.generic")
 
@@ -167,7 +167,7 @@ def release_gaussian(
     return observed(reservation, values, noisy, n_releases)
 
 
-def release_votes(counts: Ints, reservation: Reservation) -> NDArray[np.bool_]:
+def release_votes(counts: Ints, reservation: Reservation) -> Bools:
     """Release whether noisy numbers of votes exceed half the teachers: one bit each.
 
     One row changes each exact number by at most 1; the caller vouches for it. The
@@ -192,8 +192,8 @@ def release_votes(counts: Ints, reservation: Reservation) -> NDArray[np.bool_]:
 
 
 def release_float_gaussian(
-    total: NDArray[np.float64], clip: float, reservation: Reservation
-) -> NDArray[np.float64]:
+    total: Floats, clip: float, reservation: Reservation
+) -> Floats:
     """Add Gaussian noise to a sum of clipped per-row vectors (a step of DP-SGD).
 
     The float64 sum is over a Poisson sample of the rows, of one vector each. The

@@ -23,10 +23,9 @@ from skdpsynth.privacy._accountant import MAX_DISCOVERY_DELTA, Reservation, ledg
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes, telling
 from skdpsynth.privacy._parts import GRID, LARGEST, MOST_ROWS, Parts, clamped_counts
 from skdpsynth.utils import CHUNK_ROWS, in_chunks
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 Codes = NDArray[np.integer] | Parts
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Keys seen once are never considered, so a key's smallest considered count is this.
 MIN_KEY_COUNT = 2
@@ -448,9 +447,7 @@ def gnmax(votes: Ints, reservation: Reservation) -> Ints:
     return np.asarray(counts.argmax(axis=1), dtype=np.int64)
 
 
-def noisy_votes(
-    counts: Ints, n_teachers: int, reservation: Reservation
-) -> NDArray[np.bool_]:
+def noisy_votes(counts: Ints, n_teachers: int, reservation: Reservation) -> Bools:
     """Answer yes-or-no queries by the teachers' noisy majority, (n_queries,).
 
     `counts` (n_queries,), int64, are the teachers that say yes, in [0, `n_teachers`].
@@ -583,9 +580,7 @@ def noisy_pair_distances(
     return release_gaussian(blocks[first, second], reservation)
 
 
-def measured_cells(
-    n_bins: Sequence[int], pairs: NDArray[np.integer]
-) -> NDArray[np.bool_]:
+def measured_cells(n_bins: Sequence[int], pairs: NDArray[np.integer]) -> Bools:
     """Return which (D, D) cells, above the diagonal, are in the tables of pairs."""
     chosen = np.zeros((len(n_bins), len(n_bins)), dtype=bool)
     chosen[pairs[:, 0], pairs[:, 1]] = True

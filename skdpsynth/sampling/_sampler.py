@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth.measure import TableModel
@@ -24,6 +23,7 @@ from skdpsynth.table import (
     largest_remainder,
 )
 from skdpsynth.utils import CHUNK_ROWS, in_chunks, n_threads
+from skdpsynth.utils.arrays import Floats, Ints
 from skdpsynth.utils.containers import converter
 from skdpsynth.utils.dtypes import is_date, plain
 from skdpsynth.utils.sklearn_compat import public_seed
@@ -42,7 +42,7 @@ def checked_number(number: int, name: str = "n_samples") -> int:
 
 def class_counts(
     n_samples: int, strategy: str | Mapping[Hashable, float] | None, classes: Classes
-) -> NDArray[np.int64]:
+) -> Ints:
     """Choose how many rows each class has; `strategy` is as in `sample`."""
     if strategy is None:
         return largest_remainder(classes.prior, n_samples)
@@ -338,7 +338,7 @@ class Sampler:
         n_samples = checked_number(n_samples)
         batch_size = checked_number(batch_size, "batch_size")
         _check_identifiers(metadata, n_samples, unit=unit)
-        wanted: Condition | NDArray[np.int64]
+        wanted: Condition | Ints
         if where is None:
             wanted = class_counts(n_samples, sampling_strategy, metadata.classes)
         elif sampling_strategy is not None:
@@ -358,7 +358,7 @@ class Sampler:
         self,
         n_samples: int,
         batch_size: int,
-        wanted: Condition | NDArray[np.int64],
+        wanted: Condition | Ints,
         model: TableModel,
         rng: np.random.Generator,
         unit: bool,
@@ -383,10 +383,7 @@ class Sampler:
             yield in_units(frame, model.metadata, first, rng) if unit else frame
 
     def _of_classes(
-        self,
-        class_codes: NDArray[np.int64],
-        model: TableModel,
-        rng: np.random.Generator,
+        self, class_codes: Ints, model: TableModel, rng: np.random.Generator
     ) -> Iterator[Columns]:
         """Draw rows of given classes, in parts."""
         # One chunk is decoded while the next one is drawn, so the ranks of two are
@@ -404,14 +401,12 @@ class Sampler:
         return (job.result() for job in jobs)
 
     @abstractmethod
-    def _ranks(
-        self, class_codes: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    def _ranks(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw the ranks of synthetic rows of the given classes, in [0, 1]."""
 
     def _within(
-        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
-    ) -> tuple[DrawRanks, NDArray[np.float64]]:
+        self, spans: Sequence[Mapping[int, Floats]]
+    ) -> tuple[DrawRanks, Floats]:
         """Return `_ranks` within spans of ranks, and the share of each class left."""
         # Here all are drawn, and those outside are left out by the caller.
         return self._ranks, np.ones(len(spans))

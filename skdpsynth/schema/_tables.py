@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema._columns import (
@@ -30,6 +29,7 @@ from skdpsynth.schema._columns import (
 )
 from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, Rule, SumOf
 from skdpsynth.utils import FEW_NUMBERS, warn_deprecated
+from skdpsynth.utils.arrays import Bools, Floats
 from skdpsynth.utils.dtypes import (
     EXACT,
     Dtype,
@@ -418,7 +418,7 @@ def _in_rows(
         yield f"{words} privacy_unit", int(repeated.sum())
 
 
-def _present(series: pd.Series, missing: NDArray[np.bool_]) -> pd.Series:
+def _present(series: pd.Series, missing: Bools) -> pd.Series:
     """Return what is not missing: seconds of durations, points in time of dates."""
     present = as_moments(series[~missing])
     if known_kind(None, series.dtype)[0] != "timedelta":
@@ -488,7 +488,7 @@ def broken(
     return f"missing in some of {listed} only: drawn together", int(some.sum())
 
 
-def _numbers(series: pd.Series, *, wall: bool = False) -> NDArray[np.float64]:
+def _numbers(series: pd.Series, *, wall: bool = False) -> Floats:
     """Return numbers or times (in UTC, or of a clock) as floats, NaN if missing."""
     missing = is_missing(series)
     present: Any = _present(series, missing)

@@ -27,6 +27,7 @@ from skdpsynth.schema import (
     encode_value,
 )
 from skdpsynth.utils import require
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 from skdpsynth.utils.containers import arrow_like, speaks_arrow
 from skdpsynth.utils.dtypes import (
     Kind,
@@ -41,10 +42,6 @@ from skdpsynth.utils.dtypes import (
     without_categories,
     zone_of,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 def is_read(name: Hashable, schema: TableSchema) -> bool:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.privacy import UNLABELLED
@@ -46,10 +45,8 @@ from skdpsynth.table._domains import (
 from skdpsynth.table._layout import ColumnLayout, StandIn, TableLayout
 from skdpsynth.table._ordered import Cells, First, Order, nearest
 from skdpsynth.utils import MOST_SHOWN, require
+from skdpsynth.utils.arrays import Floats, Ints
 from skdpsynth.utils.dtypes import EXACT, is_date, same_name
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -124,7 +121,7 @@ def rounded(counts: Floats) -> Floats:
     return np.maximum(np.rint(counts / unit) * unit, 1.0)
 
 
-def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
+def largest_remainder(shares: Floats, total: int) -> Ints:
     """Divide `total` by shares of sum 1; all above 0 get one where possible."""
     exact = shares * total
     counts = np.floor(exact).astype(np.int64)

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema import (
@@ -41,6 +40,7 @@ from skdpsynth.table._layout import (
     TableLayout,
     numeric_values,
 )
+from skdpsynth.utils.arrays import Bools, Floats
 from skdpsynth.utils.dtypes import (
     EXACT,
     Kind,
@@ -50,8 +50,6 @@ from skdpsynth.utils.dtypes import (
     is_missing,
 )
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 # Of a column its numbers or codes of categories (-1: missing), and where it is missing.
 Cells = tuple[Floats, Bools]
 

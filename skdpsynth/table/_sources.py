@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy import sparse
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
@@ -38,6 +37,7 @@ from skdpsynth.table._metadata import check_rules
 from skdpsynth.table.csv_files import CsvFile
 from skdpsynth.table.parquet_files import ParquetFiles
 from skdpsynth.utils import MOST_SHOWN, is_csv, withheld
+from skdpsynth.utils.arrays import Ints
 from skdpsynth.utils.containers import (
     as_frame,
     container_of,
@@ -231,7 +231,7 @@ def _check_size(n_rows: int, n_features: int) -> None:
         )
 
 
-def _check_counts(layout: TableLayout, counts: NDArray[np.int64]) -> None:
+def _check_counts(layout: TableLayout, counts: Ints) -> None:
     """Refuse objects of two types, by what `_checked` counts."""
     for column, (texts, booleans) in zip(layout.columns, counts.T, strict=True):
         if texts and booleans:
@@ -394,9 +394,7 @@ class _Stream:
             yield batch.select(columns)
 
 
-def _checked(
-    frame: pd.DataFrame, layout: TableLayout, schema: TableSchema
-) -> NDArray[np.int64]:
+def _checked(frame: pd.DataFrame, layout: TableLayout, schema: TableSchema) -> Ints:
     """Refuse other columns than expected, and infinities; count types of objects."""
     # By column: whether objects are texts, and whether booleans.
     counts = np.zeros((2, len(layout.columns)), dtype=np.int64)

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from skdpsynth.privacy import LocalParts, Parts, changed_parts, secret_generator
 from skdpsynth.schema import TableSchema
 from skdpsynth.table._layout import coded, is_read, ticks_of
+from skdpsynth.utils.arrays import Ints
 from skdpsynth.utils.dtypes import is_missing, plain
 
 Words = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 
 # Files that the keys of rows are kept in, by the keys of their units: one at a time is
 # in memory, so the peak is a small part of all keys.

@@ -14,11 +14,10 @@ from torch import Tensor
 
 from skdpsynth.privacy import HoldsPrivateRows, Parts, of_rows, secret_generator
 from skdpsynth.training._generator import BATCH, N_KNOWN
+from skdpsynth.utils.arrays import Ints
 
 if TYPE_CHECKING:
     from skdpsynth.training._generator import Features, Trainer
-
-Ints = NDArray[np.int64]
 
 
 N_GENERATED = 512  # public rows of a step, or that minibatches are drawn from

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.utils.arrays import Bools, Floats
 
 Dtype = Any  # of NumPy, pandas or Arrow, which share no class
 
@@ -189,9 +190,9 @@ def type_of_objects(values: Any) -> str | None:  # noqa: ANN401 - no stubs
     return types.get(pd.api.types.infer_dtype(values, skipna=True))
 
 
-def is_missing(series: pd.Series) -> NDArray[np.bool_]:
+def is_missing(series: pd.Series) -> Bools:
     """Return where values are missing; also at a NaN that its dtype has as a number."""
-    missing: NDArray[np.bool_] = series.isna().to_numpy(dtype=bool, copy=True)
+    missing: Bools = series.isna().to_numpy(dtype=bool, copy=True)
     if kind_of_dtype(series.dtype) == ("continuous", True):  # pandas' and Arrow's own
         missing |= np.isnan(series.to_numpy(dtype=np.float64, na_value=np.nan))
     return missing
@@ -233,9 +234,7 @@ def is_finite(value: object) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def decimals_of(
-    values: NDArray[np.float64], exact: float, most: int
-) -> NDArray[np.uint8]:
+def decimals_of(values: Floats, exact: float, most: int) -> NDArray[np.uint8]:
     """Return the decimals that each number is written with; ``most + 1`` if more.
 
     `exact` is the machine epsilon of the dtype that held the numbers. A number so large
