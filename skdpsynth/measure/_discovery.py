@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from scipy.special import log_ndtr
 
 from skdpsynth.measure._shares import BESIDE_SHARE, FOUND_SHARE, SMALL_SHARE, SURE
@@ -36,9 +36,6 @@ from skdpsynth.table import (
 )
 from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.dtypes import is_finite
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Labels:

@@ -10,9 +10,10 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 
 from skdpsynth.exceptions import (
     InvalidSchemaError,
@@ -75,10 +76,6 @@ from skdpsynth.utils import (
     require,
 )
 from skdpsynth.utils.arrays import Floats
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _FORMAT = "skdpsynth measurements 2"  # 1 was of no release
 _STDS = ("noise_std", "unlabelled_std")  # of numbers of rows, as in `Classes`

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skdpsynth.measure import TableModel
 from skdpsynth.table import CategoryDomain, Cells
 from skdpsynth.utils import in_order_of_class
 from skdpsynth.utils.arrays import Bools, Floats, Ints
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def decode_columns(

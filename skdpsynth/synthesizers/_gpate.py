@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from skdpsynth.measure import Training
 from skdpsynth.privacy import (
@@ -38,11 +40,6 @@ from skdpsynth.training import (
     random_projections,
     told_by_sum,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 _TEACHER_STEPS = 2  # per round
 # Length of a step of a network by noisy votes: ten times the paper's 1e-3 (A.5), since

@@ -12,9 +12,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
@@ -40,9 +41,6 @@ from skdpsynth.table._layout import (
 from skdpsynth.utils import CHUNK_ROWS, EXCESS, FEW_NUMBERS, in_chunks, require
 from skdpsynth.utils.arrays import Bools, Floats, Ints
 from skdpsynth.utils.dtypes import EXACT, is_date
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Codes = Ints
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,9 +13,6 @@ from skdpsynth.measure import TINY
 from skdpsynth.model import MOST_LOADING
 from skdpsynth.training._generator import MOST_PRODUCTS, Score, Trainer
 from skdpsynth.utils.arrays import Floats
-
-if TYPE_CHECKING:
-    pass
 
 
 class Draws(NamedTuple):

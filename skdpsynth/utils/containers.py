@@ -7,9 +7,10 @@ private: pandas' the number of rows, polars' the categories of an Enum.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -18,9 +19,6 @@ import pyarrow as pa
 from skdpsynth.exceptions import InvalidTableError, MissingDependencyError, check_range
 from skdpsynth.utils._files import is_csv, whole_file, withheld
 from skdpsynth.utils.dtypes import kind_of_dtype, unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
 _LAZY = {"__dask_graph__": "compute", "collect_schema": "collect"}
