@@ -239,12 +239,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             self._forget()  # the earlier fit
             limited = limit_rows(table, schema)
             metadata, rows = discover(
-                limited.rows,
-                layout,
-                schema,
-                accountant,
-                limited.sizes,
-                known,
+                limited.rows, layout, schema, accountant, limited.sizes, known
             )
             accountant.limit_scopes(metadata.classes.scopes)
             plans = self._allocate(metadata, accountant)

@@ -22,14 +22,7 @@ from numpy.typing import NDArray
 from skdpsynth.exceptions import FolderNotFoundError, PersistenceError
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import decode_value, encode_value
-from skdpsynth.utils import (
-    DAMAGED,
-    MAX_BYTES,
-    WIDTH,
-    parse_json,
-    require,
-    whole_file,
-)
+from skdpsynth.utils import DAMAGED, MAX_BYTES, WIDTH, parse_json, require, whole_file
 
 Arrays = Mapping[str, NDArray[Any]]
 Contents = tuple[dict[str, Any], dict[str, NDArray[Any]], int]

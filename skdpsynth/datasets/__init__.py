@@ -9,9 +9,4 @@ from skdpsynth.datasets._tables import (
     load_thyroid,
 )
 
-__all__ = [
-    "fetch_kaggle_credit",
-    "load_adult",
-    "load_cervical_cancer",
-    "load_thyroid",
-]
+__all__ = ["fetch_kaggle_credit", "load_adult", "load_cervical_cancer", "load_thyroid"]

@@ -15,11 +15,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from skdpsynth.exceptions import (
-    InvalidSchemaError,
-    PersistenceError,
-    ReservationError,
-)
+from skdpsynth.exceptions import InvalidSchemaError, PersistenceError, ReservationError
 from skdpsynth.measure._bins import (
     ColumnBins,
     FinerBins,

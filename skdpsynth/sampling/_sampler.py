@@ -16,12 +16,7 @@ from skdpsynth.measure import TableModel
 from skdpsynth.model import decode_columns
 from skdpsynth.sampling._where import _CHUNK_ROWS, Condition, DrawRanks, rows_where
 from skdpsynth.schema import SECONDS_OF, Identifier
-from skdpsynth.table import (
-    Classes,
-    ColumnLayout,
-    Metadata,
-    largest_remainder,
-)
+from skdpsynth.table import Classes, ColumnLayout, Metadata, largest_remainder
 from skdpsynth.utils import CHUNK_ROWS, in_chunks, n_threads
 from skdpsynth.utils.arrays import Floats, Ints
 from skdpsynth.utils.containers import converter

@@ -32,12 +32,7 @@ from skdpsynth.schema import (
     decode_value,
     encode_value,
 )
-from skdpsynth.table._layout import (
-    ColumnLayout,
-    StandIn,
-    numeric_values,
-    place_keys,
-)
+from skdpsynth.table._layout import ColumnLayout, StandIn, numeric_values, place_keys
 from skdpsynth.utils import CHUNK_ROWS, EXCESS, FEW_NUMBERS, in_chunks, require
 from skdpsynth.utils.arrays import Bools, Floats, Ints
 from skdpsynth.utils.dtypes import EXACT, is_date

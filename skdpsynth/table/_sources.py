@@ -5,14 +5,7 @@ In memory, or not: files, datasets, streams of batches, Dask.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Collection,
-    Hashable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -26,12 +19,7 @@ from scipy import sparse
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.privacy import LocalParts, Parts, Step
-from skdpsynth.schema import (
-    NOTHING_STATED,
-    TableSchema,
-    check_dtype,
-    check_objects,
-)
+from skdpsynth.schema import NOTHING_STATED, TableSchema, check_dtype, check_objects
 from skdpsynth.table._layout import ColumnLayout, TableLayout, is_read
 from skdpsynth.table._metadata import check_rules
 from skdpsynth.table.csv_files import CsvFile

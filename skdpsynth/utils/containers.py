@@ -239,10 +239,7 @@ def write_batches(
 
 
 def write_csv(
-    file: IO[str],
-    batches: Iterable[pd.DataFrame],
-    separator: str = ",",
-    gap: str = "",
+    file: IO[str], batches: Iterable[pd.DataFrame], separator: str = ",", gap: str = ""
 ) -> None:
     """Write batches as one CSV file that is open; a gap is a missing value."""
     how: dict[str, Any] = {"index": False, "sep": separator, "na_rep": gap}
