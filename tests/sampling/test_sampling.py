@@ -72,8 +72,8 @@ def test_strategies(fitted, n_samples, strategy, expected):
     ("n_samples", "strategy", "message"),
     [
         (0, None, ">= 1"),
-        (True, None, "bool"),
-        (2.0, None, "float"),
+        (True, None, "Got True"),
+        (2.0, None, "Got 2.0"),
         (10, "even", "'balanced'"),
         (10, [1, 2], "list"),
         (10, {"z": 1.0}, "names"),
