@@ -22,7 +22,6 @@ from skdpsynth.schema._columns import (
     Categorical,
     Column,
     Continuous,
-    Datetime,
     Identifier,
     Stated,
     as_typed,
@@ -166,10 +165,8 @@ def schema_from_dict(data: Json) -> dict[str, Any]:
                 if name in columns or name in blanks:
                     raise InvalidSchemaError(f"Column {name!r} comes twice; drop one.")
             with place(_shortened(f"Column {name!r}")):
-                if _is_blank(metadata):
-                    blanks[name] = _unfilled(metadata)
-                else:
-                    columns[name] = _part_from_dict(metadata, "kind")
+                column, blank = _column_from_dict(metadata)
+                (blanks if blank else columns)[name] = column
     with place("'target' or 'class_counts'"):
         counts, target = data.get("class_counts"), decode_value(data.get("target"))
         if counts is not None:
@@ -198,40 +195,33 @@ def to_text(data: Mapping[str, Any]) -> str:
     return f"{{\n{lines}\n}}\n"
 
 
-def _is_blank(metadata: Json) -> bool:
-    """Return whether bounds or categories, or all that may be missing, are left open.
+def _column_from_dict(data: Json) -> tuple[Column, bool]:
+    """Return a column, and whether all that it must state, or `nullable`, is left open.
 
-    Such a column is measured; what is stated beside is kept.
+    Such a column is measured; in its blanks is what is as good as nothing.
     """
-    known = {item.name: item for item in fields(_kind_of(metadata, "kind"))}
-    required = [name for name, item in known.items() if item.default is MISSING]
-    left = [name for name in required if metadata.get(name) is None]
-    if any(name in metadata for name in left) and left != required:
+    known = {item.name: item.default for item in fields(_kind_of(data, "kind"))}
+    required = [name for name, default in known.items() if default is MISSING]
+    left = [name for name in required if data.get(name) is None]
+    if any(name in data for name in left) and left != required:
         raise InvalidSchemaError(
             f"Expected values of {_listed(required)}, or nulls to have them measured."
             f" Got a null for {_listed(left)} alone; state it too, or none of them."
         )
-    if required:
-        return left == required
-    return "nullable" in known and metadata.get("nullable", ...) is None
-
-
-def _unfilled(blank: Mapping[str, Any]) -> Column:
-    """Return a column whose blanks are left; in them is what is as good as nothing."""
-    kind = _kind_of(blank, "kind")
-    known = {item.name for item in fields(kind)}
-    _check_names(blank, ["kind"], sorted(known))
-    zone = "Z" if "%z" in (blank.get("format") or "") else ""
-    nothing = f"1970-01-01T00{zone}" if kind is Datetime else 0
-    options = {"categories": (), "low": nothing, "high": nothing}
-    options |= {name: own for name, own in blank.items() if own is not None}
-    stated = {name: options[name] for name in known & options.keys()}
-    nullable = stated.pop("nullable", True)
+    if left != required or not (required or data.get("nullable", ...) is None):
+        return _part_from_dict(data, "kind"), False
+    _check_names(data, ["kind"], sorted(known))
+    zone = "Z" if "%z" in (data.get("format") or "") else ""
+    nothing = f"1970-01-01T00{zone}" if "format" in known else 0
+    stated = {"categories": (), "low": nothing, "high": nothing}
+    stated |= {name: own for name, own in data.items() if own is not None}
+    nullable = stated.get("nullable", True)
     if not isinstance(nullable, bool):
         raise wrong("The 'nullable' flag must be true, false or null", nullable)
-    column: Column = kind(**stated, nullable=True)  # no category is enough then
-    column._set(nullable=nullable)
-    return column
+    options = {name: stated[name] for name in known.keys() & stated.keys()}
+    column = _kind_of(data, "kind")(**options | {"nullable": True})
+    column._set(nullable=nullable)  # no category is enough only where it is True
+    return column, True
 
 
 def _entry(entry: object) -> str:
