@@ -1,9 +1,9 @@
 """Helpers that belong to no single part of the package.
 
 What is imported here needs neither pandas nor scikit-learn, nor NumPy before it is
-used. `containers` (tables of other libraries), `sklearn_compat` (private names of
-scikit-learn) and `estimator_checks` (for authors of synthesizers) are interfaces of
-their own, because they do.
+used. `arrays` (their types), `dtypes`, `containers` (tables of other libraries),
+`sklearn_compat` (private names of scikit-learn) and `estimator_checks` (for authors of
+synthesizers) are interfaces of their own, because they do.
 """
 
 from skdpsynth.utils._deprecation import (
