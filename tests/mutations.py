@@ -131,10 +131,10 @@ def plurality_without_noise(real, votes, reservation):
     return votes.argmax(axis=1)
 
 
-@mutation("skdpsynth.privacy._mechanisms", "_discrete_laplace")
-def scale_taken_for_deviation(real, scale):
+@mutation("skdpsynth.privacy._mechanisms", "_discrete")
+def scale_taken_for_deviation(real, scale, *, laplace=False):
     """Take the scale of Laplace noise for its standard deviation."""
-    return real(scale / math.sqrt(2))
+    return real(scale / math.sqrt(2) if laplace else scale, laplace=laplace)
 
 
 @mutation("skdpsynth.privacy._mechanisms", "release_float_gaussian")

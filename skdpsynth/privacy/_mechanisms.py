@@ -24,7 +24,7 @@ from skdpsynth.privacy._random import (
 from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:
-    from opendp.mod import Domain, Measurement
+    from opendp.mod import Measurement
 
 ByTeacher = Callable[[], "NDArray[Any] | Mapping[int, NDArray[Any]]"]
 Keys = Callable[[], Sequence[tuple[int, Hashable]]]
@@ -184,7 +184,7 @@ def release_votes(counts: Ints, reservation: Reservation) -> Bools:
         seeded = rounded(draws[0] - draws[1])
         noise = seeded if laplace else rounded_normal(scale, len(counts))
     elif scale > 0:
-        measure = _discrete_laplace(scale) if laplace else _discrete_gaussian(scale)
+        measure = _discrete(scale, laplace=laplace)
         noise = np.array(measure(noise.tolist()), dtype=np.int64)
     # In integers: 2 (n + noise) > n_teachers, with nothing that large noise could wrap.
     answers = np.asarray(noise > reservation.n_teachers // 2 - counts)
@@ -228,7 +228,7 @@ def _noisy_integers(values: Ints, reservation: Reservation) -> Ints:
     if insecure_randomness_active():
         noise = rounded_normal(std, values.size).reshape(values.shape)
         return saturating_sum(values, noise)
-    noisy = _discrete_gaussian(std)(values.ravel().tolist())
+    noisy = _discrete(std)(values.ravel().tolist())
     return np.array(noisy, dtype=np.int64).reshape(values.shape)
 
 
@@ -247,27 +247,17 @@ def _check_request(
         )
 
 
-@lru_cache(maxsize=128)
-def _discrete_laplace(scale: float) -> Measurement:
-    """Make OpenDP's discrete Laplace on integer vectors."""
-    from opendp.measurements import make_laplace
-    from opendp.metrics import l1_distance
-
-    return make_laplace(_integer_vectors(), l1_distance(T="i64"), scale=scale)
-
-
-@lru_cache(maxsize=128)
-def _discrete_gaussian(std: float) -> Measurement:
-    """Make OpenDP's discrete Gaussian on integer vectors; `std` is its sigma."""
-    from opendp.measurements import make_gaussian
-    from opendp.metrics import l2_distance
-
-    return make_gaussian(_integer_vectors(), l2_distance(T="f64"), scale=std)
-
-
-def _integer_vectors() -> Domain:
+@lru_cache(maxsize=256)
+def _discrete(scale: float, *, laplace: bool = False) -> Measurement:
+    """Make OpenDP's discrete noise on integer vectors; of Gaussians by their sigma."""
+    from opendp import measurements, metrics
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 
     enable_features("contrib")  # where both measurements are
-    return vector_domain(atom_domain(T="i64"))
+    vectors = vector_domain(atom_domain(T="i64"))
+    if laplace:
+        distance = metrics.l1_distance(T="i64")
+        return measurements.make_laplace(vectors, distance, scale=scale)
+    distance = metrics.l2_distance(T="f64")
+    return measurements.make_gaussian(vectors, distance, scale=scale)

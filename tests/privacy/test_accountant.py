@@ -181,7 +181,7 @@ def test_an_accountant_cannot_be_duplicated(copier):
 
 
 # What draws noise of whole numbers, for every mechanism.
-NOISE = "skdpsynth.privacy._mechanisms._discrete_gaussian"
+NOISE = "skdpsynth.privacy._mechanisms._discrete"
 
 
 def release(reservation):
@@ -202,7 +202,7 @@ def reservation(accountant):
 
 @pytest.fixture
 def _no_noise(monkeypatch):
-    def drawn(*args):
+    def drawn(*args, **law):
         raise AssertionError("noise was drawn without a reservation")
 
     monkeypatch.setattr(NOISE, drawn)
