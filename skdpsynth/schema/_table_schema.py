@@ -22,6 +22,7 @@ from skdpsynth.schema._columns import (
     Categorical,
     Column,
     Continuous,
+    Datetime,
     Identifier,
     Stated,
     as_typed,
@@ -200,7 +201,8 @@ def _column_from_dict(data: Json) -> tuple[Column, bool]:
 
     Such a column is measured; in its blanks is what is as good as nothing.
     """
-    known = {item.name: item.default for item in fields(_kind_of(data, "kind"))}
+    kind = _kind_of(data, "kind")
+    known = {item.name: item.default for item in fields(kind)}
     required = [name for name, default in known.items() if default is MISSING]
     left = [name for name in required if data.get(name) is None]
     if any(name in data for name in left) and left != required:
@@ -212,14 +214,14 @@ def _column_from_dict(data: Json) -> tuple[Column, bool]:
         return _part_from_dict(data, "kind"), False
     _check_names(data, ["kind"], sorted(known))
     zone = "Z" if "%z" in (data.get("format") or "") else ""
-    nothing = f"1970-01-01T00{zone}" if "format" in known else 0
+    nothing = f"1970-01-01T00{zone}" if kind is Datetime else 0
     stated = {"categories": (), "low": nothing, "high": nothing}
     stated |= {name: own for name, own in data.items() if own is not None}
     nullable = stated.get("nullable", True)
     if not isinstance(nullable, bool):
         raise wrong("The 'nullable' flag must be true, false or null", nullable)
     options = {name: stated[name] for name in known.keys() & stated.keys()}
-    column = _kind_of(data, "kind")(**options | {"nullable": True})
+    column: Column = kind(**options | {"nullable": True})
     column._set(nullable=nullable)  # no category is enough only where it is True
     return column, True
 
