@@ -26,29 +26,17 @@ from skdpsynth.schema import (
     decode_value,
     encode_value,
 )
-from skdpsynth.utils import require
+from skdpsynth.utils import dtypes, require
 from skdpsynth.utils.arrays import Bools, Floats, Ints
 from skdpsynth.utils.containers import arrow_like, speaks_arrow
-from skdpsynth.utils.dtypes import (
-    Kind,
-    decode_dtype,
-    encode_dtype,
-    is_date,
-    is_missing,
-    is_object,
-    kind_of_dtype,
-    plain,
-    same_name,
-    without_categories,
-    zone_of,
-)
+from skdpsynth.utils.dtypes import Kind
 
 
 def is_read(name: Hashable, schema: TableSchema) -> bool:
     """Return whether cells of a column are read: of identifiers those of the unit."""
     if not isinstance(schema.columns.get(name), UNREAD):
         return True
-    return same_name(name, schema.privacy_unit)
+    return dtypes.same_name(name, schema.privacy_unit)
 
 
 @dataclass(frozen=True)
@@ -66,12 +54,12 @@ class ColumnLayout:
     ) -> ColumnLayout:
         """Read the layout off a column; raise InvalidTableError if unsupported."""
         described = None
-        if not same_name(name, schema.privacy_unit):
+        if not dtypes.same_name(name, schema.privacy_unit):
             described = schema.columns.get(name)
         kind, can_be_missing = column_kind(name, series, described)
         dtype = series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
-            dtype = without_categories(dtype.categories.dtype, dtype.ordered)
+            dtype = dtypes.without_categories(dtype.categories.dtype, dtype.ordered)
         return cls(name, dtype, kind, can_be_missing)
 
     @property
@@ -116,7 +104,7 @@ class ColumnLayout:
     def limits(self) -> tuple[float, float]:
         """The least and the largest number, or seconds of a time, that it holds."""
         if self.kind == "datetime":
-            limit = most_seconds("s" if is_date(self.dtype) else self.unit)
+            limit = most_seconds("s" if dtypes.is_date(self.dtype) else self.unit)
             first = _YEAR_1 if self.zone is None else _SHOWN_FROM
             last = _YEAR_9999 if self.zone is None else _CLOCKS[1]
             return max(-limit, float(first)), min(limit, float(last))
@@ -128,7 +116,7 @@ class ColumnLayout:
     @property
     def zone(self) -> Any:  # noqa: ANN401 - no stubs
         """The time zone of its dtype, None where it has none."""
-        return zone_of(self.dtype)
+        return dtypes.zone_of(self.dtype)
 
     def to_wall(self, seconds: Floats) -> Floats:
         """Turn seconds since 1970 UTC into those of a clock in the column's zone."""
@@ -152,7 +140,7 @@ class ColumnLayout:
         if self.kind == "boolean":
             array = present >= 0.5
         elif self.kind in ("datetime", "timedelta"):
-            array = _ticks(present, "s" if is_date(dtype) else self.unit)
+            array = _ticks(present, "s" if dtypes.is_date(dtype) else self.unit)
         else:
             low, high = self.limits
             if self.storage.kind != "f":
@@ -161,7 +149,7 @@ class ColumnLayout:
                     high = float(np.nextafter(high, 0.0))  # the one below
             array = np.clip(present, low, high).astype(self.storage)
         if isinstance(dtype, pd.ArrowDtype):
-            if is_date(dtype):  # counts days, in fewer bytes
+            if dtypes.is_date(dtype):  # counts days, in fewer bytes
                 array = (array // _DAY).astype(np.int32)
             stored = pa.array(array, mask=missing).cast(dtype.pyarrow_dtype)
             array = pd.arrays.ArrowExtensionArray(stored)
@@ -205,15 +193,15 @@ class ColumnLayout:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
-        name, dtype = encode_value(self.name), encode_dtype(self.dtype)
+        name, dtype = encode_value(self.name), dtypes.encode_dtype(self.dtype)
         return {**vars(self), "name": name, "dtype": dtype}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ColumnLayout:
         """Rebuild the layout that `to_dict` wrote."""
-        name, dtype = decode_value(data["name"]), decode_dtype(data["dtype"])
+        name, dtype = decode_value(data["name"]), dtypes.decode_dtype(data["dtype"])
         said = data["kind"], data["can_be_missing"]
-        require(kind_of_dtype(dtype) == said, "a dtype")
+        require(dtypes.kind_of_dtype(dtype) == said, "a dtype")
         return cls(name, dtype, *said)
 
 
@@ -324,7 +312,7 @@ def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Boo
     """Return a column that is not categorical as numbers (0: missing), and a mask."""
     # Times (since 1970 UTC) and durations are in seconds. A float64 holds integers up
     # to 2**53 and present-day times to the microsecond.
-    missing = is_missing(series)
+    missing = dtypes.is_missing(series)
     values = np.zeros(len(series))
     present = series[~missing] if missing.any() else series
     if column.kind in ("datetime", "timedelta"):
@@ -344,7 +332,7 @@ def ticks_of(times: pd.Series | pd.Index) -> tuple[Ints, str]:
         return times.array.asi8, times.array.unit
     # Not by way of pandas or Python: nanoseconds end in 2262, and years with 9999.
     stored = pa.array(times.array)
-    if is_date(times.dtype):
+    if dtypes.is_date(times.dtype):
         stored = stored.cast(pa.timestamp("s"))
     return stored.cast(pa.int64()).fill_null(_NAT).to_numpy(), stored.type.unit
 
@@ -422,18 +410,18 @@ def factorize(series: pd.Series) -> tuple[Ints, list[Any]]:
     # exact dictionary: the hash tables of pandas compare texts by how they are encoded,
     # on some versions up to a NUL only, and keep the spelling that came first.
     if isinstance(series.dtype, pd.CategoricalDtype):
-        listed = map(plain, _in_calendar(series.cat.categories).tolist())
+        listed = map(dtypes.plain, _in_calendar(series.cat.categories).tolist())
         keys = [key if key == key else None for key in listed]
         return series.cat.codes.to_numpy(np.int64), keys
     series = _in_calendar(series)
     dtype = series.dtype
-    if is_object(dtype) or getattr(dtype, "storage", None) == "python":
-        return coded(series, ~series.isna().to_numpy(dtype=bool), plain)
+    if dtypes.is_object(dtype) or getattr(dtype, "storage", None) == "python":
+        return coded(series, ~series.isna().to_numpy(dtype=bool), dtypes.plain)
     # Numbers as the machine has them, and the bytes of Arrow: pandas is exact there.
-    if kind_of_dtype(dtype) == ("continuous", True):  # not all of Arrow's have a hash
+    if dtypes.kind_of_dtype(dtype) == ("continuous", True):  # Arrow's may have no hash
         series = pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan))
     codes, uniques = pd.factorize(series)
-    return codes.astype(np.int64), [*map(plain, uniques.tolist())]
+    return codes.astype(np.int64), [*map(dtypes.plain, uniques.tolist())]
 
 
 def coded(
@@ -450,10 +438,10 @@ def coded(
 def _in_calendar(times: Any) -> Any:  # noqa: ANN401 - a Series or an Index
     """Return points in time as pandas' own, any other column as it is."""
     # Those that no Timestamp can show, in its zone, become the first or last of those.
-    if (kind_of_dtype(times.dtype) or ("",))[0] != "datetime":
+    if (dtypes.kind_of_dtype(times.dtype) or ("",))[0] != "datetime":
         return times
     ticks, unit = ticks_of(times)
-    zone, per_second = zone_of(times.dtype), PER_SECOND[unit]
+    zone, per_second = dtypes.zone_of(times.dtype), PER_SECOND[unit]
     first = max(_YEAR_1 * per_second, _NAT + 1)
     last = min((_YEAR_9999 + 1) * per_second - 1, -(_NAT + 1))
     if zone is not None:  # its clock must be in the calendar too
