@@ -108,8 +108,8 @@ def write(
     folder = Path(path).parent
     if not folder.is_dir():
         raise FolderNotFoundError(
-            f"Expected a path in a folder that exists. Got {os.fspath(path)!r}, in"
-            f" {str(folder)!r}; make that by os.makedirs, or save elsewhere."
+            f"Expected a path in a folder that exists. Got {os.fspath(path)!r}, and no"
+            f" folder {str(folder)!r}; make it by os.makedirs, or save elsewhere."
         )
     with whole_file(Path(path)) as part:
         part.write_bytes(data)
