@@ -33,6 +33,7 @@ from skdpsynth.schema._rules import (
     Rule as Rule,
     SumOf,
     check_decimals as check_decimals,
+    in_order as in_order,
 )
 from skdpsynth.schema._table_schema import (
     NOTHING_STATED as NOTHING_STATED,

@@ -30,7 +30,7 @@ from skdpsynth.schema._columns import (
     check_is,
     wrong,
 )
-from skdpsynth.schema._rules import RULES, Rule, checked_rules, in_order, names_of
+from skdpsynth.schema._rules import RULES, Rule, checked_rules, names_of
 from skdpsynth.schema._sdv import columns_of_sdv
 from skdpsynth.schema._tables import (
     blank_code,
@@ -480,11 +480,6 @@ class TableSchema(Stated):
     def kinds(self) -> dict[Hashable, Column]:
         """What is stated of each column, also where blanks are left: how it is read."""
         return {**self.columns, **self.blanks}
-
-    @property
-    def computing_rules(self) -> list[Rule]:
-        """The rules that compute a column, each after those of its own columns."""
-        return in_order(self.rules)
 
     @classmethod
     def template(

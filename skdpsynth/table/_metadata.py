@@ -33,6 +33,7 @@ from skdpsynth.schema import (
     TableSchema,
     Text,
     check_decimals,
+    in_order,
 )
 from skdpsynth.table._domains import (
     CategoryDomain,
@@ -196,7 +197,7 @@ class RowRules:
         for order in orders:
             domains |= order.domains(modelled, schema)
         derived = []
-        for rule in schema.computing_rules:
+        for rule in in_order(schema.rules):
             (name,) = rule.derived
             derived.append(columns[name])
             domain: Any = declared_domain(columns[name], schema)
