@@ -66,9 +66,8 @@ MOST_EXPONENT = math.log(sys.float_info.max)  # beyond, e^epsilon is no number
 
 def gdp_delta(mu: float, epsilon: float) -> float:
     """Return the smallest delta of a mu-Gaussian-DP mechanism; see `_DELTA_SLACK`."""
-    if not mu >= 0 or not epsilon >= 0:
-        msg = f"mu and epsilon must be >= 0. Got {mu!r} and {epsilon!r} instead."
-        raise ValueError(msg)
+    check_range("mu", mu, mu >= 0, "a number >= 0")
+    check_range("epsilon", epsilon, epsilon >= 0, "a number >= 0")
     if mu == 0 or epsilon == math.inf:
         return 0.0
     if mu == math.inf:

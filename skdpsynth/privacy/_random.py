@@ -24,7 +24,6 @@ _insecure_seeds: ContextVar[np.random.SeedSequence | None] = ContextVar(
     "skdpsynth_insecure_seeds", default=None
 )
 
-
 # Set by `skdpsynth.privacy.testing.coupled_rows` alone; of effect beside seeds only.
 _coupled: ContextVar[bool] = ContextVar("skdpsynth_coupled", default=False)
 _PLACES: int = np.iinfo(np.uint16).max  # draws that rows share out among them

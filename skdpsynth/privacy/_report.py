@@ -41,7 +41,6 @@ class _Unlabelled(Enum):
 #: Scope of the rows whose label is missing or was not released; they are no class.
 UNLABELLED = _Unlabelled.UNLABELLED
 
-
 _kinds_of = cache(get_type_hints)  # annotations are compiled for it
 
 # The unit, and which tables are neighbours, where no column says another unit.

@@ -45,7 +45,6 @@ from skdpsynth.utils.dtypes import plain, same_name
 
 Json = Any  # whatever a file says
 
-
 _VERSION = 1  # of the JSON of a schema
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
 # A noisy number of units is released for each number of rows: 2 s for so many.

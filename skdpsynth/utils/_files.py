@@ -29,6 +29,7 @@ DAMAGED = (
 )
 #: Of a text, in bytes: the metadata of 100,000 columns, or a million categories.
 MAX_BYTES = 2**25
+_TOO_LONG = f"more than {MAX_BYTES:,} bytes"
 #: Of shares that add up to 1, in single precision.
 ROUNDING = 1e-3
 #: Names, columns or classes that a text or a picture lists; more are counted.
@@ -80,13 +81,13 @@ def read_text(path: str | os.PathLike[str]) -> str:
         # A pipe does not know its size, and a read of the limit would reserve it all.
         while piece := file.read1():
             data += piece
-            _check_length(len(data))
+            require(len(data) <= MAX_BYTES, _TOO_LONG)
     return data.decode("utf-8-sig")
 
 
 def parse_json(text: str) -> Any:  # noqa: ANN401 - JSON
     """Parse JSON strictly: what two readers could read in two ways is refused."""
-    _check_length(len(text))
+    require(len(text) <= MAX_BYTES, _TOO_LONG)
     return json.loads(
         text,
         object_pairs_hook=_distinct,
@@ -94,10 +95,6 @@ def parse_json(text: str) -> Any:  # noqa: ANN401 - JSON
         parse_float=_finite,
         parse_int=_whole,
     )
-
-
-def _check_length(length: int) -> None:
-    require(length <= MAX_BYTES, f"more than {MAX_BYTES:,} bytes")
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
