@@ -105,8 +105,7 @@ def write(
     data = save(arrays, metadata={_KEY: text})
     header = int.from_bytes(data[:8], "little")
     _check_sizes(header, len(data), "Declare fewer categories, or fit fewer columns")
-    folder = Path(path).parent
-    if not folder.is_dir():
+    if not (folder := Path(path).parent).is_dir():
         raise FolderNotFoundError(
             f"Expected a path in a folder that exists. Got {os.fspath(path)!r}, and no"
             f" folder {str(folder)!r}; make it by os.makedirs, or save elsewhere."

@@ -25,6 +25,7 @@ from skdpsynth.utils.dtypes import is_date, plain
 from skdpsynth.utils.sklearn_compat import public_seed
 
 Columns = list[pd.Series | None]  # of a part of the rows; None: never read
+_MOST_ROWS = 10**9  # of NumPy's hypergeometric numbers
 
 
 def class_counts(
@@ -162,9 +163,6 @@ def _check_identifiers(metadata: Metadata, n_samples: int, *, unit: bool) -> Non
                 _unread_values(column, metadata, n_samples - 1, 1)
             except ValueError as error:
                 raise ValueError(f"Column {column.name!r}: {error}") from None
-
-
-_MOST_ROWS = 10**9  # of NumPy's hypergeometric numbers
 
 
 class Sampler:

@@ -370,8 +370,15 @@ class TableSchema(Stated):
                 words = "The 'n_rows' of TableSchema must be a positive int or None"
                 raise wrong(words, n_rows)
             self._set(n_rows=n_rows)
-        if self.target is not None:
-            self._check_target()
+        if self.target is ...:
+            raise wrong("The 'target' of TableSchema must be a column name", ...)
+        found = self.columns.get(self.target)
+        if self.target is not None and isinstance(found, UNREAD):
+            raise InvalidSchemaError(
+                f"The target {self.target!r} is described as {found!r}, whose values"
+                " are neither modelled nor predicted. Name another target, or describe"
+                " it by its labels."
+            )
         if self.class_counts is not None:
             self._set(class_counts=self._checked_class_counts())
         self._set(rules=checked_rules(self.rules, self.columns, self.target))
@@ -414,17 +421,6 @@ class TableSchema(Stated):
                 " 'privacy_unit'."
             )
         self._set(max_rows_per_unit=most)
-
-    def _check_target(self) -> None:
-        if self.target is ...:
-            raise wrong("The 'target' of TableSchema must be a column name", ...)
-        column = self.columns.get(self.target)
-        if isinstance(column, UNREAD):
-            raise InvalidSchemaError(
-                f"The target {self.target!r} is described as {column!r}, whose values"
-                " are neither modelled nor predicted. Name another target, or describe"
-                " it by its labels."
-            )
 
     def _checked_class_counts(self) -> dict[Hashable, int]:
         column = self.columns.get(self.target)
