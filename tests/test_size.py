@@ -29,14 +29,14 @@ FOLDERS = {
     "skdpsynth/evaluation": (2267, 14499, 6, 4),
     "skdpsynth/model": (1443, 11843, 5, 19),
     "skdpsynth/measure": (6373, 46802, 17, 40),
-    "skdpsynth/metrics": (2020, 10476, 7, 29),
+    "skdpsynth/metrics": (2021, 10484, 7, 29),
     "skdpsynth/privacy": (3647, 17579, 10, 28),
     "skdpsynth/sampling": (690, 4710, 3, 3),
     "skdpsynth/schema": (2508, 13336, 6, 30),
     "skdpsynth/synthesizers": (2993, 13130, 13, 9),
     "skdpsynth/table": (4127, 31835, 11, 41),
     "skdpsynth/training": (1956, 13372, 11, 34),
-    "skdpsynth/utils": (1583, 9514, 10, 32),
+    "skdpsynth/utils": (1582, 9515, 10, 32),
     "tests": (30196, 259687, 122, 0),
 }
 # Of the package.

@@ -87,8 +87,7 @@ def kind_of_dtype(dtype: Dtype) -> tuple[Kind, bool] | None:
 
 def known_kind(name: Hashable, dtype: Dtype) -> tuple[Kind, bool]:
     """Return what `kind_of_dtype` says of a column; InvalidTableError if nothing."""
-    found = kind_of_dtype(dtype)
-    if found is None:
+    if (found := kind_of_dtype(dtype)) is None:
         raise unsupported(name, dtype)
     return found
 
