@@ -77,9 +77,14 @@ def names_imported_across_folders() -> set[tuple[str, str]]:
     for root in (PACKAGE, PACKAGE.parent / "benchmarks", PACKAGE.parent / "tests"):
         for file in root.rglob("*.py"):
             own = ".".join(file.relative_to(root.parent).parts[:2])
+            modules = {}  # what may be one, by its name in the file
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ImportFrom) and node.module != own:
                     found |= {(node.module, alias.name) for alias in node.names}
+                    modules |= {a.name: f"{node.module}.{a.name}" for a in node.names}
+                elif isinstance(node, ast.Attribute):
+                    owner = getattr(node.value, "id", None)
+                    found.add((modules.get(owner), node.attr))
     return found
 
 

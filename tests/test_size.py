@@ -37,7 +37,7 @@ FOLDERS = {
     "skdpsynth/table": (4127, 31835, 11, 41),
     "skdpsynth/training": (1956, 13372, 11, 34),
     "skdpsynth/utils": (1582, 9515, 10, 32),
-    "tests": (30196, 259687, 122, 0),
+    "tests": (30201, 259745, 122, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
