@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import OneToOneFeatureMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -51,7 +51,7 @@ from skdpsynth.privacy import (
     scope_words,
 )
 from skdpsynth.sampling import Sampler
-from skdpsynth.schema import NOTHING_STATED, TableSchema, same_name
+from skdpsynth.schema import NOTHING_STATED, TableSchema
 from skdpsynth.table import (
     Metadata,
     TableLayout,
@@ -65,6 +65,8 @@ from skdpsynth.table import (
     open_table,
 )
 from skdpsynth.utils import Document
+from skdpsynth.utils.arrays import Floats
+from skdpsynth.utils.dtypes import same_name
 from skdpsynth.utils.sklearn_compat import (
     InstanceOf,
     Interval,
@@ -237,12 +239,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             self._forget()  # the earlier fit
             limited = limit_rows(table, schema)
             metadata, rows = discover(
-                limited.rows,
-                layout,
-                schema,
-                accountant,
-                limited.sizes,
-                known,
+                limited.rows, layout, schema, accountant, limited.sizes, known
             )
             accountant.limit_scopes(metadata.classes.scopes)
             plans = self._allocate(metadata, accountant)
@@ -463,7 +460,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
     def _plan_classes(
         self,
         labels: Sequence[Hashable],
-        counts: NDArray[np.float64],
+        counts: Floats,
         n_continuous: int,
         n_discrete: int,
         mu: float,

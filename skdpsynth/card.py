@@ -25,8 +25,6 @@ from skdpsynth.schema import (
 from skdpsynth.table import Classes
 from skdpsynth.utils import Block, Document, Grid, Heading, Items
 
-__all__ = ["model_card"]
-
 _CODE = (
     "Writing and testing code that will run on the real table: names and types are"
     " the same; so are ranges and categories, but for what is named below."

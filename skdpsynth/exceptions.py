@@ -6,20 +6,6 @@ work. No message holds a data value: a message may reach people who may see the
 synthetic table but not the private one.
 """
 
-__all__ = [
-    "BudgetExceededError",
-    "DatasetUnavailableError",
-    "DegradedResultWarning",
-    "FolderNotFoundError",
-    "InvalidSchemaError",
-    "InvalidTableError",
-    "MissingDependencyError",
-    "PersistenceError",
-    "ReservationError",
-    "SkdpsynthError",
-    "TiedScoresWarning",
-]
-
 
 class SkdpsynthError(Exception):
     """Root of all errors that the package raises on purpose."""

@@ -7,8 +7,9 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,12 +28,7 @@ from skdpsynth.saved import (
 from skdpsynth.schema import TableSchema
 from skdpsynth.utils import check_new, require
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Arrays = Mapping[str, NDArray[Any]]
-
-__all__ = ["Savable", "load"]
+Arrays = Mapping[str, NDArray[Any]]
 
 # Those whose arrays and marginals are made with; a reader may have others.
 _LIBRARIES = ("skdpsynth", "numpy", "pandas")

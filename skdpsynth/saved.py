@@ -11,9 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,20 +22,10 @@ from numpy.typing import NDArray
 from skdpsynth.exceptions import FolderNotFoundError, PersistenceError
 from skdpsynth.privacy import PrivacyReport
 from skdpsynth.schema import decode_value, encode_value
-from skdpsynth.utils import DAMAGED, MAX_BYTES, WIDTH, parse_json, require
+from skdpsynth.utils import DAMAGED, MAX_BYTES, WIDTH, parse_json, require, whole_file
 
 Arrays = Mapping[str, NDArray[Any]]
 Contents = tuple[dict[str, Any], dict[str, NDArray[Any]], int]
-
-__all__ = [
-    "FORMAT_VERSION",
-    "NEVER_SAVED",
-    "RENAMED",
-    "encode_parameter",
-    "inspect",
-    "opened",
-    "write",
-]
 
 
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -115,7 +105,13 @@ def write(
     data = save(arrays, metadata={_KEY: text})
     header = int.from_bytes(data[:8], "little")
     _check_sizes(header, len(data), "Declare fewer categories, or fit fewer columns")
-    _replace(path, data)
+    if not (folder := Path(path).parent).is_dir():
+        raise FolderNotFoundError(
+            f"Expected a path in a folder that exists. Got {os.fspath(path)!r}, and no"
+            f" folder {str(folder)!r}; make it by os.makedirs, or save elsewhere."
+        )
+    with whole_file(Path(path)) as part:
+        part.write_bytes(data)
 
 
 def _read(path: str | os.PathLike[str]) -> Contents:
@@ -144,9 +140,9 @@ def _read(path: str | os.PathLike[str]) -> Contents:
     if version == 2:  # of 0.2
         document.setdefault("plans", [])
     _check_arrays(arrays)
-    check_document(document)
+    _check_document(document)
     parameters = document["parameters"].items()
-    document["parameters"] = {k: decode_parameter(v) for k, v in parameters}
+    document["parameters"] = {k: _decode_parameter(v) for k, v in parameters}
     return document, arrays, size
 
 
@@ -197,33 +193,6 @@ def _check_arrays(arrays: Arrays) -> None:
             )
 
 
-def _replace(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a whole file beside its place, and move it there."""
-    target = os.fspath(path)
-    folder = os.path.dirname(target) or os.curdir
-    if not os.path.isdir(folder):
-        raise FolderNotFoundError(
-            f"Expected a path in a folder that exists. Got {target!r}, and there is no "
-            f"folder {folder!r}; make it first by os.makedirs, or save elsewhere."
-        )
-    # A name of its own: two processes may write to one path, and the last one wins.
-    partial = f"{target}.{secrets.token_hex(8)}.partial"
-    try:
-        with open(partial, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())  # before the name points to it
-        os.replace(partial, target)
-    except OSError as error:
-        if error.filename == partial:  # a name that the user does not know
-            error.filename = target
-            del error.filename2
-        raise
-    finally:
-        if os.path.exists(partial):
-            os.remove(partial)
-
-
 # --- What is in it ----------------------------------------------------------------
 
 NEVER_SAVED = ("budget", "design", "schema")  # among the parameters
@@ -247,16 +216,16 @@ def encode_parameter(value: object) -> Any:  # noqa: ANN401 - JSON
     return {"value": encode_value(value)}
 
 
-def decode_parameter(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any parameter
+def _decode_parameter(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any parameter
     """Undo `encode_parameter`."""
     if "tuple" in data:
-        return tuple(decode_parameter(item) for item in data["tuple"])
+        return tuple(_decode_parameter(item) for item in data["tuple"])
     if "list" in data:
-        return [decode_parameter(item) for item in data["list"]]
+        return [_decode_parameter(item) for item in data["list"]]
     return decode_value(data["value"])
 
 
-def check_document(document: Mapping[str, Any]) -> None:
+def _check_document(document: Mapping[str, Any]) -> None:
     """Refuse other fields, and words that must not get into a message or a terminal."""
     require(set(document) == _FIELDS, "other fields")
     name, report = document["synthesizer"], document["report"]

@@ -17,12 +17,12 @@ from sklearn.base import clone
 from skdpsynth.audit._worlds import (
     Observed,
     compare,
+    compare_releases as compare_releases,
     differences,
     enter,
     entries_of,
     observed,
 )
-from skdpsynth.audit._worlds import compare_releases as compare_releases
 from skdpsynth.privacy.testing import coupled_rows, insecure_randomness
 
 GRID = 2**20  # units of a count, or of a clipping norm, in sums of whole numbers

@@ -131,10 +131,10 @@ def plurality_without_noise(real, votes, reservation):
     return votes.argmax(axis=1)
 
 
-@mutation("skdpsynth.privacy._mechanisms", "_discrete_laplace")
-def scale_taken_for_deviation(real, scale):
+@mutation("skdpsynth.privacy._mechanisms", "_discrete")
+def scale_taken_for_deviation(real, scale, *, laplace=False):
     """Take the scale of Laplace noise for its standard deviation."""
-    return real(scale / math.sqrt(2))
+    return real(scale / math.sqrt(2) if laplace else scale, laplace=laplace)
 
 
 @mutation("skdpsynth.privacy._mechanisms", "release_float_gaussian")
@@ -265,7 +265,7 @@ def deviation_of_a_mean(real, sites):
 def categories_as_they_appear(real, self, rows, *args):
     """List found categories in the order of the rows, which is private."""
     from skdpsynth.privacy import Parts
-    from skdpsynth.schema import plain
+    from skdpsynth.utils.dtypes import plain
 
     domains = real(self, rows, *args)
     frame = pd.concat([*Parts.of(rows).each()])
@@ -353,7 +353,7 @@ def row_in_two_blocks(real, source, names):
         last = [block[-1:]]
 
 
-@mutation("skdpsynth.schema._columns", "is_missing")
+@mutation("skdpsynth.utils.dtypes", "is_missing")
 def nan_that_is_not_missing(real, series):
     """Take a NaN for a number where a dtype has another value for missing ones."""
     return series.isna().to_numpy(dtype=bool, copy=True)
@@ -365,7 +365,7 @@ def summer_time_forgotten(real, column, seconds):
     return seconds - column.to_wall(np.zeros(1))
 
 
-@mutation("skdpsynth.table._layout", "encode_dtype")
+@mutation("skdpsynth.utils.dtypes", "encode_dtype")
 def order_lost_in_a_file(real, dtype):
     """Forget in a saved file that categories have an order."""
     found = real(dtype)

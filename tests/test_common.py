@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from _instances import PLAIN, PLAIN_PRIVATE, PRIVATE
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import check_estimator
-from sklearn.utils.estimator_checks import parametrize_with_checks as sklearn_checks
+from sklearn.utils.estimator_checks import (
+    check_estimator,
+    parametrize_with_checks as sklearn_checks,
+)
 
 import skdpsynth
 from skdpsynth import IndependentSynthesizer

@@ -17,33 +17,33 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "skdpsynth"
 
-# Of every folder: lines, tokens without comments, files, and names in its `__all__`.
+# Of every folder: lines, tokens without comments, files, and names that it offers.
 FOLDERS = {
     ".ci": (44, 296, 1, 0),
     "benchmarks": (1987, 15154, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2442, 15299, 25, 0),
-    "skdpsynth": (1985, 10174, 8, 15),
-    "skdpsynth/audit": (2339, 12761, 7, 14),
-    "skdpsynth/datasets": (395, 1623, 2, 4),
-    "skdpsynth/evaluation": (2266, 14497, 6, 4),
-    "skdpsynth/model": (1470, 11883, 5, 19),
-    "skdpsynth/measure": (6442, 46910, 17, 40),
-    "skdpsynth/metrics": (2040, 10479, 7, 29),
-    "skdpsynth/privacy": (3713, 17755, 10, 28),
-    "skdpsynth/sampling": (728, 4925, 3, 3),
-    "skdpsynth/schema": (2754, 14600, 6, 45),
-    "skdpsynth/synthesizers": (3001, 13192, 13, 9),
-    "skdpsynth/table": (4268, 32432, 11, 41),
-    "skdpsynth/training": (2004, 13426, 11, 34),
-    "skdpsynth/utils": (1355, 7789, 8, 31),
-    "tests": (30209, 259490, 122, 0),
+    "skdpsynth": (1931, 10012, 8, 15),
+    "skdpsynth/audit": (2334, 12723, 7, 14),
+    "skdpsynth/datasets": (388, 1607, 2, 6),
+    "skdpsynth/evaluation": (2267, 14499, 6, 4),
+    "skdpsynth/model": (1443, 11843, 5, 19),
+    "skdpsynth/measure": (6373, 46802, 17, 40),
+    "skdpsynth/metrics": (2021, 10484, 7, 29),
+    "skdpsynth/privacy": (3647, 17579, 10, 28),
+    "skdpsynth/sampling": (690, 4710, 3, 3),
+    "skdpsynth/schema": (2508, 13336, 6, 30),
+    "skdpsynth/synthesizers": (2993, 13130, 13, 9),
+    "skdpsynth/table": (4127, 31835, 11, 41),
+    "skdpsynth/training": (1956, 13372, 11, 34),
+    "skdpsynth/utils": (1582, 9515, 10, 32),
+    "tests": (30201, 259745, 122, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 200  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 529  # numbers in functions other than -1, 0, 1 and 2
+LITERALS = 528  # numbers in functions other than -1, 0, 1 and 2
 DOCS = 41419  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
@@ -85,14 +85,16 @@ def folder_of(file: str) -> str:
 
 
 def offered(file: str) -> int:
-    """Count the names in `__all__` of a folder of the package."""
+    """Count what a folder of the package offers: to users, or as `name as name`."""
     if not (file.startswith(PACKAGE) and file.endswith("__init__.py")):
         return 0
-    return sum(
-        len(ast.literal_eval(node.value))
-        for node in parsed(file).body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-    )
+    names = set()
+    for node in parsed(file).body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.name for alias in node.names if alias.name == alias.asname}
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            names |= {*ast.literal_eval(node.value)}
+    return len(names)
 
 
 def sizes() -> dict[str, tuple[int, ...]]:

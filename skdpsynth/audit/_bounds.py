@@ -11,16 +11,16 @@ import sys
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_expit, ndtr, ndtri
 from scipy.stats import beta, binom, rankdata
 
 from skdpsynth.exceptions import check_range
+from skdpsynth.utils.arrays import Floats, Ints
 
-Floats = NDArray[np.float64]
-Counts = int | NDArray[np.int64]
+Counts = int | Ints
 
 MOST_EPSILON = math.log(sys.maxsize)  # no number of runs that has an index proves more
 _CELLS = 20  # in a standard deviation: they add a thousandth to the variance

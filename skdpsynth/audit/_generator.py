@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import joblib
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -40,15 +39,14 @@ from skdpsynth.audit._bounds import (
 from skdpsynth.audit._worlds import canary_rows
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import check_range
-from skdpsynth.privacy import claim as claim_text
-from skdpsynth.privacy import gdp_epsilon
-from skdpsynth.schema import as_moments, kind_of_dtype, same_name
+from skdpsynth.privacy import claim as claim_text, gdp_epsilon
 from skdpsynth.utils import RunFolder
+from skdpsynth.utils.arrays import Floats
+from skdpsynth.utils.dtypes import as_moments, kind_of_dtype, same_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = NDArray[np.float64]
 Run = tuple[str, int]  # its world and its number
 Scores = dict[str, float]  # of a run, by name
 
@@ -125,8 +123,8 @@ class GeneratorAudit:
     score: str
     threshold: float
     above: bool
-    absent: NDArray[np.float64]
-    present: NDArray[np.float64]
+    absent: Floats
+    present: Floats
 
     @property
     def violated(self) -> bool:

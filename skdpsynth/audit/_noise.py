@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import binom, chi2
 
 from skdpsynth.audit._bounds import NEGLIGIBLE, POWER
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 
 def is_vote(kind: str) -> bool:
@@ -58,7 +55,7 @@ def flip_rates(counts: Ints, n_teachers: int, scale: float, kind: str) -> Floats
 
 
 def vote_test(
-    counts: Ints, answers: NDArray[np.bool_], n_teachers: int, scale: float, kind: str
+    counts: Ints, answers: Bools, n_teachers: int, scale: float, kind: str
 ) -> tuple[float, float]:
     """Return answers against the majority over those expected, and an exact p-value."""
     if counts.size == 0:

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from skdpsynth.metrics import Cells, cramers_v, finite_numbers
 from skdpsynth.utils import FEW_NUMBERS, MOST_SHOWN, Picture
+from skdpsynth.utils.arrays import Floats
 
-Shares = NDArray[np.float64]
+Shares = Floats
 Styles = dict[str, dict[str, Any]]
 
 PRIVATE_FOOTER = (

@@ -76,7 +76,7 @@ _SUMMARY = {
     "Costs": {
         "epsilon_spent delta fit_s sample_s peak_mb n_runs n_failed": "means; "
         "epsilon_spent is what one fit guarantees, with delta, and peak_mb the highest "
-        "resident memory of the process while it fitted and sampled, minus that before",
+        "resident memory of the process while it fitted and sampled, minus that before"
     },
 }
 # How numbers are written, by column; three decimals elsewhere.

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skdpsynth.measure._bins import most_bins
 from skdpsynth.measure._marginals import coarse_share, fine_plan
@@ -37,9 +36,10 @@ from skdpsynth.privacy import UNLABELLED, grid_noise_std
 from skdpsynth.schema import decode_value, encode_value
 from skdpsynth.table import ColumnDomain, Metadata, is_continuous
 from skdpsynth.utils import require
+from skdpsynth.utils.arrays import Floats
 
 PlanClasses = Callable[
-    [Sequence[Hashable], NDArray[np.float64], int, int, float], list["Allocation"]
+    [Sequence[Hashable], Floats, int, int, float], list["Allocation"]
 ]
 
 # What is measured of a table beside its marginals: tables of pairs (and of triples,
@@ -434,7 +434,7 @@ def mus_of_relations(mu: float, n_columns: int) -> tuple[float, float]:
 def allocate(
     plan_classes: PlanClasses,
     labels: Sequence[Hashable],
-    counts: NDArray[np.float64],
+    counts: Floats,
     domains: Sequence[ColumnDomain | None],
     mu: float,
     *,

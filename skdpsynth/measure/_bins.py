@@ -28,9 +28,7 @@ from skdpsynth.table import (
     PrivateRows,
 )
 from skdpsynth.utils import check_array, check_groups, in_chunks, require
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from skdpsynth.utils.arrays import Floats, Ints
 
 # Of a number beside an exact zero, so that low and high values differ: with four the
 # 2-way distance of RandHIE was .084, not .082 (epsilon 1).

@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
 from skdpsynth.measure._shares import LEAST_NOISE, SMALLEST, SURE, TINY
-
-Floats = NDArray[np.float64]
+from skdpsynth.utils.arrays import Floats
 
 _SMOOTHNESS = 0.1  # weight of the squared third differences, on cells of 1/8
 # Edges of the cells of a smooth density: time grows with the cube.

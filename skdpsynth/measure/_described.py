@@ -25,8 +25,8 @@ from skdpsynth.measure._query import (
 from skdpsynth.privacy import UNLABELLED
 from skdpsynth.table import ZERO, ColumnDomain, Metadata, NumericDomain
 from skdpsynth.utils import MOST_SHOWN
+from skdpsynth.utils.arrays import Floats, Ints
 
-Floats = NDArray[np.float64]
 # Columns, bins, values and noise of a table.
 Listed = tuple[Iterable[int], tuple[Any, ...], NDArray[np.floating], float]
 
@@ -206,7 +206,7 @@ def _bins_of_codes(domain: ColumnDomain, bins: ColumnBins) -> tuple[Bin, ...]:
 
 
 def _bins_of_groups(
-    groups: NDArray[np.int64], bins: Sequence[Bin], n_groups: int
+    groups: Ints, bins: Sequence[Bin], n_groups: int
 ) -> tuple[Bin, ...]:
     """Return the bins of a column in tables of three columns: unions of others."""
     unions = []

@@ -10,17 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 from scipy.special import log_ndtr
 
 from skdpsynth.measure._shares import BESIDE_SHARE, FOUND_SHARE, SMALL_SHARE, SURE
 from skdpsynth.measure._steps import COLUMN_STEPS, Cost, Domains, Public, released_keys
 from skdpsynth.privacy import Parts, PrivacyAccountant, grid_noise_std, unit_name
 from skdpsynth.privacy.statistics import noisy_counts, noisy_unit_counts
-from skdpsynth.schema import Boolean, Categorical, TableSchema, is_finite
+from skdpsynth.schema import Boolean, Categorical, TableSchema
 from skdpsynth.table import (
     Classes,
     ColumnDomain,
@@ -35,11 +34,8 @@ from skdpsynth.table import (
     place_labels,
     total_keys,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-Floats = NDArray[np.float64]
+from skdpsynth.utils.arrays import Floats
+from skdpsynth.utils.dtypes import is_finite
 
 
 class Labels:

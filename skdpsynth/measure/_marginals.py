@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skdpsynth.measure._density import (
     SMOOTH_GRID,
@@ -49,8 +48,7 @@ from skdpsynth.table import (
     is_continuous,
 )
 from skdpsynth.utils import FEW_NUMBERS
-
-Floats = NDArray[np.float64]
+from skdpsynth.utils.arrays import Floats
 
 
 # A round of one class: a `Measurement` whose query is `Marginals`.
@@ -186,11 +184,7 @@ def estimate(
 
 
 def _with_frequent(
-    rows: Floats,
-    finest: list[Histogram],
-    masses: Floats,
-    cells: Floats,
-    sizes: Floats,
+    rows: Floats, finest: list[Histogram], masses: Floats, cells: Floats, sizes: Floats
 ) -> Floats:
     """Move mass to frequent values, inside the finest bins of each class.
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skdpsynth.measure._allocation import Allocation, mus_of_relations, table_bins
 from skdpsynth.measure._bins import TableBins, choose_bins, finer_bins
@@ -36,6 +35,7 @@ from skdpsynth.measure._shares import (
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.statistics import noisy_pair_distances
 from skdpsynth.table import Metadata, TableRows
+from skdpsynth.utils.arrays import Floats
 
 
 def measure(
@@ -94,7 +94,7 @@ def measure(
 
 def choose_table_bins(
     known: Measurements, plans: Sequence[Allocation]
-) -> tuple[TableBins, list[NDArray[np.float64]]]:
+) -> tuple[TableBins, list[Floats]]:
     """Choose the bins of all columns in tables of two, from tables of one.
 
     Parameters
@@ -154,7 +154,7 @@ def _choose_pairs(
     ask: Ask,
     plan: Allocation,
     bins: TableBins,
-    apart: NDArray[np.float64],
+    apart: Floats,
     target: int | None,
     positions: Sequence[int],
 ) -> Pairs:

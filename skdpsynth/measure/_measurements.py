@@ -10,16 +10,12 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
-from skdpsynth.exceptions import (
-    InvalidSchemaError,
-    PersistenceError,
-    ReservationError,
-)
+from skdpsynth.exceptions import InvalidSchemaError, PersistenceError, ReservationError
 from skdpsynth.measure._bins import (
     ColumnBins,
     FinerBins,
@@ -75,11 +71,7 @@ from skdpsynth.utils import (
     read_text,
     require,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-Floats = NDArray[np.float64]
+from skdpsynth.utils.arrays import Floats
 
 _FORMAT = "skdpsynth measurements 2"  # 1 was of no release
 _STDS = ("noise_std", "unlabelled_std")  # of numbers of rows, as in `Classes`

@@ -17,9 +17,7 @@ from scipy.special import ndtr
 from skdpsynth.measure._shares import FEW, LIKELY, LITTLE, QUARTER, SURE, TINY
 from skdpsynth.schema import SECONDS_OF
 from skdpsynth.table import ColumnLayout, NumericDomain, OuterShares
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from skdpsynth.utils.arrays import Floats, Ints
 
 # Noise deviations of the next one, two, three and four bins of a tail together. With
 # one bin alone the 2-way distance of storms was .45, not .41 (epsilon 1).

@@ -43,9 +43,7 @@ from skdpsynth.table import (
     is_number,
 )
 from skdpsynth.utils import check_array, require
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 # Groups of a child given its parent: with 8, C2ST of Diamonds at epsilon 1 was .845,
 # with 3 and 4 .83.
@@ -401,7 +399,7 @@ class Cells(Histograms):
 
     finer: FinerBins  # the cells of all columns
     sets: Ints  # (K, 2): the column that determines the other, and the other
-    possible: Sequence[NDArray[np.bool_]]  # which pairs of their bins have rows
+    possible: Sequence[Bools]  # which pairs of their bins have rows
 
     kind, saved = "cells", ("sets", "possible")
 

@@ -24,16 +24,14 @@ from skdpsynth.measure._bins import FinerBins
 from skdpsynth.measure._query import N_GROUPS, Measurement
 from skdpsynth.measure._shares import LIKELY, LITTLE, RAKINGS, SMALLEST, SURE, TINY
 from skdpsynth.utils import ROUNDING, check_array, require
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 
 class PairTables(NamedTuple):
     """The tables of pairs of columns that were measured in one class."""
 
     counts: NDArray[np.float32]  # (D, D), above the diagonal; 0 if not measured
-    measured: NDArray[np.bool_]  # (D, D)
+    measured: Bools  # (D, D)
     noise_std: float  # of a count, in rows
     n_rows: float  # as known, or that of the tables if they deny it
     pairs: Ints  # (n_pairs, 2), columns i < j
@@ -112,7 +110,7 @@ Tables = dict[tuple[int, int], "Floats"]
 
 def strongest_tree(
     noisy: NDArray[np.floating],
-    measured: NDArray[np.bool_],
+    measured: Bools,
     std: float,
     shares: Floats,
     starts: Ints,

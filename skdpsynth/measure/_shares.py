@@ -4,8 +4,6 @@ Shares are of a squared Gaussian-DP parameter, which add up, but for those of de
 What a schema makes unnecessary is not spent, and goes to what follows.
 """
 
-from __future__ import annotations
-
 # Of the whole fit, charged to all rows before anything else.
 FOUND_SHARE = 0.04  # each: labels of the classes, and their counts; frequent values
 # Categories; with .04 the 2-way distance of Adult was .067, not .059 (epsilon 1).

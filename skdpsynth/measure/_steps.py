@@ -53,16 +53,12 @@ from skdpsynth.privacy.statistics import (
     thresholded_counts,
 )
 from skdpsynth.schema import (
-    EXACT,
     MOST_DECIMALS,
     MOST_STATED_DECIMALS,
     ROUNDING,
     SECONDS_OF,
     Continuous,
     TableSchema,
-    decimals_of,
-    is_date,
-    is_finite,
 )
 from skdpsynth.table import (
     FINEST,
@@ -81,9 +77,9 @@ from skdpsynth.table import (
     with_stated,
 )
 from skdpsynth.utils import FEW_NUMBERS, in_chunks
+from skdpsynth.utils.arrays import Bools, Floats, Ints
+from skdpsynth.utils.dtypes import EXACT, decimals_of, is_date, is_finite
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Codes = NDArray[np.integer]
 # Of every column what is known so far; None of a range or categories to be found.
 Domains = dict[ColumnLayout, ColumnDomain | None]
@@ -726,9 +722,7 @@ def _bucket_counts(frame: pd.DataFrame, known: Domains) -> Ints:
     return np.array([np.bincount(buckets, minlength=_BUCKETS) for _, buckets in every])
 
 
-def _counters(
-    frame: pd.DataFrame, known: Domains, full: NDArray[np.bool_]
-) -> list[Counter[float]]:
+def _counters(frame: pd.DataFrame, known: Domains, full: Bools) -> list[Counter[float]]:
     """Count the rows of every value in a bucket that is full enough; private."""
     counters = []
     for is_full, (keys, buckets) in zip(full, _keys(frame, known), strict=True):
@@ -822,7 +816,7 @@ def _in_steps(column: ColumnLayout, domain: NumericDomain) -> NumericDomain:
 
 def _usual_steps(
     series: pd.Series, column: ColumnLayout, domain: NumericDomain
-) -> tuple[Floats, float, NDArray[np.bool_]]:
+) -> tuple[Floats, float, Bools]:
     """Return times in steps, those of a day, and what is left out; private."""
     domain = _in_steps(column, domain)
     assert domain.step is not None

@@ -24,6 +24,7 @@ from skdpsynth.table import (
     modelled_columns,
 )
 from skdpsynth.utils import require
+from skdpsynth.utils.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,12 @@ class TableModel:
             scores[:, j] = column.encode(uniforms[:, j], category_codes[:, j])
         return scores
 
-    def score_moments(self, position: int) -> NDArray[np.float64]:
+    def score_moments(self, position: int) -> Floats:
         """Return means, deviations and slopes of a class's scores, (3, n_columns)."""
         moments = np.array([c.score_moments() for c in self.marginals[position]]).T
         return np.nan_to_num(moments, posinf=0.0, neginf=0.0)
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
         """Split into JSON-safe metadata and arrays, for saving."""
         document = metadata_to_state(self.metadata)
         document["missing"] = [[c.missing for c in row] for row in self.marginals]
@@ -82,7 +83,7 @@ class TableModel:
     def from_state(
         cls,
         document: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[np.float64]],
+        arrays: Mapping[str, Floats],
         schema: TableSchema = NOTHING_STATED,
     ) -> TableModel:
         """Rebuild what `to_state` split, and check it; rules are those of `schema`."""
@@ -117,10 +118,7 @@ def metadata_to_state(metadata: Metadata) -> dict[str, Any]:
 
 
 def metadata_from_state(
-    document: Mapping[str, Any],
-    schema: TableSchema,
-    counts: NDArray[np.float64],
-    **noise: float,
+    document: Mapping[str, Any], schema: TableSchema, counts: Floats, **noise: float
 ) -> Metadata:
     """Undo `metadata_to_state`, and check it; rules are those of `schema`.
 

@@ -8,69 +8,54 @@ orders. What is imported here beside the public metrics is for comparisons in
 """
 
 from skdpsynth.metrics._encode import (
-    Cells,
-    check_tables,
-    equal_rows,
-    finite_numbers,
-    is_measurement,
-    shuffled,
-    split_rows,
-    without_identifiers,
+    Cells as Cells,
+    check_tables as check_tables,
+    equal_rows as equal_rows,
+    finite_numbers as finite_numbers,
+    is_measurement as is_measurement,
+    shuffled as shuffled,
+    split_rows as split_rows,
+    without_identifiers as without_identifiers,
 )
 from skdpsynth.metrics._fidelity import (
-    LEAST_ROWS,
-    MOST_ROWS,
+    LEAST_ROWS as LEAST_ROWS,
+    MOST_ROWS as MOST_ROWS,
     column_fidelity,
-    cramers_v,
-    least_area,
+    cramers_v as cramers_v,
+    least_area as least_area,
     marginal_fidelity,
     pair_fidelity,
     two_sample_scores,
 )
 from skdpsynth.metrics._panel import (
-    CLASSIFIERS,
-    REGRESSORS,
-    Classifiers,
-    averaged,
+    CLASSIFIERS as CLASSIFIERS,
+    REGRESSORS as REGRESSORS,
+    Classifiers as Classifiers,
+    averaged as averaged,
     default_classifiers,
-    named_by_class,
-    resolve_classifiers,
+    named_by_class as named_by_class,
+    resolve_classifiers as resolve_classifiers,
 )
 from skdpsynth.metrics._ranking import (
     feature_ranking_agreement,
     synthetic_ranking_agreement,
 )
 from skdpsynth.metrics._relations import broken_relations
-from skdpsynth.metrics._tstr import setting_scores, synthetic_only_scores, tstr_scores
+from skdpsynth.metrics._tstr import (
+    setting_scores,
+    synthetic_only_scores as synthetic_only_scores,
+    tstr_scores,
+)
 
 __all__ = [
-    "CLASSIFIERS",
-    "LEAST_ROWS",
-    "MOST_ROWS",
-    "REGRESSORS",
-    "Cells",
-    "Classifiers",
-    "averaged",
     "broken_relations",
-    "check_tables",
     "column_fidelity",
-    "cramers_v",
     "default_classifiers",
-    "equal_rows",
     "feature_ranking_agreement",
-    "finite_numbers",
-    "is_measurement",
-    "least_area",
     "marginal_fidelity",
-    "named_by_class",
     "pair_fidelity",
-    "resolve_classifiers",
     "setting_scores",
-    "shuffled",
-    "split_rows",
-    "synthetic_only_scores",
     "synthetic_ranking_agreement",
     "tstr_scores",
     "two_sample_scores",
-    "without_identifiers",
 ]

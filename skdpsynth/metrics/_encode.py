@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.containers import from_arrow
+from skdpsynth.utils.dtypes import same_name
 
-Matrix = NDArray[np.float64]
+Matrix = Floats
 Codes = NDArray[np.int16]
 
 # Outliers beyond so many standard deviations, the largest number in half precision, are
@@ -105,7 +107,7 @@ def without_identifiers(
     alone = [
         name
         for name in first.columns
-        if {name} != {target}
+        if not same_name(name, target)
         and all(
             len(table) > MOST_CATEGORIES
             and kind_of(table[name]) == "category"

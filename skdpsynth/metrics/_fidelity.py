@@ -21,11 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.random import sample_without_replacement
 
-from skdpsynth.exceptions import (
-    DegradedResultWarning,
-    InvalidTableError,
-    check_range,
-)
+from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError, check_range
 from skdpsynth.metrics._encode import (
     MOST_CATEGORIES,
     MOST_LABELS,

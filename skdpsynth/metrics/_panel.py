@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
@@ -41,6 +40,7 @@ from skdpsynth.metrics._encode import (
     shuffled,
     standardize,
 )
+from skdpsynth.utils.arrays import Bools
 
 Pair = tuple[float, float]
 
@@ -290,9 +290,7 @@ def _errors(output: Matrix | None, y_test: Matrix, guess: float) -> Pair:
     return r2, float(np.sqrt(squares))
 
 
-def _mean_areas(
-    outputs: Matrix | None, truths: NDArray[np.bool_], columns: list[int]
-) -> Pair:
+def _mean_areas(outputs: Matrix | None, truths: Bools, columns: list[int]) -> Pair:
     """Compute AUROC and average precision, the means over labels against the rest."""
     pairs = []
     for truth, at in zip(truths.T, columns, strict=True):

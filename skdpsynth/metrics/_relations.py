@@ -8,7 +8,6 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.metrics._encode import (
@@ -21,8 +20,9 @@ from skdpsynth.metrics._encode import (
     paired,
 )
 from skdpsynth.utils import FEW_NUMBERS
+from skdpsynth.utils.arrays import Bools
 
-Flags = NDArray[np.bool_]
+Flags = Bools
 
 # Of the rows that independent columns would have. Two booleans of equal shares have a
 # relation if they agree in 99 % of the rows.

@@ -7,44 +7,30 @@ factors (`FactorGenerator`). The measured marginals turn ranks into values
 (`decode_columns`). Nothing here needs torch.
 """
 
-from skdpsynth.model._decoder import check_categories, decode_cells, decode_columns
+from skdpsynth.model._decoder import (
+    check_categories as check_categories,
+    decode_cells as decode_cells,
+    decode_columns as decode_columns,
+)
 from skdpsynth.model._factors import (
-    LEAST_FACTORS,
-    MOST_LOADING,
-    FactorGenerator,
-    factors_above_noise,
-    fit_factors,
+    LEAST_FACTORS as LEAST_FACTORS,
+    MOST_LOADING as MOST_LOADING,
+    FactorGenerator as FactorGenerator,
+    factors_above_noise as factors_above_noise,
+    fit_factors as fit_factors,
 )
 from skdpsynth.model._fit import (
-    NUMPY,
-    AdamSteps,
-    Arrays,
-    Components,
-    Heads,
-    ReleasedClass,
-    fit_mixture,
-    slopes_of_loss,
+    NUMPY as NUMPY,
+    AdamSteps as AdamSteps,
+    Arrays as Arrays,
+    Components as Components,
+    Heads as Heads,
+    ReleasedClass as ReleasedClass,
+    fit_mixture as fit_mixture,
+    slopes_of_loss as slopes_of_loss,
 )
-from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator
-
-__all__ = [
-    "LEAST_FACTORS",
-    "MOST_LOADING",
-    "NUMPY",
-    "AdamSteps",
-    "Arrays",
-    "Components",
-    "FactorGenerator",
-    "Followers",
-    "Heads",
-    "Mixture",
-    "MixtureGenerator",
-    "ReleasedClass",
-    "check_categories",
-    "decode_cells",
-    "decode_columns",
-    "factors_above_noise",
-    "fit_factors",
-    "fit_mixture",
-    "slopes_of_loss",
-]
+from skdpsynth.model._mixture import (
+    Followers as Followers,
+    Mixture as Mixture,
+    MixtureGenerator as MixtureGenerator,
+)

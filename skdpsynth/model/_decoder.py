@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
 from skdpsynth.measure import TableModel
 from skdpsynth.table import CategoryDomain, Cells
 from skdpsynth.utils import in_order_of_class
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 
 def decode_columns(
@@ -84,7 +79,7 @@ def decode_cells(
     order, places = in_order_of_class(class_codes, len(model.marginals))
     of_columns = np.ascontiguousarray(ranks[order].T)
 
-    def decoded(j: int, gone: NDArray[np.bool_] | None = None) -> Cells:
+    def decoded(j: int, gone: Bools | None = None) -> Cells:
         """Decode a column; `gone` says where it is missing, if that is known."""
         drawn = np.empty(len(order))
         lost = np.zeros(len(order), bool) if gone is None else gone[order]

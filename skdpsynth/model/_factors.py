@@ -22,9 +22,8 @@ from skdpsynth.utils import (
     n_threads,
     require,
 )
+from skdpsynth.utils.arrays import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 State = Mapping[str, Any]
 
 _MOST_FACTORS = 64  # bounds what a row of a wide table costs

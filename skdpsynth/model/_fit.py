@@ -30,9 +30,7 @@ from skdpsynth.measure import (
     strongest_tree,
 )
 from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator, lenders
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from skdpsynth.utils.arrays import Floats, Ints
 
 Array = Any  # of NumPy, or a tensor
 
@@ -442,11 +440,7 @@ def _let_others_limit() -> None:
 
 
 def fit_components(
-    released: Sequence[ReleasedClass],
-    prior: Floats,
-    heads: Heads,
-    *,
-    seed: int,
+    released: Sequence[ReleasedClass], prior: Floats, heads: Heads, *, seed: int
 ) -> list[Components]:
     """Fit one set of components for all classes, whose shares are `prior`.
 

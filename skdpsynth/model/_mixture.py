@@ -18,9 +18,8 @@ from skdpsynth.utils import (
     in_order_of_class,
     require,
 )
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 State = Mapping[str, Any]
 
 
@@ -427,7 +426,7 @@ def _check_ranks(ranks: Floats, n_bins: int) -> None:
     require((ranks[0] <= ranks[1] + TINY).all(), "ranks")
 
 
-def lenders(known: NDArray[np.bool_], n_rows: Floats) -> Ints:
+def lenders(known: Bools, n_rows: Floats) -> Ints:
     """Return the class whose dependence each class has: its own, or the largest known.
 
     Dependence in one class and none in another is a difference between the classes

@@ -10,63 +10,46 @@ the first certificate do.
 """
 
 from skdpsynth.privacy._accountant import PrivacyAccountant, Reservation
-from skdpsynth.privacy._budget import PrivacyBudget, cost_of_failure
+from skdpsynth.privacy._budget import PrivacyBudget, cost_of_failure as cost_of_failure
 from skdpsynth.privacy._calibration import (
     epsilon_for,
-    gdp_epsilon,
-    grid_noise_std,
-    sampled_noise_multiplier,
-    steps_mu,
-    vote_noise_std,
+    gdp_epsilon as gdp_epsilon,
+    grid_noise_std as grid_noise_std,
+    sampled_noise_multiplier as sampled_noise_multiplier,
+    steps_mu as steps_mu,
+    vote_noise_std as vote_noise_std,
 )
-from skdpsynth.privacy._mechanisms import release_float_gaussian, telling
+from skdpsynth.privacy._mechanisms import (
+    release_float_gaussian as release_float_gaussian,
+    telling as telling,
+)
 from skdpsynth.privacy._parts import (
-    GRID,
-    Counted,
-    HoldsPrivateRows,
-    LocalParts,
-    Parts,
-    Step,
-    changed_parts,
-    count_part,
+    GRID as GRID,
+    Counted as Counted,
+    HoldsPrivateRows as HoldsPrivateRows,
+    LocalParts as LocalParts,
+    Parts as Parts,
+    Step as Step,
+    changed_parts as changed_parts,
+    count_part as count_part,
 )
-from skdpsynth.privacy._random import of_rows, secret_generator
+from skdpsynth.privacy._random import (
+    of_rows as of_rows,
+    secret_generator as secret_generator,
+)
 from skdpsynth.privacy._report import (
-    UNLABELLED,
+    UNLABELLED as UNLABELLED,
     PrivacyReport,
-    claim,
-    scope_words,
-    unit_name,
-    unit_words,
+    claim as claim,
+    scope_words as scope_words,
+    unit_name as unit_name,
+    unit_words as unit_words,
 )
 
 __all__ = [
-    "GRID",
-    "UNLABELLED",
-    "Counted",
-    "HoldsPrivateRows",
-    "LocalParts",
-    "Parts",
     "PrivacyAccountant",
     "PrivacyBudget",
     "PrivacyReport",
     "Reservation",
-    "Step",
-    "changed_parts",
-    "claim",
-    "cost_of_failure",
-    "count_part",
     "epsilon_for",
-    "gdp_epsilon",
-    "grid_noise_std",
-    "of_rows",
-    "release_float_gaussian",
-    "sampled_noise_multiplier",
-    "scope_words",
-    "secret_generator",
-    "steps_mu",
-    "telling",
-    "unit_name",
-    "unit_words",
-    "vote_noise_std",
 ]

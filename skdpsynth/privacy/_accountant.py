@@ -169,7 +169,6 @@ _ROOMS = ((1e-8, 0.1), (500.0, 5e-4), (math.inf, 2e-3))
 # The proof beside `thresholded_counts` needs it.
 MAX_DISCOVERY_DELTA = 0.1
 
-
 _LOG = logging.getLogger("skdpsynth")
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 # Long enough for many processes that charge at once; a charge takes milliseconds.
 _LOCK_TIMEOUT_S = 60.0
 
-
 # As SQLite keeps them. A file with anything else is none of ours: reading a view or
 # writing beside a trigger would run what a stranger wrote there.
 _TABLES = {

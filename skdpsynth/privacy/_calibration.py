@@ -41,11 +41,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp, ndtri, ndtri_exp
 
 from skdpsynth.exceptions import check_range
 from skdpsynth.utils import EXCESS
+from skdpsynth.utils.arrays import Floats
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -66,9 +66,8 @@ MOST_EXPONENT = math.log(sys.float_info.max)  # beyond, e^epsilon is no number
 
 def gdp_delta(mu: float, epsilon: float) -> float:
     """Return the smallest delta of a mu-Gaussian-DP mechanism; see `_DELTA_SLACK`."""
-    if not mu >= 0 or not epsilon >= 0:
-        msg = f"mu and epsilon must be >= 0. Got {mu!r} and {epsilon!r} instead."
-        raise ValueError(msg)
+    check_range("mu", mu, mu >= 0, "a number >= 0")
+    check_range("epsilon", epsilon, epsilon >= 0, "a number >= 0")
     if mu == 0 or epsilon == math.inf:
         return 0.0
     if mu == math.inf:
@@ -359,7 +358,7 @@ def _vote_alone_mu(noise_std: float, noise: VoteNoise) -> float:
     return (noise_std**2 - 2.0**2) ** -0.5 if noise_std >= _MIN_NOISE_STD else math.inf
 
 
-def _corners(noise_std: float, noise: VoteNoise) -> tuple[NDArray[np.float64], ...]:
+def _corners(noise_std: float, noise: VoteNoise) -> tuple[Floats, ...]:
     """Return a polygon around all pairs (p, q), as logs of p, q, 1 - p and 1 - q.
 
     The pairs are points ``(P(Z >= j), P(Z >= j - 1))`` for all integers j and, by the
@@ -403,8 +402,8 @@ def _corners(noise_std: float, noise: VoteNoise) -> tuple[NDArray[np.float64], .
 
 
 def _profiles(
-    corners: tuple[NDArray[np.float64], ...], count: int, noise_std: float, cell: float
-) -> list[NDArray[np.float64]]:
+    corners: tuple[Floats, ...], count: int, noise_std: float, cell: float
+) -> list[Floats]:
     """Iterate ``w_t`` for t = 1, ..., count, at ``log r`` = -half, ..., half cells."""
     whole = math.sqrt(count) / noise_std
     half = math.ceil((whole**2 / 2 + _REACH * whole) / cell)
@@ -442,7 +441,7 @@ def _profiles(
     return profiles
 
 
-def _as_losses(profile: NDArray[np.float64], cell: float) -> PrivacyLossDistribution:
+def _as_losses(profile: Floats, cell: float) -> PrivacyLossDistribution:
     """Turn a profile that is linear between multiples of a cell into its losses.
 
     The slope of ``w(r) = P(S) - r Q(S)`` changes at r by the mass that Q has where the

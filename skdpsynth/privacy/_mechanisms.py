@@ -21,14 +21,14 @@ from skdpsynth.privacy._random import (
     rounded_normal,
     secret_generator,
 )
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:
-    from opendp.mod import Domain, Measurement
+    from opendp.mod import Measurement
 
 ByTeacher = Callable[[], "NDArray[Any] | Mapping[int, NDArray[Any]]"]
 Keys = Callable[[], Sequence[tuple[int, Hashable]]]
 Observer = Callable[["Release"], NDArray[Any] | None]
-Ints = NDArray[np.int64]
 
 _T = TypeVar("_T", bound="np.generic")
 
@@ -167,7 +167,7 @@ def release_gaussian(
     return observed(reservation, values, noisy, n_releases)
 
 
-def release_votes(counts: Ints, reservation: Reservation) -> NDArray[np.bool_]:
+def release_votes(counts: Ints, reservation: Reservation) -> Bools:
     """Release whether noisy numbers of votes exceed half the teachers: one bit each.
 
     One row changes each exact number by at most 1; the caller vouches for it. The
@@ -184,7 +184,7 @@ def release_votes(counts: Ints, reservation: Reservation) -> NDArray[np.bool_]:
         seeded = rounded(draws[0] - draws[1])
         noise = seeded if laplace else rounded_normal(scale, len(counts))
     elif scale > 0:
-        measure = _discrete_laplace(scale) if laplace else _discrete_gaussian(scale)
+        measure = _discrete(scale, laplace=laplace)
         noise = np.array(measure(noise.tolist()), dtype=np.int64)
     # In integers: 2 (n + noise) > n_teachers, with nothing that large noise could wrap.
     answers = np.asarray(noise > reservation.n_teachers // 2 - counts)
@@ -192,8 +192,8 @@ def release_votes(counts: Ints, reservation: Reservation) -> NDArray[np.bool_]:
 
 
 def release_float_gaussian(
-    total: NDArray[np.float64], clip: float, reservation: Reservation
-) -> NDArray[np.float64]:
+    total: Floats, clip: float, reservation: Reservation
+) -> Floats:
     """Add Gaussian noise to a sum of clipped per-row vectors (a step of DP-SGD).
 
     The float64 sum is over a Poisson sample of the rows, of one vector each. The
@@ -228,7 +228,7 @@ def _noisy_integers(values: Ints, reservation: Reservation) -> Ints:
     if insecure_randomness_active():
         noise = rounded_normal(std, values.size).reshape(values.shape)
         return saturating_sum(values, noise)
-    noisy = _discrete_gaussian(std)(values.ravel().tolist())
+    noisy = _discrete(std)(values.ravel().tolist())
     return np.array(noisy, dtype=np.int64).reshape(values.shape)
 
 
@@ -247,27 +247,17 @@ def _check_request(
         )
 
 
-@lru_cache(maxsize=128)
-def _discrete_laplace(scale: float) -> Measurement:
-    """Make OpenDP's discrete Laplace on integer vectors."""
-    from opendp.measurements import make_laplace
-    from opendp.metrics import l1_distance
-
-    return make_laplace(_integer_vectors(), l1_distance(T="i64"), scale=scale)
-
-
-@lru_cache(maxsize=128)
-def _discrete_gaussian(std: float) -> Measurement:
-    """Make OpenDP's discrete Gaussian on integer vectors; `std` is its sigma."""
-    from opendp.measurements import make_gaussian
-    from opendp.metrics import l2_distance
-
-    return make_gaussian(_integer_vectors(), l2_distance(T="f64"), scale=std)
-
-
-def _integer_vectors() -> Domain:
+@lru_cache(maxsize=256)
+def _discrete(scale: float, *, laplace: bool = False) -> Measurement:
+    """Make OpenDP's discrete noise on integer vectors; of Gaussians by their sigma."""
+    from opendp import measurements, metrics
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 
     enable_features("contrib")  # where both measurements are
-    return vector_domain(atom_domain(T="i64"))
+    vectors = vector_domain(atom_domain(T="i64"))
+    if laplace:
+        distance = metrics.l1_distance(T="i64")
+        return measurements.make_laplace(vectors, distance, scale=scale)
+    distance = metrics.l2_distance(T="f64")
+    return measurements.make_gaussian(vectors, distance, scale=scale)

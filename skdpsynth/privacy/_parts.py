@@ -33,12 +33,10 @@ from itertools import chain, islice
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.utils import n_threads
-
-Ints = NDArray[np.int64]
+from skdpsynth.utils.arrays import Ints
 
 # Grid cells per clipping norm, or per row: what one row adds to a number at most.
 GRID = 2**20

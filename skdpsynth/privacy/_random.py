@@ -16,12 +16,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from skdpsynth.utils.arrays import Floats, Ints
+
 # Set by `skdpsynth.privacy.testing.insecure_randomness` alone. The threads of
 # `LocalParts` copy it; any other new thread or process starts with OS entropy.
 _insecure_seeds: ContextVar[np.random.SeedSequence | None] = ContextVar(
     "skdpsynth_insecure_seeds", default=None
 )
-
 
 # Set by `skdpsynth.privacy.testing.coupled_rows` alone; of effect beside seeds only.
 _coupled: ContextVar[bool] = ContextVar("skdpsynth_coupled", default=False)
@@ -62,10 +63,10 @@ def of_rows(rng: np.random.Generator, rows: Any) -> np.random.Generator:  # noqa
 class _DrawsOfKeys:
     """One draw per key, the same for equal keys, wherever they stand."""
 
-    def __init__(self, rng: np.random.Generator, keys: NDArray[np.int64]) -> None:
+    def __init__(self, rng: np.random.Generator, keys: Ints) -> None:
         self._rng, self._keys = rng, keys
 
-    def random(self, size: int) -> NDArray[np.float64]:
+    def random(self, size: int) -> Floats:
         return self._shared(self._rng.random(_PLACES), size)
 
     def integers(self, high: int, *, size: int, dtype: type) -> NDArray[Any]:
@@ -77,7 +78,7 @@ class _DrawsOfKeys:
         return draws[self._keys]
 
 
-def rounded_normal(std: float, size: int) -> NDArray[np.int64]:
+def rounded_normal(std: float, size: int) -> Ints:
     """Draw normal noise rounded to integers, for the insecure context only."""
     if not insecure_randomness_active():
         raise RuntimeError(
@@ -87,6 +88,6 @@ def rounded_normal(std: float, size: int) -> NDArray[np.int64]:
     return rounded(secret_generator().normal(0.0, std, size))
 
 
-def rounded(draws: NDArray[np.float64]) -> NDArray[np.int64]:
+def rounded(draws: Floats) -> Ints:
     """Round seeded noise to the nearest integers, and stop it at 2**62."""
     return np.clip(np.rint(draws), -(2.0**62), 2.0**62).astype(np.int64)

@@ -6,7 +6,7 @@ import json
 import math
 import textwrap
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from decimal import ROUND_CEILING, Context
 from enum import Enum
 from functools import cache
@@ -40,7 +40,6 @@ class _Unlabelled(Enum):
 
 #: Scope of the rows whose label is missing or was not released; they are no class.
 UNLABELLED = _Unlabelled.UNLABELLED
-
 
 _kinds_of = cache(get_type_hints)  # annotations are compiled for it
 
@@ -84,23 +83,18 @@ def _to_json(value: Any) -> Any:  # noqa: ANN401 - any field
     return "inf" if value == math.inf else value
 
 
-def _fields_of(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo `_to_json`; refuse other fields than those of a dataclass, or types."""
-    kinds = _kinds_of(cls)
-    require(set(values) == set(kinds), "other fields")
-    return {name: _read(kinds[name], value) for name, value in values.items()}
-
-
 def _read(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any field, of a type
-    """Read a value of a type; numbers are not negative, and "inf" is infinite."""
+    """Undo `_to_json`; refuse other fields or types, and numbers below 0."""
     within = get_args(kind)
     if NoneType in within:
         return None if value is None else _read(within[0], value)
     if isinstance(kind, GenericAlias):  # a tuple
         require(isinstance(value, list | tuple), "no list")
         return tuple(_read(within[0], item) for item in value)
-    if kind is ReportEntry:
-        return ReportEntry(**_fields_of(ReportEntry, value))
+    if isinstance(kind, type) and is_dataclass(kind):
+        kinds = _kinds_of(kind)
+        require(set(value) == set(kinds), "other fields")
+        return kind(**{name: _read(kinds[name], own) for name, own in value.items()})
     if kind is float and value == "inf":
         return math.inf
     require(type(value) in (kind, int if kind is float else kind), f"no {kind}")
@@ -348,7 +342,8 @@ class PrivacyReport(Document):
             require(values["report_version"] == _VERSION, "another version")
             fields = {k: v for k, v in values.items() if k not in _DERIVED}
             require(len(fields) == len(values) - len(_DERIVED), "other fields")
-            return cls(**_fields_of(cls, fields))
+            report: PrivacyReport = _read(cls, fields)
+            return report
         except DAMAGED as error:
             raise PersistenceError(
                 f"Expected the fields of a privacy report of version {_VERSION}. "

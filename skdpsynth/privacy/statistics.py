@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,32 +23,9 @@ from skdpsynth.privacy._accountant import MAX_DISCOVERY_DELTA, Reservation, ledg
 from skdpsynth.privacy._mechanisms import release_gaussian, release_votes, telling
 from skdpsynth.privacy._parts import GRID, LARGEST, MOST_ROWS, Parts, clamped_counts
 from skdpsynth.utils import CHUNK_ROWS, in_chunks
-
-__all__ = [
-    "LENGTH",
-    "MIN_KEY_COUNT",
-    "MOMENTS_SENSITIVITY",
-    "CentredCounts",
-    "centred_histogram",
-    "centred_sensitivity",
-    "gaussian_sum",
-    "gnmax",
-    "key_threshold",
-    "measured_cells",
-    "noisy_counts",
-    "noisy_histogram",
-    "noisy_pair_distances",
-    "noisy_pair_tables",
-    "noisy_second_moments",
-    "noisy_triple_tables",
-    "noisy_unit_counts",
-    "noisy_votes",
-    "thresholded_counts",
-]
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 
 Codes = NDArray[np.integer] | Parts
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Keys seen once are never considered, so a key's smallest considered count is this.
 MIN_KEY_COUNT = 2
@@ -64,7 +40,7 @@ def exact_counts(codes: Codes, n_bins: Sequence[int]) -> list[Ints]:
 
 def _counts_of_part(codes: NDArray[np.integer], bins: list[int]) -> Ints:
     # One bincount for all columns: column j counts in the bins after starts[j].
-    starts = starts_of_bins(codes, bins)
+    starts = _starts_of_bins(codes, bins)
     total = np.zeros(int(starts[-1]), dtype=np.int64)
     for rows in in_chunks(len(codes), max(CHUNK_ROWS, len(total) // len(bins))):
         places = codes[rows].astype(np.int64) + starts[:-1]
@@ -72,7 +48,7 @@ def _counts_of_part(codes: NDArray[np.integer], bins: list[int]) -> Ints:
     return total
 
 
-def starts_of_bins(codes: NDArray[np.integer], n_bins: Sequence[int] | Ints) -> Ints:
+def _starts_of_bins(codes: NDArray[np.integer], n_bins: Sequence[int] | Ints) -> Ints:
     """Return where bins of each column start, and the end; refuse codes of no bin."""
     bins = np.asarray(n_bins, dtype=np.int64)
     if codes.ndim != 2 or codes.shape[1] != len(bins) or min(bins, default=0) < 1:
@@ -197,7 +173,7 @@ def key_threshold(
 _MAX_DIMENSION = LARGEST // (GRID * GRID)
 
 
-def require_sensitivity(reservation: Reservation, needed: float) -> None:
+def _require_sensitivity(reservation: Reservation, needed: float) -> None:
     """Refuse a reservation that is forged, or too small for the statistic."""
     ledger_of(reservation)
     if reservation.sensitivity < needed:
@@ -221,7 +197,7 @@ def noisy_histogram(
     Sensitivity: a row is in exactly one bin of each column, so adding or removing it
     changes n_columns counts by one each, an L2 norm of ``sqrt(n_columns)``.
     """
-    require_sensitivity(reservation, math.sqrt(len(n_bins)))
+    _require_sensitivity(reservation, math.sqrt(len(n_bins)))
     counts = exact_counts(codes, n_bins)
     noisy = release_gaussian(np.concatenate(counts), reservation)
     return np.split(noisy, np.cumsum(n_bins)[:-1])
@@ -249,7 +225,7 @@ def noisy_unit_counts(codes: Codes, n_bins: int, reservation: Reservation) -> Fl
     which is what k rows of sensitivity 1 may add. The noisy counts are divided by k
     again. The exact ones are clamped, so that k times as many do not pass 2**63.
     """
-    require_sensitivity(reservation, 1.0)
+    _require_sensitivity(reservation, 1.0)
     weight = reservation.rows_per_unit
     (counts,) = exact_counts(Parts.of(codes).map(np.reshape, (-1, 1)), [n_bins])
     weighted = np.minimum(counts, LARGEST // weight) * weight
@@ -286,7 +262,7 @@ def centred_histogram(
     rows is clamped to what its product has room for. The last code, of rows in no
     cell, is the only one beyond the cells that is not refused.
     """
-    require_sensitivity(reservation, centred_sensitivity(n_cells, size_weight))
+    _require_sensitivity(reservation, centred_sensitivity(n_cells, size_weight))
     counts = exact_counts(codes, [n + 1 for n in n_cells])
     numbers = []
     for n, column in zip(n_cells, counts, strict=True):
@@ -355,7 +331,7 @@ def thresholded_counts(
     n_columns = len(counts_by_column)
     if n_columns == 0:
         raise ValueError("Expected at least one column of counts. Got none.")
-    require_sensitivity(reservation, math.sqrt(n_columns))
+    _require_sensitivity(reservation, math.sqrt(n_columns))
     if reservation.delta < threshold_delta:
         raise ReservationError(
             f"The reservation {reservation.name!r} has a delta of "
@@ -373,7 +349,14 @@ def thresholded_counts(
     considered = [np.flatnonzero(counts >= least) for counts in columns]
     both = zip(columns, considered, strict=True)
     exact = np.concatenate([counts[keys] for counts, keys in both])
-    with telling(names and partial(_named, names, considered), least=least):
+
+    def considered_keys() -> list[tuple[int, Hashable]]:
+        """Return column and name of the keys that are considered; private."""
+        assert names is not None
+        both = enumerate(zip(names(), considered, strict=True))
+        return [(j, named[k]) for j, (named, keys) in both for k in keys.tolist()]
+
+    with telling(names and considered_keys, least=least):
         noisy = release_gaussian(exact, reservation)
     ends = np.cumsum([len(keys) for keys in considered])[:-1]
     released = []
@@ -381,15 +364,6 @@ def thresholded_counts(
         passed = counts > threshold
         released.append((keys[passed], counts[passed]))
     return released
-
-
-def _named(
-    names: Callable[[], Sequence[Sequence[Hashable]]],
-    considered: Sequence[NDArray[np.intp]],
-) -> list[tuple[int, Hashable]]:
-    """Return column and name of the keys that are considered; private."""
-    both = enumerate(zip(names(), considered, strict=True))
-    return [(j, of_column[k]) for j, (of_column, keys) in both for k in keys.tolist()]
 
 
 def gaussian_sum(
@@ -424,7 +398,7 @@ def gaussian_sum(
     n_teachers, n_dimensions = vectors.shape
     fits = n_teachers <= MOST_ROWS  # it is public
     check_range("The number of teachers", n_teachers, fits, "at most 2**40")
-    require_sensitivity(reservation, 2 * GRID)
+    _require_sensitivity(reservation, 2 * GRID)
     total = np.zeros(n_dimensions, dtype=np.int64)
     step = Parts.rows_at_once(n_dimensions)
     for start in range(0, n_teachers, step):
@@ -468,14 +442,12 @@ def gnmax(votes: Ints, reservation: Reservation) -> Ints:
             "Expected votes of shape (n_queries, n_bins), neither of them 0. "
             f"Got shape {votes.shape} instead."
         )
-    require_sensitivity(reservation, math.sqrt(2))
+    _require_sensitivity(reservation, math.sqrt(2))
     counts = release_gaussian(votes, reservation, len(votes))
     return np.asarray(counts.argmax(axis=1), dtype=np.int64)
 
 
-def noisy_votes(
-    counts: Ints, n_teachers: int, reservation: Reservation
-) -> NDArray[np.bool_]:
+def noisy_votes(counts: Ints, n_teachers: int, reservation: Reservation) -> Bools:
     """Answer yes-or-no queries by the teachers' noisy majority, (n_queries,).
 
     `counts` (n_queries,), int64, are the teachers that say yes, in [0, `n_teachers`].
@@ -525,7 +497,7 @@ def exact_pair_counts(codes: Codes, n_bins: Sequence[int]) -> Ints:
 
 def _pair_counts_of_part(codes: NDArray[np.integer], bins: Ints) -> Ints:
     """Count the pairs of the rows of a part: on the diagonal and above."""
-    starts = starts_of_bins(codes, bins)
+    starts = _starts_of_bins(codes, bins)
     width = int(starts[-1])
     total = np.zeros((width, width), dtype=np.int64)
     # As many rows as stay in cache, but not fewer than there are cells to be added.
@@ -567,7 +539,7 @@ def noisy_pair_tables(
     Pairs that are not of columns i < j, or come twice, are refused.
     """
     measured = measured_cells(n_bins, pairs)
-    require_sensitivity(reservation, scale * math.sqrt(len(pairs)))
+    _require_sensitivity(reservation, scale * math.sqrt(len(pairs)))
     counts = scale * exact_pair_counts(codes, n_bins)
     released = np.zeros_like(counts)
     released[measured] = release_gaussian(counts[measured], reservation)
@@ -597,7 +569,7 @@ def noisy_pair_distances(
     """
     n_columns = len(n_bins)
     first, second = np.triu_indices(n_columns, 1)
-    require_sensitivity(reservation, math.sqrt(len(first)))
+    _require_sensitivity(reservation, math.sqrt(len(first)))
     if not np.issubdtype(expected.dtype, np.integer):
         raise ValueError(f"Expected whole numbers. Got a table of {expected.dtype}.")
     public = np.clip(expected, -MOST_ROWS, MOST_ROWS).astype(np.int64)
@@ -608,9 +580,7 @@ def noisy_pair_distances(
     return release_gaussian(blocks[first, second], reservation)
 
 
-def measured_cells(
-    n_bins: Sequence[int], pairs: NDArray[np.integer]
-) -> NDArray[np.bool_]:
+def measured_cells(n_bins: Sequence[int], pairs: NDArray[np.integer]) -> Bools:
     """Return which (D, D) cells, above the diagonal, are in the tables of pairs."""
     chosen = np.zeros((len(n_bins), len(n_bins)), dtype=bool)
     chosen[pairs[:, 0], pairs[:, 1]] = True
@@ -644,7 +614,7 @@ def noisy_triple_tables(
         raise ValueError("Expected triples of columns i < j < k.")
     if len(np.unique(triples, axis=0)) != len(triples):
         raise ValueError("Expected each triple once.")
-    require_sensitivity(reservation, scale * math.sqrt(len(triples)))
+    _require_sensitivity(reservation, scale * math.sqrt(len(triples)))
     counted = Parts.of(codes).total(_triple_counts_of_part, n_groups, triples)
     return release_gaussian(scale * clamped_counts(counted), reservation)
 
@@ -653,7 +623,7 @@ def _triple_counts_of_part(
     codes: NDArray[np.integer], n_groups: int, triples: NDArray[np.integer]
 ) -> Ints:
     """Count the rows of a part in the cells of every triple."""
-    starts_of_bins(codes, [n_groups] * codes.shape[1])
+    _starts_of_bins(codes, [n_groups] * codes.shape[1])
     if triples.max(initial=0) >= codes.shape[1]:
         raise ValueError("Expected triples of the columns that the codes have.")
     shape = len(triples), n_groups, n_groups, n_groups
@@ -689,7 +659,7 @@ def noisy_second_moments(
 
     Scores that are not finite count as the mean.
     """
-    require_sensitivity(reservation, MOMENTS_SENSITIVITY)
+    _require_sensitivity(reservation, MOMENTS_SENSITIVITY)
     sums = Parts.of(scores).total(_moments_of_part, means, unit)
     clamped = np.clip(sums, -LARGEST, LARGEST).astype(np.int64)
     noisy = release_gaussian(clamped, reservation)

@@ -10,38 +10,27 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsynth.exceptions import check_range
 from skdpsynth.measure import TableModel
 from skdpsynth.model import decode_columns
 from skdpsynth.sampling._where import _CHUNK_ROWS, Condition, DrawRanks, rows_where
-from skdpsynth.schema import SECONDS_OF, Identifier, is_date, plain
-from skdpsynth.table import (
-    Classes,
-    ColumnLayout,
-    Metadata,
-    largest_remainder,
-)
+from skdpsynth.schema import SECONDS_OF, Identifier, Text
+from skdpsynth.table import Classes, ColumnLayout, Metadata, largest_remainder
 from skdpsynth.utils import CHUNK_ROWS, in_chunks, n_threads
+from skdpsynth.utils.arrays import Floats, Ints
 from skdpsynth.utils.containers import converter
+from skdpsynth.utils.dtypes import is_date, plain
 from skdpsynth.utils.sklearn_compat import public_seed
 
 Columns = list[pd.Series | None]  # of a part of the rows; None: never read
-
-
-def checked_number(number: int, name: str = "n_samples") -> int:
-    """Return a number of rows to sample; raise ValueError if it is none."""
-    whole = isinstance(number, Integral) and not isinstance(number, bool)
-    if not whole or number < 1:
-        got = number if whole else type(number).__name__
-        raise ValueError(f"{name} must be an int >= 1. Got {got} instead.")
-    return int(number)
+_MOST_ROWS = 10**9  # of NumPy's hypergeometric numbers
 
 
 def class_counts(
     n_samples: int, strategy: str | Mapping[Hashable, float] | None, classes: Classes
-) -> NDArray[np.int64]:
+) -> Ints:
     """Choose how many rows each class has; `strategy` is as in `sample`."""
     if strategy is None:
         return largest_remainder(classes.prior, n_samples)
@@ -85,7 +74,10 @@ def frame_of(
     for place, column in enumerate(layout.columns):
         read = [part for piece in pieces if (part := piece[place]) is not None]
         if read:
-            columns[place] = read[0] if len(read) == 1 else _joined(read)
+            columns[place] = read[0]
+            if len(read) > 1:  # pandas changes the order of bytes of numbers
+                whole = pd.concat(read, ignore_index=True)
+                columns[place] = whole.astype(read[0].dtype)
         else:
             columns[place] = _unread_values(column, metadata, first, n_rows)
         for piece in pieces:
@@ -124,16 +116,14 @@ def in_units(
     unit = np.repeat(rng.permutation(len(sizes)), sizes)
     start = np.repeat(np.cumsum(sizes) - sizes, sizes)  # of the unit of each row
     frame = rows.take(order)
-    place_of = dict(zip(frame.columns, range(frame.shape[1]), strict=True))
+    place_of = {c.name: place for place, c in enumerate(metadata.layout.columns)}
     for name in units.constant:
-        place = place_of[name]
-        values = frame.iloc[:, place].take(start).set_axis(frame.index)
-        frame.isetitem(place, values)
+        values = frame.iloc[:, place_of[name]].take(start).set_axis(frame.index)
+        frame.isetitem(place_of[name], values)
     by_unit = np.argsort(unit, kind="stable")
     frame = frame.take(by_unit).reset_index(drop=True)
-    place, column = next(
-        (n, c) for n, c in enumerate(metadata.layout.columns) if c.name == units.name
-    )
+    place = place_of[units.name]
+    column = metadata.layout.columns[place]
     names = _unread_values(column, metadata, first, len(sizes))
     if not names.is_unique:  # the dtype has too few values: units would be one
         names = pd.Series(np.arange(first, first + len(names)))
@@ -144,12 +134,24 @@ def in_units(
 def _unread_values(
     column: ColumnLayout, metadata: Metadata, first: int, n_rows: int
 ) -> pd.Series:
-    """Return identifiers from the number `first` on, or a placeholder."""
+    """Return identifiers from the number `first` on, or placeholders, in the dtype."""
     described = metadata.unread.get(column.name, Identifier())
-    if isinstance(described, Identifier):
-        return _fresh_identifiers(first, n_rows, column, described)
-    codes = np.full(n_rows, -1 if described.placeholder is None else 0)
-    return column.to_category_series(codes, [described.placeholder or ""])
+    if isinstance(described, Text):
+        codes = np.full(n_rows, -1 if described.placeholder is None else 0)
+        return column.to_category_series(codes, [described.placeholder or ""])
+    if column.kind != "categorical":
+        step = SECONDS_OF["D"] if is_date(column.dtype) else 1.0
+        numbers = np.arange(first, first + n_rows, dtype=np.float64)
+        return column.to_series(numbers * step, np.zeros(n_rows, dtype=bool))
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        inner = ColumnLayout.of(column.name, pd.Series(column.dtype.categories))
+        if inner.kind != "categorical":
+            values = _unread_values(inner, metadata, first, n_rows)
+            listed = pd.Index(values.unique(), dtype=inner.dtype)
+            dtype = pd.CategoricalDtype(listed, ordered=column.dtype.ordered)
+            return values.astype(dtype)
+    names = [described.text_of(number) for number in range(first, first + n_rows)]
+    return column.to_category_series(np.arange(n_rows), names)
 
 
 def _check_identifiers(metadata: Metadata, n_samples: int, *, unit: bool) -> None:
@@ -161,37 +163,6 @@ def _check_identifiers(metadata: Metadata, n_samples: int, *, unit: bool) -> Non
                 _unread_values(column, metadata, n_samples - 1, 1)
             except ValueError as error:
                 raise ValueError(f"Column {column.name!r}: {error}") from None
-
-
-def _joined(pieces: list[pd.Series]) -> pd.Series:
-    """Join pieces of a column; pandas would change the order of bytes of numbers."""
-    whole = pd.concat(pieces, ignore_index=True)
-    dtype = pieces[0].dtype
-    return whole.astype(dtype) if isinstance(dtype, np.dtype) else whole
-
-
-def _fresh_identifiers(
-    first: int, n_rows: int, column: ColumnLayout, described: Identifier
-) -> pd.Series:
-    """Return row numbers from `first` on, in the dtype of the column or its values."""
-    if column.kind != "categorical":
-        nothing = np.zeros(n_rows, dtype=bool)
-        step = SECONDS_OF["D"] if is_date(column.dtype) else 1.0
-        numbers = np.arange(first, first + n_rows, dtype=np.float64)
-        return column.to_series(numbers * step, nothing)
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        categories = pd.Series(column.dtype.categories)
-        inner = ColumnLayout.of(column.name, categories)
-        if inner.kind != "categorical":
-            values = _fresh_identifiers(first, n_rows, inner, described)
-            listed = pd.Index(values.unique(), dtype=inner.dtype)
-            dtype = pd.CategoricalDtype(listed, ordered=column.dtype.ordered)
-            return values.astype(dtype)
-    names = [described.text_of(number) for number in range(first, first + n_rows)]
-    return column.to_category_series(np.arange(n_rows), names)
-
-
-_MOST_ROWS = 10**9  # of NumPy's hypergeometric numbers
 
 
 class Sampler:
@@ -334,10 +305,11 @@ class Sampler:
                 "Rows in units need a fit that knows of them. Expected a schema with"
                 " privacy_unit. Got none; fit with one, or leave out unit."
             )
-        n_samples = checked_number(n_samples)
-        batch_size = checked_number(batch_size, "batch_size")
+        for name, number in (("n_samples", n_samples), ("batch_size", batch_size)):
+            whole = isinstance(number, Integral) and not isinstance(number, bool)
+            check_range(name, number, whole and number >= 1, "an int >= 1")
         _check_identifiers(metadata, n_samples, unit=unit)
-        wanted: Condition | NDArray[np.int64]
+        wanted: Condition | Ints
         if where is None:
             wanted = class_counts(n_samples, sampling_strategy, metadata.classes)
         elif sampling_strategy is not None:
@@ -357,7 +329,7 @@ class Sampler:
         self,
         n_samples: int,
         batch_size: int,
-        wanted: Condition | NDArray[np.int64],
+        wanted: Condition | Ints,
         model: TableModel,
         rng: np.random.Generator,
         unit: bool,
@@ -382,10 +354,7 @@ class Sampler:
             yield in_units(frame, model.metadata, first, rng) if unit else frame
 
     def _of_classes(
-        self,
-        class_codes: NDArray[np.int64],
-        model: TableModel,
-        rng: np.random.Generator,
+        self, class_codes: Ints, model: TableModel, rng: np.random.Generator
     ) -> Iterator[Columns]:
         """Draw rows of given classes, in parts."""
         # One chunk is decoded while the next one is drawn, so the ranks of two are
@@ -403,14 +372,12 @@ class Sampler:
         return (job.result() for job in jobs)
 
     @abstractmethod
-    def _ranks(
-        self, class_codes: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    def _ranks(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         """Draw the ranks of synthetic rows of the given classes, in [0, 1]."""
 
     def _within(
-        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
-    ) -> tuple[DrawRanks, NDArray[np.float64]]:
+        self, spans: Sequence[Mapping[int, Floats]]
+    ) -> tuple[DrawRanks, Floats]:
         """Return `_ranks` within spans of ranks, and the share of each class left."""
         # Here all are drawn, and those outside are left out by the caller.
         return self._ranks, np.ones(len(spans))

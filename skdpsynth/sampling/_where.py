@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skdpsynth.measure import TableModel
 from skdpsynth.model import decode_cells, decode_columns
-from skdpsynth.schema import ROUNDING, SECONDS_OF, plain
+from skdpsynth.schema import ROUNDING, SECONDS_OF
 from skdpsynth.table import (
     CategoryDomain,
     ColumnDomain,
@@ -26,10 +25,12 @@ from skdpsynth.table import (
     NumericDomain,
 )
 from skdpsynth.utils import CHUNK_ROWS
+from skdpsynth.utils.arrays import Bools, Floats, Ints
+from skdpsynth.utils.dtypes import plain
 
-Spans = NDArray[np.float64]  # (n, 2): intervals of ranks, without their ends
+Spans = Floats  # (n, 2): intervals of ranks, without their ends
 # Ranks of rows of given classes, by a stream.
-DrawRanks = Callable[[NDArray[np.int64], np.random.Generator], NDArray[np.float64]]
+DrawRanks = Callable[[Ints, np.random.Generator], Floats]
 
 _HOUR = SECONDS_OF["h"]
 _CHUNK_ROWS = 250_000  # rows drawn at once; with another number a seed draws others
@@ -40,14 +41,12 @@ _COLUMNS = pd.Series | pd.Index
 class Allowed:
     """What a condition allows of one column: numbers or codes of categories."""
 
-    ranges: NDArray[np.float64]  # (n, 2), inclusive, in order and apart
+    ranges: Floats  # (n, 2), inclusive, in order and apart
     missing: bool
     # The column of times that are whole units on the clock of a zone: in seconds, UTC.
     zoned: ColumnLayout | None = None
 
-    def holds(
-        self, values: NDArray[np.float64], missing: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
+    def holds(self, values: Floats, missing: Bools) -> Bools:
         """Return which values are allowed."""
         if self.zoned is not None:
             values = self.zoned.from_wall(values)
@@ -82,7 +81,7 @@ class Condition:
     """What `where` of `sample` asks for."""
 
     columns: dict[Hashable, Allowed]  # by name; not the classes
-    classes: NDArray[np.bool_]  # which may be drawn
+    classes: Bools  # which may be drawn
 
     @classmethod
     def of(cls, where: Mapping[Hashable, Any], metadata: Metadata) -> Condition:
@@ -120,12 +119,7 @@ class Condition:
             for marginals in model.marginals
         ]
 
-    def holds(
-        self,
-        model: TableModel,
-        ranks: NDArray[np.float64],
-        class_codes: NDArray[np.int64],
-    ) -> NDArray[np.bool_]:
+    def holds(self, model: TableModel, ranks: Floats, class_codes: Ints) -> Bools:
         """Return which rows satisfy it, from their ranks and classes."""
         holds = self.classes[class_codes]
         cells = decode_cells(model, ranks, class_codes, self.columns)
@@ -138,7 +132,7 @@ def rows_where(
     condition: Condition,
     model: TableModel,
     draw: DrawRanks,
-    left: NDArray[np.float64],
+    left: Floats,
     n_samples: int,
     rng: np.random.Generator,
 ) -> Iterator[list[pd.Series | None]]:
@@ -161,7 +155,7 @@ def rows_where(
         found, tried = found + len(rows), tried + size
 
 
-def drawn_within(uniforms: NDArray[np.float64], spans: Spans) -> NDArray[np.float64]:
+def drawn_within(uniforms: Floats, spans: Spans) -> Floats:
     """Turn numbers that are uniform in [0, 1) into ones that are so in `spans`."""
     ends = np.cumsum(spans[:, 1] - spans[:, 0])
     if len(spans) == 0:
@@ -242,7 +236,7 @@ def _of(
     return Allowed(_apart(ranges), missing, zoned)
 
 
-def _apart(ranges: NDArray[np.float64]) -> NDArray[np.float64]:
+def _apart(ranges: Floats) -> Floats:
     """Put ranges in order, and join those that meet."""
     joined: list[list[float]] = []
     for low, high in np.unique(ranges, axis=0).tolist():

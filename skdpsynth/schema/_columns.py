@@ -7,232 +7,18 @@ import math
 import re
 import string
 import sys
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.utils.containers import arrow_kind
-
-Dtype = Any  # of NumPy, pandas or Arrow, which share no class
-
-
-Kind = Literal[
-    "continuous", "integer", "boolean", "categorical", "datetime", "timedelta"
-]
-
-# By the character that NumPy has for a dtype, or pandas for its own.
-_KINDS: dict[str, Kind] = {
-    "f": "continuous",
-    "i": "integer",
-    "u": "integer",
-    "b": "boolean",
-    "O": "categorical",
-    "M": "datetime",
-    "m": "timedelta",
-}
-_OWN_DTYPES = pd.CategoricalDtype | pd.StringDtype | pd.DatetimeTZDtype
-_REMEDIES = {
-    pd.PeriodDtype: "convert it by .dt.to_timestamp()",
-    pd.IntervalDtype: "convert it by astype(str), or keep the two ends as columns",
-    pd.SparseDtype: "convert it by .sparse.to_dense()",
-}
-# What converts a column of objects, by the types that it holds; others become texts.
-_CONVERSIONS: dict[tuple[type, ...], str] = {
-    (date, datetime, pd.Timestamp): "pd.to_datetime({})",
-    (timedelta, pd.Timedelta): "pd.to_timedelta({})",
-    (time,): "pd.to_timedelta({}.map(str, na_action='ignore'))",
-    (Decimal,): "{}.astype(float)",
-    (bytes,): "{}.str.decode('utf-8')",
-    (int, float, np.int64, np.float64): "{}.convert_dtypes()",
-    (list, tuple): "pd.DataFrame([*{}]), whose columns take its place",
-    (dict,): "pd.json_normalize({}), whose columns take its place",
-}
-
-
-def kind_of_dtype(dtype: Dtype) -> tuple[Kind, bool] | None:
-    """Return the kind of a dtype and whether it has a missing value; or None."""
-    # Whether objects are booleans is a question about values.
-    if isinstance(dtype, pd.ArrowDtype):
-        known = arrow_kind(dtype.pyarrow_dtype)
-        known = {"U": "O", "O": ""}.get(known, known)
-    elif isinstance(dtype, np.dtype | _OWN_DTYPES) or hasattr(dtype, "numpy_dtype"):
-        known = dtype.kind
-    else:
-        return None
-    kind = _KINDS.get(known)
-    can_be_missing = not isinstance(dtype, np.dtype) or known not in "iub"
-    return None if kind is None else (kind, can_be_missing)
-
-
-def is_date(dtype: Dtype) -> bool:
-    """Return whether a dtype is Arrow's of whole days, which polars calls Date."""
-    of_arrow = isinstance(dtype, pd.ArrowDtype)
-    return of_arrow and bool(pa.types.is_date32(dtype.pyarrow_dtype))
-
-
-def as_moments(series: pd.Series) -> pd.Series:
-    """Return Arrow's dates as points in time; any other column as it is."""
-    dtype = series.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        dtype = dtype.categories.dtype
-    if not is_date(dtype):
-        return series
-    return series.astype(dtype).astype(pd.ArrowDtype(pa.timestamp("s")))
-
-
-def is_missing(series: pd.Series) -> NDArray[np.bool_]:
-    """Return where values are missing; also at a NaN that its dtype has as a number."""
-    missing: NDArray[np.bool_] = series.isna().to_numpy(dtype=bool, copy=True)
-    if kind_of_dtype(series.dtype) == ("continuous", True):  # pandas' and Arrow's own
-        missing |= np.isnan(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    return missing
-
-
-def float_info(dtype: Dtype) -> np.finfo[Any]:
-    """Return how exact numbers of a dtype are; those that are no floats as doubles."""
-    storage: Any = getattr(dtype, "numpy_dtype", dtype)
-    return np.finfo(storage if storage.kind == "f" else np.float64)
-
-
-def type_of_objects(values: Any) -> str | None:  # noqa: ANN401 - no stubs
-    """Return of which type objects are throughout: private, so only for an error."""
-    types = {"string": "str", "boolean": "bool", "empty": "nothing"}
-    return types.get(pd.api.types.infer_dtype(values, skipna=True))
-
-
-def is_object(dtype: Dtype) -> bool:
-    """Return whether a dtype is NumPy's object, not one of pandas' string dtypes."""
-    return isinstance(dtype, np.dtype) and dtype.kind == "O"
-
-
-def check_frame(df: object) -> None:
-    """Refuse what is no DataFrame with distinct column names on one level."""
-    if not isinstance(df, pd.DataFrame):
-        raise InvalidTableError(f"Expected a DataFrame. Got {type(df).__name__}.")
-    if isinstance(df.columns, pd.MultiIndex):
-        raise InvalidTableError(
-            "Column names on several levels are not supported. Flatten them first, for"
-            " example by df.columns = df.columns.to_flat_index()."
-        )
-    if not df.columns.is_unique:
-        names = df.columns[df.columns.duplicated()].unique().tolist()
-        raise InvalidTableError(
-            f"Column names must be distinct. Got {names!r} more than once; rename or"
-            " drop the duplicates."
-        )
-
-
-def column_kind(
-    name: Hashable, series: pd.Series, described: Column | None = None
-) -> tuple[Kind, bool]:
-    """Return what `known_kind` does, and refuse mixed objects if they may be read."""
-    dtype, values, read = series.dtype, series, not isinstance(described, UNREAD)
-    found = known_kind(name, dtype)
-    listed = isinstance(dtype, pd.CategoricalDtype)
-    if listed:
-        values = dtype.categories
-    mixed = read and is_object(values.dtype) and type_of_objects(values) is None
-    if mixed and not listed:
-        types = {type(value) for value in series[~series.isna()]}
-        names = " and ".join(sorted(kind.__name__ for kind in types))
-        known = (way for kind, way in _CONVERSIONS.items() if types <= set(kind))
-        way = next(known, "{}.astype('string')").format(f"table[{name!r}]")
-        # scikit-learn's check looks for "argument must be", "string" and "number".
-        raise InvalidTableError(
-            f"Column {name!r} has dtype object and holds {names}, neither strings alone"
-            " nor booleans alone. Every column of the argument must be one of strings, "
-            f"of booleans, or have a dtype of numbers or times; convert it by {way}."
-        )
-    inner = kind_of_dtype(values.dtype)
-    if listed and (inner is None or inner[0] == "timedelta" or mixed):
-        raise InvalidTableError(
-            f"Column {name!r} is a category column whose categories are neither"
-            " strings, booleans, numbers nor points in time throughout. Rename them"
-            " first, for example by .cat.rename_categories(str)."
-        )
-    truths = isinstance(described, Boolean) and not described.of_texts
-    return ("boolean", found[1]) if truths and is_object(dtype) else found
-
-
-def known_kind(name: Hashable, dtype: Dtype) -> tuple[Kind, bool]:
-    """Return what `kind_of_dtype` says of a column; InvalidTableError if nothing."""
-    found = kind_of_dtype(dtype)
-    if found is not None:
-        return found
-    if isinstance(dtype, np.dtype) and dtype.kind == "c":
-        raise InvalidTableError(
-            f"Complex data not supported: column {name!r} has dtype {dtype}. Split it"
-            " into a real and an imaginary column."
-        )
-    general = "convert it to numbers, strings, booleans or datetime64"
-    remedy = _REMEDIES.get(type(dtype), general)
-    if isinstance(dtype, np.dtype) and dtype.kind == "S":
-        remedy = "bytes are decoded by astype(str)"
-    raise InvalidTableError(
-        f"Column {name!r} has dtype {dtype}, which is not supported; {remedy}."
-    )
-
-
-def plain(value: Any) -> Any:  # noqa: ANN401 - any object may be a column name
-    """Return the exact built-in scalar or Timestamp that a value equals.
-
-    What a subclass adds, and the sign of a zero, stay behind: they could tell of a row.
-    """
-    kind = type(value)
-    if kind is str or kind is bool or value is None:
-        return value
-    # The methods of the base classes: a subclass may have others.
-    if issubclass(kind, str):
-        return str.__str__(value)
-    if issubclass(kind, datetime | np.datetime64):
-        return value if kind is pd.Timestamp else pd.Timestamp(value)
-    if issubclass(kind, np.generic):
-        value = np.generic.item(value)
-        kind = type(value)
-    if issubclass(kind, int) and kind is not bool:
-        return int.__int__(value)
-    return float.__float__(value) + 0.0 if issubclass(kind, float) else value
-
-
-def decimals_of(
-    values: NDArray[np.float64], exact: float, most: int
-) -> NDArray[np.uint8]:
-    """Return the decimals that each number is written with; ``most + 1`` if more.
-
-    `exact` is the machine epsilon of the dtype that held the numbers. A number so large
-    that its dtype rounds a tenth of a unit counts only where it is exact.
-    """
-    found = np.full(values.shape, most + 1, dtype=np.uint8)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for decimals in reversed(range(most + 1)):
-            scaled = values * 10.0**decimals
-            off, rounding = np.abs(scaled - np.rint(scaled)), exact * np.abs(scaled)
-            found[(off <= rounding) & ((rounding < 0.1) | (off == 0))] = decimals
-    return found
-
-
-def same_name(first: Hashable, second: Hashable) -> bool:
-    """Return whether two column names are one for a dict; any hashable may be a name.
-
-    By hash first: a NaN is unequal to itself, and NA is neither equal nor unequal.
-    """
-    return {first} == {second}
-
-
-def is_finite(value: object) -> bool:
-    """Return False for infinite numbers, which no schema names as a category."""
-    return not isinstance(value, float) or math.isfinite(value)
-
+from skdpsynth.exceptions import InvalidSchemaError
+from skdpsynth.utils.dtypes import EXACT, is_finite, plain
 
 Scale = Literal["auto", "linear", "log", "quantile"]
 _SCALES = ("auto", "linear", "log", "quantile")
@@ -245,9 +31,7 @@ _WIDE, _NEAR = 50.0, 0.1
 MOST_STATED_DECIMALS = 9  # that a schema may state, and zeros that are looked for
 MOST_DECIMALS = 4  # that are looked for where none are stated
 ROUNDING = 1e-6  # of a unit of decimals, by which a bound may be off it
-# Whole numbers below it are floats.
-EXACT = float(sys.float_info.radix**sys.float_info.mant_dig)
-LARGEST = sys.float_info.max
+LARGEST = sys.float_info.max  # that a bound may be
 
 
 # How a CSV file writes numbers: what is before one, whether thousands are marked, the

@@ -19,7 +19,6 @@ import numpy as np
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema._columns import (
-    LARGEST,
     Boolean,
     Categorical,
     Column,
@@ -27,12 +26,11 @@ from skdpsynth.schema._columns import (
     Datetime,
     Stated,
     check_is,
-    decimals_of,
     number_of,
-    plain,
     wrong,
 )
 from skdpsynth.utils import EXCESS
+from skdpsynth.utils.dtypes import decimals_of, plain
 
 Columns = Mapping[Hashable, Column]
 
@@ -174,7 +172,7 @@ class SumOf(Rule):
         total, *parts = described
         low, high = map(sum, zip(*(part.ends for part in parts), strict=True))
         # Of whole numbers a sum may be one that no float is near.
-        near = max(-low, high) <= LARGEST
+        near = max(-low, high) <= sys.float_info.max
         room = EXCESS * abs(low) + EXCESS * abs(high) if near else 0.0
         if low < total.ends[0] - room or high > total.ends[1] + room:
             raise InvalidSchemaError(

@@ -27,10 +27,7 @@ from skdpsynth.schema._columns import (
     Stated,
     as_typed,
     blank_hint,
-    check_frame,
     check_is,
-    plain,
-    same_name,
     wrong,
 )
 from skdpsynth.schema._rules import RULES, Rule, checked_rules, names_of
@@ -43,10 +40,10 @@ from skdpsynth.schema._tables import (
     schema_code,
 )
 from skdpsynth.utils import DAMAGED, MOST_SHOWN, WIDTH, parse_json, read_text
-from skdpsynth.utils.containers import from_arrow
+from skdpsynth.utils.containers import as_frame
+from skdpsynth.utils.dtypes import plain, same_name
 
 Json = Any  # whatever a file says
-
 
 _VERSION = 1  # of the JSON of a schema
 _ZONE = re.compile(r"[A-Za-z0-9_+\-/:]{1,64}")
@@ -168,10 +165,8 @@ def schema_from_dict(data: Json) -> dict[str, Any]:
                 if name in columns or name in blanks:
                     raise InvalidSchemaError(f"Column {name!r} comes twice; drop one.")
             with place(_shortened(f"Column {name!r}")):
-                if _is_blank(metadata):
-                    blanks[name] = _unfilled(metadata)
-                else:
-                    columns[name] = _part_from_dict(metadata, "kind")
+                column, blank = _column_from_dict(metadata)
+                (blanks if blank else columns)[name] = column
     with place("'target' or 'class_counts'"):
         counts, target = data.get("class_counts"), decode_value(data.get("target"))
         if counts is not None:
@@ -200,40 +195,34 @@ def to_text(data: Mapping[str, Any]) -> str:
     return f"{{\n{lines}\n}}\n"
 
 
-def _is_blank(metadata: Json) -> bool:
-    """Return whether bounds or categories, or all that may be missing, are left open.
+def _column_from_dict(data: Json) -> tuple[Column, bool]:
+    """Return a column, and whether all that it must state, or `nullable`, is left open.
 
-    Such a column is measured; what is stated beside is kept.
+    Such a column is measured; in its blanks is what is as good as nothing.
     """
-    known = {item.name: item for item in fields(_kind_of(metadata, "kind"))}
-    required = [name for name, item in known.items() if item.default is MISSING]
-    left = [name for name in required if metadata.get(name) is None]
-    if any(name in metadata for name in left) and left != required:
+    kind = _kind_of(data, "kind")
+    known = {item.name: item.default for item in fields(kind)}
+    required = [name for name, default in known.items() if default is MISSING]
+    left = [name for name in required if data.get(name) is None]
+    if any(name in data for name in left) and left != required:
         raise InvalidSchemaError(
             f"Expected values of {_listed(required)}, or nulls to have them measured."
             f" Got a null for {_listed(left)} alone; state it too, or none of them."
         )
-    if required:
-        return left == required
-    return "nullable" in known and metadata.get("nullable", ...) is None
-
-
-def _unfilled(blank: Mapping[str, Any]) -> Column:
-    """Return a column whose blanks are left; in them is what is as good as nothing."""
-    kind = _kind_of(blank, "kind")
-    known = {item.name for item in fields(kind)}
-    _check_names(blank, ["kind"], sorted(known))
-    zone = "Z" if "%z" in (blank.get("format") or "") else ""
+    if left != required or not (required or data.get("nullable", ...) is None):
+        return _part_from_dict(data, "kind"), False
+    _check_names(data, ["kind"], sorted(known))
+    zone = "Z" if "%z" in (data.get("format") or "") else ""
     nothing = f"1970-01-01T00{zone}" if kind is Datetime else 0
-    options = {"categories": (), "low": nothing, "high": nothing}
-    options |= {name: own for name, own in blank.items() if own is not None}
-    stated = {name: options[name] for name in known & options.keys()}
-    nullable = stated.pop("nullable", True)
+    stated = {"categories": (), "low": nothing, "high": nothing}
+    stated |= {name: own for name, own in data.items() if own is not None}
+    nullable = stated.get("nullable", True)
     if not isinstance(nullable, bool):
         raise wrong("The 'nullable' flag must be true, false or null", nullable)
-    column: Column = kind(**stated, nullable=True)  # no category is enough then
-    column._set(nullable=nullable)
-    return column
+    options = {name: stated[name] for name in known.keys() & stated.keys()}
+    column: Column = kind(**options | {"nullable": True})
+    column._set(nullable=nullable)  # no category is enough only where it is True
+    return column, True
 
 
 def _entry(entry: object) -> str:
@@ -381,8 +370,15 @@ class TableSchema(Stated):
                 words = "The 'n_rows' of TableSchema must be a positive int or None"
                 raise wrong(words, n_rows)
             self._set(n_rows=n_rows)
-        if self.target is not None:
-            self._check_target()
+        if self.target is ...:
+            raise wrong("The 'target' of TableSchema must be a column name", ...)
+        found = self.columns.get(self.target)
+        if self.target is not None and isinstance(found, UNREAD):
+            raise InvalidSchemaError(
+                f"The target {self.target!r} is described as {found!r}, whose values"
+                " are neither modelled nor predicted. Name another target, or describe"
+                " it by its labels."
+            )
         if self.class_counts is not None:
             self._set(class_counts=self._checked_class_counts())
         self._set(rules=checked_rules(self.rules, self.columns, self.target))
@@ -413,11 +409,10 @@ class TableSchema(Stated):
                 f" {self.max_rows_per_unit!r}; give both, or none of them."
             )
         column = self.columns.setdefault(unit, Identifier())  # type: ignore[attr-defined]
-        if not isinstance(column, Identifier) or unit == self.target:
+        if not isinstance(column, Identifier):
             raise InvalidSchemaError(
-                f"The privacy unit {unit!r} must be an Identifier, since its values are"
-                f" neither modelled nor predicted. Got {column!r}; describe it as"
-                " Identifier(), or leave it out of the columns."
+                f"The privacy unit {unit!r} must be an Identifier. Got {column!r};"
+                " describe it as Identifier(), or leave it out of the columns."
             )
         if self.n_rows is not None or self.class_counts is not None:
             raise InvalidSchemaError(
@@ -426,14 +421,6 @@ class TableSchema(Stated):
                 " 'privacy_unit'."
             )
         self._set(max_rows_per_unit=most)
-
-    def _check_target(self) -> None:
-        if self.target is ...:
-            raise wrong("The 'target' of TableSchema must be a column name", ...)
-        column = self.columns.get(self.target)
-        if isinstance(column, UNREAD):
-            rule = f"The target column {self.target!r} must have values that are read"
-            raise wrong(rule, column)
 
     def _checked_class_counts(self) -> dict[Hashable, int]:
         column = self.columns.get(self.target)
@@ -527,8 +514,7 @@ class TableSchema(Stated):
             target=...,
         )
         """
-        df = from_arrow(df)
-        check_frame(df)
+        df = as_frame(df)
         blanks = {name: blank_metadata(name, own) for name, own in df.dtypes.items()}
         if form == "json":
             columns = [[encode_value(name), blank] for name, blank in blanks.items()]
@@ -567,8 +553,7 @@ class TableSchema(Stated):
         InvalidTableError
             If a dtype cannot be modelled, a value is infinite, or the target is absent.
         """
-        public_df = from_arrow(public_df)
-        check_frame(public_df)
+        public_df = as_frame(public_df)
         if target is not None and target not in public_df.columns:
             raise InvalidTableError(
                 f"The target {target!r} is not a column of the table."
@@ -776,9 +761,7 @@ class TableSchema(Stated):
           column             finding  rows
         0    age  above 110: clipped     1
         """
-        df = from_arrow(df)
-        check_frame(df)
-        return findings(df, self)
+        return findings(as_frame(df), self)
 
 
 NOTHING_STATED = TableSchema({})

@@ -10,39 +10,43 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema._columns import (
-    EXACT,
     KINDS,
     MOST_DECIMALS,
     SECONDS_OF,
+    UNREAD,
     Boolean,
     Categorical,
     Column,
     Continuous,
     Datetime,
-    Dtype,
     Identifier,
-    Kind,
     Text,
     Unit,
-    as_moments,
-    column_kind,
-    decimals_of,
     family,
+)
+from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, Rule, SumOf
+from skdpsynth.utils import FEW_NUMBERS, warn_deprecated
+from skdpsynth.utils.arrays import Bools, Floats
+from skdpsynth.utils.dtypes import (
+    EXACT,
+    Dtype,
+    Kind,
+    as_moments,
+    conversion_of,
+    decimals_of,
     float_info,
     is_date,
     is_missing,
     is_object,
+    kind_of_dtype,
     known_kind,
     plain,
     same_name,
     type_of_objects,
 )
-from skdpsynth.schema._rules import Determines, MissingTogether, Ordered, Rule, SumOf
-from skdpsynth.utils import FEW_NUMBERS, warn_deprecated
 
 Schema = Any  # a TableSchema, whose module imports this one
 
@@ -142,6 +146,37 @@ _NUMBER = re.compile(r"[-+(\s]*[$€£]?\s*\d[\d.,' ]*[%)€£]*\s*")
 
 def _has_many(whole: pd.Series) -> bool:
     return bool(whole.nunique() > FEW_NUMBERS)
+
+
+def column_kind(
+    name: Hashable, series: pd.Series, described: Column | None = None
+) -> tuple[Kind, bool]:
+    """Return what `known_kind` does, and refuse mixed objects if they may be read."""
+    dtype, values, read = series.dtype, series, not isinstance(described, UNREAD)
+    found = known_kind(name, dtype)
+    listed = isinstance(dtype, pd.CategoricalDtype)
+    if listed:
+        values = dtype.categories
+    mixed = read and is_object(values.dtype) and type_of_objects(values) is None
+    if mixed and not listed:
+        types = {type(value) for value in series[~series.isna()]}
+        names = " and ".join(sorted(kind.__name__ for kind in types))
+        way = conversion_of(name, types)
+        # scikit-learn's check looks for "argument must be", "string" and "number".
+        raise InvalidTableError(
+            f"Column {name!r} has dtype object and holds {names}, neither strings alone"
+            " nor booleans alone. Every column of the argument must be one of strings, "
+            f"of booleans, or have a dtype of numbers or times; convert it by {way}."
+        )
+    inner = kind_of_dtype(values.dtype)
+    if listed and (inner is None or inner[0] == "timedelta" or mixed):
+        raise InvalidTableError(
+            f"Column {name!r} is a category column whose categories are neither"
+            " strings, booleans, numbers nor points in time throughout. Rename them"
+            " first, for example by .cat.rename_categories(str)."
+        )
+    truths = isinstance(described, Boolean) and not described.of_texts
+    return ("boolean", found[1]) if truths and is_object(dtype) else found
 
 
 # The type that categories must have to be values of a column of some kind.
@@ -383,7 +418,7 @@ def _in_rows(
         yield f"{words} privacy_unit", int(repeated.sum())
 
 
-def _present(series: pd.Series, missing: NDArray[np.bool_]) -> pd.Series:
+def _present(series: pd.Series, missing: Bools) -> pd.Series:
     """Return what is not missing: seconds of durations, points in time of dates."""
     present = as_moments(series[~missing])
     if known_kind(None, series.dtype)[0] != "timedelta":
@@ -453,7 +488,7 @@ def broken(
     return f"missing in some of {listed} only: drawn together", int(some.sum())
 
 
-def _numbers(series: pd.Series, *, wall: bool = False) -> NDArray[np.float64]:
+def _numbers(series: pd.Series, *, wall: bool = False) -> Floats:
     """Return numbers or times (in UTC, or of a clock) as floats, NaN if missing."""
     missing = is_missing(series)
     present: Any = _present(series, missing)

@@ -47,6 +47,7 @@ from skdpsynth.training import (
     resolve_device,
 )
 from skdpsynth.utils import warn_deprecated, without
+from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.sklearn_compat import Interval, StrOptions
 
 Init = Literal["measured", "random"]
@@ -244,7 +245,7 @@ n_teachers_ : ndarray of shape (n_classes,), int
     def _plan_classes(
         self,
         labels: Sequence[Hashable],
-        counts: NDArray[np.float64],
+        counts: Floats,
         n_continuous: int,
         n_discrete: int,
         mu: float,

@@ -10,6 +10,7 @@ from skdpsynth.measure import RARE, TableModel
 from skdpsynth.synthesizers._initial import CELLS
 from skdpsynth.table import MISSING, ZERO, MarginalTransform, NumericDomain, PrivateRows
 from skdpsynth.utils import in_chunks
+from skdpsynth.utils.arrays import Floats, Ints
 
 _MOST = 3.0  # log odds that one column can give
 
@@ -40,14 +41,14 @@ class Evidence:
         self.n_features = said + 1
 
     @property
-    def initial_weights(self) -> NDArray[np.float64]:
+    def initial_weights(self) -> Floats:
         """Weights of the naive Bayes classifier, of shape (n_classes, n_features)."""
         weights = np.zeros((self.n_classes, self.n_features))
         if self.informed:
             weights[:, :-1] = np.sqrt(len(self._tables)) * np.eye(self.n_classes)
         return weights
 
-    def features(self, rows: PrivateRows) -> NDArray[np.float64]:
+    def features(self, rows: PrivateRows) -> Floats:
         """Return the features of rows, about 1 in size; private if the rows are."""
         features = np.ones((len(rows.class_codes), self.n_features))
         for part in in_chunks(len(features)):
@@ -65,9 +66,7 @@ class Evidence:
                 features[part, :-1] = both / np.sqrt(both.shape[1])
         return features
 
-    def draw(
-        self, position: int, n_rows: int, generator: torch.Generator
-    ) -> NDArray[np.float64]:
+    def draw(self, position: int, n_rows: int, generator: torch.Generator) -> Floats:
         """Return the features of rows drawn from the marginals of a class."""
         cells = []
         for masses in self._masses:
@@ -77,7 +76,7 @@ class Evidence:
             cells.append(np.minimum(places, len(ends) - 1))
         return np.hstack([self._summed(cells), np.ones((n_rows, 1))])
 
-    def _summed(self, cells: list[NDArray[np.int64]]) -> NDArray[np.float64]:
+    def _summed(self, cells: list[Ints]) -> Floats:
         """Add up the log odds of all columns, over the root of their number."""
         total = np.zeros((self.n_classes, len(cells[0])))
         for table, places in zip(self._tables, cells, strict=True):
@@ -89,7 +88,7 @@ class Evidence:
         j: int,
         uniforms: NDArray[np.floating],
         category_codes: NDArray[np.integer],
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         """Return the cell of every row in one column."""
         if not isinstance(self._model.metadata.domains[j], NumericDomain):
             return category_codes[:, j].astype(np.int64)
@@ -98,7 +97,7 @@ class Evidence:
         return np.where(category_codes[:, j] == MISSING, CELLS + 1, cells)
 
 
-def _masses(column: MarginalTransform) -> NDArray[np.float64]:
+def _masses(column: MarginalTransform) -> Floats:
     """Return the probability of every cell; zero, other and missing values have one."""
     present = 1.0 - column.missing
     if not isinstance(column.domain, NumericDomain):

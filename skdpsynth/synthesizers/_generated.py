@@ -29,6 +29,7 @@ from skdpsynth.privacy import UNLABELLED, PrivacyAccountant
 from skdpsynth.privacy.statistics import noisy_counts
 from skdpsynth.sampling import DrawRanks, drawn_within
 from skdpsynth.table import Metadata, PrivateRows, TableRows
+from skdpsynth.utils.arrays import Floats, Ints
 
 if TYPE_CHECKING:
     import torch
@@ -60,14 +61,12 @@ class GeneratedSynthesizer(BaseSynthesizer):
         self.measurements_ = measured
         return model
 
-    def _ranks(
-        self, class_codes: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    def _ranks(self, class_codes: Ints, rng: np.random.Generator) -> Floats:
         return self.generator_.draw(class_codes, rng)
 
     def _within(
-        self, spans: Sequence[Mapping[int, NDArray[np.float64]]]
-    ) -> tuple[DrawRanks, NDArray[np.float64]]:
+        self, spans: Sequence[Mapping[int, Floats]]
+    ) -> tuple[DrawRanks, Floats]:
         if isinstance(self.generator_, MixtureGenerator):
             generator, shares = self.generator_.within(spans)
             return generator.draw, shares
@@ -75,9 +74,7 @@ class GeneratedSynthesizer(BaseSynthesizer):
             return self._ranks, np.ones(len(spans))
         lengths = [[np.diff(span).sum() for span in part.values()] for part in spans]
 
-        def draw(
-            class_codes: NDArray[np.int64], rng: np.random.Generator
-        ) -> NDArray[np.float64]:
+        def draw(class_codes: Ints, rng: np.random.Generator) -> Floats:
             ranks = self._ranks(class_codes, rng)
             for c, part in enumerate(spans):
                 rows = np.flatnonzero(class_codes == c)
@@ -156,6 +153,6 @@ def and_measured_unlabelled(
     return and_unlabelled(metadata, plans, n_rows, of_size.noise_std, left)
 
 
-def _one_place(rows: PrivateRows) -> NDArray[np.int64]:
+def _one_place(rows: PrivateRows) -> Ints:
     """Return rows one code, to be counted by it."""
     return np.zeros(len(rows), dtype=np.int64)

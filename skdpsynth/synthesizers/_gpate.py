@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from skdpsynth.measure import Training
 from skdpsynth.privacy import (
@@ -39,11 +41,6 @@ from skdpsynth.training import (
     random_projections,
     told_by_sum,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 _TEACHER_STEPS = 2  # per round
 # Length of a step of a network by noisy votes: ten times the paper's 1e-3 (A.5), since
@@ -230,12 +227,7 @@ class GPATESynthesizer(ClassGAN):
             scope=scope,
         )
 
-    def _sum(
-        self,
-        run: ClassRun,
-        teachers: LinearTeachers,
-        real: RealMeans,
-    ) -> None:
+    def _sum(self, run: ClassRun, teachers: LinearTeachers, real: RealMeans) -> None:
         """Release the sum of the teachers' vectors, and move as it says."""
         generator, training, clip = run.generator, run.training, self.max_grad_norm
         means = generator.mean_features(generator.draw(N_KNOWN))  # of fakes: lines 2-4

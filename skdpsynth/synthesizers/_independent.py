@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from skdpsynth.privacy import PrivacyBudget
 from skdpsynth.schema import TableSchema
 from skdpsynth.synthesizers._marginal import MarginalSynthesizer, without_verbose
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class IndependentSynthesizer(MarginalSynthesizer):

@@ -33,11 +33,11 @@ from skdpsynth.training import (
     NetworkTrainer,
     on_device,
 )
+from skdpsynth.utils.arrays import Floats
 
 if TYPE_CHECKING:
     import torch
 
-Floats = NDArray[np.float64]
 
 # Cells of a number that are as wide, and bins of all columns together: what a network
 # of the papers can still learn.

@@ -26,12 +26,12 @@ from skdpsynth.synthesizers._generated import (
 )
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.utils import without
+from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, public_seed
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
-    from numpy.typing import NDArray
 
 without_verbose = without(
     since="0.3", removed_in="0.5", verbose="It had no effect; leave it out."
@@ -248,7 +248,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
     def _plan_classes(
         self,
         labels: Sequence[Hashable],
-        counts: NDArray[np.float64],
+        counts: Floats,
         n_continuous: int,
         n_discrete: int,
         mu: float,

@@ -12,15 +12,15 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from skdpsynth.privacy import Parts
 from skdpsynth.schema import (
-    EXACT,
     MOST_STATED_DECIMALS,
     ROUNDING,
     SECONDS_OF,
@@ -31,21 +31,13 @@ from skdpsynth.schema import (
     TableSchema,
     decode_value,
     encode_value,
-    is_date,
 )
-from skdpsynth.table._layout import (
-    ColumnLayout,
-    StandIn,
-    numeric_values,
-    place_keys,
-)
+from skdpsynth.table._layout import ColumnLayout, StandIn, numeric_values, place_keys
 from skdpsynth.utils import CHUNK_ROWS, EXCESS, FEW_NUMBERS, in_chunks, require
+from skdpsynth.utils.arrays import Bools, Floats, Ints
+from skdpsynth.utils.dtypes import EXACT, is_date
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+Codes = Ints
 
 # Seconds of times without a unit: about what floats hold, and a power of two: exact.
 FINEST = 2.0**-20
@@ -189,7 +181,7 @@ class NumericDomain:
         """Position of an exact 0 with a cell of its own; None where there is none."""
         return _zero_of(self)
 
-    def to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def to_unit(self, values: Floats) -> Floats:
         """Map finite values to [0, 1], clamped to the range; 0.5 if it has no width."""
         start, end = self._ends()
         if end <= start:
@@ -200,7 +192,7 @@ class NumericDomain:
         scaled = np.clip(self._scale(steps), start, end)
         return (scaled - start) / (end - start)
 
-    def from_unit(self, uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
+    def from_unit(self, uniforms: Floats) -> Floats:
         """Map [0, 1] back to values; whole numbers of units are rounded."""
         values = self._unscaled(uniforms)
         if self.integer:
@@ -221,7 +213,7 @@ class NumericDomain:
         cells = _cells_of_values(self, self.frequent)
         return np.stack((cells.begins, cells.ends)), cells.shares
 
-    def edges(self, uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
+    def edges(self, uniforms: Floats) -> Floats:
         """Map positions that part the values to where they lie, without rounding."""
         return self.from_steps(self._unscaled(uniforms))
 
@@ -239,7 +231,7 @@ class NumericDomain:
         low, high = np.clip((self._scale(ends) - start) / (end - start), 0.0, 1.0)
         return float(low), float(high)
 
-    def snap(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    def snap(self, edges: Floats) -> Floats:
         """Move inner cell edges to where no value lies, and drop empty cells."""
         start, end = self._ends()
         if end <= start:
@@ -260,7 +252,7 @@ class NumericDomain:
         start, end = self._scale(np.array([self.low - margin, self.high + margin]))
         return float(start), float(end)
 
-    def _scale(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _scale(self, values: Floats) -> Floats:
         if self.remainders:
             values = _spaced(values, self.remainders, signed=self.step is None)
         if self.weekdays or self.hours:
@@ -269,7 +261,7 @@ class NumericDomain:
             return values
         return np.sign(values) * np.log1p(np.abs(values) / 10.0**self.decimals)
 
-    def _unscaled(self, uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _unscaled(self, uniforms: Floats) -> Floats:
         start, end = self._ends()
         scaled = uniforms * (end - start)
         scaled += start
@@ -601,7 +593,7 @@ class MarginalTransform:
         shares: Floats,
         *,
         missing: float = 0.0,
-        order: NDArray[np.int64] | None = None,
+        order: Ints | None = None,
     ) -> MarginalTransform:
         """Build the marginal of categories from weights; `order` is that of scores."""
         if len(shares) == 0:
@@ -646,7 +638,7 @@ class MarginalTransform:
         slope = ((scores - scores.mean()) * ndtri(ranks)).mean()
         return float(scores.mean()), float(scores.std()), float(slope)
 
-    def decode(self, ranks: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    def decode(self, ranks: Floats) -> tuple[Floats, Bools]:
         """Turn ranks in [0, 1] into numbers or codes (-1: missing), and a mask."""
         rank, missing = ranks, np.zeros(len(ranks), dtype=bool)
         if self.missing:
@@ -660,7 +652,7 @@ class MarginalTransform:
         place = _places(rank, self.cumulative[1:-1])
         return np.where(missing, -1.0, self.points[place]), missing
 
-    def decode_where(self, ranks: Floats, missing: NDArray[np.bool_]) -> Floats:
+    def decode_where(self, ranks: Floats, missing: Bools) -> Floats:
         """Turn ranks into values where it is known which are missing."""
         # A rank that stands for a missing value is spread over all values instead: it
         # is even among such ranks, so the value comes from the marginal of what is
@@ -750,7 +742,7 @@ class PrivateRows:
     # Of numbers 0, or `ZERO` or `MISSING`; the position of a category, then one code
     # for any other value and one for a missing one.
     category_codes: NDArray[np.unsignedinteger]
-    class_codes: NDArray[np.int64]  # -1 where a label is missing or was not released
+    class_codes: Ints  # -1 where a label is missing or was not released
 
     def __len__(self) -> int:
         return len(self.class_codes)
@@ -794,7 +786,7 @@ class TableRows:
 
 def wall_values(
     series: pd.Series, column: ColumnLayout, domain: NumericDomain
-) -> tuple[Floats, NDArray[np.bool_]]:
+) -> tuple[Floats, Bools]:
     """Return numbers as `numeric_values` does; times in units as a clock shows them."""
     values, missing = numeric_values(series, column)
     return (values if domain.step is None else column.to_wall(values)), missing

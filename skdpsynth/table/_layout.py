@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,36 +21,22 @@ from skdpsynth.schema import (
     UNREAD,
     Continuous,
     Datetime,
-    Kind,
     TableSchema,
     column_kind,
     decode_value,
     encode_value,
-    is_date,
-    is_missing,
-    is_object,
-    kind_of_dtype,
-    plain,
-    same_name,
 )
-from skdpsynth.utils import require
+from skdpsynth.utils import dtypes, require
+from skdpsynth.utils.arrays import Bools, Floats, Ints
 from skdpsynth.utils.containers import arrow_like, speaks_arrow
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-# One name, and in brackets a unit and a zone: libraries parse, and compile, far more.
-_PLAIN_DTYPE = re.compile(
-    r"[<>|=]?[A-Za-z]\w{0,29}(\[\w{1,12}(, (tz=)?[\w+\-/:]{1,64})?\])?"
-)
+from skdpsynth.utils.dtypes import Kind
 
 
 def is_read(name: Hashable, schema: TableSchema) -> bool:
     """Return whether cells of a column are read: of identifiers those of the unit."""
     if not isinstance(schema.columns.get(name), UNREAD):
         return True
-    return same_name(name, schema.privacy_unit)
+    return dtypes.same_name(name, schema.privacy_unit)
 
 
 @dataclass(frozen=True)
@@ -69,13 +54,12 @@ class ColumnLayout:
     ) -> ColumnLayout:
         """Read the layout off a column; raise InvalidTableError if unsupported."""
         described = None
-        if not same_name(name, schema.privacy_unit):
+        if not dtypes.same_name(name, schema.privacy_unit):
             described = schema.columns.get(name)
         kind, can_be_missing = column_kind(name, series, described)
         dtype = series.dtype
         if isinstance(dtype, pd.CategoricalDtype):
-            empty = pd.Index([], dtype=dtype.categories.dtype)
-            dtype = pd.CategoricalDtype(empty, ordered=dtype.ordered)
+            dtype = dtypes.without_categories(dtype.categories.dtype, dtype.ordered)
         return cls(name, dtype, kind, can_be_missing)
 
     @property
@@ -120,7 +104,7 @@ class ColumnLayout:
     def limits(self) -> tuple[float, float]:
         """The least and the largest number, or seconds of a time, that it holds."""
         if self.kind == "datetime":
-            limit = most_seconds("s" if is_date(self.dtype) else self.unit)
+            limit = most_seconds("s" if dtypes.is_date(self.dtype) else self.unit)
             first = _YEAR_1 if self.zone is None else _SHOWN_FROM
             last = _YEAR_9999 if self.zone is None else _CLOCKS[1]
             return max(-limit, float(first)), min(limit, float(last))
@@ -132,7 +116,7 @@ class ColumnLayout:
     @property
     def zone(self) -> Any:  # noqa: ANN401 - no stubs
         """The time zone of its dtype, None where it has none."""
-        return _zone_of(self.dtype)
+        return dtypes.zone_of(self.dtype)
 
     def to_wall(self, seconds: Floats) -> Floats:
         """Turn seconds since 1970 UTC into those of a clock in the column's zone."""
@@ -156,7 +140,7 @@ class ColumnLayout:
         if self.kind == "boolean":
             array = present >= 0.5
         elif self.kind in ("datetime", "timedelta"):
-            array = _ticks(present, "s" if is_date(dtype) else self.unit)
+            array = _ticks(present, "s" if dtypes.is_date(dtype) else self.unit)
         else:
             low, high = self.limits
             if self.storage.kind != "f":
@@ -165,7 +149,7 @@ class ColumnLayout:
                     high = float(np.nextafter(high, 0.0))  # the one below
             array = np.clip(present, low, high).astype(self.storage)
         if isinstance(dtype, pd.ArrowDtype):
-            if is_date(dtype):  # counts days, in fewer bytes
+            if dtypes.is_date(dtype):  # counts days, in fewer bytes
                 array = (array // _DAY).astype(np.int32)
             stored = pa.array(array, mask=missing).cast(dtype.pyarrow_dtype)
             array = pd.arrays.ArrowExtensionArray(stored)
@@ -209,15 +193,15 @@ class ColumnLayout:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form."""
-        name, dtype = encode_value(self.name), encode_dtype(self.dtype)
+        name, dtype = encode_value(self.name), dtypes.encode_dtype(self.dtype)
         return {**vars(self), "name": name, "dtype": dtype}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ColumnLayout:
         """Rebuild the layout that `to_dict` wrote."""
-        name, dtype = decode_value(data["name"]), _decode_dtype(data["dtype"])
+        name, dtype = decode_value(data["name"]), dtypes.decode_dtype(data["dtype"])
         said = data["kind"], data["can_be_missing"]
-        require(kind_of_dtype(dtype) == said, "a dtype")
+        require(dtypes.kind_of_dtype(dtype) == said, "a dtype")
         return cls(name, dtype, *said)
 
 
@@ -308,42 +292,6 @@ class TableLayout:
         return cls(columns, target, **forms, container=container)
 
 
-def encode_dtype(dtype: Any) -> dict[str, Any]:  # noqa: ANN401 - no stubs
-    """Return a JSON-safe form of a dtype, without categories."""
-    if isinstance(dtype, np.dtype):
-        return {"numpy": dtype.str}
-    if isinstance(dtype, pd.CategoricalDtype):
-        inner = encode_dtype(dtype.categories.dtype)
-        return {"category": inner, "ordered": bool(dtype.ordered)}
-    if isinstance(dtype, pd.StringDtype):
-        # Two string dtypes share each storage: one with NaN and one with pd.NA.
-        return {"string": dtype.storage, "nan": dtype.na_value is not pd.NA}
-    if isinstance(dtype, pd.ArrowDtype):
-        return {"arrow": str(dtype.pyarrow_dtype)}
-    return {"pandas": str(dtype)}
-
-
-def _decode_dtype(data: Mapping[str, Any]) -> Any:  # noqa: ANN401 - no stubs
-    """Undo `encode_dtype`; the names in a file may be a stranger's."""
-    for library in {"numpy", "string", "arrow", "pandas"} & set(data):
-        known = _PLAIN_DTYPE.fullmatch(data[library])
-        if not known or "dateutil" in data[library]:  # a zone in a file on this disk
-            raise ValueError("a dtype of another kind")
-    if "numpy" in data:
-        return np.dtype(data["numpy"])
-    if "category" in data:
-        empty = pd.Index([], dtype=_decode_dtype(data["category"]))
-        return pd.CategoricalDtype(empty, ordered=data["ordered"])
-    if "string" in data:
-        own = {"na_value": np.nan} if data["nan"] else {}
-        return pd.StringDtype(data["string"], **own)
-    if "arrow" in data:
-        if data["arrow"] == "string":  # "string[pyarrow]" names the other dtype
-            return pd.ArrowDtype(pa.string())
-        return pd.api.types.pandas_dtype(f"{data['arrow']}[pyarrow]")
-    return pd.api.types.pandas_dtype(data["pandas"])
-
-
 # Ticks of NumPy's units.
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = int(SECONDS_OF["D"])
@@ -364,7 +312,7 @@ def numeric_values(series: pd.Series, column: ColumnLayout) -> tuple[Floats, Boo
     """Return a column that is not categorical as numbers (0: missing), and a mask."""
     # Times (since 1970 UTC) and durations are in seconds. A float64 holds integers up
     # to 2**53 and present-day times to the microsecond.
-    missing = is_missing(series)
+    missing = dtypes.is_missing(series)
     values = np.zeros(len(series))
     present = series[~missing] if missing.any() else series
     if column.kind in ("datetime", "timedelta"):
@@ -384,7 +332,7 @@ def ticks_of(times: pd.Series | pd.Index) -> tuple[Ints, str]:
         return times.array.asi8, times.array.unit
     # Not by way of pandas or Python: nanoseconds end in 2262, and years with 9999.
     stored = pa.array(times.array)
-    if is_date(times.dtype):
+    if dtypes.is_date(times.dtype):
         stored = stored.cast(pa.timestamp("s"))
     return stored.cast(pa.int64()).fill_null(_NAT).to_numpy(), stored.type.unit
 
@@ -402,11 +350,6 @@ def _moved(seconds: Floats, zone: Any, move: Callable[[Any], Any]) -> Floats:  #
     inside = np.clip(seconds, *_CLOCKS)
     moments = move(pd.DatetimeIndex(_ticks(inside, "us").view("M8[us]")))
     return moments.asi8 / PER_SECOND["us"] + (seconds - inside)
-
-
-def _zone_of(dtype: Any) -> Any:  # noqa: ANN401 - no stubs
-    """Return the time zone of a dtype, None where it has none."""
-    return getattr(getattr(dtype, "pyarrow_dtype", dtype), "tz", None)
 
 
 def most_seconds(unit: str) -> float:
@@ -467,18 +410,18 @@ def factorize(series: pd.Series) -> tuple[Ints, list[Any]]:
     # exact dictionary: the hash tables of pandas compare texts by how they are encoded,
     # on some versions up to a NUL only, and keep the spelling that came first.
     if isinstance(series.dtype, pd.CategoricalDtype):
-        listed = map(plain, _in_calendar(series.cat.categories).tolist())
+        listed = map(dtypes.plain, _in_calendar(series.cat.categories).tolist())
         keys = [key if key == key else None for key in listed]
         return series.cat.codes.to_numpy(np.int64), keys
     series = _in_calendar(series)
     dtype = series.dtype
-    if is_object(dtype) or getattr(dtype, "storage", None) == "python":
-        return coded(series, ~series.isna().to_numpy(dtype=bool), plain)
+    if dtypes.is_object(dtype) or getattr(dtype, "storage", None) == "python":
+        return coded(series, ~series.isna().to_numpy(dtype=bool), dtypes.plain)
     # Numbers as the machine has them, and the bytes of Arrow: pandas is exact there.
-    if kind_of_dtype(dtype) == ("continuous", True):  # not all of Arrow's have a hash
+    if dtypes.kind_of_dtype(dtype) == ("continuous", True):  # Arrow's may have no hash
         series = pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan))
     codes, uniques = pd.factorize(series)
-    return codes.astype(np.int64), [*map(plain, uniques.tolist())]
+    return codes.astype(np.int64), [*map(dtypes.plain, uniques.tolist())]
 
 
 def coded(
@@ -495,10 +438,10 @@ def coded(
 def _in_calendar(times: Any) -> Any:  # noqa: ANN401 - a Series or an Index
     """Return points in time as pandas' own, any other column as it is."""
     # Those that no Timestamp can show, in its zone, become the first or last of those.
-    if (kind_of_dtype(times.dtype) or ("",))[0] != "datetime":
+    if (dtypes.kind_of_dtype(times.dtype) or ("",))[0] != "datetime":
         return times
     ticks, unit = ticks_of(times)
-    zone, per_second = _zone_of(times.dtype), PER_SECOND[unit]
+    zone, per_second = dtypes.zone_of(times.dtype), PER_SECOND[unit]
     first = max(_YEAR_1 * per_second, _NAT + 1)
     last = min((_YEAR_9999 + 1) * per_second - 1, -(_NAT + 1))
     if zone is not None:  # its clock must be in the calendar too

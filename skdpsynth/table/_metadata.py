@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.privacy import UNLABELLED
 from skdpsynth.schema import (
-    EXACT,
     SECONDS_OF,
     UNREAD,
     Boolean,
@@ -35,10 +33,7 @@ from skdpsynth.schema import (
     TableSchema,
     Text,
     check_decimals,
-    check_target,
     in_order,
-    is_date,
-    same_name,
 )
 from skdpsynth.table._domains import (
     CategoryDomain,
@@ -51,9 +46,8 @@ from skdpsynth.table._domains import (
 from skdpsynth.table._layout import ColumnLayout, StandIn, TableLayout
 from skdpsynth.table._ordered import Cells, First, Order, nearest
 from skdpsynth.utils import MOST_SHOWN, require
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from skdpsynth.utils.arrays import Floats, Ints
+from skdpsynth.utils.dtypes import EXACT, is_date, same_name
 
 
 @dataclass(frozen=True)
@@ -128,7 +122,7 @@ def rounded(counts: Floats) -> Floats:
     return np.maximum(np.rint(counts / unit) * unit, 1.0)
 
 
-def largest_remainder(shares: NDArray[np.float64], total: int) -> NDArray[np.int64]:
+def largest_remainder(shares: Floats, total: int) -> Ints:
     """Divide `total` by shares of sum 1; all above 0 get one where possible."""
     exact = shares * total
     counts = np.floor(exact).astype(np.int64)
@@ -294,7 +288,7 @@ class RowRules:
 def check_rules(schema: TableSchema, layout: TableLayout) -> None:
     """Refuse rules that columns of such dtypes cannot keep, whatever their values."""
     if layout.target is not None:
-        check_target(schema.rules, schema.columns, layout.target)
+        replace(schema, target=layout.target)  # it refuses what no target can be
     columns = {column.name: column for column in layout.columns}
     for rule in schema.rules:
         own = [columns[name] for name in rule.names]

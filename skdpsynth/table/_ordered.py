@@ -8,6 +8,7 @@ function of the cells of a row, and public but for these.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,24 +16,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skdpsynth.exceptions import InvalidSchemaError
 from skdpsynth.schema import (
-    EXACT,
-    LARGEST,
     MOST_DECIMALS,
     MOST_STATED_DECIMALS,
     ROUNDING,
     SECONDS_OF,
     Continuous,
-    Kind,
     Ordered,
     TableSchema,
-    decimals_of,
-    float_info,
-    is_date,
-    is_missing,
 )
 from skdpsynth.table._domains import (
     NumericDomain,
@@ -47,9 +40,16 @@ from skdpsynth.table._layout import (
     TableLayout,
     numeric_values,
 )
+from skdpsynth.utils.arrays import Bools, Floats
+from skdpsynth.utils.dtypes import (
+    EXACT,
+    Kind,
+    decimals_of,
+    float_info,
+    is_date,
+    is_missing,
+)
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 # Of a column its numbers or codes of categories (-1: missing), and where it is missing.
 Cells = tuple[Floats, Bools]
 
@@ -137,7 +137,7 @@ class Gap(StandIn):
             scale = 10.0 ** np.maximum(*both)
             written = np.rint(gaps * scale) / scale
         gaps = np.where(scale <= 10.0**MOST_STATED_DECIMALS, written, gaps)
-        gaps = np.minimum(gaps, LARGEST)
+        gaps = np.minimum(gaps, sys.float_info.max)
         return replace(self, can_be_missing=True).to_series(gaps, missing)
 
 
@@ -316,7 +316,7 @@ def _gap_of(
     nullable, domain = is_nullable(own.column, schema), None
     if all(member.domain is not None for member in members):
         low = min(float(member.ends[0]) for member in before)
-        width = min(max(float(own.ends[1]) - low, 0.0), LARGEST)
+        width = min(max(float(own.ends[1]) - low, 0.0), sys.float_info.max)
         log = Continuous(0, width / (own.step or 1.0)).resolved_scale() == "log"
         domain = NumericDomain(0.0, width, log, False, nullable)
         if own.step is not None:

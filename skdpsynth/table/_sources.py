@@ -5,14 +5,7 @@ In memory, or not: files, datasets, streams of batches, Dask.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Collection,
-    Hashable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -22,27 +15,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy import sparse
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.privacy import LocalParts, Parts, Step
-from skdpsynth.schema import (
-    NOTHING_STATED,
-    UNREAD,
-    TableSchema,
-    check_dtype,
-    check_frame,
-    check_objects,
-    is_object,
-    same_name,
-)
-from skdpsynth.table._layout import ColumnLayout, TableLayout, encode_dtype, is_read
+from skdpsynth.schema import NOTHING_STATED, TableSchema, check_dtype, check_objects
+from skdpsynth.table._layout import ColumnLayout, TableLayout, is_read
 from skdpsynth.table._metadata import check_rules
 from skdpsynth.table.csv_files import CsvFile
 from skdpsynth.table.parquet_files import ParquetFiles
 from skdpsynth.utils import MOST_SHOWN, is_csv, withheld
+from skdpsynth.utils.arrays import Ints
 from skdpsynth.utils.containers import (
+    as_frame,
     container_of,
     from_arrow,
     index_of_pandas,
@@ -50,6 +35,7 @@ from skdpsynth.utils.containers import (
     speaks_arrow,
     widened,
 )
+from skdpsynth.utils.dtypes import encode_dtype, is_object
 
 Source = Any  # a dataset of Arrow, which has no stubs, or what has its `to_batches`
 
@@ -136,8 +122,7 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
     """Return X as a shallow copy with a fresh index, and whether it was an array."""
     X = from_arrow(X)
     if isinstance(X, pd.DataFrame):
-        check_frame(X)
-        frame = X.copy(deep=False)
+        frame = as_frame(X).copy(deep=False)
         frame.index = pd.RangeIndex(len(frame))
         return frame, False
     if sparse.issparse(X):
@@ -234,7 +219,7 @@ def _check_size(n_rows: int, n_features: int) -> None:
         )
 
 
-def _check_counts(layout: TableLayout, counts: NDArray[np.int64]) -> None:
+def _check_counts(layout: TableLayout, counts: Ints) -> None:
     """Refuse objects of two types, by what `_checked` counts."""
     for column, (texts, booleans) in zip(layout.columns, counts.T, strict=True):
         if texts and booleans:
@@ -261,12 +246,6 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
     for name, described in schema.columns.items():
         column = columns[name]
         check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)
-        if isinstance(described, UNREAD) and same_name(name, layout.target):
-            raise InvalidSchemaError(
-                f"The target {name!r} is described as {described!r}, whose values are"
-                " neither modelled nor predicted. Name another target, or describe it"
-                " by its labels."
-            )
     check_rules(schema, layout)
 
 
@@ -403,9 +382,7 @@ class _Stream:
             yield batch.select(columns)
 
 
-def _checked(
-    frame: pd.DataFrame, layout: TableLayout, schema: TableSchema
-) -> NDArray[np.int64]:
+def _checked(frame: pd.DataFrame, layout: TableLayout, schema: TableSchema) -> Ints:
     """Refuse other columns than expected, and infinities; count types of objects."""
     # By column: whether objects are texts, and whether booleans.
     counts = np.zeros((2, len(layout.columns)), dtype=np.int64)

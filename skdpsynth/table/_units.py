@@ -21,11 +21,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdpsynth.privacy import LocalParts, Parts, changed_parts, secret_generator
-from skdpsynth.schema import TableSchema, is_missing, plain
+from skdpsynth.schema import TableSchema
 from skdpsynth.table._layout import coded, is_read, ticks_of
+from skdpsynth.utils.arrays import Ints
+from skdpsynth.utils.dtypes import is_missing, plain
 
 Words = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 
 # Files that the keys of rows are kept in, by the keys of their units: one at a time is
 # in memory, so the peak is a small part of all keys.
@@ -119,25 +120,15 @@ def _masks(
 
 def _first(keys: Words, most: int) -> tuple[Ints, Ints]:
     """Return the places of the rows, of `_keys`, that take part, and sizes of units."""
-    unit, unit_too, hashes, places = keys.T
+    rows = pd.DataFrame(keys, columns=["unit", "unit_too", "cells", "place"])
     # Equal rows of a unit have one hash; with their number among themselves each has
     # its own, so that a row is as likely as any other.
-    order = np.lexsort((hashes, unit_too, unit))
-    number, _ = _runs(unit[order], unit_too[order], hashes[order])
-    mixed = _mixed(hashes[order] + _mixed(number.view(np.uint64) + np.uint64(1)))
-    order = order[np.lexsort((mixed, unit_too[order], unit[order]))]
-    number, lengths = _runs(unit[order], unit_too[order])
-    first = places[order[number < most]].view(np.int64)
-    return first, np.minimum(lengths - 1, most)
-
-
-def _runs(*columns: Words) -> tuple[Ints, Ints]:
-    """Return the number of each row among equal neighbours, and how many these are."""
-    begins = np.ones(len(columns[0]), dtype=bool)
-    begins[1:] = np.any([own[1:] != own[:-1] for own in columns], axis=0)
-    starts = np.flatnonzero(begins)
-    lengths = np.diff(starts, append=len(begins))
-    return np.arange(len(begins)) - np.repeat(starts, lengths), lengths
+    number = rows.groupby(["unit", "unit_too", "cells"], sort=False).cumcount()
+    hashes = keys[:, 2] + _mixed(number.to_numpy(np.uint64) + np.uint64(1))
+    rows = rows.iloc[np.argsort(_mixed(hashes), kind="stable")]
+    of_unit = rows.groupby(["unit", "unit_too"], sort=False)
+    first = of_unit["place"].head(most).to_numpy().view(np.int64)
+    return first, np.minimum(of_unit.size().to_numpy() - 1, most)
 
 
 def _keys(frame: pd.DataFrame, schema: TableSchema, secret: bytes) -> Words:

@@ -15,10 +15,11 @@ import pyarrow as pa
 from pyarrow import dataset, parquet
 
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.schema import Column, column_kind, is_object, kind_of_dtype
+from skdpsynth.schema import Column, column_kind
 from skdpsynth.table.csv_files import typed_cells
 from skdpsynth.utils import withheld
 from skdpsynth.utils.containers import from_arrow, index_of_pandas, widened
+from skdpsynth.utils.dtypes import is_object, kind_of_dtype
 
 __all__ = ["ParquetFiles"]
 

@@ -10,77 +10,50 @@ noise alone: teachers on disjoint rows (`LinearTeachers`,
 `HoldsPrivateRows`. Students (`Student`, `RealMeans`) learn from what was released.
 """
 
-from skdpsynth.training._discriminator import Discriminator, train_generator
-from skdpsynth.training._dp_sgd import ClippedSums
-from skdpsynth.training._factors import FactorTrainer
+from skdpsynth.training._discriminator import (
+    Discriminator as Discriminator,
+    train_generator as train_generator,
+)
+from skdpsynth.training._dp_sgd import ClippedSums as ClippedSums
+from skdpsynth.training._factors import FactorTrainer as FactorTrainer
 from skdpsynth.training._generator import (
-    N_KNOWN,
-    Adam,
-    Trainer,
-    clear_products,
-    n_products,
-    on_device,
-    one_thread,
-    resolve_device,
+    N_KNOWN as N_KNOWN,
+    Adam as Adam,
+    Trainer as Trainer,
+    clear_products as clear_products,
+    n_products as n_products,
+    on_device as on_device,
+    one_thread as one_thread,
+    resolve_device as resolve_device,
 )
 from skdpsynth.training._means import (
-    RealMeans,
-    Told,
-    move_means,
-    told_by_labels,
-    told_by_sum,
+    RealMeans as RealMeans,
+    Told as Told,
+    move_means as move_means,
+    told_by_labels as told_by_labels,
+    told_by_sum as told_by_sum,
 )
-from skdpsynth.training._mixture import BinScores, MixtureTrainer
-from skdpsynth.training._network import NetworkTrainer
-from skdpsynth.training._student import Student, ascend_student
+from skdpsynth.training._mixture import (
+    BinScores as BinScores,
+    MixtureTrainer as MixtureTrainer,
+)
+from skdpsynth.training._network import NetworkTrainer as NetworkTrainer
+from skdpsynth.training._student import (
+    Student as Student,
+    ascend_student as ascend_student,
+)
 from skdpsynth.training._teachers import (
-    N_GENERATED,
-    SAMPLE_ROWS,
-    LinearTeachers,
-    TeacherEnsemble,
-    ballots_of,
-    decode_answers,
-    random_projections,
+    N_GENERATED as N_GENERATED,
+    SAMPLE_ROWS as SAMPLE_ROWS,
+    LinearTeachers as LinearTeachers,
+    TeacherEnsemble as TeacherEnsemble,
+    ballots_of as ballots_of,
+    decode_answers as decode_answers,
+    random_projections as random_projections,
 )
 from skdpsynth.training._unlabelled import (
-    Classifier,
-    UnlabelledBranch,
-    pseudo_label_rows,
-    rejected,
+    Classifier as Classifier,
+    UnlabelledBranch as UnlabelledBranch,
+    pseudo_label_rows as pseudo_label_rows,
+    rejected as rejected,
 )
-
-__all__ = [
-    "N_GENERATED",
-    "N_KNOWN",
-    "SAMPLE_ROWS",
-    "Adam",
-    "BinScores",
-    "Classifier",
-    "ClippedSums",
-    "Discriminator",
-    "FactorTrainer",
-    "LinearTeachers",
-    "MixtureTrainer",
-    "NetworkTrainer",
-    "RealMeans",
-    "Student",
-    "TeacherEnsemble",
-    "Told",
-    "Trainer",
-    "UnlabelledBranch",
-    "ascend_student",
-    "ballots_of",
-    "clear_products",
-    "decode_answers",
-    "move_means",
-    "n_products",
-    "on_device",
-    "one_thread",
-    "pseudo_label_rows",
-    "random_projections",
-    "rejected",
-    "resolve_device",
-    "told_by_labels",
-    "told_by_sum",
-    "train_generator",
-]

@@ -7,9 +7,11 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
@@ -20,11 +22,6 @@ from skdpsynth.training._dp_sgd import CHUNK_ROWS, ClippedSums, release_mean, sa
 from skdpsynth.training._generator import MOMENTUM, Adam, Features, Trainer
 from skdpsynth.training._means import Told
 from skdpsynth.training._teachers import FORGOTTEN
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 # Steps of Adam of networks: 40 times the papers' 1e-4, since they are fewer.
 HIDDEN_RATE = 4e-3

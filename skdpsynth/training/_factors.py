@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,10 +12,7 @@ from torch.nn.functional import one_hot
 from skdpsynth.measure import TINY
 from skdpsynth.model import MOST_LOADING
 from skdpsynth.training._generator import MOST_PRODUCTS, Score, Trainer
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from skdpsynth.utils.arrays import Floats
 
 
 class Draws(NamedTuple):
@@ -43,8 +40,8 @@ class FactorTrainer(Trainer):
 
     def __init__(
         self,
-        loadings: NDArray[np.float64],
-        moments: NDArray[np.float64],
+        loadings: Floats,
+        moments: Floats,
         **training: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(**training)
@@ -89,7 +86,7 @@ class FactorTrainer(Trainer):
             mean = score(self._rows(draws, self._loadings(trained))).mean()
         return torch.autograd.grad(mean, trained)[0].flatten()
 
-    def present(self) -> NDArray[np.float64]:
+    def present(self) -> Floats:
         """Return the loadings as they are."""
         return self._loadings(self.parameters["loadings"]).cpu().double().numpy()
 

@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.special import ndtr
 
-from skdpsynth.training._generator import N_KNOWN
+from skdpsynth.training._generator import N_KNOWN, Trainer
 from skdpsynth.training._teachers import GAIN, N_GENERATED
-
-if TYPE_CHECKING:
-    from skdpsynth.training._generator import Trainer
-
 
 _RAREST = 1e-3  # probability of a label; rarer ones would weigh more than is known
 # Noise of a vote per teacher, as which less is read: without it labels of rows that are
@@ -59,11 +55,7 @@ def told_by_sum(
 
 
 def told_by_labels(
-    labels: Tensor,
-    seen: Tensor,
-    n_teachers: int,
-    noise_std: float,
-    rehearsed: Tensor,
+    labels: Tensor, seen: Tensor, n_teachers: int, noise_std: float, rehearsed: Tensor
 ) -> Told:
     """Read labels of generated rows with features `seen`, by noisy votes.
 

@@ -13,9 +13,7 @@ from torch import Tensor
 from skdpsynth.measure import RARE
 from skdpsynth.model import Components, Heads, Mixture, ReleasedClass, slopes_of_loss
 from skdpsynth.training._generator import MOST_PRODUCTS, Adam, Score, Trainer, products
-
-Floats = NDArray[np.float64]
-
+from skdpsynth.utils.arrays import Floats, Ints
 
 # Where a probability is next to 0 or 1; without a limit steps that diverge end in NaN.
 _MOST_LOGIT = 30.0
@@ -47,7 +45,7 @@ class BinScores:
     def __init__(
         self,
         mixture: Mixture,
-        starts: NDArray[np.int64],
+        starts: Ints,
         measured: ArrayLike = (),
         most: float = MOST_PRODUCTS,
     ) -> None:
@@ -84,7 +82,7 @@ class BinScores:
         return self.table[places, np.arange(len(self.columns))].astype(np.float32)
 
 
-def _scores_of_bins(mixture: Mixture, starts: NDArray[np.int64]) -> list[Floats]:
+def _scores_of_bins(mixture: Mixture, starts: Ints) -> list[Floats]:
     """Return some scores of every column, (n_bins, n_scores); 0 of others' bins."""
     probabilities = mixture.probabilities.astype(np.float64)
     shares = mixture.weights @ probabilities

@@ -16,6 +16,7 @@ from torch.nn import functional
 from skdpsynth.measure import RARE
 from skdpsynth.model import Mixture
 from skdpsynth.training._generator import BATCH, MOMENTUM, N_KNOWN, Adam, Score, Trainer
+from skdpsynth.utils.arrays import Floats
 
 _TEMPERATURE = 0.5  # of the softmax that gradients pass through: nearly one bin
 N_CODES = 64  # normal numbers that a row is made of; the papers state none
@@ -60,7 +61,7 @@ class NetworkTrainer(Trainer):
 
     def __init__(
         self,
-        ranks: NDArray[np.float64],
+        ranks: Floats,
         groups: Sequence[NDArray[np.float32]],
         hidden_dims: Sequence[int],
         **training: Any,  # noqa: ANN401

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,13 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skdpsynth.privacy import HoldsPrivateRows, Parts, of_rows
-from skdpsynth.training._generator import BATCH
-
-if TYPE_CHECKING:
-    from skdpsynth.training._generator import Features, Trainer
-
-Ints = NDArray[np.int64]
-
+from skdpsynth.training._generator import BATCH, Features, Trainer
+from skdpsynth.utils.arrays import Ints
 
 N_GENERATED = 512  # public rows of a step, or that minibatches are drawn from
 _BATCH = 32  # real rows of a step of a network (A.5 of the G-PATE paper)

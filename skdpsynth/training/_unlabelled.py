@@ -25,8 +25,7 @@ from skdpsynth.training._dp_sgd import (
     release_mean,
     sampled,
 )
-
-Floats = NDArray[np.float64]
+from skdpsynth.utils.arrays import Floats, Ints
 
 _PAIRS_WEIGHT = 0.1  # the paper's alpha_p
 
@@ -97,9 +96,7 @@ class Classifier(HoldsPrivateRows):
         self.weights -= (gradient / len(self._rows)).reshape(self.weights.shape)
 
 
-def pseudo_label_rows(
-    weights: Tensor, features: Floats, prior: Floats
-) -> NDArray[np.int64]:
+def pseudo_label_rows(weights: Tensor, features: Floats, prior: Floats) -> Ints:
     """Return the likeliest class of every row, row by row, in chunks of fixed shape."""
     labels = np.empty(len(features), dtype=np.int64)
     shift = torch.from_numpy(np.log(prior))

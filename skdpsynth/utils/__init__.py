@@ -1,71 +1,48 @@
 """Helpers that belong to no single part of the package.
 
 What is imported here needs neither pandas nor scikit-learn, nor NumPy before it is
-used. `containers` (tables of other libraries), `sklearn_compat` (private names of
-scikit-learn) and `estimator_checks` (for authors of synthesizers) are interfaces of
-their own, because they do.
+used. `arrays` (their types), `dtypes`, `containers` (tables of other libraries),
+`sklearn_compat` (private names of scikit-learn) and `estimator_checks` (for authors of
+synthesizers) are interfaces of their own, because they do.
 """
 
-from skdpsynth.utils._deprecation import warn_deprecated, without
-from skdpsynth.utils._document import Block, Document, Grid, Heading, Items, Picture
+from skdpsynth.utils._deprecation import (
+    warn_deprecated as warn_deprecated,
+    without as without,
+)
+from skdpsynth.utils._document import (
+    Block as Block,
+    Document as Document,
+    Grid as Grid,
+    Heading as Heading,
+    Items as Items,
+    Picture as Picture,
+)
 from skdpsynth.utils._files import (
-    DAMAGED,
-    EXCESS,
-    FEW_NUMBERS,
-    MAX_BYTES,
-    MOST_SHOWN,
-    ROUNDING,
-    WIDTH,
-    check_array,
-    check_groups,
-    check_new,
-    compression_of,
-    is_csv,
-    parse_json,
-    read_text,
-    require,
-    withheld,
+    DAMAGED as DAMAGED,
+    EXCESS as EXCESS,
+    FEW_NUMBERS as FEW_NUMBERS,
+    MAX_BYTES as MAX_BYTES,
+    MOST_SHOWN as MOST_SHOWN,
+    ROUNDING as ROUNDING,
+    WIDTH as WIDTH,
+    check_array as check_array,
+    check_groups as check_groups,
+    check_new as check_new,
+    compression_of as compression_of,
+    is_csv as is_csv,
+    parse_json as parse_json,
+    read_text as read_text,
+    require as require,
+    whole_file as whole_file,
+    withheld as withheld,
 )
 from skdpsynth.utils._runs import (
-    CHUNK_ROWS,
-    PeakMemory,
-    RunFolder,
-    in_chunks,
-    in_order_of_class,
-    n_threads,
-    peak_megabytes,
+    CHUNK_ROWS as CHUNK_ROWS,
+    PeakMemory as PeakMemory,
+    RunFolder as RunFolder,
+    in_chunks as in_chunks,
+    in_order_of_class as in_order_of_class,
+    n_threads as n_threads,
+    peak_megabytes as peak_megabytes,
 )
-
-__all__ = [
-    "CHUNK_ROWS",
-    "DAMAGED",
-    "EXCESS",
-    "FEW_NUMBERS",
-    "MAX_BYTES",
-    "MOST_SHOWN",
-    "ROUNDING",
-    "WIDTH",
-    "Block",
-    "Document",
-    "Grid",
-    "Heading",
-    "Items",
-    "PeakMemory",
-    "Picture",
-    "RunFolder",
-    "check_array",
-    "check_groups",
-    "check_new",
-    "compression_of",
-    "in_chunks",
-    "in_order_of_class",
-    "is_csv",
-    "n_threads",
-    "parse_json",
-    "peak_megabytes",
-    "read_text",
-    "require",
-    "warn_deprecated",
-    "withheld",
-    "without",
-]

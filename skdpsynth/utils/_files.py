@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skdpsynth.exceptions import SkdpsynthError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
     from types import TracebackType
 
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}  # as Arrow calls them
@@ -26,6 +29,7 @@ DAMAGED = (
 )
 #: Of a text, in bytes: the metadata of 100,000 columns, or a million categories.
 MAX_BYTES = 2**25
+_TOO_LONG = f"more than {MAX_BYTES:,} bytes"
 #: Of shares that add up to 1, in single precision.
 ROUNDING = 1e-3
 #: Names, columns or classes that a text or a picture lists; more are counted.
@@ -77,13 +81,13 @@ def read_text(path: str | os.PathLike[str]) -> str:
         # A pipe does not know its size, and a read of the limit would reserve it all.
         while piece := file.read1():
             data += piece
-            _check_length(len(data))
+            require(len(data) <= MAX_BYTES, _TOO_LONG)
     return data.decode("utf-8-sig")
 
 
 def parse_json(text: str) -> Any:  # noqa: ANN401 - JSON
     """Parse JSON strictly: what two readers could read in two ways is refused."""
-    _check_length(len(text))
+    require(len(text) <= MAX_BYTES, _TOO_LONG)
     return json.loads(
         text,
         object_pairs_hook=_distinct,
@@ -91,10 +95,6 @@ def parse_json(text: str) -> Any:  # noqa: ANN401 - JSON
         parse_float=_finite,
         parse_int=_whole,
     )
-
-
-def _check_length(length: int) -> None:
-    require(length <= MAX_BYTES, f"more than {MAX_BYTES:,} bytes")
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -133,6 +133,20 @@ def check_new(path: str | os.PathLike[str], *, overwrite: bool) -> None:
             f" cost a budget. Got {os.fspath(path)!r}; name another, or add"
             " overwrite=True."
         )
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield where to write a file, which is moved to its place once it is whole.
+
+    Of two writers of one place the last one wins; an error leaves nothing.
+    """
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        part = Path(folder) / path.name
+        yield part
+        with part.open("rb") as file:
+            os.fsync(file.fileno())  # before the name points to it
+        os.replace(part, path)
 
 
 class withheld:  # noqa: N801 - reads as a function: `with withheld(rule):`

@@ -7,48 +7,21 @@ private: pandas' the number of rows, polars' the categories of an Enum.
 
 from __future__ import annotations
 
-import tempfile
+from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from skdpsynth.exceptions import InvalidTableError, MissingDependencyError, check_range
-from skdpsynth.utils._files import is_csv, withheld
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-__all__ = [
-    "arrow_kind",
-    "arrow_like",
-    "container_of",
-    "converter",
-    "dtypes_of",
-    "from_arrow",
-    "index_of_pandas",
-    "native",
-    "speaks_arrow",
-    "widened",
-    "write_batches",
-    "write_csv",
-]
+from skdpsynth.utils._files import is_csv, whole_file, withheld
+from skdpsynth.utils.dtypes import kind_of_dtype, unsupported
 
 _PANDAS = (pd.DataFrame, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
 _LAZY = {"__dask_graph__": "compute", "collect_schema": "collect"}
-# By the name of the question in `pyarrow.types`: what to do with what cannot be read.
-_REMEDIES = {
-    "is_dictionary": "cast it to the type of its values",
-    "is_decimal": "cast it to float64",
-    "is_date": "cast it to date32 or to a timestamp",
-    "is_time": "cast it to text or to a number",
-    "is_interval": "cast it to a number",
-    "is_null": "leave it out, or cast it to the type that its values would have",
-    "is_nested": "put what it holds into columns of their own",
-}
 
 
 def speaks_arrow(data: object) -> bool:
@@ -82,9 +55,23 @@ def from_arrow(data: Any) -> Any:  # noqa: ANN401 - any container
     return frame if is_table else frame.iloc[:, 0].rename(names[0] or None)
 
 
-def arrow_kind(kind: Any) -> str:  # noqa: ANN401 - no stubs
-    """Return the kind of an Arrow type as NumPy has it; "O" of what is not modelled."""
-    return "O" if pa.types.is_date64(kind) else pd.ArrowDtype(kind).kind
+def as_frame(data: Any) -> pd.DataFrame:  # noqa: ANN401 - any container
+    """Return a table in memory as a DataFrame with distinct names on one level."""
+    df = from_arrow(data)
+    if not isinstance(df, pd.DataFrame):
+        raise InvalidTableError(f"Expected a DataFrame. Got {type(df).__name__}.")
+    if isinstance(df.columns, pd.MultiIndex):
+        raise InvalidTableError(
+            "Column names on several levels are not supported. Flatten them first, for"
+            " example by df.columns = df.columns.to_flat_index()."
+        )
+    if not df.columns.is_unique:
+        names = df.columns[df.columns.duplicated()].unique().tolist()
+        raise InvalidTableError(
+            f"Column names must be distinct. Got {names!r} more than once; rename or"
+            " drop the duplicates."
+        )
+    return df
 
 
 def index_of_pandas(schema: Any) -> list[str]:  # noqa: ANN401 - no stubs
@@ -174,16 +161,11 @@ def _array(name: str, values: Any) -> Any:  # noqa: ANN401 - no stubs
     inner = kind.value_type if listed else kind
     if pa.types.is_string_view(inner):
         inner = pa.large_string()
-    if arrow_kind(inner) not in (*"UiubM", *"fm" * (not listed)):
-        asked = ((getattr(pa.types, ask), text) for ask, text in _REMEDIES.items())
-        remedies = (text for holds, text in asked if holds(kind))
-        general = "cast it to numbers, text, booleans, dates or timestamps"
-        raise InvalidTableError(
-            f"Column {name!r} has the Arrow type {kind}, which is not supported;"
-            f" {next(remedies, general)}."
-        )
+    modelled = (kind_of_dtype(pd.ArrowDtype(inner)) or ("",))[0]
+    if modelled in ("", *("continuous", "timedelta") * listed):
+        raise unsupported(name, pd.ArrowDtype(kind))
     if listed or inner != kind:
-        inner = pa.large_string() if arrow_kind(inner) == "U" else inner
+        inner = pa.large_string() if modelled == "categorical" else inner
         values = pa.chunked_array([_plain(c, inner) for c in values.chunks], inner)
     if not listed:
         return pd.arrays.ArrowExtensionArray(values)
@@ -235,12 +217,8 @@ def write_batches(
     encoding: str = "utf-8",
     gap: str = "",
 ) -> None:
-    """Write batches as one table, in the memory of one; CSV by its name, or Parquet.
-
-    The file has its name once it is whole; an error leaves none.
-    """
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        part = Path(folder) / path.name
+    """Write batches as one table, in the memory of one; CSV by its name, or Parquet."""
+    with whole_file(path) as part:
         if is_csv(path):
             with part.open("w", encoding=encoding, newline="") as file:
                 write_csv(file, batches, separator, gap)
@@ -258,14 +236,10 @@ def write_batches(
             with parquet.ParquetWriter(part, schema) as writer:
                 for table in chain([first], tables):
                     writer.write_table(table.cast(schema))
-        part.replace(path)
 
 
 def write_csv(
-    file: IO[str],
-    batches: Iterable[pd.DataFrame],
-    separator: str = ",",
-    gap: str = "",
+    file: IO[str], batches: Iterable[pd.DataFrame], separator: str = ",", gap: str = ""
 ) -> None:
     """Write batches as one CSV file that is open; a gap is a missing value."""
     how: dict[str, Any] = {"index": False, "sep": separator, "na_rep": gap}

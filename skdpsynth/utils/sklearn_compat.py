@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.base import _fit_context as fit_context
+from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval as Interval,
+    Options as Options,
+    StrOptions as StrOptions,
+)
 
-__all__ = [
-    "InstanceOf",
-    "Interval",
-    "Options",
-    "StrOptions",
-    "fit_context",
-    "public_seed",
-]
+fit_context = _fit_context
 
 
 class InstanceOf(HasMethods):

@@ -176,13 +176,13 @@ def test_a_row_has_no_say_in_the_noise(audited, case):
 # --- Broken code ------------------------------------------------------------------
 
 
-def half_noise(real, std):
-    return real(0.5 * std)
+def half_noise(real, std, **law):
+    return real(0.5 * std, **law)
 
 
-def inverse_noise(real, std):
+def inverse_noise(real, std, **law):
     """U2: a scale of 1 / b for b. No vote of 256 is turned round; half should be."""
-    return real(1 / std)
+    return real(1 / std, **law)
 
 
 def own_gaussian(real, total, clip, reservation):
@@ -222,8 +222,8 @@ LESS = "the noise is"
 FEW = "'labels by vote' (class u): answers against the majority are"
 UNSEEN = "0 releases were made, but 1 were charged"
 TWINS = [
-    (half_noise, "privacy._mechanisms._discrete_gaussian", NUMBERS, LESS),
-    (inverse_noise, "privacy._mechanisms._discrete_gaussian", VOTES, FEW),
+    (half_noise, "privacy._mechanisms._discrete", NUMBERS, LESS),
+    (inverse_noise, "privacy._mechanisms._discrete", VOTES, FEW),
     (own_gaussian, "training._dp_sgd.release_float_gaussian", GRADIENTS, PAST),
     (
         *(in_a_thread, "privacy.statistics.release_gaussian"),

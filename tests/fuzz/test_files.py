@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from _rules import SCHEMA as RULED
-from _rules import TABLE as RULED_TABLE
+from _rules import SCHEMA as RULED, TABLE as RULED_TABLE
 from _spoilt import spoil_budget, spoilt_saved, spoilt_schema
 from tables import mixed_table
 

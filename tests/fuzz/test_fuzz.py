@@ -22,8 +22,7 @@ import pytest
 from _chains import carried
 from _columns import NAMES, SECRET, check_dtype, describe, draw_column
 from _instances import INSTANCES
-from hypothesis import HealthCheck, event, given, note, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, event, given, note, settings, strategies as st
 from sklearn.base import clone
 
 import skdpsynth

@@ -1,8 +1,7 @@
 """Bins partition codes and ranks, and know nothing but releases."""
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import norm
 

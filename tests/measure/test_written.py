@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from _reserve import run_step
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from skdpsynth import IndependentSynthesizer

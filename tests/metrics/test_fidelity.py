@@ -7,8 +7,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import chi2_contingency, norm
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import f_classif

@@ -13,8 +13,7 @@ from io import BytesIO
 import _spoilt as files
 import numpy as np
 import pytest
-from safetensors.numpy import load as arrays_of
-from safetensors.numpy import save as bytes_of
+from safetensors.numpy import load as arrays_of, save as bytes_of
 
 from skdpsynth.exceptions import PersistenceError
 

@@ -123,7 +123,7 @@ def test_a_place_that_is_none_is_named_with_the_remedy(tmp_path, kind, monkeypat
         with pytest.raises(error, match=re.escape(str(path))) as caught:
             synth.save(path)
         assert ".partial" not in str(caught.value)
-    with pytest.raises(PersistenceError, match="make it first by"):
+    with pytest.raises(PersistenceError, match="make it by"):
         synth.save(absent)
     assert list(tmp_path.iterdir()) == []
     monkeypatch.chdir(tmp_path)

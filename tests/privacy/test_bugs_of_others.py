@@ -22,8 +22,7 @@ import numpy as np
 import pytest
 from _instances import PLAIN_PRIVATE, PRIVATE
 from _releases import watched
-from _rules import SCHEMA as RULED
-from _rules import TABLE as RULED_TABLE
+from _rules import SCHEMA as RULED, TABLE as RULED_TABLE
 from scipy.stats import beta
 from sklearn.base import clone
 from tables import COLUMNS, small_table
@@ -108,7 +107,7 @@ def scales_of_draws():
     drawn = []
 
     def noting(draw):
-        return lambda scale: drawn.append(scale) or draw(scale)
+        return lambda scale, **law: drawn.append(scale) or draw(scale, **law)
 
     def normal(mean, std, shape):
         drawn.append(std)
@@ -116,9 +115,8 @@ def scales_of_draws():
 
     with pytest.MonkeyPatch.context() as patch:
         mechanisms = "skdpsynth.privacy._mechanisms"
-        for name in ("_discrete_gaussian", "_discrete_laplace"):
-            where = f"{mechanisms}.{name}"
-            patch.setattr(where, noting(pkgutil.resolve_name(where)))
+        where = f"{mechanisms}._discrete"
+        patch.setattr(where, noting(pkgutil.resolve_name(where)))
         floats = SimpleNamespace(normal=normal)
         patch.setattr(f"{mechanisms}.secret_generator", lambda: floats)
         yield drawn

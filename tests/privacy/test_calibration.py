@@ -52,7 +52,7 @@ def test_limits_and_arguments_out_of_range():
         with pytest.raises(ValueError, match=r"delta must be a number in \(0, 1\)"):
             gdp_epsilon(1.0, delta)
     for bad in (-1.0, math.nan):
-        with pytest.raises(ValueError, match="must be >= 0"):
+        with pytest.raises(ValueError, match="must be a number >= 0"):
             gdp_epsilon(bad, 1e-5)
 
 

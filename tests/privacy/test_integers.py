@@ -10,8 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 from _reserve import exact, noisy, release_gaussian
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import norm
 
 from skdpsynth.exceptions import ReservationError

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from _counting import length_of_part
 from _reserve import exact
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.privacy import Counted, LocalParts, Step

@@ -6,8 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from _reserve import exact, noisy
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import binom, chi2, norm
 

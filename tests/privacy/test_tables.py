@@ -8,8 +8,7 @@ from itertools import combinations, pairwise, product
 import numpy as np
 import pytest
 from _reserve import exact, is_noise, noisy
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
 from skdpsynth.privacy import GRID, LocalParts

@@ -6,10 +6,8 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
-from _rules import SCHEMA as RULED
-from _rules import TABLE as RULED_TABLE
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from _rules import SCHEMA as RULED, TABLE as RULED_TABLE
+from hypothesis import given, settings, strategies as st
 from scipy.stats import ks_2samp
 
 from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
@@ -74,8 +72,8 @@ def test_strategies(fitted, n_samples, strategy, expected):
     ("n_samples", "strategy", "message"),
     [
         (0, None, ">= 1"),
-        (True, None, "bool"),
-        (2.0, None, "float"),
+        (True, None, "Got True"),
+        (2.0, None, "Got 2.0"),
         (10, "even", "'balanced'"),
         (10, [1, 2], "list"),
         (10, {"z": 1.0}, "names"),

@@ -10,8 +10,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from _instances import TABLE, WAYS
-from _instances import make_table as small_table
+from _instances import TABLE, WAYS, make_table as small_table
 from _releases import influence
 from sklearn.base import clone
 from tables import correlated_schema, correlated_table, dependence

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from skdpsynth.privacy import Parts
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema

@@ -9,8 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from _columns import supported, with_holes
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from skdpsynth.privacy import Parts
 from skdpsynth.table import (

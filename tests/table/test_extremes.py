@@ -20,14 +20,8 @@ from dask import dataframe
 
 from skdpsynth import IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import SkdpsynthError
-from skdpsynth.schema import (
-    Continuous,
-    Datetime,
-    Identifier,
-    TableSchema,
-    Text,
-    kind_of_dtype,
-)
+from skdpsynth.schema import Continuous, Datetime, Identifier, TableSchema, Text
+from skdpsynth.utils.dtypes import kind_of_dtype
 
 N = 40
 ZONES = (None, "UTC", "Asia/Tokyo", "America/New_York", "Europe/Berlin")

@@ -14,21 +14,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from _columns import draw_column
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from tables import SOURCES
 
 from skdpsynth.exceptions import SkdpsynthError
 from skdpsynth.privacy import Parts
-from skdpsynth.schema import (
-    Boolean,
-    Categorical,
-    Continuous,
-    Datetime,
-    TableSchema,
-    is_missing,
-    plain,
-)
+from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 from skdpsynth.table import (
     CategoryDomain,
     ColumnLayout,
@@ -40,6 +31,7 @@ from skdpsynth.table import (
     total_keys,
 )
 from skdpsynth.table.csv_kinds import read_csv
+from skdpsynth.utils.dtypes import is_missing, plain
 
 # Parts of texts that hash tables and encodings have taken for one another.
 PARTS = ("a", "\0", "\ud800", "\udcff", "\\ud800", "e\u0301", "\u00e9", "'", " ", "")

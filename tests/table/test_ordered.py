@@ -3,8 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import InvalidSchemaError

@@ -83,7 +83,7 @@ COLUMNS_REFUSED = {
     "period": (pd.period_range("2020", periods=2, freq="D"), r"\.dt\.to_timestamp\(\)"),
     "interval": (pd.interval_range(0, 2), r"astype\(str\)"),
     "sparse column": (pd.arrays.SparseArray([0, 1]), r"\.sparse\.to_dense\(\)"),
-    "nested": (pd.array([[1], [2]], LISTS), "'sick' has dtype list"),
+    "nested": (pd.array([[1], [2]], LISTS), "'sick' has the Arrow type list"),
     "category of intervals": (pd.cut([1, 2, 3], 2), "'sick' is a category column"),
     "category of mixed": (pd.Categorical([1, "a"]), "'sick' is a category column"),
     "category of durations": (pd.Categorical(TWO), "'sick' is a category column"),

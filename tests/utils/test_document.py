@@ -3,8 +3,7 @@
 import html
 import re
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from skdpsynth.utils import Document, Grid, Heading, Items, Picture
 
