@@ -98,7 +98,9 @@ def public_objects() -> list[tuple[str, set[str]]]:
         ours = [base for base in value.__mro__ if base.__module__.startswith("skdps")]
         kinds = (classmethod, staticmethod, property)
         for member in {k: v for base in ours for k, v in vars(base).items()}.items():
-            public = not member[0].startswith("_")
+            # What is deprecated has a line.
+            leaves = (member[1].__doc__ or "").endswith("; until 0.5.")
+            public = not (member[0].startswith("_") or leaves)
             if public and (
                 inspect.isfunction(member[1]) or isinstance(member[1], kinds)
             ):

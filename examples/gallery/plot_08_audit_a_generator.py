@@ -72,12 +72,13 @@ ours = audit_generator(
 print(ours)
 
 # %%
-# Error rates of the attack at every threshold. The claim rules out what is below the
-# dashed line. The other generator's curve is in the corner: neither false alarms nor
-# misses. The dot is the threshold that was selected on other fits.
+# The score that the attack selected, in the other fits. The worlds of the other
+# generator are apart: neither false alarms nor misses.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for ax, audit, name in zip(axes, (stranger, ours), ("stranger", "ours"), strict=True):
-    audit.plot(ax)
+    ax.hist([audit.absent, audit.present], label=["without canary", "with canary"])
+    ax.set_xlabel(audit.score)
     ax.set_title(f"{name}: epsilon at least {audit.lower_bound:.2f}, claimed 1")
+axes[0].legend()
 plt.show()

@@ -5,25 +5,20 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from skdpsynth import synthesizers
 from skdpsynth.audit._worlds import compare, enter
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.utils import warn_deprecated, withheld, without
 
 PLACES = ("first", "middle", "last")
 CHANGES = ("added", "removed")
-_REMEDY = "Pass a synthesizer and a DataFrame; `make replay` in a clone has the rest."
-_OF_0_2 = dict.fromkeys(("source", "minutes", "twins", "n_jobs"), _REMEDY)
 
 
 @dataclass(frozen=True)
@@ -105,8 +100,6 @@ class Replay:
 
     pairs: tuple[ReplayedPair, ...]
     seconds: float
-    twins: ClassVar[tuple[()]] = ()  # of 0.2, as `left_out`; until 0.5
-    left_out: ClassVar[tuple[()]] = ()
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -124,35 +117,13 @@ class Replay:
         total = f"{len(self.pairs)} pairs ({counts or 'none'}); {self.seconds:.0f} "
         return "\n".join([*self.findings, f"{total}seconds"])
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the pairs as a table.
 
-        Returns
-        -------
-        DataFrame
-            One row per pair, columns as the fields of `ReplayedPair`.
-        """
-        return pd.DataFrame([vars(pair) for pair in self.pairs])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all as what JSON can hold.
-
-        Returns
-        -------
-        dict
-            Keys as the parameters, and "violated".
-        """
-        return {"violated": self.violated, **asdict(self)}
-
-
-@without(since="0.3", removed_in="0.5", **_OF_0_2)
 def replay(
     synthesizer: BaseSynthesizer,
     table: pd.DataFrame,
     *,
     rows: Sequence[str] = PLACES,
     seed: int = 0,
-    tell: Callable[[object], None] | None = None,
 ) -> Replay:
     """Fit tables that differ in one row, with equal secrets and equal releases.
 
@@ -167,13 +138,20 @@ def replay(
         that is added is extreme in every column.
     seed : int, default=0
         Of the secrets, which are equal in all fits and not private.
-    tell : callable, optional
-        Called with every `ReplayedPair` once there is one.
 
     Returns
     -------
     Replay
         Its `findings` are empty where all agrees.
+
+    Raises
+    ------
+    InvalidTableError
+        If the table has fewer than 3 rows.
+    TypeError
+        If what is given is no synthesizer or no DataFrame.
+    ValueError
+        If `rows` is not as above.
 
     See Also
     --------
@@ -207,7 +185,13 @@ def replay(
     [('added', 'equal'), ('removed', 'equal')]
     """
     start = time.monotonic()
-    synthesizer, table = _of_names(synthesizer, table)
+    if not (
+        isinstance(synthesizer, BaseSynthesizer) and isinstance(table, pd.DataFrame)
+    ):
+        raise TypeError(
+            "Expected a BaseSynthesizer and a DataFrame. Got "
+            f"{type(synthesizer).__name__} and {type(table).__name__} instead."
+        )
     if not len(rows) or not set(rows) <= set(PLACES):
         raise ValueError(f"rows must be some of {PLACES}. Got {[*rows]!r} instead.")
     if len(table) < 3:
@@ -215,12 +199,8 @@ def replay(
     unit = getattr(synthesizer.schema, "privacy_unit", None)
     what = "the row" if unit is None else "the person"
     where = type(synthesizer).__name__.removesuffix("Synthesizer"), "table", "pandas"
-    pairs = []
     neighbours = _neighbours(table, rows, unit)
-    for pair in replayed_pairs(synthesizer, table, neighbours, seed, where, what):
-        pairs.append(pair)
-        if tell is not None:
-            tell(pair)
+    pairs = replayed_pairs(synthesizer, table, neighbours, seed, where, what)
     return Replay(tuple(pairs), time.monotonic() - start)
 
 
@@ -297,25 +277,3 @@ def _extreme(series: pd.Series) -> Any:
     if str(dtype) == "object" or isinstance(dtype, pd.StringDtype):
         return "a text that no other row has"
     return series.max()
-
-
-def _of_names(synthesizer: Any, table: Any) -> tuple[BaseSynthesizer, pd.DataFrame]:
-    """Return what is replayed, also by the names and paths that 0.2 took."""
-    if isinstance(synthesizer, BaseSynthesizer) and isinstance(table, pd.DataFrame):
-        return synthesizer, table
-    what = "replay() of names and paths"
-    warn_deprecated(what, since="0.3", removed_in="0.5", remedy=_REMEDY)
-    if not isinstance(synthesizer, BaseSynthesizer):
-        name = f"{str(synthesizer).removesuffix('Synthesizer')}Synthesizer"
-        if name not in synthesizers.__all__:
-            raise ValueError(
-                f"synthesizer must be a synthesizer. Got {synthesizer!r}. {_REMEDY}"
-            )
-        synthesizer = getattr(synthesizers, name)(epsilon=100.0)
-    if isinstance(table, str | Path):
-        with withheld(f"{str(table)!r} must be a CSV or Parquet file"):
-            read = pd.read_csv if str(table).endswith(".csv") else pd.read_parquet
-            table = read(table)
-    if not isinstance(table, pd.DataFrame):
-        raise InvalidTableError(f"Expected a DataFrame. Got {type(table)!r}. {_REMEDY}")
-    return synthesizer, table

@@ -21,11 +21,12 @@ from skdpsynth.metrics._fidelity import (
     LEAST_ROWS,
     MOST_ROWS,
     column_fidelity,
-    cramers_v,
     least_area,
     marginal_fidelity,
-    pair_fidelity,
     two_sample_scores,
+)
+from skdpsynth.metrics._fidelity import (
+    pair_fidelity as pair_fidelity,  # until 0.5
 )
 from skdpsynth.metrics._panel import (
     CLASSIFIERS,
@@ -41,7 +42,8 @@ from skdpsynth.metrics._ranking import (
     synthetic_ranking_agreement,
 )
 from skdpsynth.metrics._relations import broken_relations
-from skdpsynth.metrics._tstr import setting_scores, synthetic_only_scores, tstr_scores
+from skdpsynth.metrics._tstr import setting_scores as setting_scores  # until 0.5
+from skdpsynth.metrics._tstr import synthetic_only_scores, tstr_scores
 
 __all__ = [
     "CLASSIFIERS",
@@ -54,7 +56,6 @@ __all__ = [
     "broken_relations",
     "check_tables",
     "column_fidelity",
-    "cramers_v",
     "default_classifiers",
     "equal_rows",
     "feature_ranking_agreement",
@@ -63,9 +64,7 @@ __all__ = [
     "least_area",
     "marginal_fidelity",
     "named_by_class",
-    "pair_fidelity",
     "resolve_classifiers",
-    "setting_scores",
     "shuffled",
     "split_rows",
     "synthetic_only_scores",

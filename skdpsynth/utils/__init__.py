@@ -28,12 +28,9 @@ from skdpsynth.utils._files import (
 )
 from skdpsynth.utils._runs import (
     CHUNK_ROWS,
-    PeakMemory,
-    RunFolder,
     in_chunks,
     in_order_of_class,
     n_threads,
-    peak_megabytes,
 )
 
 __all__ = [
@@ -50,9 +47,7 @@ __all__ = [
     "Grid",
     "Heading",
     "Items",
-    "PeakMemory",
     "Picture",
-    "RunFolder",
     "check_array",
     "check_groups",
     "check_new",
@@ -62,7 +57,6 @@ __all__ = [
     "is_csv",
     "n_threads",
     "parse_json",
-    "peak_megabytes",
     "read_text",
     "require",
     "warn_deprecated",

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from urllib.error import URLError
@@ -71,10 +70,9 @@ def openml(monkeypatch):
 @pytest.fixture
 def small_credit(monkeypatch):
     """Pretend that the credit card table has 12 rows, and make such a table."""
-    spec = replace(TABLES._CREDIT, counts={0: 9, 1: 3})
-    monkeypatch.setattr(TABLES, "_CREDIT", spec)
+    monkeypatch.setattr(TABLES, "_COUNTS", {0: 9, 1: 3})
     values = np.random.default_rng(0).normal(size=(12, 30))
-    table = pd.DataFrame(values, columns=list(spec.features))
+    table = pd.DataFrame(values, columns=list(TABLES._FEATURES))
     return table.assign(Class=np.array([0, 0, 0, 1] * 3, dtype="int8"))
 
 
