@@ -77,8 +77,8 @@ print(ours)
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for ax, audit, name in zip(axes, (stranger, ours), ("stranger", "ours"), strict=True):
-    ax.hist([audit.absent, audit.present], label=["without canary", "with canary"])
-    ax.set_xlabel(audit.score)
-    ax.set_title(f"{name}: epsilon at least {audit.lower_bound:.2f}, claimed 1")
-axes[0].legend()
+    ax.hist([audit.absent, audit.present])
+    title = f"{name}: epsilon at least {audit.lower_bound:.2f}, claimed 1"
+    ax.set(xlabel=audit.score, title=title)
+axes[0].legend(["without canary", "with canary"])
 plt.show()

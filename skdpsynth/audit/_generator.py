@@ -91,19 +91,6 @@ class GeneratorAudit:
     See Also
     --------
     audit_generator : Makes one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdpsynth.audit import GeneratorAudit
-    >>> audit = GeneratorAudit(
-    ...     claim=1.0, delta=1e-5, confidence=0.95, lower_bound=3.28,
-    ...     mu_lower_bound=3.6, power=2.1, n_judged=100, false_alarms=0, misses=0,
-    ...     score="density", threshold=0.5, above=True,
-    ...     absent=np.zeros(100), present=np.ones(100),
-    ... )
-    >>> audit.violated
-    True
     """
 
     claim: float

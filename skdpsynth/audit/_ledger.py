@@ -76,13 +76,6 @@ class ReleaseCheck:
     See Also
     --------
     LedgerAudit : All lines.
-
-    Examples
-    --------
-    >>> from skdpsynth.audit import ReleaseCheck
-    >>> check = ReleaseCheck("counts", "all rows", 1, 1, 1, 0.99, 0.8, 0.7, 1.0)
-    >>> check.shift
-    1.0
     """
 
     name: str
@@ -113,12 +106,6 @@ class LedgerAudit:
     See Also
     --------
     audit_ledger : Makes one.
-
-    Examples
-    --------
-    >>> from skdpsynth.audit import LedgerAudit
-    >>> LedgerAudit(lines=(), findings=(), confidence=0.999999).violated
-    False
     """
 
     lines: tuple[ReleaseCheck, ...]

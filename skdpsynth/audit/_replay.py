@@ -48,13 +48,6 @@ class ReplayedPair:
     See Also
     --------
     replay : Makes them.
-
-    Examples
-    --------
-    >>> from skdpsynth.audit import ReplayedPair
-    >>> where = "Independent", "plain", "csv", "added", "last"
-    >>> print(ReplayedPair(*where, "equal", (), 1.0, 5, 0.1))
-    equal    Independent            plain                csv     added last     1.00
     """
 
     synthesizer: str
@@ -90,12 +83,6 @@ class Replay:
     See Also
     --------
     replay : Makes one.
-
-    Examples
-    --------
-    >>> from skdpsynth.audit import Replay
-    >>> Replay(pairs=(), seconds=0.0).violated
-    False
     """
 
     pairs: tuple[ReplayedPair, ...]

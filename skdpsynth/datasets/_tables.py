@@ -146,6 +146,7 @@ def load_cervical_cancer() -> pd.DataFrame:
     return _read("cervical_cancer")
 
 
+# What the publisher says of the credit table.
 _CREDIT_PAGE = "https://www.kaggle.com/datasets/mlg-ulb/creditcardfraud"
 _FEATURES = ("Time", *(f"V{i}" for i in range(1, 29)), "Amount")
 _COUNTS = {0: 284_315, 1: 492}

@@ -193,8 +193,13 @@ def compare_synthesizers(
     left = [i for i, run in enumerate(runs) if not run.row]
     calls = (delayed(make)(i, runs[i], task, train, test) for i in left)
     done = len(runs) - len(left)
-    with tqdm(total=len(runs), initial=done, disable=None, unit="run") as bar:
-        for i, made in _parallel(n_jobs)(calls):
+    # One run a batch, handed over at once, so that none is held back by another.
+    options: dict[str, Any] = {"n_jobs": n_jobs, "batch_size": 1}
+    options["return_as"] = "generator_unordered"
+    bar = tqdm(total=len(runs), initial=done, disable=None, unit="run")
+    # Threads that score at the same time leave filters of warnings behind.
+    with warnings.catch_warnings(), bar:
+        for i, made in Parallel(**options)(calls):
             if kept is not None:
                 kept.write(runs[i], made)
             runs[i] = made
@@ -346,16 +351,6 @@ def _planned(
                 copy = clone(synthesizer).set_params(**changes)
                 runs.append(Run(name, copy, float(epsilon), repeat, seed))
     return runs
-
-
-def _parallel(n_jobs: int | None) -> Parallel:
-    """Hand over each run as soon as it is done, where joblib's backend can do that."""
-    # One run a batch, so that a finished run is not held back by another.
-    options: dict[str, Any] = {"n_jobs": n_jobs, "batch_size": 1}
-    try:
-        return Parallel(return_as="generator_unordered", **options)
-    except ValueError:  # a registered backend that cannot give one result at a time
-        return Parallel(**options)
 
 
 def _agreements(scores: pd.DataFrame) -> list[list[Any]]:

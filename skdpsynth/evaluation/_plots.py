@@ -224,11 +224,7 @@ def draw_pair(row: Sequence[Axes], pair: Pair, parts: list[Shares | None]) -> No
         [drawable(side.labels()[i], 16) for i in cells]
         for side, cells in zip(pair.sides, places, strict=True)
     ]
-    # The longer labels stand on the left, where they are written once.
-    turned = max(map(len, labels[1])) > max(map(len, labels[0]))
     (upright, flat), (left, below) = pair.sides, labels
-    if turned:
-        upright, flat, left, below = flat, upright, below, left
     # A root, so that rare cells are visible beside frequent ones.
     scale = mpl.colors.PowerNorm(0.5, 0.0, max(part.max() for part in known))
     rotation = 90 if sum(map(len, below)) > 24 else 0
@@ -241,7 +237,6 @@ def draw_pair(row: Sequence[Axes], pair: Pair, parts: list[Shares | None]) -> No
             ax.text(0.5, 0.5, "of another kind", ha="center", transform=ax.transAxes)
             continue
         shown = part[np.ix_(*places)]
-        shown = shown.T if turned else shown
         image = ax.imshow(shown, cmap="Greys", norm=scale, aspect="auto")
         if upright.kind != "category":
             ax.invert_yaxis()  # numbers grow upwards, frequent categories come first

@@ -120,19 +120,6 @@ class ComparisonResult:
     Notes
     -----
     A plot on axes that the caller gives writes its footer on their figure.
-
-    Examples
-    --------
-    >>> from skdpsynth import IndependentSynthesizer
-    >>> from skdpsynth.datasets import load_cervical_cancer
-    >>> from skdpsynth.evaluation import compare_synthesizers
-    >>> table = load_cervical_cancer()
-    >>> result = compare_synthesizers(
-    ...     {"baseline": IndependentSynthesizer()}, table[::2], table[1::2], "Biopsy",
-    ...     n_repeats=1, n_samples=400, classifiers=["GaussianNB"], fidelity=False,
-    ... )
-    >>> sorted(result.public_part().scores["setting"].unique())
-    ['C']
     """
 
     scores: pd.DataFrame
@@ -517,7 +504,6 @@ class ComparisonResult:
                 ax = self.plot_classifiers(epsilon=epsilon)
                 says = f"{self._metrics[0]} of each classifier at epsilon {epsilon:g}"
                 yield _plots.picture(ax, says)
-            yield from _score_tables(scores)
         epsilons = _finite(epsilon for _, epsilon in self.samples)
         if epsilons:
             yield Heading("Pairs of columns")
@@ -625,20 +611,6 @@ def _summary_tables(summary: pd.DataFrame) -> Iterator[Block]:
             yield Heading(title, 3)
             yield Grid([*columns], list(zip(*columns.values(), strict=True)))
             yield Items(items)
-
-
-def _score_tables(scores: pd.DataFrame) -> Iterator[Block]:
-    """Tabulate the scores of the classifiers in one setting."""
-    runs = zip(scores["synthesizer"], scores["epsilon"], strict=True)
-    names = [n if np.isnan(e) else f"{n}, epsilon {e:g}" for n, e in runs]
-    table = scores.assign(run=names).pivot_table(
-        index=["metric", "classifier"], columns="run", values="value", sort=False
-    )
-    for metric in dict.fromkeys(scores["metric"]):
-        rows = table.loc[metric].copy()
-        rows.loc["mean"] = rows.loc[averaged(rows.index)].mean()
-        yield Heading(metric, 3)
-        yield grid(rows.reset_index())
 
 
 def grid(table: pd.DataFrame) -> Grid:

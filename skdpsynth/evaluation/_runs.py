@@ -217,7 +217,7 @@ def _fidelity(
     }
     if train.shape[1] > 2:
         scores["feature_ranking"] = feature_ranking_agreement(
-            train, table, target=task.target, pos_label=task.pos_label
+            train, table, target=task.target
         )
     return scores
 

@@ -6,7 +6,6 @@ import warnings
 import joblib
 import pandas as pd
 import pytest
-from joblib.parallel import ThreadingBackend
 from sklearn.naive_bayes import GaussianNB
 
 from skdpsynth.exceptions import DegradedResultWarning
@@ -144,18 +143,10 @@ def test_threads_leave_the_warnings_of_the_process_alone(compare, stubs):
     assert set(result.runs["warned"]) == {""}
 
 
-class OneByOne(ThreadingBackend):
-    """A backend that somebody registered, and that cannot hand over single results."""
-
-    supports_return_generator = False
-
-
-@pytest.mark.parametrize("backend", ["threading", "one by one"])
-def test_runs_of_any_backend_are_those_of_one(compare, stubs, backend):
+def test_runs_of_threads_are_those_of_one(compare, stubs):
     """In the same order; no classifier has workers of its own."""
-    joblib.register_parallel_backend("one by one", OneByOne)
     alone = compare({"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()})
-    with joblib.parallel_config(backend=backend):
+    with joblib.parallel_config(backend="threading"):
         result = compare(
             {"blind": stubs["Blind"]()}, classifiers={"nb": Nosy()}, n_jobs=2
         )
