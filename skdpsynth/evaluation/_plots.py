@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, cast
@@ -42,18 +42,22 @@ _N_PAIRS = 4  # rows of one figure
 _DAY = pd.Timedelta("1D").total_seconds()
 
 
-def _as_drawn(column: pd.Series) -> tuple[str, pd.Series]:
-    """Return what a column is in a picture; times are days, and booleans categories."""
+def _kind(column: pd.Series) -> str:
+    """Return what a column is in a picture; booleans, and no values, are categories."""
     types, dtype = pd.api.types, column.dtype
     if types.is_datetime64_any_dtype(dtype):
-        kind, unit = "time", _DAY
-    elif types.is_timedelta64_dtype(dtype):
-        kind, unit = "days", _DAY
-    elif types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype):
-        kind, unit = "number", 1
-    else:
-        return "category", column
-    return kind, pd.Series(finite_numbers(column) / unit)
+        return "time"
+    if types.is_timedelta64_dtype(dtype):
+        return "days"
+    numbers = types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype)
+    return "number" if numbers and column.notna().any() else "category"
+
+
+def _values(column: pd.Series, kind: str) -> pd.Series:
+    """Return what is drawn of a column: of times days."""
+    if kind == "category":
+        return column
+    return pd.Series(finite_numbers(column) / (1 if kind == "number" else _DAY))
 
 
 @dataclass(frozen=True)
@@ -67,13 +71,14 @@ class Side:
     @classmethod
     def of(cls, column: pd.Series) -> Side:
         """Let the values choose 12 cells at most: quantiles, or frequent categories."""
-        kind, values = _as_drawn(column)
+        kind = _kind(column)
         of_cells = "category" if kind == "category" else "number"
-        return cls(column.name, kind, Cells.of(values, of_cells, MOST_SHOWN))
+        cells = Cells.of(_values(column, kind), of_cells, MOST_SHOWN)
+        return cls(column.name, kind, cells)
 
     def codes(self, table: pd.DataFrame) -> NDArray[np.int16]:
         """Return the cells of a table's values."""
-        return self.cells.codes(_as_drawn(table[self.name])[1])
+        return self.cells.codes(_values(table[self.name], self.kind))
 
     @property
     def title(self) -> str:
@@ -104,11 +109,8 @@ class Pair:
     sides: tuple[Side, Side]
     shares: Shares
 
-    def shares_of(self, table: pd.DataFrame) -> Shares | None:
-        """Compute the shares of another table; None if a column is of another kind."""
-        kinds = [_as_drawn(table[side.name])[0] for side in self.sides]
-        if kinds != [side.kind for side in self.sides]:
-            return None
+    def shares_of(self, table: pd.DataFrame) -> Shares:
+        """Compute the shares of another table."""
         return _shares(self.sides, [side.codes(table) for side in self.sides])
 
 
@@ -134,13 +136,6 @@ def _shares(sides: Sequence[Side], codes: Sequence[NDArray[np.int16]]) -> Shares
     places = np.ravel_multi_index(tuple(codes), shape)
     counts = np.bincount(places, minlength=int(np.prod(shape)))
     return counts.reshape(shape) / max(len(places), 1)
-
-
-def pooled(samples: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Put the rows of all samples together that have the kinds of the first."""
-    kinds = [[_as_drawn(c)[0] for _, c in t.items()] for t in samples.values()]
-    alike = zip(samples.values(), kinds, strict=True)
-    return pd.concat([t for t, own in alike if own == kinds[0]], ignore_index=True)
 
 
 def styles_of(names: Iterable[str], baseline: str) -> Styles:
@@ -215,10 +210,9 @@ def draw_classifiers(
     ax.set_axisbelow(True)
 
 
-def draw_pair(row: Sequence[Axes], pair: Pair, parts: list[Shares | None]) -> None:
+def draw_pair(row: Sequence[Axes], pair: Pair, parts: list[Shares]) -> None:
     """Draw one pair of all tables, on one scale of grey."""
-    known = [part for part in parts if part is not None]
-    used = np.max([pair.shares, *known], axis=0) > 0
+    used = np.max([pair.shares, *parts], axis=0) > 0
     places = [np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))]
     labels = [
         [drawable(side.labels()[i], 16) for i in cells]
@@ -226,16 +220,13 @@ def draw_pair(row: Sequence[Axes], pair: Pair, parts: list[Shares | None]) -> No
     ]
     (upright, flat), (left, below) = pair.sides, labels
     # A root, so that rare cells are visible beside frequent ones.
-    scale = mpl.colors.PowerNorm(0.5, 0.0, max(part.max() for part in known))
+    scale = mpl.colors.PowerNorm(0.5, 0.0, max(part.max() for part in parts))
     rotation = 90 if sum(map(len, below)) > 24 else 0
     for ax, part in zip(row, parts, strict=True):
         ax.set_xticks(range(len(below)), below, rotation=rotation)
         ax.set_yticks(range(len(left)), left if ax is row[0] else [])
         ax.tick_params(labelsize=TINY, length=2)
         ax.set_xlabel(drawable(flat.title, 20), fontsize=SMALL)
-        if part is None:
-            ax.text(0.5, 0.5, "of another kind", ha="center", transform=ax.transAxes)
-            continue
         shown = part[np.ix_(*places)]
         image = ax.imshow(shown, cmap="Greys", norm=scale, aspect="auto")
         if upright.kind != "category":

@@ -412,7 +412,8 @@ class ComparisonResult:
         """
         samples, pairs = self._samples_at(epsilon), self.real_pairs
         titles = ["real rows", *samples] if pairs else list(samples)
-        chosen = pairs or _plots.strongest_pairs(_plots.pooled(samples), self.target)
+        pooled = pd.concat(samples.values(), ignore_index=True)
+        chosen = pairs or _plots.strongest_pairs(pooled, self.target)
         shape = len(chosen), len(titles)
         size = 2.3 + 1.9 * shape[1], 0.8 + 2.5 * shape[0]
         axes = _plots.new_axes(*shape, size)

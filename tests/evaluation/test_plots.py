@@ -166,21 +166,25 @@ def test_panels_hold_the_shares_of_the_rows(result, tables):
         assert drawn == pytest.approx(expected.to_dict())
 
 
-def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs, tables):
-    """Yes and no as true and false are numbers to the scores, and texts to a plot."""
+@pytest.mark.parametrize("empty", [False, True])
+def test_columns_of_another_dtype_are_drawn_too(compare, stubs, tables, empty):
+    """1 and 0 are the cells of booleans; a real column may lack all values."""
 
     class Ones(stubs["Blind"]):
         def sample(self, n_samples, **options):
             table = super().sample(n_samples, **options)
-            return table.assign(kind=(table["kind"] == "red").astype(int))
+            return table.assign(kind=(table["label"] == "yes").astype(int))
 
-    frames = [t.assign(kind=t["label"] == "yes") for t in tables]
-    result = compare({"ones": Ones()}, train=frames[0], test=frames[1], n_repeats=1)
-    for (real, ones), pair in zip(result.plot_pairs(), result.real_pairs, strict=True):
-        said = texts(ones.texts)
-        of_kind = "kind" in [side.name for side in pair.sides]
-        assert (said == ["of another kind"]) == of_kind
-        assert len(real.images) == 1
+    train, test = (
+        t.assign(kind=np.nan if empty else t["label"] == "yes") for t in tables
+    )
+    result = compare({"ones": Ones()}, train=train, test=test, n_repeats=1)
+    assert (result.runs["error"] == "").all()
+    (row, *_) = result.plot_pairs()
+    sides = [ax_side for ax in row for ax_side in (ax.xaxis, ax.yaxis)]
+    cells = [text for side in sides for text in texts(side.get_ticklabels())]
+    assert ({"True", "False"} <= {*cells}) is not empty
+    assert "(other)" not in cells or empty
 
 
 def test_no_more_than_a_thousand_rows_are_kept_for_plots(compare, stubs, tables):
