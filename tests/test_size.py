@@ -24,7 +24,7 @@ FOLDERS = {
     "docs": (78, 258, 1, 0),
     "examples": (2440, 15295, 25, 0),
     "skdpsynth": (1985, 10174, 8, 15),
-    "skdpsynth/audit": (2162, 11779, 7, 14),
+    "skdpsynth/audit": (2133, 11674, 7, 14),
     "skdpsynth/datasets": (362, 1460, 2, 4),
     "skdpsynth/evaluation": (1998, 12581, 6, 4),
     "skdpsynth/model": (1470, 11883, 5, 19),
@@ -37,14 +37,14 @@ FOLDERS = {
     "skdpsynth/table": (4268, 32432, 11, 41),
     "skdpsynth/training": (2004, 13426, 11, 34),
     "skdpsynth/utils": (1267, 7239, 8, 28),
-    "tests": (29930, 256650, 122, 0),
+    "tests": (29907, 256594, 122, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 198  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 510  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41304  # words of docs
+LITERALS = 507  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 41300  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
