@@ -647,8 +647,8 @@ def test_columns_without_dependence_have_no_relation(n_rows, seed):
 
 def test_times_beyond_the_reach_of_nanoseconds_are_compared():
     """Such as an open end, 9999-12-31, in half of the rows."""
-    days = pd.Series(pd.Timestamp("2000-01-01").as_unit("us")).repeat(200)
-    days = days.reset_index(drop=True) + pd.to_timedelta(np.arange(200), "D")
+    first, days = np.datetime64("2000-01-01", "us"), np.arange(200).astype("m8[D]")
+    days = pd.Series(first + days)
     table = pd.DataFrame({"until": days, "k": np.arange(200) % 3})
     table.loc[::2, "until"] = pd.Timestamp("9999-12-31").as_unit("us")
     assert marginal_fidelity(table, table, k=1)["until"] == 0
