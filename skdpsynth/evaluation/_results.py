@@ -382,8 +382,7 @@ class ComparisonResult:
                 ax.hist(parts, label=[*drawn])
             else:
                 shares = [part.value_counts(normalize=True) for part in parts]
-                shown = pd.concat(shares, axis=1, keys=[*drawn])
-                shown.plot.bar(ax=ax, legend=False)
+                pd.concat(shares, axis=1).plot.bar(ax=ax, legend=False)
             ax.set_title(name)
         return np.ravel(axes)[: len(names)]
 
