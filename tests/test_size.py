@@ -25,8 +25,8 @@ FOLDERS = {
     "examples": (2440, 15295, 25, 0),
     "skdpsynth": (1985, 10174, 8, 15),
     "skdpsynth/audit": (2133, 11674, 7, 14),
-    "skdpsynth/datasets": (362, 1460, 2, 4),
-    "skdpsynth/evaluation": (1998, 12578, 6, 4),
+    "skdpsynth/datasets": (362, 1463, 2, 4),
+    "skdpsynth/evaluation": (1994, 12562, 6, 4),
     "skdpsynth/model": (1470, 11883, 5, 19),
     "skdpsynth/measure": (6442, 46910, 17, 40),
     "skdpsynth/metrics": (1835, 9643, 7, 26),
@@ -37,7 +37,7 @@ FOLDERS = {
     "skdpsynth/table": (4268, 32432, 11, 41),
     "skdpsynth/training": (2004, 13426, 11, 34),
     "skdpsynth/utils": (1267, 7239, 8, 28),
-    "tests": (29907, 256581, 122, 0),
+    "tests": (29909, 256594, 122, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone

@@ -224,7 +224,7 @@ def _checked_credit(table: pd.DataFrame, origin: str) -> pd.DataFrame:
         )
     # OpenML has labels as texts.
     label = pd.to_numeric(table["Class"].astype(str).str.strip("' "), errors="coerce")
-    if label.value_counts().to_dict() != _COUNTS:
+    if label.value_counts(dropna=False).to_dict() != _COUNTS:
         raise InvalidTableError(
             f"Expected {sum(_COUNTS.values()):,} rows in {origin} with the published "
             f"count of each label, but got {len(label):,} rows with "

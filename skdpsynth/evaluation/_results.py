@@ -82,6 +82,7 @@ _BOUNDS = ("epsilon_spent", "epsilon spent by one fit", "delta")  # rounded up
 
 
 _BASELINE_CLASS = "IndependentSynthesizer"
+_OLD = {"since": "0.3", "removed_in": "0.5"}
 _SETTING_REMEDY = "Leave it out: Setting B is drawn, and C where there is no B."
 
 
@@ -200,7 +201,7 @@ class ComparisonResult:
     ) -> pd.Series:
         """Average a score over the classifiers, for each repeat; until 0.5."""
         remedy = "Use scores.query(...).groupby('repeat')['value'].mean()."
-        _warn_deprecated("repeats", remedy)
+        warn_deprecated("ComparisonResult.repeats()", **_OLD, remedy=remedy)
         means = self._means(setting, metric, classifier)
         of_run = means["synthesizer"].eq(synthesizer) & means["epsilon"].isin([epsilon])
         return means[of_run].set_index("repeat")["value"]
@@ -208,7 +209,8 @@ class ComparisonResult:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - until 0.5
         if name not in ("to_csv", "to_parquet"):
             raise AttributeError(f"ComparisonResult has no attribute {name!r}.")
-        _warn_deprecated(name, f"Use scores.{name}(path).")
+        what = f"ComparisonResult.{name}()"
+        warn_deprecated(what, **_OLD, remedy=f"Use scores.{name}(path).")
         return partial(getattr(self.scores, name), index=False)
 
     def _means(self, setting: str, metric: str, classifier: str | None) -> pd.DataFrame:
@@ -244,7 +246,7 @@ class ComparisonResult:
         names = dict.fromkeys(self.runs["synthesizer"])
         return _plots.styles_of((name for name in names if name != REAL), baseline)
 
-    @without(since="0.3", removed_in="0.5", setting=_SETTING_REMEDY)
+    @without(**_OLD, setting=_SETTING_REMEDY)
     def plot_tradeoff(
         self,
         ax: Axes | None = None,
@@ -300,7 +302,7 @@ class ComparisonResult:
         _plots.finish(ax, given, self.contains_private_statistics)
         return ax
 
-    @without(since="0.3", removed_in="0.5", setting=_SETTING_REMEDY)
+    @without(**_OLD, setting=_SETTING_REMEDY)
     def plot_classifiers(
         self,
         ax: Axes | None = None,
@@ -369,9 +371,8 @@ class ComparisonResult:
         epsilon: float | None = None,
     ) -> NDArray[Any]:
         """Draw columns of the samples; until 0.5."""
-        _warn_deprecated(
-            "plot_marginals", "Plot columns of `samples`, or plot_pairs()."
-        )
+        remedy = "Plot columns of `samples`, or plot_pairs()."
+        warn_deprecated("ComparisonResult.plot_marginals()", **_OLD, remedy=remedy)
         drawn = self._samples_at(epsilon)
         names = [*(columns or next(iter(drawn.values())).columns[:8])]
         if axes is None:
@@ -386,7 +387,7 @@ class ComparisonResult:
             ax.set_title(name)
         return np.ravel(axes)[: len(names)]
 
-    @without(since="0.3", removed_in="0.5", axes="Leave it out: it makes its figure.")
+    @without(**_OLD, axes="Leave it out: it makes its figure.")
     def plot_pairs(self, *, epsilon: float | None = None) -> NDArray[Any]:
         """Plot the 2-way marginals of pairs of columns, real beside synthetic.
 
@@ -399,7 +400,7 @@ class ComparisonResult:
         -------
         ndarray of Axes of shape (n_pairs, n_tables)
             Of a new figure. A row for each of the four pairs, or fewer, that depend on
-            each other most by Cramer's V, among the target and the first 30 other
+            each other most by Cramer's V, among the target and the first 32 other
             columns. Real test rows choose them and come first; where they may not be
             shown, synthetic ones choose. Then up to 1,000 rows of the first run of each
             synthesizer. The darker a cell, the more rows it has; numbers are cut at
@@ -535,11 +536,6 @@ _PAIRS = (
     "rows. The darker a cell, the more rows it has; a number stands where its cell "
     "begins. Two columns are independent where every row of cells has the same pattern."
 )
-
-
-def _warn_deprecated(name: str, remedy: str) -> None:
-    what = f"ComparisonResult.{name}()"
-    warn_deprecated(what, since="0.3", removed_in="0.5", remedy=remedy)
 
 
 def _epsilon(available: Iterable[float], epsilon: float | None) -> float:
