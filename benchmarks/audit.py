@@ -1,14 +1,12 @@
 """Lower bounds of epsilon on a worst-case pair of tables, for every synthesizer.
 
-Run ``python benchmarks/audit.py``; what is in benchmarks/results/audit.csv is skipped,
-and an audit that was broken off goes on. Then it prints the table of docs/audit.md.
+Run ``python benchmarks/audit.py``; what is in benchmarks/results/audit.csv is skipped.
+Then it prints the table of docs/audit.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 
 N_RUNS, N_SAMPLES = 200, 300
 N_RUNS_WITHOUT_NOISE = 80  # to see what the attack can do
-_RUNS = Path(tempfile.gettempdir()) / "skdpsynth-audit"  # of audits broken off
 FOUND = ["lower_bound", "mu_lower_bound", "gdp_lower_bound", "confidence", "power"]
 FOUND += ["false_alarms", "misses", "score"]
 COLUMNS = ["synthesizer", "runs", "claim", "delta", *FOUND[:-1], "judged", "score"]
@@ -95,23 +92,18 @@ def synthesizer(name: str, epsilon: float = EPSILON) -> BaseSynthesizer:
 
 
 def audit(name: str, n_runs: int, epsilon: float = EPSILON) -> GeneratorAudit:
-    """Audit one case; runs of an audit that was broken off are kept."""
-    folder = _RUNS / f"{name}-{epsilon:g}".replace(" ", "-")
+    """Audit one case."""
     made = synthesizer(name, epsilon)
     columns = list(made.schema.columns)
     table = MIXED if name == UNLABELLED else TABLE
-    found = audit_generator(
+    return audit_generator(
         made,
         table[columns],
         {column: CANARY.get(column) for column in columns},
         epsilon=EPSILON,  # the claim, also where there is no noise
         n_runs=n_runs,
         n_samples=max(N_SAMPLES, 5 * len(table)),  # some of the canary's cell
-        folder=folder,
-        verbose=1,
     )
-    shutil.rmtree(folder)
-    return found
 
 
 def run(key: tuple[str], n_runs: int) -> dict[str, object]:
@@ -137,7 +129,6 @@ def main() -> None:
     options = parser.parse_args()
     if options.fresh:
         options.csv.unlink(missing_ok=True)
-        shutil.rmtree(_RUNS, ignore_errors=True)  # runs of older code
     wanted = [(name,) for name in options.only]
     task = partial(run, n_runs=options.runs)
     done = run_missing(task, wanted, options.csv, COLUMNS[:1], COLUMNS, jobs=1)

@@ -75,7 +75,7 @@ def compare(
     Returns
     -------
     ComparisonResult
-        Scores and runs; without rows for plots of marginals, which are large.
+        Scores and runs; without rows for plots of pairs, which are large.
     """
     if QUICK:
         options |= _REHEARSED
@@ -87,14 +87,13 @@ def compare(
             synthesizers, options
         ):
             runs[["warned", "error"]] = runs[["warned", "error"]].fillna("")
-            return ComparisonResult(scores, runs, {}, [], target)
+            return ComparisonResult(scores, runs, {}, target)
     result = compare_synthesizers(
         synthesizers,
         train,
         test,
         target,
         folder=_runs_folder() / name,
-        verbose=int("ipykernel" not in sys.modules),  # no bar in a notebook
         **options,
     )
     if (result.runs["error"] != "").any():

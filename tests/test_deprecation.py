@@ -36,7 +36,9 @@ def test_nothing_outlives_its_removal():
     found = [
         version
         for path in PACKAGE.rglob("*.py")
-        for version in re.findall(r'removed_in="([\d.]+)"', path.read_text("utf-8"))
+        for version in re.findall(
+            r'removed_in"?[=:] ?"([\d.]+)"', path.read_text("utf-8")
+        )
     ]
     assert found
     assert all([*map(int, own.split("."))] > [*map(int, now)] for own in found)

@@ -23,8 +23,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "index.rst"
 # ES01: a short function needs no extended summary. GL01, GL02: where the text starts
 # and ends is the formatter's business. RT02: a named return value reads better.
 IGNORED = {"ES01", "GL01", "GL02", "RT02"}
-# "See Also" and "Examples" are asked of classes only, and not of errors and warnings.
+# "See Also" and "Examples" are asked of classes only, and not of errors and results.
 IGNORED_BELOW_CLASSES = IGNORED | {"SA01", "EX01"}
+RESULTS = ("skdpsynth.audit", "skdpsynth.evaluation")
 
 
 def entries() -> list[tuple[str, str]]:
@@ -116,12 +117,15 @@ def public_objects() -> list[tuple[str, set[str]]]:
         if not inspect.isclass(value):
             found.append((path, IGNORED_BELOW_CLASSES))
             continue
-        raised = issubclass(value, BaseException)
-        found.append((path, IGNORED_BELOW_CLASSES if raised else IGNORED))
+        # Users make neither errors nor results, which need no example.
+        given = issubclass(value, BaseException) or module in RESULTS
+        found.append((path, IGNORED_BELOW_CLASSES if given else IGNORED))
         ours = [base for base in value.__mro__ if base.__module__.startswith("skdps")]
         kinds = (classmethod, staticmethod, property)
         for member in {k: v for base in ours for k, v in vars(base).items()}.items():
-            public = not member[0].startswith("_")
+            # What is deprecated has a line.
+            leaves = (member[1].__doc__ or "").endswith("; until 0.5.")
+            public = not (member[0].startswith("_") or leaves)
             if public and (
                 inspect.isfunction(member[1]) or isinstance(member[1], kinds)
             ):

@@ -11,8 +11,6 @@ from skdpsynth.metrics import (
     column_fidelity,
     feature_ranking_agreement,
     marginal_fidelity,
-    pair_fidelity,
-    setting_scores,
     synthetic_only_scores,
     synthetic_ranking_agreement,
     tstr_scores,
@@ -108,10 +106,8 @@ SCORES = {
     "marginal_fidelity: alone": lambda r, s, o: marginal_fidelity(r, s, k=1),
     "marginal_fidelity: pairs": lambda r, s, o: marginal_fidelity(r, s),
     "marginal_fidelity: triples": lambda r, s, o: marginal_fidelity(
-        r, s, k=3, n_marginals=250
+        *(from_arrow(t).drop(columns=["span", "flag"]) for t in (r, s)), k=3
     ),
-    "pair_fidelity": lambda r, s, o: of_pairs(pair_fidelity(r, s)),
-    "setting_scores": lambda r, s, o: setting_scores(o, r, s, **FEW),
     "synthetic_only_scores": lambda r, s, o: synthetic_only_scores(s, **FEW),
     "synthetic_ranking_agreement": agreement,
     "tstr_scores": lambda r, s, o: tstr_scores(s, r, **ALL),

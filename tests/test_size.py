@@ -20,31 +20,31 @@ PACKAGE = "skdpsynth"
 # Of every folder: lines, tokens without comments, files, and names that it offers.
 FOLDERS = {
     ".ci": (44, 296, 1, 0),
-    "benchmarks": (1987, 15154, 10, 0),
+    "benchmarks": (1979, 15132, 10, 0),
     "docs": (78, 258, 1, 0),
-    "examples": (2442, 15299, 25, 0),
+    "examples": (2440, 15295, 25, 0),
     "skdpsynth": (1931, 10012, 8, 15),
-    "skdpsynth/audit": (2334, 12723, 7, 14),
-    "skdpsynth/datasets": (388, 1607, 2, 6),
-    "skdpsynth/evaluation": (2267, 14499, 6, 4),
+    "skdpsynth/audit": (3082, 16608, 9, 14),
+    "skdpsynth/datasets": (355, 1447, 2, 6),
+    "skdpsynth/evaluation": (3243, 20202, 8, 4),
     "skdpsynth/model": (1443, 11843, 5, 19),
     "skdpsynth/measure": (6373, 46802, 17, 40),
-    "skdpsynth/metrics": (2021, 10484, 7, 29),
+    "skdpsynth/metrics": (1927, 9968, 9, 84),
     "skdpsynth/privacy": (3647, 17579, 10, 28),
     "skdpsynth/sampling": (690, 4710, 3, 3),
     "skdpsynth/schema": (2508, 13336, 6, 30),
-    "skdpsynth/synthesizers": (2993, 13130, 13, 9),
+    "skdpsynth/synthesizers": (3010, 13278, 13, 9),
     "skdpsynth/table": (4127, 31835, 11, 41),
-    "skdpsynth/training": (1956, 13372, 11, 34),
-    "skdpsynth/utils": (1582, 9515, 10, 32),
-    "tests": (30201, 259745, 122, 0),
+    "skdpsynth/training": (1963, 13510, 11, 33),
+    "skdpsynth/utils": (1587, 9271, 12, 87),
+    "tests": (31738, 273468, 126, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 200  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 528  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41419  # words of docs
+LITERALS = 555  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 41346  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 

@@ -51,7 +51,6 @@ result = compare_synthesizers(
     classifiers=["HistGradientBoosting"],
     fidelity=False,
     n_jobs=1,
-    verbose=0,
 )
 result.summary()[["synthesizer", "epsilon", "auroc", "auprc"]].round(3)
 

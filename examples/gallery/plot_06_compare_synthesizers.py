@@ -56,7 +56,6 @@ result = compare_synthesizers(
         "LinearDiscriminantAnalysis",
     ],
     n_jobs=1,
-    verbose=0,
 )
 summary = result.summary().set_index("synthesizer")
 summary[["auroc", "auprc", "sra_auroc", "sra_auprc", "fit_s"]].round(3)

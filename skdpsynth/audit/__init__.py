@@ -45,19 +45,10 @@ __all__ = [
     "replay",
 ]
 
-# Old names: what stands in their place, and what to do.
-_OLD = {
-    "MechanismAudit": (LedgerAudit, "`audit_mechanism` returns a LedgerAudit."),
-    "ReplayedTwin": (
-        type("ReplayedTwin", (), {}),
-        "No replay has twins any more: `make replay` in a clone tries them.",
-    ),
-}
-
 
 def __getattr__(name: str) -> object:
-    if name not in _OLD:
+    if name != "MechanismAudit":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value, remedy = _OLD[name]
+    remedy = "`audit_mechanism` returns a LedgerAudit."
     warn_deprecated(name, since="0.3", removed_in="0.5", remedy=remedy)
-    return value
+    return LedgerAudit

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 import warnings
 from collections.abc import Callable, Hashable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -26,10 +24,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tqdm import tqdm
 
 from skdpsynth.audit._bounds import (
-    MOST_EPSILON,
     detectable_epsilon,
     epsilon_bounds,
     epsilon_lower_bound,
@@ -40,21 +36,18 @@ from skdpsynth.audit._worlds import canary_rows
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import check_range
 from skdpsynth.privacy import claim as claim_text, gdp_epsilon
-from skdpsynth.utils import RunFolder
+from skdpsynth.utils import warn_deprecated, without
 from skdpsynth.utils.arrays import Floats
 from skdpsynth.utils.dtypes import as_moments, kind_of_dtype, same_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Run = tuple[str, int]  # its world and its number
 Scores = dict[str, float]  # of a run, by name
 
 #: Name of the score that is a linear function of all others, learnt while choosing.
 COMBINED = "all scores combined"
 
-_README = "Scores of finished runs of skdpsynth.audit.audit_generator, one file each.\n"
-_WORLDS = ("absent", "present")
 # Of the kernel of the density, and half of a cell around the canary, as a share of a
 # number column's range.
 _WIDTH = 0.1
@@ -96,19 +89,6 @@ class GeneratorAudit:
     See Also
     --------
     audit_generator : Makes one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdpsynth.audit import GeneratorAudit
-    >>> audit = GeneratorAudit(
-    ...     claim=1.0, delta=1e-5, confidence=0.95, lower_bound=3.28,
-    ...     mu_lower_bound=3.6, power=2.1, n_judged=100, false_alarms=0, misses=0,
-    ...     score="density", threshold=0.5, above=True,
-    ...     absent=np.zeros(100), present=np.ones(100),
-    ... )
-    >>> audit.violated
-    True
     """
 
     claim: float
@@ -165,45 +145,23 @@ class GeneratorAudit:
         return f"{text}\nThis proves nothing: another attack may find more."
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the errors of the attack over all thresholds beside what is allowed.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-            False alarms across, misses upwards. Below the dashed line no attack on a
-            mechanism that keeps its claim may be, but for chance.
-        """
+        """Draw the scores of both worlds; until 0.5."""
+        remedy = "Draw `absent` and `present`, for example by plt.hist()."
+        what = "GeneratorAudit.plot()"
+        warn_deprecated(what, since="0.3", removed_in="0.5", remedy=remedy)
         import matplotlib.pyplot as plt
 
         ax = plt.subplots()[1] if ax is None else ax
-        alarms = np.linspace(0, 1, 401)
-        growth = math.exp(min(self.claim, MOST_EPSILON))
-        lines = 1 - self.delta - growth * alarms, (1 - self.delta - alarms) / growth
-        ax.plot(alarms, np.maximum(np.maximum(*lines), 0.0), "k--")
-        sign = 1.0 if self.above else -1.0
-        thresholds = np.unique(sign * np.concatenate([self.absent, self.present]))
-        edges = np.append(thresholds, np.inf)[:, None]
-        rates: tuple[Any, Any] = (
-            (sign * self.absent >= edges).mean(axis=1),
-            (sign * self.present < edges).mean(axis=1),
-        )
-        ax.step(*rates, where="post", color="tab:blue")
-        ax.plot(self.false_alarms / self.n_judged, self.misses / self.n_judged, "ro")
-        ax.set(
-            xlabel="false alarms",
-            ylabel="misses",
-            title=f"{self.score} (dashed: limit of epsilon = {self.claim:.4g})",
-            xlim=(0, 1),
-            ylim=(0, 1),
-        )
+        ax.hist([self.absent, self.present], label=["absent", "present"])
         return ax
 
 
+@without(
+    since="0.3",
+    removed_in="0.5",
+    folder="Leave it out: an audit is made in one go.",
+    verbose="Leave it out.",
+)
 def audit_generator(
     estimator: Any,
     table: pd.DataFrame,
@@ -215,8 +173,6 @@ def audit_generator(
     n_samples: int = 1_000,
     alpha: float = 0.05,
     n_jobs: int | None = None,
-    folder: str | os.PathLike[str] | None = None,
-    verbose: int = 0,
 ) -> GeneratorAudit:
     """Attack synthetic rows: was one known row, the canary, in the training table.
 
@@ -246,11 +202,6 @@ def audit_generator(
         Probability that the lower bound is above the truth, in (0, 1).
     n_jobs : int, optional
         Fits at a time, as joblib counts them.
-    folder : path-like, optional
-        Keeps the scores of finished runs, one file each; the same audit goes on from
-        there. They are of this code: take a new folder when the code has changed.
-    verbose : int, default=0
-        Shows progress from 1 on.
 
     Returns
     -------
@@ -263,8 +214,7 @@ def audit_generator(
         If there is no `fit` and `sample`, or a sample is no table.
     ValueError
         If a parameter is out of range, no claim is known, the canary does not fit the
-        table, the folder cannot tell this audit from another, or a sample has other
-        rows or columns.
+        table, or a sample has other rows or columns.
 
     See Also
     --------
@@ -320,24 +270,12 @@ def audit_generator(
     unit = getattr(schema, "privacy_unit", None)
     seen = [name for name in table if not same_name(name, unit)]
     score = partial(score_rows, canary=rows[seen], ranges=ranges_of(both[seen]))
-    worlds = dict(zip(_WORLDS, (table, both), strict=True))
-    run = partial(_one_run, estimator, worlds, score, n_samples)
-    keys = [(world, number) for number in range(n_runs) for world in _WORLDS]
-    scored: dict[Run, Scores | None] = dict.fromkeys(keys)
-    if folder is not None:
-        kept = RunFolder(folder, _README)
-        digest = joblib.hash([_configuration(made), table, rows, n_samples])
-        files = {(w, n): (f"{w}-{n:05d}", [digest, w, n]) for w, n in keys}
-        scored = {key: kept.read(*file) for key, file in files.items()}
-    missing = [key for key in keys if scored[key] is None]
-    tasks = (joblib.delayed(run)(key) for key in missing)
-    done = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(tasks)
-    for key, scores in tqdm(done, total=len(missing), disable=not verbose):
-        if folder is not None:
-            kept.write(*files[key], scores)
-        scored[key] = scores
-    table_of = {w: pd.DataFrame([scored[w, n] for n in range(n_runs)]) for w in _WORLDS}
-    return attack(**table_of, claim=claim, delta=delta, alpha=alpha)
+    runs = joblib.Parallel(n_jobs=n_jobs)(
+        joblib.delayed(_one_run)(estimator, world, score, n_samples)
+        for world in (table, both) * n_runs
+    )
+    worlds = pd.DataFrame(runs[::2]), pd.DataFrame(runs[1::2])
+    return attack(*worlds, claim=claim, delta=delta, alpha=alpha)
 
 
 # --- Runs ---------------------------------------------------------------------------
@@ -361,35 +299,13 @@ def _fresh(make: Any) -> Any:
     return made
 
 
-def _configuration(made: Any) -> list[str]:
-    """Return class and a digest of the configuration, alike in every process."""
-    # Where an object draws other values whenever it is made, no finished run is found.
-    name = f"{type(made).__module__}.{type(made).__qualname__}"
-    has_parameters = hasattr(made, "get_params")
-    # Else the attributes alone: the class may stand where no pickle finds it.
-    parts = made.get_params(deep=False) if has_parameters else object.__getstate__(made)
-    digest = other = ""
-    with suppress(Exception):  # anybody's object may raise anything
-        digest, other = joblib.hash(parts), joblib.hash(copy.deepcopy(parts))
-    if not digest or digest != other:
-        raise ValueError(
-            "Expected parameters or attributes that can be pickled, to tell the runs "
-            f"in `folder` from those of another configuration of {name}. Got something "
-            "that has no pickle, or one that changes with every copy. Give the object "
-            "a get_params of plain values, or audit it without `folder`."
-        )
-    return [name, str(digest)]
-
-
 def _one_run(
     make: object,
-    worlds: Mapping[str, pd.DataFrame],
+    table: pd.DataFrame,
     score: Callable[[pd.DataFrame], Scores],
     n_samples: int,
-    key: Run,
-) -> tuple[Run, Scores]:
+) -> Scores:
     """Fit once; what a fit warns of is no finding, and would be shown 400 times."""
-    table = worlds[key[0]]
     with warnings.catch_warnings(action="ignore"):
         made = _fresh(make)
         made.fit(table.copy())
@@ -410,7 +326,7 @@ def _one_run(
             "Wrap the object so that it does: by its number of rows a sample would "
             "show in which world it is."
         )
-    return key, score(sample)
+    return score(sample)
 
 
 # --- Scores -------------------------------------------------------------------------

@@ -76,13 +76,6 @@ class ReleaseCheck:
     See Also
     --------
     LedgerAudit : All lines.
-
-    Examples
-    --------
-    >>> from skdpsynth.audit import ReleaseCheck
-    >>> check = ReleaseCheck("counts", "all rows", 1, 1, 1, 0.99, 0.8, 0.7, 1.0)
-    >>> check.shift
-    1.0
     """
 
     name: str
@@ -113,12 +106,6 @@ class LedgerAudit:
     See Also
     --------
     audit_ledger : Makes one.
-
-    Examples
-    --------
-    >>> from skdpsynth.audit import LedgerAudit
-    >>> LedgerAudit(lines=(), findings=(), confidence=0.999999).violated
-    False
     """
 
     lines: tuple[ReleaseCheck, ...]
@@ -157,27 +144,11 @@ class LedgerAudit:
         return pd.DataFrame([vars(line) for line in self.lines])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the measured noise of every line over the ledger's.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; by default a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-            One bar per line; 1 is what was reserved.
-        """
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots()[1] if ax is None else ax
-        names = [f"{line.name} ({line.scope})" for line in self.lines]
-        ax.barh(np.arange(len(names)), [line.noise_ratio for line in self.lines])
-        ax.axvline(1.0, color="k", linestyle="--")
-        ax.set_yticks(np.arange(len(names)), names)
-        ax.set_xlabel("measured noise over the ledger's")
-        return ax
+        """Draw the measured noise of every line over the ledger's; until 0.5."""
+        remedy = "Use to_frame().plot.barh('name', 'noise_ratio')."
+        what = "LedgerAudit.plot()"
+        warn_deprecated(what, since="0.3", removed_in="0.5", remedy=remedy)
+        return self.to_frame().plot.barh("name", "noise_ratio", ax=ax)
 
 
 def audit_ledger(

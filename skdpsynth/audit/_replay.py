@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from skdpsynth import synthesizers
 from skdpsynth.audit._worlds import compare, enter
 from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import InvalidTableError
-from skdpsynth.utils import warn_deprecated, withheld, without
 
 PLACES = ("first", "middle", "last")
 CHANGES = ("added", "removed")
-_REMEDY = "Pass a synthesizer and a DataFrame; `make replay` in a clone has the rest."
-_OF_0_2 = dict.fromkeys(("source", "minutes", "twins", "n_jobs"), _REMEDY)
 
 
 @dataclass(frozen=True)
@@ -32,8 +26,6 @@ class ReplayedPair:
 
     Parameters
     ----------
-    synthesizer, table, source : str
-        What was fitted, on what, and what the table came as.
     change, place : str
         "added" or "removed": what the row was in the second fit; and "first", "middle"
         or "last": where it is in the table.
@@ -45,39 +37,20 @@ class ReplayedPair:
     shift : float
         The most by which the row (or person) moved a release, over its sensitivity (of
         all rows of a person that may take part).
-    n_releases : int
-        Releases of the first fit.
-    seconds : float
-        The second fit took.
 
     See Also
     --------
     replay : Makes them.
-
-    Examples
-    --------
-    >>> from skdpsynth.audit import ReplayedPair
-    >>> where = "Independent", "plain", "csv", "added", "last"
-    >>> print(ReplayedPair(*where, "equal", (), 1.0, 5, 0.1))
-    equal    Independent            plain                csv     added last     1.00
     """
 
-    synthesizer: str
-    table: str
-    source: str
     change: str
     place: str
     outcome: str
     findings: tuple[str, ...]
     shift: float
-    n_releases: int
-    seconds: float
 
     def __str__(self) -> str:
-        line = (
-            f"{self.outcome:8} {self.synthesizer:22} {self.table:20} {self.source:7} "
-            f"{self.change} {self.place:6} {self.shift:6.2f}"
-        )
+        line = f"{self.outcome:8} {self.change:7} {self.place:6} {self.shift:6.2f}"
         return "  ".join([line, "; ".join(self.findings)]).rstrip()
 
 
@@ -89,24 +62,13 @@ class Replay:
     ----------
     pairs : tuple of ReplayedPair
         In the order in which they were tried.
-    seconds : float
-        How long all took.
 
     See Also
     --------
     replay : Makes one.
-
-    Examples
-    --------
-    >>> from skdpsynth.audit import Replay
-    >>> Replay(pairs=(), seconds=0.0).violated
-    False
     """
 
     pairs: tuple[ReplayedPair, ...]
-    seconds: float
-    twins: ClassVar[tuple[()]] = ()  # of 0.2, as `left_out`; until 0.5
-    left_out: ClassVar[tuple[()]] = ()
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -121,38 +83,15 @@ class Replay:
     def __str__(self) -> str:
         outcomes = Counter(pair.outcome for pair in self.pairs)
         counts = ", ".join(f"{n} {outcome}" for outcome, n in sorted(outcomes.items()))
-        total = f"{len(self.pairs)} pairs ({counts or 'none'}); {self.seconds:.0f} "
-        return "\n".join([*self.findings, f"{total}seconds"])
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the pairs as a table.
-
-        Returns
-        -------
-        DataFrame
-            One row per pair, columns as the fields of `ReplayedPair`.
-        """
-        return pd.DataFrame([vars(pair) for pair in self.pairs])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all as what JSON can hold.
-
-        Returns
-        -------
-        dict
-            Keys as the parameters, and "violated".
-        """
-        return {"violated": self.violated, **asdict(self)}
+        return "\n".join([*self.findings, f"{len(self.pairs)} pairs ({counts})"])
 
 
-@without(since="0.3", removed_in="0.5", **_OF_0_2)
 def replay(
     synthesizer: BaseSynthesizer,
     table: pd.DataFrame,
     *,
     rows: Sequence[str] = PLACES,
     seed: int = 0,
-    tell: Callable[[object], None] | None = None,
 ) -> Replay:
     """Fit tables that differ in one row, with equal secrets and equal releases.
 
@@ -167,13 +106,20 @@ def replay(
         that is added is extreme in every column.
     seed : int, default=0
         Of the secrets, which are equal in all fits and not private.
-    tell : callable, optional
-        Called with every `ReplayedPair` once there is one.
 
     Returns
     -------
     Replay
         Its `findings` are empty where all agrees.
+
+    Raises
+    ------
+    InvalidTableError
+        If the table has fewer than 3 rows.
+    TypeError
+        If what is given is no synthesizer or no DataFrame.
+    ValueError
+        If `rows` is not as above.
 
     See Also
     --------
@@ -206,22 +152,21 @@ def replay(
     >>> [(pair.change, pair.outcome) for pair in result.pairs]
     [('added', 'equal'), ('removed', 'equal')]
     """
-    start = time.monotonic()
-    synthesizer, table = _of_names(synthesizer, table)
+    if not (
+        isinstance(synthesizer, BaseSynthesizer) and isinstance(table, pd.DataFrame)
+    ):
+        raise TypeError(
+            "Expected a BaseSynthesizer and a DataFrame. Got "
+            f"{type(synthesizer).__name__} and {type(table).__name__} instead."
+        )
     if not len(rows) or not set(rows) <= set(PLACES):
         raise ValueError(f"rows must be some of {PLACES}. Got {[*rows]!r} instead.")
     if len(table) < 3:
         raise InvalidTableError("Expected a table of 3 rows at least, to remove one.")
     unit = getattr(synthesizer.schema, "privacy_unit", None)
     what = "the row" if unit is None else "the person"
-    where = type(synthesizer).__name__.removesuffix("Synthesizer"), "table", "pandas"
-    pairs = []
     neighbours = _neighbours(table, rows, unit)
-    for pair in replayed_pairs(synthesizer, table, neighbours, seed, where, what):
-        pairs.append(pair)
-        if tell is not None:
-            tell(pair)
-    return Replay(tuple(pairs), time.monotonic() - start)
+    return Replay(tuple(replayed_pairs(synthesizer, table, neighbours, seed, what)))
 
 
 def replayed_pairs(
@@ -229,7 +174,6 @@ def replayed_pairs(
     table: Any,
     neighbours: Iterable[tuple[str, str, Any]],
     seed: int,
-    where: tuple[str, str, str],
     what: str,
     *,
     refusable: bool = False,
@@ -240,7 +184,6 @@ def replayed_pairs(
     first = enter(ready, table, seed, coupled=True)
     refusals: list[str] = []
     for place, change, other in neighbours:
-        start = time.monotonic()
         second = enter(ready, other, seed, first.releases, coupled=True)
         shifts, findings = compare(first, second, what)
         if first.refusal is not None:  # by all of them nothing was compared
@@ -256,13 +199,8 @@ def replayed_pairs(
                 findings = ["where the row stands decides whether it is refused."]
             elif refusals[-1]:
                 outcome, findings = "refused", []
-        yield ReplayedPair(
-            *(*where, change, place, outcome),
-            tuple(findings),
-            max(shifts, default=0.0),
-            len(first.releases),
-            round(time.monotonic() - start, 3),
-        )
+        shift = max(shifts, default=0.0)
+        yield ReplayedPair(change, place, outcome, tuple(findings), shift)
 
 
 def _neighbours(
@@ -297,25 +235,3 @@ def _extreme(series: pd.Series) -> Any:
     if str(dtype) == "object" or isinstance(dtype, pd.StringDtype):
         return "a text that no other row has"
     return series.max()
-
-
-def _of_names(synthesizer: Any, table: Any) -> tuple[BaseSynthesizer, pd.DataFrame]:
-    """Return what is replayed, also by the names and paths that 0.2 took."""
-    if isinstance(synthesizer, BaseSynthesizer) and isinstance(table, pd.DataFrame):
-        return synthesizer, table
-    what = "replay() of names and paths"
-    warn_deprecated(what, since="0.3", removed_in="0.5", remedy=_REMEDY)
-    if not isinstance(synthesizer, BaseSynthesizer):
-        name = f"{str(synthesizer).removesuffix('Synthesizer')}Synthesizer"
-        if name not in synthesizers.__all__:
-            raise ValueError(
-                f"synthesizer must be a synthesizer. Got {synthesizer!r}. {_REMEDY}"
-            )
-        synthesizer = getattr(synthesizers, name)(epsilon=100.0)
-    if isinstance(table, str | Path):
-        with withheld(f"{str(table)!r} must be a CSV or Parquet file"):
-            read = pd.read_csv if str(table).endswith(".csv") else pd.read_parquet
-            table = read(table)
-    if not isinstance(table, pd.DataFrame):
-        raise InvalidTableError(f"Expected a DataFrame. Got {type(table)!r}. {_REMEDY}")
-    return synthesizer, table

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -147,151 +146,107 @@ def load_cervical_cancer() -> pd.DataFrame:
     return _read("cervical_cancer")
 
 
-@dataclass(frozen=True)
-class _Published:
-    """What its publisher says of a table, and where it is found."""
+# What the publisher says of the credit table.
+_CREDIT_PAGE = "https://www.kaggle.com/datasets/mlg-ulb/creditcardfraud"
+_FEATURES = ("Time", *(f"V{i}" for i in range(1, 29)), "Amount")
+_COUNTS = {0: 284_315, 1: 492}
 
-    name: str
-    features: tuple[str, ...]
-    label: str
-    counts: Mapping[Any, int]  # rows of every label
-    page: str
-    openml: Mapping[str, int | str]
-    dtype: str = "float64"
-    codes: Mapping[int, str] | None = None  # what OpenML has as `class` for the labels
 
-    @property
-    def remedy(self) -> str:
-        """Return the way to the table that needs no network from Python."""
-        return f"Download it from {self.page} and call fetch_{self.name}(path=...)."
+def _remedy(name: str, page: str) -> str:
+    """Return the way to a table that needs no network from Python."""
+    return f"Download it from {page} and call fetch_{name}(path=...)."
 
-    def fetch(self, path: PathLike, data_home: PathLike) -> pd.DataFrame:
-        """Read it from `path`, or the cache, or OpenML (which fills the cache)."""
-        if path is not None:
-            local = Path(path)
-            if not local.is_file():
-                there = "it is a folder" if local.is_dir() else "there is none"
-                raise DatasetUnavailableError(
-                    f"Expected a file at path={str(local)!r}, but {there}."
-                    f" {self.remedy}"
-                )
-            is_parquet = local.suffix.lower() in {".parquet", ".pq"}
-            table = pd.read_parquet(local) if is_parquet else pd.read_csv(local)
-            return self.checked(table, f"the file {str(local)!r}")
-        home = data_home or os.environ.get("SKDPSYNTH_DATA") or "~/skdpsynth_data"
-        cached = Path(home).expanduser() / f"{self.name}.parquet"
-        if cached.exists():
-            origin = f"the cached file {str(cached)!r} (delete it to fetch it again)"
-            return self.checked(pd.read_parquet(cached), origin)
-        try:
-            table = self.checked(self.downloaded(), "the copy on OpenML")
-        except InvalidTableError as exc:
-            raise DatasetUnavailableError(f"{exc} {self.remedy}") from exc
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        # Written beside and renamed, so that a broken write never looks like a table.
-        part = cached.with_suffix(f".{os.getpid()}.part")
-        table.to_parquet(part, index=False)
-        part.replace(cached)
-        return table
 
-    def downloaded(self) -> pd.DataFrame:
-        """Download it from OpenML, through scikit-learn."""
-        from sklearn.datasets import fetch_openml  # slow to load and rarely needed
-
-        ask = {"as_frame": True, "cache": False, "n_retries": 1, **self.openml}
-        try:
-            with warnings.catch_warnings(action="ignore", category=UserWarning):
-                # They speak of flags and versions there; the table itself is checked.
-                try:
-                    bunch = fetch_openml(**ask)
-                except KeyError:  # the copy lacks the column that was asked for by name
-                    bunch = fetch_openml(**ask | {"target_column": "default-target"})
-                return bunch["frame"]
-        except (OSError, HTTPException, ValueError, KeyError) as exc:
+def _obtain(
+    name: str,
+    page: str,
+    path: PathLike,
+    data_home: PathLike,
+    checked: Callable[[pd.DataFrame, str], pd.DataFrame],
+    openml: Mapping[str, int | str],
+) -> pd.DataFrame:
+    """Read a table from `path`, or the cache, or OpenML (which fills the cache)."""
+    remedy = _remedy(name, page)
+    if path is not None:
+        local = Path(path)
+        if not local.is_file():
+            there = "it is a folder" if local.is_dir() else "there is none"
             raise DatasetUnavailableError(
-                f"The table {self.name!r} is not in the package and could not be "
-                f"fetched from OpenML ({type(exc).__name__}). {self.remedy}"
-            ) from exc
-
-    def checked(self, raw: pd.DataFrame, origin: str) -> pd.DataFrame:
-        """Bring a table into its one form, or refuse it and say what differs."""
-        table = raw.rename(columns={"class": self.label}) if self.codes else raw
-        expected = [*self.features, self.label]
-        # The original epileptic seizure CSV starts with a column of row names.
-        if list(table.columns[1:]) == expected:
-            table = table.iloc[:, 1:]
-        others = {*table.columns} - {*expected, "split", "speaker_group"}
-        missing = [column for column in expected if column not in table]
-        if others or set(missing) - {"Time"}:
-            raise InvalidTableError(
-                f"Expected the {len(expected)} columns {expected[0]!r} ... "
-                f"{expected[-1]!r} in {origin}, but {len(missing)} of them are missing "
-                f"and {len(others)} others are there."
+                f"Expected a file at path={str(local)!r}, but {there}. {remedy}"
             )
-        # OpenML has labels as texts.
-        text = table[self.label].astype(str).str.strip("' ")
-        numbers = pd.to_numeric(text, errors="coerce")
-        label = numbers.map(self.codes) if self.codes else numbers
-        label = label.where(numbers.notna(), text)
-        counts = label.value_counts().to_dict()
-        if counts != dict(self.counts):
-            raise InvalidTableError(
-                f"Expected {sum(self.counts.values()):,} rows in {origin} with the "
-                f"published count of each label, but got {len(label):,} rows with "
-                f"{len(counts)} labels in other counts."
-            )
-        features = None
-        with suppress(TypeError, ValueError):
-            wide = table[[name for name in self.features if name in table]]
-            wide = wide.astype("float64")
-            cast = wide.astype(self.dtype)
-            # NaN is not equal to itself
-            features = cast if (cast == wide).all(axis=None) else None
-        if features is None:
-            raise InvalidTableError(
-                f"Expected complete {self.dtype} features in {origin}, but at least "
-                "one column has missing values, or values of another type."
-            )
-        if missing:
-            warnings.warn(
-                f"There is no column {missing[0]!r} in {origin}; the table comes "
-                f"without it. {self.remedy}",
-                DegradedResultWarning,
-                stacklevel=4,
-            )
-        label = label.astype("str" if self.codes else "int8")
-        whole = pd.concat([features, table.get("split"), label], axis=1)
-        return whole.reset_index(drop=True)
+        is_parquet = local.suffix.lower() in {".parquet", ".pq"}
+        table = pd.read_parquet(local) if is_parquet else pd.read_csv(local)
+        return checked(table, f"the file {str(local)!r}")
+    home = data_home or os.environ.get("SKDPSYNTH_DATA") or "~/skdpsynth_data"
+    cached = Path(home).expanduser() / f"{name}.parquet"
+    if cached.exists():
+        origin = f"the cached file {str(cached)!r} (delete it to fetch it again)"
+        return checked(pd.read_parquet(cached), origin)
+    try:
+        table = checked(_downloaded(openml), "the copy on OpenML")
+    except InvalidTableError as exc:
+        raise DatasetUnavailableError(f"{exc} {remedy}") from exc
+    except (OSError, HTTPException, ValueError, KeyError) as exc:
+        raise DatasetUnavailableError(
+            f"The table {name!r} is not in the package and could not be fetched from "
+            f"OpenML ({type(exc).__name__}). {remedy}"
+        ) from exc
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside and renamed, so that a broken write never looks like a table.
+    part = cached.with_suffix(f".{os.getpid()}.part")
+    table.to_parquet(part, index=False)
+    part.replace(cached)
+    return table
 
 
-# What the publishers say of their tables.
-_CREDIT = _Published(
-    name="kaggle_credit",
-    features=("Time", *(f"V{i}" for i in range(1, 29)), "Amount"),
-    label="Class",
-    counts={0: 284_315, 1: 492},
-    page="https://www.kaggle.com/datasets/mlg-ulb/creditcardfraud",
-    # `Time` is flagged there as a column to ignore: it comes only if asked for by name.
-    openml={"data_id": 1597, "target_column": "Time"},
-)
-_ISOLET = _Published(
-    name="isolet",
-    features=tuple(f"f{i}" for i in range(1, 618)),
-    label="letter",
-    counts=dict.fromkeys(ascii_uppercase, 300) | {"F": 298, "M": 299},
-    page="https://www.openml.org/d/300",
-    openml={"data_id": 300},
-    codes=dict(enumerate(ascii_uppercase, start=1)),
-)
-_EPILEPTIC = _Published(
-    name="epileptic_seizure",
-    features=tuple(f"X{i}" for i in range(1, 179)),
-    label="y",
-    counts=dict.fromkeys(range(1, 6), 2300),
-    page="https://www.kaggle.com/datasets/harunshimanto/epileptic-seizure-recognition",
-    openml={"name": "Epileptic_Seizure_Recognition"},
-    dtype="int16",
-)
+def _downloaded(openml: Mapping[str, int | str]) -> pd.DataFrame:
+    """Download a table from OpenML, through scikit-learn."""
+    from sklearn.datasets import fetch_openml  # slow to load and rarely needed
+
+    ask = {"as_frame": True, "cache": False, "n_retries": 1, **openml}
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        # They speak of flags and versions there; the table itself is checked.
+        try:
+            return fetch_openml(**ask)["frame"]
+        except KeyError:  # the copy lacks the column that was asked for by name
+            return fetch_openml(**ask | {"target_column": "default-target"})["frame"]
+
+
+def _checked_credit(table: pd.DataFrame, origin: str) -> pd.DataFrame:
+    """Bring the credit table into its one form, or refuse it and say what differs."""
+    expected = [*_FEATURES, "Class"]
+    others = {*table.columns} - {*expected}
+    missing = [column for column in expected if column not in table]
+    if others or set(missing) - {"Time"}:
+        raise InvalidTableError(
+            f"Expected the {len(expected)} columns 'Time' ... 'Class' in {origin}, but "
+            f"{len(missing)} of them are missing and {len(others)} others are there."
+        )
+    # OpenML has labels as texts.
+    label = pd.to_numeric(table["Class"].astype(str).str.strip("' "), errors="coerce")
+    if label.value_counts(dropna=False).to_dict() != _COUNTS:
+        raise InvalidTableError(
+            f"Expected {sum(_COUNTS.values()):,} rows in {origin} with the published "
+            f"count of each label, but got {len(label):,} rows with "
+            f"{label.nunique()} labels in other counts."
+        )
+    features = None
+    with suppress(TypeError, ValueError):
+        features = table[[n for n in _FEATURES if n in table]].astype("float64")
+    if features is None or features.isna().any(axis=None):
+        raise InvalidTableError(
+            f"Expected complete float64 features in {origin}, but at least one column "
+            "has missing values, or values of another type."
+        )
+    if missing:
+        warnings.warn(
+            f"There is no column 'Time' in {origin}; the table comes without it. "
+            f"{_remedy('kaggle_credit', _CREDIT_PAGE)}",
+            DegradedResultWarning,
+            stacklevel=4,
+        )
+    whole = features.assign(Class=label.astype("int8"))
+    return whole.reset_index(drop=True)
 
 
 def fetch_kaggle_credit(
@@ -337,7 +292,10 @@ def fetch_kaggle_credit(
        Probability with Undersampling for Unbalanced Classification", IEEE SSCI, 2015.
        https://doi.org/10.1109/SSCI.2015.33
     """
-    return _CREDIT.fetch(path, data_home)
+    # `Time` is flagged on OpenML as a column to ignore: it comes if asked for by name.
+    openml: dict[str, int | str] = {"data_id": 1597, "target_column": "Time"}
+    where = "kaggle_credit", _CREDIT_PAGE, path, data_home
+    return _obtain(*where, _checked_credit, openml)
 
 
 def fetch_isolet(
@@ -350,18 +308,19 @@ def fetch_isolet(
         removed_in="0.5",
         remedy="Use sklearn.datasets.fetch_openml(data_id=300).",
     )
-    table = _ISOLET.fetch(path, data_home)
-    if split:
-        # Of the train part, which comes first.
-        published = dict.fromkeys(ascii_uppercase, 240) | {"F": 238}
-        first = np.arange(len(table)) < sum(published.values())
-        table["split"] = table.get("split", np.where(first, "train", "test"))
-        letters = table.loc[table["split"] == "train", "letter"]
-        if letters.value_counts().to_dict() != published:
-            raise DatasetUnavailableError(
-                "Expected the ISOLET rows in the publisher's order, train part first,"
-                f" but this copy has another order. {_ISOLET.remedy}"
-            )
+
+    def lettered(table: pd.DataFrame, _: str) -> pd.DataFrame:
+        if "letter" not in table:  # OpenML has numbers
+            numbers = pd.to_numeric(table.pop("class").astype(str).str.strip("' "))
+            table = table.assign(letter=[ascii_uppercase[int(n) - 1] for n in numbers])
+        if "split" not in table:  # the publisher's train part comes first
+            first = np.arange(len(table)) < 6_238
+            table = table.assign(split=np.where(first, "train", "test"))
+        order = [*(f"f{i}" for i in range(1, 618)), "split", "letter"]
+        return table[order].astype({"letter": "str"})
+
+    page = "https://www.openml.org/d/300"
+    table = _obtain("isolet", page, path, data_home, lettered, {"data_id": 300})
     return _parts_or_whole(table, split)
 
 
@@ -369,8 +328,16 @@ def fetch_epileptic_seizure(
     path: PathLike = None, data_home: PathLike = None
 ) -> pd.DataFrame:
     """Fetch the Epileptic Seizure table: what does one second of EEG show."""
-    remedy = f"Download it from {_EPILEPTIC.page} and use pandas.read_csv()."
+    page = "https://www.kaggle.com/datasets/harunshimanto/epileptic-seizure-recognition"
+    remedy = f"Download it from {page} and use pandas.read_csv()."
     warn_deprecated(
         "fetch_epileptic_seizure()", since="0.3", removed_in="0.5", remedy=remedy
     )
-    return _EPILEPTIC.fetch(path, data_home)
+
+    def numbered(table: pd.DataFrame, _: str) -> pd.DataFrame:
+        # The original CSV starts with a column of row names.
+        table = table.iloc[:, -179:].rename(columns=str)
+        return table.astype("int16").astype({table.columns[-1]: "int8"})
+
+    openml = {"name": "Epileptic_Seizure_Recognition"}
+    return _obtain("epileptic_seizure", page, path, data_home, numbered, openml)

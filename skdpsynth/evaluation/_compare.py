@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from tqdm.auto import tqdm
 
-from skdpsynth.evaluation._plots import column_marginals, strongest_pairs
+from skdpsynth.evaluation._plots import strongest_pairs
 from skdpsynth.evaluation._results import ComparisonResult
 from skdpsynth.evaluation._runs import ALL, REAL, RUN, KeptRuns, Run, Task, make
 from skdpsynth.exceptions import (
@@ -39,11 +39,11 @@ from skdpsynth.metrics import (
     synthetic_ranking_agreement,
     tstr_scores,
 )
+from skdpsynth.utils import without
 from skdpsynth.utils.containers import from_arrow
 
-_MANY_FITS = 30  # that nobody wants to lose
 
-
+@without(since="0.3", removed_in="0.5", verbose="Set TQDM_DISABLE=1 for no bar.")
 def compare_synthesizers(
     synthesizers: Mapping[str, BaseEstimator] | Sequence[BaseEstimator],
     train: pd.DataFrame,
@@ -61,7 +61,6 @@ def compare_synthesizers(
     sampling_strategy: str | Mapping[Hashable, float] | None = None,
     fidelity: bool = True,
     random_state: int = 0,
-    verbose: int | None = None,
 ) -> ComparisonResult:
     """Fit synthesizers to a table, sample, and score what they sample.
 
@@ -98,7 +97,7 @@ def compare_synthesizers(
     folder : path-like or None, default=None
         Where to keep what finished runs scored, from which a comparison that failed or
         was interrupted goes on: statistics of real rows. It keeps no synthetic rows, so
-        plots of columns and pairs show the runs of this call.
+        plots of pairs show the runs of this call.
     classifiers : dict of str to classifier, list, or None, default=None
         As in `skdpsynth.metrics.tstr_scores`, but None means the twelve and
         "HistGradientBoosting", which is in no mean and no agreement, and leads the
@@ -110,13 +109,10 @@ def compare_synthesizers(
         measurement. Counts are those of the reference too, as far as `train` has so
         many rows of a class; without counts its rows are drawn from all of `train`.
     fidelity : bool, default=True
-        Whether to compare columns, pairs of columns and whole rows too.
+        Whether to compare pairs of columns and whole rows too.
     random_state : int, default=0
         At least 0. Seeds what is public: initial weights, sampling and the real rows of
         the reference. Noise is always fresh; `folder` keeps the first numbers.
-    verbose : int or None, default=None
-        Whether a progress bar over the runs is written to standard error: 1 always, 0
-        never, None in a terminal or a notebook only.
 
     Returns
     -------
@@ -140,12 +136,10 @@ def compare_synthesizers(
     -----
     DegradedResultWarning
         If runs failed. Each is a row of ``runs`` with its error.
-    UserWarning
-        If more than 30 fits are to be made and there is no `folder`.
 
     See Also
     --------
-    skdpsynth.metrics.setting_scores : The three settings for one table.
+    skdpsynth.evaluation.quality_report : Scores one synthetic table.
     skdpsynth.PrivacyBudget : Limits what the fits of a comparison spend together.
 
     Notes
@@ -194,23 +188,18 @@ def compare_synthesizers(
     _rehearse(task, train, test, DummyRegressor() if measured else DummyClassifier())
     runs = _planned(named, task, epsilons, n_repeats, random_state)
     kept = None if folder is None else KeptRuns(folder, task, train, test)
-    n_fits = sum(run.synthesizer is not None for run in runs)
-    if kept is None and n_fits > _MANY_FITS:
-        warnings.warn(
-            f"{n_fits} fits are to be made, and nothing keeps those that are done: an "
-            "interruption loses them, and what they cost. Give a folder=..., which is "
-            "as private as the table.",
-            UserWarning,
-            stacklevel=2,
-        )
     if kept is not None:
         runs = [kept.read(run) for run in runs]
     left = [i for i, run in enumerate(runs) if not run.row]
     calls = (delayed(make)(i, runs[i], task, train, test) for i in left)
-    off = None if verbose is None else not verbose
     done = len(runs) - len(left)
-    with tqdm(total=len(runs), initial=done, disable=off, unit="run") as bar:
-        for i, made in _parallel(n_jobs)(calls):
+    # One run a batch, handed over at once, so that none is held back by another.
+    options: dict[str, Any] = {"n_jobs": n_jobs, "batch_size": 1}
+    options["return_as"] = "generator_unordered"
+    bar = tqdm(total=len(runs), initial=done, disable=None, unit="run")
+    # Threads that score at the same time leave filters of warnings behind.
+    with warnings.catch_warnings(), bar:
+        for i, made in Parallel(**options)(calls):
             if kept is not None:
                 kept.write(runs[i], made)
             runs[i] = made
@@ -236,7 +225,6 @@ def compare_synthesizers(
         pd.DataFrame(rows, columns=columns),
         pd.DataFrame([run.row for run in runs]),
         {(run.name, run.epsilon): run.sample for run in sampled},
-        column_marginals(checked),
         target,
         real_pairs=strongest_pairs(checked, target),
     )
@@ -363,16 +351,6 @@ def _planned(
                 copy = clone(synthesizer).set_params(**changes)
                 runs.append(Run(name, copy, float(epsilon), repeat, seed))
     return runs
-
-
-def _parallel(n_jobs: int | None) -> Parallel:
-    """Hand over each run as soon as it is done, where joblib's backend can do that."""
-    # One run a batch, so that a finished run is not held back by another.
-    options: dict[str, Any] = {"n_jobs": n_jobs, "batch_size": 1}
-    try:
-        return Parallel(return_as="generator_unordered", **options)
-    except ValueError:  # a registered backend that cannot give one result at a time
-        return Parallel(**options)
 
 
 def _agreements(scores: pd.DataFrame) -> list[list[Any]]:

@@ -6,7 +6,8 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,14 +28,21 @@ from skdpsynth.evaluation._runs import (
 from skdpsynth.exceptions import check_range
 from skdpsynth.metrics import averaged
 from skdpsynth.privacy import claim
-from skdpsynth.utils import Block, Document, Grid, Heading, Items
+from skdpsynth.utils import (
+    Block,
+    Document,
+    Grid,
+    Heading,
+    Items,
+    warn_deprecated,
+    without,
+)
 
-# What the curator may see of a run and others may not: time and memory follow the
-# number of rows (of sampling too: it is measured in the process that holds them), and
-# errors and warnings their values.
-_CURATOR_ONLY = ["fit_s", "sample_s", "score_s", "peak_mb", "warned", "error"]
+# What the curator may see of a run and others may not: time follows the number of rows
+# (of sampling too: it is measured in the process that holds them), and errors and
+# warnings their values.
+_CURATOR_ONLY = ["fit_s", "sample_s", "score_s", "warned", "error"]
 _COSTS = dict.fromkeys(["epsilon_spent", "delta", "fit_s", "sample_s"], "mean")
-_COSTS["peak_mb"] = "max"  # the first run in a process loads libraries too
 # The columns of the summary in their order, under the titles of its tables.
 _SUMMARY = {
     "What leads": {
@@ -60,28 +68,22 @@ _SUMMARY = {
         # That of rmse is that of r2, as both follow the squared error.
         "sra_auroc sra_auprc sra_r2": "share of pairs of classifiers in the same order "
         "as on real rows; what real data has is what as many real rows get",
-    },
-    "Likeness": {
         "feature_ranking": "share of pairs of features in the same order as in real "
         "rows",
-        "ks": "Kolmogorov-Smirnov distance to real rows, mean of the numbers, 0 is "
-        "best",
-        "tv": "total variation distance to real rows, mean of the categories, 0 is "
-        "best",
-        "missing": "difference of the shares of missing values, 0 is best",
-        "pairs": "difference of the dependence of two columns, mean of pairs, 0 is "
-        "best",
-        "two_sample_linear two_sample_forest": "as c2st, of these models",
     },
     "Costs": {
-        "epsilon_spent delta fit_s sample_s peak_mb n_runs n_failed": "means; "
-        "epsilon_spent is what one fit guarantees, with delta, and peak_mb the highest "
-        "resident memory of the process while it fitted and sampled, minus that before"
+        "epsilon_spent delta fit_s sample_s n_runs n_failed": "means; epsilon_spent is "
+        "what one fit guarantees, with delta"
     },
 }
 # How numbers are written, by column; three decimals elsewhere.
-_FORMATS = {"epsilon": ".4g", "rank": "g", "peak_mb": ".0f"}
+_FORMATS = {"epsilon": ".4g", "rank": "g"}
 _BOUNDS = ("epsilon_spent", "epsilon spent by one fit", "delta")  # rounded up
+
+
+_BASELINE_CLASS = "IndependentSynthesizer"
+_OLD = {"since": "0.3", "removed_in": "0.5"}
+_SETTING_REMEDY = "Leave it out: Setting B is drawn, and C where there is no B."
 
 
 @dataclass(eq=False)
@@ -100,17 +102,13 @@ class ComparisonResult:
     runs : DataFrame
         One row for each `synthesizer`, `epsilon` and `repeat`: `class`,
         `epsilon_spent` and `delta` (what the fit guarantees), `fit_s`, `sample_s` and
-        `score_s` (seconds), `peak_mb` (highest resident memory of the process while it
-        fitted and sampled, minus that before, in megabytes; the first run in a process
-        loads libraries too), `warned` and `error` (texts, empty if all went well).
+        `score_s` (seconds), `warned` and `error` (texts, empty if all went well).
     samples : dict of (name, epsilon) to DataFrame
         Up to 1,000 rows of the first run of each synthesizer, for plots; none of runs
         that were read from a folder.
-    real_marginals : list of Marginal
-        Shares of the real columns; empty if none may be shown.
     target : str
         The column to predict.
-    real_pairs : list of Marginal, default=()
+    real_pairs : list of Pair, default=()
         Shares of pairs of real columns; empty if none may be shown.
     contains_private_statistics : bool, default=True
         Whether anything here was computed from real rows beside the fits themselves.
@@ -123,28 +121,14 @@ class ComparisonResult:
     Notes
     -----
     A plot on axes that the caller gives writes its footer on their figure.
-
-    Examples
-    --------
-    >>> from skdpsynth import IndependentSynthesizer
-    >>> from skdpsynth.datasets import load_cervical_cancer
-    >>> from skdpsynth.evaluation import compare_synthesizers
-    >>> table = load_cervical_cancer()
-    >>> result = compare_synthesizers(
-    ...     {"baseline": IndependentSynthesizer()}, table[::2], table[1::2], "Biopsy",
-    ...     n_repeats=1, n_samples=400, classifiers=["GaussianNB"], fidelity=False,
-    ... )
-    >>> sorted(result.public_part().scores["setting"].unique())
-    ['C']
     """
 
     scores: pd.DataFrame
     runs: pd.DataFrame
     samples: Mapping[tuple[str, float], pd.DataFrame]
-    real_marginals: Sequence[_plots.Marginal]
     target: str
     _: KW_ONLY
-    real_pairs: Sequence[_plots.Marginal] = ()
+    real_pairs: Sequence[_plots.Pair] = ()
     contains_private_statistics: bool = True
 
     def __post_init__(self) -> None:
@@ -170,17 +154,16 @@ class ComparisonResult:
             `boosting_auroc` and `boosting_auprc` (of numbers `boosting_r2` and
             `boosting_rmse`) of gradient boosting, if it was scored; `two_way`, the mean
             distance of 2-way marginals (0 is best); `c2st`, the AUC of boosting that
-            separates synthetic from real rows (0.5 is best). Then `auroc` and
+            separates synthetic from real rows (0.5 is best); `broken`, the share of
+            rows that break a relation between two columns. Then `auroc` and
             `auprc` (of regressors `r2` and `rmse`) are means over classifiers and
             repeats, tested on real rows (Setting B, for the reference A), `auroc_sd`
             and `auprc_sd` the standard deviations of the repeats, `rank` the place by
             `auroc`, or `r2`, at this epsilon, 1 the best; then Setting C; the ranking
             agreements `sra_auroc` and `sra_auprc`, or `sra_r2`, and `feature_ranking`
-            (1 is best; those of the reference are what as many real rows get); the
-            fidelity metrics: distances (0 is best), `broken`, the share of rows that
-            break a relation between two columns, and `two_sample_*` (0.5 is best);
-            means of what the runs cost, of `peak_mb` the maximum; `n_runs` and
-            `n_failed`. What was not computed has no column, or NaN.
+            (1 is best; those of the reference are what as many real rows get); means
+            of what the runs cost; `n_runs` and `n_failed`. What was not computed has no
+            column, or NaN.
         """
         by, scores = ["synthesizer", "epsilon"], self.scores
         whose, real = scores["classifier"], scores["setting"].isin(["A", "B"])
@@ -216,28 +199,19 @@ class ComparisonResult:
         metric: str,
         classifier: str | None = None,
     ) -> pd.Series:
-        """Average a score over the classifiers, for each repeat.
-
-        Parameters
-        ----------
-        synthesizer : str
-            Its name, or "real data".
-        epsilon : float
-            Its epsilon; NaN for the reference.
-        setting, metric : str
-            As in ``scores``.
-        classifier : str or None, default=None
-            One of them alone, or all.
-
-        Returns
-        -------
-        Series of shape (n_repeats_that_have_it,)
-            Values by repeat. Of all, "HistGradientBoosting" is left out unless it is
-            alone.
-        """
+        """Average a score over the classifiers, for each repeat; until 0.5."""
+        remedy = "Use scores.query(...).groupby('repeat')['value'].mean()."
+        warn_deprecated("ComparisonResult.repeats()", **_OLD, remedy=remedy)
         means = self._means(setting, metric, classifier)
         of_run = means["synthesizer"].eq(synthesizer) & means["epsilon"].isin([epsilon])
         return means[of_run].set_index("repeat")["value"]
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - until 0.5
+        if name not in ("to_csv", "to_parquet"):
+            raise AttributeError(f"ComparisonResult has no attribute {name!r}.")
+        what = f"ComparisonResult.{name}()"
+        warn_deprecated(what, **_OLD, remedy=f"Use scores.{name}(path).")
+        return partial(getattr(self.scores, name), index=False)
 
     def _means(self, setting: str, metric: str, classifier: str | None) -> pd.DataFrame:
         """Return the mean over the classifiers, or the score of one, of every run."""
@@ -260,17 +234,24 @@ class ComparisonResult:
         return next((name for name in LEADING if name in scored), "")
 
     @property
+    def _setting(self) -> str:
+        """The setting of the synthesizers that is drawn: B, or C without it."""
+        return "B" if (self.scores["setting"] == "B").any() else "C"
+
+    @property
     def _styles(self) -> _plots.Styles:
         """How the synthesizers are drawn, in the order given."""
+        of_class = self.runs["class"] == _BASELINE_CLASS
+        baseline = next(iter(self.runs.loc[of_class, "synthesizer"]), "")
         names = dict.fromkeys(self.runs["synthesizer"])
-        return _plots.styles_of(name for name in names if name != REAL)
+        return _plots.styles_of((name for name in names if name != REAL), baseline)
 
+    @without(**_OLD, setting=_SETTING_REMEDY)
     def plot_tradeoff(
         self,
         ax: Axes | None = None,
         *,
         metric: Metric | None = None,
-        setting: Literal["B", "C"] = "B",
         classifier: str | None = None,
     ) -> Axes:
         """Plot a score against epsilon.
@@ -281,8 +262,6 @@ class ComparisonResult:
             Where to draw. None makes a new figure.
         metric : {"auroc", "auprc", "r2", "rmse"} or None, default=None
             None takes "auroc", or "r2" where the target is a number.
-        setting : {"B", "C"}, default="B"
-            Setting of the synthesizers; the line of real rows is A beside B, else C.
         classifier : str or None, default=None
             Whose score: one of the classifiers or regressors, or "mean". None takes
             gradient boosting if it was scored, else the mean.
@@ -290,18 +269,17 @@ class ComparisonResult:
         Returns
         -------
         Axes
-            A line for each synthesizer, with bars of one standard deviation of the
-            repeats on either side; of more than seven the seven best in the mean over
-            all epsilons, and thin grey lines for the others. A dashed line for real
-            rows, and a dotted one for the independent baseline, the first
-            `IndependentSynthesizer`, if any.
+            A line for each synthesizer in Setting B, or C where there is no B, with
+            bars of one standard deviation of the repeats on either side. A dashed line
+            for real rows (Setting A beside B, else C), and a dotted one for the
+            independent baseline, the first `IndependentSynthesizer`, if any.
 
         Raises
         ------
         ValueError
             If no run has such scores.
         """
-        metric = self._checked(metric, setting)
+        metric, setting = self._checked(metric), self._setting
         whose = self._leading or "mean" if classifier is None else classifier
         one = None if whose == "mean" else whose
         # The reference has no epsilon, and so no curve.
@@ -311,11 +289,9 @@ class ComparisonResult:
         points = means.groupby(["synthesizer", "epsilon"])["value"]
         points = points.agg(["mean", "std"]).fillna(0.0)
         given, ax = ax, ax or _plots.new_axes(1, 1, (6.4, 4.4))[0, 0]
-        of_class = self.runs["class"] == _BASELINE_CLASS
-        baseline = next(iter(self.runs.loc[of_class, "synthesizer"]), "")
-        best = metric != "rmse"
-        _plots.draw_curves(ax, points, self._styles, baseline, largest=best)
-        real = self.repeats(REAL, math.nan, REFERENCE[setting], metric, one)
+        _plots.draw_curves(ax, points, self._styles)
+        real = self._means(REFERENCE[setting], metric, one)
+        real = real.loc[real["synthesizer"] == REAL, "value"]
         if len(real):
             label = _plots.REAL_ROWS[setting]
             ax.axhline(real.mean(), color="black", linestyle="--", label=label)
@@ -323,15 +299,15 @@ class ComparisonResult:
         of = f"mean of {panel}" if one is None else one
         ax.set_ylabel(f"{METRICS[metric]}, {'boosting' if one in LEADING else of}")
         ax.set_title(_plots.SETTINGS[setting], fontsize=_plots.TITLE)
-        _plots.finish([ax], given, self.contains_private_statistics)
+        _plots.finish(ax, given, self.contains_private_statistics)
         return ax
 
+    @without(**_OLD, setting=_SETTING_REMEDY)
     def plot_classifiers(
         self,
         ax: Axes | None = None,
         *,
         metric: Metric | None = None,
-        setting: Literal["B", "C"] = "B",
         epsilon: float | None = None,
     ) -> Axes:
         """Plot the score of each classifier.
@@ -340,7 +316,7 @@ class ComparisonResult:
         ----------
         ax : Axes or None, default=None
             Where to draw. None makes a new figure.
-        metric, setting : str
+        metric : str or None, default=None
             As in ``plot_tradeoff``; means over the repeats.
         epsilon : float or None, default=None
             Runs of this epsilon, and those without noise. None takes the smallest.
@@ -348,14 +324,15 @@ class ComparisonResult:
         Returns
         -------
         Axes
-            A line for each classifier with a mark for each synthesizer.
+            A line for each classifier with a mark for each synthesizer, in the setting
+            of ``plot_tradeoff``.
 
         Raises
         ------
         ValueError
             If no run has such scores.
         """
-        metric = self._checked(metric, setting)
+        metric, setting = self._checked(metric), self._setting
         scores = self.scores[self.scores["metric"] == metric]
         chosen = scores[(scores["setting"] == setting) & scores["epsilon"].notna()]
         at = _epsilon(chosen["epsilon"], epsilon)
@@ -377,116 +354,77 @@ class ComparisonResult:
         ax.set_xlabel(f"{METRICS[metric]}, mean of repeats")
         title = f"epsilon = {at:g}: " if at < math.inf else ""
         ax.set_title(title + _plots.SETTINGS[setting], fontsize=_plots.TITLE)
-        _plots.finish([ax], given, self.contains_private_statistics)
+        _plots.finish(ax, given, self.contains_private_statistics)
         return ax
 
-    def _checked(self, metric: Metric | None, setting: str) -> Metric:
-        """Return the metric to plot; refuse one, or a setting, that is not known."""
+    def _checked(self, metric: Metric | None) -> Metric:
+        """Return the metric to plot; refuse one that is not known."""
         metric = metric or self._metrics[0]
         check_range("metric", metric, metric in METRICS, f"one of {[*METRICS]}")
-        expected = f"one of {[*_plots.SETTINGS]}"
-        check_range("setting", setting, setting in _plots.SETTINGS, expected)
         return metric
 
     def plot_marginals(
         self,
-        axes: Axes | Sequence[Axes] | NDArray[Any] | None = None,
+        axes: NDArray[Any] | None = None,
         *,
         columns: Sequence[str] | None = None,
         epsilon: float | None = None,
     ) -> NDArray[Any]:
-        """Plot the shares of the values of columns, real and synthetic.
-
-        Parameters
-        ----------
-        axes : array of Axes or None, default=None
-            Where to draw, one for each column. None makes a new figure.
-        columns : sequence of str or None, default=None
-            Names of columns. None takes the target and the first seven others.
-        epsilon : float or None, default=None
-            Runs of this epsilon, and those without noise. None takes the smallest.
-
-        Returns
-        -------
-        ndarray of Axes
-            One for each column: real test rows as a grey area or bars, and up to 1,000
-            rows of the first run of each synthesizer.
-
-        Raises
-        ------
-        ValueError
-            If no run has samples, a column is not there, or the axes are too few.
-        """
-        samples = self._samples_at(epsilon)
-        names = [*next(iter(samples.values()))]
-        if columns is None:
-            others = [name for name in names if name != self.target]
-            columns = [self.target, *others[:7]]
-        unknown = [name for name in columns if name not in names]
-        if unknown or not len(columns):
-            msg = f"columns must be some of {names}. Got {unknown or 'none'} instead."
-            raise ValueError(msg)
-        n_axes, n_columns = len(columns), min(len(columns), 3)
-        n_rows = -(-n_axes // n_columns)
+        """Draw columns of the samples; until 0.5."""
+        remedy = "Plot columns of `samples`, or plot_pairs()."
+        warn_deprecated("ComparisonResult.plot_marginals()", **_OLD, remedy=remedy)
+        drawn = self._samples_at(epsilon)
+        names = [*(columns or next(iter(drawn.values())).columns[:8])]
         if axes is None:
-            size = 3.2 * n_columns + 0.4, 2.5 * n_rows + 0.8
-            drawn = _plots.new_axes(n_rows, n_columns, size).ravel()
-            for ax in drawn[n_axes:]:
-                ax.remove()
-        else:
-            drawn = _plots.first_axes(np.ravel(np.asarray(axes)), (1, n_axes))[0]
-        styles = {n: style for n, style in self._styles.items() if n in samples}
-        real = len(self.real_marginals) > 0
-        chosen = self.real_marginals or _plots.column_marginals(_plots.pooled(samples))
-        of_name = {marginal.sides[0].name: marginal for marginal in chosen}
-        for ax, name in zip(drawn, columns, strict=False):
-            _plots.draw_marginal(ax, of_name[name], samples, styles, real)
-        legend = _plots.marginal_legend(styles, real)
-        _plots.finish([*drawn], axes, self.contains_private_statistics, legend)
-        return drawn[:n_axes]
+            axes = _plots.new_axes(1, len(names), (3.2 * len(names), 3.0))
+        for ax, name in zip(np.ravel(axes), names, strict=False):
+            parts = [rows[name].dropna() for rows in drawn.values()]
+            if pd.api.types.is_numeric_dtype(parts[0]):
+                ax.hist(parts, label=[*drawn])
+            else:
+                shares = [part.value_counts(normalize=True) for part in parts]
+                pd.concat(shares, axis=1).plot.bar(ax=ax, legend=False)
+            ax.set_title(name)
+        return np.ravel(axes)[: len(names)]
 
-    def plot_pairs(
-        self, axes: NDArray[Any] | None = None, *, epsilon: float | None = None
-    ) -> NDArray[Any]:
+    @without(**_OLD, axes="Leave it out: it makes its figure.")
+    def plot_pairs(self, *, epsilon: float | None = None) -> NDArray[Any]:
         """Plot the 2-way marginals of pairs of columns, real beside synthetic.
 
         Parameters
         ----------
-        axes : array of Axes of shape (n_pairs, n_tables) or None, default=None
-            Where to draw. None makes a new figure.
         epsilon : float or None, default=None
             Runs of this epsilon, and those without noise. None takes the smallest.
 
         Returns
         -------
         ndarray of Axes of shape (n_pairs, n_tables)
-            A row for each of the four pairs, or fewer, that depend on each other most
-            by Cramer's V, among the target and the first 30 other columns. Real test
-            rows choose them and come first; where they may not be shown, synthetic ones
-            choose. Then up to 1,000 rows of the first run of each synthesizer. The
-            darker a cell, the more rows it has; numbers are cut at eighths of the rows
-            that choose.
+            Of a new figure. A row for each of the four pairs, or fewer, that depend on
+            each other most by Cramer's V, among the target and the first 32 other
+            columns. Real test rows choose them and come first; where they may not be
+            shown, synthetic ones choose. Then up to 1,000 rows of the first run of each
+            synthesizer. The darker a cell, the more rows it has; numbers are cut at
+            quantiles of the rows that choose.
 
         Raises
         ------
         ValueError
-            If no run has samples, or the axes are too few.
+            If no run has samples.
         """
         samples, pairs = self._samples_at(epsilon), self.real_pairs
         titles = ["real rows", *samples] if pairs else list(samples)
-        chosen = pairs or _plots.strongest_pairs(_plots.pooled(samples), self.target)
+        pooled = pd.concat(samples.values(), ignore_index=True)
+        chosen = pairs or _plots.strongest_pairs(pooled, self.target)
         shape = len(chosen), len(titles)
-        if axes is None:
-            size = 2.3 + 1.9 * shape[1], 0.8 + 2.5 * shape[0]
-            axes = _plots.new_axes(*shape, size)
-        drawn = _plots.first_axes(axes, shape)
-        for row, pair in zip(drawn, chosen, strict=True):
+        size = 2.3 + 1.9 * shape[1], 0.8 + 2.5 * shape[0]
+        axes = _plots.new_axes(*shape, size)
+        for row, pair in zip(axes, chosen, strict=True):
             parts = [pair.shares_of(sample) for sample in samples.values()]
             _plots.draw_pair(row, pair, [pair.shares, *parts] if pairs else parts)
-        for ax, title in zip(drawn[0], titles, strict=True):
+        for ax, title in zip(axes[0], titles, strict=True):
             ax.set_title(_plots.drawable(title, 20), fontsize=_plots.TITLE)
-        _plots.add_footer(drawn[0, 0].figure, self.contains_private_statistics)
-        return drawn
+        _plots.add_footer(axes[0, 0].figure, self.contains_private_statistics)
+        return axes
 
     def _samples_at(self, epsilon: float | None) -> dict[str, pd.DataFrame]:
         """Return the samples at one epsilon, and those without noise; at least one."""
@@ -503,9 +441,9 @@ class ComparisonResult:
         ComparisonResult
             Setting C, plots of synthetic rows and what was spent, of the runs with a
             finite epsilon. Left out is what was computed from real rows (Settings A and
-            B, ranking agreement, fidelity, marginals and pairs of real columns), runs
-            without a guarantee or with an error, and what only the curator of the table
-            may see: time and memory, errors and warnings. It is covered by the sum of
+            B, ranking agreement, fidelity, pairs of real columns), runs without a
+            guarantee or with an error, and what only the curator of the table may see:
+            times, errors and warnings. It is covered by the sum of
             the budgets in ``runs``, and not by less, however few rows are shown. That a
             run is left out tells those who expect it that it failed: no budget covers
             this.
@@ -523,8 +461,7 @@ class ComparisonResult:
             self.scores[within].reset_index(drop=True),
             runs.reset_index(drop=True),
             samples,
-            real_marginals=[],
-            target=self.target,
+            self.target,
             contains_private_statistics=False,
         )
 
@@ -542,26 +479,6 @@ class ComparisonResult:
         meta = {"contains_private_statistics": shown.contains_private_statistics}
         Document(shown._blocks(), meta).to_html(path)
 
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write ``scores`` as CSV.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write; an existing file is replaced.
-        """
-        self.scores.to_csv(path, index=False)
-
-    def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write ``scores`` as Parquet.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write; an existing file is replaced.
-        """
-        self.scores.to_parquet(path, index=False)
-
     def _blocks(self) -> Iterator[Block]:
         """Lay a result out: claims, tables and plots, and how to read them."""
         private = self.contains_private_statistics
@@ -571,8 +488,7 @@ class ComparisonResult:
         yield from _claim_tables(self.runs)
         yield Heading("Summary")
         yield from _summary_tables(self.summary())
-        in_b = bool((self.scores["setting"] == "B").any())
-        setting: Literal["B", "C"] = "B" if in_b else "C"
+        setting = self._setting
         scores = self.scores[self.scores["classifier"] != ALL]
         of_real = scores["synthesizer"] == REAL
         scores = scores[
@@ -582,27 +498,22 @@ class ComparisonResult:
             yield Heading("Score against epsilon")
             yield "A bar is one standard deviation of the repeats on either side."
             for metric in self._metrics:
-                ax = self.plot_tradeoff(metric=metric, setting=setting)
+                ax = self.plot_tradeoff(metric=metric)
                 says = f"{metric} of each synthesizer against epsilon"
                 yield _plots.picture(ax, says)
             yield Heading("Classifiers")
             for epsilon in _finite(scores["epsilon"].dropna()):
-                ax = self.plot_classifiers(setting=setting, epsilon=epsilon)
+                ax = self.plot_classifiers(epsilon=epsilon)
                 says = f"{self._metrics[0]} of each classifier at epsilon {epsilon:g}"
                 yield _plots.picture(ax, says)
-            yield from _score_tables(scores)
         epsilons = _finite(epsilon for _, epsilon in self.samples)
-        for plot, title, reading in (
-            (self.plot_marginals, "Columns", _COLUMNS),
-            (self.plot_pairs, "Pairs of columns", _PAIRS),
-        ):
-            if epsilons:
-                yield Heading(title)
-                yield reading
-            for epsilon in epsilons:
-                yield Heading(f"epsilon {epsilon:g}", 3)
-                says = f"{title} at epsilon {epsilon:g}: shares of their values"
-                yield _plots.picture(plot(epsilon=epsilon).flat[0], says)
+        if epsilons:
+            yield Heading("Pairs of columns")
+            yield _PAIRS
+        for epsilon in epsilons:
+            yield Heading(f"epsilon {epsilon:g}", 3)
+            says = f"Pairs of columns at epsilon {epsilon:g}: shares of their values"
+            yield _plots.picture(self.plot_pairs(epsilon=epsilon).flat[0], says)
         yield Heading("Runs")
         yield "Every fit and sample, and what it took, where that may be shown."
         yield grid(self.runs)
@@ -610,8 +521,7 @@ class ComparisonResult:
         yield f"{_plots.FOOTERS[private]}. contains_private_statistics = {private}"
 
 
-_BASELINE_CLASS = "IndependentSynthesizer"
-# How to read the page, and the plots of samples.
+# How to read the page, and the pairs of columns.
 _MEANING = {
     True: "Keep this page with the private table. A synthesizer, an epsilon or a seed "
     "that is chosen by it is a choice that no epsilon covers.",
@@ -619,15 +529,12 @@ _MEANING = {
     "a guarantee. The claims below add up: this page as a whole is covered by their "
     "sum.",
 }
-_COLUMNS = (
-    "Up to 1,000 rows of the first run of each synthesizer, and all real test rows "
-    "(grey) where they may be shown. Runs that were read from a folder have no rows."
-)
 _PAIRS = (
-    "Those that depend on each other most: in real test rows, which come first, where "
-    "they may be shown, and else in the synthetic rows. The darker a cell, the more "
-    "rows it has; a number stands where its cell begins. Two columns are independent "
-    "where every row of cells has the same pattern."
+    "Up to 1,000 rows of the first run of each synthesizer; runs that were read from a "
+    "folder have none. The pairs are those that depend on each other most: in real "
+    "test rows, which come first, where they may be shown, and else in the synthetic "
+    "rows. The darker a cell, the more rows it has; a number stands where its cell "
+    "begins. Two columns are independent where every row of cells has the same pattern."
 )
 
 
@@ -701,20 +608,6 @@ def _summary_tables(summary: pd.DataFrame) -> Iterator[Block]:
             yield Heading(title, 3)
             yield Grid([*columns], list(zip(*columns.values(), strict=True)))
             yield Items(items)
-
-
-def _score_tables(scores: pd.DataFrame) -> Iterator[Block]:
-    """Tabulate the scores of the classifiers in one setting."""
-    runs = zip(scores["synthesizer"], scores["epsilon"], strict=True)
-    names = [n if np.isnan(e) else f"{n}, epsilon {e:g}" for n, e in runs]
-    table = scores.assign(run=names).pivot_table(
-        index=["metric", "classifier"], columns="run", values="value", sort=False
-    )
-    for metric in dict.fromkeys(scores["metric"]):
-        rows = table.loc[metric].copy()
-        rows.loc["mean"] = rows.loc[averaged(rows.index)].mean()
-        yield Heading(metric, 3)
-        yield grid(rows.reset_index())
 
 
 def grid(table: pd.DataFrame) -> Grid:

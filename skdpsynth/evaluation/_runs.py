@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import json
 import os
 import sys
+import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Hashable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import joblib
@@ -26,15 +29,13 @@ from skdpsynth.metrics import (
     Classifiers,
     broken_relations,
     check_tables,
-    column_fidelity,
     feature_ranking_agreement,
     marginal_fidelity,
-    pair_fidelity,
     synthetic_only_scores,
     tstr_scores,
     two_sample_scores,
 )
-from skdpsynth.utils import PeakMemory, RunFolder
+from skdpsynth.utils import DAMAGED
 
 REAL = "real data"  # the name of the reference among the synthesizers
 RUN = ["synthesizer", "epsilon", "repeat"]  # identifies a run
@@ -53,7 +54,7 @@ BOOSTING = "HistGradientBoosting"
 LEADING = (BOOSTING, "HistGradientBoostingRegressor")
 ALL = "all"  # in the place of a classifier, for what is about the whole table
 _PLOTTED_ROWS = 1_000  # of a run: shares with an error of 1.6 % at most
-_MEASURED = ("epsilon_spent", "delta", "fit_s", "sample_s", "score_s", "peak_mb")
+_MEASURED = ("epsilon_spent", "delta", "fit_s", "sample_s", "score_s")
 
 
 @dataclass(frozen=True)
@@ -123,23 +124,19 @@ def _rows(
     if run.synthesizer is None:
         return _real_rows(run, task, train)
     synthesizer = clone(run.synthesizer)
-    with PeakMemory() as memory:
-        start = time.perf_counter()
-        # A frame of its own on the same values: columns that it adds or drops are not
-        # those of the next run.
-        synthesizer.fit(train.copy(deep=False))
-        row["fit_s"] = time.perf_counter() - start
-        # What the fit charged, whatever happens next.
-        row["epsilon_spent"] = float(getattr(synthesizer, "epsilon_", np.nan))
-        row["delta"] = float(getattr(synthesizer, "delta_", np.nan))
-        start = time.perf_counter()
-        table: pd.DataFrame = synthesizer.sample(
-            task.n_samples,
-            sampling_strategy=task.sampling_strategy,
-            random_state=run.seed,
-        )
-        row["sample_s"] = time.perf_counter() - start
-    row["peak_mb"] = memory.megabytes
+    start = time.perf_counter()
+    # A frame of its own on the same values: columns that it adds or drops are not those
+    # of the next run.
+    synthesizer.fit(train.copy(deep=False))
+    row["fit_s"] = time.perf_counter() - start
+    # What the fit charged, whatever happens next.
+    row["epsilon_spent"] = float(getattr(synthesizer, "epsilon_", np.nan))
+    row["delta"] = float(getattr(synthesizer, "delta_", np.nan))
+    start = time.perf_counter()
+    table: pd.DataFrame = synthesizer.sample(
+        task.n_samples, sampling_strategy=task.sampling_strategy, random_state=run.seed
+    )
+    row["sample_s"] = time.perf_counter() - start
     return table
 
 
@@ -209,64 +206,37 @@ def _fidelity(
     Distances are to `test`: a copy of the training rows is no better than other real
     rows then. The order of the features is that in all of `train`, as in the paper.
     """
-    columns = column_fidelity(test, table)
-    by_kind = columns.groupby("kind")["distance"].mean()
     relations = broken_relations(test, table)
     broken = relations.attrs["any_relation"]["synthetic"]
-    two_sample = two_sample_scores(test, table)
     scores = {
         "two_way": marginal_fidelity(test, table).mean(),
         "c2st": boosted_area(test, table),
-        "ks": by_kind.get("number", np.nan),
-        "tv": by_kind.get("category", np.nan),
-        "missing": columns["missing"].mean(),
-        "pairs": pair_fidelity(test, table)["difference"].mean(),
         "broken": np.nan if relations.empty else broken,
-        "two_sample_linear": two_sample["LogisticRegression"],
-        "two_sample_forest": two_sample["RandomForestClassifier"],
     }
     if train.shape[1] > 2:
         scores["feature_ranking"] = feature_ranking_agreement(
-            train, table, target=task.target, pos_label=task.pos_label
+            train, table, target=task.target
         )
     return scores
 
 
-_lock, _of_thread, _outside = threading.Lock(), threading.local(), ExitStack()
-_collecting: list[list[str]] = []
-
-
 @contextmanager
 def collected_warnings() -> Iterator[list[str]]:
-    """Collect category and text of this thread's warnings, each once, instead.
+    """Collect category and text of warnings, each once, instead of showing them.
 
-    `warnings.catch_warnings` alone may leave its own state behind when blocks of two
-    threads overlap: here the first that enters changes the state of the process, and
-    the last that leaves restores it.
+    In the main thread of a process alone: blocks of several threads would leave the
+    filters of one another behind.
     """
     texts: list[str] = []
-    with _lock:
-        if not _collecting:
-            _outside.enter_context(warnings.catch_warnings(action="always"))
-            warnings.showwarning = _note  # type: ignore[assignment]
-        _collecting.append(texts)
-    _of_thread.texts = texts
-    try:
+    if threading.current_thread() is not threading.main_thread():
         yield texts
-    finally:
-        del _of_thread.texts
-        with _lock:
-            _collecting.pop()
-            if not _collecting:
-                _outside.close()
-
-
-def _note(message: Warning | str, category: type[Warning], *_: object) -> None:
-    """Take the place of `warnings.showwarning`."""
-    texts = getattr(_of_thread, "texts", None)
-    text = f"{category.__name__}: {message}"
-    if texts is not None and text not in texts:
-        texts.append(text)
+        return
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        try:
+            yield texts
+        finally:
+            listed = (f"{w.category.__name__}: {w.message}" for w in caught)
+            texts += dict.fromkeys(listed)
 
 
 _README = """\
@@ -286,7 +256,7 @@ _LIBRARIES = (
 
 
 class KeptRuns:
-    """The finished runs of a comparison in a folder, one file each: no rows."""
+    """The finished runs of a comparison in a folder, one JSON file each: no rows."""
 
     def __init__(
         self,
@@ -295,7 +265,9 @@ class KeptRuns:
         train: pd.DataFrame,
         test: pd.DataFrame,
     ) -> None:
-        self._folder = RunFolder(folder, _README)
+        self._path = Path(folder)
+        self._path.mkdir(parents=True, exist_ok=True)
+        (self._path / "README.txt").write_text(_README, encoding="utf-8")
         versions = {"skdpsynth": package_version()}
         for name in _LIBRARIES:
             with suppress(importlib.metadata.PackageNotFoundError):
@@ -304,25 +276,38 @@ class KeptRuns:
 
     def read(self, run: Run) -> Run:
         """Return a run with what it left, if there is a whole file of it."""
-        content = self._folder.read(*self._name_and_key(run))
-        with suppress(TypeError):  # of another kind: the run is made again
-            return replace(run, **content)
-        return run
+        path, key = self._file_and_key(run)
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            return replace(run, **document["run"]) if document["key"] == key else run
+        except (OSError, *DAMAGED):
+            return run  # absent, torn or of another kind: it is made again
 
     def write(self, run: Run, made: Run) -> None:
-        """Write what a run left, unless it failed."""
-        if not made.row["error"]:
-            content = {"row": made.row, "scores": made.scores}
-            self._folder.write(*self._name_and_key(run), content)
+        """Write what a run left, unless it failed; never half of it."""
+        if made.row["error"]:
+            return
+        path, key = self._file_and_key(run)
+        content = {"key": key, "run": {"row": made.row, "scores": made.scores}}
+        handle, draft = tempfile.mkstemp(dir=self._path, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(content, file)
+            os.replace(draft, path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
 
-    def _name_and_key(self, run: Run) -> tuple[str, list[Any]]:
-        """Return the name of a run's file, for people, and what determines the run."""
+    def _file_and_key(self, run: Run) -> tuple[Path, str]:
+        """Return the file of a run, and a digest of what determines the run."""
         synthesizer, made = run.synthesizer, type(run.synthesizer)
         parameters = {} if synthesizer is None else synthesizer.get_params(deep=False)
         kept = {k: v for k, v in parameters.items() if k not in _IGNORED}
         kind = made.__module__, made.__qualname__, joblib.hash(kept)
-        key = [*self._shared, run.name, *kind, repr(run.epsilon), run.repeat, run.seed]
-        return f"{run.class_name or 'real'}-{run.epsilon:g}-{run.repeat}", key
+        parts = [*self._shared, run.name, *kind, repr(run.epsilon), run.repeat]
+        key = hashlib.sha256(json.dumps([*parts, run.seed]).encode()).hexdigest()
+        name = f"{run.class_name or 'real'}-{run.epsilon:g}-{run.repeat}-{key[:16]}"
+        return self._path / f"{name}.json", key
 
 
 def _digest(table: pd.DataFrame) -> str:

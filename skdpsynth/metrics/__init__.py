@@ -21,10 +21,9 @@ from skdpsynth.metrics._fidelity import (
     LEAST_ROWS as LEAST_ROWS,
     MOST_ROWS as MOST_ROWS,
     column_fidelity,
-    cramers_v as cramers_v,
     least_area as least_area,
     marginal_fidelity,
-    pair_fidelity,
+    pair_fidelity as pair_fidelity,  # until 0.5
     two_sample_scores,
 )
 from skdpsynth.metrics._panel import (
@@ -42,7 +41,7 @@ from skdpsynth.metrics._ranking import (
 )
 from skdpsynth.metrics._relations import broken_relations
 from skdpsynth.metrics._tstr import (
-    setting_scores,
+    setting_scores as setting_scores,  # until 0.5
     synthetic_only_scores as synthetic_only_scores,
     tstr_scores,
 )
@@ -53,8 +52,6 @@ __all__ = [
     "default_classifiers",
     "feature_ranking_agreement",
     "marginal_fidelity",
-    "pair_fidelity",
-    "setting_scores",
     "synthetic_ranking_agreement",
     "tstr_scores",
     "two_sample_scores",

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from itertools import combinations
+from collections.abc import Mapping
 from math import comb
-from numbers import Integral
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import ks_2samp
-from scipy.stats.contingency import crosstab, expected_freq
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -23,7 +20,6 @@ from sklearn.utils.random import sample_without_replacement
 
 from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError, check_range
 from skdpsynth.metrics._encode import (
-    MOST_CATEGORIES,
     MOST_LABELS,
     Cells,
     Codes,
@@ -36,6 +32,7 @@ from skdpsynth.metrics._encode import (
     shuffled,
 )
 from skdpsynth.metrics._panel import named_by_class
+from skdpsynth.utils import warn_deprecated, without
 
 LEAST_ROWS = 10  # of a table in a two-sample test: two in each of five folds
 MOST_ROWS = 5_000  # taken of a table in it
@@ -119,80 +116,11 @@ def column_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame
 
 
 def pair_fidelity(real: pd.DataFrame, synthetic: pd.DataFrame) -> pd.DataFrame:
-    """Compare how the columns of two tables depend on each other.
-
-    Parameters
-    ----------
-    real : DataFrame
-        Real table, at least two columns.
-    synthetic : DataFrame
-        Synthetic table with the same columns in any order.
-
-    Returns
-    -------
-    DataFrame of shape (n_pairs, 6)
-        One row for each pair of columns: `first`, `second`, `measure` ("pearson",
-        "cramer" or "ratio"), its value in `real` and in `synthetic`, in [-1, 1] for
-        Pearson's and in [0, 1] for the others, and `difference`, the absolute one. Of a
-        column that is constant the value is NaN: the difference is 1 if it is so in one
-        table only, else NaN. ``attrs["contains_private_statistics"]`` is True.
-
-    Raises
-    ------
-    InvalidTableError
-        As in `column_fidelity`, or if there is one column.
-    TypeError
-        If a table is not a DataFrame.
-
-    Notes
-    -----
-    Two numbers: Pearson's correlation. Two categories: Cramer's V, corrected for the
-    bias of a small sample [1]_. A number and a category: the correlation ratio (the
-    root of the share of the variance that lies between the categories), with Kelley's
-    correction for the same bias [2]_. Rows that lack one of the two values are left
-    out; a column may be constant in the rest. Categories beyond the 100 most frequent
-    of both tables count as one. Times of day and days of the week are columns too, as
-    in `column_fidelity`.
-
-    References
-    ----------
-    .. [1] W. Bergsma, "A bias-correction for Cramer's V and Tschuprow's T", Journal of
-       the Korean Statistical Society 42, 2013.
-    .. [2] T. L. Kelley, "An unbiased correlation ratio measure", Proceedings of the
-       National Academy of Sciences 21, 1935.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdpsynth.metrics import pair_fidelity
-    >>> real = pd.DataFrame({"a": [1, 2, 3, 4], "b": [2, 4, 6, 8]})
-    >>> synthetic = pd.DataFrame({"a": [1, 2, 3, 4], "b": [8, 6, 4, 2]})
-    >>> float(pair_fidelity(real, synthetic)["difference"].iloc[0].round(6))
-    2.0
-    """
-    real, synthetic = check_tables(None, real=real, synthetic=synthetic).values()
-    if real.shape[1] < 2:
-        raise InvalidTableError(
-            "Expected at least two columns in 'real', but got one. Compare it by "
-            "`column_fidelity`."
-        )
-    named = [(c[1].name, _numbers(*c)) for c in paired(real, synthetic)]
-    rows = []
-    for (first, a), (second, b) in combinations(named, 2):
-        # A column of categories comes first.
-        one, other = sorted((a, b), key=lambda c: not c[0])
-        measure, compute = _MEASURES[one[0] + other[0]]
-        values = [
-            _dependence(compute, *pair) for pair in zip(one[1], other[1], strict=True)
-        ]
-        difference = abs(values[0] - values[1])
-        if np.isnan(values).sum() == 1:
-            difference = 1.0
-        rows.append((first, second, measure, *values, difference))
-    names = ["first", "second", "measure", "real", "synthetic", "difference"]
-    result = pd.DataFrame(rows, columns=names)
-    result.attrs["contains_private_statistics"] = True
-    return result
+    """Compare pairs of columns by `marginal_fidelity`; until 0.5."""
+    remedy = "Use marginal_fidelity(), whose distances of pairs this returns."
+    what = "pair_fidelity()"
+    warn_deprecated(what, since="0.3", removed_in="0.5", remedy=remedy)
+    return marginal_fidelity(real, synthetic).rename("difference").reset_index()
 
 
 def two_sample_scores(
@@ -301,65 +229,6 @@ def least_area(n_rows: int) -> float:
     return 0.5 - _SURE * float(np.sqrt(1 / (3 * n_rows)))
 
 
-def _numbers(
-    kind: str, real: pd.Series, synthetic: pd.Series
-) -> tuple[bool, tuple[Matrix, Matrix]]:
-    """Return whether a column has categories, and both numbers or codes, or NaN."""
-    if kind != "category":
-        return False, (finite_numbers(real), finite_numbers(synthetic))
-    both = pd.concat([real.astype(object), synthetic.astype(object)])
-    codes = Cells.of(both, kind, MOST_CATEGORIES).codes(both).astype(float)
-    codes[both.isna().to_numpy()] = np.nan
-    return True, (codes[: len(real)], codes[len(real) :])
-
-
-def _dependence(
-    compute: Callable[[Matrix, Matrix], float], first: Matrix, second: Matrix
-) -> float:
-    """Measure two columns where both have a value; NaN if one is constant there."""
-    known = ~(np.isnan(first) | np.isnan(second))
-    first, second = first[known], second[known]
-    if len(first) < 2 or first.min() == first.max() or second.min() == second.max():
-        return np.nan
-    return compute(first, second)
-
-
-def _pearson(first: Matrix, second: Matrix) -> float:
-    return float(np.corrcoef(first, second)[0, 1])
-
-
-def cramers_v(counts: NDArray[np.intp]) -> float:
-    """Compute Bergsma's Cramer's V, 0 to 1, of counts; no row or column is empty."""
-    n_rows = counts.sum()
-    expected = expected_freq(counts)
-    phi2 = ((counts - expected) ** 2 / expected).sum() / n_rows
-    r, c = (side - (side - 1) ** 2 / (n_rows - 1) for side in counts.shape)
-    degrees = (counts.shape[0] - 1) * (counts.shape[1] - 1)
-    phi2 = max(0.0, phi2 - degrees / (n_rows - 1))
-    # With as many categories as rows there is nothing left to correct.
-    return float(min(np.sqrt(phi2 / (min(r, c) - 1)), 1.0)) if min(r, c) > 1 else 0.0
-
-
-def _ratio(codes: Matrix, values: Matrix) -> float:
-    """Compute Kelley's correlation ratio of a number within categories."""
-    groups = pd.Series(values).groupby(codes)
-    total = ((values - values.mean()) ** 2).sum()
-    within = total - (groups.size() * (groups.mean() - values.mean()) ** 2).sum()
-    n_rows, n_groups = len(values), groups.ngroups
-    if n_groups >= n_rows:
-        return 0.0
-    unexplained = (within / total) * (n_rows - 1) / (n_rows - n_groups)
-    return float(np.sqrt(min(max(0.0, 1 - unexplained), 1.0)))
-
-
-# By the number of columns that have categories.
-_MEASURES = (
-    ("pearson", _pearson),
-    ("ratio", _ratio),
-    ("cramer", lambda first, second: cramers_v(crosstab(first, second).count)),
-)
-
-
 def _labelled(
     real: pd.DataFrame, synthetic: pd.DataFrame
 ) -> tuple[Matrix, NDArray[np.intp]]:
@@ -377,18 +246,19 @@ def _labelled(
 
 
 _N_BINS = 10  # of a column of numbers: 10,000 rows fill most pairs of them
-# Marginals that are compared without being asked for more; all columns alone.
+# Marginals that are compared at most.
 _LIMITS = {2: 10_000, 3: 150}
 _NAMES = ("first", "second", "third")
 
 
+@without(
+    since="0.3",
+    removed_in="0.5",
+    n_marginals="Leave it out: limits are fixed.",
+    random_state="Leave it out: the choice is always the same.",
+)
 def marginal_fidelity(
-    real: pd.DataFrame,
-    synthetic: pd.DataFrame,
-    k: int = 2,
-    *,
-    n_marginals: int | None = None,
-    random_state: int = 0,
+    real: pd.DataFrame, synthetic: pd.DataFrame, k: int = 2
 ) -> pd.Series:
     """Compare the shares of the combined values of k columns in two tables.
 
@@ -399,13 +269,9 @@ def marginal_fidelity(
     synthetic : DataFrame
         Synthetic table with the same columns in any order.
     k : {1, 2, 3}, default=2
-        Columns that are compared together.
-    n_marginals : int or None, default=None
-        Most groups of `k` columns to compare, at least 1, chosen at random where there
-        are more. None means all columns for ``k=1``, 10,000 pairs (all of up to 141
-        columns) and 150 triples.
-    random_state : int, default=0
-        Seeds this choice, by place: of another order of columns it has other groups.
+        Columns that are compared together: all columns for ``k=1``, 10,000 pairs (all
+        of up to 141 columns), or 150 triples. Where there are more, they are chosen at
+        random, by place, always the same.
 
     Returns
     -------
@@ -424,7 +290,7 @@ def marginal_fidelity(
     TypeError
         If a table is not a DataFrame.
     ValueError
-        If `k` or `n_marginals` is not as above.
+        If `k` is not as above.
 
     Notes
     -----
@@ -454,10 +320,6 @@ def marginal_fidelity(
     [0.0, 0.5]
     """
     check_range("k", k, k in (1, 2, 3), "1, 2 or 3")
-    if n_marginals is not None:
-        whole = isinstance(n_marginals, Integral) and n_marginals >= 1
-        expected = "None or an integer of at least 1"
-        check_range("n_marginals", n_marginals, whole, expected)
     real, synthetic = check_tables(None, real=real, synthetic=synthetic).values()
     if real.shape[1] < k:
         raise InvalidTableError(
@@ -466,9 +328,8 @@ def marginal_fidelity(
         )
     columns = [*paired(real, synthetic)]
     names = [own.name for _, own, _ in columns]
-    limit = _LIMITS.get(k, len(names)) if n_marginals is None else int(n_marginals)
     coded = [_coded(*column) for column in columns]
-    groups = _groups(len(names), k, limit, random_state)
+    groups = _groups(len(names), k, _LIMITS.get(k, len(names)))
     distances = np.array([_distance([coded[i] for i in group]) for group in groups])
     constant = [i for i, (_, *both) in enumerate(columns) if same_constant(*both)]
     distances[np.isin(groups, constant).any(axis=1)] = np.nan
@@ -501,12 +362,12 @@ def _distance(columns: list[tuple[Codes, Codes, int]]) -> float:
     return float(np.abs(np.subtract(*shares)).sum() / 2)
 
 
-def _groups(n_columns: int, k: int, limit: int, random_state: int) -> NDArray[np.intp]:
+def _groups(n_columns: int, k: int, limit: int) -> NDArray[np.intp]:
     """List all groups of k columns, or as many as allowed, drawn without repetition."""
     total = comb(n_columns, k)
     ranks = np.arange(min(total, limit))
     if total > limit:
-        ranks = sample_without_replacement(total, limit, random_state=random_state)
+        ranks = sample_without_replacement(total, limit, random_state=0)
     # Every number is one sum of binomials with falling columns, hence one group.
     columns = []
     for size in range(k, 0, -1):

@@ -19,6 +19,7 @@ from skdpsynth.metrics._encode import (
     finite_numbers,
     is_measurement,
 )
+from skdpsynth.utils import without
 
 Scores: TypeAlias = pd.Series | Mapping[str, float] | ArrayLike
 
@@ -66,12 +67,9 @@ def synthetic_ranking_agreement(real_scores: Scores, synthetic_scores: Scores) -
     return _agreement(*_paired(real_scores, synthetic_scores))
 
 
+@without(since="0.3", removed_in="0.5", pos_label="All labels are averaged.")
 def feature_ranking_agreement(
-    real: pd.DataFrame,
-    synthetic: pd.DataFrame,
-    *,
-    target: str,
-    pos_label: object = None,
+    real: pd.DataFrame, synthetic: pd.DataFrame, *, target: str
 ) -> float:
     """Compute how often two tables order two features alike by their importance.
 
@@ -84,9 +82,6 @@ def feature_ranking_agreement(
     target : str
         Name of the column to predict; as in `tstr_scores` it is a label or, where
         `real` has so many numbers, a measurement.
-    pos_label : object, default=None
-        Label to correlate with. None means every label of either table in turn, the
-        importance being the mean.
 
     Returns
     -------
@@ -99,8 +94,6 @@ def feature_ranking_agreement(
     InvalidTableError
         If the tables do not have the same columns, are empty, have fewer than two
         features, missing labels, infinite values or columns of different kinds.
-    ValueError
-        If `pos_label` is in neither table, or given for a measurement.
 
     Warns
     -----
@@ -110,11 +103,11 @@ def feature_ranking_agreement(
     Notes
     -----
     The importance of a feature is the absolute Pearson correlation with the label, and
-    the agreement is that of `synthetic_ranking_agreement`. The label counts as 1
-    for one label and 0 for all others; with two labels it does not matter for which. A
-    measurement counts as it is. A column of categories counts as much as its best one.
-    A constant column has importance 0. A missing number is replaced by the synthetic
-    median.
+    the agreement is that of `synthetic_ranking_agreement`. The label counts as 1 for
+    one label and 0 for all others; the importance is the mean over the labels of both
+    tables. A measurement counts as it is. A column of categories counts as much as its
+    best one. A constant column has importance 0. A missing number is replaced by the
+    synthetic median.
 
     Examples
     --------
@@ -132,14 +125,7 @@ def feature_ranking_agreement(
             f"got {real.shape[1] - 1}."
         )
     both = pd.concat([real[target].astype(object), synthetic[target].astype(object)])
-    labels = None if is_measurement(real[target], pos_label) else list(both.unique())
-    if labels is not None and pos_label is not None:
-        if pos_label not in labels:
-            raise ValueError(
-                "The 'pos_label' parameter must be one of the labels. Got a "
-                f"{type(pos_label).__name__} that is none of them instead."
-            )
-        labels = [pos_label]
+    labels = None if is_measurement(real[target]) else list(both.unique())
     features = (table.drop(columns=target) for table in (synthetic, real))
     synthetic_matrix, real_matrix, owner = encode_features(*features)
     return _agreement(

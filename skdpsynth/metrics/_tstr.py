@@ -17,6 +17,7 @@ from skdpsynth.metrics._encode import (
     without_identifiers,
 )
 from skdpsynth.metrics._panel import Classifiers, score_panel
+from skdpsynth.utils import warn_deprecated
 
 # From a table to train on, one to test on and the setting to their scores.
 Scorer = Callable[[pd.DataFrame, pd.DataFrame, str], pd.DataFrame]
@@ -133,72 +134,17 @@ def setting_scores(
     pos_label: object = None,
     n_jobs: int | None = None,
 ) -> pd.DataFrame:
-    """Score classifiers or regressors in the three settings of the PATE-GAN paper.
-
-    Parameters
-    ----------
-    train : DataFrame
-        Real table that the synthesizer was fitted on.
-    test : DataFrame
-        Real table with the same columns, of other rows. At least two labels, or two
-        values of a measurement. It decides what the target and its labels are.
-    synthetic : DataFrame
-        Synthetic table with the same columns. At least two rows.
-    target : column name
-        Name of the column to predict, as in `tstr_scores`.
-    classifiers, pos_label, n_jobs : object, default=None
-        As in `tstr_scores`.
-
-    Returns
-    -------
-    DataFrame of shape (n_classifiers + 1, 6)
-        One row for each classifier and a last row `mean`. The columns have two levels,
-        `setting` ("A", "B", "C") and `metric` ("auroc", "auprc"; of a measurement "r2",
-        "rmse"), so that ``scores["B"]`` is what `tstr_scores` returns.
-        ``attrs["contains_private_statistics"]`` is True.
-
-    Raises
-    ------
-    InvalidTableError
-        As in `tstr_scores`, or if `synthetic` has one row.
-    MissingDependencyError
-        If the twelve are asked for and the module xgboost is not installed.
-    ValueError
-        If `classifiers` or `pos_label` is not as in `tstr_scores`.
-
-    Warns
-    -----
-    DegradedResultWarning
-        As in `tstr_scores`, for each setting.
-
-    Notes
-    -----
-    The settings of the paper that `tstr_scores` cites: A trains on `train` and tests on
-    `test`; B trains on `synthetic` and tests on `test`; C trains and tests on two parts
-    of `synthetic`. A random part, always the same, is held out: the share that `test`
-    has in the real rows, with every label in both parts in the same proportion where
-    the counts allow. The table that is trained on sets the medians and the
-    standardisation.
-
-    Examples
-    --------
-    >>> from skdpsynth.datasets import load_cervical_cancer
-    >>> from skdpsynth.metrics import setting_scores
-    >>> table = load_cervical_cancer()
-    >>> parts, panel = (table[::3], table[1::3], table[2::3]), ["GaussianNB"]
-    >>> scores = setting_scores(*parts, target="Biopsy", classifiers=panel)
-    >>> scores.loc["mean"].shape
-    (6,)
-    """
+    """Score in the three settings of the PATE-GAN paper; until 0.5."""
+    remedy = "Use tstr_scores() of each setting, or compare_synthesizers()."
+    what = "setting_scores()"
+    warn_deprecated(what, since="0.3", removed_in="0.5", remedy=remedy)
     tables = check_tables(target, test=test, train=train, synthetic=synthetic)
     tables = _learnable(tables, target)
     test, train, synthetic = tables["test"], tables["train"], tables["synthetic"]
     parts_of_c = _split(synthetic, target, len(test) / (len(train) + len(test)))
     score = _scorer(test[target], classifiers, pos_label, n_jobs)
     settings = {"A": (train, test), "B": (synthetic, test), "C": parts_of_c}
-    parts = {}
-    for name, pair in settings.items():  # a comprehension is a frame of its own
-        parts[name] = score(*pair, name)
+    parts = {name: score(*pair, name) for name, pair in settings.items()}
     scores = pd.concat(parts, axis=1, names=["setting", "metric"])
     scores.attrs["contains_private_statistics"] = True
     return scores

@@ -39,10 +39,7 @@ from skdpsynth.utils._files import (
 )
 from skdpsynth.utils._runs import (
     CHUNK_ROWS as CHUNK_ROWS,
-    PeakMemory as PeakMemory,
-    RunFolder as RunFolder,
     in_chunks as in_chunks,
     in_order_of_class as in_order_of_class,
     n_threads as n_threads,
-    peak_megabytes as peak_megabytes,
 )

@@ -1,8 +1,6 @@
 """What a comparison runs, reports, refuses, and does when something fails."""
 
 import math
-import os
-import sys
 import warnings
 
 import numpy as np
@@ -15,12 +13,9 @@ from skdpsynth import GANSynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.evaluation import compare_synthesizers
 from skdpsynth.exceptions import DegradedResultWarning, TiedScoresWarning
 from skdpsynth.metrics import (
-    column_fidelity,
     default_classifiers,
     feature_ranking_agreement,
     marginal_fidelity,
-    pair_fidelity,
-    setting_scores,
     synthetic_only_scores,
     synthetic_ranking_agreement,
     tstr_scores,
@@ -45,40 +40,26 @@ def values(result, name, setting, metric, epsilon=math.inf, repeat=0):
 def test_scores_are_those_of_the_metrics(compare, stubs, tables):
     """A synthesizer that copies the private rows: every score is known."""
     train, test = tables
-    # So many rows that Setting C, too, holds out the same share as `setting_scores`.
-    test = test[:60]
-    result = compare(
-        {"copy": stubs["Copy"]()},
-        test=test,
-        n_samples=len(train),
-        n_repeats=1,
-        fidelity=True,
-    )
-    expected = setting_scores(
-        train, test, train, target="label", classifiers=["GaussianNB", *REST]
-    ).drop("mean")
-    assert len(train) / (len(train) + len(test)) == 0.8
+    options = {"n_samples": len(train), "n_repeats": 1, "fidelity": True}
+    result = compare({"copy": stubs["Copy"]()}, **options)
+    options = {"target": "label", "classifiers": ["GaussianNB", *REST]}
+    expected = {
+        "B": tstr_scores(train, test, **options).drop("mean"),
+        "C": synthetic_only_scores(train, **options).drop("mean"),
+    }
     for metric in ("auroc", "auprc"):
         for setting in "BC":
             found = values(result, "copy", setting, metric)
             assert found.to_dict() == pytest.approx(expected[setting][metric].to_dict())
         # Setting A learns from all real rows, but in another order.
         real = values(result, "real data", "A", metric)
-        assert np.allclose(real, expected["A"][metric], atol=0.1)
+        assert np.allclose(real, expected["B"][metric], atol=0.1)
         (agreement,) = values(result, "copy", "AC", f"sra_{metric}")
         with warnings.catch_warnings(action="ignore", category=TiedScoresWarning):
             assert agreement == synthetic_ranking_agreement(real, expected["C"][metric])
-    columns, two_sample = column_fidelity(test, train), two_sample_scores(test, train)
-    texts = ["kind", "label"]
     fidelity = {
-        "ks": columns["distance"].drop(texts).mean(),
-        "tv": columns["distance"][texts].mean(),
-        "missing": columns["missing"].mean(),
-        "pairs": pair_fidelity(test, train)["difference"].mean(),
         "two_way": marginal_fidelity(test, train).mean(),
         "c2st": two_sample_scores(test, train, classifiers={"own": BOOSTING})["own"],
-        "two_sample_forest": two_sample["RandomForestClassifier"],
-        "two_sample_linear": two_sample["LogisticRegression"],
         "feature_ranking": feature_ranking_agreement(train, train, target="label"),
     }
     for metric, value in fidelity.items():
@@ -343,13 +324,12 @@ def test_a_synthesizer_that_changes_its_table_changes_no_other_run(
     assert train.equals(tables[0])
 
 
-def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch):
-    """Seconds by a clock that only the synthesizer moves, memory by what it takes."""
+def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch, capsys):
+    """Seconds by a clock that only the synthesizer moves; no bar but in a terminal."""
     clock = [0.0]
 
     class Costly(stubs["Blind"]):
         def fit(self, X):
-            np.ones(50 * 2**17).sum()  # 50 MB, freed at once
             clock[0] += 5.0
             return super().fit(X)
 
@@ -358,35 +338,10 @@ def test_costs_are_those_of_fit_and_sample(compare, stubs, monkeypatch):
             return super().sample(n_samples, **options)
 
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
-    runs = compare({"costly": Costly()}, settings="C").runs
+    with pytest.warns(FutureWarning, match="verbose is deprecated"):
+        runs = compare({"costly": Costly()}, settings="C", verbose=1).runs
+    assert capsys.readouterr().err == ""
     assert runs[["fit_s", "sample_s", "score_s"]].to_numpy().tolist() == [[5, 2, 0]] * 2
-    if os.access("/proc/self/clear_refs", os.W_OK):  # or it is that of the process
-        assert runs["peak_mb"].max() > 45
-
-
-@pytest.mark.parametrize(
-    ("verbose", "terminal", "shown"),
-    [(1, False, True), (None, False, False), (None, True, True), (0, True, False)],
-)
-def test_progress_counts_runs_where_asked_or_in_a_terminal(
-    compare, stubs, capsys, monkeypatch, verbose, terminal, shown
-):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-    compare([stubs["Blind"]()], verbose=verbose)
-    err = capsys.readouterr().err
-    assert ("4/4" in err) is shown
-    assert shown or err == ""
-
-
-def test_many_fits_without_a_folder_are_a_warning(compare, stubs, tmp_path):
-    """Of 30 fits none, of 31 one, and with a folder none. They fail, so it is quick."""
-    many = {f"{n}": stubs["Broken"]() for n in range(31)}
-    options = {"settings": "C", "n_repeats": 1, "classifiers": ["GaussianNB"]}
-    with pytest.warns(UserWarning, match=r"31 fits are .* Give a folder="):
-        compare(many, **options)
-    compare(many, folder=tmp_path, **options)
-    del many["0"]
-    compare(many, **options)
 
 
 BASELINE = IndependentSynthesizer()

@@ -1,6 +1,7 @@
 """The plots show what the tables say, in colour and in grey."""
 
 import math
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,6 +10,9 @@ import pytest
 from tables import chosen
 
 FEW = ["GaussianNB"]
+PLACE = np.arange(240)
+# Twenty categories, the most frequent first, and none.
+LEVELS = [f"l{i:02d}" for i in range(20) for _ in range(20 - i)] + [None] * 30
 BLIND = r"<b>blind</b> & \$x\$"
 
 
@@ -38,7 +42,16 @@ def test_tradeoff_draws_the_summary(result):
     assert {*labels(ax)} == {BLIND, "baseline", "real rows", " _copy", "broken"}
     ticks = texts(ax.get_xticklabels())
     assert ticks == ["0.5", "1", "10", "no noise"]
-    ax = result.plot_tradeoff(setting="C")  # where real rows have other scores
+
+
+def in_c(result):
+    """Leave out Setting B, so that C is drawn, where real rows have other scores."""
+    return replace(result, scores=result.scores[result.scores["setting"] != "B"])
+
+
+def test_without_setting_b_c_is_drawn(result):
+    with pytest.warns(FutureWarning, match="setting is deprecated"):
+        ax = in_c(result).plot_tradeoff(setting="C")
     assert set(line(ax, "real rows in Setting C")) == {result.summary()["auroc_C"][0]}
     assert "real rows" not in labels(ax)
 
@@ -48,7 +61,8 @@ def test_tradeoff_draws_the_summary(result):
 )
 def test_classifiers_are_drawn_by_score(result, setting, reference, epsilon):
     """In the order of real rows in the same setting, which have marks of their own."""
-    ax = result.plot_classifiers(setting=setting, epsilon=epsilon)
+    own = in_c(result) if setting == "C" else result
+    ax = own.plot_classifiers(epsilon=epsilon)
     at = epsilon or 0.5
     assert ax.get_title().startswith(f"epsilon = {at:g}: ")
 
@@ -67,104 +81,67 @@ def test_classifiers_are_drawn_by_score(result, setting, reference, epsilon):
     assert {*labels(ax)} >= {BLIND, "baseline", " _copy"}
 
 
-def marks_of(ax, number: int) -> dict[str, float]:
-    """Give the shares of categories by the marks of a synthesizer, without zeros."""
-    names = texts(ax.get_yticklabels())
-    found = dict(zip(names, ax.lines[number].get_xdata(), strict=True))
-    return {name: share for name, share in found.items() if share}
+def test_old_names_work_and_warn(result, tmp_path):
+    with pytest.warns(FutureWarning, match="Plot columns of `samples`") as caught:
+        assert len(result.plot_marginals(columns=["kind", "size"])) == 2
+    assert caught[0].filename == __file__
+    with pytest.warns(FutureWarning, match="axes is deprecated"):
+        assert result.plot_pairs(axes=None).shape[0] == 4
+    with pytest.warns(FutureWarning, match=r"Use scores\.to_csv"):
+        result.to_csv(tmp_path / "scores.csv")
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "scores.csv"), result.scores)
+    with pytest.warns(FutureWarning, match="repeats"):
+        found = result.repeats("real data", math.nan, "A", "auroc")
+    assert found.mean() == pytest.approx(result.summary()["auroc"][0])
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        getattr(result, "nothing")  # noqa: B009
 
 
-def test_marginals_are_shares(result, tables):
-    """Of real rows, and of the first 120 private rows, which are copied."""
-    axes = result.plot_marginals()
-    titles = [ax.get_title() for ax in axes]
-    assert titles == ["label", "size", "count", "kind", "noise"]
-    kind, copied = axes[3], tables[0][:120]
-    names = texts(kind.get_yticklabels())
-    drawn = dict(zip(names, (bar.get_width() for bar in kind.patches), strict=True))
-    assert drawn.pop("(missing)", 0.0) == 0.0  # of synthetic rows only
-    shares = tables[1]["kind"].value_counts(normalize=True)
-    assert drawn == pytest.approx(shares.to_dict())
-    shares = copied["kind"].value_counts(normalize=True)
-    assert marks_of(kind, 2) == pytest.approx(shares.to_dict())
-    areas = axes[2].patches
-    for area, column in ((areas[0], tables[1]["count"]), (areas[3], copied["count"])):
-        heights, edges, _ = area.get_data()
-        inner = dict(zip(edges[1:-2] + 0.5, heights[1:-1], strict=True))
-        expected = {v: (column == v).mean() for v in inner}
-        assert inner == pytest.approx(expected)
-        assert sum(heights) == pytest.approx(1.0)
-    (public,) = result.public_part().plot_marginals(columns=["kind"])
-    assert len(public.patches) == 0
-    assert len(public.lines) == 3
-
-
-def test_cells_are_chosen_by_kind(compare, stubs):
-    """Lengths of time in days; the twelve most frequent levels, and the others.
-
-    Of pairs the strongest come first, and a cell of numbers is named by its beginning.
-    """
-    place = np.arange(240)
-    levels = [f"l{i:02d}" for i in range(20) for _ in range(20 - i)] + [None] * 30
-    start = pd.Timestamp("2020-01-01", tz="Asia/Tokyo")
-    table = pd.DataFrame(
-        {
-            "count": place // 2 + 1,
-            "twin": pd.array(place // 2 + 1, dtype="Int64"),
-            "when": start + pd.to_timedelta(place % 8, unit="D"),
-            "lasts": pd.to_timedelta(36 * (place % 3), unit="h"),
-            "level": levels,
-            "flag": place % 7 < 3,
-            "label": np.where(place % 2, "yes", "no"),
-        }
-    )
+@pytest.mark.parametrize(
+    ("column", "title", "cells"),
+    [
+        (PLACE // 2 + 1, "twin", ["<10", *map(str, range(10, 120, 10))]),
+        (
+            pd.to_timedelta(36 * (PLACE % 3), unit="h"),
+            "twin (days)",
+            ["<1.5", "1.5", "3"],
+        ),
+        (
+            pd.Timestamp("2020-01-01", tz="Asia/Tokyo")
+            + pd.to_timedelta(PLACE % 3, unit="D"),
+            "twin",
+            ["<2020-01-01", "2020-01-01", "2020-01-02"],
+        ),
+        (LEVELS, "twin", [*(f"l{i:02d}" for i in range(12)), "(other)", "(missing)"]),
+    ],
+)
+def test_cells_are_chosen_by_kind(compare, stubs, column, title, cells):
+    """Of two equal columns, which are the strongest pair; lengths of time are days."""
+    table = pd.DataFrame({"it": column, "twin": column})
+    table["label"] = np.where(PLACE % 2, "yes", "no")
     options = {"settings": "C", "n_repeats": 1, "n_samples": 240}
     result = compare({"copy": stubs["Copy"]()}, train=table, test=table, **options)
-    lasts, level, when = result.plot_marginals(columns=["lasts", "level", "when"])
-    assert lasts.get_title() == "lasts (days)"
-    for ax, shares in ((lasts, [80 / 240] * 3), (when, [30 / 240] * 8)):
-        heights, _, _ = ax.patches[0].get_data()
-        assert [height for height in heights if height] == pytest.approx(shares)
-    rows = {f"l{i:02d}": 20 - i for i in range(12)}
-    rows |= {"(other)": sum(range(1, 9)), "(missing)": 30}
-    widths = [240 * bar.get_width() for bar in level.patches]
-    drawn = dict(zip(texts(level.get_yticklabels()), widths, strict=True))
-    assert drawn == pytest.approx(rows)
     strongest = result.plot_pairs()[0, 0]
-    assert {strongest.get_xlabel(), strongest.get_ylabel()} == {"count", "twin"}
-    tens = map(str, range(10, 120, 10))
-    assert texts(strongest.get_yticklabels()) == ["<10", *tens]
+    sides = strongest.xaxis, strongest.yaxis
+    assert title in [side.get_label_text() for side in sides]
+    for side in sides:
+        assert texts(side.get_ticklabels()) == cells
 
 
-@pytest.mark.parametrize("draw", ["tradeoff", "classifiers", "marginals", "pairs"])
+@pytest.mark.parametrize("draw", ["tradeoff", "classifiers", "pairs"])
 def test_every_figure_has_its_footer(result, draw):
     """The public one has another; that of the caller stays beside it."""
     private = getattr(result, f"plot_{draw}")
     footer = np.ravel(private())[0].figure.get_supxlabel()
     assert "private" in footer
-    setting = {"setting": "C"} if draw in ("tradeoff", "classifiers") else {}
-    own = getattr(result.public_part(), f"plot_{draw}")(**setting)
+    own = getattr(result.public_part(), f"plot_{draw}")()
     assert np.ravel(own)[0].figure.get_supxlabel() not in ("", footer)
-    shape = {"marginals": (1, 5), "pairs": (5, 6)}.get(draw, (1, 1))
-    figure, axes = plt.subplots(*shape)
+    if draw == "pairs":
+        return
+    figure, ax = plt.subplots()
     figure.supxlabel("of the caller")
-    options = {"epsilon": 10.0} if draw == "pairs" else {}
-    assert np.ravel(private(axes, **options))[0] is np.ravel(axes)[0]
-    written = texts(figure.texts)
-    assert written == ["of the caller", footer]
-
-
-def test_seven_synthesizers_are_named_and_the_rest_counted(compare, stubs):
-    """Those that score best."""
-    candidates = {f"s{i}": stubs["Blind"](epsilon=1 + i / 10) for i in range(7)}
-    candidates["copy"] = stubs["Copy"]()
-    result = compare(candidates, n_repeats=1, classifiers=FEW)
-    ax = result.plot_tradeoff()
-    named = set(labels(ax)) & set(candidates)
-    assert set(labels(ax)) == named | {"others: 1", "real rows"}
-    scores = result.summary().set_index("synthesizer")["auroc"].iloc[1:]
-    assert scores[[*named]].min() >= scores.drop([*named]).max()
-    assert len(named) == 7
+    assert private(ax) is ax
+    assert texts(figure.texts) == ["of the caller", footer]
 
 
 def test_panels_hold_the_shares_of_the_rows(result, tables):
@@ -189,21 +166,25 @@ def test_panels_hold_the_shares_of_the_rows(result, tables):
         assert drawn == pytest.approx(expected.to_dict())
 
 
-def test_a_column_of_another_kind_leaves_its_panel_empty(compare, stubs, tables):
-    """Yes and no as true and false are numbers to the scores, and texts to a plot."""
+@pytest.mark.parametrize("empty", [False, True])
+def test_columns_of_another_dtype_are_drawn_too(compare, stubs, tables, empty):
+    """1 and 0 are the cells of booleans; a real column may lack all values."""
 
     class Ones(stubs["Blind"]):
         def sample(self, n_samples, **options):
             table = super().sample(n_samples, **options)
-            return table.assign(kind=(table["kind"] == "red").astype(int))
+            return table.assign(kind=(table["label"] == "yes").astype(int))
 
-    frames = [t.assign(kind=t["label"] == "yes") for t in tables]
-    result = compare({"ones": Ones()}, train=frames[0], test=frames[1], n_repeats=1)
-    for (real, ones), pair in zip(result.plot_pairs(), result.real_pairs, strict=True):
-        said = texts(ones.texts)
-        of_kind = "kind" in [side.name for side in pair.sides]
-        assert (said == ["of another kind"]) == of_kind
-        assert len(real.images) == 1
+    train, test = (
+        t.assign(kind=np.nan if empty else t["label"] == "yes") for t in tables
+    )
+    result = compare({"ones": Ones()}, train=train, test=test, n_repeats=1)
+    assert (result.runs["error"] == "").all()
+    (row, *_) = result.plot_pairs()
+    sides = [ax_side for ax in row for ax_side in (ax.xaxis, ax.yaxis)]
+    cells = [text for side in sides for text in texts(side.get_ticklabels())]
+    assert ({"True", "False"} <= {*cells}) is not empty
+    assert "(other)" not in cells or empty
 
 
 def test_no_more_than_a_thousand_rows_are_kept_for_plots(compare, stubs, tables):
@@ -229,11 +210,8 @@ def test_no_more_than_a_thousand_rows_are_kept_for_plots(compare, stubs, tables)
     ("draw", "options", "message"),
     [
         ("tradeoff", {"metric": "accuracy"}, "metric must be one of"),
-        ("classifiers", {"setting": "A"}, "setting must be one of"),
         ("classifiers", {"epsilon": 3.0}, "epsilon must be one of"),
         ("pairs", {"epsilon": 3.0}, "epsilon must be one of"),
-        ("marginals", {"columns": ["absent"]}, "columns must be some of"),
-        ("marginals", {"columns": []}, "Got none instead"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(result, draw, options, message):
@@ -242,15 +220,11 @@ def test_what_cannot_be_drawn_is_refused(result, draw, options, message):
 
 
 def test_where_there_is_nothing_to_draw_that_is_said(result, compare, stubs):
-    for draw, axes in (("marginals", plt.subplots()), ("pairs", plt.subplots(3, 6))):
-        with pytest.raises(ValueError, match=r"axes must h.* Got"):
-            getattr(result, f"plot_{draw}")(axes[1])
-    public = result.public_part()
+    public = replace(result, scores=result.scores[:0])
     nothing = compare({"copy": stubs["Copy"]()}, n_repeats=1).public_part()
     for draw, what in (
         (public.plot_tradeoff, "scores 'auroc'"),
         (public.plot_classifiers, "scores 'auroc'"),
-        (nothing.plot_marginals, "samples"),
         (nothing.plot_pairs, "samples"),
     ):
         with pytest.raises(ValueError, match=f"at least one run with {what}"):

@@ -22,8 +22,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     outcomes: Counter[str] = Counter()
     run = joblib.delayed(all_pairs_of)
     with joblib.Parallel(n_jobs=args.jobs, return_as="generator") as parallel:
-        for found in parallel(run(group) for group in tried):
-            print(*found, sep="\n", flush=True)
+        made = parallel(run(group) for group in tried)
+        for group, found in zip(tried, made, strict=True):
+            where = f"{group.name:22} {group.table.name:20} {group.source:7}"
+            for pair in found:
+                print(f"{pair.outcome:8} {where} {pair}", flush=True)
             outcomes.update(pair.outcome for pair in found)
     unseen = []
     for name in () if args.no_twins else TWINS:

@@ -110,7 +110,7 @@ def pairs_of(
     group: Group, places: Sequence[str] = PLACES, seed: int = 0
 ) -> Iterator[ReplayedPair]:
     """Fit a table, and each of its neighbours with the releases of that fit."""
-    name, ready, table, source = group
+    _, ready, table, source = group
     if table.schema is not None:
         ready = clone(ready).set_params(schema=table.schema)
     else:
@@ -126,11 +126,8 @@ def pairs_of(
             for place, change in product(places, CHANGES)
         )
 
-        where = name, table.name, source
-        yield from replayed_pairs(
-            *(ready, container(table.rows), neighbours, seed, where, what),
-            refusable=table.refusable,
-        )
+        fits = ready, container(table.rows), neighbours, seed, what
+        yield from replayed_pairs(*fits, refusable=table.refusable)
 
 
 def all_pairs_of(group: Group) -> list[ReplayedPair]:

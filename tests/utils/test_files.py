@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,6 @@ from pyarrow import parquet
 from skdpsynth.utils import (
     DAMAGED,
     MAX_BYTES,
-    PeakMemory,
     in_chunks,
     in_order_of_class,
     n_threads,
@@ -107,22 +105,6 @@ def test_the_limit_is_kept(limit, expected, monkeypatch):
     if limit is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", limit)
     assert n_threads() == expected
-
-
-# --- The memory of a block of code ----------------------------------------------------
-
-
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux only")
-def test_peak_is_that_of_the_block():
-    """50 MB that are freed inside count; those that were there before do not."""
-    before = np.ones(50 * 2**17)  # 50 MB
-    for _ in range(2):
-        with PeakMemory() as memory:
-            np.ones(50 * 2**17).sum()
-        assert 45 < memory.megabytes < 70
-    with PeakMemory() as memory:
-        before.sum()
-    assert memory.megabytes < 10
 
 
 # --- Tables written batch by batch: the file is that of the whole table, or none ------
