@@ -336,7 +336,7 @@ def test_errors_are_one_line(words, message, capsys):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["fit", "c.csv"], "--epsilon"),
+        (["fit", "c.csv", "-o", "m"], "--epsilon"),
         (["fit", "c.csv", "--epsilon", "1", "--synthesizer", "GAN"], "--synthesizer"),
         (["plan", "--epsilon", "1", "--class-count", "40"], "--class-count"),
         (["plan", "--epsilon", "1", "--class-count", "u=9", "0=0"], "--class-count"),
