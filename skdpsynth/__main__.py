@@ -316,7 +316,8 @@ def _open_budget(args: Args) -> skdpsynth.PrivacyBudget | None:
     """Open a budget; only one whose totals were given is made where there is none."""
     if args.budget is None or args.budget_total is None:
         return args.budget and skdpsynth.PrivacyBudget.open(args.budget)
-    return skdpsynth.PrivacyBudget(*args.budget_total, args.budget)
+    epsilon, delta = args.budget_total
+    return skdpsynth.PrivacyBudget(epsilon, delta, args.budget)
 
 
 def _read_schema(args: Args) -> TableSchema:

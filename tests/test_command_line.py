@@ -17,6 +17,7 @@ from skdpsynth import IndependentSynthesizer, PrivacyBudget, TableSchema, __main
 from skdpsynth.__main__ import main
 from skdpsynth.datasets import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.privacy import epsilon_for
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
 from skdpsynth.table.csv_files import CsvForm
 from skdpsynth.utils.containers import from_arrow
@@ -138,7 +139,8 @@ def test_a_plan_is_the_one_of_python(capsys):
         assert main(["plan", *words, *FAST, *typed]) == 0
         short = capsys.readouterr().out
         assert max(map(len, short.splitlines())) <= 100
-        assert all(note in " ".join(short.split()) for note in expected["note"])
+        notes = map(__main__._in_flags, expected["note"])
+        assert all(note in " ".join(short.split()) for note in notes)
 
 
 def test_a_budget_is_shared_and_refused(capsys):
@@ -440,3 +442,51 @@ def test_a_wrong_encoding_has_a_remedy_and_no_value(capsys):
     error = failed(capsys, "fit", "w.csv", "--schema", "s", *FAST, "-o", "m")
     assert "--encoding latin-1" in error
     assert "Köln" not in error
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_is_split_by_units(kind, capsys):
+    """Every row is in one of two files as it was; a patient's rows are together."""
+    rows = [f"{i % 97:03d},{'yes' if i % 97 < 9 else 'no'},1.50,-" for i in range(970)]
+    Path("v.csv").write_text("\n".join(["who,y,cost,note", *rows, ",no,007,"]) + "\n")
+    if kind == "parquet":
+        pd.read_csv("v.csv").to_parquet("v.parquet")
+    names = [f"{part}.{kind}" for part in ("train", "test")]
+    split = ["split", f"v.{kind}", "--unit", "who", "--target", "y", "-o", *names]
+    assert main([*split, "--seed", "1", "--test-size", ".2"]) == 0
+    assert "rows written to 'test." in capsys.readouterr().err
+    if kind == "csv":
+        (first, *one), (_, *other) = (Path(n).read_text().splitlines() for n in names)
+        assert first == "who,y,cost,note"
+        assert sorted([*one, *other]) == sorted([*rows, ",no,007,"])
+        cells = [pd.read_csv(name, dtype=str) for name in names]
+    else:
+        cells = [pd.read_parquet(name) for name in names]
+        whole = pd.read_parquet("v.parquet")
+        assert all((part.dtypes == whole.dtypes).all() for part in cells)
+    train, test = cells
+    assert not {*train["who"].dropna()} & {*test["who"].dropna()}
+    assert 0.15 < len(test) / 971 < 0.25
+    assert (test.loc[test["y"] == "yes", "who"].nunique()) == 2  # of 9, a fifth
+    for wrong, words in (
+        (["--unit", "whom"], "Expected a column 'whom'"),
+        (["--test-size", "1"], "--test-size must be a number in (0, 1)"),
+        (["-o", "k.csv", "k.csv"], "which is used too"),
+    ):
+        assert words in failed(capsys, *split, "--force", *wrong)
+
+
+def test_a_risk_stands_for_an_epsilon(capsys):
+    """One of both, of the delta that is given, as the report of the fit says it."""
+    risk = ["--synthesizer", "Independent", "--risk", "0.3", "--delta", "1e-6"]
+    fit = ["fit", "c.csv", "--infer-dtypes", *risk, "-o", "m"]
+    assert main(fit) == 0
+    assert "--risk 0.3 is --epsilon 0.619" in capsys.readouterr().err
+    report = IndependentSynthesizer.load("m").privacy_report()
+    assert report.epsilon == pytest.approx(epsilon_for(0.3, delta=1e-6), rel=1e-3)
+    assert "--risk must be above delta" in failed(
+        capsys, *fit, "--risk", "2", "--force"
+    )
+    with pytest.raises(SystemExit):
+        main([*fit, "--epsilon", "1"])
+    assert "not allowed with argument --risk" in capsys.readouterr().err

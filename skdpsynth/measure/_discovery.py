@@ -60,8 +60,12 @@ class Labels:
             if isinstance(column_schema, Categorical | Boolean):
                 self.labels = tuple(column_schema.categories)
         self.of_keys = self.labels is None
+        number = column is not None and column.kind == "integer"
+        # Where labels may be missing, they often are.
+        empty = column is not None and column.can_be_missing
+        self.may_be_numbers = self.of_keys and number and not empty
         # The usual coding of a binary label, known to all, so it needs no threshold.
-        self._usual = (0, 1) if column and column.kind == "integer" else ()
+        self._usual = (0, 1) if number else ()
         counts = schema.class_counts or {}
         stated = [counts.get(label) for label in self.labels or ()]
         if column is None:
@@ -166,6 +170,12 @@ class Labels:
         return Classes(labels, counts, noise_std, found_from, unclassed=max(beside, 0))
 
 
+def are_numbers(classes: Classes) -> bool:
+    """Return whether most rows have labels of so few rows that they are surely none."""
+    noise_std = math.sqrt(len(classes) + 1) * classes.noise_std
+    return classes.unclassed > max(SURE * noise_std, float(classes.counts.sum()))
+
+
 def likely_counts(noisy: Floats, noise_std: float) -> Floats:
     """Return the mean of counts about noisy ones, cut off at 0; at least 1."""
     if noise_std == 0:
@@ -225,6 +235,11 @@ class Discovery:
         with_keys = [step for step in self.of_columns if step.of_keys and step.columns]
         # The releases that need a delta of their own.
         self._n_of_keys = self.labels.of_keys + len(with_keys)
+        # What follows if the whole numbers of a target turn out to be no labels.
+        self.of_numbers: Discovery | None = None
+        if self.labels.may_be_numbers and not known:
+            self.of_numbers = Discovery(replace(layout, measured=True), schema)
+            self._n_of_keys = max(self._n_of_keys, 1 + self.of_numbers._n_of_keys)
 
     @property
     def delta_share(self) -> float:
@@ -259,10 +274,16 @@ def discover(
     """
     rows, target = Parts.of(table), layout.label_column
     discovery = Discovery(layout, schema, known=known is not None)
-    columns, labels = [*discovery.declared], [] if target is None else [target.name]
+    labels = [] if target is None else [target.name]
     public = discovery.public(accountant, math.nan)
     labelled = rows.only(labels) if labels else rows
     classes = discovery.labels.run(labelled, accountant, public)
+    if discovery.of_numbers is not None and are_numbers(classes):
+        layout, target, labels = replace(layout, measured=True), None, []
+        n_rows = classes.counts.sum(keepdims=True) + classes.unclassed
+        classes = Classes((), n_rows, math.sqrt(len(classes) + 1) * classes.noise_std)
+        discovery = discovery.of_numbers
+    columns = [*discovery.declared]
     public = public._replace(n_rows=float(classes.counts.sum()))
     of_columns: Domains = {**discovery.declared}
     for step in discovery.of_columns:

@@ -249,7 +249,13 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
 
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
 _LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
-_FEW_SHOWN = 3  # columns that a note names: it is a cell of a table
+_NO_PAIRS = (
+    "too few rows for tables of two columns: only correlations are measured, and what"
+    " goes with each of more than two categories is not learnt"
+)
+_TEXTS = (
+    "codes are Categorical([...]), free text is Text(), what names rows Identifier()"
+)
 
 
 def plan_table(
@@ -272,12 +278,16 @@ def plan_table(
     def at(epsilon: float) -> list[dict[str, Any]]:
         return _allocated(plan_classes, accountant_of(epsilon), guess, discovery)
 
+    def enough(c: int, poor: str) -> float:
+        """Return an epsilon that mends it: no larger one mends less, in 779 plans."""
+        place = bisect_left(_EPSILONS, True, key=lambda more: not at(more)[c][poor])
+        return (*_EPSILONS, math.nan)[place]
+
     table, domains = pd.DataFrame(at(epsilon)), discovery.declared.values()
-    for c in range(len(table)):  # no larger budget mends less, in 779 random plans
-        place = bisect_left(_EPSILONS, True, key=lambda more: not at(more)[c]["note"])
-        table.loc[c, "epsilon_needed"] = (*_EPSILONS, math.nan)[place]
+    table["epsilon_needed"] = [enough(c, "note") for c in range(len(table))]
+    unlearnt = table.pop("unlearnt")
     if not dependent or len(domains) < 2:
-        table["dependence"] = ""
+        table["dependence"], unlearnt = "", unlearnt.where(unlearnt == "", "")
     if not adversarial:
         table["training"] = "fitted to the measurements"
     # Whatever the budget.
@@ -297,15 +307,15 @@ def plan_table(
     if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
         of_all += _lost_categories(discovery, found_from, n_rows)
     if orders := _unknown_orders(guess.layout, guess.schema.columns):
-        names = _named([repr(column.name) for column in orders], _FEW_SHOWN)
+        names = ", ".join(repr(column.name) for column in orders)
         of_all.append(f"the order of {names} is not public: sorted by name")
     claims = weak_claims(epsilon, accountant.delta, n_rows)
     of_all += [claim.partition(":")[0] for claim in claims]
-    lost = table["dependence"] == "lost"
-    table["note"] = [
-        "; ".join([*notes, *[NO_DEPENDENCE] * no, *of_all])
-        for notes, no in zip(table["note"], lost, strict=True)
-    ]
+    for c, words in enumerate(unlearnt):
+        mended = enough(c, "unlearnt") if words else math.nan
+        more = "" if math.isnan(mended) else f" (epsilon {mended:g} is enough)"
+        parts = [*table.loc[c, "note"], *[words + more] * bool(words), *of_all]
+        table.loc[c, "note"] = "; ".join(parts)
     return table
 
 
@@ -343,7 +353,7 @@ def _allocated(
     # At twice as many rows few ranges are guesses: of 9 kinds of columns 2 % (median),
     # 15 % at most; at as many rows up to 78 %, at three times as many 8 %.
     if 2 * costs["column ranges"].found_from > n_rows:
-        names = _named(_undeclared(discovery, "column ranges"), _FEW_SHOWN)
+        names = ", ".join(_undeclared(discovery, "column ranges"))
         notes.append(f"too few rows to find undeclared ranges: {names} may be guesses")
     rare = ["too few rows for its label to be found"]
     return [
@@ -359,6 +369,7 @@ def _allocated(
             "moment_noise_std": plan.moments.noise_std,
             "signal_to_noise": plan.signal_to_noise,
             "dependence": plan.dependence,
+            "unlearnt": _unlearnt(plan, likely),
             "n_teachers": plan.n_teachers,
             "n_iter": plan.n_iter,
             "training": plan.training_words,
@@ -382,11 +393,21 @@ def _undeclared(discovery: Discovery, name: str) -> list[str]:
 def _lost_categories(
     discovery: Discovery, found_from: float, n_rows: float
 ) -> list[str]:
-    names = _named(own := _undeclared(discovery, "categories"), _FEW_SHOWN)
+    names = ", ".join(own := _undeclared(discovery, "categories"))
     words = f"undeclared categories of up to {found_from:.0f} rows are lost in {names}"
     if found_from >= n_rows:
         words = f"too few rows for any undeclared category to be found in {names}"
-    return [words] if own and found_from > 1 else []
+    return [f"{words} ({_TEXTS})"] if own and found_from > 1 else []
+
+
+def _unlearnt(plan: Allocation, domains: Sequence[ColumnDomain | None]) -> str:
+    """Return what is hardly learnt of how columns depend on each other, or nothing."""
+    if plan.dependence == "lost":
+        return NO_DEPENDENCE
+    codes = [2 + (d is None) for d in domains if not isinstance(d, NumericDomain)]
+    codes += [len(d.categories) for d in domains if isinstance(d, CategoryDomain)]
+    moments_alone = plan.moments.mu > 0 and plan.pairs.mu == 0
+    return _NO_PAIRS if moments_alone and max(codes, default=0) > 2 else ""
 
 
 def _unknown_orders(
@@ -434,14 +455,14 @@ def _is_fixed(domain: ColumnDomain | None) -> bool:
     return domain is not None and len(domain.categories) + domain.nullable <= 1
 
 
-# What states a range, by the kinds of columns.
+# What states a range, by the kind of a column.
 _BOUNDS = {
-    "Continuous(low, high)": ("continuous", "timedelta"),
-    "Continuous(low, high, integer=True)": ("integer",),
-    "Datetime(low, high)": ("datetime",),
+    **dict.fromkeys(("continuous", "timedelta"), "Continuous(low, high)"),
+    "integer": "Continuous(low, high, integer=True)",
+    "datetime": "Datetime(low, high)",
 }
-# What is poor about some columns: a text, their names, and the rest of the text.
-_Remark = tuple[str, list[str], str]
+# What is poor about some columns: a text with "{}" for their names, and these.
+_Remark = tuple[str, list[str]]
 
 
 def remarks(
@@ -460,18 +481,23 @@ def remarks(
     described = {*declared.columns}
     n_rows = float(metadata.classes.counts.sum())
     notes = weak_claims(report.epsilon, report.delta, n_rows)
-    if metadata.measured is not None and metadata.layout.target not in described:
-        notes.append(
-            f"The target {metadata.layout.target!r} is modelled as a measurement, by"
-            " its dtype, so it has no classes."
-        )
     of_table = [*_of_labels(metadata, declared)]
+    if metadata.measured is not None and metadata.layout.target not in described:
+        words = f"target {metadata.layout.target!r} is modelled as a measurement"
+        notes.append(f"The {words}, by its dtype, so it has no classes.")
+        if metadata.columns[metadata.measured].kind == "integer":
+            notes.pop()
+            of_table.append(
+                f"the {words}, since most of its rows have labels of few rows (declare"
+                " Continuous(low, high, integer=True), or its classes by"
+                " Categorical([...]))"
+            )
     if report.private:
         little = Counter(chain.from_iterable(plan.notes for plan in plans)).items()
         of_table += [f"{n} of {len(plans)} classes have {note}" for note, n in little]
-        lost = all(plan.dependence == "lost" for plan in plans)
-        if dependent and lost and len(metadata.columns) > 1:
-            of_table.append(f"all classes have {NO_DEPENDENCE}")
+        unlearnt = {_unlearnt(plan, metadata.domains) for plan in plans}
+        if dependent and all(unlearnt) and len(metadata.columns) > 1:
+            of_table += [f"all classes have {words}" for words in unlearnt]
     of_columns = [*_of_columns(model, described)]
     of_dtypes = [*_of_dtypes(metadata, described)]
 
@@ -494,9 +520,9 @@ def _named(names: Sequence[str], most: int) -> str:
 
 def _texts(remarks: Sequence[_Remark], most: int) -> Iterator[str]:
     """Write those of any columns, with so many names."""
-    for before, names, after in remarks:
+    for words, names in remarks:
         if names:
-            yield before + _named(names, most) + after
+            yield words.replace("{}", _named(names, most))
 
 
 def _of_labels(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
@@ -531,63 +557,52 @@ def _of_labels(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
 
 
 def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark]:
+    found: dict[str, list[str]] = {}
     metadata = model.metadata
-    named = [
-        (repr(column.name), domain)
-        for column, domain in zip(metadata.columns, metadata.domains, strict=True)
-    ]
-    listed = [(n, domain) for n, domain in named if isinstance(domain, CategoryDomain)]
-    yield (
-        "no category of ",
-        [
-            name
-            for name, own in listed
-            if not own.categories and (not own.nullable or own.other > LITTLE)
-        ],
-        (
-            " was frequent enough to be released, and their synthetic values are"
-            " missing (declare Categorical([...]); convert times of day, durations and"
-            " numbers that are texts; `check` of a schema says what else may fit)"
-        ),
-    )
-    yield (
-        "rare categories are drawn as the ones that were found, in ",
-        [
-            f"{name} ({len(own.categories)}, about {100 * own.other:.0f} % of its rows)"
-            for name, own in listed
-            if own.categories and own.other > LITTLE
-        ],
-        " (group them, or declare Categorical([...]))",
-    )
-    yield (
-        "times of day or durations are texts in ",
-        [
-            name
-            for name, own in listed
-            if own.categories
-            and own.other > LITTLE
-            and all(_CLOCK.fullmatch(str(category)) for category in own.categories)
-        ],
-        (
-            ", so that only frequent ones are drawn (convert them by pd.to_timedelta,"
-            ' after appending ":00" to what is like "13:45")'
-        ),
-    )
-    guessed = [
-        column
-        for column, domain in zip(metadata.columns, metadata.domains, strict=True)
-        if getattr(domain, "guessed", False)
-    ]
-    for declaration, kinds in _BOUNDS.items():
-        yield (
-            "the range of ",
-            [repr(column.name) for column in guessed if column.kind in kinds],
-            f" is a guess, beyond which values are clipped (state it: {declaration})",
-        )
+    for column, domain in zip(metadata.columns, metadata.domains, strict=True):
+        words, of_column = _fate(column.kind, domain)
+        found.setdefault(words, []).append(repr(column.name) + of_column)
+    found.pop("", None)
+    yield from found.items()
     rows, codes = _even_numbers(model, described)
-    yield "", rows, " may number the rows (describe it as Identifier())"
-    after = " are evenly spread as codes are, but drawn as amounts (list codes by"
-    yield "the whole numbers of ", codes, f"{after} Categorical([...]))"
+    yield "{} may number the rows (describe it as Identifier())", rows
+    yield (
+        (
+            "the whole numbers of {} are evenly spread as codes are, but drawn as"
+            " amounts (list codes by Categorical([...]))"
+        ),
+        codes,
+    )
+
+
+def _fate(kind: str, own: ColumnDomain) -> tuple[str, str]:
+    """Return what a column lost, with the remedy, and what is beside its name."""
+    if isinstance(own, NumericDomain):
+        words = "the range of {} is a guess, beyond which values are clipped (state it:"
+        return (f"{words} {_BOUNDS[kind]})" if own.guessed else ""), ""
+    n, rare = len(own.categories), own.other > LITTLE
+    beside = f" ({n}, about {100 * own.other:.0f} % of its rows)"
+    if n == 0 and (rare or not own.nullable):
+        # Where any value of a hundredth of the rows would have been found.
+        many = _TEXTS if own.other > 1.0 - RARE else "declare Categorical([...])"
+        return (
+            "no category of {} was frequent enough to be released, and their synthetic"
+            f" values are missing ({many}; convert times of day, durations and numbers"
+            " that are texts)"
+        ), ""
+    if n == 0 or not rare:
+        return "", ""
+    if all(_CLOCK.fullmatch(str(category)) for category in own.categories):
+        return (
+            "times of day or durations are texts in {}, so that only frequent ones are"
+            ' drawn (convert them by pd.to_timedelta, after appending ":00" to what is'
+            ' like "13:45")'
+        ), beside
+    text = "; free text is Text()" if own.other > 0.5 else ""
+    return (
+        "rare categories are drawn as the ones that were found, in {} (group them, or"
+        f" declare Categorical([...]){text})"
+    ), beside
 
 
 def _even_numbers(
@@ -624,25 +639,24 @@ def _of_dtypes(metadata: Metadata, described: set[Hashable]) -> Iterator[_Remark
     target = metadata.layout.target
     categories[target] = metadata.classes.labels
     yield (
-        "The order of the categories of ",
+        (
+            "The order of the categories of {} is not public, so they come back sorted"
+            " by name or number. State the order by Categorical([...], ordered=True)"
+            " in a schema."
+        ),
         [
             repr(column.name)
             for column in _unknown_orders(metadata.layout, described)
             if len(categories.get(column.name, ())) > 1
         ],
-        (
-            " is not public, so they come back sorted by name or number. State the"
-            " order by Categorical([...], ordered=True) in a schema."
-        ),
     )
     labels = metadata.classes.labels
     yield (
-        "The target ",
-        [repr(target)] * _many_numbers(metadata.layout, labels, described),
         (
-            f" is an integer column, so it has {len(labels)} classes. If they are"
-            " measurements, declare it by Continuous(low, high, integer=True)."
+            f"The target {{}} is an integer column, so it has {len(labels)} classes. If"
+            " they are measurements, declare it by Continuous(low, high, integer=True)."
         ),
+        [repr(target)] * _many_numbers(metadata.layout, labels, described),
     )
     if metadata.measured is None or target in described:
         return
@@ -651,9 +665,9 @@ def _of_dtypes(metadata: Metadata, described: set[Hashable]) -> Iterator[_Remark
     # By its released range, whether it may be labels.
     domain: Any = metadata.domains[metadata.measured]
     if domain.integer and domain.decimals <= 0 and not has_many_numbers(domain):
-        after = (
-            " is a float column, so it is modelled as a measurement, but it has a few"
-            " whole numbers only. If they are classes, cast it by astype(int) or"
-            " astype('Int64')."
+        words = (
+            "The target {} is a float column, so it is modelled as a measurement, but"
+            " it has a few whole numbers only. If they are classes, cast it by"
+            " astype(int) or astype('Int64')."
         )
-        yield "The target ", [repr(target)], after
+        yield words, [repr(target)]
