@@ -24,8 +24,6 @@ from skdpsynth.utils import WIDTH, is_csv, withheld
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    import pandas as pd
-
     from skdpsynth.base import BaseSynthesizer
     from skdpsynth.evaluation import QualityReport
     from skdpsynth.schema import TableSchema
@@ -99,13 +97,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _schema(args: Args) -> None:
     """Write a schema to fill in: columns, and their kinds where these are known."""
     hints: list[str] = []
+    table = _table(args, args.table, skdpsynth.TableSchema({}))
     if is_csv(args.table):
         from skdpsynth.table.csv_kinds import found_kinds
 
-        _, text, hints = found_kinds(_unread_table(args, {}), args.date_format)
+        _, text, hints = found_kinds(table)
     else:
-        table = _read_table(args, args.table, {}, rows=0)
-        text = skdpsynth.TableSchema.template(table, form="json")
+        text = skdpsynth.TableSchema.template(table.read(rows=0), form="json")
     if args.output == _STDOUT:
         print(text, end="")
     else:
@@ -121,27 +119,27 @@ def _schema(args: Args) -> None:
 
 def _check(args: Args) -> None:
     """Count what in a table is not as a schema says."""
-    schema, columns = _read_schema(args)
+    schema = _read_schema(args)
+    table = _table(args, args.table, schema)
     with withheld("The schema must be checked"):
         if is_csv(args.table):
             from skdpsynth.table.csv_kinds import check_csv
 
-            read = _how_to_read(args)
-            findings = check_csv(args.table, schema, columns, **read)
+            findings = check_csv(table, schema)
         else:
-            findings = schema.check(_read_table(args, args.table, columns))
+            findings = schema.check(table.read())
     _say(f"{_FOR_CURATOR}; {len(findings)} finding(s)")
     findings.to_csv(sys.stdout, sep="\t", index=False)
 
 
 def _plan(args: Args) -> None:
     """Print what a budget allows, from dtypes or a schema and guessed counts."""
-    schema, columns = _read_schema(args)
+    schema = _read_schema(args)
     synthesizer = _synthesizer(args, schema)
     dtypes = None
     if args.table is not None:
-        dtypes = _read_table(args, args.table, columns, rows=0, infer=False).dtypes
-    target = columns.get(args.target or getattr(schema, "target", None))
+        dtypes = _table(args, args.table, schema).read(rows=0).dtypes
+    target = schema.kinds.get(args.target or schema.target)
     labels = getattr(target, "categories", (True, False))
     known = {str(label): label for label in labels}
     counts = {
@@ -163,18 +161,17 @@ def _fit(args: Args) -> None:
     """Fit a synthesizer to a private table, and save it."""
     from skdpsynth.privacy import cost_of_failure
 
-    schema, columns = _read_schema(args)
+    schema = _read_schema(args)
+    table = _table(args, args.table, schema)
     if is_csv(args.table) and args.infer_dtypes:
         from skdpsynth.table.csv_kinds import found_kinds
 
-        given = (args.date_format, schema or skdpsynth.TableSchema({}))
-        schema, _, hints = found_kinds(_unread_table(args, columns), *given)
-        columns = schema.kinds
+        schema, _, hints = found_kinds(table, schema)
+        table = replace(table, columns=schema.kinds)
         for hint in hints:
             _say(f"column {hint}")
     synthesizer = _synthesizer(args, schema)
     synthesizer.set_params(budget=_open_budget(args))
-    table = _unread_table(args, columns)
     cost = cost_of_failure(synthesizer.epsilon, synthesizer.delta, synthesizer.budget)
     with withheld("The fit must end", note=cost):
         synthesizer.fit(table)
@@ -203,8 +200,7 @@ def _sample(args: Args) -> None:
         from skdpsynth.table.csv_kinds import as_cells
 
         columns = synthesizer.schema_.columns
-        form = {"form": args.form, "times": args.date_format}
-        batches = (as_cells(batch, columns, **form) for batch in batches)
+        batches = (as_cells(batch, columns, args.form) for batch in batches)
     by_name = "\t" if args.output.suffix.lower() == ".tsv" else ","
     separator = args.form.separator or by_name
     gap = next(iter(args.na_values), "")
@@ -242,16 +238,17 @@ def _evaluate(args: Args) -> None:
     """Score synthetic rows against real ones: the whole, and what is worst."""
     from skdpsynth.evaluation import quality_report
 
-    schema, columns = _read_schema(args)
-    target = args.target or getattr(schema, "target", None)
+    schema = _read_schema(args)
+    target = args.target or schema.target
     tags = {"identifier", "text"}
-    unread = [str(name) for name, column in columns.items() if column.tag in tags]
+    unread = [str(name) for name, own in schema.kinds.items() if own.tag in tags]
     if unread:
         _say(f"left out, since it is never read: {', '.join(unread)}")
     # One table may lack what a fit dropped.
     how = {"columns": [*args.drop, *unread], "errors": "ignore"}
+    args.drop = []
     synthetic, test = (
-        _read_table(args, path, columns, dropped=()).drop(**how)
+        _table(args, path, schema, found=True).read().drop(**how)
         for path in (args.synthetic, args.test)
     )
     _say(f"{len(synthetic):,} synthetic and {len(test):,} real rows are compared")
@@ -278,7 +275,7 @@ def _write_document(document: Document | QualityReport, path: Path) -> None:
         document.to_markdown(path)
 
 
-def _synthesizer(args: Args, schema: TableSchema | None) -> BaseSynthesizer:
+def _synthesizer(args: Args, schema: TableSchema) -> BaseSynthesizer:
     """Make the synthesizer asked for; a ValueError if a parameter is out of range."""
     names = {"epsilon", "delta", "target"}
     settings = {name: vars(args)[name] for name in names & vars(args).keys()}
@@ -298,14 +295,14 @@ def _open_budget(args: Args) -> skdpsynth.PrivacyBudget | None:
     return skdpsynth.PrivacyBudget(epsilon, delta, args.budget)
 
 
-def _read_schema(args: Args) -> tuple[Any, dict[Hashable, Any]]:
-    """Read what is public (None if nothing), and how each column is to be read."""
+def _read_schema(args: Args) -> TableSchema:
+    """Read what is public, in which nothing may be stated."""
     # A unit of the command line comes before that of the file.
     given = {"privacy_unit": "unit", "max_rows_per_unit": "max_rows"}
     unit: dict[str, Any] = {name: vars(args).get(flag) for name, flag in given.items()}
     unit = {name: value for name, value in unit.items() if value is not None}
     if args.schema is None:
-        return (skdpsynth.TableSchema({}, **unit) if unit else None), {}
+        return skdpsynth.TableSchema({}, **unit)
     schema = skdpsynth.TableSchema.from_json(args.schema)
 
     def kept(part: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
@@ -317,38 +314,19 @@ def _read_schema(args: Args) -> tuple[Any, dict[Hashable, Any]]:
         return own
 
     columns, blanks = kept(schema.columns), kept(schema.blanks)
-    schema = replace(schema, columns=columns, blanks=blanks, **unit)
-    return schema, schema.kinds
+    return replace(schema, columns=columns, blanks=blanks, **unit)
 
 
-def _how_to_read(args: Args) -> dict[str, Any]:
-    """Return how a CSV file is to be read."""
-    own = {"form": args.form, "dropped": args.drop, "times": args.date_format}
-    return {"remedy": _NO_KINDS, **own}
-
-
-def _unread_table(args: Args, columns: Mapping[Hashable, Any]) -> Any:  # noqa: ANN401
-    """Return the table, to be read block by block."""
+def _table(args: Args, path: Path, schema: TableSchema, *, found: bool = False) -> Any:  # noqa: ANN401 - a reader
+    """Return a table to be read; if `found`, kinds that nobody stated by its values."""
     from skdpsynth.table.csv_files import CsvFile
+    from skdpsynth.table.csv_kinds import found_kinds
     from skdpsynth.table.parquet_files import ParquetFiles
 
-    if is_csv(args.table):
-        return CsvFile(args.table, columns, _NO_KINDS, args.form, args.drop)
-    return ParquetFiles(args.table, columns, args.drop)
-
-
-def _read_table(
-    args: Args, path: Path, columns: Mapping[Hashable, Any], **how: object
-) -> pd.DataFrame:
-    """Read a table; columns of a CSV file have the dtypes that are stated."""
-    options: dict[str, Any] = {"infer": True, **_how_to_read(args), **how}
-    if is_csv(path):
-        from skdpsynth.table.csv_kinds import read_csv
-
-        return read_csv(path, columns, **options)
-    from skdpsynth.table.parquet_files import ParquetFiles
-
-    return ParquetFiles(path, columns, options["dropped"]).read(options.get("rows"))
+    if not is_csv(path):
+        return ParquetFiles(path, schema.kinds, args.drop)
+    file = CsvFile(path, schema.kinds, _NO_KINDS, args.form, args.drop)
+    return replace(file, columns=found_kinds(file, schema)[0].kinds) if found else file
 
 
 def _check_output(args: dict[str, Any], path: Path) -> None:
@@ -531,21 +509,13 @@ def _parsed(argv: Sequence[str] | None) -> Args:
         from skdpsynth.table.csv_files import CsvForm
 
         separator = {"\\t": "\t", "tab": "\t"}.get(args.sep, args.sep)
-        form = CsvForm(missing=tuple(args.na_values))
         marks = {"decimal": args.decimal, "thousands": args.thousands}
-        checks: dict[str, Callable[[], Any]] = {
-            "--date-format": lambda: Datetime("1970", "1970", format=args.date_format),
-            "--sep": lambda: replace(form, separator=separator),
-            "--encoding": lambda: replace(form, encoding=args.encoding),
-            "--decimal or --thousands": lambda: replace(form, **marks),
-        }
-        for flag, check in checks.items():
-            try:
-                checked = check()
-            except ValueError as error:
-                args.parser.error(f"argument {flag}: {error}")
-            form = checked if isinstance(checked, CsvForm) else form
-        args.form = form
+        others = {"missing": tuple(args.na_values), "times": args.date_format}
+        try:
+            Datetime("1970", "1970", format=args.date_format)
+            args.form = CsvForm(separator, args.encoding, **marks, **others)
+        except ValueError as error:
+            args.parser.error(f"one of {', '.join(_TEXT)}: {error}")
     return args
 
 

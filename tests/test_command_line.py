@@ -200,19 +200,17 @@ def test_no_row_chooses_a_dtype(capsys):
     """One other row, and none at all, changes none of them: the schema states them."""
     expected = ["Int64", "float64", "datetime64[us]", "datetime64[us, Asia/Tokyo]"]
     expected += ["boolean", str(pd.Series(["a"]).dtype)]
-    as_it_is = __main__.Args(form=CsvForm(), drop=[], date_format=None)
+    as_it_is = __main__.Args(form=CsvForm(), drop=[])
     for n_rows, n, y in [(60, "2.5", "1"), (60, "", ""), (0, "3", "0"), (0, "", "")]:
         write_cells(n_rows, n=n, y=y)
-        table = __main__._read_table(
-            as_it_is, Path("t.csv"), DECLARED.columns, infer=False
-        )
+        table = __main__._table(as_it_is, Path("t.csv"), DECLARED).read()
         found = table.dtypes.astype(str).tolist()
         assert found == [*expected, expected[-1], "Int64"]
     assert table["code"].tolist() == ["007"]
     assert table["id"].tolist() == ["00"]
     for last in (None, 3):  # nor of a Parquet file
         pq.write_table(pa.table({"k": pa.array([1, 2, last])}), "t.parquet")
-        table = __main__._read_table(as_it_is, Path("t.parquet"), {})
+        table = __main__._table(as_it_is, Path("t.parquet"), DECLARED).read()
         assert table["k"].dtype == pd.ArrowDtype(pa.int64())
     for command in (["fit", "-o", "m"], ["plan", "--rows", "9"]):
         assert "--infer-dtypes" in failed(capsys, *command, "c.csv", *FAST)
