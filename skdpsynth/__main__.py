@@ -97,11 +97,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _schema(args: Args) -> None:
     """Write a schema to fill in: columns, and their kinds where these are known."""
     hints: list[str] = []
-    table = _table(args, args.table, skdpsynth.TableSchema({}))
+    stated = skdpsynth.TableSchema({}, na_values=args.na_values)
+    table = _table(args, args.table, stated)
     if is_csv(args.table):
         from skdpsynth.table.csv_kinds import found_kinds
 
-        _, text, hints = found_kinds(table)
+        _, text, hints = found_kinds(table, stated)
     else:
         text = skdpsynth.TableSchema.template(table.read(rows=0), form="json")
     if args.output == _STDOUT:
@@ -203,7 +204,7 @@ def _sample(args: Args) -> None:
         batches = (as_cells(batch, columns, args.form) for batch in batches)
     by_name = "\t" if args.output.suffix.lower() == ".tsv" else ","
     separator = args.form.separator or by_name
-    gap = next(iter(args.na_values), "")
+    gap = next(iter([*args.na_values, *synthesizer.schema_.na_values]), "")
     if args.output == _STDOUT:
         write_csv(sys.stdout, batches, separator, gap)
     else:
@@ -325,7 +326,8 @@ def _table(args: Args, path: Path, schema: TableSchema, *, found: bool = False) 
 
     if not is_csv(path):
         return ParquetFiles(path, schema.kinds, args.drop)
-    file = CsvFile(path, schema.kinds, _NO_KINDS, args.form, args.drop)
+    form = replace(args.form, missing=(*args.na_values, *schema.na_values))
+    file = CsvFile(path, schema.kinds, _NO_KINDS, form, args.drop)
     return replace(file, columns=found_kinds(file, schema)[0].kinds) if found else file
 
 
@@ -509,11 +511,10 @@ def _parsed(argv: Sequence[str] | None) -> Args:
         from skdpsynth.table.csv_files import CsvForm
 
         separator = {"\\t": "\t", "tab": "\t"}.get(args.sep, args.sep)
-        marks = {"decimal": args.decimal, "thousands": args.thousands}
-        others = {"missing": tuple(args.na_values), "times": args.date_format}
+        how = (separator, args.encoding, args.na_values, args.decimal, args.thousands)
         try:
             Datetime("1970", "1970", format=args.date_format)
-            args.form = CsvForm(separator, args.encoding, **marks, **others)
+            args.form = CsvForm(*how, args.date_format)
         except ValueError as error:
             args.parser.error(f"one of {', '.join(_TEXT)}: {error}")
     return args

@@ -89,24 +89,17 @@ def found_kinds(
     file: CsvFile, given: TableSchema = NOTHING_STATED
 ) -> tuple[TableSchema, str, list[str]]:
     """Add columns that nobody states to a schema; also as a template, and hints."""
-    columns, hints = [], []
+    data, hints = given.to_dict(), []
     names = [name for name in file.names if name not in file.columns]
     cells = file.cells(names)
     for name in names:
         kind, hint = _kind_of(cells[name], file.form)
         if name == unnamed(0):  # of rows, as pandas and R write them
             kind, hint = {"kind": "identifier"}, "taken for the numbers of rows"
-        columns.append([name, kind])
+        data["columns"].append([name, kind])
         hints += [f"{name!r}: {hint}"] * bool(hint)
-    text = to_text({**NOTHING_STATED.to_dict(), "columns": columns})
-    found = TableSchema.from_json(text)
-    blanks = {n: own for n, own in found.blanks.items() if n not in given.columns}
-    given = replace(
-        given,
-        columns={**found.columns, **given.columns},
-        blanks={**blanks, **given.blanks},
-    )
-    return given, text, hints
+    text = to_text(data)
+    return TableSchema.from_json(text), text, hints
 
 
 def unnamed(place: int) -> str:
