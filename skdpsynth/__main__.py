@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skdpsynth.base import BaseSynthesizer
     from skdpsynth.evaluation import QualityReport
     from skdpsynth.schema import TableSchema
+    from skdpsynth.table.csv_files import CsvFile
     from skdpsynth.utils import Document
 
 Args = argparse.Namespace
@@ -96,13 +97,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _schema(args: Args) -> None:
     """Write a schema to fill in: columns, and their kinds where these are known."""
-    hints: list[str] = []
-    stated = skdpsynth.TableSchema({}, na_values=args.na_values)
+    stated = _read_schema(args)
     table = _table(args, args.table, stated)
     if is_csv(args.table):
-        from skdpsynth.table.csv_kinds import found_kinds
-
-        _, text, hints = found_kinds(table, stated)
+        text = _found(table, stated)[1]
+        _say("kinds were found by looking at values: correct what is not public")
+        if text.count('"kind"') == 1:
+            _say("there is one column only: if the file has more, name the --sep")
     else:
         text = skdpsynth.TableSchema.template(table.read(rows=0), form="json")
     if args.output == _STDOUT:
@@ -110,12 +111,6 @@ def _schema(args: Args) -> None:
     else:
         args.output.write_text(text, encoding="utf-8", newline="\n")
     _say("fill in what is public; a fit measures the columns whose nulls are left")
-    for hint in hints:
-        _say(f"column {hint}")
-    if is_csv(args.table):
-        _say("kinds were found by looking at values: correct what is not public")
-        if text.count('"kind"') == 1:
-            _say("there is one column only: if the file has more, name the --sep")
 
 
 def _check(args: Args) -> None:
@@ -165,12 +160,8 @@ def _fit(args: Args) -> None:
     schema = _read_schema(args)
     table = _table(args, args.table, schema)
     if is_csv(args.table) and args.infer_dtypes:
-        from skdpsynth.table.csv_kinds import found_kinds
-
-        schema, _, hints = found_kinds(table, schema)
+        schema, _ = _found(table, schema)
         table = replace(table, columns=schema.kinds)
-        for hint in hints:
-            _say(f"column {hint}")
     synthesizer = _synthesizer(args, schema)
     synthesizer.set_params(budget=_open_budget(args))
     cost = cost_of_failure(synthesizer.epsilon, synthesizer.delta, synthesizer.budget)
@@ -203,12 +194,12 @@ def _sample(args: Args) -> None:
         columns = synthesizer.schema_.columns
         batches = (as_cells(batch, columns, args.form) for batch in batches)
     by_name = "\t" if args.output.suffix.lower() == ".tsv" else ","
-    separator = args.form.separator or by_name
-    gap = next(iter([*args.na_values, *synthesizer.schema_.na_values]), "")
+    gaps = (*args.na_values, *synthesizer.schema_.na_values, "")
+    how = {"sep": args.form.separator or by_name, "na_rep": gaps[0]}
     if args.output == _STDOUT:
-        write_csv(sys.stdout, batches, separator, gap)
+        write_csv(sys.stdout, batches, **how)
     else:
-        write_batches(args.output, batches, separator, args.encoding, gap)
+        write_batches(args.output, batches, encoding=args.encoding, **how)
 
 
 def _budget(args: Args) -> None:
@@ -247,11 +238,13 @@ def _evaluate(args: Args) -> None:
         _say(f"left out, since it is never read: {', '.join(unread)}")
     # One table may lack what a fit dropped.
     how = {"columns": [*args.drop, *unread], "errors": "ignore"}
-    args.drop = []
-    synthetic, test = (
-        _table(args, path, schema, found=True).read().drop(**how)
-        for path in (args.synthetic, args.test)
-    )
+    args.drop, tables = [], []
+    for path in (args.synthetic, args.test):
+        table = _table(args, path, schema)
+        if is_csv(path):
+            table = replace(table, columns=_found(table, schema)[0].kinds)
+        tables.append(table.read().drop(**how))
+    synthetic, test = tables
     _say(f"{len(synthetic):,} synthetic and {len(test):,} real rows are compared")
     log, handler = logging.getLogger("skdpsynth.evaluation"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("skdpsynth: %(message)s"))
@@ -297,13 +290,13 @@ def _open_budget(args: Args) -> skdpsynth.PrivacyBudget | None:
 
 
 def _read_schema(args: Args) -> TableSchema:
-    """Read what is public, in which nothing may be stated."""
-    # A unit of the command line comes before that of the file.
+    """Read what is public; what the command line says comes before the file."""
     given = {"privacy_unit": "unit", "max_rows_per_unit": "max_rows"}
-    unit: dict[str, Any] = {name: vars(args).get(flag) for name, flag in given.items()}
-    unit = {name: value for name, value in unit.items() if value is not None}
-    if args.schema is None:
-        return skdpsynth.TableSchema({}, **unit)
+    said: dict[str, Any] = {name: vars(args).get(flag) for name, flag in given.items()}
+    said = {name: value for name, value in said.items() if value is not None}
+    said |= {"na_values": args.na_values} if args.na_values else {}
+    if vars(args).get("schema") is None:
+        return skdpsynth.TableSchema({}, **said)
     schema = skdpsynth.TableSchema.from_json(args.schema)
 
     def kept(part: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
@@ -315,20 +308,28 @@ def _read_schema(args: Args) -> TableSchema:
         return own
 
     columns, blanks = kept(schema.columns), kept(schema.blanks)
-    return replace(schema, columns=columns, blanks=blanks, **unit)
+    return replace(schema, columns=columns, blanks=blanks, **said)
 
 
-def _table(args: Args, path: Path, schema: TableSchema, *, found: bool = False) -> Any:  # noqa: ANN401 - a reader
-    """Return a table to be read; if `found`, kinds that nobody stated by its values."""
+def _table(args: Args, path: Path, schema: TableSchema) -> Any:  # noqa: ANN401
+    """Return what reads a table."""
     from skdpsynth.table.csv_files import CsvFile
-    from skdpsynth.table.csv_kinds import found_kinds
     from skdpsynth.table.parquet_files import ParquetFiles
 
     if not is_csv(path):
         return ParquetFiles(path, schema.kinds, args.drop)
-    form = replace(args.form, missing=(*args.na_values, *schema.na_values))
-    file = CsvFile(path, schema.kinds, _NO_KINDS, form, args.drop)
-    return replace(file, columns=found_kinds(file, schema)[0].kinds) if found else file
+    form = replace(args.form, missing=schema.na_values)
+    return CsvFile(path, schema.kinds, _NO_KINDS, form, args.drop)
+
+
+def _found(table: CsvFile, schema: TableSchema) -> tuple[TableSchema, str]:
+    """Find the kinds of columns that nobody states, and say what is odd in them."""
+    from skdpsynth.table.csv_kinds import found_kinds
+
+    schema, template, hints = found_kinds(table, schema)
+    for hint in hints:
+        _say(f"column {hint}")
+    return schema, template
 
 
 def _check_output(args: dict[str, Any], path: Path) -> None:
@@ -411,10 +412,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--target": {"help": "the label column; by default the schema's"},
     "--unit": {"metavar": "COLUMN", "help": "of persons: they are protected, not rows"},
     "--unit?": {"action": "store_true", "help": "rows of synthetic persons, in order"},
-    "--wide": {
-        "action": "store_true",
-        "help": "all columns, also of what noise there is",
-    },
+    "--wide": {"action": "store_true", "help": "all columns, also those of noise"},
     "--max-rows": {"type": int, "metavar": "K", "help": "most rows used of one person"},
     "--epsilon": {"type": float},
     "--delta": {"type": float, "default": argparse.SUPPRESS},
@@ -511,7 +509,7 @@ def _parsed(argv: Sequence[str] | None) -> Args:
         from skdpsynth.table.csv_files import CsvForm
 
         separator = {"\\t": "\t", "tab": "\t"}.get(args.sep, args.sep)
-        how = (separator, args.encoding, args.na_values, args.decimal, args.thousands)
+        how = (separator, args.encoding, (), args.decimal, args.thousands)
         try:
             Datetime("1970", "1970", format=args.date_format)
             args.form = CsvForm(*how, args.date_format)

@@ -44,9 +44,11 @@ MISSING_TEXTS = {
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
     *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 }
-TRUTHS = ("false", "true")
 _HOLDS = {"continuous": "number", "boolean": "bool", "datetime": "Timestamp"}
-_MASKED = {pa.bool_(): pd.BooleanDtype(), pa.int64(): pd.Int64Dtype()}
+# What pandas reads texts as, which are objects before its version 3.
+_TEXT = pd.Series(dtype=str).dtype
+_DTYPES = {pa.bool_(): pd.BooleanDtype(), pa.int64(): pd.Int64Dtype()}
+_DTYPES |= {pa.large_string(): _TEXT} if isinstance(_TEXT, pd.StringDtype) else {}
 
 # Plain forms, for Arrow. They have no number that overflows, which its versions treat
 # differently, and no sign or base that one parser alone knows.
@@ -65,7 +67,6 @@ _ISO_FORMATS = {  # which times of the plain form above are written in
 
 # What a number is: as a float literal in ASCII. Python's own parsers take more.
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_NOT_FINITE = re.compile(r"[+-]?(?:inf|infinity|nan)", re.ASCII | re.IGNORECASE)
 _DATE = re.compile(r"([0-9]{4})(?:([-/.])([0-9]{2})(?:\2([0-9]{2}))?)?", re.ASCII)
 
 _BLOCK_BYTES = 2**24  # of the file, read at a time
@@ -175,12 +176,14 @@ def typed_cells(
     # that is none of whole categories becomes another that is none.
     categories, holds = getattr(column, "categories", ()), held_in(column)
     if holds not in _HOLDS.values():
-        return texts(cells), np.zeros(len(cells), dtype=bool)
+        texts = cells.to_pandas(types_mapper=_DTYPES.get)
+        return texts, np.zeros(len(cells), dtype=bool)
     cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     encoded = pc.ascii_trim_whitespace(cells).dictionary_encode()
     known, zone = encoded.dictionary, None
     if holds == "bool":
-        read = _parsed(known, _NONE, pa.bool_(), _truth)
+        truths = {"false": False, "true": True}
+        read = _parsed(known, _NONE, pa.bool_(), lambda text: truths[text.lower()])
     elif holds == "Timestamp":
         zone = getattr(getattr(column, "low", *categories[:1]), "tzinfo", None)
         read = _times(known, zone, getattr(column, "format", None) or form.times)
@@ -197,7 +200,7 @@ def typed_cells(
             read = _parsed(known, _PLAIN_NUMBER, pa.float64(), _number)
     values = read.take(encoded.indices)
     refused = pc.and_(cells.is_valid(), values.is_null()).to_numpy(zero_copy_only=False)
-    series = values.to_pandas(types_mapper=_MASKED.get)
+    series = values.to_pandas(types_mapper=_DTYPES.get)
     return series if zone is None else series.dt.tz_convert(zone), refused
 
 
@@ -207,7 +210,7 @@ def _parsed(
     """Let Arrow parse texts of a plain form, and `one` each other; null if it fails."""
 
     def value(text: str) -> object:
-        with suppress(ValueError, ArithmeticError):
+        with suppress(ValueError, LookupError, ArithmeticError):
             return one(text)
         return None
 
@@ -221,13 +224,9 @@ def _parsed(
     return pc.replace_with_mask(values, others, odd)
 
 
-def _truth(text: str) -> bool:
-    return bool(TRUTHS.index(text.lower()))
-
-
 def _number(text: str) -> float:
     """Read a number, correctly rounded to a double."""
-    if not (_NUMBER.fullmatch(text) or _NOT_FINITE.fullmatch(text)):
+    if not _NUMBER.fullmatch(text):
         raise ValueError("no number")
     return float(text)
 
@@ -276,14 +275,6 @@ def _times(known: Cells, zone: Any, form: str | None) -> Cells:  # noqa: ANN401
     plain = _PLAIN_TIME + "$" if zone is None else _PLAIN_TIME.removesuffix("?") + _ZONE
     kind = pa.timestamp("us", None if zone is None else "UTC")
     return _parsed(known, _NONE if form else plain, kind, time)
-
-
-def texts(cells: Cells) -> pd.Series:
-    """Return texts as pandas reads them: objects before its version 3."""
-    dtype = pd.Series(dtype=str).dtype
-    if isinstance(dtype, pd.StringDtype):
-        return pd.Series(dtype.__from_arrow__(cells))
-    return cells.to_pandas().astype(object)
 
 
 @dataclass(frozen=True)

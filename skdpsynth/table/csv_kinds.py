@@ -28,7 +28,6 @@ from skdpsynth.schema import (
     to_text,
 )
 from skdpsynth.table.csv_files import (
-    TRUTHS,
     Cells,
     CsvFile,
     CsvForm,
@@ -122,7 +121,7 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
     if not len(texts):
         return {"kind": "continuous", **ends}, ""
     own = {text.lower(): text for text in texts[:3].to_pylist()}
-    if own.keys() <= {*TRUTHS} and len(texts) <= len(own) + 1:
+    if own.keys() <= {"true", "false"} and len(texts) <= len(own) + 1:
         return {"kind": "boolean", **nullable}, ""
     for true, false in _TWO_TEXTS:
         if own.keys() == {true, false} and len(texts) == len(own):
