@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import re
 import sys
-import tempfile
 import textwrap
 import warnings
 from contextlib import ExitStack, suppress
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import skdpsynth
 from skdpsynth.exceptions import PersistenceError, SkdpsynthError
-from skdpsynth.utils import WIDTH, is_csv, withheld
+from skdpsynth.utils import WIDTH, check_new, is_csv, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from skdpsynth.base import BaseSynthesizer
     from skdpsynth.evaluation import QualityReport
     from skdpsynth.schema import TableSchema
+    from skdpsynth.table.csv_files import CsvFile
     from skdpsynth.utils import Document
 
 Args = argparse.Namespace
@@ -78,6 +79,7 @@ _IN_PYTHON = {
     r"\bIdentifier\(\)": '{"kind": "identifier"}',
     r"\bText\(\)": '{"kind": "text"}',
     r"leave out unit\b": "leave out --unit",
+    r"add overwrite=True": "add --force",
     r"^The format of times must": "--date-format must",
     r"^The separator must": "--sep must",
     r"^The encoding must": "--encoding must",
@@ -106,33 +108,33 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _schema(args: Args) -> None:
     """Write a schema to fill in: columns, and their kinds where these are known."""
+    stated = _read_schema(args)
+    table = _table(args, args.table, stated)
     if is_csv(args.table):
-        _, text = _with_found_kinds(args, skdpsynth.TableSchema({}))
+        text = _found(table, stated)[1]
+        _say("kinds were found by looking at values: correct what is not public")
+        if text.count('"kind"') == 1:
+            _say("there is one column only: if the file has more, name the --sep")
     else:
-        table = _read_table(args, args.table, {}, rows=0)
-        text = skdpsynth.TableSchema.template(table, form="json")
+        text = skdpsynth.TableSchema.template(table.read(rows=0), form="json")
     if args.output == _STDOUT:
         print(text, end="")
     else:
         args.output.write_text(text, encoding="utf-8", newline="\n")
     _say("fill in what is public; a fit measures the columns whose nulls are left")
-    if is_csv(args.table):
-        _say("kinds were found by looking at values: correct what is not public")
-        if text.count('"kind"') == 1:
-            _say("there is one column only: if the file has more, name the --sep")
 
 
 def _check(args: Args) -> None:
     """Count what in a table is not as a schema says."""
     schema = _read_schema(args)
+    table = _table(args, args.table, schema)
     with withheld("The schema must be checked"):
         if is_csv(args.table):
             from skdpsynth.table.csv_kinds import check_csv
 
-            read = _how_to_read(args)
-            findings = check_csv(args.table, schema, schema.kinds, **read)
+            findings = check_csv(table, schema)
         else:
-            findings = schema.check(_read_table(args, args.table, schema.kinds))
+            findings = schema.check(table.read())
     _say(f"{_FOR_CURATOR}; {len(findings)} finding(s)")
     findings.to_csv(sys.stdout, sep="\t", index=False)
 
@@ -142,8 +144,7 @@ def _plan(args: Args) -> None:
     schema, dtypes = _read_schema(args), None
     synthesizer = _synthesizer(args, schema)
     if args.table is not None:
-        how: dict[str, Any] = {"rows": 0, "infer": False}
-        dtypes = _read_table(args, args.table, schema.kinds, **how).dtypes
+        dtypes = _table(args, args.table, schema).read(rows=0).dtypes
     target = schema.kinds.get(args.target or schema.target)
     labels = getattr(target, "categories", (True, False))
     known = {str(label): label for label in labels}
@@ -168,13 +169,17 @@ def _split(args: Args) -> None:
     from skdpsynth.evaluation import split_table
     from skdpsynth.utils.containers import from_arrow
 
-    file = _unread_table(args, {})
-    csv = is_csv(args.table)  # whose cells stay the texts that they are
-    table = from_arrow(file.cells(file.names)) if csv else file.read()
+    schema = skdpsynth.TableSchema({}, na_values=args.na_values)
+    file = _table(args, args.table, schema)
+    if is_csv(args.table):  # cells stay the texts that they are
+        table = from_arrow(file.cells(file.names))
+        args.form = replace(args.form, separator=file.separator)
+    else:
+        table = file.read()
     how = {"test_size": args.test_size, "random_state": args.seed}
     parts = split_table(table, args.unit, args.target, **how)
     for path, part in zip(args.output, parts, strict=True):
-        _write_rows(args, path, iter([part]), {}, file.separator if csv else None)
+        _write_rows(args, path, iter([part]), schema)
         _say(f"{len(part):,} rows written to {str(path)!r}")
 
 
@@ -183,11 +188,12 @@ def _fit(args: Args) -> None:
     from skdpsynth.privacy import cost_of_failure
 
     schema = _read_schema(args)
+    table = _table(args, args.table, schema)
     if is_csv(args.table) and args.infer_dtypes:
-        schema, _ = _with_found_kinds(args, schema)
+        schema, _ = _found(table, schema)
+        table = replace(table, columns=schema.kinds)
     synthesizer = _synthesizer(args, schema)
     synthesizer.set_params(budget=_open_budget(args))
-    table = _unread_table(args, schema.kinds)
     cost = cost_of_failure(synthesizer.epsilon, synthesizer.delta, synthesizer.budget)
     with withheld("The fit must end", note=cost):
         synthesizer.fit(table)
@@ -209,7 +215,7 @@ def _sample(args: Args) -> None:
         batches = iter([synthesizer.sample(args.rows, unit=True, **drawn)])
     else:
         batches = synthesizer.sample_batches(args.rows, **drawn)
-    _write_rows(args, args.output, batches, synthesizer.schema_.columns)
+    _write_rows(args, args.output, batches, synthesizer.schema_)
 
 
 def _budget(args: Args) -> None:
@@ -243,10 +249,13 @@ def _evaluate(args: Args) -> None:
     schema = _read_schema(args)
     # One table may lack what a fit dropped.
     how: dict[str, Any] = {"columns": args.drop, "errors": "ignore"}
-    synthetic, test = (
-        _read_table(args, path, schema.kinds, dropped=()).drop(**how)
-        for path in (args.synthetic, args.test)
-    )
+    args.drop, tables = [], []
+    for path in (args.synthetic, args.test):
+        table = _table(args, path, schema)
+        if is_csv(path):
+            table = replace(table, columns=_found(table, schema)[0].kinds)
+        tables.append(table.read().drop(**how))
+    synthetic, test = tables
     _say(f"{len(synthetic):,} synthetic and {len(test):,} real rows are compared")
     log, handler = logging.getLogger("skdpsynth.evaluation"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("skdpsynth: %(message)s"))
@@ -274,26 +283,21 @@ def _write_document(document: Document | QualityReport, path: Path) -> None:
 
 
 def _write_rows(
-    args: Args,
-    path: Path,
-    batches: Iterable[pd.DataFrame],
-    columns: Mapping[Hashable, Any],
-    separator: str | None = None,
+    args: Args, path: Path, batches: Iterable[pd.DataFrame], schema: TableSchema
 ) -> None:
-    """Write rows in the form of the file; cells of CSV as the columns say."""
+    """Write rows in the form of the file; cells of CSV as the schema says."""
+    from skdpsynth.table.csv_kinds import as_cells
     from skdpsynth.utils.containers import write_batches, write_csv
 
     if path == _STDOUT or is_csv(path):
-        from skdpsynth.table.csv_kinds import as_cells
-
-        form = {"form": args.form, "times": args.date_format}
-        batches = (as_cells(batch, columns, **form) for batch in batches)
+        batches = (as_cells(batch, schema.columns, args.form) for batch in batches)
     by_name = "\t" if path.suffix.lower() == ".tsv" else ","
-    separator, gap = args.form.separator or separator or by_name, args.form.missing[:1]
+    gaps = *args.na_values, *schema.na_values, ""
+    how = {"sep": args.form.separator or by_name, "na_rep": gaps[0]}
     if path == _STDOUT:
-        write_csv(sys.stdout, batches, separator, *gap)
+        write_csv(sys.stdout, batches, **how)
     else:
-        write_batches(path, batches, separator, args.encoding, *gap)
+        write_batches(path, batches, encoding=args.encoding, **how)
 
 
 def _synthesizer(args: Args, schema: TableSchema) -> BaseSynthesizer:
@@ -321,10 +325,14 @@ def _open_budget(args: Args) -> skdpsynth.PrivacyBudget | None:
 
 
 def _read_schema(args: Args) -> TableSchema:
-    """Read what is public, and how columns are to be read where that is not said."""
-    schema = skdpsynth.TableSchema({})
-    if args.schema is not None:
-        schema = skdpsynth.TableSchema.from_json(args.schema)
+    """Read what is public; what the command line says comes before the file."""
+    given = {"privacy_unit": "unit", "max_rows_per_unit": "max_rows"}
+    said: dict[str, Any] = {name: vars(args).get(flag) for name, flag in given.items()}
+    said = {name: value for name, value in said.items() if value is not None}
+    said |= {"na_values": args.na_values} if args.na_values else {}
+    if vars(args).get("schema") is None:
+        return skdpsynth.TableSchema({}, **said)
+    schema = skdpsynth.TableSchema.from_json(args.schema)
 
     def kept(part: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
         """Leave out what is dropped; times without a format have that of the flag."""
@@ -334,80 +342,51 @@ def _read_schema(args: Args) -> TableSchema:
                 own[name] = replace(column, format=args.date_format)
         return own
 
-    # A unit of the command line comes before that of the file.
-    given = {"privacy_unit": "unit", "max_rows_per_unit": "max_rows"}
-    unit: dict[str, Any] = {name: vars(args).get(flag) for name, flag in given.items()}
-    unit = {name: value for name, value in unit.items() if value is not None}
     columns, blanks = kept(schema.columns), kept(schema.blanks)
-    return replace(schema, columns=columns, blanks=blanks, **unit)
+    return replace(schema, columns=columns, blanks=blanks, **said)
 
 
-def _with_found_kinds(args: Args, schema: TableSchema) -> tuple[TableSchema, str]:
-    """Add the kinds that a CSV file shows to a schema; also as a template."""
-    from skdpsynth.table.csv_kinds import found_kinds
-
-    file = _unread_table(args, schema.kinds)
-    schema, text, hints = found_kinds(file, args.date_format, schema)
-    for hint in hints:
-        _say(f"column {hint}")
-    return schema, text
-
-
-def _how_to_read(args: Args) -> dict[str, Any]:
-    """Return how a CSV file is to be read."""
-    own = {"form": args.form, "dropped": args.drop, "times": args.date_format}
-    return {"remedy": _NO_KINDS, **own}
-
-
-def _unread_table(args: Args, columns: Mapping[Hashable, Any]) -> Any:  # noqa: ANN401
-    """Return the table, to be read block by block."""
+def _table(args: Args, path: Path, schema: TableSchema) -> Any:  # noqa: ANN401
+    """Return what reads a table."""
     from skdpsynth.table.csv_files import CsvFile
     from skdpsynth.table.parquet_files import ParquetFiles
 
-    if is_csv(args.table):
-        return CsvFile(args.table, columns, _NO_KINDS, args.form, args.drop)
-    return ParquetFiles(args.table, columns, args.drop)
+    if not is_csv(path):
+        return ParquetFiles(path, schema.kinds, args.drop)
+    form = replace(args.form, missing=schema.na_values)
+    return CsvFile(path, schema.kinds, _NO_KINDS, form, args.drop)
 
 
-def _read_table(
-    args: Args, path: Path, columns: Mapping[Hashable, Any], **how: object
-) -> pd.DataFrame:
-    """Read a table; columns of a CSV file have the dtypes that are stated."""
-    options: dict[str, Any] = {"infer": True, **_how_to_read(args), **how}
-    if is_csv(path):
-        from skdpsynth.table.csv_kinds import read_csv
+def _found(table: CsvFile, schema: TableSchema) -> tuple[TableSchema, str]:
+    """Find the kinds of columns that nobody states, and say what is odd in them."""
+    from skdpsynth.table.csv_kinds import found_kinds
 
-        return read_csv(path, columns, **options)
-    from skdpsynth.table.parquet_files import ParquetFiles
-
-    return ParquetFiles(path, columns, options["dropped"]).read(options.get("rows"))
+    schema, template, hints = found_kinds(table, schema)
+    for hint in hints:
+        _say(f"column {hint}")
+    return schema, template
 
 
 def _check_outputs(args: dict[str, Any]) -> None:
     """Refuse files that cannot be written, before anything is spent on them."""
-    outputs, used = args.get("output", _STDOUT), {_STDOUT.resolve()}
-    for name in ("table", "schema", "budget", "model", "synthetic", "test"):
-        used |= {args[name].resolve()} if args.get(name) else set()
-    for path in (
-        outputs if isinstance(outputs, list) else [outputs] * (outputs != _STDOUT)
-    ):
-        what = ""
-        if path.resolve() in used:
-            what = "which is used too; name another"
-        elif path.is_dir() or (path.exists() and not args["force"]):
-            what = "which is there; name another, or add --force to replace a file"
-        if what:
-            msg = f"Expected an output of its own. Got {str(path)!r}, {what}."
-            raise FileExistsError(msg)
-        used.add(path.resolve())
-        try:
-            with tempfile.TemporaryFile(dir=path.parent):
-                pass
-        except OSError as error:
+    names = ("table", "schema", "budget", "model", "synthetic", "test")
+    used = [args[name].resolve() for name in names if args.get(name)]
+    outputs = args.get("output", _STDOUT)
+    for path in outputs if isinstance(outputs, list) else [outputs]:
+        if path == outputs == _STDOUT:
+            return
+        if path == _STDOUT or path.is_dir() or path.resolve() in used:
+            raise FileExistsError(
+                f"Expected a file of its own for the output. Got {str(path)!r}, which"
+                " is a folder, or used for something else; name another."
+            )
+        check_new(path, overwrite=args["force"])
+        if not os.access(path.parent, os.W_OK):
             raise PersistenceError(
-                f"Expected a file in a folder that can be written to. Got {str(path)!r}"
-                f" ({error.strerror}); name another."
-            ) from error
+                "Expected a file in a folder that can be written to. Got"
+                f" {str(path)!r}; name another."
+            )
+        used.append(path.resolve())
 
 
 def _show_warning(message: object, category: type, *_: object, **__: object) -> None:
@@ -585,10 +564,10 @@ def _parsed(argv: Sequence[str] | None) -> Args:
         from skdpsynth.table.csv_files import CsvForm
 
         separator = {"\\t": "\t", "tab": "\t"}.get(args.sep, args.sep)
-        written = separator, args.encoding, (*args.na_values,), args.decimal
+        how = (separator, args.encoding, (), args.decimal, args.thousands)
         try:
             Datetime("1970", "1970", format=args.date_format)
-            args.form = CsvForm(*written, args.thousands)
+            args.form = CsvForm(*how, args.date_format)
         except ValueError as error:
             args.parser.error(_in_flags(str(error)))
     return args

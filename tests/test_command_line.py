@@ -91,7 +91,7 @@ def test_from_a_table_to_scores(table, target, capsys):
     assert "| c2st " in out
     assert "| mean " in out
     assert main(["evaluate", *tables, "-o", "card.html"]) == 1
-    assert "which is there" in capsys.readouterr().err
+    assert "add --force" in capsys.readouterr().err
 
 
 def test_a_schema_is_made_filled_and_checked(capsys):
@@ -162,7 +162,7 @@ def test_nothing_is_spent_where_no_output_can_be_written(capsys):
     fit = [*SHARED, *TOTALS]
     assert "add --force" in failed(capsys, *fit, "-o", "there")
     assert "can be written to" in failed(capsys, *fit, "-o", "absent/m")
-    assert "which is there" in failed(capsys, *fit, "--force", "-o", ".")
+    assert "is a folder" in failed(capsys, *fit, "--force", "-o", ".")
     for read in ("c.csv", "b.sqlite"):
         assert "of its own" in failed(capsys, *fit, "--force", "-o", read)
     assert Path("there").read_text() == "kept"
@@ -202,19 +202,17 @@ def test_no_row_chooses_a_dtype(capsys):
     """One other row, and none at all, changes none of them: the schema states them."""
     expected = ["Int64", "float64", "datetime64[us]", "datetime64[us, Asia/Tokyo]"]
     expected += ["boolean", str(pd.Series(["a"]).dtype)]
-    as_it_is = __main__.Args(form=CsvForm(), drop=[], date_format=None)
+    as_it_is = __main__.Args(form=CsvForm(), drop=[])
     for n_rows, n, y in [(60, "2.5", "1"), (60, "", ""), (0, "3", "0"), (0, "", "")]:
         write_cells(n_rows, n=n, y=y)
-        table = __main__._read_table(
-            as_it_is, Path("t.csv"), DECLARED.columns, infer=False
-        )
+        table = __main__._table(as_it_is, Path("t.csv"), DECLARED).read()
         found = table.dtypes.astype(str).tolist()
         assert found == [*expected, expected[-1], "Int64"]
     assert table["code"].tolist() == ["007"]
     assert table["id"].tolist() == ["00"]
     for last in (None, 3):  # nor of a Parquet file
         pq.write_table(pa.table({"k": pa.array([1, 2, last])}), "t.parquet")
-        table = __main__._read_table(as_it_is, Path("t.parquet"), {})
+        table = __main__._table(as_it_is, Path("t.parquet"), DECLARED).read()
         assert table["k"].dtype == pd.ArrowDtype(pa.int64())
     for command in (["fit", "-o", "m"], ["plan", "--rows", "9"]):
         assert "--infer-dtypes" in failed(capsys, *command, "c.csv", *FAST)
@@ -471,7 +469,7 @@ def test_a_table_is_split_by_units(kind, capsys):
     for wrong, words in (
         (["--unit", "whom"], "Expected a column 'whom'"),
         (["--test-size", "1"], "--test-size must be a number in (0, 1)"),
-        (["-o", "k.csv", "k.csv"], "which is used too"),
+        (["-o", "k.csv", "k.csv"], "used for something else"),
     ):
         assert words in failed(capsys, *split, "--force", *wrong)
 

@@ -30,16 +30,19 @@ from skdpsynth.privacy import LocalParts, Parts, Step
 from skdpsynth.schema import (
     NOTHING_STATED,
     UNREAD,
+    Continuous,
+    Datetime,
     TableSchema,
     check_dtype,
     check_frame,
+    check_kind,
     check_objects,
     is_object,
     same_name,
 )
 from skdpsynth.table._layout import ColumnLayout, TableLayout, encode_dtype, is_read
 from skdpsynth.table._metadata import check_rules
-from skdpsynth.table.csv_files import CsvFile
+from skdpsynth.table.csv_files import CsvFile, CsvForm
 from skdpsynth.table.parquet_files import ParquetFiles
 from skdpsynth.utils import MOST_SHOWN, is_csv, withheld
 from skdpsynth.utils.containers import (
@@ -248,7 +251,7 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
     """Refuse a schema that cannot be about a table, whatever its values."""
     columns = {column.name: column for column in layout.columns}
     stated = {
-        "describes columns": schema.columns,
+        "describes columns": schema.kinds,
         "names columns per_unit": schema.per_unit,
         "has rules about columns": [n for rule in schema.rules for n in rule.names],
     }
@@ -258,6 +261,9 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
                 f"The schema {what} that the table lacks: {_short_list(absent)}."
                 f" The table has {_short_list(columns)}."
             )
+    for name, blank in schema.blanks.items():
+        if isinstance(blank, Continuous | Datetime):
+            check_kind(blank, name, columns[name].dtype, columns[name].kind)
     for name, described in schema.columns.items():
         column = columns[name]
         check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)
@@ -314,8 +320,10 @@ def _opened(X: Any, schema: TableSchema) -> tuple[pd.DataFrame, Parts]:  # noqa:
                 f" {shown if named else 'a text that is none'}; name a file or folder"
                 " that is there."
             )
-        reader = CsvFile if is_csv(path) else ParquetFiles
-        X = reader(path, schema.kinds)
+        if is_csv(path):
+            X = CsvFile(path, schema.kinds, form=CsvForm(missing=schema.na_values))
+        else:
+            X = ParquetFiles(path, schema.kinds)
     if not hasattr(X, "to_batches"):
         X = _Stream(iter(X))
     to_frame = X.typed if isinstance(X, CsvFile | ParquetFiles) else from_arrow

@@ -8,48 +8,48 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Hashable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from datetime import datetime
-from itertools import filterfalse, islice
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from skdpsynth.schema import (
     MOST_DECIMALS,
     NOTHING_STATED,
-    NUMBER_FORMAT,
     Column,
+    Continuous,
     Datetime,
     TableSchema,
     to_text,
 )
 from skdpsynth.table.csv_files import (
-    TRUTHS,
     Cells,
     CsvFile,
     CsvForm,
     held_in,
+    parts_of,
     typed_cells,
 )
 from skdpsynth.utils import FEW_NUMBERS
 
-__all__ = ["as_cells", "check_csv", "found_kinds", "read_csv"]
+__all__ = ["as_cells", "check_csv", "found_kinds"]
 
 Blank = dict[str, Any]  # the JSON of a column, of which nulls are to be filled in
+Mask = NDArray[np.bool_]
 
 # What a column of two texts holds that stand for true and false.
 _TWO_TEXTS = (("yes", "no"), ("y", "n"), ("ja", "nein"), ("oui", "non"), ("t", "f"))
 _DAYS = ("%Y-%m-%d", "%d.%m.%Y", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y")
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", "T%H:%M:%SZ")
-_ZONED = ("%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z")
-_CURRENCY = r"(?:[$£€¥₹₩₽₪₺%‰]|EUR|USD|GBP|CHF)"
-_LEADING_ZERO = re.compile(r"0[0-9]+")  # of a whole number
+_TIMES = tuple(f"{day}{clock}" for day in _DAYS for clock in _CLOCKS)
+# Of which the one that fits is taken, where none above does; None: ISO 8601.
+_OTHERS = ("%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", None)
+_CURRENCY = r"(?:[$£€¥₹₩₽₪₺%‰]|EUR|USD|GBP|CHF)?"
 # Public words for "missing", which may be in an answer.
 _PLACEHOLDERS = {
     *("-", "--", "---", ".", "..", "...", "?", "*", "/", "#", "x", "na", "n.a.", "nd"),
@@ -63,71 +63,42 @@ _NONE_OF = {"number": "no number", "bool": "not true or false", "Timestamp": "no
 _MOST_DIGITS = 18  # of whole numbers that 64 bits hold, in any case
 
 
-def read_csv(
-    path: Path,
-    columns: Mapping[Hashable, Any],
-    *,
-    rows: int | None = None,
-    infer: bool = False,
-    times: str | None = None,
-    **options: Any,  # noqa: ANN401 - of `CsvFile`
-) -> pd.DataFrame:
-    """Read a CSV file whose columns have the dtypes that are stated, or are found."""
-    file = CsvFile(path, columns, **options)
-    if infer:
-        file = replace(file, columns={**found_kinds(file, times)[0].kinds, **columns})
-    _ = file.schema
-    return file.typed(file.cells(file.names, rows))
-
-
-def check_csv(
-    path: Path,
-    schema: TableSchema,
-    columns: Mapping[Hashable, Any],
-    times: str | None = None,
-    **options: Any,  # noqa: ANN401 - of `CsvFile`
-) -> pd.DataFrame:
+def check_csv(file: CsvFile, schema: TableSchema) -> pd.DataFrame:
     """Do what `TableSchema.check` does; also count the cells that a fit refuses."""
-    file = CsvFile(path, columns, **options)
-    file = replace(file, columns={**found_kinds(file, times)[0].kinds, **columns})
+    kinds = {**found_kinds(file)[0].kinds, **file.columns}
     cells, table, found = file.cells(file.names), {}, []
     for name in file.names:
-        odd: list[str] = []
-        how: dict[str, Any] = {"rounded": False, "refused": odd}
-        table[name] = file.typed_column(cells[name], name, **how)
-        if odd:
-            lost = table[name].isna().to_numpy() & pc.is_valid(cells[name]).to_numpy()
-            texts = pc.unique(cells[name].filter(pa.array(lost)))
-            what = _NONE_OF[str(held_in(file.columns[name]))]
-            what += f": fit refuses, the first in row {lost.argmax() + 1:,} below the"
-            found.append((name, f"{what} names; {_remedy(texts)}", int(lost.sum())))
+        column, own = kinds[name], cells[name]
+        table[name], refused = typed_cells(own, column, file.form)
+        if refused.any():
+            texts = pc.unique(own.filter(pa.array(refused)))
+            what = _NONE_OF[str(held_in(column))]
+            what += f": fit refuses, the first in row {refused.argmax() + 1:,} below"
+            what += f" the names; {_remedy(texts, np.ones(len(texts), dtype=bool))}"
+            found.append((name, what, int(refused.sum())))
+        if isinstance(column, Continuous) and column.integer:
+            exact = typed_cells(own, replace(column, integer=False), file.form)[0]
+            table[name] = exact if (exact % 1 > 0).any() else table[name]
     findings = schema.check(pd.DataFrame(table))
     first = pd.DataFrame(found, columns=findings.columns).astype(findings.dtypes)
     return pd.concat([first, findings], ignore_index=True)
 
 
 def found_kinds(
-    file: CsvFile, times: str | None = None, given: TableSchema = NOTHING_STATED
+    file: CsvFile, given: TableSchema = NOTHING_STATED
 ) -> tuple[TableSchema, str, list[str]]:
     """Add columns that nobody states to a schema; also as a template, and hints."""
-    columns, hints = [], []
+    data, hints = given.to_dict(), []
     names = [name for name in file.names if name not in file.columns]
     cells = file.cells(names)
     for name in names:
-        kind, hint = _kind_of(cells[name], file.form, times)
+        kind, hint = _kind_of(cells[name], file.form)
         if name == unnamed(0):  # of rows, as pandas and R write them
             kind, hint = {"kind": "identifier"}, "taken for the numbers of rows"
-        columns.append([name, kind])
+        data["columns"].append([name, kind])
         hints += [f"{name!r}: {hint}"] * bool(hint)
-    text = to_text({**NOTHING_STATED.to_dict(), "columns": columns})
-    found = TableSchema.from_json(text)
-    blanks = {n: own for n, own in found.blanks.items() if n not in given.columns}
-    given = replace(
-        given,
-        columns={**found.columns, **given.columns},
-        blanks={**blanks, **given.blanks},
-    )
-    return given, text, hints
+    text = to_text(data)
+    return TableSchema.from_json(text), text, hints
 
 
 def unnamed(place: int) -> str:
@@ -135,22 +106,22 @@ def unnamed(place: int) -> str:
     return f"Unnamed: {place}"
 
 
-def _kind_of(cells: Cells, form: CsvForm, times: str | None) -> tuple[Blank, str]:
+def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
     """Describe a column by its texts, as a template does; and say what is odd in it."""
     known = pc.value_counts(pc.ascii_trim_whitespace(cells.drop_null()))
-    texts, counts = known.field(0), known.field(1)
+    texts, counts = known.field(0), known.field(1).to_numpy()
 
-    def few(odd: Cells) -> bool:
-        many = len(texts) > FEW_NUMBERS and len(odd) <= _FEW_TEXTS
-        own = pc.sum(counts.filter(pc.is_in(texts, value_set=odd))).as_py() or 0
-        return not len(odd) or (many and own <= _SMALL_SHARE * len(cells))
+    def few(odd: Mask) -> bool:
+        many = len(texts) > FEW_NUMBERS and odd.sum() <= _FEW_TEXTS
+        share = counts[odd].sum() / max(len(cells), 1)
+        return bool(share == 0 or (many and share <= _SMALL_SHARE))
 
     nullable: Blank = {"nullable": None}
     ends = {"low": None, "high": None, **nullable}
     if not len(texts):
         return {"kind": "continuous", **ends}, ""
-    own = {text.lower(): text for text in texts.slice(0, 3).to_pylist()}
-    if own.keys() <= {*TRUTHS} and len(texts) <= len(own) + 1:
+    own = {text.lower(): text for text in texts[:3].to_pylist()}
+    if own.keys() <= {"true", "false"} and len(texts) <= len(own) + 1:
         return {"kind": "boolean", **nullable}, ""
     for true, false in _TWO_TEXTS:
         if own.keys() == {true, false} and len(texts) == len(own):
@@ -161,101 +132,101 @@ def _kind_of(cells: Cells, form: CsvForm, times: str | None) -> tuple[Blank, str
         number, odd = _as_numbers(texts, how)
         if number is not None and few(odd):
             if how == form:
-                return number, _remedy(odd)
+                return {"kind": "continuous", **ends, **number}, _remedy(texts, odd)
             hint = "if these are numbers, add --decimal , or --thousands ,"
-    written = [f"{day}{clock}" for day in _DAYS for clock in _CLOCKS]
-    found: list[tuple[Blank, str | None, Cells]] = []
-    for time in [*[times] * (times is not None), *written, *_ZONED, None]:
-        odd = _no_times(texts, time)
-        if few(odd) and not (time is None and found):
-            found.append(({"kind": "datetime", **ends, "unit": None}, time, odd))
-            if time == times:  # that of the curator
-                break
+    found = _as_times(texts, form, few)
     if len(found) == 1:
-        ((kind, time, odd),) = found
-        return kind | ({} if time is None else {"format": time}), _remedy(odd)
+        ((time, odd),) = found.items()
+        stated = {} if time is None else {"format": time}
+        kind = {"kind": "datetime", **ends, "unit": None, **stated}
+        return kind, _remedy(texts, odd)
     if found:
         hint = "if these are times, name their form by --date-format"
     return {"kind": "categorical", "categories": None, **nullable}, hint
 
 
-def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Cells]:
-    """Describe numbers, None where there are none; and say which are none."""
-    mark = form.thousands
-    if mark is None:  # found where it cannot be that of decimals
-        other = form.mark_of(",")
-        grouped = rf"[0-9]{re.escape(other or '')}[0-9]{{3}}[.,]"
-        mark = (
-            other if pc.any(pc.match_substring_regex(texts, grouped)).as_py() else None
-        )
-    sign = f"(?:{_CURRENCY})?"
-    pattern = form.numbers_within(sign, sign, mark)
-    fits = pc.match_substring_regex(texts, pattern)
-    odd, texts = texts.filter(pc.invert(fits)), texts.filter(fits)
-    before, number, after = (
-        pc.replace_substring_regex(texts, pattern, rf"\{group}") for group in (2, 3, 4)
+def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Mask]:
+    """Say how numbers are written, None where there are none; and which are none."""
+
+    def some(cells: Cells, pattern: str) -> bool:
+        return bool(pc.any(pc.match_substring_regex(cells, pattern)).as_py())
+
+    mark, point = form.mark_of(",") or "", re.escape(form.decimal)
+    grouped = f"[0-9]{re.escape(mark)}[0-9]{{3}}[.,]"
+    if form.thousands is None and not some(texts, grouped):
+        mark = ""  # or it may be that of decimals
+    how = (_CURRENCY, _CURRENCY, mark)
+    if form.numbers_in(texts[:FEW_NUMBERS], *how).null_count > _FEW_TEXTS:
+        return None, np.ones(len(texts), dtype=bool)
+    found = form.numbers_in(texts, *how)
+    odd, texts = (
+        found.is_null().to_numpy(zero_copy_only=False),
+        texts.filter(found.is_valid()),
     )
-
-    def holds(what: str) -> bool:
-        return bool(pc.any(pc.match_substring_regex(number, what)).as_py())
-
-    signs = [pc.unique(part).to_pylist() for part in (before, after)]
-    if [*map(len, signs)] != [1, 1] or holds(r"^[+-]?0[0-9]+$"):
+    sign, before, number, after = found.drop_null().flatten()
+    around = [pc.unique(part).to_pylist() for part in (before, after)]
+    bare = pc.replace_substring(number, mark, "") if mark else number
+    whole = not some(bare, "[^0-9+-]")
+    longest = pc.max(pc.binary_length(bare)).as_py() if whole else 0
+    codes = some(bare, "^[+-]?0[0-9]+$") or (longest or 0) > _MOST_DIGITS
+    if [*map(len, around)] != [1, 1] or codes:
         return None, odd
-    group = ""
-    if mark is not None and pc.any(pc.match_substring(number, mark)).as_py():
-        group, number = ",", pc.replace_substring(number, mark, "")
-    number = pc.replace_substring(number, form.decimal, ".")
-    integer = not holds(r"[^0-9+-]")
-    if integer and (pc.max(pc.binary_length(number)).as_py() > _MOST_DIGITS):
-        return None, odd
-    tails = pc.replace_substring_regex(number, r"^[^.]*\.?", "")
-    lengths = pc.unique(pc.binary_length(tails)).to_pylist()
-    spec = "d" if group else None
-    if not integer and not holds("[eE]"):
-        zeros = pc.binary_length(pc.replace_substring_regex(tails, "0+$", ""))
-        if len(lengths) == 1:
-            spec = f".{lengths[0]}f"
-        elif 0 in lengths:
-            spec = "g"
-        elif pc.max(zeros).as_py() <= MOST_DECIMALS:
-            spec = "s"
-    kind: Blank = {"kind": "continuous", "low": None, "high": None}
-    kind |= {"integer": True, "nullable": None} if integer else {"nullable": None}
-    ((left,), (right,)) = signs
-    if spec is not None or left or right:
-        kind["format"] = f"{left}%{group}{spec or 's'}{right}"
-    return kind, odd
+    ((left,), (right,)) = around
+    flags = "+" * some(sign, "[+]") + "," * (
+        bool(mark) and some(number, re.escape(mark))
+    )
+    signs = bool(left or flags or right)
+    digits = ["d"] * signs
+    if not whole:
+        first = bare[0].as_py().partition(form.decimal)[2]
+        short = not some(bare, f"[eE]|{point}[0-9]{{{MOST_DECIMALS + 1}}}")
+        digits = [f".{len(first)}f"] * (len(first) < 100) + ["s", "g"] * short
+    stated: Blank = {"integer": True} if whole else {}
+    for each in digits:
+        column = Continuous(0, 0, integer=whole, format=f"{left}%{flags}{each}{right}")
+        parts = (texts[:FEW_NUMBERS], texts)
+        if all(_alike(part, column, form).all() for part in parts):
+            return stated | {"format": column.format}, odd
+    return stated | ({"format": f"{left}%{flags}s{right}"} if signs else {}), odd
 
 
-def _no_times(texts: Cells, form: str | None) -> Cells:
-    """Return texts, or enough of them, that a form of times would not give again."""
-    if form is None:
-        refused: list[str] = []
-        for some in (texts[:FEW_NUMBERS], texts):  # most texts are none, which is fast
-            if len(refused) <= _FEW_TEXTS:
-                typed_cells(some, Datetime("1970", "1970"), refused=refused)
-        return pa.array({*refused}, texts.type)
-
-    def fits(text: str) -> bool:
-        with suppress(ValueError):
-            moment = datetime.strptime(text, form)
-            zoned = "%z" in form and not text.endswith("Z")
-            return zoned or moment.strftime(form) == text
-        return False
-
-    each = (text.as_py() for text in texts)
-    odd = islice(filterfalse(fits, each), _FEW_TEXTS + 1)
-    return pa.array([*odd], texts.type)
+def _as_times(
+    texts: Cells, form: CsvForm, few: Callable[[Mask], bool]
+) -> dict[str | None, Mask]:
+    """Return the forms that texts may be times of, and which texts are none."""
+    found: dict[str | None, Mask] = {}
+    for time in dict.fromkeys([form.times or _TIMES[0], *_TIMES, *_OTHERS]):
+        if found and (time in _OTHERS or form.times in found):
+            break
+        some = "1970-01-01T00" + "Z" * ("%z" in (time or ""))
+        column = Datetime(some, some, format=time)
+        # Most forms are none of a column, as its first texts say.
+        if (~_alike(texts[:FEW_NUMBERS], column, form)).sum() <= _FEW_TEXTS:
+            odd = ~_alike(texts, column, form)
+            found |= {time: odd} if few(odd) else {}
+    return found
 
 
-def _remedy(texts: Cells) -> str:
+def _alike(texts: Cells, column: Continuous | Datetime, form: CsvForm) -> Mask:
+    """Return which texts are what is written of what is read of them."""
+    values, refused = typed_cells(texts, column, form)
+    if column.format is None:
+        return ~refused
+    if "%z" in column.format:  # not written in the zones that they had
+        column = Datetime("1970", "1970", format=column.format.replace("%z", ""))
+        bare = pc.replace_substring_regex(texts, "[+-][0-9]{2}:?[0-9]{2}$", "")
+        return ~refused & _alike(bare, column, form)
+    again = _written(values, column, form).map(str)
+    return ~refused & (again.to_numpy() == texts.to_numpy(zero_copy_only=False))
+
+
+def _remedy(texts: Cells, odd: Mask) -> str:
     """Return what to do about texts amid others; it shows public words only."""
-    odd = texts.to_pylist()
-    if not odd:
+    shown = sorted(texts.filter(odd).to_pylist())
+    if not shown:
         return ""
-    public = all(text.strip().lower() in _PLACEHOLDERS for text in odd)
-    flags = [shlex.quote(f"--na-values={text}") for text in sorted(odd) if public]
+    public = all(text.strip().lower() in _PLACEHOLDERS for text in shown)
+    flags = [shlex.quote(f"--na-values={text}") for text in shown if public]
     flag = " ".join(flags) or "--na-values=TEXT"
     return (
         f"where a cell of another kind is a missing value, add {flag}; correct others"
@@ -263,44 +234,37 @@ def _remedy(texts: Cells) -> str:
 
 
 def as_cells(
-    rows: pd.DataFrame,
-    columns: Mapping[Hashable, Column],
-    form: CsvForm,
-    times: str | None,
+    rows: pd.DataFrame, columns: Mapping[Hashable, Column], form: CsvForm
 ) -> pd.DataFrame:
     """Write numbers and times as they were in the CSV file of a fit."""
     for name, series in rows.items():
-        column = columns.get(name)
-        how = getattr(column, "format", None)
-        if series.dtype.kind == "M" and (how or times):
-            rows[name] = series.dt.strftime(how or times)
-        elif series.dtype.kind in "iuf":
-            rows[name] = _numbers_written(series, column, form)
+        rows[name] = _written(series, columns.get(name), form)
     places = enumerate(rows)
     return rows.set_axis(
         ["" if name == unnamed(place) else name for place, name in places], axis=1
     )
 
 
-def _numbers_written(series: pd.Series, column: Column | None, form: CsvForm) -> Any:  # noqa: ANN401
+def _written(series: pd.Series, column: Column | None, form: CsvForm) -> pd.Series:
     """Write numbers by the format of their column, or with so many decimals."""
-    decimals, whole = getattr(column, "decimals", None), series.dtype.kind != "f"
-    digits = "s" if whole or not isinstance(decimals, int) else f".{decimals}f"
-    how = getattr(column, "format", None) or f"%{digits}"
-    if how == "%s" and form.decimal == ".":  # as the writer does, and faster
+    kind, decimals = series.dtype.kind, getattr(column, "decimals", None)
+    if kind == "M":
+        how = getattr(column, "format", None) or form.times
+        return series.dt.strftime(how) if how else series
+    if kind not in "iuf":
         return series
-    parts = NUMBER_FORMAT.fullmatch(how)
-    assert parts is not None
-    before, group, digits, after = parts.groups()
-    spec = group + {"s": "", "g": ".15g", "d": "" if whole else ".0f"}.get(
+    shown = f"%.{decimals}f" if kind == "f" and isinstance(decimals, int) else "%s"
+    before, flags, digits, after = parts = parts_of(column, shown)
+    if parts == ("", "", "s", "") and form.decimal == ".":  # as the writer does
+        return series
+    digits = {"s": "", "g": ".15g", "d": ".0f" if kind == "f" else ""}.get(
         digits, digits
     )
-    marks = str.maketrans({",": form.mark_of(group), ".": form.decimal})
+    marks = str.maketrans({",": form.mark_of(flags), ".": form.decimal})
 
     def text(number: object) -> str:
-        written = format(number, spec).translate(marks)
-        sign = "-" * written.startswith("-")
-        return f"{sign}{before}{written.removeprefix('-')}{after}"
+        written = format(number, flags + digits).translate(marks)
+        sign = written[:1] if written[:1] in "+-" else ""
+        return f"{sign}{before}{written.removeprefix(sign)}{after}"
 
-    values = series.to_numpy(dtype=object, na_value=None)
-    return [None if value is None else text(value) for value in values]
+    return series.astype(object).map(text, na_action="ignore")

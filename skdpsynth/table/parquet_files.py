@@ -89,7 +89,7 @@ class ParquetFiles:
                 column, dtype = self._columns.get(name), self._dtypes.get(name)
                 if name not in self._stored and column is not None:
                     cells = table[name].cast(pa.large_string())
-                    frame[name] = typed_cells(cells, column)
+                    frame[name] = typed_cells(cells, column)[0]
                 elif isinstance(dtype, pd.CategoricalDtype):
                     inner = dtype.categories.dtype
                     inner = str if is_object(inner) else inner  # of an empty table

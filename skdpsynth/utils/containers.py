@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -228,13 +228,7 @@ def _to_polars(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no dependency
     return polars.from_arrow(_to_arrow(frame)).cast(ordered)
 
 
-def write_batches(
-    path: Path,
-    batches: Iterable[pd.DataFrame],
-    separator: str = ",",
-    encoding: str = "utf-8",
-    gap: str = "",
-) -> None:
+def write_batches(path: Path, batches: Iterable[pd.DataFrame], **how: Any) -> None:  # noqa: ANN401 - of `write_csv`
     """Write batches as one table, in the memory of one; CSV by its name, or Parquet.
 
     The file has its name once it is whole; an error leaves none.
@@ -242,8 +236,7 @@ def write_batches(
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         part = Path(folder) / path.name
         if is_csv(path):
-            with part.open("w", encoding=encoding, newline="") as file:
-                write_csv(file, batches, separator, gap)
+            write_csv(part, batches, **how)
         else:
             from pyarrow import parquet
 
@@ -261,16 +254,10 @@ def write_batches(
         part.replace(path)
 
 
-def write_csv(
-    file: IO[str],
-    batches: Iterable[pd.DataFrame],
-    separator: str = ",",
-    gap: str = "",
-) -> None:
-    """Write batches as one CSV file that is open; a gap is a missing value."""
-    how: dict[str, Any] = {"index": False, "sep": separator, "na_rep": gap}
+def write_csv(file: Any, batches: Iterable[pd.DataFrame], **how: Any) -> None:  # noqa: ANN401
+    """Write batches as one CSV file, which may be open, in the ways of `to_csv`."""
     for place, batch in enumerate(batches):
-        batch.to_csv(file, header=place == 0, **how)
+        batch.to_csv(file, mode="a", index=False, header=place == 0, **how)
 
 
 def widened(schema: Any) -> Any:  # noqa: ANN401 - no stubs

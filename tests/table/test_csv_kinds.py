@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from skdpsynth.__main__ import main
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import Continuous, Datetime
 from skdpsynth.table.csv_files import CsvFile, CsvForm
-from skdpsynth.table.csv_kinds import as_cells, check_csv, found_kinds, read_csv
+from skdpsynth.table.csv_kinds import as_cells, check_csv, found_kinds
 
 RNG = np.random.default_rng(0)
 DAYS = pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 1400, 300), "D")
@@ -52,7 +53,7 @@ KINDS = {
     "short": ([str(v) for v in AMOUNTS.round(2)], {}, "continuous", "%s"),
     "from R": ([f"{v:g}" for v in (AMOUNTS / 9).round(1)], {}, "continuous", "%g"),
     "dollars": ([f"${v:,.2f}" for v in AMOUNTS], {}, "continuous", "$%,.2f"),
-    "per cent": ([f"{v % 100:.0f} %" for v in AMOUNTS], {}, "continuous", "%s %"),
+    "per cent": ([f"{v % 100:.0f} %" for v in AMOUNTS], {}, "continuous", "%d %"),
     "European": (
         [f"{v:,.2f} €".translate({44: ".", 46: ","}) for v in AMOUNTS],
         {"form": EUROPEAN},
@@ -86,8 +87,8 @@ def test_a_kind_is_found_and_its_cells_are_read_and_written_alike(name):
     schema, text, _ = found_kinds(file)
     blank = json.loads(text)["columns"][0][1]
     assert (blank["kind"], blank.get("format", ...)) == (kind, form)
-    table = read_csv(file.path, schema.kinds, form=file.form)
-    again = as_cells(table, schema.kinds, file.form, None)["x"]
+    table = replace(file, columns=schema.kinds).read()
+    again = as_cells(table, schema.kinds, file.form)["x"]
     written = again.astype(object).where(again.notna(), "").map(str)
     assert written.tolist() == cells
 
@@ -126,15 +127,15 @@ def test_a_few_texts_make_no_categories_of_numbers_or_times(name, odd, shown, ca
     assert schema.kinds["x"].tag == KINDS[name][2]
     assert hint.startswith("'x': where a cell of another kind")
     assert shown in hint
-    findings = check_csv(file.path, TableSchema({}), schema.kinds)
+    findings = check_csv(replace(file, columns=schema.kinds), TableSchema({}))
     assert findings["rows"].tolist()[0] == 10
     assert "the first in row 291 below the names" in findings["finding"][0]
     assert shown in findings["finding"][0]
     with pytest.raises(InvalidTableError, match="--na-values"):
         IndependentSynthesizer(schema=schema).fit("t.csv")
     form = CsvForm(missing=(odd,))
-    assert read_csv(file.path, schema.kinds, form=form)["x"].isna().sum() == 10
-    findings = check_csv(file.path, schema, schema.kinds, form=form)["finding"]
+    assert CsvFile(file.path, schema.kinds, form=form).read()["x"].isna().sum() == 10
+    findings = check_csv(CsvFile(file.path, schema.kinds, form=form), schema)["finding"]
     assert not findings.str.contains("refuses").any()
     assert main(["schema", "t.csv", "-o", "s.json"]) == 0
     assert shown in (said := capsys.readouterr().err)
@@ -160,7 +161,9 @@ def test_a_format_that_is_given_comes_first_and_others_are_found():
         "b": ["2020-01-02", "2021-03-04"] * 9,
     }
     pd.DataFrame(frame).to_csv("t.csv", index=False)
-    kinds = found_kinds(CsvFile(Path("t.csv"), {}), "%m/%d/%Y")[0].kinds
+    kinds = found_kinds(CsvFile(Path("t.csv"), {}, form=CsvForm(times="%m/%d/%Y")))[
+        0
+    ].kinds
     assert [kinds[name].format for name in frame] == ["%m/%d/%Y", "%Y-%m-%d"]
 
 
@@ -177,11 +180,16 @@ def test_a_format_that_is_given_comes_first_and_others_are_found():
 def test_a_number_is_one_in_its_form_only(form, column, good, bad):
     """Nothing is guessed: 1,5 with commas between thousands is no 15."""
     columns = {"x": column, "n": Continuous(0, 9)}
-    assert read_csv(write(good, form).path, columns, form=form).notna().all(axis=None)
+    assert (
+        CsvFile(write(good, form).path, columns, form=form)
+        .read()
+        .notna()
+        .all(axis=None)
+    )
     for cell in bad:
         path = write([cell], form).path
         with pytest.raises(InvalidTableError, match=r"'x' of 't\.csv'"):
-            read_csv(path, columns, form=form)
+            CsvFile(path, columns, form=form).read()
 
 
 def test_a_format_is_checked_and_kept():
@@ -217,5 +225,5 @@ def test_a_format_of_iso_is_read_as_fast_as_iso_is(monkeypatch):
     for name in ("ISO days", "ISO in UTC"):
         cells, _, _, form = KINDS[name]
         column = {"x": Datetime("2020", "2024", format=form), "n": Continuous(0, 9)}
-        found = read_csv(write(cells).path, column)["x"]
+        found = CsvFile(write(cells).path, column).read()["x"]
         assert written(pd.DatetimeIndex(found), form) == cells
