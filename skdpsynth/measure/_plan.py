@@ -12,7 +12,15 @@ import re
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Container,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -39,6 +47,7 @@ from skdpsynth.table import (
     CategoryDomain,
     ColumnDomain,
     ColumnLayout,
+    MarginalTransform,
     Metadata,
     NumericDomain,
     TableLayout,
@@ -253,6 +262,8 @@ _NO_PAIRS = (
     "too few rows for tables of two columns: only correlations are measured, and what"
     " goes with each of more than two categories is not learnt"
 )
+# What is poor about some columns: a text with "{}" for their names, and these.
+_Remark = tuple[str, list[str]]
 _TEXTS = (
     "codes are Categorical([...]), free text is Text(), what names rows Identifier()"
 )
@@ -294,9 +305,6 @@ def plan_table(
     of_all = []
     if guess.layout.label_column is not None and len(guess.labels) == 1:
         of_all.append("one class only: a classifier has nothing to learn")
-    if _many_numbers(guess.layout, guess.labels, guess.schema.columns):
-        words = "numbers of the target are classes: a measurement is Continuous"
-        of_all.append(f"{len(guess.labels)} whole {words}")
     if n := sum(map(_is_fixed, domains)):
         of_all.append(f"{n} of {len(domains)} columns can hold one value only")
     accountant, n_rows = accountant_of(epsilon), guess.counts.sum()
@@ -306,9 +314,8 @@ def plan_table(
     found_from = table["category_threshold"].max()
     if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
         of_all += _lost_categories(discovery, found_from, n_rows)
-    if orders := _unknown_orders(guess.layout, guess.schema.columns):
-        names = ", ".join(repr(column.name) for column in orders)
-        of_all.append(f"the order of {names} is not public: sorted by name")
+    of_dtypes = _of_dtypes(guess.layout, guess.labels, guess.schema.columns)
+    of_all += _texts(of_dtypes, sys.maxsize)
     claims = weak_claims(epsilon, accountant.delta, n_rows)
     of_all += [claim.partition(":")[0] for claim in claims]
     for c, words in enumerate(unlearnt):
@@ -410,19 +417,27 @@ def _unlearnt(plan: Allocation, domains: Sequence[ColumnDomain | None]) -> str:
     return _NO_PAIRS if moments_alone and max(codes, default=0) > 2 else ""
 
 
-def _unknown_orders(
-    layout: TableLayout, described: Container[Hashable]
-) -> list[ColumnLayout]:
-    """Return the columns whose dtype has an order that no schema states."""
-    return [c for c in layout.columns if c.ordered and c.name not in described]
-
-
-def _many_numbers(
+def _of_dtypes(
     layout: TableLayout, labels: Sequence[Hashable], described: Container[Hashable]
-) -> bool:
-    """Return whether the labels are more whole numbers than a few codes would be."""
-    whole = layout.label_column is not None and layout.label_column.kind == "integer"
-    return whole and len(labels) > FEW_NUMBERS and layout.target not in described
+) -> Iterator[_Remark]:
+    """Yield what a dtype says that is not public, or may not be meant."""
+    ordered = [c.name for c in layout.columns if c.ordered and c.name not in described]
+    yield (
+        (
+            "the order of the categories of {} is not public, so they come back sorted"
+            " by name or number (state it: Categorical([...], ordered=True))"
+        ),
+        [*map(repr, ordered)],
+    )
+    column = layout.label_column
+    many = column is not None and column.kind == "integer" and len(labels) > FEW_NUMBERS
+    yield (
+        (
+            f"the target {{}} is an integer column, so it has {len(labels)} classes (a"
+            " measurement is declared by Continuous(low, high, integer=True))"
+        ),
+        [repr(layout.target)] * (many and layout.target not in described),
+    )
 
 
 def weak_claims(epsilon: float, delta: float, n_rows: float | None) -> list[str]:
@@ -430,15 +445,13 @@ def weak_claims(epsilon: float, delta: float, n_rows: float | None) -> list[str]
     claims: list[str] = []
     if epsilon == math.inf:
         return claims
+    most = f"{_LARGE_DELTA:g}" * (delta > _LARGE_DELTA)
     if n_rows is not None and delta * n_rows > 1.0:
+        most = f"1 / rows, of which there are about {n_rows:.0f}"
+    if most:
         claims.append(
-            f"Delta is above 1 / rows, of which there are about {n_rows:.0f}: it would "
-            "allow to publish some of them as they are. Take one well below."
-        )
-    elif delta > _LARGE_DELTA:
-        claims.append(
-            f"Delta is above {_LARGE_DELTA:g}: it would allow to publish that share of "
-            "the rows as they are. Take one well below 1 / rows."
+            f"Delta is above {most}: it would allow to publish some rows as they are."
+            " Take one well below 1 / rows."
         )
     if epsilon > _EPSILONS[-1]:
         claims.append(
@@ -461,8 +474,6 @@ _BOUNDS = {
     "integer": "Continuous(low, high, integer=True)",
     "datetime": "Datetime(low, high)",
 }
-# What is poor about some columns: a text with "{}" for their names, and these.
-_Remark = tuple[str, list[str]]
 
 
 def remarks(
@@ -477,21 +488,13 @@ def remarks(
 
     `dependent` tells whether the synthesizer learns how columns depend on each other.
     """
-    metadata = model.metadata
-    described = {*declared.columns}
-    n_rows = float(metadata.classes.counts.sum())
-    notes = weak_claims(report.epsilon, report.delta, n_rows)
-    of_table = [*_of_labels(metadata, declared)]
-    if metadata.measured is not None and metadata.layout.target not in described:
-        words = f"target {metadata.layout.target!r} is modelled as a measurement"
-        notes.append(f"The {words}, by its dtype, so it has no classes.")
-        if metadata.columns[metadata.measured].kind == "integer":
-            notes.pop()
-            of_table.append(
-                f"the {words}, since most of its rows have labels of few rows (declare"
-                " Continuous(low, high, integer=True), or its classes by"
-                " Categorical([...]))"
-            )
+    metadata, described = model.metadata, {*declared.columns}
+    layout, classes = metadata.layout, metadata.classes
+    notes = weak_claims(report.epsilon, report.delta, float(classes.counts.sum()))
+    if metadata.measured is not None and layout.target not in described:
+        words = f"The target {layout.target!r} is modelled as a measurement, so it has"
+        notes.append(f"{words} no classes.")
+    of_table = [*_of_target(metadata, declared)]
     if report.private:
         little = Counter(chain.from_iterable(plan.notes for plan in plans)).items()
         of_table += [f"{n} of {len(plans)} classes have {note}" for note, n in little]
@@ -499,15 +502,14 @@ def remarks(
         if dependent and all(unlearnt) and len(metadata.columns) > 1:
             of_table += [f"all classes have {words}" for words in unlearnt]
     of_columns = [*_of_columns(model, described)]
-    of_dtypes = [*_of_dtypes(metadata, described)]
+    of_columns += _of_dtypes(layout, classes.labels, described)
 
     def said(most: int) -> str:
         parts = "; ".join([*of_table, *_texts(of_columns, most)])
-        first = (
+        return (
             f"Parts of the result are poor: {parts}. Use a larger epsilon, declare more"
             " in a schema, or leave out columns; plan() shows the numbers."
-        )
-        return " ".join([*[first] * bool(parts), *_texts(of_dtypes, most)])
+        ) * bool(parts)
 
     return said(MOST_SHOWN), [*notes, *filter(None, [said(sys.maxsize)])]
 
@@ -518,16 +520,33 @@ def _named(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _texts(remarks: Sequence[_Remark], most: int) -> Iterator[str]:
+def _texts(remarks: Iterable[_Remark], most: int) -> Iterator[str]:
     """Write those of any columns, with so many names."""
     for words, names in remarks:
         if names:
             yield words.replace("{}", _named(names, most))
 
 
-def _of_labels(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
-    """Yield what is poor about the classes, if there are some."""
+def _of_target(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
+    """Yield what is poor about the target, if there is one."""
     layout, classes = metadata.layout, metadata.classes
+    name = f"the target {layout.target!r}"
+    if metadata.measured is not None and layout.target not in declared.columns:
+        domain: Any = metadata.domains[metadata.measured]
+        kind, whole = metadata.columns[metadata.measured].kind, domain.integer
+        few = whole and domain.decimals <= 0 and not has_many_numbers(domain)
+        if kind == "integer":
+            yield (
+                f"{name} is modelled as a measurement, since most of its rows have"
+                " labels of few rows (declare Continuous(low, high, integer=True), or"
+                " its classes by Categorical([...]))"
+            )
+        elif kind == "continuous" and few:  # by what was released
+            yield (
+                f"{name} is a float column, so it is modelled as a measurement, but it"
+                " has a few whole numbers only (cast classes by astype(int) or"
+                " astype('Int64'))"
+            )
     if (column := layout.label_column) is None:
         return
     remedy = f"declare all of {layout.target!r} by Categorical([...])"
@@ -557,22 +576,18 @@ def _of_labels(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
 
 
 def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark]:
+    """Yield what columns lost, or may be, by what was released of them."""
+    metadata, counts = model.metadata, model.metadata.classes.counts
     found: dict[str, list[str]] = {}
-    metadata = model.metadata
-    for column, domain in zip(metadata.columns, metadata.domains, strict=True):
-        words, of_column = _fate(column.kind, domain)
-        found.setdefault(words, []).append(repr(column.name) + of_column)
+    largest = model.marginals[int(counts.argmax())]
+    for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
+        words, beside = _fate(column.kind, marginal.domain)
+        own = column.original is column and column.name not in described
+        if not words and own and column.kind == "integer" and j != metadata.measured:
+            words = _as_codes(marginal, float(counts.sum()))
+        found.setdefault(words, []).append(repr(column.name) + beside)
     found.pop("", None)
     yield from found.items()
-    rows, codes = _even_numbers(model, described)
-    yield "{} may number the rows (describe it as Identifier())", rows
-    yield (
-        (
-            "the whole numbers of {} are evenly spread as codes are, but drawn as"
-            " amounts (list codes by Categorical([...]))"
-        ),
-        codes,
-    )
 
 
 def _fate(kind: str, own: ColumnDomain) -> tuple[str, str]:
@@ -605,69 +620,17 @@ def _fate(kind: str, own: ColumnDomain) -> tuple[str, str]:
     ), beside
 
 
-def _even_numbers(
-    model: TableModel, described: set[Hashable]
-) -> tuple[list[str], list[str]]:
-    """Name undeclared columns of evenly spread whole numbers: as many as rows, more."""
-    metadata, counts = model.metadata, model.metadata.classes.counts
-    rows, codes, n_rows = list[str](), list[str](), float(counts.sum())
-    largest = model.marginals[int(counts.argmax())]
-    for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
-        own = column.original is column
-        if column.kind != "integer" or column.name in described or not own:
-            continue
-        domain: Any = marginal.domain
-        if domain.guessed or domain.nullable or j == metadata.measured:
-            continue
-        values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
-        gaps = np.diff(values)
-        # Ages may number fewer rows than there are cells, and be as even.
-        width = float(values[-1] - values[0]) / 0.9
-        many = 2 * (values[-1] - values[0]) > max(counts.sum(), N_CELLS)
-        if many and gaps.max() < 2 * gaps.min():
-            of_rows = abs(width - n_rows) <= QUARTER * n_rows
-            (rows if of_rows else codes).append(repr(column.name))
-    return rows, codes
-
-
-def _of_dtypes(metadata: Metadata, described: set[Hashable]) -> Iterator[_Remark]:
-    """Yield what a dtype says that is not public, or may not be meant."""
-    categories = {
-        c.name: getattr(domain, "categories", ())
-        for c, domain in zip(metadata.columns, metadata.domains, strict=True)
-    }
-    target = metadata.layout.target
-    categories[target] = metadata.classes.labels
-    yield (
-        (
-            "The order of the categories of {} is not public, so they come back sorted"
-            " by name or number. State the order by Categorical([...], ordered=True)"
-            " in a schema."
-        ),
-        [
-            repr(column.name)
-            for column in _unknown_orders(metadata.layout, described)
-            if len(categories.get(column.name, ())) > 1
-        ],
+def _as_codes(marginal: MarginalTransform, n_rows: float) -> str:
+    """Return what evenly spread whole numbers may be: as many as rows, or more."""
+    values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
+    gaps, width = np.diff(values), float(values[-1] - values[0])
+    # Ages may number fewer rows than there are cells, and be as even.
+    even = 2 * width > max(n_rows, N_CELLS) and gaps.max() < 2 * gaps.min()
+    if marginal.domain.nullable or not even:
+        return ""
+    if abs(width / 0.9 - n_rows) <= QUARTER * n_rows:
+        return "{} may number the rows (describe it as Identifier())"
+    return (
+        "the whole numbers of {} are evenly spread as codes are, but drawn as amounts"
+        " (list codes by Categorical([...]))"
     )
-    labels = metadata.classes.labels
-    yield (
-        (
-            f"The target {{}} is an integer column, so it has {len(labels)} classes. If"
-            " they are measurements, declare it by Continuous(low, high, integer=True)."
-        ),
-        [repr(target)] * _many_numbers(metadata.layout, labels, described),
-    )
-    if metadata.measured is None or target in described:
-        return
-    if metadata.columns[metadata.measured].kind != "continuous":  # a time is no label
-        return
-    # By its released range, whether it may be labels.
-    domain: Any = metadata.domains[metadata.measured]
-    if domain.integer and domain.decimals <= 0 and not has_many_numbers(domain):
-        words = (
-            "The target {} is a float column, so it is modelled as a measurement, but"
-            " it has a few whole numbers only. If they are classes, cast it by"
-            " astype(int) or astype('Int64')."
-        )
-        yield words, [repr(target)]
