@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import skdpsynth
 from skdpsynth.exceptions import PersistenceError, SkdpsynthError
-from skdpsynth.utils import WIDTH, check_new, is_csv, withheld
+from skdpsynth.utils import MOST_SHOWN, WIDTH, check_new, is_csv, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -42,8 +42,7 @@ _SYNTHESIZERS = {
 }
 _STDOUT = Path("-")
 _NARROW = ["class", "rows", "tables", "signal_to_noise", "dependence", "epsilon_needed"]
-# Of a note beside these columns, some 60 names.
-_LINES, _MORE = 12, " ... (--wide shows all)"
+_MORE = " ... (--wide shows all)"  # of a note beside these columns
 _NO_KINDS = (
     "write one by 'skdpsynth schema', or add --infer-dtypes to fit where these are"
     " public"
@@ -80,10 +79,6 @@ _IN_PYTHON = {
     r"\bText\(\)": '{"kind": "text"}',
     r"leave out unit\b": "leave out --unit",
     r"add overwrite=True": "add --force",
-    r"^The format of times must": "--date-format must",
-    r"^The separator must": "--sep must",
-    r"^The encoding must": "--encoding must",
-    r"^The marks of decimals": "--decimal",
 }
 
 
@@ -161,7 +156,7 @@ def _plan(args: Args) -> None:
         which = ", ".join(map(str, rows["class"]))
         of_some = f" on the class {which}" if len(rows) < len(plan) else ""
         words = f"note{of_some}: {_in_flags(note)}"
-        print(textwrap.fill(words, WIDTH, max_lines=_LINES, placeholder=_MORE))
+        print(textwrap.fill(words, WIDTH, max_lines=MOST_SHOWN, placeholder=_MORE))
 
 
 def _split(args: Args) -> None:
@@ -569,7 +564,7 @@ def _parsed(argv: Sequence[str] | None) -> Args:
             Datetime("1970", "1970", format=args.date_format)
             args.form = CsvForm(*how, args.date_format)
         except ValueError as error:
-            args.parser.error(_in_flags(str(error)))
+            args.parser.error(f"one of {_TEXT}: {error}")
     return args
 
 

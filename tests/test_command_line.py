@@ -467,7 +467,7 @@ def test_a_table_is_split_by_units(kind, capsys):
     assert 0.15 < len(test) / 971 < 0.25
     assert (test.loc[test["y"] == "yes", "who"].nunique()) == 2  # of 9, a fifth
     for wrong, words in (
-        (["--unit", "whom"], "Expected a column 'whom'"),
+        (["--unit", "whom"], "Got ['whom']"),
         (["--test-size", "1"], "--test-size must be a number in (0, 1)"),
         (["-o", "k.csv", "k.csv"], "used for something else"),
     ):

@@ -303,42 +303,38 @@ def split_table(
     table : DataFrame or Arrow table
         The private table.
     unit : column name, optional
-        The `privacy_unit`, such as a patient. Rows without one are units of their own.
+        The `privacy_unit`, such as a patient; a row without one is its own.
     target : column name, optional
-        Its labels, of units that of their first row, have the same shares in both
-        parts; but for those of so few rows that one part would have none.
+        Its labels have the same shares in both parts, but for those of few units.
     test_size : float, default=0.25
-        Share of the rows, or units, to test, in (0, 1).
+        Share of the units, or rows, to test, in (0, 1).
     random_state : int, RandomState or None, default=None
         As in scikit-learn.
 
     Returns
     -------
     train, test : DataFrame
-        Rows in the order of `table`. **Both are private**; what is fitted to the first
-        protects the rows of the first alone.
+        In the order of `table`; both private. A fit protects the rows it is given.
 
     Raises
     ------
     InvalidTableError
         If the table lacks a column.
     ValueError
-        If `test_size` is out of range, or there are too few rows.
+        If `test_size` is out of range, or a part would be empty.
 
     Examples
     --------
     >>> from skdpsynth.datasets import load_thyroid
     >>> from skdpsynth.evaluation import split_table
-    >>> train, test = split_table(load_thyroid(), target="class", random_state=0)
-    >>> len(train), len(test)
-    (5400, 1800)
+    >>> [len(part) for part in split_table(load_thyroid(), target="class")]
+    [5400, 1800]
     """
     check_range("test_size", test_size, 0 < test_size < 1, "a number in (0, 1)")
     table = from_arrow(table)
-    for name in (unit, target):
-        if name is not None and name not in table.columns:
-            msg = f"Expected a column {name!r}. Got none; name one of the table."
-            raise InvalidTableError(msg)
+    if strange := {unit, target}.difference([None, *table.columns]):
+        msg = f"Expected columns of the table. Got {[*strange]}; name others."
+        raise InvalidTableError(msg)
     units = np.arange(len(table))
     if unit is not None:
         units = pd.factorize(table[unit])[0]
