@@ -20,8 +20,9 @@ from skdpsynth.measure._shares import BESIDE_SHARE, FOUND_SHARE, SMALL_SHARE, SU
 from skdpsynth.measure._steps import COLUMN_STEPS, Cost, Domains, Public, released_keys
 from skdpsynth.privacy import Parts, PrivacyAccountant, grid_noise_std, unit_name
 from skdpsynth.privacy.statistics import noisy_counts, noisy_unit_counts
-from skdpsynth.schema import Boolean, Categorical, TableSchema, is_finite
+from skdpsynth.schema import TableSchema, is_finite
 from skdpsynth.table import (
+    CategoryDomain,
     Classes,
     ColumnDomain,
     ColumnLayout,
@@ -55,10 +56,9 @@ class Labels:
         # The labels (not their counts), if they are public.
         self.labels: tuple[Hashable, ...] | None = ()
         if column is not None:
-            column_schema = schema.columns.get(column.name)
             self.labels = (False, True) if column.kind == "boolean" else None
-            if isinstance(column_schema, Categorical | Boolean):
-                self.labels = tuple(column_schema.categories)
+            if isinstance(own := declared_domain(column, schema), CategoryDomain):
+                self.labels = own.categories
         self.of_keys = self.labels is None
         number = column is not None and column.kind == "integer"
         # Where labels may be missing, they often are.

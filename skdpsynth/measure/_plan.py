@@ -394,7 +394,8 @@ def _allocated(
 def _undeclared(discovery: Discovery, name: str) -> list[str]:
     """Name the columns that a step is about, but for booleans."""
     (columns,) = (step.columns for step in discovery.of_columns if step.name == name)
-    return [repr(column.name) for column in columns if column.kind != "boolean"]
+    known = (c for c in columns if c.original is not None and c.kind != "boolean")
+    return [repr(column.name) for column in known]
 
 
 def _lost_categories(
@@ -581,6 +582,8 @@ def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark
     found: dict[str, list[str]] = {}
     largest = model.marginals[int(counts.argmax())]
     for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
+        if column.original is None:  # it stands for whether others are missing
+            continue
         words, beside = _fate(column.kind, marginal.domain)
         own = column.original is column and column.name not in described
         if not words and own and column.kind == "integer" and j != metadata.measured:
