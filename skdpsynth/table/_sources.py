@@ -364,26 +364,22 @@ def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[A
     from pyarrow import dataset
 
     how: dict[str, Any] = {"batch_size": step, "columns": [*names]}
-    if not isinstance(source, dataset.Dataset):
-        yield from source.to_batches(**how)
-        return
-    how["batch_readahead"] = 1
-    fields = widened(source.schema)
-    listed = [own.name for own in fields if pa.types.is_dictionary(own.type)]
-    if not listed:
-        yield from source.to_batches(fragment_readahead=1, **how)
-        return
-    fragments = None
-    with suppress(ValueError):
-        fragments = source.get_fragments()
-    if fragments is None:
-        raise InvalidTableError(
-            "Expected a Dataset without a filter or projection where columns are of a"
-            f" dictionary type. Got one with the columns {listed!r} of that type; write"
-            " its rows to a Parquet file, or cast these columns in its files."
-        )
+    fragments = [source]
+    if isinstance(source, dataset.Dataset):
+        how |= {"batch_readahead": 1, "fragment_readahead": 1}
+        fields = widened(source.schema)
+        listed = [own.name for own in fields if pa.types.is_dictionary(own.type)]
+        try:
+            fragments = source.get_fragments() if listed else fragments
+        except ValueError as error:
+            raise InvalidTableError(
+                "Expected a Dataset without a filter or projection where columns are of"
+                f" a dictionary type. Got one with the columns {listed!r} of that type;"
+                " write its rows to a Parquet file, or cast these columns in its files."
+            ) from error
+        how |= {"schema": fields} if listed else {}
     for fragment in fragments:
-        yield from fragment.to_batches(schema=fields, fragment_readahead=1, **how)
+        yield from fragment.to_batches(**how)
 
 
 class _Stream:

@@ -31,7 +31,7 @@ from pyarrow import csv as arrow_csv
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import NUMBER_FORMAT, Column, family
-from skdpsynth.utils import compression_of, withheld
+from skdpsynth.utils import compression_of, require, withheld
 
 __all__ = ["CsvFile", "CsvForm"]
 
@@ -86,34 +86,23 @@ class CsvForm:
     times: str | None = None  # of times whose column has no format; else ISO 8601
 
     def __post_init__(self) -> None:
-        marks = [self.decimal, self.thousands or "'"]
-        if any(len(mark) != 1 or mark in '0123456789+-eE"' for mark in marks) or (
-            marks[0] == marks[1]
-        ):
-            raise ValueError(
-                "The marks of decimals and of thousands must be one character each, no"
-                f" digit, no sign, and not the same. Got {self.decimal!r} and"
-                f" {self.thousands!r}."
-            )
-        own = self.separator
-        if own is not None and (len(own) != 1 or not own.isascii() or own in '"\n\r'):
-            raise ValueError(
-                f"The separator must be one ASCII character. Got {own!r}; for a tab"
-                " give '\\t'."
-            )
-        # Quotes are looked for, and cells are split, in one decoded text. A value must
-        # not decide how others are decoded: no shifts, and no escapes that make signs.
-        ascii_texts = "".join(map(chr, range(9, 127))) + r"\u0022 \x22 \42 +ACI- &#34;"
-        with suppress(LookupError, UnicodeError):
-            name = codecs.lookup(self.encoding).name.removesuffix("-sig")
-            same = ascii_texts.encode(name) == ascii_texts.encode()
-            same = same and ascii_texts.encode().decode(name) == ascii_texts
-            if same and not name.startswith(("iso2022", "hz", "utf-7")):
-                return
-        raise ValueError(
+        marks, own = {self.decimal, self.thousands or "'"}, self.separator
+        require(
+            len(marks) == 2 and all(re.fullmatch('[^0-9eE"+-]', m) for m in marks),
+            "The marks of decimals and of thousands must be one character each, no"
+            f" digit, no sign, and not the same. Got {self.decimal!r} and"
+            f" {self.thousands!r}.",
+        )
+        require(
+            own is None or (len(own) == 1 and own.isascii() and own not in '"\n\r'),
+            f"The separator must be one ASCII character. Got {own!r}; for a tab give"
+            " '\\t'.",
+        )
+        require(
+            _writes_ascii(self.encoding),
             "The encoding must be one that Python knows and that writes ASCII as ASCII,"
             f" such as utf-8, cp1252 or latin-1. Got {self.encoding!r}; convert the"
-            " file."
+            " file.",
         )
 
     def numbers_in(
@@ -147,6 +136,19 @@ class CsvForm:
         nothing = pa.scalar("", cells.type)
         joined = pc.binary_join_element_wise(sign, number, nothing)
         return joined.fill_null("no number")
+
+
+def _writes_ascii(encoding: str) -> bool:
+    """Return whether each letter of ASCII is itself, whatever stands before it."""
+    # Quotes are looked for, and cells are split, in one decoded text. A value must not
+    # decide how others are decoded: no shifts, and no escapes that make signs.
+    text = "".join(map(chr, range(9, 127))) + r"\u0022 \x22 \42 +ACI- &#34;"
+    with suppress(LookupError, UnicodeError):
+        name = codecs.lookup(encoding).name.removesuffix("-sig")
+        shifts = name.startswith(("iso2022", "hz", "utf-7"))
+        same = text.encode(name) == text.encode()
+        return not shifts and same and text.encode().decode(name) == text
+    return False
 
 
 PLAIN = CsvForm()

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from skdpsynth.schema import (
     MOST_DECIMALS,
     NOTHING_STATED,
+    Boolean,
     Column,
     Continuous,
     Datetime,
@@ -60,7 +61,7 @@ _PLACEHOLDERS = {
 # make texts of these.
 _FEW_TEXTS, _SMALL_SHARE = 3, 0.2
 _NONE_OF = {"number": "no number", "bool": "not true or false", "Timestamp": "no time"}
-_MOST_DIGITS = 18  # of whole numbers that 64 bits hold, in any case
+_MOST_WHOLE = 1e18  # of whole numbers that 64 bits hold, and no codes
 
 
 def check_csv(file: CsvFile, schema: TableSchema) -> pd.DataFrame:
@@ -120,9 +121,9 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
     ends = {"low": None, "high": None, **nullable}
     if not len(texts):
         return {"kind": "continuous", **ends}, ""
-    own = {text.lower(): text for text in texts[:3].to_pylist()}
-    if own.keys() <= {"true", "false"} and len(texts) <= len(own) + 1:
+    if not typed_cells(texts, Boolean())[1].any():
         return {"kind": "boolean", **nullable}, ""
+    own = {text.lower(): text for text in texts[:3].to_pylist()}
     for true, false in _TWO_TEXTS:
         if own.keys() == {true, false} and len(texts) == len(own):
             words = {"true": own[true], "false": own[false]}
@@ -148,46 +149,36 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
 def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Mask]:
     """Say how numbers are written, None where there are none; and which are none."""
 
-    def some(cells: Cells, pattern: str) -> bool:
-        return bool(pc.any(pc.match_substring_regex(cells, pattern)).as_py())
+    def some(pattern: str) -> bool:
+        return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
 
     mark, point = form.mark_of(",") or "", re.escape(form.decimal)
-    grouped = f"[0-9]{re.escape(mark)}[0-9]{{3}}[.,]"
-    if form.thousands is None and not some(texts, grouped):
+    if not (form.thousands or some(f"[0-9]{re.escape(mark)}[0-9]{{3}}[.,]")):
         mark = ""  # or it may be that of decimals
-    how = (_CURRENCY, _CURRENCY, mark)
-    if form.numbers_in(texts[:FEW_NUMBERS], *how).null_count > _FEW_TEXTS:
+    head = form.numbers_in(texts[:FEW_NUMBERS], _CURRENCY, _CURRENCY, mark).drop_null()
+    if not len(head) or len(head) < min(len(texts), FEW_NUMBERS) - _FEW_TEXTS:
         return None, np.ones(len(texts), dtype=bool)
-    found = form.numbers_in(texts, *how)
-    odd, texts = (
-        found.is_null().to_numpy(zero_copy_only=False),
-        texts.filter(found.is_valid()),
-    )
-    sign, before, number, after = found.drop_null().flatten()
-    around = [pc.unique(part).to_pylist() for part in (before, after)]
-    bare = pc.replace_substring(number, mark, "") if mark else number
-    whole = not some(bare, "[^0-9+-]")
-    longest = pc.max(pc.binary_length(bare)).as_py() if whole else 0
-    codes = some(bare, "^[+-]?0[0-9]+$") or (longest or 0) > _MOST_DIGITS
-    if [*map(len, around)] != [1, 1] or codes:
-        return None, odd
-    ((left,), (right,)) = around
-    flags = "+" * some(sign, "[+]") + "," * (
-        bool(mark) and some(number, re.escape(mark))
-    )
-    signs = bool(left or flags or right)
+    _, left, first, right = head[0].as_py().values()
+    flags = "+" * some("^[+]") + "," * (mark != "" and some(f"[0-9]{re.escape(mark)}"))
+    signs, how = bool(left or flags or right), f"{left}%{flags}{{}}{right}"
+    column = Continuous(0, 0, format=how.format("s"))
+    values, odd = typed_cells(texts, column, form)
+    texts = texts.filter(pa.array(~odd))
+    whole = not some(rf"{point}|[0-9][eE]")
+    if some(r"^[^0-9]*0[0-9]+[^0-9]*$") or (whole and values.abs().max() > _MOST_WHOLE):
+        return None, odd  # codes
     digits = ["d"] * signs
     if not whole:
-        first = bare[0].as_py().partition(form.decimal)[2]
-        short = not some(bare, f"[eE]|{point}[0-9]{{{MOST_DECIMALS + 1}}}")
-        digits = [f".{len(first)}f"] * (len(first) < 100) + ["s", "g"] * short
+        short = not some(rf"[0-9][eE]|{point}[0-9]{{{MOST_DECIMALS + 1}}}")
+        decimals = min(len(first.partition(form.decimal)[2]), 99)
+        digits = [f".{decimals}f", *["s", "g"] * short]
     stated: Blank = {"integer": True} if whole else {}
     for each in digits:
-        column = Continuous(0, 0, integer=whole, format=f"{left}%{flags}{each}{right}")
+        column = Continuous(0, 0, integer=whole, format=how.format(each))
         parts = (texts[:FEW_NUMBERS], texts)
         if all(_alike(part, column, form).all() for part in parts):
             return stated | {"format": column.format}, odd
-    return stated | ({"format": f"{left}%{flags}s{right}"} if signs else {}), odd
+    return stated | ({"format": how.format("s")} if signs else {}), odd
 
 
 def _as_times(

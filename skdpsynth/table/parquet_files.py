@@ -6,9 +6,9 @@ Files of other libraries have Arrow's: that a value is missing must choose no dt
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pandas as pd
 import pyarrow as pa
@@ -16,7 +16,7 @@ from pyarrow import dataset, parquet
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.schema import Column, column_kind, is_object, kind_of_dtype
-from skdpsynth.table.csv_files import typed_cells
+from skdpsynth.table.csv_files import check_dropped, typed_cells
 from skdpsynth.utils import withheld
 from skdpsynth.utils.containers import from_arrow, index_of_pandas, widened
 
@@ -24,6 +24,7 @@ __all__ = ["ParquetFiles"]
 
 # A column that is in the names of folders alone holds texts, whatever these look like.
 _OF_FOLDERS = pa.dictionary(pa.int32(), pa.large_string())
+_GAP = "__HIVE_DEFAULT_PARTITION__"  # a missing value there
 
 
 class ParquetFiles:
@@ -57,11 +58,7 @@ class ParquetFiles:
         self._stored, index = read[0].names, index_of_pandas(read[0])
         names = [name for name in self._stored if name not in index]
         names += [name for name in kinds[0] if name not in self._stored]
-        if strange := [name for name in dropped if name not in names]:
-            raise InvalidTableError(
-                f"Expected columns of {str(path)!r} to drop. Got {strange!r}; it has"
-                f" {names!r}."
-            )
+        check_dropped(path, dropped, names)
         kept = [name for name in names if name not in dropped]
         self.schema = pa.schema([(name, kinds[0][name]) for name in kept])
         self._dtypes = _noted_dtypes(read[0], [n for n in kept if n in self._stored])
@@ -84,9 +81,9 @@ class ParquetFiles:
     def typed(self, table: Any) -> pd.DataFrame:  # noqa: ANN401 - no stubs
         """Return a table of Arrow with the dtypes that pandas, or a schema, says."""
         frame: pd.DataFrame = from_arrow(table)
-        with withheld(f"{self._rule} columns of the dtypes that are noted or stated"):
-            for name in frame:
-                column, dtype = self._columns.get(name), self._dtypes.get(name)
+        for name in frame:
+            column, dtype = self._columns.get(name), self._dtypes.get(name)
+            with withheld(f"{self._rule} a column {name!r} of the dtype that is noted"):
                 if name not in self._stored and column is not None:
                     cells = table[name].cast(pa.large_string())
                     frame[name] = typed_cells(cells, column)[0]
@@ -108,17 +105,12 @@ class ParquetFiles:
 
 def _found(path: Path) -> dict[str, dict[str, str | None]]:
     """Return the files of a folder, and what the names of their folders say."""
-    files = dataset.dataset(path, format="parquet").files
-    folders = chain(*(Path(file).relative_to(path).parent.parts for file in files))
-    names = dict.fromkeys(f.partition("=")[0] for f in folders if "=" in f)
-    kinds = pa.schema([(name, pa.string()) for name in names])
-    of_names = dataset.partitioning(kinds, flavor="hive")
-    found = dataset.dataset(path, format="parquet", partitioning=of_names)
-    return {
-        file.path: {name: keys[name] for name in names if name in keys}
-        for file in found.get_fragments()
-        for keys in [dataset.get_partition_keys(file.partition_expression)]
-    }
+    found = {}
+    for file in dataset.dataset(path, format="parquet").files:
+        parts = (p.partition("=") for p in Path(file).relative_to(path).parent.parts)
+        keys = {name: unquote(key) for name, mark, key in parts if mark}
+        found[file] = {n: None if key == _GAP else key for n, key in keys.items()}
+    return found
 
 
 def _noted_dtypes(schema: Any, names: Sequence[str]) -> dict[Hashable, Any]:  # noqa: ANN401
