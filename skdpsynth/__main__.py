@@ -39,10 +39,6 @@ _SYNTHESIZERS = {
 }
 _STDOUT = Path("-")
 _NARROW = ("class", "rows", "tables", "signal_to_noise", "dependence", "epsilon_needed")
-_NO_KINDS = (
-    "write one by 'skdpsynth schema', or add --infer-dtypes to fit where these are"
-    " public"
-)
 _FOR_CURATOR = (
     "computed from private rows and not differentially private: for the curator only"
 )
@@ -319,7 +315,7 @@ def _table(args: Args, path: Path, schema: TableSchema) -> Any:  # noqa: ANN401
     if not is_csv(path):
         return ParquetFiles(path, schema.kinds, args.drop)
     form = replace(args.form, missing=schema.na_values)
-    return CsvFile(path, schema.kinds, _NO_KINDS, form, args.drop)
+    return CsvFile(path, schema.kinds, form, args.drop)
 
 
 def _found(table: CsvFile, schema: TableSchema) -> tuple[TableSchema, str]:

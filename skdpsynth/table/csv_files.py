@@ -51,9 +51,8 @@ _DTYPES = {pa.bool_(): pd.BooleanDtype(), pa.int64(): pd.Int64Dtype()}
 _DTYPES |= {pa.large_string(): _TEXT} if isinstance(_TEXT, pd.StringDtype) else {}
 
 # Plain forms, for Arrow. They have no number that overflows, which its versions treat
-# differently, and no sign or base that one parser alone knows.
-_PLAIN_WHOLE = r"^-?[0-9]{1,18}$"
-_PLAIN_NUMBER = r"^-?[0-9]{1,20}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,2})?$"
+# differently, and no sign that one parser alone knows.
+_PLAIN_WHOLE = "^-?[0-9]{1,18}$"
 _PLAIN_TIME = (
     r"^[1-2][0-9]{3}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}"
     r"(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?"
@@ -65,8 +64,7 @@ _ISO_FORMATS = {  # which times of the plain form above are written in
     *("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S%z", "%Y-%m-%dT%H:%M:%S%z"),
 }
 
-# What a number is: as a float literal in ASCII. Python's own parsers take more.
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _DATE = re.compile(r"([0-9]{4})(?:([-/.])([0-9]{2})(?:\2([0-9]{2}))?)?", re.ASCII)
 
 _BLOCK_BYTES = 2**24  # of the file, read at a time
@@ -129,8 +127,8 @@ class CsvForm:
         mark = self.mark_of(flags)
         if not (before or after or mark) and self.decimal == ".":
             return cells
-        ends = re.escape(before.strip()), re.escape(after.strip())
-        sign, _, number, _ = self.numbers_in(cells, *ends, mark).flatten()
+        before, after = (re.escape(end.strip()) for end in (before, after))
+        sign, _, number, _ = self.numbers_in(cells, before, after, mark).flatten()
         number = pc.replace_substring(number, mark, "") if mark else number
         number = pc.replace_substring(number, self.decimal, ".")
         nothing = pa.scalar("", cells.type)
@@ -161,12 +159,6 @@ def parts_of(column: Column | None, default: str = "%s") -> tuple[str, ...]:
     return parts.groups()
 
 
-def held_in(column: Column) -> str | None:
-    """Return of what family the values of a column are; None of what is never read."""
-    categories = getattr(column, "categories", ())
-    return family(categories[0]) if categories else _HOLDS.get(column.tag)
-
-
 def typed_cells(
     cells: Cells, column: Column, form: CsvForm = PLAIN
 ) -> tuple[pd.Series, NDArray[np.bool_]]:
@@ -176,7 +168,8 @@ def typed_cells(
     """
     # Fractions are rounded, half to even, in a range of whole numbers, and a number
     # that is none of whole categories becomes another that is none.
-    categories, holds = getattr(column, "categories", ()), held_in(column)
+    categories = getattr(column, "categories", ())
+    holds = family(categories[0]) if categories else _HOLDS.get(column.tag)
     if holds not in _HOLDS.values():
         texts = cells.to_pandas(types_mapper=_DTYPES.get)
         return texts, np.zeros(len(cells), dtype=bool)
@@ -184,13 +177,15 @@ def typed_cells(
     encoded = pc.ascii_trim_whitespace(cells).dictionary_encode()
     known, zone = encoded.dictionary, None
     if holds == "bool":
-        truths = {"false": False, "true": True}
-        read = _parsed(known, _NONE, pa.bool_(), lambda text: truths[text.lower()])
+        words = pa.array(["false", "true"], known.type)
+        read = pc.index_in(pc.utf8_lower(known), value_set=words).cast(pa.bool_())
     elif holds == "Timestamp":
         zone = getattr(getattr(column, "low", *categories[:1]), "tzinfo", None)
         read = _times(known, zone, getattr(column, "format", None) or form.times)
     else:
         known = form.plain_numbers(known, column)
+        # In ASCII, as a literal of Python, whose own parsers take more.
+        known = pc.if_else(pc.match_substring_regex(known, _NUMBER), known, None)
         fit = all(number % 1 == 0 and abs(number) < 2**63 for number in categories)
         if getattr(column, "integer", fit):  # that 64 bits hold
             other = next(number for number in count() if number not in categories)
@@ -198,8 +193,9 @@ def typed_cells(
             # Whole numbers beside missing ones are often written with a zero behind.
             known = pc.replace_substring_regex(known, r"^(-?[0-9]+)\.0*$", r"\1")
             read = _parsed(known, _PLAIN_WHOLE, pa.int64(), one)
-        else:
-            read = _parsed(known, _PLAIN_NUMBER, pa.float64(), _number)
+        else:  # each correctly rounded to a double
+            numbers = known.to_numpy(zero_copy_only=False).astype(np.float64)
+            read = pa.array(numbers, from_pandas=True)
     values = read.take(encoded.indices)
     refused = pc.and_(cells.is_valid(), values.is_null()).to_numpy(zero_copy_only=False)
     series = values.to_pandas(types_mapper=_DTYPES.get)
@@ -212,25 +208,17 @@ def _parsed(
     """Let Arrow parse texts of a plain form, and `one` each other; null if it fails."""
 
     def value(text: str) -> object:
-        with suppress(ValueError, LookupError, ArithmeticError):
+        with suppress(ValueError, ArithmeticError):
             return one(text)
         return None
 
-    fits = pc.match_substring_regex(known, plain)
+    others = pc.invert(pc.match_substring_regex(known, plain)).fill_null(False)
     try:
-        values = pc.if_else(fits, known, None).cast(kind)
+        values = pc.if_else(others, None, known).cast(kind)
     except pa.ArrowInvalid:  # of plain form, and yet none, such as 2020-02-30
-        fits, values = pc.is_null(known), pa.nulls(len(known), kind)
-    others = pc.invert(fits)
+        others, values = known.is_valid(), pa.nulls(len(known), kind)
     odd = pa.array(map(value, known.filter(others).to_pylist()), kind)
     return pc.replace_with_mask(values, others, odd)
-
-
-def _number(text: str) -> float:
-    """Read a number, correctly rounded to a double."""
-    if not _NUMBER.fullmatch(text):
-        raise ValueError("no number")
-    return float(text)
 
 
 def _whole_number(text: str, other: int | None) -> int:
@@ -238,16 +226,13 @@ def _whole_number(text: str, other: int | None) -> int:
 
     With `other`, a number that is not whole or that they do not hold is that one.
     """
-    if not _NUMBER.fullmatch(text):
-        raise ValueError("no number")
     number, whole = Decimal(text), 0
     if held := not number or number.adjusted() <= 18:  # else it is not written out
         whole = int(number.to_integral_value(ROUND_HALF_EVEN))
         held = -(2**63) <= whole < 2**63
     if other is not None and not (held and whole == number):
         return other
-    if not held:
-        raise ValueError("a number beyond 64 bits")
+    require(held, "a number beyond 64 bits")
     return whole
 
 
@@ -255,8 +240,9 @@ def _times(known: Cells, zone: Any, form: str | None) -> Cells:  # noqa: ANN401
     """Read times by a format, or in the forms of ISO 8601."""
     if form is not None and form.removesuffix("Z") in _ISO_FORMATS:
         # Which Arrow knows, but for a mark of no meaning.
-        marked = form.endswith("Z")
-        known = pc.replace_substring_regex(known, "Z$", "") if marked else known
+        known = (
+            pc.replace_substring_regex(known, "Z$", "") if form[-1] == "Z" else known
+        )
         form = None
 
     def time(text: str) -> datetime:
@@ -267,11 +253,10 @@ def _times(known: Cells, zone: Any, form: str | None) -> Cells:  # noqa: ANN401
             if month or not rest[:1].isdigit():  # not the form without separators
                 text = f"{year}-{month or '01'}-{day or '01'}{rest}"
         read = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
-        if zone is None and read.tzinfo is None:
-            return read
-        if zone is None:
-            raise ValueError("a time with a zone")
-        return read.replace(tzinfo=read.tzinfo or UTC).astimezone(UTC)
+        if zone is not None:
+            return read.replace(tzinfo=read.tzinfo or UTC).astimezone(UTC)
+        require(read.tzinfo is None, "a time with a zone")
+        return read
 
     # Arrow knows a zone behind a time of day only, and takes no other time beside it.
     plain = _PLAIN_TIME + "$" if zone is None else _PLAIN_TIME.removesuffix("?") + _ZONE
@@ -285,7 +270,6 @@ class CsvFile:
 
     path: Path  # compressed files end with .gz, .bz2 or .zst
     columns: Mapping[Hashable, Column]
-    remedy: str = "describe all of them"  # for a column that nobody stated
     form: CsvForm = PLAIN
     dropped: Sequence[Hashable] = ()  # columns to ignore
 
@@ -327,7 +311,9 @@ class CsvFile:
             raise InvalidSchemaError(
                 f"Expected a schema that states the kinds of all columns of"
                 f" {str(self.path)!r}. Got none for {unknown!r}, whose dtypes would be"
-                f" found by looking at their values; {self.remedy}."
+                " found by looking at their values; describe all of them (write a"
+                " schema by 'skdpsynth schema'), or add --infer-dtypes to fit where"
+                " they are public."
             )
         return pa.schema([(name, pa.large_string()) for name in self.names])
 
@@ -347,7 +333,7 @@ class CsvFile:
             separator = self.form.separator or found
             names = next(csv.reader(chain([first], lines), delimiter=separator), [])
             "".join(names).encode()  # refuses names in another encoding
-        values = (_NUMBER.fullmatch(n) or re.match(_PLAIN_TIME, n) for n in names)
+        values = (re.match(_NUMBER, n) or re.match(_PLAIN_TIME, n) for n in names)
         if not names or (not self.columns.keys() & {*names} and any(values)):
             raise InvalidTableError(
                 f"Expected a line with the names of columns in {str(self.path)!r}. Got"

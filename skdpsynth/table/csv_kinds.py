@@ -32,7 +32,6 @@ from skdpsynth.table.csv_files import (
     Cells,
     CsvFile,
     CsvForm,
-    held_in,
     parts_of,
     typed_cells,
 )
@@ -60,7 +59,7 @@ _PLACEHOLDERS = {
 # Texts amid numbers or times, as many of them and such a share of the cells, do not
 # make texts of these.
 _FEW_TEXTS, _SMALL_SHARE = 3, 0.2
-_NONE_OF = {"number": "no number", "bool": "not true or false", "Timestamp": "no time"}
+_NONE_OF = {"M": "no time", "b": "not true or false"}  # by the kind of a dtype
 _MOST_WHOLE = 1e18  # of whole numbers that 64 bits hold, and no codes
 
 
@@ -73,7 +72,7 @@ def check_csv(file: CsvFile, schema: TableSchema) -> pd.DataFrame:
         table[name], refused = typed_cells(own, column, file.form)
         if refused.any():
             texts = pc.unique(own.filter(pa.array(refused)))
-            what = _NONE_OF[str(held_in(column))]
+            what = _NONE_OF.get(table[name].dtype.kind, "no number")
             what += f": fit refuses, the first in row {refused.argmax() + 1:,} below"
             what += f" the names; {_remedy(texts, np.ones(len(texts), dtype=bool))}"
             found.append((name, what, int(refused.sum())))
