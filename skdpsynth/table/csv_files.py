@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.schema import NUMBER_FORMAT, Column, family
+from skdpsynth.schema import NUMBER_FORMAT, Column, check_frame, family
 from skdpsynth.utils import compression_of, require, withheld
 
 __all__ = ["CsvFile", "CsvForm"]
@@ -69,6 +69,7 @@ _DATE = re.compile(r"([0-9]{4})(?:([-/.])([0-9]{2})(?:\2([0-9]{2}))?)?", re.ASCI
 
 _BLOCK_BYTES = 2**24  # of the file, read at a time
 _SEPARATORS = ",;\t|"  # in this order, where nobody says which it is
+UNNAMED = "Unnamed: {}"  # by its place: what pandas calls a column without a name
 
 
 @dataclass(frozen=True)
@@ -274,16 +275,15 @@ class CsvFile:
     dropped: Sequence[Hashable] = ()  # columns to ignore
 
     @contextmanager
-    def _open(self, *, as_it_is: bool = False) -> Iterator[Any]:
+    def _open(self) -> Iterator[Any]:
         """Open it as bytes without compression, of UTF-8; errors hold no value."""
         with withheld(f"{str(self.path)!r} must be a table that can be read"):
             try:
                 file = pa.input_stream(self.path.open("rb"), compression_of(self.path))
-                if not as_it_is:
-                    encoding = self.form.encoding
-                    file = pa.transcoding_input_stream(file, encoding, "utf-8")
-                with file:
-                    yield file
+                with pa.transcoding_input_stream(
+                    file, self.form.encoding, "utf-8"
+                ) as text:
+                    yield text
             except (UnicodeError, pa.ArrowInvalid) as error:
                 if isinstance(error, pa.ArrowInvalid) and "UTF8" not in str(error):
                     raise
@@ -320,11 +320,8 @@ class CsvFile:
     @cached_property
     def _header(self) -> tuple[list[str], int, str]:
         """The names of all columns, how many lines are not rows, and the separator."""
-        encoding = codecs.lookup(self.form.encoding).name
-        encoding = "utf-8-sig" if encoding == "utf-8" else encoding
-        # Rows that are read with the names may be in another encoding: not yet.
-        with self._open(as_it_is=True) as file:
-            lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
+        with self._open() as file:
+            lines = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
             n_lines, first = 0, ""
             while not first.strip("\r\n") and (first := lines.readline()):
                 n_lines += 1
@@ -341,13 +338,8 @@ class CsvFile:
                 " row: add a line of names, or describe the columns in a schema if"
                 " these are their names."
             )
-        names = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise InvalidTableError(
-                f"Column names must be distinct. Got {twice!r} more than once in"
-                f" {str(self.path)!r}; rename or drop the duplicates."
-            )
+        names = [name or UNNAMED.format(place) for place, name in enumerate(names)]
+        check_frame(pd.DataFrame(columns=names))
         check_dropped(self.path, self.dropped, names)
         return names, n_lines, separator
 

@@ -29,6 +29,7 @@ from skdpsynth.schema import (
     to_text,
 )
 from skdpsynth.table.csv_files import (
+    UNNAMED,
     Cells,
     CsvFile,
     CsvForm,
@@ -93,17 +94,12 @@ def found_kinds(
     cells = file.cells(names)
     for name in names:
         kind, hint = _kind_of(cells[name], file.form)
-        if name == unnamed(0):  # of rows, as pandas and R write them
+        if name == UNNAMED.format(0):  # of rows, as pandas and R write them
             kind, hint = {"kind": "identifier"}, "taken for the numbers of rows"
         data["columns"].append([name, kind])
         hints += [f"{name!r}: {hint}"] * bool(hint)
     text = to_text(data)
     return TableSchema.from_json(text), text, hints
-
-
-def unnamed(place: int) -> str:
-    """Return what a column without a name is called, as pandas does."""
-    return f"Unnamed: {place}"
 
 
 def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
@@ -229,10 +225,11 @@ def as_cells(
     """Write numbers and times as they were in the CSV file of a fit."""
     for name, series in rows.items():
         rows[name] = _written(series, columns.get(name), form)
-    places = enumerate(rows)
-    return rows.set_axis(
-        ["" if name == unnamed(place) else name for place, name in places], axis=1
-    )
+    for place, name in enumerate(rows):
+        rows = (
+            rows.rename(columns={name: ""}) if name == UNNAMED.format(place) else rows
+        )
+    return rows
 
 
 def _written(series: pd.Series, column: Column | None, form: CsvForm) -> pd.Series:
