@@ -444,18 +444,10 @@ class CsvFile:
 
     def typed(self, table: Any) -> pd.DataFrame:  # noqa: ANN401 - no stubs
         """Read texts, a table of Arrow, as what the schema says."""
-        read = {}
-        for name in table.column_names:
-            column = self.columns[name]
-            read[name], refused = typed_cells(table[name], column, self.form)
-            if refused.any():
-                raise InvalidTableError(
-                    f"{name!r} of {str(self.path)!r} must be {column.tag}, as the"
-                    " schema says. Got a cell that is none; correct it, name what"
-                    " stands for a missing value by --na-values, or describe the column"
-                    " as Categorical texts. 'skdpsynth check' finds such cells."
-                )
-        return pd.DataFrame(read)
+        how = (self.columns, self.path, self.form)
+        return pd.DataFrame(
+            {n: as_stated(table[n], n, *how) for n in table.column_names}
+        )
 
     def read(self, rows: int | None = None) -> pd.DataFrame:
         """Read all rows, or none."""
@@ -470,3 +462,22 @@ def check_dropped(path: Path, dropped: Sequence[Hashable], names: list[str]) -> 
             f"Expected columns of {str(path)!r} to drop. Got {strange!r}; it has"
             f" {names!r}."
         )
+
+
+def as_stated(
+    cells: Cells,
+    name: Hashable,
+    columns: Mapping[Hashable, Column],
+    path: Path,
+    form: CsvForm = PLAIN,
+) -> pd.Series:
+    """Read cells as what a schema says of their column; refuse those of other kinds."""
+    values, refused = typed_cells(cells, columns[name], form)
+    if refused.any():
+        raise InvalidTableError(
+            f"{name!r} of {str(path)!r} must be {columns[name].tag}, as the schema"
+            " says. Got a cell that is none; correct it, name what stands for a missing"
+            " value (--na-values, or na_values of the schema), or describe the column"
+            " as Categorical texts. 'skdpsynth check' finds such cells."
+        )
+    return values

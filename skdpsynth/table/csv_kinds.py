@@ -108,9 +108,10 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
     texts, counts = known.field(0), known.field(1).to_numpy()
 
     def few(odd: Mask) -> bool:
-        many = len(texts) > FEW_NUMBERS and odd.sum() <= _FEW_TEXTS
-        share = counts[odd].sum() / max(len(cells), 1)
-        return bool(share == 0 or (many and share <= _SMALL_SHARE))
+        if odd.sum() > _FEW_TEXTS or counts[odd].sum() > _SMALL_SHARE * len(cells):
+            return False
+        # Few numbers beside a word may be codes, but not beside one for "missing".
+        return len(texts) > FEW_NUMBERS or _are_public(texts.filter(pa.array(odd)))
 
     nullable: Blank = {"nullable": None}
     ends = {"low": None, "high": None, **nullable}
@@ -211,12 +212,15 @@ def _remedy(texts: Cells, odd: Mask) -> str:
     shown = sorted(texts.filter(odd).to_pylist())
     if not shown:
         return ""
-    public = all(text.strip().lower() in _PLACEHOLDERS for text in shown)
-    flags = [shlex.quote(f"--na-values={text}") for text in shown if public]
-    flag = " ".join(flags) or "--na-values=TEXT"
+    flags = [shlex.quote(f"--na-values={text}") for text in shown]
+    flag = " ".join(flags) if _are_public(texts.filter(odd)) else "--na-values=TEXT"
     return (
         f"where a cell of another kind is a missing value, add {flag}; correct others"
     )
+
+
+def _are_public(texts: Cells) -> bool:
+    return all(text.strip().lower() in _PLACEHOLDERS for text in texts.to_pylist())
 
 
 def as_cells(

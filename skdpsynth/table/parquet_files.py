@@ -16,7 +16,7 @@ from pyarrow import dataset, parquet
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.schema import Column, column_kind, is_object, kind_of_dtype
-from skdpsynth.table.csv_files import check_dropped, typed_cells
+from skdpsynth.table.csv_files import as_stated, check_dropped
 from skdpsynth.utils import withheld
 from skdpsynth.utils.containers import from_arrow, index_of_pandas, widened
 
@@ -37,8 +37,8 @@ class ParquetFiles:
         dropped: Sequence[Hashable] = (),
     ) -> None:
         """Look at the columns of all files; those of folders are read as stated."""
-        self._columns, self._rule = columns or {}, f"{str(path)!r} must hold Parquet"
-        with withheld(f"{self._rule} files and no others"):
+        self._path, self._columns = path, columns or {}
+        with withheld(f"{str(path)!r} must hold Parquet files and no others"):
             self._files = _found(path) if path.is_dir() else {str(path): {}}
             read = [widened(parquet.read_schema(file)) for file in self._files]
         if not read:
@@ -82,11 +82,12 @@ class ParquetFiles:
         """Return a table of Arrow with the dtypes that pandas, or a schema, says."""
         frame: pd.DataFrame = from_arrow(table)
         for name in frame:
-            column, dtype = self._columns.get(name), self._dtypes.get(name)
-            with withheld(f"{self._rule} a column {name!r} of the dtype that is noted"):
-                if name not in self._stored and column is not None:
+            dtype = self._dtypes.get(name)
+            what = f"{str(self._path)!r} must hold a column {name!r} of the dtype that"
+            with withheld(f"{what} is noted in it"):
+                if name not in self._stored and name in self._columns:
                     cells = table[name].cast(pa.large_string())
-                    frame[name] = typed_cells(cells, column)[0]
+                    frame[name] = as_stated(cells, name, self._columns, self._path)
                 elif isinstance(dtype, pd.CategoricalDtype):
                     inner = dtype.categories.dtype
                     inner = str if is_object(inner) else inner  # of an empty table
