@@ -277,20 +277,18 @@ def _synthesizer(args: Args, schema: TableSchema) -> BaseSynthesizer:
 
 def _open_budget(args: Args) -> skdpsynth.PrivacyBudget | None:
     """Open a budget; only one whose totals were given is made where there is none."""
-    if args.budget is None:
-        return None
-    if args.budget_total is None:
-        return skdpsynth.PrivacyBudget.open(args.budget)
+    if args.budget is None or args.budget_total is None:
+        return args.budget and skdpsynth.PrivacyBudget.open(args.budget)
     epsilon, delta = args.budget_total
     return skdpsynth.PrivacyBudget(epsilon, delta, args.budget)
 
 
 def _read_schema(args: Args) -> TableSchema:
     """Read what is public; what the command line says comes before the file."""
-    given = {"privacy_unit": "unit", "max_rows_per_unit": "max_rows"}
-    said: dict[str, Any] = {name: vars(args).get(flag) for name, flag in given.items()}
-    said = {name: value for name, value in said.items() if value is not None}
-    said |= {"na_values": args.na_values} if args.na_values else {}
+    flags = {"privacy_unit": "unit", "max_rows_per_unit": "max_rows"}
+    flags |= {"na_values": "na_values"}
+    said: dict[str, Any] = {name: vars(args).get(flag) for name, flag in flags.items()}
+    said = {name: value for name, value in said.items() if value not in (None, [])}
     if vars(args).get("schema") is None:
         return skdpsynth.TableSchema({}, **said)
     schema = skdpsynth.TableSchema.from_json(args.schema)
@@ -298,10 +296,8 @@ def _read_schema(args: Args) -> TableSchema:
     def kept(part: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
         """Leave out what is dropped; times without a format have that of the flag."""
         own = {name: column for name, column in part.items() if name not in args.drop}
-        for name, column in own.items():
-            if column.tag == "datetime" and column.format is None:
-                own[name] = replace(column, format=args.date_format)
-        return own
+        times = [n for n, c in own.items() if c.tag == "datetime" and c.format is None]
+        return own | {n: replace(own[n], format=args.date_format) for n in times}
 
     columns, blanks = kept(schema.columns), kept(schema.blanks)
     return replace(schema, columns=columns, blanks=blanks, **said)
@@ -332,10 +328,8 @@ def _check_output(args: dict[str, Any], path: Path) -> None:
     """Refuse a file that cannot be written, before anything is spent on it."""
     names = ("table", "schema", "budget", "model", "synthetic", "test")
     if path.resolve() in [args[name].resolve() for name in names if args.get(name)]:
-        raise FileExistsError(
-            f"Expected an output of its own. Got {str(path)!r}, which is read too."
-            " Name another."
-        )
+        msg = f"Expected an output of its own. Got {str(path)!r}, which is read too."
+        raise FileExistsError(f"{msg} Name another.")
     if path.is_dir() or (path.exists() and not args["force"]):
         raise FileExistsError(
             f"Expected the name of a new file. Got {str(path)!r}, which is there;"
@@ -419,14 +413,10 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         " G-PATE, are ignored",
     },
     "--rows": {"type": int, "metavar": "N", "help": "a guess of their number"},
-    "--class-count": {
-        **{"type": _class_count, "metavar": "LABEL=N", **_MANY},
-        "help": "a guess of the rows of every class",
-    },
+    "--class-count": {"type": _class_count, "metavar": "LABEL=N", **_MANY},
     "--infer-dtypes": {
         "action": "store_true",
-        "help": "find dtypes of CSV columns that the schema leaves out by looking at"
-        " their values: only where they are public",
+        "help": "find kinds of CSV columns by their values: only where they are public",
     },
     "--budget": {"type": Path, "help": "SQLite file that several fits share"},
     "--budget-total": {
@@ -442,8 +432,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--thousands": {"help": "mark between thousands in CSV files, such as ."},
     "--date-format": {
         "metavar": "FORMAT",
-        "help": "of times in CSV files, such as %%d.%%m.%%Y, where the schema has none"
-        " for the column; by default ISO 8601",
+        "help": "of times in CSV files whose column has none, such as %%d.%%m.%%Y",
     },
     "--drop": {"metavar": "COLUMN", "help": "not to be in the table", **_MANY},
     "-o/--output": {"type": Path, "default": _STDOUT},

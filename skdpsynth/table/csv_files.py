@@ -309,11 +309,10 @@ class CsvFile:
         unknown = [name for name in self.names if name not in self.columns]
         if unknown:
             raise InvalidSchemaError(
-                f"Expected a schema that states the kinds of all columns of"
-                f" {str(self.path)!r}. Got none for {unknown!r}, whose dtypes would be"
-                " found by looking at their values; describe all of them (write a"
-                " schema by 'skdpsynth schema'), or add --infer-dtypes to fit where"
-                " they are public."
+                f"Expected a schema of the kinds of all columns of {str(self.path)!r}."
+                f" Got none for {unknown!r}, whose dtypes would be found by looking at"
+                " their values; write one by 'skdpsynth schema', or add --infer-dtypes"
+                " to fit where these are public."
             )
         return pa.schema([(name, pa.large_string()) for name in self.names])
 
@@ -334,9 +333,8 @@ class CsvFile:
         if not names or (not self.columns.keys() & {*names} and any(values)):
             raise InvalidTableError(
                 f"Expected a line with the names of columns in {str(self.path)!r}. Got"
-                " none, or one in which some are numbers or times, so that it may be a"
-                " row: add a line of names, or describe the columns in a schema if"
-                " these are their names."
+                " none, or one with numbers or times, so that it may be a row: add a"
+                " line, or describe the columns in a schema if these are their names."
             )
         names = [name or UNNAMED.format(place) for place, name in enumerate(names)]
         check_frame(pd.DataFrame(columns=names))
@@ -379,9 +377,8 @@ class CsvFile:
                 most = _BLOCK_BYTES >> 2
                 if (pc.max(n_bytes).as_py() or 0) > most:
                     raise InvalidTableError(
-                        f"Expected rows of up to {most:,} bytes in"
-                        f" {str(self.path)!r}. Got a longer one; shorten or drop it, or"
-                        " close the quote that a cell begins with."
+                        f"Expected rows of up to {most:,} bytes in {str(self.path)!r}."
+                        " Got a longer one; shorten it, or close the quote in it."
                     )
                 read_cells = []
                 for name, own in zip(batch.schema.names, batch.columns, strict=True):
@@ -394,10 +391,9 @@ class CsvFile:
         if others:
             number, n_cells = others[0]
             raise InvalidTableError(
-                f"Expected {len(names)} cells in every row of {str(self.path)!r}, one"
-                f" for each column. Got {n_cells} in row {number:,} below the names;"
-                " quote cells that hold a comma, a quote or a line break, and fill up"
-                " short rows."
+                f"Expected {len(names)} cells in every row of {str(self.path)!r}. Got"
+                f" {n_cells} in row {number:,} below the names; fill up short rows, and"
+                " quote cells that hold a comma, a quote or a line break."
             )
 
     def cells(self, columns: Sequence[Hashable]) -> Any:  # noqa: ANN401 - no stubs

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -72,10 +71,9 @@ def check_csv(file: CsvFile, schema: TableSchema) -> pd.DataFrame:
         column, own = kinds[name], cells[name]
         table[name], refused = typed_cells(own, column, file.form)
         if refused.any():
-            texts = pc.unique(own.filter(pa.array(refused)))
             what = _NONE_OF.get(table[name].dtype.kind, "no number")
             what += f": fit refuses, the first in row {refused.argmax() + 1:,} below"
-            what += f" the names; {_remedy(texts, np.ones(len(texts), dtype=bool))}"
+            what += f" the names; {_remedy(pc.unique(own.filter(refused)))}"
             found.append((name, what, int(refused.sum())))
         if isinstance(column, Continuous) and column.integer:
             exact = typed_cells(own, replace(column, integer=False), file.form)[0]
@@ -111,7 +109,7 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
         if odd.sum() > _FEW_TEXTS or counts[odd].sum() > _SMALL_SHARE * len(cells):
             return False
         # Few numbers beside a word may be codes, but not beside one for "missing".
-        return len(texts) > FEW_NUMBERS or _are_public(texts.filter(pa.array(odd)))
+        return len(texts) > FEW_NUMBERS or _are_public(texts.filter(odd))
 
     nullable: Blank = {"nullable": None}
     ends = {"low": None, "high": None, **nullable}
@@ -129,14 +127,14 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
         number, odd = _as_numbers(texts, how)
         if number is not None and few(odd):
             if how == form:
-                return {"kind": "continuous", **ends, **number}, _remedy(texts, odd)
+                kind = {"kind": "continuous", **ends, **number}
+                return kind, _remedy(texts.filter(odd))
             hint = "if these are numbers, add --decimal , or --thousands ,"
     found = _as_times(texts, form, few)
     if len(found) == 1:
         ((time, odd),) = found.items()
-        stated = {} if time is None else {"format": time}
-        kind = {"kind": "datetime", **ends, "unit": None, **stated}
-        return kind, _remedy(texts, odd)
+        kind = {"kind": "datetime", **ends, "unit": None, "format": time}
+        return kind, _remedy(texts.filter(odd))
     if found:
         hint = "if these are times, name their form by --date-format"
     return {"kind": "categorical", "categories": None, **nullable}, hint
@@ -159,7 +157,7 @@ def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Mask]:
     signs, how = bool(left or flags or right), f"{left}%{flags}{{}}{right}"
     column = Continuous(0, 0, format=how.format("s"))
     values, odd = typed_cells(texts, column, form)
-    texts = texts.filter(pa.array(~odd))
+    texts = texts.filter(~odd)
     whole = not some(rf"{point}|[0-9][eE]")
     if some(r"^[^0-9]*0[0-9]+[^0-9]*$") or (whole and values.abs().max() > _MOST_WHOLE):
         return None, odd  # codes
@@ -207,16 +205,14 @@ def _alike(texts: Cells, column: Continuous | Datetime, form: CsvForm) -> Mask:
     return ~refused & (again.to_numpy() == texts.to_numpy(zero_copy_only=False))
 
 
-def _remedy(texts: Cells, odd: Mask) -> str:
+def _remedy(odd: Cells) -> str:
     """Return what to do about texts amid others; it shows public words only."""
-    shown = sorted(texts.filter(odd).to_pylist())
-    if not shown:
+    if not len(odd):
         return ""
-    flags = [shlex.quote(f"--na-values={text}") for text in shown]
-    flag = " ".join(flags) if _are_public(texts.filter(odd)) else "--na-values=TEXT"
-    return (
-        f"where a cell of another kind is a missing value, add {flag}; correct others"
-    )
+    flags = [shlex.quote(f"--na-values={text}") for text in sorted(odd.to_pylist())]
+    flag = " ".join(flags) if _are_public(odd) else "--na-values=TEXT"
+    words = "where a cell of another kind is a missing value, add"
+    return f"{words} {flag}; correct others"
 
 
 def _are_public(texts: Cells) -> bool:
