@@ -43,10 +43,6 @@ _SYNTHESIZERS = {
 _STDOUT = Path("-")
 _NARROW = ["class", "rows", "tables", "signal_to_noise", "dependence", "epsilon_needed"]
 _MORE = " ... (--wide shows all)"  # of a note beside these columns
-_NO_KINDS = (
-    "write one by 'skdpsynth schema', or add --infer-dtypes to fit where these are"
-    " public"
-)
 _FOR_CURATOR = (
     "computed from private rows and not differentially private: for the curator only"
 )
@@ -321,10 +317,10 @@ def _open_budget(args: Args) -> skdpsynth.PrivacyBudget | None:
 
 def _read_schema(args: Args) -> TableSchema:
     """Read what is public; what the command line says comes before the file."""
-    given = {"privacy_unit": "unit", "max_rows_per_unit": "max_rows"}
-    said: dict[str, Any] = {name: vars(args).get(flag) for name, flag in given.items()}
-    said = {name: value for name, value in said.items() if value is not None}
-    said |= {"na_values": args.na_values} if args.na_values else {}
+    flags = {"privacy_unit": "unit", "max_rows_per_unit": "max_rows"}
+    flags |= {"na_values": "na_values"}
+    said: dict[str, Any] = {name: vars(args).get(flag) for name, flag in flags.items()}
+    said = {name: value for name, value in said.items() if value not in (None, [])}
     if vars(args).get("schema") is None:
         return skdpsynth.TableSchema({}, **said)
     schema = skdpsynth.TableSchema.from_json(args.schema)
@@ -332,10 +328,8 @@ def _read_schema(args: Args) -> TableSchema:
     def kept(part: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
         """Leave out what is dropped; times without a format have that of the flag."""
         own = {name: column for name, column in part.items() if name not in args.drop}
-        for name, column in own.items():
-            if column.tag == "datetime" and column.format is None:
-                own[name] = replace(column, format=args.date_format)
-        return own
+        times = [n for n, c in own.items() if c.tag == "datetime" and c.format is None]
+        return own | {n: replace(own[n], format=args.date_format) for n in times}
 
     columns, blanks = kept(schema.columns), kept(schema.blanks)
     return replace(schema, columns=columns, blanks=blanks, **said)
@@ -349,7 +343,7 @@ def _table(args: Args, path: Path, schema: TableSchema) -> Any:  # noqa: ANN401
     if not is_csv(path):
         return ParquetFiles(path, schema.kinds, args.drop)
     form = replace(args.form, missing=schema.na_values)
-    return CsvFile(path, schema.kinds, _NO_KINDS, form, args.drop)
+    return CsvFile(path, schema.kinds, form, args.drop)
 
 
 def _found(table: CsvFile, schema: TableSchema) -> tuple[TableSchema, str]:
@@ -470,14 +464,10 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         " G-PATE, are ignored",
     },
     "--rows": {"type": int, "metavar": "N", "help": "a guess of their number"},
-    "--class-count": {
-        **{"type": _COUNT, "metavar": "LABEL=N", **_MANY},
-        "help": "a guess of the rows of every class",
-    },
+    "--class-count": {"type": _COUNT, "metavar": "LABEL=N", **_MANY},
     "--infer-dtypes": {
         **_FLAG,
-        "help": "find dtypes of CSV columns that the schema leaves out by looking at"
-        " their values: only where they are public",
+        "help": "find kinds of CSV columns by their values: only where they are public",
     },
     "--budget": {"type": Path, "help": "SQLite file that several fits share"},
     "--budget-total": {
@@ -497,8 +487,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--thousands": {"help": "mark between thousands in CSV files, such as ."},
     "--date-format": {
         "metavar": "FORMAT",
-        "help": "of times in CSV files, such as %%d.%%m.%%Y, where the schema has none"
-        " for the column; by default ISO 8601",
+        "help": "of times in CSV files whose column has none, such as %%d.%%m.%%Y",
     },
     "--drop": {"metavar": "COLUMN", "help": "not to be in the table", **_MANY},
     "-o/--output": {"type": Path, "default": _STDOUT},

@@ -58,7 +58,7 @@ from skdpsynth.schema._table_schema import (
     encode_value,
     to_text,
 )
-from skdpsynth.schema._tables import check_dtype, check_kind, check_objects
+from skdpsynth.schema._tables import check_dtype, check_objects
 
 __all__ = [
     "EXACT",
@@ -89,7 +89,6 @@ __all__ = [
     "check_decimals",
     "check_dtype",
     "check_frame",
-    "check_kind",
     "check_objects",
     "check_target",
     "column_kind",

@@ -136,8 +136,8 @@ def _part_from_dict(data: Json, key: str) -> Any:  # noqa: ANN401 - a part of a 
     options = [item.name for item in fields(kind) if item.name not in required]
     _check_names(data, [key, *required], options)
     values = {name: decode_value(data[name]) for name in data if name != key}
-    if values.get("nullable", ...) is None:  # not stated: values may be missing
-        values["nullable"] = True
+    if values.get("nullable", ...) is None and values.get("categories", ...) != []:
+        values["nullable"] = True  # not stated, so they may be missing
     if "table" in values:
         pairs = values["table"]
         values["table"] = dict(pairs)
@@ -637,8 +637,7 @@ class TableSchema(Stated):
         )
         """
         with place("The metadata"):
-            columns, blanks = columns_of_sdv(metadata, table)
-        return cls(columns, blanks=blanks)
+            return cls(**schema_from_dict({"columns": columns_of_sdv(metadata, table)}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form of the schema.

@@ -171,35 +171,12 @@ _KINDS_OF: dict[type[Column], set[str]] = {
 }
 
 
-def check_kind(described: Column, name: Hashable, dtype: Dtype, kind: Kind) -> None:
-    """Refuse a description of another kind than a column is, with what converts it."""
-    stated = {getattr(described, option, None) for option in ("true", "pattern")}
-    kinds = _KINDS_OF[type(described)] if stated == {None} else {"categorical"}
-    if kind not in kinds:
-        hint, table = "", f"table[{name!r}]"
-        if isinstance(described, Boolean):
-            hint = " For whole numbers 0 and 1 use Categorical([0, 1])."
-            hint += ' For two texts use Boolean(true="yes", false="no").'
-        if isinstance(described, Datetime):
-            form = "" if described.format is None else f", format={described.format!r}"
-            hint = f" Texts become times by pd.to_datetime({table}{form})."
-        if isinstance(described, Continuous) and kind == "categorical":
-            hint = f" Texts become numbers by pd.to_numeric({table}.str.replace("
-            hint += (
-                r"r'[$€£%,\s]', '', regex=True)); with errors='coerce' others become"
-            )
-            hint += " missing."
-        raise InvalidSchemaError(
-            f"The schema describes column {name!r} as {type(described).__name__}, but"
-            f" its dtype {dtype} is {kind}. Convert the column or correct the"
-            f" schema.{hint}"
-        )
-
-
 def check_dtype(
     described: Column, name: Hashable, dtype: Dtype, kind: Kind, can_be_missing: bool
 ) -> None:
     """Refuse a description that cannot be about a column, whatever its values."""
+    stated = {getattr(described, option, None) for option in ("true", "pattern")}
+    kinds = _KINDS_OF[type(described)] if stated == {None} else {"categorical"}
     timed = isinstance(described, Continuous) and described.of_durations
     if timed and kind != "timedelta":
         raise InvalidSchemaError(
@@ -210,7 +187,23 @@ def check_dtype(
         what = f"A bound without a unit, in seconds, of durations (column {name!r})"
         remedy = 'Give both with a unit: Continuous("0D", "30D"), or as Timedeltas.'
         warn_deprecated(what, since="0.3", removed_in="0.5", remedy=remedy)
-    check_kind(described, name, dtype, kind)
+    if kind not in kinds:
+        hint, table = "", f"table[{name!r}]"
+        if isinstance(described, Boolean):
+            hint = " For whole numbers 0 and 1 use Categorical([0, 1])."
+            hint += ' For two texts use Boolean(true="yes", false="no").'
+        if isinstance(described, Datetime):
+            form = "" if described.format is None else f", format={described.format!r}"
+            hint = f" Texts become times by pd.to_datetime({table}{form})."
+        if isinstance(described, Continuous) and kind == "categorical":
+            bare = f"{table}.str.replace(r'[$€£%,\\s]', '', regex=True)"
+            hint = f" Texts become numbers by pd.to_numeric({bare}); with"
+            hint += " errors='coerce' others become missing."
+        raise InvalidSchemaError(
+            f"The schema describes column {name!r} as {type(described).__name__}, but"
+            f" its dtype {dtype} is {kind}. Convert the column or correct the"
+            f" schema.{hint}"
+        )
     if not isinstance(described, Categorical | Boolean):
         return
     if not described.categories:

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
-from skdpsynth.schema import NUMBER_FORMAT, Column, family
-from skdpsynth.utils import compression_of, withheld
+from skdpsynth.schema import NUMBER_FORMAT, Column, check_frame, family
+from skdpsynth.utils import compression_of, require, withheld
 
 __all__ = ["CsvFile", "CsvForm"]
 
@@ -51,9 +51,8 @@ _DTYPES = {pa.bool_(): pd.BooleanDtype(), pa.int64(): pd.Int64Dtype()}
 _DTYPES |= {pa.large_string(): _TEXT} if isinstance(_TEXT, pd.StringDtype) else {}
 
 # Plain forms, for Arrow. They have no number that overflows, which its versions treat
-# differently, and no sign or base that one parser alone knows.
-_PLAIN_WHOLE = r"^-?[0-9]{1,18}$"
-_PLAIN_NUMBER = r"^-?[0-9]{1,20}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,2})?$"
+# differently, and no sign that one parser alone knows.
+_PLAIN_WHOLE = "^-?[0-9]{1,18}$"
 _PLAIN_TIME = (
     r"^[1-2][0-9]{3}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}"
     r"(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?"
@@ -65,12 +64,12 @@ _ISO_FORMATS = {  # which times of the plain form above are written in
     *("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S%z", "%Y-%m-%dT%H:%M:%S%z"),
 }
 
-# What a number is: as a float literal in ASCII. Python's own parsers take more.
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _DATE = re.compile(r"([0-9]{4})(?:([-/.])([0-9]{2})(?:\2([0-9]{2}))?)?", re.ASCII)
 
 _BLOCK_BYTES = 2**24  # of the file, read at a time
 _SEPARATORS = ",;\t|"  # in this order, where nobody says which it is
+UNNAMED = "Unnamed: {}"  # by its place: what pandas calls a column without a name
 
 
 @dataclass(frozen=True)
@@ -86,34 +85,23 @@ class CsvForm:
     times: str | None = None  # of times whose column has no format; else ISO 8601
 
     def __post_init__(self) -> None:
-        marks = [self.decimal, self.thousands or "'"]
-        if any(len(mark) != 1 or mark in '0123456789+-eE"' for mark in marks) or (
-            marks[0] == marks[1]
-        ):
-            raise ValueError(
-                "The marks of decimals and of thousands must be one character each, no"
-                f" digit, no sign, and not the same. Got {self.decimal!r} and"
-                f" {self.thousands!r}."
-            )
-        own = self.separator
-        if own is not None and (len(own) != 1 or not own.isascii() or own in '"\n\r'):
-            raise ValueError(
-                f"The separator must be one ASCII character. Got {own!r}; for a tab"
-                " give '\\t'."
-            )
-        # Quotes are looked for, and cells are split, in one decoded text. A value must
-        # not decide how others are decoded: no shifts, and no escapes that make signs.
-        ascii_texts = "".join(map(chr, range(9, 127))) + r"\u0022 \x22 \42 +ACI- &#34;"
-        with suppress(LookupError, UnicodeError):
-            name = codecs.lookup(self.encoding).name.removesuffix("-sig")
-            same = ascii_texts.encode(name) == ascii_texts.encode()
-            same = same and ascii_texts.encode().decode(name) == ascii_texts
-            if same and not name.startswith(("iso2022", "hz", "utf-7")):
-                return
-        raise ValueError(
+        marks, own = {self.decimal, self.thousands or "'"}, self.separator
+        require(
+            len(marks) == 2 and all(re.fullmatch('[^0-9eE"+-]', m) for m in marks),
+            "The marks of decimals and of thousands must be one character each, no"
+            f" digit, no sign, and not the same. Got {self.decimal!r} and"
+            f" {self.thousands!r}.",
+        )
+        require(
+            own is None or (len(own) == 1 and own.isascii() and own not in '"\n\r'),
+            f"The separator must be one ASCII character. Got {own!r}; for a tab give"
+            " '\\t'.",
+        )
+        require(
+            _writes_ascii(self.encoding),
             "The encoding must be one that Python knows and that writes ASCII as ASCII,"
             f" such as utf-8, cp1252 or latin-1. Got {self.encoding!r}; convert the"
-            " file."
+            " file.",
         )
 
     def numbers_in(
@@ -140,13 +128,26 @@ class CsvForm:
         mark = self.mark_of(flags)
         if not (before or after or mark) and self.decimal == ".":
             return cells
-        ends = re.escape(before.strip()), re.escape(after.strip())
-        sign, _, number, _ = self.numbers_in(cells, *ends, mark).flatten()
+        before, after = (re.escape(end.strip()) for end in (before, after))
+        sign, _, number, _ = self.numbers_in(cells, before, after, mark).flatten()
         number = pc.replace_substring(number, mark, "") if mark else number
         number = pc.replace_substring(number, self.decimal, ".")
         nothing = pa.scalar("", cells.type)
         joined = pc.binary_join_element_wise(sign, number, nothing)
         return joined.fill_null("no number")
+
+
+def _writes_ascii(encoding: str) -> bool:
+    """Return whether each letter of ASCII is itself, whatever stands before it."""
+    # Quotes are looked for, and cells are split, in one decoded text. A value must not
+    # decide how others are decoded: no shifts, and no escapes that make signs.
+    text = "".join(map(chr, range(9, 127))) + r"\u0022 \x22 \42 +ACI- &#34;"
+    with suppress(LookupError, UnicodeError):
+        name = codecs.lookup(encoding).name.removesuffix("-sig")
+        shifts = name.startswith(("iso2022", "hz", "utf-7"))
+        same = text.encode(name) == text.encode()
+        return not shifts and same and text.encode().decode(name) == text
+    return False
 
 
 PLAIN = CsvForm()
@@ -159,12 +160,6 @@ def parts_of(column: Column | None, default: str = "%s") -> tuple[str, ...]:
     return parts.groups()
 
 
-def held_in(column: Column) -> str | None:
-    """Return of what family the values of a column are; None of what is never read."""
-    categories = getattr(column, "categories", ())
-    return family(categories[0]) if categories else _HOLDS.get(column.tag)
-
-
 def typed_cells(
     cells: Cells, column: Column, form: CsvForm = PLAIN
 ) -> tuple[pd.Series, NDArray[np.bool_]]:
@@ -174,7 +169,8 @@ def typed_cells(
     """
     # Fractions are rounded, half to even, in a range of whole numbers, and a number
     # that is none of whole categories becomes another that is none.
-    categories, holds = getattr(column, "categories", ()), held_in(column)
+    categories = getattr(column, "categories", ())
+    holds = family(categories[0]) if categories else _HOLDS.get(column.tag)
     if holds not in _HOLDS.values():
         texts = cells.to_pandas(types_mapper=_DTYPES.get)
         return texts, np.zeros(len(cells), dtype=bool)
@@ -182,13 +178,15 @@ def typed_cells(
     encoded = pc.ascii_trim_whitespace(cells).dictionary_encode()
     known, zone = encoded.dictionary, None
     if holds == "bool":
-        truths = {"false": False, "true": True}
-        read = _parsed(known, _NONE, pa.bool_(), lambda text: truths[text.lower()])
+        words = pa.array(["false", "true"], known.type)
+        read = pc.index_in(pc.utf8_lower(known), value_set=words).cast(pa.bool_())
     elif holds == "Timestamp":
         zone = getattr(getattr(column, "low", *categories[:1]), "tzinfo", None)
         read = _times(known, zone, getattr(column, "format", None) or form.times)
     else:
         known = form.plain_numbers(known, column)
+        # In ASCII, as a literal of Python, whose own parsers take more.
+        known = pc.if_else(pc.match_substring_regex(known, _NUMBER), known, None)
         fit = all(number % 1 == 0 and abs(number) < 2**63 for number in categories)
         if getattr(column, "integer", fit):  # that 64 bits hold
             other = next(number for number in count() if number not in categories)
@@ -196,8 +194,9 @@ def typed_cells(
             # Whole numbers beside missing ones are often written with a zero behind.
             known = pc.replace_substring_regex(known, r"^(-?[0-9]+)\.0*$", r"\1")
             read = _parsed(known, _PLAIN_WHOLE, pa.int64(), one)
-        else:
-            read = _parsed(known, _PLAIN_NUMBER, pa.float64(), _number)
+        else:  # each correctly rounded to a double
+            numbers = known.to_numpy(zero_copy_only=False).astype(np.float64)
+            read = pa.array(numbers, from_pandas=True)
     values = read.take(encoded.indices)
     refused = pc.and_(cells.is_valid(), values.is_null()).to_numpy(zero_copy_only=False)
     series = values.to_pandas(types_mapper=_DTYPES.get)
@@ -210,25 +209,17 @@ def _parsed(
     """Let Arrow parse texts of a plain form, and `one` each other; null if it fails."""
 
     def value(text: str) -> object:
-        with suppress(ValueError, LookupError, ArithmeticError):
+        with suppress(ValueError, ArithmeticError):
             return one(text)
         return None
 
-    fits = pc.match_substring_regex(known, plain)
+    others = pc.invert(pc.match_substring_regex(known, plain)).fill_null(False)
     try:
-        values = pc.if_else(fits, known, None).cast(kind)
+        values = pc.if_else(others, None, known).cast(kind)
     except pa.ArrowInvalid:  # of plain form, and yet none, such as 2020-02-30
-        fits, values = pc.is_null(known), pa.nulls(len(known), kind)
-    others = pc.invert(fits)
+        others, values = known.is_valid(), pa.nulls(len(known), kind)
     odd = pa.array(map(value, known.filter(others).to_pylist()), kind)
     return pc.replace_with_mask(values, others, odd)
-
-
-def _number(text: str) -> float:
-    """Read a number, correctly rounded to a double."""
-    if not _NUMBER.fullmatch(text):
-        raise ValueError("no number")
-    return float(text)
 
 
 def _whole_number(text: str, other: int | None) -> int:
@@ -236,16 +227,13 @@ def _whole_number(text: str, other: int | None) -> int:
 
     With `other`, a number that is not whole or that they do not hold is that one.
     """
-    if not _NUMBER.fullmatch(text):
-        raise ValueError("no number")
     number, whole = Decimal(text), 0
     if held := not number or number.adjusted() <= 18:  # else it is not written out
         whole = int(number.to_integral_value(ROUND_HALF_EVEN))
         held = -(2**63) <= whole < 2**63
     if other is not None and not (held and whole == number):
         return other
-    if not held:
-        raise ValueError("a number beyond 64 bits")
+    require(held, "a number beyond 64 bits")
     return whole
 
 
@@ -253,8 +241,9 @@ def _times(known: Cells, zone: Any, form: str | None) -> Cells:  # noqa: ANN401
     """Read times by a format, or in the forms of ISO 8601."""
     if form is not None and form.removesuffix("Z") in _ISO_FORMATS:
         # Which Arrow knows, but for a mark of no meaning.
-        marked = form.endswith("Z")
-        known = pc.replace_substring_regex(known, "Z$", "") if marked else known
+        known = (
+            pc.replace_substring_regex(known, "Z$", "") if form[-1] == "Z" else known
+        )
         form = None
 
     def time(text: str) -> datetime:
@@ -265,11 +254,10 @@ def _times(known: Cells, zone: Any, form: str | None) -> Cells:  # noqa: ANN401
             if month or not rest[:1].isdigit():  # not the form without separators
                 text = f"{year}-{month or '01'}-{day or '01'}{rest}"
         read = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
-        if zone is None and read.tzinfo is None:
-            return read
-        if zone is None:
-            raise ValueError("a time with a zone")
-        return read.replace(tzinfo=read.tzinfo or UTC).astimezone(UTC)
+        if zone is not None:
+            return read.replace(tzinfo=read.tzinfo or UTC).astimezone(UTC)
+        require(read.tzinfo is None, "a time with a zone")
+        return read
 
     # Arrow knows a zone behind a time of day only, and takes no other time beside it.
     plain = _PLAIN_TIME + "$" if zone is None else _PLAIN_TIME.removesuffix("?") + _ZONE
@@ -283,21 +271,19 @@ class CsvFile:
 
     path: Path  # compressed files end with .gz, .bz2 or .zst
     columns: Mapping[Hashable, Column]
-    remedy: str = "describe all of them"  # for a column that nobody stated
     form: CsvForm = PLAIN
     dropped: Sequence[Hashable] = ()  # columns to ignore
 
     @contextmanager
-    def _open(self, *, as_it_is: bool = False) -> Iterator[Any]:
+    def _open(self) -> Iterator[Any]:
         """Open it as bytes without compression, of UTF-8; errors hold no value."""
         with withheld(f"{str(self.path)!r} must be a table that can be read"):
             try:
                 file = pa.input_stream(self.path.open("rb"), compression_of(self.path))
-                if not as_it_is:
-                    encoding = self.form.encoding
-                    file = pa.transcoding_input_stream(file, encoding, "utf-8")
-                with file:
-                    yield file
+                with pa.transcoding_input_stream(
+                    file, self.form.encoding, "utf-8"
+                ) as text:
+                    yield text
             except (UnicodeError, pa.ArrowInvalid) as error:
                 if isinstance(error, pa.ArrowInvalid) and "UTF8" not in str(error):
                     raise
@@ -323,20 +309,18 @@ class CsvFile:
         unknown = [name for name in self.names if name not in self.columns]
         if unknown:
             raise InvalidSchemaError(
-                f"Expected a schema that states the kinds of all columns of"
-                f" {str(self.path)!r}. Got none for {unknown!r}, whose dtypes would be"
-                f" found by looking at their values; {self.remedy}."
+                f"Expected a schema of the kinds of all columns of {str(self.path)!r}."
+                f" Got none for {unknown!r}, whose dtypes would be found by looking at"
+                " their values; write one by 'skdpsynth schema', or add --infer-dtypes"
+                " to fit where these are public."
             )
         return pa.schema([(name, pa.large_string()) for name in self.names])
 
     @cached_property
     def _header(self) -> tuple[list[str], int, str]:
         """The names of all columns, how many lines are not rows, and the separator."""
-        encoding = codecs.lookup(self.form.encoding).name
-        encoding = "utf-8-sig" if encoding == "utf-8" else encoding
-        # Rows that are read with the names may be in another encoding: not yet.
-        with self._open(as_it_is=True) as file:
-            lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
+        with self._open() as file:
+            lines = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
             n_lines, first = 0, ""
             while not first.strip("\r\n") and (first := lines.readline()):
                 n_lines += 1
@@ -345,21 +329,15 @@ class CsvFile:
             separator = self.form.separator or found
             names = next(csv.reader(chain([first], lines), delimiter=separator), [])
             "".join(names).encode()  # refuses names in another encoding
-        values = (_NUMBER.fullmatch(n) or re.match(_PLAIN_TIME, n) for n in names)
+        values = (re.match(_NUMBER, n) or re.match(_PLAIN_TIME, n) for n in names)
         if not names or (not self.columns.keys() & {*names} and any(values)):
             raise InvalidTableError(
                 f"Expected a line with the names of columns in {str(self.path)!r}. Got"
-                " none, or one in which some are numbers or times, so that it may be a"
-                " row: add a line of names, or describe the columns in a schema if"
-                " these are their names."
+                " none, or one with numbers or times, so that it may be a row: add a"
+                " line, or describe the columns in a schema if these are their names."
             )
-        names = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise InvalidTableError(
-                f"Column names must be distinct. Got {twice!r} more than once in"
-                f" {str(self.path)!r}; rename or drop the duplicates."
-            )
+        names = [name or UNNAMED.format(place) for place, name in enumerate(names)]
+        check_frame(pd.DataFrame(columns=names))
         check_dropped(self.path, self.dropped, names)
         return names, n_lines, separator
 
@@ -399,9 +377,8 @@ class CsvFile:
                 most = _BLOCK_BYTES >> 2
                 if (pc.max(n_bytes).as_py() or 0) > most:
                     raise InvalidTableError(
-                        f"Expected rows of up to {most:,} bytes in"
-                        f" {str(self.path)!r}. Got a longer one; shorten or drop it, or"
-                        " close the quote that a cell begins with."
+                        f"Expected rows of up to {most:,} bytes in {str(self.path)!r}."
+                        " Got a longer one; shorten it, or close the quote in it."
                     )
                 read_cells = []
                 for name, own in zip(batch.schema.names, batch.columns, strict=True):
@@ -414,10 +391,9 @@ class CsvFile:
         if others:
             number, n_cells = others[0]
             raise InvalidTableError(
-                f"Expected {len(names)} cells in every row of {str(self.path)!r}, one"
-                f" for each column. Got {n_cells} in row {number:,} below the names;"
-                " quote cells that hold a comma, a quote or a line break, and fill up"
-                " short rows."
+                f"Expected {len(names)} cells in every row of {str(self.path)!r}. Got"
+                f" {n_cells} in row {number:,} below the names; fill up short rows, and"
+                " quote cells that hold a comma, a quote or a line break."
             )
 
     def cells(self, columns: Sequence[Hashable]) -> Any:  # noqa: ANN401 - no stubs
@@ -464,18 +440,10 @@ class CsvFile:
 
     def typed(self, table: Any) -> pd.DataFrame:  # noqa: ANN401 - no stubs
         """Read texts, a table of Arrow, as what the schema says."""
-        read = {}
-        for name in table.column_names:
-            column = self.columns[name]
-            read[name], refused = typed_cells(table[name], column, self.form)
-            if refused.any():
-                raise InvalidTableError(
-                    f"{name!r} of {str(self.path)!r} must be {column.tag}, as the"
-                    " schema says. Got a cell that is none; correct it, name what"
-                    " stands for a missing value by --na-values, or describe the column"
-                    " as Categorical texts. 'skdpsynth check' finds such cells."
-                )
-        return pd.DataFrame(read)
+        how = (self.columns, self.path, self.form)
+        return pd.DataFrame(
+            {n: as_stated(table[n], n, *how) for n in table.column_names}
+        )
 
     def read(self, rows: int | None = None) -> pd.DataFrame:
         """Read all rows, or none."""
@@ -490,3 +458,22 @@ def check_dropped(path: Path, dropped: Sequence[Hashable], names: list[str]) -> 
             f"Expected columns of {str(path)!r} to drop. Got {strange!r}; it has"
             f" {names!r}."
         )
+
+
+def as_stated(
+    cells: Cells,
+    name: Hashable,
+    columns: Mapping[Hashable, Column],
+    path: Path,
+    form: CsvForm = PLAIN,
+) -> pd.Series:
+    """Read cells as what a schema says of their column; refuse those of other kinds."""
+    values, refused = typed_cells(cells, columns[name], form)
+    if refused.any():
+        raise InvalidTableError(
+            f"{name!r} of {str(path)!r} must be {columns[name].tag}, as the schema"
+            " says. Got a cell that is none; correct it, name what stands for a missing"
+            " value (--na-values, or na_values of the schema), or describe the column"
+            " as Categorical texts. 'skdpsynth check' finds such cells."
+        )
+    return values

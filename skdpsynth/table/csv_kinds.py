@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from skdpsynth.schema import (
     MOST_DECIMALS,
     NOTHING_STATED,
+    Boolean,
     Column,
     Continuous,
     Datetime,
@@ -28,10 +28,10 @@ from skdpsynth.schema import (
     to_text,
 )
 from skdpsynth.table.csv_files import (
+    UNNAMED,
     Cells,
     CsvFile,
     CsvForm,
-    held_in,
     parts_of,
     typed_cells,
 )
@@ -59,8 +59,8 @@ _PLACEHOLDERS = {
 # Texts amid numbers or times, as many of them and such a share of the cells, do not
 # make texts of these.
 _FEW_TEXTS, _SMALL_SHARE = 3, 0.2
-_NONE_OF = {"number": "no number", "bool": "not true or false", "Timestamp": "no time"}
-_MOST_DIGITS = 18  # of whole numbers that 64 bits hold, in any case
+_NONE_OF = {"M": "no time", "b": "not true or false"}  # by the kind of a dtype
+_MOST_WHOLE = 1e18  # of whole numbers that 64 bits hold, and no codes
 
 
 def check_csv(file: CsvFile, schema: TableSchema) -> pd.DataFrame:
@@ -71,10 +71,9 @@ def check_csv(file: CsvFile, schema: TableSchema) -> pd.DataFrame:
         column, own = kinds[name], cells[name]
         table[name], refused = typed_cells(own, column, file.form)
         if refused.any():
-            texts = pc.unique(own.filter(pa.array(refused)))
-            what = _NONE_OF[str(held_in(column))]
+            what = _NONE_OF.get(table[name].dtype.kind, "no number")
             what += f": fit refuses, the first in row {refused.argmax() + 1:,} below"
-            what += f" the names; {_remedy(texts, np.ones(len(texts), dtype=bool))}"
+            what += f" the names; {_remedy(pc.unique(own.filter(refused)))}"
             found.append((name, what, int(refused.sum())))
         if isinstance(column, Continuous) and column.integer:
             exact = typed_cells(own, replace(column, integer=False), file.form)[0]
@@ -93,17 +92,12 @@ def found_kinds(
     cells = file.cells(names)
     for name in names:
         kind, hint = _kind_of(cells[name], file.form)
-        if name == unnamed(0):  # of rows, as pandas and R write them
+        if name == UNNAMED.format(0):  # of rows, as pandas and R write them
             kind, hint = {"kind": "identifier"}, "taken for the numbers of rows"
         data["columns"].append([name, kind])
         hints += [f"{name!r}: {hint}"] * bool(hint)
     text = to_text(data)
     return TableSchema.from_json(text), text, hints
-
-
-def unnamed(place: int) -> str:
-    """Return what a column without a name is called, as pandas does."""
-    return f"Unnamed: {place}"
 
 
 def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
@@ -112,17 +106,18 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
     texts, counts = known.field(0), known.field(1).to_numpy()
 
     def few(odd: Mask) -> bool:
-        many = len(texts) > FEW_NUMBERS and odd.sum() <= _FEW_TEXTS
-        share = counts[odd].sum() / max(len(cells), 1)
-        return bool(share == 0 or (many and share <= _SMALL_SHARE))
+        if odd.sum() > _FEW_TEXTS or counts[odd].sum() > _SMALL_SHARE * len(cells):
+            return False
+        # Few numbers beside a word may be codes, but not beside one for "missing".
+        return len(texts) > FEW_NUMBERS or _are_public(texts.filter(odd))
 
     nullable: Blank = {"nullable": None}
     ends = {"low": None, "high": None, **nullable}
     if not len(texts):
         return {"kind": "continuous", **ends}, ""
-    own = {text.lower(): text for text in texts[:3].to_pylist()}
-    if own.keys() <= {"true", "false"} and len(texts) <= len(own) + 1:
+    if not typed_cells(texts, Boolean())[1].any():
         return {"kind": "boolean", **nullable}, ""
+    own = {text.lower(): text for text in texts[:3].to_pylist()}
     for true, false in _TWO_TEXTS:
         if own.keys() == {true, false} and len(texts) == len(own):
             words = {"true": own[true], "false": own[false]}
@@ -132,14 +127,14 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
         number, odd = _as_numbers(texts, how)
         if number is not None and few(odd):
             if how == form:
-                return {"kind": "continuous", **ends, **number}, _remedy(texts, odd)
+                kind = {"kind": "continuous", **ends, **number}
+                return kind, _remedy(texts.filter(odd))
             hint = "if these are numbers, add --decimal , or --thousands ,"
     found = _as_times(texts, form, few)
     if len(found) == 1:
         ((time, odd),) = found.items()
-        stated = {} if time is None else {"format": time}
-        kind = {"kind": "datetime", **ends, "unit": None, **stated}
-        return kind, _remedy(texts, odd)
+        kind = {"kind": "datetime", **ends, "unit": None, "format": time}
+        return kind, _remedy(texts.filter(odd))
     if found:
         hint = "if these are times, name their form by --date-format"
     return {"kind": "categorical", "categories": None, **nullable}, hint
@@ -148,46 +143,36 @@ def _kind_of(cells: Cells, form: CsvForm) -> tuple[Blank, str]:
 def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Mask]:
     """Say how numbers are written, None where there are none; and which are none."""
 
-    def some(cells: Cells, pattern: str) -> bool:
-        return bool(pc.any(pc.match_substring_regex(cells, pattern)).as_py())
+    def some(pattern: str) -> bool:
+        return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
 
     mark, point = form.mark_of(",") or "", re.escape(form.decimal)
-    grouped = f"[0-9]{re.escape(mark)}[0-9]{{3}}[.,]"
-    if form.thousands is None and not some(texts, grouped):
+    if not (form.thousands or some(f"[0-9]{re.escape(mark)}[0-9]{{3}}[.,]")):
         mark = ""  # or it may be that of decimals
-    how = (_CURRENCY, _CURRENCY, mark)
-    if form.numbers_in(texts[:FEW_NUMBERS], *how).null_count > _FEW_TEXTS:
+    head = form.numbers_in(texts[:FEW_NUMBERS], _CURRENCY, _CURRENCY, mark).drop_null()
+    if not len(head) or len(head) < min(len(texts), FEW_NUMBERS) - _FEW_TEXTS:
         return None, np.ones(len(texts), dtype=bool)
-    found = form.numbers_in(texts, *how)
-    odd, texts = (
-        found.is_null().to_numpy(zero_copy_only=False),
-        texts.filter(found.is_valid()),
-    )
-    sign, before, number, after = found.drop_null().flatten()
-    around = [pc.unique(part).to_pylist() for part in (before, after)]
-    bare = pc.replace_substring(number, mark, "") if mark else number
-    whole = not some(bare, "[^0-9+-]")
-    longest = pc.max(pc.binary_length(bare)).as_py() if whole else 0
-    codes = some(bare, "^[+-]?0[0-9]+$") or (longest or 0) > _MOST_DIGITS
-    if [*map(len, around)] != [1, 1] or codes:
-        return None, odd
-    ((left,), (right,)) = around
-    flags = "+" * some(sign, "[+]") + "," * (
-        bool(mark) and some(number, re.escape(mark))
-    )
-    signs = bool(left or flags or right)
+    _, left, first, right = head[0].as_py().values()
+    flags = "+" * some("^[+]") + "," * (mark != "" and some(f"[0-9]{re.escape(mark)}"))
+    signs, how = bool(left or flags or right), f"{left}%{flags}{{}}{right}"
+    column = Continuous(0, 0, format=how.format("s"))
+    values, odd = typed_cells(texts, column, form)
+    texts = texts.filter(~odd)
+    whole = not some(rf"{point}|[0-9][eE]")
+    if some(r"^[^0-9]*0[0-9]+[^0-9]*$") or (whole and values.abs().max() > _MOST_WHOLE):
+        return None, odd  # codes
     digits = ["d"] * signs
     if not whole:
-        first = bare[0].as_py().partition(form.decimal)[2]
-        short = not some(bare, f"[eE]|{point}[0-9]{{{MOST_DECIMALS + 1}}}")
-        digits = [f".{len(first)}f"] * (len(first) < 100) + ["s", "g"] * short
+        short = not some(rf"[0-9][eE]|{point}[0-9]{{{MOST_DECIMALS + 1}}}")
+        decimals = min(len(first.partition(form.decimal)[2]), 99)
+        digits = [f".{decimals}f", *["s", "g"] * short]
     stated: Blank = {"integer": True} if whole else {}
     for each in digits:
-        column = Continuous(0, 0, integer=whole, format=f"{left}%{flags}{each}{right}")
+        column = Continuous(0, 0, integer=whole, format=how.format(each))
         parts = (texts[:FEW_NUMBERS], texts)
         if all(_alike(part, column, form).all() for part in parts):
             return stated | {"format": column.format}, odd
-    return stated | ({"format": f"{left}%{flags}s{right}"} if signs else {}), odd
+    return stated | ({"format": how.format("s")} if signs else {}), odd
 
 
 def _as_times(
@@ -220,17 +205,18 @@ def _alike(texts: Cells, column: Continuous | Datetime, form: CsvForm) -> Mask:
     return ~refused & (again.to_numpy() == texts.to_numpy(zero_copy_only=False))
 
 
-def _remedy(texts: Cells, odd: Mask) -> str:
+def _remedy(odd: Cells) -> str:
     """Return what to do about texts amid others; it shows public words only."""
-    shown = sorted(texts.filter(odd).to_pylist())
-    if not shown:
+    if not len(odd):
         return ""
-    public = all(text.strip().lower() in _PLACEHOLDERS for text in shown)
-    flags = [shlex.quote(f"--na-values={text}") for text in shown if public]
-    flag = " ".join(flags) or "--na-values=TEXT"
-    return (
-        f"where a cell of another kind is a missing value, add {flag}; correct others"
-    )
+    flags = [shlex.quote(f"--na-values={text}") for text in sorted(odd.to_pylist())]
+    flag = " ".join(flags) if _are_public(odd) else "--na-values=TEXT"
+    words = "where a cell of another kind is a missing value, add"
+    return f"{words} {flag}; correct others"
+
+
+def _are_public(texts: Cells) -> bool:
+    return all(text.strip().lower() in _PLACEHOLDERS for text in texts.to_pylist())
 
 
 def as_cells(
@@ -239,10 +225,11 @@ def as_cells(
     """Write numbers and times as they were in the CSV file of a fit."""
     for name, series in rows.items():
         rows[name] = _written(series, columns.get(name), form)
-    places = enumerate(rows)
-    return rows.set_axis(
-        ["" if name == unnamed(place) else name for place, name in places], axis=1
-    )
+    for place, name in enumerate(rows):
+        rows = (
+            rows.rename(columns={name: ""}) if name == UNNAMED.format(place) else rows
+        )
+    return rows
 
 
 def _written(series: pd.Series, column: Column | None, form: CsvForm) -> pd.Series:

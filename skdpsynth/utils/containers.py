@@ -206,14 +206,7 @@ def _plain(array: Any, kind: Any) -> Any:  # noqa: ANN401 - no stubs
 def _to_arrow(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no stubs
     """Return a DataFrame as a pyarrow Table without metadata; names become text."""
     table = pa.Table.from_pandas(native(frame), preserve_index=False)
-    table, columns = table.cast(widened(table.schema)), []
-    for column in table.columns:
-        kind = column.type
-        inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-        # Without a value objects have no type: text then.
-        none = pa.types.is_null(inner)
-        columns.append(pa.nulls(len(frame), pa.large_string()) if none else column)
-    return pa.Table.from_arrays(columns, names=table.column_names)
+    return table.cast(_stored(table.schema)).replace_schema_metadata()
 
 
 def _to_polars(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no dependency
@@ -244,10 +237,7 @@ def write_batches(path: Path, batches: Iterable[pd.DataFrame], **how: Any) -> No
                 pa.Table.from_pandas(batch, preserve_index=False) for batch in batches
             )
             first = next(tables)
-            schema = widened(first.schema)
-            for place, field in enumerate(schema):
-                if pa.types.is_null(field.type):  # all missing so far
-                    schema = schema.set(place, field.with_type(pa.string()))
+            schema = _stored(first.schema)
             with parquet.ParquetWriter(part, schema) as writer:
                 for table in chain([first], tables):
                     writer.write_table(table.cast(schema))
@@ -258,6 +248,14 @@ def write_csv(file: Any, batches: Iterable[pd.DataFrame], **how: Any) -> None:  
     """Write batches as one CSV file, which may be open, in the ways of `to_csv`."""
     for place, batch in enumerate(batches):
         batch.to_csv(file, mode="a", index=False, header=place == 0, **how)
+
+
+def _stored(schema: Any) -> Any:  # noqa: ANN401 - no stubs
+    """Return a schema whose columns without a value, so far, are of text."""
+    for place, field in enumerate(schema):
+        if pa.types.is_null(getattr(field.type, "value_type", field.type)):
+            schema = schema.set(place, field.with_type(pa.large_string()))
+    return widened(schema)
 
 
 def widened(schema: Any) -> Any:  # noqa: ANN401 - no stubs

@@ -292,6 +292,20 @@ def test_what_is_stated_beside_blanks_is_checked(described, expected):
         TableSchema.from_json(json.dumps(data))
 
 
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"kind": "continuous", "low": 0, "high": 9},
+        {"kind": "datetime", "low": "2020-01-01", "high": "2021-01-01"},
+        {"kind": "categorical", "categories": ["a"]},
+    ],
+)
+def test_nulls_that_are_left_beside_values_are_measured(described):
+    """Whether values are missing is not stated: they may be."""
+    data = {"schema_version": 1, "columns": [["v", described | {"nullable": None}]]}
+    assert TableSchema.from_json(json.dumps(data)).columns["v"].nullable
+
+
 @pytest.mark.parametrize("row", ["Anna,41,HIV", "a,2024-01-05,b", "0.5,b,c"])
 def test_a_first_line_that_may_be_a_row_is_not_taken_for_names(row):
     """Nor are its cells printed: they are values."""

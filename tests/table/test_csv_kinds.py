@@ -15,6 +15,7 @@ from skdpsynth import IndependentSynthesizer, TableSchema
 from skdpsynth.__main__ import main
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import Continuous, Datetime
+from skdpsynth.table import csv_kinds
 from skdpsynth.table.csv_files import CsvFile, CsvForm
 from skdpsynth.table.csv_kinds import as_cells, check_csv, found_kinds
 
@@ -52,6 +53,8 @@ KINDS = {
     "money": ([f"{v:.2f}" for v in AMOUNTS], {}, "continuous", "%.2f"),
     "short": ([str(v) for v in AMOUNTS.round(2)], {}, "continuous", "%s"),
     "from R": ([f"{v:g}" for v in (AMOUNTS / 9).round(1)], {}, "continuous", "%g"),
+    "signed": ([f"{v - 900:+.1f}" for v in AMOUNTS], {}, "continuous", "%+.1f"),
+    "signed whole": ([f"{v - 900:+.0f}" for v in AMOUNTS], {}, "continuous", "%+d"),
     "dollars": ([f"${v:,.2f}" for v in AMOUNTS], {}, "continuous", "$%,.2f"),
     "per cent": ([f"{v % 100:.0f} %" for v in AMOUNTS], {}, "continuous", "%d %"),
     "European": (
@@ -140,6 +143,60 @@ def test_a_few_texts_make_no_categories_of_numbers_or_times(name, odd, shown, ca
     assert main(["schema", "t.csv", "-o", "s.json"]) == 0
     assert shown in (said := capsys.readouterr().err)
     assert odd != "Ann" or odd not in said
+
+
+@pytest.mark.parametrize(
+    ("odd", "kind"), [("-", "continuous"), ("n.a.", "continuous"), ("z", "categorical")]
+)
+def test_few_numbers_beside_a_word_for_missing_are_numbers(odd, kind):
+    """5 % of such cells became 64 % of the rows; beside another word they are codes."""
+    file = write([*"12345" * 20, *[odd] * 5])
+    schema, _, hints = found_kinds(file)
+    assert schema.kinds["x"].tag == kind
+    assert any(f"--na-values={odd}" in hint for hint in hints) == (
+        kind != "categorical"
+    )
+
+
+def test_a_form_is_tried_on_the_first_texts(monkeypatch):
+    """On all texts are tried those alone that fit there: 11 s became 3."""
+    tried = []
+    real = csv_kinds._alike
+
+    def noted(texts, *others):
+        tried.append(len(texts))
+        return real(texts, *others)
+
+    monkeypatch.setattr(csv_kinds, "_alike", noted)
+    for cells in (written(TIMES, "%d.%m.%Y %H:%M:%S"), [f"t{n}" for n in range(300)]):
+        found_kinds(write(cells))
+    assert tried.count(300) == 1 < len(tried)
+
+
+@pytest.mark.parametrize("mark", ["-", "unknown"])
+def test_a_schema_may_say_what_stands_for_missing(mark, tmp_path):
+    """For a fit in Python, and for all commands, of which sample writes it again."""
+    file = write([*map(str, range(100)), *[mark] * 50])
+    file = replace(file, form=CsvForm(missing=[mark]))
+    (tmp_path / "s.json").write_text(
+        found_kinds(file, TableSchema({}, na_values=[mark]))[1]
+    )
+    schema = TableSchema.from_json(tmp_path / "s.json")
+    assert schema.na_values == (mark,)
+    assert TableSchema.from_json(schema.to_json()) == schema
+    synth = IndependentSynthesizer(50.0, schema=schema).fit("t.csv")
+    assert synth.sample(2_000)["x"].isna().mean() == pytest.approx(1 / 3, abs=0.1)
+    assert "what stands for missing values" in str(synth.privacy_report()).replace(
+        "\n", " "
+    )
+    synth.save("m")
+    assert main(["sample", "m", "-n", "200", "-o", "s.csv"]) == 0
+    assert mark in pd.read_csv("s.csv", keep_default_na=False)["x"].tolist()
+    with pytest.raises(InvalidTableError, match="na_values of the schema"):
+        IndependentSynthesizer(schema=replace(schema, na_values=())).fit("t.csv")
+    for wrong in (mark, [3]):
+        with pytest.raises(InvalidSchemaError, match="must be a list of texts"):
+            TableSchema({}, na_values=wrong)
 
 
 @pytest.mark.parametrize(
