@@ -158,15 +158,12 @@ def _plan(args: Args) -> None:
 def _split(args: Args) -> None:
     """Split a table into rows to fit and rows to test, each unit in one of them."""
     from skdpsynth.evaluation import split_table
-    from skdpsynth.utils.containers import from_arrow
 
     schema = skdpsynth.TableSchema({}, na_values=args.na_values)
     file = _table(args, args.table, schema)
-    if is_csv(args.table):  # cells stay the texts that they are
-        table = from_arrow(file.cells(file.names))
+    if csv := is_csv(args.table):
         args.form = replace(args.form, separator=file.separator)
-    else:
-        table = file.read()
+    table = file.cells(file.names) if csv else file.read()  # texts stay as they are
     how = {"test_size": args.test_size, "random_state": args.seed}
     parts = split_table(table, args.unit, args.target, **how)
     for path, part in zip(args.output, parts, strict=True):

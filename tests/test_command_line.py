@@ -457,15 +457,13 @@ def test_a_table_is_split_by_units(kind, capsys):
         (first, *one), (_, *other) = (Path(n).read_text().splitlines() for n in names)
         assert first == "who,y,cost,note"
         assert sorted([*one, *other]) == sorted([*rows, ",no,007,"])
-        cells = [pd.read_csv(name, dtype=str) for name in names]
-    else:
-        cells = [pd.read_parquet(name) for name in names]
-        whole = pd.read_parquet("v.parquet")
-        assert all((part.dtypes == whole.dtypes).all() for part in cells)
+    read = pd.read_csv if kind == "csv" else pd.read_parquet
+    whole, *cells = map(read, [f"v.{kind}", *names])
+    assert kind == "csv" or all((own.dtypes == whole.dtypes).all() for own in cells)
     train, test = cells
     assert not {*train["who"].dropna()} & {*test["who"].dropna()}
     assert 0.15 < len(test) / 971 < 0.25
-    assert (test.loc[test["y"] == "yes", "who"].nunique()) == 2  # of 9, a fifth
+    assert test.loc[test["y"] == "yes", "who"].nunique() == 2  # of 9, a fifth
     for wrong, words in (
         (["--unit", "whom"], "Got ['whom']"),
         (["--test-size", "1"], "--test-size must be a number in (0, 1)"),

@@ -105,7 +105,7 @@ class Labels:
         labels, mu = self.labels, public.mu(FOUND_SHARE)
         if labels is None:
             classes = self._found(rows, accountant, public)
-            if classes.labels:
+            if classes.labels or self._usual:
                 return classes
             labels, mu = (), self._mu_found(public)
         noisy, beside, noise_std = self._counted(rows, labels, accountant, mu)
@@ -166,14 +166,10 @@ class Labels:
         values = np.array([rows_of[label] for label in labels], dtype=np.float64)
         # Of the same mu and sensitivity, all counts have the same noise.
         found_from = float(public.key_threshold(noise_std))
-        counts = np.maximum(values, 1.0)
+        counts, of_all = np.maximum(values, 1.0), noise_std * math.sqrt(len(labels) + 1)
+        if self.may_be_numbers and beside > max(SURE * of_all, counts.sum()):
+            return Classes((), np.array([counts.sum() + beside]), of_all)
         return Classes(labels, counts, noise_std, found_from, unclassed=max(beside, 0))
-
-
-def are_numbers(classes: Classes) -> bool:
-    """Return whether most rows have labels of so few rows that they are surely none."""
-    noise_std = math.sqrt(len(classes) + 1) * classes.noise_std
-    return classes.unclassed > max(SURE * noise_std, float(classes.counts.sum()))
 
 
 def likely_counts(noisy: Floats, noise_std: float) -> Floats:
@@ -278,10 +274,8 @@ def discover(
     public = discovery.public(accountant, math.nan)
     labelled = rows.only(labels) if labels else rows
     classes = discovery.labels.run(labelled, accountant, public)
-    if discovery.of_numbers is not None and are_numbers(classes):
+    if discovery.of_numbers is not None and not classes.labels:
         layout, target, labels = replace(layout, measured=True), None, []
-        n_rows = classes.counts.sum(keepdims=True) + classes.unclassed
-        classes = Classes((), n_rows, math.sqrt(len(classes) + 1) * classes.noise_std)
         discovery = discovery.of_numbers
     columns = [*discovery.declared]
     public = public._replace(n_rows=float(classes.counts.sum()))
