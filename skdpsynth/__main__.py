@@ -448,11 +448,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--wide": {**_FLAG, "help": "all columns, also of what noise there is"},
     "--max-rows": {"type": int, "metavar": "K", "help": "most rows used of one person"},
     "--epsilon": {"type": float},
-    "--risk": {
-        **{"type": float, "metavar": "GAIN"},
-        "help": "in place of --epsilon: by how much more bets on whether a row is in"
-        " the table may be won than lost, such as .1",
-    },
+    "--risk": {"type": float, "help": "gain of bets on a row, in place of epsilon"},
     "--delta": {"type": float, "default": argparse.SUPPRESS},
     "--synthesizer": {
         "type": lambda name: name.replace("-", "").lower(),
@@ -471,10 +467,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         **{"type": float, "nargs": 2, "metavar": ("EPSILON", "DELTA")},
         "help": "its totals; a budget file that is absent is made only with them",
     },
-    "--test-size": {
-        **{"type": float, "default": 0.25, "metavar": "SHARE"},
-        "help": "of the rows, or units, that are held out (default .25)",
-    },
+    "--test-size": {"type": float, "default": 0.25, "metavar": "SHARE"},
     "-n": {"dest": "rows", "type": int, "metavar": "N"},
     "--seed": {"type": _SEED, "help": "an int draws the same rows again"},
     "--sep": {"help": "between cells of CSV files; by default as in the first line"},
