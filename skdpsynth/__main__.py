@@ -428,7 +428,6 @@ _TABLE = _type(
     lambda path: is_csv(path) or path.suffix.lower() == ".parquet" or path.is_dir(),
     "a file named .csv (.tsv, .csv.gz) or .parquet, or a folder of these",
 )
-_SEED = _type(int, lambda n: 0 <= n < 2**32, "a whole number from 0 to 2**32 - 1")
 _COUNT = _type(_label_and_rows, all, "LABEL=N with at least one row")
 _TABLES = _output(".csv", ".tsv", ".parquet")
 _MANY: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
@@ -469,7 +468,10 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "--test-size": {"type": float, "default": 0.25, "metavar": "SHARE"},
     "-n": {"dest": "rows", "type": int, "metavar": "N"},
-    "--seed": {"type": _SEED, "help": "an int draws the same rows again"},
+    "--seed": {
+        "type": _type(int, lambda n: 0 <= n < 2**32, "a whole number below 2**32"),
+        "help": "an int draws the same rows again",
+    },
     "--sep": {"help": "between cells of CSV files; by default as in the first line"},
     "--encoding": {"default": "utf-8", "help": "of CSV files, such as cp1252"},
     "--na-values": {"metavar": "TEXT", "help": "what stands for missing too", **_MANY},
