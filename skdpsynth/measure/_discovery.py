@@ -167,6 +167,7 @@ class Labels:
         # Of the same mu and sensitivity, all counts have the same noise.
         found_from = float(public.key_threshold(noise_std))
         counts, of_all = np.maximum(values, 1.0), noise_std * math.sqrt(len(labels) + 1)
+        # Of most rows the label is too rare to be found.
         if self.may_be_numbers and beside > max(SURE * of_all, counts.sum()):
             return Classes((), np.array([counts.sum() + beside]), of_all)
         return Classes(labels, counts, noise_std, found_from, unclassed=max(beside, 0))
@@ -233,7 +234,8 @@ class Discovery:
         self._n_of_keys = self.labels.of_keys + len(with_keys)
         # What follows if the whole numbers of a target turn out to be no labels.
         self.of_numbers: Discovery | None = None
-        if self.labels.may_be_numbers and not known:
+        self.labels.may_be_numbers &= not known
+        if self.labels.may_be_numbers:
             self.of_numbers = Discovery(replace(layout, measured=True), schema)
             self._n_of_keys = max(self._n_of_keys, 1 + self.of_numbers._n_of_keys)
 

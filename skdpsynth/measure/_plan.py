@@ -44,7 +44,6 @@ from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
 from skdpsynth.schema import Boolean, Column, Continuous, Datetime, TableSchema
 from skdpsynth.table import (
-    CategoryDomain,
     ColumnDomain,
     ColumnLayout,
     MarginalTransform,
@@ -298,7 +297,7 @@ def plan_table(
     table["epsilon_needed"] = [enough(c, "note") for c in range(len(table))]
     unlearnt = table.pop("unlearnt")
     if not dependent or len(domains) < 2:
-        table["dependence"], unlearnt = "", unlearnt.where(unlearnt == "", "")
+        table["dependence"], unlearnt = "", [""] * len(table)
     if not adversarial:
         table["training"] = "fitted to the measurements"
     # Whatever the budget.
@@ -412,10 +411,9 @@ def _unlearnt(plan: Allocation, domains: Sequence[ColumnDomain | None]) -> str:
     """Return what is hardly learnt of how columns depend on each other, or nothing."""
     if plan.dependence == "lost":
         return NO_DEPENDENCE
-    codes = [2 + (d is None) for d in domains if not isinstance(d, NumericDomain)]
-    codes += [len(d.categories) for d in domains if isinstance(d, CategoryDomain)]
+    several = any(d is None or len(getattr(d, "categories", ())) > 2 for d in domains)
     moments_alone = plan.moments.mu > 0 and plan.pairs.mu == 0
-    return _NO_PAIRS if moments_alone and max(codes, default=0) > 2 else ""
+    return _NO_PAIRS if moments_alone and several else ""
 
 
 def _of_dtypes(
