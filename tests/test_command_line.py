@@ -1,6 +1,7 @@
 """The command line: what each command does, refuses, and never tells."""
 
 import json
+import logging
 import shutil
 import subprocess
 import sys
@@ -87,6 +88,7 @@ def test_from_a_table_to_scores(table, target, capsys):
     assert main(["evaluate", *tables]) == 0
     out, err = capsys.readouterr()
     assert "A model learns to tell" in err
+    assert not logging.getLogger("skdpsynth.evaluation").handlers  # any more
     assert "not differentially private" in err
     assert "| c2st " in out
     assert "| mean " in out
