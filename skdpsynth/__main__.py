@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import re
 import sys
-import tempfile
 import textwrap
 import warnings
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import skdpsynth
 from skdpsynth.exceptions import PersistenceError, SkdpsynthError
-from skdpsynth.utils import WIDTH, is_csv, withheld
+from skdpsynth.utils import MOST_SHOWN, WIDTH, check_new, is_csv, withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     import pandas as pd
 
     from skdpsynth.base import BaseSynthesizer
     from skdpsynth.evaluation import QualityReport
     from skdpsynth.schema import TableSchema
+    from skdpsynth.table.csv_files import CsvFile
     from skdpsynth.utils import Document
 
 Args = argparse.Namespace
@@ -39,11 +41,8 @@ _SYNTHESIZERS = {
     if name.endswith("Synthesizer") and name != "GANSynthesizer"
 }
 _STDOUT = Path("-")
-_NARROW = ("class", "rows", "tables", "signal_to_noise", "dependence", "epsilon_needed")
-_NO_KINDS = (
-    "write one by 'skdpsynth schema', or add --infer-dtypes to fit where these are"
-    " public"
-)
+_NARROW = ["class", "rows", "tables", "signal_to_noise", "dependence", "epsilon_needed"]
+_MORE = " ... (--wide shows all)"  # of a note beside these columns
 _FOR_CURATOR = (
     "computed from private rows and not differentially private: for the curator only"
 )
@@ -53,6 +52,8 @@ _IN_PYTHON = {
     r"^The '(epsilon|delta)' parameter of \w+": r"--\1",
     r" or a float among {inf}": ", or inf",
     r"^(epsilon|delta) must": r"\1 of --budget-total must",
+    r"^advantage must": "--risk must",
+    r"^test_size must": "--test-size must",
     r"^The 'target' is": "--target is",
     r"in `target`": "by --target",
     r"^The 'privacy_unit' of TableSchema (.*)'max_rows_per_unit'": r"--unit \1"
@@ -73,6 +74,7 @@ _IN_PYTHON = {
     r"\bIdentifier\(\)": '{"kind": "identifier"}',
     r"\bText\(\)": '{"kind": "text"}',
     r"leave out unit\b": "leave out --unit",
+    r"add overwrite=True": "add --force",
 }
 
 
@@ -82,8 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            if vars(args).get("output", _STDOUT) != _STDOUT:
-                _check_output(vars(args), args.output)
+            _check_outputs(vars(args))
             args.run(args)
         except (SkdpsynthError, OSError, ValueError, KeyboardInterrupt) as error:
             words = _in_flags(str(error)) or type(error).__name__
@@ -98,50 +99,44 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _schema(args: Args) -> None:
     """Write a schema to fill in: columns, and their kinds where these are known."""
-    hints: list[str] = []
+    stated = _read_schema(args)
+    table = _table(args, args.table, stated)
     if is_csv(args.table):
-        from skdpsynth.table.csv_kinds import found_kinds
-
-        _, text, hints = found_kinds(_unread_table(args, {}), args.date_format)
+        text = _found(table, stated)[1]
+        _say("kinds were found by looking at values: correct what is not public")
+        if text.count('"kind"') == 1:
+            _say("there is one column only: if the file has more, name the --sep")
     else:
-        table = _read_table(args, args.table, {}, rows=0)
-        text = skdpsynth.TableSchema.template(table, form="json")
+        text = skdpsynth.TableSchema.template(table.read(rows=0), form="json")
     if args.output == _STDOUT:
         print(text, end="")
     else:
         args.output.write_text(text, encoding="utf-8", newline="\n")
     _say("fill in what is public; a fit measures the columns whose nulls are left")
-    for hint in hints:
-        _say(f"column {hint}")
-    if is_csv(args.table):
-        _say("kinds were found by looking at values: correct what is not public")
-        if text.count('"kind"') == 1:
-            _say("there is one column only: if the file has more, name the --sep")
 
 
 def _check(args: Args) -> None:
     """Count what in a table is not as a schema says."""
-    schema, columns = _read_schema(args)
+    schema = _read_schema(args)
+    table = _table(args, args.table, schema)
     with withheld("The schema must be checked"):
         if is_csv(args.table):
             from skdpsynth.table.csv_kinds import check_csv
 
-            read = _how_to_read(args)
-            findings = check_csv(args.table, schema, columns, **read)
+            findings = check_csv(table, schema)
         else:
-            findings = schema.check(_read_table(args, args.table, columns))
+            findings = schema.check(table.read())
     _say(f"{_FOR_CURATOR}; {len(findings)} finding(s)")
     findings.to_csv(sys.stdout, sep="\t", index=False)
 
 
 def _plan(args: Args) -> None:
     """Print what a budget allows, from dtypes or a schema and guessed counts."""
-    schema, columns = _read_schema(args)
+    schema, dtypes = _read_schema(args), None
     synthesizer = _synthesizer(args, schema)
-    dtypes = None
     if args.table is not None:
-        dtypes = _read_table(args, args.table, columns, rows=0, infer=False).dtypes
-    target = columns.get(args.target or getattr(schema, "target", None))
+        dtypes = _table(args, args.table, schema).read(rows=0).dtypes
+    target = schema.kinds.get(args.target or schema.target)
     labels = getattr(target, "categories", (True, False))
     known = {str(label): label for label in labels}
     counts = {
@@ -152,29 +147,41 @@ def _plan(args: Args) -> None:
     if args.wide:
         print(plan.to_string(index=False))
         return
-    print(plan[[*_NARROW]].to_string(index=False))
-    for label, note in zip(plan["class"], plan["note"], strict=True):
-        of_class = "" if label is None else f" on the class {label}"
-        if note:
-            print(textwrap.fill(f"note{of_class}: {_in_flags(note)}", WIDTH))
+    print(plan[_NARROW].to_string(index=False))
+    for note, rows in plan[plan["note"] != ""].groupby("note", sort=False):
+        which = ", ".join(map(str, rows["class"]))
+        of_some = f" on the class {which}" if len(rows) < len(plan) else ""
+        words = f"note{of_some}: {_in_flags(note)}"
+        print(textwrap.fill(words, WIDTH, max_lines=MOST_SHOWN, placeholder=_MORE))
+
+
+def _split(args: Args) -> None:
+    """Split a table into rows to fit and rows to test, each unit in one of them."""
+    from skdpsynth.evaluation import split_table
+
+    schema = skdpsynth.TableSchema({}, na_values=args.na_values)
+    file = _table(args, args.table, schema)
+    if csv := is_csv(args.table):
+        args.form = replace(args.form, separator=file.separator)
+    table = file.cells(file.names) if csv else file.read()  # texts stay as they are
+    how = {"test_size": args.test_size, "random_state": args.seed}
+    parts = split_table(table, args.unit, args.target, **how)
+    for path, part in zip(args.output, parts, strict=True):
+        _write_rows(args, path, iter([part]), schema)
+        _say(f"{len(part):,} rows written to {str(path)!r}")
 
 
 def _fit(args: Args) -> None:
     """Fit a synthesizer to a private table, and save it."""
     from skdpsynth.privacy import cost_of_failure
 
-    schema, columns = _read_schema(args)
+    schema = _read_schema(args)
+    table = _table(args, args.table, schema)
     if is_csv(args.table) and args.infer_dtypes:
-        from skdpsynth.table.csv_kinds import found_kinds
-
-        given = (args.date_format, schema or skdpsynth.TableSchema({}))
-        schema, _, hints = found_kinds(_unread_table(args, columns), *given)
-        columns = schema.kinds
-        for hint in hints:
-            _say(f"column {hint}")
+        schema, _ = _found(table, schema)
+        table = replace(table, columns=schema.kinds)
     synthesizer = _synthesizer(args, schema)
     synthesizer.set_params(budget=_open_budget(args))
-    table = _unread_table(args, columns)
     cost = cost_of_failure(synthesizer.epsilon, synthesizer.delta, synthesizer.budget)
     with withheld("The fit must end", note=cost):
         synthesizer.fit(table)
@@ -190,28 +197,13 @@ def _fit(args: Args) -> None:
 
 def _sample(args: Args) -> None:
     """Draw a synthetic table from a saved synthesizer; this costs no privacy."""
-    from skdpsynth.utils.containers import write_batches, write_csv
-
     synthesizer = skdpsynth.load(args.model)
     drawn: dict[str, Any] = {"random_state": args.seed, "output": "pandas"}
     if args.unit:  # the rows of one are not torn apart
         batches = iter([synthesizer.sample(args.rows, unit=True, **drawn)])
     else:
         batches = synthesizer.sample_batches(args.rows, **drawn)
-
-    if args.output == _STDOUT or is_csv(args.output):
-        from skdpsynth.table.csv_kinds import as_cells
-
-        columns = synthesizer.schema_.columns
-        form = {"form": args.form, "times": args.date_format}
-        batches = (as_cells(batch, columns, **form) for batch in batches)
-    by_name = "\t" if args.output.suffix.lower() == ".tsv" else ","
-    separator = args.form.separator or by_name
-    gap = next(iter(args.na_values), "")
-    if args.output == _STDOUT:
-        write_csv(sys.stdout, batches, separator, gap)
-    else:
-        write_batches(args.output, batches, separator, args.encoding, gap)
+    _write_rows(args, args.output, batches, synthesizer.schema_)
 
 
 def _budget(args: Args) -> None:
@@ -242,25 +234,25 @@ def _evaluate(args: Args) -> None:
     """Score synthetic rows against real ones: the whole, and what is worst."""
     from skdpsynth.evaluation import quality_report
 
-    schema, columns = _read_schema(args)
-    target = args.target or getattr(schema, "target", None)
-    tags = {"identifier", "text"}
-    unread = [str(name) for name, column in columns.items() if column.tag in tags]
-    if unread:
-        _say(f"left out, since it is never read: {', '.join(unread)}")
+    schema = _read_schema(args)
     # One table may lack what a fit dropped.
-    how = {"columns": [*args.drop, *unread], "errors": "ignore"}
-    synthetic, test = (
-        _read_table(args, path, columns, dropped=()).drop(**how)
-        for path in (args.synthetic, args.test)
-    )
+    how: dict[str, Any] = {"columns": args.drop, "errors": "ignore"}
+    args.drop, tables = [], []
+    for path in (args.synthetic, args.test):
+        table = _table(args, path, schema)
+        if is_csv(path):
+            table = replace(table, columns=_found(table, schema)[0].kinds)
+        tables.append(table.read().drop(**how))
+    synthetic, test = tables
     _say(f"{len(synthetic):,} synthetic and {len(test):,} real rows are compared")
     log, handler = logging.getLogger("skdpsynth.evaluation"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("skdpsynth: %(message)s"))
-    log.handlers = [handler]
-    log.setLevel(logging.INFO)
-    with withheld("The tables must be scored"):
-        report = quality_report(test, synthetic, target=target, panel=True)
+    with ExitStack() as undone, withheld("The tables must be scored"):
+        undone.callback(log.setLevel, log.level)
+        undone.callback(log.removeHandler, handler)
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+        report = quality_report(test, synthetic, schema, target=args.target, panel=True)
     _say(f"{_FOR_CURATOR}, unless the test table is public")
     _write_document(report, args.output)
 
@@ -278,100 +270,109 @@ def _write_document(document: Document | QualityReport, path: Path) -> None:
         document.to_markdown(path)
 
 
-def _synthesizer(args: Args, schema: TableSchema | None) -> BaseSynthesizer:
+def _write_rows(
+    args: Args, path: Path, batches: Iterable[pd.DataFrame], schema: TableSchema
+) -> None:
+    """Write rows in the form of the file; cells of CSV as the schema says."""
+    from skdpsynth.table.csv_kinds import as_cells
+    from skdpsynth.utils.containers import write_batches, write_csv
+
+    if path == _STDOUT or is_csv(path):
+        batches = (as_cells(batch, schema.columns, args.form) for batch in batches)
+    by_name = "\t" if path.suffix.lower() == ".tsv" else ","
+    gaps = *args.na_values, *schema.na_values, ""
+    how = {"sep": args.form.separator or by_name, "na_rep": gaps[0]}
+    if path == _STDOUT:
+        write_csv(sys.stdout, batches, **how)
+    else:
+        write_batches(path, batches, encoding=args.encoding, **how)
+
+
+def _synthesizer(args: Args, schema: TableSchema) -> BaseSynthesizer:
     """Make the synthesizer asked for; a ValueError if a parameter is out of range."""
     names = {"epsilon", "delta", "target"}
     settings = {name: vars(args)[name] for name in names & vars(args).keys()}
     kind = getattr(skdpsynth, _SYNTHESIZERS[args.synthesizer])
     synthesizer: BaseSynthesizer = kind(**settings, schema=schema)
+    if args.risk is not None:
+        from skdpsynth.privacy import epsilon_for
+
+        epsilon = epsilon_for(args.risk, delta=synthesizer.delta)
+        _say(f"--risk {args.risk:g} is --epsilon {epsilon:.4g}")
+        synthesizer.set_params(epsilon=epsilon)
     synthesizer._validate_params()
     return synthesizer
 
 
 def _open_budget(args: Args) -> skdpsynth.PrivacyBudget | None:
     """Open a budget; only one whose totals were given is made where there is none."""
-    if args.budget is None:
-        return None
-    if args.budget_total is None:
-        return skdpsynth.PrivacyBudget.open(args.budget)
+    if args.budget is None or args.budget_total is None:
+        return args.budget and skdpsynth.PrivacyBudget.open(args.budget)
     epsilon, delta = args.budget_total
     return skdpsynth.PrivacyBudget(epsilon, delta, args.budget)
 
 
-def _read_schema(args: Args) -> tuple[Any, dict[Hashable, Any]]:
-    """Read what is public (None if nothing), and how each column is to be read."""
-    # A unit of the command line comes before that of the file.
-    given = {"privacy_unit": "unit", "max_rows_per_unit": "max_rows"}
-    unit: dict[str, Any] = {name: vars(args).get(flag) for name, flag in given.items()}
-    unit = {name: value for name, value in unit.items() if value is not None}
-    if args.schema is None:
-        return (skdpsynth.TableSchema({}, **unit) if unit else None), {}
+def _read_schema(args: Args) -> TableSchema:
+    """Read what is public; what the command line says comes before the file."""
+    flags = {"privacy_unit": "unit", "max_rows_per_unit": "max_rows"}
+    flags |= {"na_values": "na_values"}
+    said: dict[str, Any] = {name: vars(args).get(flag) for name, flag in flags.items()}
+    said = {name: value for name, value in said.items() if value not in (None, [])}
+    if vars(args).get("schema") is None:
+        return skdpsynth.TableSchema({}, **said)
     schema = skdpsynth.TableSchema.from_json(args.schema)
 
     def kept(part: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
         """Leave out what is dropped; times without a format have that of the flag."""
         own = {name: column for name, column in part.items() if name not in args.drop}
-        for name, column in own.items():
-            if column.tag == "datetime" and column.format is None:
-                own[name] = replace(column, format=args.date_format)
-        return own
+        times = [n for n, c in own.items() if c.tag == "datetime" and c.format is None]
+        return own | {n: replace(own[n], format=args.date_format) for n in times}
 
     columns, blanks = kept(schema.columns), kept(schema.blanks)
-    schema = replace(schema, columns=columns, blanks=blanks, **unit)
-    return schema, schema.kinds
+    return replace(schema, columns=columns, blanks=blanks, **said)
 
 
-def _how_to_read(args: Args) -> dict[str, Any]:
-    """Return how a CSV file is to be read."""
-    own = {"form": args.form, "dropped": args.drop, "times": args.date_format}
-    return {"remedy": _NO_KINDS, **own}
-
-
-def _unread_table(args: Args, columns: Mapping[Hashable, Any]) -> Any:  # noqa: ANN401
-    """Return the table, to be read block by block."""
+def _table(args: Args, path: Path, schema: TableSchema) -> Any:  # noqa: ANN401
+    """Return what reads a table."""
     from skdpsynth.table.csv_files import CsvFile
     from skdpsynth.table.parquet_files import ParquetFiles
 
-    if is_csv(args.table):
-        return CsvFile(args.table, columns, _NO_KINDS, args.form, args.drop)
-    return ParquetFiles(args.table, columns, args.drop)
+    if not is_csv(path):
+        return ParquetFiles(path, schema.kinds, args.drop)
+    form = replace(args.form, missing=schema.na_values)
+    return CsvFile(path, schema.kinds, form, args.drop)
 
 
-def _read_table(
-    args: Args, path: Path, columns: Mapping[Hashable, Any], **how: object
-) -> pd.DataFrame:
-    """Read a table; columns of a CSV file have the dtypes that are stated."""
-    options: dict[str, Any] = {"infer": True, **_how_to_read(args), **how}
-    if is_csv(path):
-        from skdpsynth.table.csv_kinds import read_csv
+def _found(table: CsvFile, schema: TableSchema) -> tuple[TableSchema, str]:
+    """Find the kinds of columns that nobody states, and say what is odd in them."""
+    from skdpsynth.table.csv_kinds import found_kinds
 
-        return read_csv(path, columns, **options)
-    from skdpsynth.table.parquet_files import ParquetFiles
-
-    return ParquetFiles(path, columns, options["dropped"]).read(options.get("rows"))
+    schema, template, hints = found_kinds(table, schema)
+    for hint in hints:
+        _say(f"column {hint}")
+    return schema, template
 
 
-def _check_output(args: dict[str, Any], path: Path) -> None:
-    """Refuse a file that cannot be written, before anything is spent on it."""
+def _check_outputs(args: dict[str, Any]) -> None:
+    """Refuse files that cannot be written, before anything is spent on them."""
     names = ("table", "schema", "budget", "model", "synthetic", "test")
-    if path.resolve() in [args[name].resolve() for name in names if args.get(name)]:
-        raise FileExistsError(
-            f"Expected an output of its own. Got {str(path)!r}, which is read too."
-            " Name another."
-        )
-    if path.is_dir() or (path.exists() and not args["force"]):
-        raise FileExistsError(
-            f"Expected the name of a new file. Got {str(path)!r}, which is there;"
-            " name another, or add --force to replace a file."
-        )
-    try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise PersistenceError(
-            f"Expected a file in a folder that can be written to. Got {str(path)!r}"
-            f" ({error.strerror}); name another."
-        ) from error
+    used = [args[name].resolve() for name in names if args.get(name)]
+    outputs = args.get("output", _STDOUT)
+    for path in outputs if isinstance(outputs, list) else [outputs]:
+        if path == outputs == _STDOUT:
+            return
+        if path == _STDOUT or path.is_dir() or path.resolve() in used:
+            raise FileExistsError(
+                f"Expected a file of its own for the output. Got {str(path)!r}, which"
+                " is a folder, or used for something else; name another."
+            )
+        check_new(path, overwrite=args["force"])
+        if not os.access(path.parent, os.W_OK):
+            raise PersistenceError(
+                "Expected a file in a folder that can be written to. Got"
+                f" {str(path)!r}; name another."
+            )
+        used.append(path.resolve())
 
 
 def _show_warning(message: object, category: type, *_: object, **__: object) -> None:
@@ -394,49 +395,59 @@ def _say(words: str) -> None:
 # --- Arguments --------------------------------------------------------------------
 
 
-def _table_path(text: str) -> Path:
-    path = Path(text)
-    if is_csv(path) or path.suffix.lower() == ".parquet" or path.is_dir():
-        return path
-    expected = "a file named .csv (.tsv, .csv.gz) or .parquet, or a folder of these"
-    raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
+def _type(
+    convert: Callable[[str], Any], holds: Callable[[Any], object], expected: str
+) -> Callable[[str], Any]:
+    """Return what reads a text; an error if it does not hold what is expected."""
+
+    def read(text: str) -> Any:  # noqa: ANN401 - as `convert` does
+        with suppress(ValueError):
+            if holds(value := convert(text)):
+                return value
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
+
+    return read
 
 
-def _class_count(text: str) -> tuple[str, int]:
+def _label_and_rows(text: str) -> tuple[str, int]:
     label, _, count = text.rpartition("=")
-    if label and count.isdecimal() and int(count):
-        return label, int(count)
-    expected = "expected LABEL=N with at least one row"
-    raise argparse.ArgumentTypeError(f"{expected}, got {text!r}")
+    return label, int(count)
 
 
-def _seed(text: str) -> int:
-    if text.isdecimal() and int(text) < 2**32:
-        return int(text)
-    expected = "expected a whole number from 0 to 2**32 - 1"
-    raise argparse.ArgumentTypeError(f"{expected}, got {text!r}")
+def _output(*endings: str) -> dict[str, Any]:
+    """Return how the name of a file that is written is read."""
+
+    def fits(path: Path) -> bool:
+        return path == _STDOUT or path.suffix.lower() in endings
+
+    return {"type": _type(Path, fits, f"a file named {', '.join(endings)}, or -")}
 
 
-_TOTALS = ("EPSILON", "DELTA")
+_TABLE = _type(
+    Path,
+    lambda path: is_csv(path) or path.suffix.lower() == ".parquet" or path.is_dir(),
+    "a file named .csv (.tsv, .csv.gz) or .parquet, or a folder of these",
+)
+_COUNT = _type(_label_and_rows, all, "LABEL=N with at least one row")
+_TABLES = _output(".csv", ".tsv", ".parquet")
 _MANY: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
-# An argument that ends in "!" where a command lists it is required there.
+_FLAG: dict[str, Any] = {"action": "store_true"}
+# By flags and, after a colon, what tells an argument from others of the same flags.
 _ARGUMENTS: dict[str, dict[str, Any]] = {
-    "table": {"metavar": "TABLE", "type": _table_path},
-    "table?": {"metavar": "TABLE", "type": _table_path, "nargs": "?"},
+    "table": {"metavar": "TABLE", "type": _TABLE},
+    "table:optional": {"metavar": "TABLE", "type": _TABLE, "nargs": "?"},
     "model": {"metavar": "MODEL", "type": Path},
     "budget": {"metavar": "BUDGET", "type": Path},
-    "--synthetic": {"type": _table_path},
-    "--test": {"type": _table_path},
+    "--synthetic": {"type": _TABLE},
+    "--test": {"type": _TABLE},
     "--schema": {"type": Path, "help": "JSON, see the command schema"},
     "--target": {"help": "the label column; by default the schema's"},
     "--unit": {"metavar": "COLUMN", "help": "of persons: they are protected, not rows"},
-    "--unit?": {"action": "store_true", "help": "rows of synthetic persons, in order"},
-    "--wide": {
-        "action": "store_true",
-        "help": "all columns, also of what noise there is",
-    },
+    "--unit:whole": {**_FLAG, "help": "rows of synthetic persons, in order"},
+    "--wide": {**_FLAG, "help": "all columns, also of what noise there is"},
     "--max-rows": {"type": int, "metavar": "K", "help": "most rows used of one person"},
     "--epsilon": {"type": float},
+    "--risk": {"type": float, "help": "gain of bets on a row, in place of epsilon"},
     "--delta": {"type": float, "default": argparse.SUPPRESS},
     "--synthesizer": {
         "type": lambda name: name.replace("-", "").lower(),
@@ -445,22 +456,22 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
         " G-PATE, are ignored",
     },
     "--rows": {"type": int, "metavar": "N", "help": "a guess of their number"},
-    "--class-count": {
-        **{"type": _class_count, "metavar": "LABEL=N", **_MANY},
-        "help": "a guess of the rows of every class",
-    },
+    "--class-count": {"type": _COUNT, "metavar": "LABEL=N", **_MANY},
     "--infer-dtypes": {
-        "action": "store_true",
-        "help": "find dtypes of CSV columns that the schema leaves out by looking at"
-        " their values: only where they are public",
+        **_FLAG,
+        "help": "find kinds of CSV columns by their values: only where they are public",
     },
     "--budget": {"type": Path, "help": "SQLite file that several fits share"},
     "--budget-total": {
-        **{"type": float, "nargs": len(_TOTALS), "metavar": _TOTALS},
+        **{"type": float, "nargs": 2, "metavar": ("EPSILON", "DELTA")},
         "help": "its totals; a budget file that is absent is made only with them",
     },
+    "--test-size": {"type": float, "default": 0.25, "metavar": "SHARE"},
     "-n": {"dest": "rows", "type": int, "metavar": "N"},
-    "--seed": {"type": _seed, "help": "an int draws the same rows again"},
+    "--seed": {
+        "type": _type(int, lambda n: 0 <= n < 2**32, "a whole number below 2**32"),
+        "help": "an int draws the same rows again",
+    },
     "--sep": {"help": "between cells of CSV files; by default as in the first line"},
     "--encoding": {"default": "utf-8", "help": "of CSV files, such as cp1252"},
     "--na-values": {"metavar": "TEXT", "help": "what stands for missing too", **_MANY},
@@ -468,36 +479,34 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "--thousands": {"help": "mark between thousands in CSV files, such as ."},
     "--date-format": {
         "metavar": "FORMAT",
-        "help": "of times in CSV files, such as %%d.%%m.%%Y, where the schema has none"
-        " for the column; by default ISO 8601",
+        "help": "of times in CSV files whose column has none, such as %%d.%%m.%%Y",
     },
     "--drop": {"metavar": "COLUMN", "help": "not to be in the table", **_MANY},
     "-o/--output": {"type": Path, "default": _STDOUT},
-    "--force": {"action": "store_true", "help": "replace the output file"},
+    "-o/--output:page": {**_output(".html", ".md"), "default": _STDOUT},
+    "-o/--output:rows": _TABLES,
+    "-o/--output:parts": {**_TABLES, "nargs": 2, "metavar": ("TRAIN", "TEST")},
+    "--force": {**_FLAG, "help": "replace the output file"},
 }
-_MARKS = ("--na-values", "--decimal", "--thousands", "--date-format")
-_TEXT = ("--sep", "--encoding", *_MARKS)
-_FILES = (*_TEXT, "--drop")
-_PUBLIC = ("--schema", "--target", "--unit", "--max-rows")
-_SETTINGS = (*_PUBLIC, "--epsilon!", "--delta", "--synthesizer", *_FILES)
-_CHARGES = ("--infer-dtypes", "--budget", "--budget-total")
-_COMPARED = ("--synthetic!", "--test!", "--target", "--schema")
-_OUTPUT = ("-o/--output", "--force")
-_COMMANDS: dict[Callable[[Args], None], tuple[str, ...]] = {
-    _schema: ("table", *_FILES, *_OUTPUT),
-    _check: ("table", "--schema!", *_FILES),
-    _plan: ("table?", *_SETTINGS, "--rows", "--class-count", "--wide"),
-    _fit: ("table", *_SETTINGS, *_CHARGES, "-o/--output!", "--force"),
-    _sample: ("model", "-n!", "--unit?", "--seed", *_TEXT, "-o/--output!", "--force"),
-    _report: ("model", *_OUTPUT),
-    _card: ("model", *_OUTPUT),
-    _evaluate: (*_COMPARED, *_FILES, *_OUTPUT),
-    _budget: ("budget",),
-}
-# Of files that are written.
-_ENDINGS: dict[Callable[[Args], None], tuple[str, ...]] = {
-    _sample: (".csv", ".tsv", ".parquet"),
-    **dict.fromkeys((_report, _card, _evaluate), (".html", ".md")),
+_TEXT = "--sep --encoding --na-values --decimal --thousands --date-format"
+_FILES = f"{_TEXT} --drop"
+_PUBLIC = "--schema --target --unit --max-rows"
+_SETTINGS = f"{_PUBLIC} --epsilon|--risk! --delta --synthesizer {_FILES}"
+_CHARGES = "--infer-dtypes --budget --budget-total"
+_PAGE = "-o/--output:page --force"
+# What a command takes: "!" ends what it needs, "|" is between what is exclusive.
+_COMMANDS: dict[Callable[[Args], None], str] = {
+    _schema: f"table {_FILES} -o/--output --force",
+    _check: f"table --schema! {_FILES}",
+    _plan: f"table:optional {_SETTINGS} --rows --class-count --wide",
+    _split: "table --unit --target --test-size --seed -o/--output:parts! --force"
+    f" {_FILES}",
+    _fit: f"table {_SETTINGS} {_CHARGES} -o/--output! --force",
+    _sample: f"model -n! --unit:whole --seed {_TEXT} -o/--output:rows! --force",
+    _report: f"model {_PAGE}",
+    _card: f"model {_PAGE}",
+    _evaluate: f"--synthetic! --test! --target --schema {_FILES} {_PAGE}",
+    _budget: "budget",
 }
 
 
@@ -512,40 +521,31 @@ def _parsed(argv: Sequence[str] | None) -> Args:
     version = f"skdpsynth {skdpsynth.__version__}"
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for run, names in _COMMANDS.items():
+    for run, listed in _COMMANDS.items():
         command, words = run.__name__.removeprefix("_"), run.__doc__
         made = commands.add_parser(command, help=words, description=words)
         made.set_defaults(run=run, parser=made)
-        for listed in names:
-            name = listed.removesuffix("!")
-            required: dict[str, Any] = {"required": True} if name != listed else {}
-            flags = name.removesuffix("?").split("/")
-            made.add_argument(*flags, **_ARGUMENTS[name], **required)
+        for name in listed.split():
+            ways = name.removesuffix("!").split("|")
+            place: Any = made
+            needed: dict[str, Any] = {"required": True} if name[-1] == "!" else {}
+            if len(ways) > 1:
+                place, needed = made.add_mutually_exclusive_group(**needed), {}
+            for way in ways:
+                flags = way.partition(":")[0].split("/")
+                place.add_argument(*flags, **_ARGUMENTS[way], **needed)
     args = parser.parse_args(argv)
-    output, endings = vars(args).get("output", _STDOUT), _ENDINGS.get(args.run)
-    if endings and output != _STDOUT and output.suffix.lower() not in endings:
-        expected = f"expected a file named {', '.join(endings)}, or -"
-        args.parser.error(f"argument -o/--output: {expected}, got {str(output)!r}")
     if hasattr(args, "encoding"):
         from skdpsynth.schema import Datetime
         from skdpsynth.table.csv_files import CsvForm
 
         separator = {"\\t": "\t", "tab": "\t"}.get(args.sep, args.sep)
-        form = CsvForm(missing=tuple(args.na_values))
-        marks = {"decimal": args.decimal, "thousands": args.thousands}
-        checks: dict[str, Callable[[], Any]] = {
-            "--date-format": lambda: Datetime("1970", "1970", format=args.date_format),
-            "--sep": lambda: replace(form, separator=separator),
-            "--encoding": lambda: replace(form, encoding=args.encoding),
-            "--decimal or --thousands": lambda: replace(form, **marks),
-        }
-        for flag, check in checks.items():
-            try:
-                checked = check()
-            except ValueError as error:
-                args.parser.error(f"argument {flag}: {error}")
-            form = checked if isinstance(checked, CsvForm) else form
-        args.form = form
+        how = (separator, args.encoding, (), args.decimal, args.thousands)
+        try:
+            Datetime("1970", "1970", format=args.date_format)
+            args.form = CsvForm(*how, args.date_format)
+        except ValueError as error:
+            args.parser.error(f"one of {_TEXT}: {error}")
     return args
 
 

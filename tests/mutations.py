@@ -23,6 +23,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from skdpsynth.exceptions import InvalidTableError
+
 
 class Mutation(NamedTuple):
     """A function, method or property, and what takes its place."""
@@ -306,14 +308,14 @@ def limit_per_part(real, table, schema):
 
 
 @mutation("skdpsynth.table.csv_files", "typed_cells")
-def whole_numbers_by_way_of_floats(real, cells, column, *, rounded=True):
+def whole_numbers_by_way_of_floats(real, *cells_and_column):
     """Let one missing cell round all whole numbers of its block to doubles."""
-    series = real(cells, column, rounded=rounded)
+    series, refused = real(*cells_and_column)
     if series.dtype != "Int64" or not series.isna().any():
-        return series
+        return series, refused
     floats = series.to_numpy(np.float64, na_value=np.nan)
     within = np.clip(floats, -(2.0**63), np.nextafter(2.0**63, 0))
-    return pd.Series(pd.array(within, dtype="Float64")).astype("Int64")
+    return pd.Series(pd.array(within, dtype="Float64")).astype("Int64"), refused
 
 
 @mutation("skdpsynth.table:PrivateRows", "of_class")
@@ -331,15 +333,13 @@ def last_chunk_overlaps(real, n_rows, *step):
     return iter(chunks)
 
 
-@mutation("skdpsynth.table.csv_files:CsvFile", "typed_column")
-def cell_behind_an_error(real, self, cells, name, **how):
+@mutation("skdpsynth.table.csv_files:CsvFile", "typed")
+def cell_behind_an_error(real, self, table):
     """Raise the error about a cell while another is handled, whose words have it."""
-    from skdpsynth.table.csv_files import typed_cells
-
     try:
-        return typed_cells(cells, self.columns[name], **how)
-    except ValueError:
-        return real(self, cells, name, **how)
+        return real(self, table)
+    except InvalidTableError as error:
+        raise error from ValueError(str(table))
 
 
 @mutation("skdpsynth.table._sources", "_blocks")

@@ -1,6 +1,7 @@
 """The command line: what each command does, refuses, and never tells."""
 
 import json
+import logging
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from skdpsynth import IndependentSynthesizer, PrivacyBudget, TableSchema, __main
 from skdpsynth.__main__ import main
 from skdpsynth.datasets import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
+from skdpsynth.privacy import epsilon_for
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
 from skdpsynth.table.csv_files import CsvForm
 from skdpsynth.utils.containers import from_arrow
@@ -86,11 +88,12 @@ def test_from_a_table_to_scores(table, target, capsys):
     assert main(["evaluate", *tables]) == 0
     out, err = capsys.readouterr()
     assert "A model learns to tell" in err
+    assert not logging.getLogger("skdpsynth.evaluation").handlers  # any more
     assert "not differentially private" in err
     assert "| c2st " in out
     assert "| mean " in out
     assert main(["evaluate", *tables, "-o", "card.html"]) == 1
-    assert "which is there" in capsys.readouterr().err
+    assert "add --force" in capsys.readouterr().err
 
 
 def test_a_schema_is_made_filled_and_checked(capsys):
@@ -138,7 +141,8 @@ def test_a_plan_is_the_one_of_python(capsys):
         assert main(["plan", *words, *FAST, *typed]) == 0
         short = capsys.readouterr().out
         assert max(map(len, short.splitlines())) <= 100
-        assert all(note in " ".join(short.split()) for note in expected["note"])
+        notes = map(__main__._in_flags, expected["note"])
+        assert all(note in " ".join(short.split()) for note in notes)
 
 
 def test_a_budget_is_shared_and_refused(capsys):
@@ -160,7 +164,7 @@ def test_nothing_is_spent_where_no_output_can_be_written(capsys):
     fit = [*SHARED, *TOTALS]
     assert "add --force" in failed(capsys, *fit, "-o", "there")
     assert "can be written to" in failed(capsys, *fit, "-o", "absent/m")
-    assert "which is there" in failed(capsys, *fit, "--force", "-o", ".")
+    assert "is a folder" in failed(capsys, *fit, "--force", "-o", ".")
     for read in ("c.csv", "b.sqlite"):
         assert "of its own" in failed(capsys, *fit, "--force", "-o", read)
     assert Path("there").read_text() == "kept"
@@ -200,19 +204,17 @@ def test_no_row_chooses_a_dtype(capsys):
     """One other row, and none at all, changes none of them: the schema states them."""
     expected = ["Int64", "float64", "datetime64[us]", "datetime64[us, Asia/Tokyo]"]
     expected += ["boolean", str(pd.Series(["a"]).dtype)]
-    as_it_is = __main__.Args(form=CsvForm(), drop=[], date_format=None)
+    as_it_is = __main__.Args(form=CsvForm(), drop=[])
     for n_rows, n, y in [(60, "2.5", "1"), (60, "", ""), (0, "3", "0"), (0, "", "")]:
         write_cells(n_rows, n=n, y=y)
-        table = __main__._read_table(
-            as_it_is, Path("t.csv"), DECLARED.columns, infer=False
-        )
+        table = __main__._table(as_it_is, Path("t.csv"), DECLARED).read()
         found = table.dtypes.astype(str).tolist()
         assert found == [*expected, expected[-1], "Int64"]
     assert table["code"].tolist() == ["007"]
     assert table["id"].tolist() == ["00"]
     for last in (None, 3):  # nor of a Parquet file
         pq.write_table(pa.table({"k": pa.array([1, 2, last])}), "t.parquet")
-        table = __main__._read_table(as_it_is, Path("t.parquet"), {})
+        table = __main__._table(as_it_is, Path("t.parquet"), DECLARED).read()
         assert table["k"].dtype == pd.ArrowDtype(pa.int64())
     for command in (["fit", "-o", "m"], ["plan", "--rows", "9"]):
         assert "--infer-dtypes" in failed(capsys, *command, "c.csv", *FAST)
@@ -336,7 +338,7 @@ def test_errors_are_one_line(words, message, capsys):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["fit", "c.csv"], "--epsilon"),
+        (["fit", "c.csv", "-o", "m"], "--epsilon"),
         (["fit", "c.csv", "--epsilon", "1", "--synthesizer", "GAN"], "--synthesizer"),
         (["plan", "--epsilon", "1", "--class-count", "40"], "--class-count"),
         (["plan", "--epsilon", "1", "--class-count", "u=9", "0=0"], "--class-count"),
@@ -440,3 +442,49 @@ def test_a_wrong_encoding_has_a_remedy_and_no_value(capsys):
     error = failed(capsys, "fit", "w.csv", "--schema", "s", *FAST, "-o", "m")
     assert "--encoding latin-1" in error
     assert "Köln" not in error
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_is_split_by_units(kind, capsys):
+    """Every row is in one of two files as it was; a patient's rows are together."""
+    rows = [f"{i % 97:03d},{'yes' if i % 97 < 9 else 'no'},1.50,-" for i in range(970)]
+    Path("v.csv").write_text("\n".join(["who,y,cost,note", *rows, ",no,007,"]) + "\n")
+    if kind == "parquet":
+        pd.read_csv("v.csv").to_parquet("v.parquet")
+    names = [f"{part}.{kind}" for part in ("train", "test")]
+    split = ["split", f"v.{kind}", "--unit", "who", "--target", "y", "-o", *names]
+    assert main([*split, "--seed", "1", "--test-size", ".2"]) == 0
+    assert "rows written to 'test." in capsys.readouterr().err
+    if kind == "csv":
+        (first, *one), (_, *other) = (Path(n).read_text().splitlines() for n in names)
+        assert first == "who,y,cost,note"
+        assert sorted([*one, *other]) == sorted([*rows, ",no,007,"])
+    read = pd.read_csv if kind == "csv" else pd.read_parquet
+    whole, *cells = map(read, [f"v.{kind}", *names])
+    assert kind == "csv" or all((own.dtypes == whole.dtypes).all() for own in cells)
+    train, test = cells
+    assert not {*train["who"].dropna()} & {*test["who"].dropna()}
+    assert 0.15 < len(test) / 971 < 0.25
+    assert test.loc[test["y"] == "yes", "who"].nunique() == 2  # of 9, a fifth
+    for wrong, words in (
+        (["--unit", "whom"], "Got ['whom']"),
+        (["--test-size", "1"], "--test-size must be a number in (0, 1)"),
+        (["-o", "k.csv", "k.csv"], "used for something else"),
+    ):
+        assert words in failed(capsys, *split, "--force", *wrong)
+
+
+def test_a_risk_stands_for_an_epsilon(capsys):
+    """One of both, of the delta that is given, as the report of the fit says it."""
+    risk = ["--synthesizer", "Independent", "--risk", "0.3", "--delta", "1e-6"]
+    fit = ["fit", "c.csv", "--infer-dtypes", *risk, "-o", "m"]
+    assert main(fit) == 0
+    assert "--risk 0.3 is --epsilon 0.619" in capsys.readouterr().err
+    report = IndependentSynthesizer.load("m").privacy_report()
+    assert report.epsilon == pytest.approx(epsilon_for(0.3, delta=1e-6), rel=1e-3)
+    assert "--risk must be above delta" in failed(
+        capsys, *fit, "--risk", "2", "--force"
+    )
+    with pytest.raises(SystemExit):
+        main([*fit, "--epsilon", "1"])
+    assert "not allowed with argument --risk" in capsys.readouterr().err

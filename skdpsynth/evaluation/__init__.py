@@ -5,7 +5,7 @@
 """
 
 from skdpsynth.evaluation._compare import compare_synthesizers
-from skdpsynth.evaluation._quality import QualityReport, quality_report
+from skdpsynth.evaluation._quality import QualityReport, quality_report, split_table
 from skdpsynth.evaluation._results import ComparisonResult
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "QualityReport",
     "compare_synthesizers",
     "quality_report",
+    "split_table",
 ]

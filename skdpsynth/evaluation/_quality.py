@@ -12,11 +12,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from sklearn.model_selection import train_test_split
 
 from skdpsynth.evaluation._plots import MOST_DRAWN, PRIVATE_FOOTER, drawable, picture
 from skdpsynth.evaluation._results import grid
 from skdpsynth.evaluation._runs import LEADING, boosted_area
-from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError
+from skdpsynth.exceptions import DegradedResultWarning, InvalidTableError, check_range
 from skdpsynth.metrics import (
     CLASSIFIERS,
     LEAST_ROWS,
@@ -285,6 +286,69 @@ def quality_report(
         report.scores.loc["copies", "real"] = equal_rows(real, synthetic)[1]
         report.columns["real"] = of_real.columns["distance"]
     return report
+
+
+def split_table(
+    table: pd.DataFrame,
+    unit: Hashable = None,
+    target: Hashable = None,
+    *,
+    test_size: float = 0.25,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return rows to fit and rows to test, with all rows of a unit in one of them.
+
+    Parameters
+    ----------
+    table : DataFrame or Arrow table
+        The private table.
+    unit : column name, optional
+        The `privacy_unit`, such as a patient; a row without one is its own.
+    target : column name, optional
+        Its labels have the same shares in both parts, but for those of few units.
+    test_size : float, default=0.25
+        Share of the units, or rows, to test, in (0, 1).
+    random_state : int, RandomState or None, default=None
+        As in scikit-learn.
+
+    Returns
+    -------
+    train, test : DataFrame
+        In the order of `table`; both private. A fit protects the rows it is given.
+
+    Raises
+    ------
+    InvalidTableError
+        If the table lacks a column.
+    ValueError
+        If `test_size` is out of range, or a part would be empty.
+
+    Examples
+    --------
+    >>> from skdpsynth.datasets import load_thyroid
+    >>> from skdpsynth.evaluation import split_table
+    >>> [len(part) for part in split_table(load_thyroid(), target="class")]
+    [5400, 1800]
+    """
+    check_range("test_size", test_size, 0 < test_size < 1, "a number in (0, 1)")
+    table = from_arrow(table)
+    if strange := {unit, target}.difference([None, *table.columns]):
+        msg = f"Expected columns of the table. Got {[*strange]}; name others."
+        raise InvalidTableError(msg)
+    units = np.arange(len(table))
+    if unit is not None:
+        units = pd.factorize(table[unit])[0]
+        units = np.where(units < 0, -1 - np.arange(len(table)), units)
+    names, first = np.unique(units, return_index=True)
+    labels = None
+    if target is not None:
+        labels = pd.factorize(table[target].iloc[first], use_na_sentinel=False)[0]
+        counts = np.bincount(labels)
+        few = counts * min(test_size, 1 - test_size) < 1
+        labels[few[labels]] = counts.argmax()
+    how = {"test_size": test_size, "random_state": random_state, "stratify": labels}
+    held_out = np.isin(units, train_test_split(names, **how)[1])
+    return table[~held_out], table[held_out]
 
 
 def _readable(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from skdpsynth.measure._shares import COARSE_BINS, N_CELLS, TINY
+from skdpsynth.measure._shares import COARSE_BINS, LITTLE, N_CELLS, TINY
 from skdpsynth.table import (
     MISSING,
     ZERO,
@@ -271,6 +271,9 @@ def choose_bins(
     for j, (domain, *of_column) in enumerate(zip(domains, *marginals, strict=True)):
         few = [own for own in alike.get(j, ()) if own.max(initial=0) < n_bins // 2]
         groups = max(few, key=np.max, default=None)
+        if groups is None and getattr(domain, "other", 0.0) > LITTLE:
+            # They would be drawn as the few rare ones that were found.
+            groups = np.zeros(domain.n_codes - 2, dtype=np.int64)
         columns.append(_bins_of_column(domain, of_column, prior, n_bins, groups=groups))
     bins = TableBins(columns)
     return bins, in_order(domains, marginals, prior, bins)

@@ -19,8 +19,9 @@ from skdpsynth.measure._shares import BESIDE_SHARE, FOUND_SHARE, SMALL_SHARE, SU
 from skdpsynth.measure._steps import COLUMN_STEPS, Cost, Domains, Public, released_keys
 from skdpsynth.privacy import Parts, PrivacyAccountant, grid_noise_std, unit_name
 from skdpsynth.privacy.statistics import noisy_counts, noisy_unit_counts
-from skdpsynth.schema import Boolean, Categorical, TableSchema
+from skdpsynth.schema import TableSchema
 from skdpsynth.table import (
+    CategoryDomain,
     Classes,
     ColumnDomain,
     ColumnLayout,
@@ -51,13 +52,16 @@ class Labels:
         # The labels (not their counts), if they are public.
         self.labels: tuple[Hashable, ...] | None = ()
         if column is not None:
-            column_schema = schema.columns.get(column.name)
             self.labels = (False, True) if column.kind == "boolean" else None
-            if isinstance(column_schema, Categorical | Boolean):
-                self.labels = tuple(column_schema.categories)
+            if isinstance(own := declared_domain(column, schema), CategoryDomain):
+                self.labels = own.categories
         self.of_keys = self.labels is None
+        number = column is not None and column.kind == "integer"
+        # Where labels may be missing, they often are.
+        empty = column is not None and column.can_be_missing
+        self.may_be_numbers = self.of_keys and number and not empty
         # The usual coding of a binary label, known to all, so it needs no threshold.
-        self._usual = (0, 1) if column and column.kind == "integer" else ()
+        self._usual = (0, 1) if number else ()
         counts = schema.class_counts or {}
         stated = [counts.get(label) for label in self.labels or ()]
         if column is None:
@@ -97,7 +101,7 @@ class Labels:
         labels, mu = self.labels, public.mu(FOUND_SHARE)
         if labels is None:
             classes = self._found(rows, accountant, public)
-            if classes.labels:
+            if classes.labels or self._usual:
                 return classes
             labels, mu = (), self._mu_found(public)
         noisy, beside, noise_std = self._counted(rows, labels, accountant, mu)
@@ -158,7 +162,10 @@ class Labels:
         values = np.array([rows_of[label] for label in labels], dtype=np.float64)
         # Of the same mu and sensitivity, all counts have the same noise.
         found_from = float(public.key_threshold(noise_std))
-        counts = np.maximum(values, 1.0)
+        counts, of_all = np.maximum(values, 1.0), noise_std * math.sqrt(len(labels) + 1)
+        # Of most rows the label is too rare to be found.
+        if self.may_be_numbers and beside > max(SURE * of_all, counts.sum()):
+            return Classes((), np.array([counts.sum() + beside]), of_all)
         return Classes(labels, counts, noise_std, found_from, unclassed=max(beside, 0))
 
 
@@ -221,6 +228,12 @@ class Discovery:
         with_keys = [step for step in self.of_columns if step.of_keys and step.columns]
         # The releases that need a delta of their own.
         self._n_of_keys = self.labels.of_keys + len(with_keys)
+        # What follows if the whole numbers of a target turn out to be no labels.
+        self.of_numbers: Discovery | None = None
+        self.labels.may_be_numbers &= not known
+        if self.labels.may_be_numbers:
+            self.of_numbers = Discovery(replace(layout, measured=True), schema)
+            self._n_of_keys = max(self._n_of_keys, 1 + self.of_numbers._n_of_keys)
 
     @property
     def delta_share(self) -> float:
@@ -255,10 +268,14 @@ def discover(
     """
     rows, target = Parts.of(table), layout.label_column
     discovery = Discovery(layout, schema, known=known is not None)
-    columns, labels = [*discovery.declared], [] if target is None else [target.name]
+    labels = [] if target is None else [target.name]
     public = discovery.public(accountant, math.nan)
     labelled = rows.only(labels) if labels else rows
     classes = discovery.labels.run(labelled, accountant, public)
+    if discovery.of_numbers is not None and not classes.labels:
+        layout, target, labels = replace(layout, measured=True), None, []
+        discovery = discovery.of_numbers
+    columns = [*discovery.declared]
     public = public._replace(n_rows=float(classes.counts.sum()))
     of_columns: Domains = {**discovery.declared}
     for step in discovery.of_columns:

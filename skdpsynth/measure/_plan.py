@@ -12,7 +12,15 @@ import re
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Container,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -36,9 +44,9 @@ from skdpsynth.measure._table_model import TableModel
 from skdpsynth.privacy import PrivacyAccountant, PrivacyReport
 from skdpsynth.schema import Boolean, Column, Continuous, Datetime, TableSchema
 from skdpsynth.table import (
-    CategoryDomain,
     ColumnDomain,
     ColumnLayout,
+    MarginalTransform,
     Metadata,
     NumericDomain,
     TableLayout,
@@ -249,7 +257,15 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
 
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
 _LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
-_FEW_SHOWN = 3  # columns that a note names: it is a cell of a table
+_NO_PAIRS = (
+    "too few rows for tables of two columns: only correlations are measured, and what"
+    " goes with each of more than two categories is not learnt"
+)
+# What is poor about some columns: a text with "{}" for their names, and these.
+_Remark = tuple[str, list[str]]
+_TEXTS = (
+    "codes are Categorical([...]), free text is Text(), what names rows Identifier()"
+)
 
 
 def plan_table(
@@ -272,21 +288,22 @@ def plan_table(
     def at(epsilon: float) -> list[dict[str, Any]]:
         return _allocated(plan_classes, accountant_of(epsilon), guess, discovery)
 
+    def enough(c: int, poor: str) -> float:
+        """Return an epsilon that mends it: no larger one mends less, in 779 plans."""
+        place = bisect_left(_EPSILONS, True, key=lambda more: not at(more)[c][poor])
+        return (*_EPSILONS, math.nan)[place]
+
     table, domains = pd.DataFrame(at(epsilon)), discovery.declared.values()
-    for c in range(len(table)):  # no larger budget mends less, in 779 random plans
-        place = bisect_left(_EPSILONS, True, key=lambda more: not at(more)[c]["note"])
-        table.loc[c, "epsilon_needed"] = (*_EPSILONS, math.nan)[place]
+    table["epsilon_needed"] = [enough(c, "note") for c in range(len(table))]
+    unlearnt = table.pop("unlearnt")
     if not dependent or len(domains) < 2:
-        table["dependence"] = ""
+        table["dependence"], unlearnt = "", [""] * len(table)
     if not adversarial:
         table["training"] = "fitted to the measurements"
     # Whatever the budget.
     of_all = []
     if guess.layout.label_column is not None and len(guess.labels) == 1:
         of_all.append("one class only: a classifier has nothing to learn")
-    if _many_numbers(guess.layout, guess.labels, guess.schema.columns):
-        words = "numbers of the target are classes: a measurement is Continuous"
-        of_all.append(f"{len(guess.labels)} whole {words}")
     if n := sum(map(_is_fixed, domains)):
         of_all.append(f"{n} of {len(domains)} columns can hold one value only")
     accountant, n_rows = accountant_of(epsilon), guess.counts.sum()
@@ -296,16 +313,15 @@ def plan_table(
     found_from = table["category_threshold"].max()
     if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
         of_all += _lost_categories(discovery, found_from, n_rows)
-    if orders := _unknown_orders(guess.layout, guess.schema.columns):
-        names = _named([repr(column.name) for column in orders], _FEW_SHOWN)
-        of_all.append(f"the order of {names} is not public: sorted by name")
+    of_dtypes = _of_dtypes(guess.layout, guess.labels, guess.schema.columns)
+    of_all += _texts(of_dtypes, sys.maxsize)
     claims = weak_claims(epsilon, accountant.delta, n_rows)
     of_all += [claim.partition(":")[0] for claim in claims]
-    lost = table["dependence"] == "lost"
-    table["note"] = [
-        "; ".join([*notes, *[NO_DEPENDENCE] * no, *of_all])
-        for notes, no in zip(table["note"], lost, strict=True)
-    ]
+    for c, words in enumerate(unlearnt):
+        mended = enough(c, "unlearnt") if words else math.nan
+        more = "" if math.isnan(mended) else f" (epsilon {mended:g} is enough)"
+        parts = [*table.loc[c, "note"], *[words + more] * bool(words), *of_all]
+        table.loc[c, "note"] = "; ".join(parts)
     return table
 
 
@@ -343,7 +359,7 @@ def _allocated(
     # At twice as many rows few ranges are guesses: of 9 kinds of columns 2 % (median),
     # 15 % at most; at as many rows up to 78 %, at three times as many 8 %.
     if 2 * costs["column ranges"].found_from > n_rows:
-        names = _named(_undeclared(discovery, "column ranges"), _FEW_SHOWN)
+        names = ", ".join(_undeclared(discovery, "column ranges"))
         notes.append(f"too few rows to find undeclared ranges: {names} may be guesses")
     rare = ["too few rows for its label to be found"]
     return [
@@ -359,6 +375,7 @@ def _allocated(
             "moment_noise_std": plan.moments.noise_std,
             "signal_to_noise": plan.signal_to_noise,
             "dependence": plan.dependence,
+            "unlearnt": _unlearnt(plan, likely),
             "n_teachers": plan.n_teachers,
             "n_iter": plan.n_iter,
             "training": plan.training_words,
@@ -376,32 +393,50 @@ def _allocated(
 def _undeclared(discovery: Discovery, name: str) -> list[str]:
     """Name the columns that a step is about, but for booleans."""
     (columns,) = (step.columns for step in discovery.of_columns if step.name == name)
-    return [repr(column.name) for column in columns if column.kind != "boolean"]
+    known = (c for c in columns if c.original is not None and c.kind != "boolean")
+    return [repr(column.name) for column in known]
 
 
 def _lost_categories(
     discovery: Discovery, found_from: float, n_rows: float
 ) -> list[str]:
-    names = _named(own := _undeclared(discovery, "categories"), _FEW_SHOWN)
+    names = ", ".join(own := _undeclared(discovery, "categories"))
     words = f"undeclared categories of up to {found_from:.0f} rows are lost in {names}"
     if found_from >= n_rows:
         words = f"too few rows for any undeclared category to be found in {names}"
-    return [words] if own and found_from > 1 else []
+    return [f"{words} ({_TEXTS})"] if own and found_from > 1 else []
 
 
-def _unknown_orders(
-    layout: TableLayout, described: Container[Hashable]
-) -> list[ColumnLayout]:
-    """Return the columns whose dtype has an order that no schema states."""
-    return [c for c in layout.columns if c.ordered and c.name not in described]
+def _unlearnt(plan: Allocation, domains: Sequence[ColumnDomain | None]) -> str:
+    """Return what is hardly learnt of how columns depend on each other, or nothing."""
+    if plan.dependence == "lost":
+        return NO_DEPENDENCE
+    several = any(d is None or len(getattr(d, "categories", ())) > 2 for d in domains)
+    moments_alone = plan.moments.mu > 0 and plan.pairs.mu == 0
+    return _NO_PAIRS if moments_alone and several else ""
 
 
-def _many_numbers(
+def _of_dtypes(
     layout: TableLayout, labels: Sequence[Hashable], described: Container[Hashable]
-) -> bool:
-    """Return whether the labels are more whole numbers than a few codes would be."""
-    whole = layout.label_column is not None and layout.label_column.kind == "integer"
-    return whole and len(labels) > FEW_NUMBERS and layout.target not in described
+) -> Iterator[_Remark]:
+    """Yield what a dtype says that is not public, or may not be meant."""
+    ordered = [c.name for c in layout.columns if c.ordered and c.name not in described]
+    yield (
+        (
+            "the order of the categories of {} is not public, so they come back sorted"
+            " by name or number (state it: Categorical([...], ordered=True))"
+        ),
+        [*map(repr, ordered)],
+    )
+    column = layout.label_column
+    many = column is not None and column.kind == "integer" and len(labels) > FEW_NUMBERS
+    yield (
+        (
+            f"the target {{}} is an integer column, so it has {len(labels)} classes (a"
+            " measurement is declared by Continuous(low, high, integer=True))"
+        ),
+        [repr(layout.target)] * (many and layout.target not in described),
+    )
 
 
 def weak_claims(epsilon: float, delta: float, n_rows: float | None) -> list[str]:
@@ -409,15 +444,13 @@ def weak_claims(epsilon: float, delta: float, n_rows: float | None) -> list[str]
     claims: list[str] = []
     if epsilon == math.inf:
         return claims
+    most = f"{_LARGE_DELTA:g}" * (delta > _LARGE_DELTA)
     if n_rows is not None and delta * n_rows > 1.0:
+        most = f"1 / rows, of which there are about {n_rows:.0f}"
+    if most:
         claims.append(
-            f"Delta is above 1 / rows, of which there are about {n_rows:.0f}: it would "
-            "allow to publish some of them as they are. Take one well below."
-        )
-    elif delta > _LARGE_DELTA:
-        claims.append(
-            f"Delta is above {_LARGE_DELTA:g}: it would allow to publish that share of "
-            "the rows as they are. Take one well below 1 / rows."
+            f"Delta is above {most}: it would allow to publish some rows as they are."
+            " Take one well below 1 / rows."
         )
     if epsilon > _EPSILONS[-1]:
         claims.append(
@@ -434,14 +467,12 @@ def _is_fixed(domain: ColumnDomain | None) -> bool:
     return domain is not None and len(domain.categories) + domain.nullable <= 1
 
 
-# What states a range, by the kinds of columns.
+# What states a range, by the kind of a column.
 _BOUNDS = {
-    "Continuous(low, high)": ("continuous", "timedelta"),
-    "Continuous(low, high, integer=True)": ("integer",),
-    "Datetime(low, high)": ("datetime",),
+    **dict.fromkeys(("continuous", "timedelta"), "Continuous(low, high)"),
+    "integer": "Continuous(low, high, integer=True)",
+    "datetime": "Datetime(low, high)",
 }
-# What is poor about some columns: a text, their names, and the rest of the text.
-_Remark = tuple[str, list[str], str]
 
 
 def remarks(
@@ -456,32 +487,28 @@ def remarks(
 
     `dependent` tells whether the synthesizer learns how columns depend on each other.
     """
-    metadata = model.metadata
-    described = {*declared.columns}
-    n_rows = float(metadata.classes.counts.sum())
-    notes = weak_claims(report.epsilon, report.delta, n_rows)
-    if metadata.measured is not None and metadata.layout.target not in described:
-        notes.append(
-            f"The target {metadata.layout.target!r} is modelled as a measurement, by"
-            " its dtype, so it has no classes."
-        )
-    of_table = [*_of_labels(metadata, declared)]
+    metadata, described = model.metadata, {*declared.columns}
+    layout, classes = metadata.layout, metadata.classes
+    notes = weak_claims(report.epsilon, report.delta, float(classes.counts.sum()))
+    if metadata.measured is not None and layout.target not in described:
+        words = f"The target {layout.target!r} is modelled as a measurement, so it has"
+        notes.append(f"{words} no classes.")
+    of_table = [*_of_target(metadata, declared)]
     if report.private:
         little = Counter(chain.from_iterable(plan.notes for plan in plans)).items()
         of_table += [f"{n} of {len(plans)} classes have {note}" for note, n in little]
-        lost = all(plan.dependence == "lost" for plan in plans)
-        if dependent and lost and len(metadata.columns) > 1:
-            of_table.append(f"all classes have {NO_DEPENDENCE}")
+        unlearnt = {_unlearnt(plan, metadata.domains) for plan in plans}
+        if dependent and all(unlearnt) and len(metadata.columns) > 1:
+            of_table += [f"all classes have {words}" for words in unlearnt]
     of_columns = [*_of_columns(model, described)]
-    of_dtypes = [*_of_dtypes(metadata, described)]
+    of_columns += _of_dtypes(layout, classes.labels, described)
 
     def said(most: int) -> str:
         parts = "; ".join([*of_table, *_texts(of_columns, most)])
-        first = (
+        return (
             f"Parts of the result are poor: {parts}. Use a larger epsilon, declare more"
             " in a schema, or leave out columns; plan() shows the numbers."
-        )
-        return " ".join([*[first] * bool(parts), *_texts(of_dtypes, most)])
+        ) * bool(parts)
 
     return said(MOST_SHOWN), [*notes, *filter(None, [said(sys.maxsize)])]
 
@@ -492,16 +519,33 @@ def _named(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _texts(remarks: Sequence[_Remark], most: int) -> Iterator[str]:
+def _texts(remarks: Iterable[_Remark], most: int) -> Iterator[str]:
     """Write those of any columns, with so many names."""
-    for before, names, after in remarks:
+    for words, names in remarks:
         if names:
-            yield before + _named(names, most) + after
+            yield words.replace("{}", _named(names, most))
 
 
-def _of_labels(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
-    """Yield what is poor about the classes, if there are some."""
+def _of_target(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
+    """Yield what is poor about the target, if there is one."""
     layout, classes = metadata.layout, metadata.classes
+    name = f"the target {layout.target!r}"
+    if metadata.measured is not None and layout.target not in declared.columns:
+        domain: Any = metadata.domains[metadata.measured]
+        kind, whole = metadata.columns[metadata.measured].kind, domain.integer
+        few = whole and domain.decimals <= 0 and not has_many_numbers(domain)
+        if kind == "integer":
+            yield (
+                f"{name} is modelled as a measurement, since most of its rows have"
+                " labels of few rows (declare Continuous(low, high, integer=True), or"
+                " its classes by Categorical([...]))"
+            )
+        elif kind == "continuous" and few:  # by what was released
+            yield (
+                f"{name} is a float column, so it is modelled as a measurement, but it"
+                " has a few whole numbers only (cast classes by astype(int) or"
+                " astype('Int64'))"
+            )
     if (column := layout.label_column) is None:
         return
     remedy = f"declare all of {layout.target!r} by Categorical([...])"
@@ -531,129 +575,63 @@ def _of_labels(metadata: Metadata, declared: TableSchema) -> Iterator[str]:
 
 
 def _of_columns(model: TableModel, described: set[Hashable]) -> Iterator[_Remark]:
-    metadata = model.metadata
-    named = [
-        (repr(column.name), domain)
-        for column, domain in zip(metadata.columns, metadata.domains, strict=True)
-    ]
-    listed = [(n, domain) for n, domain in named if isinstance(domain, CategoryDomain)]
-    yield (
-        "no category of ",
-        [
-            name
-            for name, own in listed
-            if not own.categories and (not own.nullable or own.other > LITTLE)
-        ],
-        (
-            " was frequent enough to be released, and their synthetic values are"
-            " missing (declare Categorical([...]); convert times of day, durations and"
-            " numbers that are texts; `check` of a schema says what else may fit)"
-        ),
-    )
-    yield (
-        "rare categories are drawn as the ones that were found, in ",
-        [
-            f"{name} ({len(own.categories)}, about {100 * own.other:.0f} % of its rows)"
-            for name, own in listed
-            if own.categories and own.other > LITTLE
-        ],
-        " (group them, or declare Categorical([...]))",
-    )
-    yield (
-        "times of day or durations are texts in ",
-        [
-            name
-            for name, own in listed
-            if own.categories
-            and own.other > LITTLE
-            and all(_CLOCK.fullmatch(str(category)) for category in own.categories)
-        ],
-        (
-            ", so that only frequent ones are drawn (convert them by pd.to_timedelta,"
-            ' after appending ":00" to what is like "13:45")'
-        ),
-    )
-    guessed = [
-        column
-        for column, domain in zip(metadata.columns, metadata.domains, strict=True)
-        if getattr(domain, "guessed", False)
-    ]
-    for declaration, kinds in _BOUNDS.items():
-        yield (
-            "the range of ",
-            [repr(column.name) for column in guessed if column.kind in kinds],
-            f" is a guess, beyond which values are clipped (state it: {declaration})",
-        )
-    rows, codes = _even_numbers(model, described)
-    yield "", rows, " may number the rows (describe it as Identifier())"
-    after = " are evenly spread as codes are, but drawn as amounts (list codes by"
-    yield "the whole numbers of ", codes, f"{after} Categorical([...]))"
-
-
-def _even_numbers(
-    model: TableModel, described: set[Hashable]
-) -> tuple[list[str], list[str]]:
-    """Name undeclared columns of evenly spread whole numbers: as many as rows, more."""
+    """Yield what columns lost, or may be, by what was released of them."""
     metadata, counts = model.metadata, model.metadata.classes.counts
-    rows, codes, n_rows = list[str](), list[str](), float(counts.sum())
+    found: dict[str, list[str]] = {}
     largest = model.marginals[int(counts.argmax())]
     for j, (column, marginal) in enumerate(zip(metadata.columns, largest, strict=True)):
-        own = column.original is column
-        if column.kind != "integer" or column.name in described or not own:
+        if column.original is None:  # it stands for whether others are missing
             continue
-        domain: Any = marginal.domain
-        if domain.guessed or domain.nullable or j == metadata.measured:
-            continue
-        values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
-        gaps = np.diff(values)
-        # Ages may number fewer rows than there are cells, and be as even.
-        width = float(values[-1] - values[0]) / 0.9
-        many = 2 * (values[-1] - values[0]) > max(counts.sum(), N_CELLS)
-        if many and gaps.max() < 2 * gaps.min():
-            of_rows = abs(width - n_rows) <= QUARTER * n_rows
-            (rows if of_rows else codes).append(repr(column.name))
-    return rows, codes
+        words, beside = _fate(column.kind, marginal.domain)
+        own = column.original is column and column.name not in described
+        if not words and own and column.kind == "integer" and j != metadata.measured:
+            words = _as_codes(marginal, float(counts.sum()))
+        found.setdefault(words, []).append(repr(column.name) + beside)
+    found.pop("", None)
+    yield from found.items()
 
 
-def _of_dtypes(metadata: Metadata, described: set[Hashable]) -> Iterator[_Remark]:
-    """Yield what a dtype says that is not public, or may not be meant."""
-    categories = {
-        c.name: getattr(domain, "categories", ())
-        for c, domain in zip(metadata.columns, metadata.domains, strict=True)
-    }
-    target = metadata.layout.target
-    categories[target] = metadata.classes.labels
-    yield (
-        "The order of the categories of ",
-        [
-            repr(column.name)
-            for column in _unknown_orders(metadata.layout, described)
-            if len(categories.get(column.name, ())) > 1
-        ],
-        (
-            " is not public, so they come back sorted by name or number. State the"
-            " order by Categorical([...], ordered=True) in a schema."
-        ),
+def _fate(kind: str, own: ColumnDomain) -> tuple[str, str]:
+    """Return what a column lost, with the remedy, and what is beside its name."""
+    if isinstance(own, NumericDomain):
+        words = "the range of {} is a guess, beyond which values are clipped (state it:"
+        return (f"{words} {_BOUNDS[kind]})" if own.guessed else ""), ""
+    n, rare = len(own.categories), own.other > LITTLE
+    beside = f" ({n}, about {100 * own.other:.0f} % of its rows)"
+    if n == 0 and (rare or not own.nullable):
+        # Where any value of a hundredth of the rows would have been found.
+        many = _TEXTS if own.other > 1.0 - RARE else "declare Categorical([...])"
+        return (
+            "no category of {} was frequent enough to be released, and their synthetic"
+            f" values are missing ({many}; convert times of day, durations and numbers"
+            " that are texts)"
+        ), ""
+    if n == 0 or not rare:
+        return "", ""
+    if all(_CLOCK.fullmatch(str(category)) for category in own.categories):
+        return (
+            "times of day or durations are texts in {}, so that only frequent ones are"
+            ' drawn (convert them by pd.to_timedelta, after appending ":00" to what is'
+            ' like "13:45")'
+        ), beside
+    text = "; free text is Text()" if own.other > 0.5 else ""
+    return (
+        "rare categories are drawn as the ones that were found, in {} (group them, or"
+        f" declare Categorical([...]){text})"
+    ), beside
+
+
+def _as_codes(marginal: MarginalTransform, n_rows: float) -> str:
+    """Return what evenly spread whole numbers may be: as many as rows, or more."""
+    values, _ = marginal.decode(np.linspace(0.05, 0.95, 10))
+    gaps, width = np.diff(values), float(values[-1] - values[0])
+    # Ages may number fewer rows than there are cells, and be as even.
+    even = 2 * width > max(n_rows, N_CELLS) and gaps.max() < 2 * gaps.min()
+    if marginal.domain.nullable or not even:
+        return ""
+    if abs(width / 0.9 - n_rows) <= QUARTER * n_rows:
+        return "{} may number the rows (describe it as Identifier())"
+    return (
+        "the whole numbers of {} are evenly spread as codes are, but drawn as amounts"
+        " (list codes by Categorical([...]))"
     )
-    labels = metadata.classes.labels
-    yield (
-        "The target ",
-        [repr(target)] * _many_numbers(metadata.layout, labels, described),
-        (
-            f" is an integer column, so it has {len(labels)} classes. If they are"
-            " measurements, declare it by Continuous(low, high, integer=True)."
-        ),
-    )
-    if metadata.measured is None or target in described:
-        return
-    if metadata.columns[metadata.measured].kind != "continuous":  # a time is no label
-        return
-    # By its released range, whether it may be labels.
-    domain: Any = metadata.domains[metadata.measured]
-    if domain.integer and domain.decimals <= 0 and not has_many_numbers(domain):
-        after = (
-            " is a float column, so it is modelled as a measurement, but it has a few"
-            " whole numbers only. If they are classes, cast it by astype(int) or"
-            " astype('Int64')."
-        )
-        yield "The target ", [repr(target)], after

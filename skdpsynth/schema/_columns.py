@@ -36,7 +36,7 @@ LARGEST = sys.float_info.max  # that a bound may be
 
 # How a CSV file writes numbers: what is before one, whether thousands are marked, the
 # digits, and what is behind it.
-NUMBER_FORMAT = re.compile(r"(.*?)%(,?)(\.[0-9]{1,2}f|[dgs])(.*)")
+NUMBER_FORMAT = re.compile(r"(.*?)%(\+?,?)(\.[0-9]{1,2}f|[dgs])(.*)")
 
 
 def _is_iso(given: object, read: pd.Timestamp) -> bool:

@@ -7,23 +7,14 @@ version 1 only the order of some categories.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 import pandas as pd
 
 from skdpsynth.exceptions import InvalidSchemaError
-from skdpsynth.schema._columns import (
-    MOST_DECIMALS,
-    Boolean,
-    Categorical,
-    Column,
-    Continuous,
-    Datetime,
-    Identifier,
-    Text,
-)
+from skdpsynth.schema._columns import MOST_DECIMALS, Identifier
 from skdpsynth.utils import DAMAGED
 
 # Codes of `strftime` for what is finer than a day.
@@ -33,8 +24,8 @@ _TIME = re.compile("%[-#]?[HIMSfpcXTR]")
 def columns_of_sdv(
     metadata: Any,  # noqa: ANN401 - of a library that is not imported
     table: str | None,
-) -> tuple[dict[Hashable, Column], dict[Hashable, Column]]:
-    """Return the columns that metadata describe, and those that they leave open."""
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return the columns that metadata describe, as a file of a schema has them."""
     data: Any = metadata.to_dict() if hasattr(metadata, "to_dict") else metadata
     if isinstance(data, Mapping) and isinstance(data.get("tables"), Mapping):
         names = [*data["tables"]]
@@ -53,49 +44,51 @@ def columns_of_sdv(
     keys = [data.get("primary_key"), data.get("sequence_key")]
     keys += data.get("alternate_keys") or []
     keys += [name for key in keys if isinstance(key, list) for name in key]
-    columns: dict[Hashable, Column] = {}
-    blanks: dict[Hashable, Column] = {}
+    columns = []
     for name, own in data["columns"].items():
         try:
-            column, known = _column({**own}, is_key=name in keys)
+            columns.append((name, _column({**own}, is_key=name in keys)))
         except DAMAGED as error:
             words = str(error).splitlines()[0]
             raise InvalidSchemaError(
                 f"Expected a description as SDV writes it of the column {name!r}. Got"
                 f" another ({words}); correct it."
             ) from None
-        (columns if known else blanks)[name] = column
-    return columns, blanks
+    return columns
 
 
-def _column(own: dict[str, Any], *, is_key: bool) -> tuple[Column, bool]:
-    """Return a column, and whether its range is known."""
-    kind, nullable = own["sdtype"], own.get("range_is_nullable", True)
-    ends: Any = own.get("range_min"), own.get("range_max")
-    known = None not in ends
+def _column(own: dict[str, Any], *, is_key: bool) -> dict[str, Any]:
+    """Return a column, with nulls where no range is known."""
+    kind, nullable = own["sdtype"], {"nullable": own.get("range_is_nullable", True)}
     if is_key or kind == "id":
         with suppress(InvalidSchemaError):  # of another form than is made here
-            return Identifier(regex=own.get("regex_format")), True
-        return Identifier(), True
+            regex = Identifier(regex=own.get("regex_format")).regex
+            return {"kind": "identifier", "regex": regex}
+        return {"kind": "identifier"}
+    low: Any = own.get("range_min")
+    high: Any = own.get("range_max")
+    if None in (low, high):
+        low = high = None
     if kind == "numerical":
-        low, high = ends if known else (0, 0)
         decimals: Any = own.get("decimal_places")
         whole = decimals == 0 or "Int" in own.get("computer_representation", "")
-        if whole and low == int(low) and high == int(high):
-            return Continuous(low, high, integer=True, nullable=nullable), known
+        whole = whole and (low is None or low % 1 == high % 1 == 0)
         if decimals is not None and decimals > MOST_DECIMALS:
             decimals = "any"
-        return Continuous(low, high, nullable=nullable, decimals=decimals), known
+        digits = {"integer": True} if whole else {"decimals": decimals}
+        return {"kind": "continuous", "low": low, "high": high, **nullable, **digits}
     if kind == "datetime":
         form = own.get("datetime_format")
-        unit: Any = None if form is None or _TIME.search(form) else "D"
-        low, high = pd.to_datetime([*ends], format=form) if known else ("1970",) * 2
-        return Datetime(low, high, nullable=nullable, unit=unit, format=form), known
-    values = own.get("range_values") or own.get("order") or []
+        if low is not None:
+            low, high = pd.to_datetime([low, high], format=form)
+        unit = None if form is None or _TIME.search(form) else "D"
+        said = {"low": low, "high": high, "unit": unit, "format": form}
+        return {"kind": "datetime", **said, **nullable}
+    values = own.get("range_values") or own.get("order")
     if kind == "boolean" or (values and {*map(type, values)} == {bool}):
-        return Boolean(nullable=nullable), True
+        return {"kind": "boolean", **nullable}
     if kind in ("categorical", "ordinal") or not own.get("pii", True):
-        ordered, known = kind == "ordinal" or "order" in own, bool(values)
-        options = {"ordered": ordered, "nullable": nullable or not known}
-        return Categorical(values, **options), known
-    return Text(), True
+        ordered = kind == "ordinal" or "order" in own
+        said = {"categories": values or None, "ordered": ordered}
+        return {"kind": "categorical", **said, **nullable}
+    return {"kind": "text"}

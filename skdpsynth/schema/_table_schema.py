@@ -53,11 +53,11 @@ _UNIT = ("privacy_unit", "max_rows_per_unit", "per_unit")
 # Options that are written only where they are given: most tables need none of them.
 _RARE = (
     *("true", "false", "format", "pattern", "regex", "placeholder", "rules"),
-    *("strict", *_UNIT),
+    *("strict", "na_values", *_UNIT),
 )
 _RARE_UNIT = (*_RARE, "unit")  # of numbers, of which most are no durations
 # The name of a column may be a tuple, too.
-_LISTS = ("categories", "columns", "parts", "rules", "per_unit")
+_LISTS = ("categories", "columns", "parts", "rules", "per_unit", "na_values")
 
 
 def encode_value(value: object) -> Any:  # noqa: ANN401 - JSON has no narrower type
@@ -133,6 +133,8 @@ def _part_from_dict(data: Json, key: str) -> Any:  # noqa: ANN401 - a part of a 
     options = [item.name for item in fields(kind) if item.name not in required]
     _check_names(data, [key, *required], options)
     values = {name: decode_value(data[name]) for name in data if name != key}
+    if values.get("nullable", ...) is None and values.get("categories", ...) != []:
+        values["nullable"] = True  # not stated, so they may be missing
     if "table" in values:
         pairs = values["table"]
         values["table"] = dict(pairs)
@@ -153,7 +155,7 @@ def _kind_of(data: Json, key: str) -> Any:  # noqa: ANN401 - a class
 
 def schema_from_dict(data: Json) -> dict[str, Any]:
     """Return the arguments of a schema that was written, or of a template."""
-    options = ["target", "n_rows", "class_counts", "rules", *_UNIT]
+    options = ["target", "n_rows", "class_counts", "rules", "na_values", *_UNIT]
     _check_names(data, ["columns"], options)
     columns: dict[Hashable, Column] = {}
     blanks: dict[Hashable, Column] = {}
@@ -181,6 +183,7 @@ def schema_from_dict(data: Json) -> dict[str, Any]:
         units["per_unit"] = tuple(units["per_unit"] or ())
         hash((*units.values(),))
     others = {"target": target, "n_rows": data.get("n_rows"), "class_counts": counts}
+    others["na_values"] = data.get("na_values") or ()
     return {"columns": columns, **others, **units, "rules": found, "blanks": blanks}
 
 
@@ -313,6 +316,9 @@ class TableSchema(Stated):
         Columns that have one value in all rows of a unit, such as the year of birth of
         a patient: so have those of a synthetic unit that ``sample(..., unit=True)``
         draws. A rule is about such columns alone, or about none.
+    na_values : sequence of str, default=()
+        Texts that stand for a missing value in a CSV file, such as "-", beside those of
+        `pandas.read_csv`. Ignored for other tables.
     blanks : mapping of column name to column, default={}
         Columns whose blanks `from_json` found to be left. They are measured; what is
         stated beside the blanks is kept, and says how a CSV file is read. Two schemas
@@ -350,6 +356,7 @@ class TableSchema(Stated):
     privacy_unit: Hashable = None
     max_rows_per_unit: int | None = None
     per_unit: Sequence[Hashable] = ()
+    na_values: Sequence[str] = ()
     blanks: Mapping[Hashable, Column] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -361,6 +368,11 @@ class TableSchema(Stated):
                 what = f"Column {name!r} of TableSchema must be a {kinds}"
                 raise wrong(what, column)
         self._set(columns=dict(self.columns))
+        words = "The 'na_values' of TableSchema must be a list of texts"
+        check_is(Iterable, words, self.na_values)
+        for text in self.na_values:
+            check_is(str, words, text)
+        self._set(na_values=tuple(self.na_values))
         if self.privacy_unit is not None or self.max_rows_per_unit is not None:
             self._check_unit()
         self._set(per_unit=names_of("per_unit", "TableSchema", self.per_unit))
@@ -464,11 +476,11 @@ class TableSchema(Stated):
             for name in ("target", "n_rows", "class_counts", *_UNIT[:2])
             if getattr(self, name) is not None
         ]
-        if self.per_unit:
-            options.append(f"per_unit={list(self.per_unit)!r}")
+        listed = {"per_unit": self.per_unit, "na_values": self.na_values}
+        options += [f"{name}={[*own]!r}" for name, own in listed.items() if own]
         if self.rules:
-            listed = "".join(f"        {rule!r},\n" for rule in self.rules)
-            options.append(f"rules=[\n{listed}    ]")
+            rules = "".join(f"        {rule!r},\n" for rule in self.rules)
+            options.append(f"rules=[\n{rules}    ]")
         return schema_code({k: repr(v) for k, v in self.columns.items()}, options)
 
     @property
@@ -610,8 +622,7 @@ class TableSchema(Stated):
         )
         """
         with place("The metadata"):
-            columns, blanks = columns_of_sdv(metadata, table)
-        return cls(columns, blanks=blanks)
+            return cls(**schema_from_dict({"columns": columns_of_sdv(metadata, table)}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-safe form of the schema.

@@ -141,7 +141,15 @@ def described(name: Hashable, series: pd.Series, *, is_target: bool) -> Column:
 
 
 _RARE = 0.01  # of the rows: fewer of them are often not found
-_NUMBER = re.compile(r"[-+(\s]*[$€£]?\s*\d[\d.,' ]*[%)€£]*\s*")
+# What most texts of a column look like, and what they then are, or become.
+_DAY, _YEAR = r"\d\d?([-./])\d\d?", r"(\d\d|\d{4})"
+_LOOK = {
+    rf"({_DAY}\2{_YEAR}|\d{{4}}[-./]{_DAY})([ T].*)?": "dates: pd.to_datetime(...), or"
+    " Datetime(low, high, format=...) of a CSV file",
+    r"\d*": "codes with leading zeros: Categorical([...]), Identifier() or Text()",
+    r"[-+(]?[$€£]?\s*[-+]?\d[\d.,' ]*[%€£)]*": "numbers: pd.to_numeric(...) without"
+    ' signs, or Continuous(low, high, format="$%,.2f") of a CSV file',
+}
 
 
 def _has_many(whole: pd.Series) -> bool:
@@ -215,13 +223,17 @@ def check_dtype(
         remedy = 'Give both with a unit: Continuous("0D", "30D"), or as Timedeltas.'
         warn_deprecated(what, since="0.3", removed_in="0.5", remedy=remedy)
     if kind not in kinds:
-        hint = ""
+        hint, table = "", f"table[{name!r}]"
         if isinstance(described, Boolean):
             hint = " For whole numbers 0 and 1 use Categorical([0, 1])."
             hint += ' For two texts use Boolean(true="yes", false="no").'
         if isinstance(described, Datetime):
             form = "" if described.format is None else f", format={described.format!r}"
-            hint = f" Texts become times by pd.to_datetime(table[{name!r}]{form})."
+            hint = f" Texts become times by pd.to_datetime({table}{form})."
+        if isinstance(described, Continuous) and kind == "categorical":
+            bare = f"{table}.str.replace(r'[$€£%,\\s]', '', regex=True)"
+            hint = f" Texts become numbers by pd.to_numeric({bare}); with"
+            hint += " errors='coerce' others become missing."
         raise InvalidSchemaError(
             f"The schema describes column {name!r} as {type(described).__name__}, but"
             f" its dtype {dtype} is {kind}. Convert the column or correct the"
@@ -343,12 +355,18 @@ def _in_column(
 def _rare(series: pd.Series) -> Iterator[tuple[str, int]]:
     """Yield how many rows have what a fit may not find, or may misread, if any."""
     counts = Counter(_plain_values(series[~is_missing(series)]))
-    texts = (value for value in counts if isinstance(value, str))
-    numbers = sum(counts[text] for text in texts if _NUMBER.fullmatch(text))
-    if 2 * numbers > counts.total():
-        words = "numbers as texts, which are categories to a fit"
-        yield f"{words}: if they are no codes, make them numbers", numbers
-    elif counts and max(counts.values()) == 1:
+    texts = {value: n for value, n in counts.items() if isinstance(value, str)}
+    for pattern, words in _LOOK.items():
+        alike = {text for text in texts if re.fullmatch(pattern, text.strip())}
+        rows = sum(n for text, n in texts.items() if text in alike)
+        codes = any(text.strip().startswith("0") and len(text) > 1 for text in alike)
+        if 2 * rows > counts.total() and (codes or not words.startswith("codes")):
+            yield f"texts, categories to a fit, that look like {words}", rows
+            if others := counts.total() - rows:
+                what = 'missing (errors="coerce"; --na-values), or to be corrected'
+                yield f"texts beside those: {what}", others
+            return
+    if counts and max(counts.values()) == 1:
         yield "no value twice, so none is found: Identifier() or Text()", len(counts)
     elif rows := sum(n for n in counts.values() if n < _RARE * len(series)):
         yield "in categories of few rows, which are lost: Categorical([...])", rows

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from skdpsynth.measure import RARE, TableModel
+from skdpsynth.measure import RARE, TableModel, choose_bins
 from skdpsynth.synthesizers._initial import CELLS
-from skdpsynth.table import MISSING, ZERO, MarginalTransform, NumericDomain, PrivateRows
+from skdpsynth.table import PrivateRows
 from skdpsynth.utils import in_chunks
-from skdpsynth.utils.arrays import Floats, Ints
+from skdpsynth.utils.arrays import Floats
 
 _MOST = 3.0  # log odds that one column can give
 
@@ -24,20 +26,18 @@ class Evidence:
 
     def __init__(self, model: TableModel) -> None:
         self._model = model
-        self._masses = [
-            np.stack([_masses(by_class[j]) for by_class in model.marginals])
-            for j in range(len(model.metadata.domains))
-        ]
-        self._tables = []
-        for masses in self._masses:
-            even = 1.0 / masses.shape[1]
-            # A share of the mass is spread evenly, so that none is 0.
-            logs = np.log((1.0 - RARE) * masses + RARE * even)
-            self._tables.append(np.clip(logs - logs.mean(axis=0), -_MOST, _MOST))
-        self.informed = any(np.any(table != 0) for table in self._tables)
-        self.n_classes = len(model.marginals)
+        self.n_classes, domains = len(model.marginals), model.metadata.domains
+        prior = np.full(self.n_classes, 1.0 / self.n_classes)
+        self._bins, marginals = choose_bins(domains, model.marginals, prior, CELLS)
+        ranks = [self._bins.ranks(of_class) for of_class in marginals]
+        self._shares = np.stack([self._bins.shares(own) for own in ranks])
+        even = 1.0 / np.repeat(self._bins.sizes, self._bins.sizes)
+        # A share of the mass is spread evenly, so that none is 0.
+        logs = np.log((1.0 - RARE) * self._shares + RARE * even)
+        self._odds = np.clip(logs - logs.mean(axis=0), -_MOST, _MOST)
+        self.informed = bool(np.any(self._odds != 0))
         # Of a row, with a constant at the end.
-        said = self.n_classes if self.informed else 2 * len(self._tables)
+        said = self.n_classes if self.informed else 2 * len(domains)
         self.n_features = said + 1
 
     @property
@@ -45,22 +45,18 @@ class Evidence:
         """Weights of the naive Bayes classifier, of shape (n_classes, n_features)."""
         weights = np.zeros((self.n_classes, self.n_features))
         if self.informed:
-            weights[:, :-1] = np.sqrt(len(self._tables)) * np.eye(self.n_classes)
+            weights[:, :-1] = np.sqrt(len(self._bins.columns)) * np.eye(self.n_classes)
         return weights
 
     def features(self, rows: PrivateRows) -> Floats:
         """Return the features of rows, about 1 in size; private if the rows are."""
         features = np.ones((len(rows.class_codes), self.n_features))
         for part in in_chunks(len(features)):
-            uniforms, category_codes = rows.uniforms[part], rows.category_codes[part]
+            own = rows[part]
             if self.informed:
-                cells = [
-                    self._cells(j, uniforms, category_codes)
-                    for j in range(uniforms.shape[1])
-                ]
-                features[part, :-1] = self._summed(cells)
+                features[part, :-1] = self._summed(self._bins.encode(own))
             else:
-                scores = self._model.score_rows(uniforms, category_codes, 0)
+                scores = self._model.score_rows(own.uniforms, own.category_codes, 0)
                 scores = scores.astype(np.float64)
                 both = np.hstack([scores, scores**2 - 1.0])
                 features[part, :-1] = both / np.sqrt(both.shape[1])
@@ -69,52 +65,14 @@ class Evidence:
     def draw(self, position: int, n_rows: int, generator: torch.Generator) -> Floats:
         """Return the features of rows drawn from the marginals of a class."""
         cells = []
-        for masses in self._masses:
-            ends = np.cumsum(masses[position])
+        for first, last in pairwise(self._bins.starts):
+            ends = np.cumsum(self._shares[position, first:last])
             ranks = torch.rand(n_rows, generator=generator, dtype=torch.float64)
             places = np.searchsorted(ends, ranks.numpy() * ends[-1], side="right")
             cells.append(np.minimum(places, len(ends) - 1))
-        return np.hstack([self._summed(cells), np.ones((n_rows, 1))])
+        return np.hstack([self._summed(np.stack(cells, axis=1)), np.ones((n_rows, 1))])
 
-    def _summed(self, cells: list[Ints]) -> Floats:
+    def _summed(self, cells: NDArray[np.integer]) -> Floats:
         """Add up the log odds of all columns, over the root of their number."""
-        total = np.zeros((self.n_classes, len(cells[0])))
-        for table, places in zip(self._tables, cells, strict=True):
-            total += table[:, places]
-        return (total / np.sqrt(len(cells))).T
-
-    def _cells(
-        self,
-        j: int,
-        uniforms: NDArray[np.floating],
-        category_codes: NDArray[np.integer],
-    ) -> Ints:
-        """Return the cell of every row in one column."""
-        if not isinstance(self._model.metadata.domains[j], NumericDomain):
-            return category_codes[:, j].astype(np.int64)
-        cells = np.minimum((uniforms[:, j] * CELLS).astype(np.int64), CELLS - 1)
-        cells = np.where(category_codes[:, j] == ZERO, CELLS, cells)
-        return np.where(category_codes[:, j] == MISSING, CELLS + 1, cells)
-
-
-def _masses(column: MarginalTransform) -> Floats:
-    """Return the probability of every cell; zero, other and missing values have one."""
-    present = 1.0 - column.missing
-    if not isinstance(column.domain, NumericDomain):
-        masses = np.zeros(len(column.domain.categories) + 2)
-        masses[column.points.astype(np.int64)] = present * np.diff(column.cumulative)
-        masses[-1] = column.missing
-        return masses
-    masses = np.zeros(CELLS + 2)
-    edges = np.linspace(0.0, 1.0, CELLS + 1)
-    masses[:CELLS] = np.diff(np.interp(edges, column.points, column.cumulative))
-    doubled = np.flatnonzero(np.diff(column.points) == 0)
-    if len(doubled):  # the jump at an exact zero
-        first = doubled[0]
-        zero = column.cumulative[first + 1] - column.cumulative[first]
-        cell = min(int(column.points[first] * CELLS), CELLS - 1)
-        masses[cell] = max(masses[cell] - zero, 0.0)
-        masses[CELLS] = zero
-    masses[:-1] *= present
-    masses[-1] = column.missing
-    return masses
+        places = self._bins.starts[:-1] + cells
+        return self._odds.T[places].sum(axis=1) / np.sqrt(cells.shape[1])

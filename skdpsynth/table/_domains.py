@@ -449,7 +449,9 @@ def declared_domain(column: ColumnLayout, schema: TableSchema) -> ColumnDomain |
     if isinstance(column, StandIn):
         domain: ColumnDomain | None = column.domain
         return domain
-    spec = schema.columns.get(column.name)
+    spec, blank = (own.get(column.name) for own in (schema.columns, schema.blanks))
+    if spec is None and isinstance(blank, Boolean):
+        spec = blank  # only whether values are missing is left open
     if spec is None and column.kind == "boolean" and not column.can_be_missing:
         spec = Boolean()  # its dtype says all that it can hold
     nullable = is_nullable(column, schema)

@@ -633,6 +633,8 @@ def declared_metadata(schema: TableSchema) -> tuple[str, ...]:
     found.append(_phrase("that no value is missing in", complete))
     in_rules = dict.fromkeys(name for rule in schema.rules for name in rule.names)
     found.append(_phrase("rules across", in_rules))
+    if schema.na_values:
+        found.append("what stands for missing values")
     if unit is not None:
         found.append(f"that {unit} identifies whom to protect")
         found.append(_phrase("that all rows of one have the same", schema.per_unit))

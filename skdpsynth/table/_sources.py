@@ -19,10 +19,17 @@ from scipy import sparse
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.privacy import LocalParts, Parts, Step
-from skdpsynth.schema import NOTHING_STATED, TableSchema, check_dtype, check_objects
+from skdpsynth.schema import (
+    NOTHING_STATED,
+    Continuous,
+    Datetime,
+    TableSchema,
+    check_dtype,
+    check_objects,
+)
 from skdpsynth.table._layout import ColumnLayout, TableLayout, is_read
 from skdpsynth.table._metadata import check_rules
-from skdpsynth.table.csv_files import CsvFile
+from skdpsynth.table.csv_files import CsvFile, CsvForm
 from skdpsynth.table.parquet_files import ParquetFiles
 from skdpsynth.utils import MOST_SHOWN, is_csv, withheld
 from skdpsynth.utils.arrays import Ints
@@ -57,9 +64,8 @@ def open_table(
         if y is not None:
             if (stated := agreed_target(target, schema)) is not None:
                 raise InvalidTableError(
-                    "The target was given twice: as y and as the column name"
-                    f" {stated!r}. Keep it in X and leave out y, or pass y and leave"
-                    " out the name (also in the schema)."
+                    f"The target was given twice: as y and as the column {stated!r}."
+                    " Pass y, or name the column (also in the schema), not both."
                 )
             labels = _to_labels(y, len(frame))
             target = _TARGET_NAME if labels.name is None else labels.name
@@ -76,9 +82,8 @@ def open_table(
         return native(frame), layout
     if y is not None:
         raise InvalidTableError(
-            f"Expected the labels as a column of the table. Got y beside a"
-            f" {type(X).__name__}, whose rows are not in memory; name the column by"
-            " target."
+            f"Expected the labels as a column. Got y beside a {type(X).__name__}, whose"
+            " rows are not in memory; name the column by target."
         )
     empty, parts = _opened(X, schema)
     layout = lay_out(_to_frame(empty)[0], target, schema)
@@ -110,9 +115,8 @@ def lay_out(
     if label is not None and label.kind == "continuous":
         raise InvalidTableError(
             f"The target {label.name!r} has dtype {label.dtype}, but classes must be"
-            " strings, integers or booleans. Cast it by astype(int), astype('Int64')"
-            " or astype(str); if it is a measurement, describe it as Continuous or"
-            " not at all."
+            " strings, integers or booleans. Cast it by astype('Int64') or astype(str);"
+            " if it is a measurement, describe it as Continuous or not at all."
         )
     check_schema(schema, layout)
     return layout
@@ -126,10 +130,8 @@ def _to_frame(X: object) -> tuple[pd.DataFrame, bool]:
         frame.index = pd.RangeIndex(len(frame))
         return frame, False
     if sparse.issparse(X):
-        raise InvalidTableError(
-            "Sparse input is not supported. Expected a table or a dense array; convert"
-            " it by X.toarray()."
-        )
+        msg = "Sparse input is not supported. Expected a table; convert by X.toarray()."
+        raise InvalidTableError(msg)
     # Lists go through object, so that numbers beside strings stay numbers.
     array = np.asarray(X, dtype=object if isinstance(X, list | tuple) else None)
     if array.ndim != 2:
@@ -177,7 +179,7 @@ def _to_labels(y: object, n_rows: int) -> pd.Series:
         series = series.infer_objects()
     if len(series) != n_rows:
         raise InvalidTableError(
-            "X and y must have the same number of rows. Got inconsistent lengths; check"
+            "X and y must have the same number of rows. Got inconsistent lengths; see"
             " which rows were dropped from one of them."
         )
     return series.set_axis(pd.RangeIndex(n_rows))
@@ -233,7 +235,7 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
     """Refuse a schema that cannot be about a table, whatever its values."""
     columns = {column.name: column for column in layout.columns}
     stated = {
-        "describes columns": schema.columns,
+        "describes columns": schema.kinds,
         "names columns per_unit": schema.per_unit,
         "has rules about columns": [n for rule in schema.rules for n in rule.names],
     }
@@ -243,8 +245,13 @@ def check_schema(schema: TableSchema, layout: TableLayout) -> None:
                 f"The schema {what} that the table lacks: {_short_list(absent)}."
                 f" The table has {_short_list(columns)}."
             )
-    for name, described in schema.columns.items():
+    for name, described in schema.kinds.items():
         column = columns[name]
+        if name in schema.blanks and (
+            column.kind == "timedelta"
+            or not isinstance(described, Continuous | Datetime)
+        ):
+            continue  # what it does not state is in the way
         check_dtype(described, name, column.dtype, column.kind, column.can_be_missing)
     check_rules(schema, layout)
 
@@ -290,11 +297,12 @@ def _opened(X: Any, schema: TableSchema) -> tuple[pd.DataFrame, Parts]:  # noqa:
             shown = f"{str(path)!r}, which is not there"
             raise InvalidTableError(
                 "Expected a table, or the path of a CSV file or of Parquet files. Got"
-                f" {shown if named else 'a text that is none'}; name a file or folder"
-                " that is there."
+                f" {shown if named else 'a text that is none'}; name one that is there."
             )
-        reader = CsvFile if is_csv(path) else ParquetFiles
-        X = reader(path, schema.kinds)
+        if is_csv(path):
+            X = CsvFile(path, schema.kinds, form=CsvForm(missing=schema.na_values))
+        else:
+            X = ParquetFiles(path, schema.kinds)
     if not hasattr(X, "to_batches"):
         X = _Stream(iter(X))
     to_frame = X.typed if isinstance(X, CsvFile | ParquetFiles) else from_arrow
@@ -314,16 +322,14 @@ def _blocks(source: Source, names: Sequence[Hashable]) -> Iterator[Any]:
     step = Parts.rows_at_once(len(source.schema))
     with withheld(_READABLE):
         held: list[Any] = []
-        n_held, first = 0, True
+        first = True
         for batch in _batches(source, step, names):
-            held.append(batch.cast(widened(batch.schema)))
-            n_held += len(batch)
-            while n_held >= step:
-                table = pa.Table.from_batches(held)
+            table = pa.Table.from_batches([*held, batch.cast(widened(batch.schema))])
+            while len(table) >= step:
                 yield table[:step]
-                held, n_held = table[step:].to_batches(), n_held - step
-                first = False
-        if n_held or first:
+                table, first = table[step:], False
+            held = table.to_batches()
+        if held or first:
             empty = widened(source.schema).empty_table()
             yield pa.Table.from_batches(held) if held else empty
 
@@ -335,26 +341,22 @@ def _batches(source: Source, step: int, names: Sequence[Hashable]) -> Iterator[A
     from pyarrow import dataset
 
     how: dict[str, Any] = {"batch_size": step, "columns": [*names]}
-    if not isinstance(source, dataset.Dataset):
-        yield from source.to_batches(**how)
-        return
-    how["batch_readahead"] = 1
-    fields = widened(source.schema)
-    listed = [own.name for own in fields if pa.types.is_dictionary(own.type)]
-    if not listed:
-        yield from source.to_batches(fragment_readahead=1, **how)
-        return
-    fragments = None
-    with suppress(ValueError):
-        fragments = source.get_fragments()
-    if fragments is None:
-        raise InvalidTableError(
-            "Expected a Dataset without a filter or projection where columns are of a"
-            f" dictionary type. Got one with the columns {listed!r} of that type; write"
-            " its rows to a Parquet file, or cast these columns in its files."
-        )
+    fragments = [source]
+    if isinstance(source, dataset.Dataset):
+        how |= {"batch_readahead": 1, "fragment_readahead": 1}
+        fields = widened(source.schema)
+        listed = [own.name for own in fields if pa.types.is_dictionary(own.type)]
+        try:
+            fragments = source.get_fragments() if listed else fragments
+        except ValueError as error:
+            raise InvalidTableError(
+                "Expected a Dataset without a filter or projection where columns are of"
+                f" a dictionary type. Got one with the columns {listed!r} of that type;"
+                " write its rows to a Parquet file, or cast these columns in its files."
+            ) from error
+        how |= {"schema": fields} if listed else {}
     for fragment in fragments:
-        yield from fragment.to_batches(schema=fields, fragment_readahead=1, **how)
+        yield from fragment.to_batches(**how)
 
 
 class _Stream:
@@ -375,10 +377,8 @@ class _Stream:
         """Read them."""
         for batch in self._batches:
             if widened(batch.schema) != self.schema:
-                raise InvalidTableError(
-                    "Expected record batches of one schema. Got several; cast them by"
-                    " batch.cast(schema)."
-                )
+                msg = "Expected record batches of one schema. Got several; cast them."
+                raise InvalidTableError(msg)
             yield batch.select(columns)
 
 
@@ -403,8 +403,7 @@ def _checked(frame: pd.DataFrame, layout: TableLayout, schema: TableSchema) -> I
             values = series.to_numpy(dtype=np.float64, na_value=np.nan)
             if np.isinf(values).any():
                 raise InvalidTableError(
-                    f"Column {column.name!r} holds an infinite value. Replace"
-                    " infinities by numbers, or by missing values."
+                    f"Column {column.name!r} holds an infinite value; replace it."
                 )
         if is_object(own.dtype):
             held = pd.api.types.infer_dtype(series, skipna=True)

@@ -4,9 +4,6 @@ A reader of text files delivers cells. What a cell becomes follows from its own 
 from what a schema states of its column, so no other row has a say in it: no values
 choose a dtype, and no number passes through a type that would round it. The arrays that
 come out are typed, and from there on a cell is treated as one of a typed source.
-
-Arrow's parsers are given cells of plain forms only, which they read as the functions
-for one cell do. All others go through these functions, each distinct text once.
 """
 
 from __future__ import annotations
@@ -14,13 +11,12 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cached_property, partial, reduce
 from itertools import chain, count
 from pathlib import Path
@@ -34,7 +30,9 @@ from pyarrow import csv as arrow_csv
 
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import NUMBER_FORMAT, Column, family
-from skdpsynth.utils import compression_of, withheld
+from skdpsynth.utils import compression_of, require, withheld
+from skdpsynth.utils.arrays import Bools
+from skdpsynth.utils.containers import as_frame
 
 __all__ = ["CsvFile", "CsvForm"]
 
@@ -47,184 +45,32 @@ MISSING_TEXTS = {
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
     *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 }
-TRUTHS = ("false", "true")
 _HOLDS = {"continuous": "number", "boolean": "bool", "datetime": "Timestamp"}
+# What pandas reads texts as, which are objects before its version 3.
+_TEXT = pd.Series(dtype=str).dtype
+_DTYPES = {pa.bool_(): pd.BooleanDtype(), pa.int64(): pd.Int64Dtype()}
+_DTYPES |= {pa.large_string(): _TEXT} if isinstance(_TEXT, pd.StringDtype) else {}
 
 # Plain forms, for Arrow. They have no number that overflows, which its versions treat
-# differently, and no sign or base that one parser alone knows.
-_PLAIN_WHOLE = r"^-?[0-9]{1,18}$"
-_PLAIN_NUMBER = r"^-?[0-9]{1,20}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,2})?$"
+# differently, and no sign that one parser alone knows.
+_PLAIN_WHOLE = "^-?[0-9]{1,18}$"
 _PLAIN_TIME = (
     r"^[1-2][0-9]{3}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}"
     r"(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?"
 )
-_ISO_FORMATS = {
-    f"%Y-%m-%d{mark}%H:%M{s}" for mark in " T" for s in ("", ":%S", ":%S%z")
-}
-_ISO_FORMATS |= {"%Y-%m-%d"}  # which times of the plain form above are written in
 _ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
 _NONE = "^$"  # no text is: an empty one is missing
+_ISO_FORMATS = {  # which times of the plain form above are written in
+    *("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S"),
+    *("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S%z", "%Y-%m-%dT%H:%M:%S%z"),
+}
 
-# What a number is: as a float literal in ASCII. Python's own parsers take more.
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_NOT_FINITE = re.compile(r"[+-]?(?:inf|infinity|nan)", re.ASCII | re.IGNORECASE)
+_NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _DATE = re.compile(r"([0-9]{4})(?:([-/.])([0-9]{2})(?:\2([0-9]{2}))?)?", re.ASCII)
-
-
-def held_in(column: Column) -> str | None:
-    """Return of what family the values of a column are; None of what is never read."""
-    categories = getattr(column, "categories", ())
-    return family(categories[0]) if categories else _HOLDS.get(column.tag)
-
-
-def typed_cells(
-    cells: Cells,
-    column: Column,
-    *,
-    rounded: bool = True,
-    refused: list[str] | None = None,
-) -> pd.Series:
-    """Read cells, texts and nulls of Arrow, as what a schema says of their column."""
-    # If `rounded`, fractions are rounded, half to even, in a range of whole numbers,
-    # and a number that is none of whole categories becomes another that is none; if
-    # not, it makes floats of the column. The words of a ValueError hold the cell that
-    # is of another kind; with a list `refused` it goes there, and is missing.
-    categories, holds = getattr(column, "categories", ()), held_in(column)
-    if holds not in ("number", "bool", "Timestamp"):
-        return texts(cells)
-    cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
-    cells = pc.ascii_trim_whitespace(cells)
-    parsed = partial(_parsed, refused=refused)
-    if holds == "bool":
-        places = parsed(
-            cells, _NONE, pa.int8(), lambda text: TRUTHS.index(text.lower())
-        )
-        return pd.Series(pd.BooleanDtype().__from_arrow__(places.cast(pa.bool_())))
-    if holds == "Timestamp":
-        zone = getattr(getattr(column, "low", *categories[:1]), "tzinfo", None)
-        return _moments(cells, zone, getattr(column, "format", None), parsed)
-    floats = partial(parsed, cells, _PLAIN_NUMBER, pa.float64(), _number)
-    fit = all(number % 1 == 0 and abs(number) < 2**63 for number in categories)
-    whole = getattr(column, "integer", fit)  # that 64 bits hold
-    if whole and not rounded:
-        values = floats()
-        fractions = pc.subtract(values, pc.floor(values))  # NaN where not finite
-        whole = pc.all(pc.equal(fractions, 0.0), min_count=0).as_py()
-    if not whole:
-        return floats().to_pandas()
-    other = next(number for number in count() if number not in categories)
-    one = partial(_category, other=other) if categories else _whole_number
-    # Whole numbers beside missing ones are often written with a zero behind.
-    cells = pc.replace_substring_regex(cells, r"^(-?[0-9]+)\.0*$", r"\1")
-    return pd.Series(
-        pd.Int64Dtype().__from_arrow__(parsed(cells, _PLAIN_WHOLE, pa.int64(), one))
-    )
-
-
-def _number(text: str) -> float:
-    """Read a number, correctly rounded to a double."""
-    if not (_NUMBER.fullmatch(text) or _NOT_FINITE.fullmatch(text)):
-        raise ValueError("no number")
-    return float(text)
-
-
-def _whole_number(text: str) -> int:
-    """Read a number, rounded half to even, exactly; 64 bits must hold it."""
-    if not _NUMBER.fullmatch(text):
-        raise ValueError("no number")
-    with suppress(InvalidOperation):  # an exponent of twenty digits
-        number = Decimal(text)
-        if not number:
-            return 0
-        if number.adjusted() <= 18:  # before an exponent is written out
-            whole = int(number.to_integral_value(ROUND_HALF_EVEN))
-            if -(2**63) <= whole < 2**63:
-                return whole
-    raise ValueError("a number beyond 64 bits")
-
-
-def _category(text: str, other: int) -> int | None:
-    """Read a number that may be a whole category; any that cannot is `other`."""
-    if math.isnan(_number(text)):
-        return None
-    with suppress(ValueError):
-        whole = _whole_number(text)
-        return whole if Decimal(text) == whole else other
-    return other
-
-
-def _parsed(
-    cells: Cells,
-    plain: str,
-    kind: DataType,
-    one: Callable[[str], object],
-    refused: list[str] | None = None,
-) -> Cells:
-    """Let Arrow parse the cells of a plain form, and `one` each other text."""
-    if refused is not None:  # one by one, to know which
-        plain, one = _NONE, partial(_or_refused, one, refused)
-    others = pc.invert(pc.match_substring_regex(cells, plain)).fill_null(False)
-    if not pc.any(others, min_count=0).as_py():
-        return cells.cast(kind)
-    odd = cells.filter(others).dictionary_encode()
-    values = pa.array(map(one, odd.dictionary.to_pylist()), kind)
-    parsed = pc.if_else(others, None, cells).cast(kind)
-    return pc.replace_with_mask(parsed, others, values.take(odd.indices))
-
-
-def _or_refused(one: Callable[[str], object], refused: list[str], text: str) -> object:
-    with suppress(ValueError):
-        return one(text)
-    refused.append(text)
-    return None
-
-
-def _moments(
-    cells: Cells,
-    zone: Any,  # noqa: ANN401
-    form: str | None,
-    parsed: Callable[..., Cells],
-) -> pd.Series:
-    iso = form is not None and form.removesuffix("Z") in _ISO_FORMATS
-    if form is not None and iso:  # which Arrow knows, but for a mark of no meaning
-        marked = form.endswith("Z")
-        cells = pc.replace_substring_regex(cells, "Z$", "") if marked else cells
-        form = None
-
-    def moment(text: str) -> datetime:
-        """Read a time by its format, or in the forms of ISO 8601."""
-        found = None if form else _DATE.match(text)
-        if found:  # a date may lack its day and month
-            year, _, month, day = found.groups()
-            rest = text[found.end() :]
-            if month or not rest[:1].isdigit():  # not the form without separators
-                text = f"{year}-{month or '01'}-{day or '01'}{rest}"
-        read = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
-        if zone is None and read.tzinfo is None:
-            return read
-        if zone is not None:  # a time without one is in UTC
-            with suppress(OverflowError):
-                return read.replace(tzinfo=read.tzinfo or UTC).astimezone(UTC)
-        raise ValueError("a time with a zone, or beyond the calendar")
-
-    # Arrow knows a zone behind a time of day only, and takes no other time beside it.
-    plain = _PLAIN_TIME + "$" if zone is None else _PLAIN_TIME.removesuffix("?") + _ZONE
-    kind = pa.timestamp("us", None if zone is None else "UTC")
-    moments: pd.Series = parsed(cells, _NONE if form else plain, kind, moment)
-    moments = moments.to_pandas()
-    return moments if zone is None else moments.dt.tz_convert(zone)
-
-
-def texts(cells: Cells) -> pd.Series:
-    """Return texts as pandas reads them: objects before its version 3."""
-    dtype = pd.Series(dtype=str).dtype
-    if isinstance(dtype, pd.StringDtype):
-        return pd.Series(dtype.__from_arrow__(cells))
-    return cells.to_pandas().astype(object)
-
 
 _BLOCK_BYTES = 2**24  # of the file, read at a time
 _SEPARATORS = ",;\t|"  # in this order, where nobody says which it is
+UNNAMED = "Unnamed: {}"  # by its place: what pandas calls a column without a name
 
 
 @dataclass(frozen=True)
@@ -237,65 +83,187 @@ class CsvForm:
     missing: Sequence[str] = ()  # beside `MISSING_TEXTS`; the first is also written
     decimal: str = "."
     thousands: str | None = None
+    times: str | None = None  # of times whose column has no format; else ISO 8601
 
     def __post_init__(self) -> None:
-        marks = [self.decimal, self.thousands or "'"]
-        if any(len(mark) != 1 or mark in '0123456789+-eE"' for mark in marks) or (
-            marks[0] == marks[1]
-        ):
-            raise ValueError(
-                "The marks of decimals and of thousands must be one character each, no"
-                f" digit, no sign, and not the same. Got {self.decimal!r} and"
-                f" {self.thousands!r}."
-            )
-        own = self.separator
-        if own is not None and (len(own) != 1 or not own.isascii() or own in '"\n\r'):
-            raise ValueError(
-                f"The separator must be one ASCII character. Got {own!r}; for a tab"
-                " give '\\t'."
-            )
-        # Quotes are looked for, and cells are split, in one decoded text. A value must
-        # not decide how others are decoded: no shifts, and no escapes that make signs.
-        ascii_texts = "".join(map(chr, range(9, 127))) + r"\u0022 \x22 \42 +ACI- &#34;"
-        with suppress(LookupError, UnicodeError):
-            name = codecs.lookup(self.encoding).name.removesuffix("-sig")
-            same = ascii_texts.encode(name) == ascii_texts.encode()
-            same = same and ascii_texts.encode().decode(name) == ascii_texts
-            if same and not name.startswith(("iso2022", "hz", "utf-7")):
-                return
-        raise ValueError(
+        marks, own = {self.decimal, self.thousands or "'"}, self.separator
+        require(
+            len(marks) == 2 and all(re.fullmatch('[^0-9eE"+-]', m) for m in marks),
+            "The marks of decimals and of thousands must be one character each, no"
+            f" digit, no sign, and not the same. Got {self.decimal!r} and"
+            f" {self.thousands!r}.",
+        )
+        require(
+            own is None or (len(own) == 1 and own.isascii() and own not in '"\n\r'),
+            f"The separator must be one ASCII character. Got {own!r}; for a tab give"
+            " '\\t'.",
+        )
+        require(
+            _writes_ascii(self.encoding),
             "The encoding must be one that Python knows and that writes ASCII as ASCII,"
             f" such as utf-8, cp1252 or latin-1. Got {self.encoding!r}; convert the"
-            " file."
+            " file.",
         )
 
-    def numbers_within(self, before: str, after: str, mark: str | None) -> str:
-        """Return a pattern of numbers between two others; groups 1 and 3 are theirs."""
+    def numbers_in(
+        self, cells: Cells, before: str, after: str, mark: str | None
+    ) -> Cells:
+        """Return sign, text before, number and text behind; null for no number."""
         whole, point = "[0-9]+", re.escape(self.decimal)
         if mark:
             whole = rf"[0-9]{{1,3}}(?:{re.escape(mark)}[0-9]{{3}})+|[0-9]+"
-        number = rf"(?:(?:{whole})(?:{point}[0-9]*)?|{point}[0-9]+)"
-        number = rf"[+-]?{number}(?:[eE][+-]?[0-9]+)?"
-        return rf"^\s*([+-]?)({before}\s*)({number})(\s*{after})\s*$"
+        number = rf"[+-]?(?:(?:{whole})(?:{point}[0-9]*)?|{point}[0-9]+)"
+        parts = ("[+-]?", rf"{before}\s*", rf"{number}(?:[eE][+-]?[0-9]+)?")
+        named = zip("sbna", (*parts, rf"\s*{after}"), strict=True)
+        groups = "".join(f"(?P<{name}>{part})" for name, part in named)
+        return pc.extract_regex(cells, rf"^\s*{groups}\s*$")
 
-    def mark_of(self, spec: str) -> str | None:
+    def mark_of(self, flags: str) -> str | None:
         """Return what is between thousands by a format, None for nothing."""
         other = "." if self.decimal == "," else ","
-        return self.thousands or (other if "," in spec else None)
+        return self.thousands or (other if "," in flags else None)
 
     def plain_numbers(self, cells: Cells, column: Column) -> Cells:
         """Write numbers as Python does; what is written otherwise is none."""
-        parts = NUMBER_FORMAT.fullmatch(getattr(column, "format", None) or "%s")
-        assert parts is not None
-        before, after = (re.escape(part.strip()) for part in parts.group(1, 4))
-        mark = self.mark_of(parts[2])
+        before, flags, _, after = parts_of(column)
+        mark = self.mark_of(flags)
         if not (before or after or mark) and self.decimal == ".":
             return cells
-        pattern = self.numbers_within(before, after, mark)
-        bare = pc.replace_substring_regex(cells, pattern, r"\1\3")
-        bare = pc.replace_substring(bare, mark, "") if mark else bare
-        bare = pc.replace_substring(bare, self.decimal, ".")
-        return pc.if_else(pc.match_substring_regex(cells, pattern), bare, "no number")
+        before, after = (re.escape(end.strip()) for end in (before, after))
+        sign, _, number, _ = self.numbers_in(cells, before, after, mark).flatten()
+        number = pc.replace_substring(number, mark, "") if mark else number
+        number = pc.replace_substring(number, self.decimal, ".")
+        nothing = pa.scalar("", cells.type)
+        joined = pc.binary_join_element_wise(sign, number, nothing)
+        return joined.fill_null("no number")
+
+
+def _writes_ascii(encoding: str) -> bool:
+    """Return whether each letter of ASCII is itself, whatever stands before it."""
+    # Quotes are looked for, and cells are split, in one decoded text. A value must not
+    # decide how others are decoded: no shifts, and no escapes that make signs.
+    text = "".join(map(chr, range(9, 127))) + r"\u0022 \x22 \42 +ACI- &#34;"
+    with suppress(LookupError, UnicodeError):
+        name = codecs.lookup(encoding).name.removesuffix("-sig")
+        shifts = name.startswith(("iso2022", "hz", "utf-7"))
+        same = text.encode(name) == text.encode()
+        return not shifts and same and text.encode().decode(name) == text
+    return False
+
+
+PLAIN = CsvForm()
+
+
+def parts_of(column: Column | None, default: str = "%s") -> tuple[str, ...]:
+    """Return what a format of numbers has before, as flags, for digits and behind."""
+    parts = NUMBER_FORMAT.fullmatch(getattr(column, "format", None) or default)
+    assert parts is not None
+    return parts.groups()
+
+
+def typed_cells(
+    cells: Cells, column: Column, form: CsvForm = PLAIN
+) -> tuple[pd.Series, Bools]:
+    """Read cells, texts and nulls of Arrow, as what a schema says of their column.
+
+    Each distinct text is read once. Also return which are of another kind, and missing.
+    """
+    # Fractions are rounded, half to even, in a range of whole numbers, and a number
+    # that is none of whole categories becomes another that is none.
+    categories = getattr(column, "categories", ())
+    holds = family(categories[0]) if categories else _HOLDS.get(column.tag)
+    if holds not in _HOLDS.values():
+        texts = cells.to_pandas(types_mapper=_DTYPES.get)
+        return texts, np.zeros(len(cells), dtype=bool)
+    cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    encoded = pc.ascii_trim_whitespace(cells).dictionary_encode()
+    known, zone = encoded.dictionary, None
+    if holds == "bool":
+        words = pa.array(["false", "true"], known.type)
+        read = pc.index_in(pc.utf8_lower(known), value_set=words).cast(pa.bool_())
+    elif holds == "Timestamp":
+        zone = getattr(getattr(column, "low", *categories[:1]), "tzinfo", None)
+        read = _times(known, zone, getattr(column, "format", None) or form.times)
+    else:
+        known = form.plain_numbers(known, column)
+        # In ASCII, as a literal of Python, whose own parsers take more.
+        known = pc.if_else(pc.match_substring_regex(known, _NUMBER), known, None)
+        fit = all(number % 1 == 0 and abs(number) < 2**63 for number in categories)
+        if getattr(column, "integer", fit):  # that 64 bits hold
+            other = next(number for number in count() if number not in categories)
+            one = partial(_whole_number, other=other if categories else None)
+            # Whole numbers beside missing ones are often written with a zero behind.
+            known = pc.replace_substring_regex(known, r"^(-?[0-9]+)\.0*$", r"\1")
+            read = _parsed(known, _PLAIN_WHOLE, pa.int64(), one)
+        else:  # each correctly rounded to a double
+            numbers = known.to_numpy(zero_copy_only=False).astype(np.float64)
+            read = pa.array(numbers, from_pandas=True)
+    values = read.take(encoded.indices)
+    refused = pc.and_(cells.is_valid(), values.is_null()).to_numpy(zero_copy_only=False)
+    series = values.to_pandas(types_mapper=_DTYPES.get)
+    return series if zone is None else series.dt.tz_convert(zone), refused
+
+
+def _parsed(
+    known: Cells, plain: str, kind: DataType, one: Callable[[str], object]
+) -> Cells:
+    """Let Arrow parse texts of a plain form, and `one` each other; null if it fails."""
+
+    def value(text: str) -> object:
+        with suppress(ValueError, ArithmeticError):
+            return one(text)
+        return None
+
+    others = pc.invert(pc.match_substring_regex(known, plain)).fill_null(False)
+    try:
+        values = pc.if_else(others, None, known).cast(kind)
+    except pa.ArrowInvalid:  # of plain form, and yet none, such as 2020-02-30
+        others, values = known.is_valid(), pa.nulls(len(known), kind)
+    odd = pa.array(map(value, known.filter(others).to_pylist()), kind)
+    return pc.replace_with_mask(values, others, odd)
+
+
+def _whole_number(text: str, other: int | None) -> int:
+    """Read a number, rounded half to even, exactly; 64 bits must hold it.
+
+    With `other`, a number that is not whole or that they do not hold is that one.
+    """
+    number, whole = Decimal(text), 0
+    if held := not number or number.adjusted() <= 18:  # else it is not written out
+        whole = int(number.to_integral_value(ROUND_HALF_EVEN))
+        held = -(2**63) <= whole < 2**63
+    if other is not None and not (held and whole == number):
+        return other
+    require(held, "a number beyond 64 bits")
+    return whole
+
+
+def _times(known: Cells, zone: Any, form: str | None) -> Cells:  # noqa: ANN401
+    """Read times by a format, or in the forms of ISO 8601."""
+    if form is not None and form.removesuffix("Z") in _ISO_FORMATS:
+        # Which Arrow knows, but for a mark of no meaning.
+        known = (
+            pc.replace_substring_regex(known, "Z$", "") if form[-1] == "Z" else known
+        )
+        form = None
+
+    def time(text: str) -> datetime:
+        found = None if form else _DATE.match(text)
+        if found:  # a date may lack its day and month
+            year, _, month, day = found.groups()
+            rest = text[found.end() :]
+            if month or not rest[:1].isdigit():  # not the form without separators
+                text = f"{year}-{month or '01'}-{day or '01'}{rest}"
+        read = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
+        if zone is not None:
+            return read.replace(tzinfo=read.tzinfo or UTC).astimezone(UTC)
+        require(read.tzinfo is None, "a time with a zone")
+        return read
+
+    # Arrow knows a zone behind a time of day only, and takes no other time beside it.
+    plain = _PLAIN_TIME + "$" if zone is None else _PLAIN_TIME.removesuffix("?") + _ZONE
+    kind = pa.timestamp("us", None if zone is None else "UTC")
+    return _parsed(known, _NONE if form else plain, kind, time)
 
 
 @dataclass(frozen=True)
@@ -304,21 +272,19 @@ class CsvFile:
 
     path: Path  # compressed files end with .gz, .bz2 or .zst
     columns: Mapping[Hashable, Column]
-    remedy: str = "describe all of them"  # for a column that nobody stated
-    form: CsvForm = CsvForm()
+    form: CsvForm = PLAIN
     dropped: Sequence[Hashable] = ()  # columns to ignore
 
     @contextmanager
-    def _open(self, *, as_it_is: bool = False) -> Iterator[Any]:
+    def _open(self) -> Iterator[Any]:
         """Open it as bytes without compression, of UTF-8; errors hold no value."""
         with withheld(f"{str(self.path)!r} must be a table that can be read"):
             try:
                 file = pa.input_stream(self.path.open("rb"), compression_of(self.path))
-                if not as_it_is:
-                    encoding = self.form.encoding
-                    file = pa.transcoding_input_stream(file, encoding, "utf-8")
-                with file:
-                    yield file
+                with pa.transcoding_input_stream(
+                    file, self.form.encoding, "utf-8"
+                ) as text:
+                    yield text
             except (UnicodeError, pa.ArrowInvalid) as error:
                 if isinstance(error, pa.ArrowInvalid) and "UTF8" not in str(error):
                     raise
@@ -344,20 +310,18 @@ class CsvFile:
         unknown = [name for name in self.names if name not in self.columns]
         if unknown:
             raise InvalidSchemaError(
-                f"Expected a schema that states the kinds of all columns of"
-                f" {str(self.path)!r}. Got none for {unknown!r}, whose dtypes would be"
-                f" found by looking at their values; {self.remedy}."
+                f"Expected a schema of the kinds of all columns of {str(self.path)!r}."
+                f" Got none for {unknown!r}, whose dtypes would be found by looking at"
+                " their values; write one by 'skdpsynth schema', or add --infer-dtypes"
+                " to fit where these are public."
             )
         return pa.schema([(name, pa.large_string()) for name in self.names])
 
     @cached_property
     def _header(self) -> tuple[list[str], int, str]:
         """The names of all columns, how many lines are not rows, and the separator."""
-        encoding = codecs.lookup(self.form.encoding).name
-        encoding = "utf-8-sig" if encoding == "utf-8" else encoding
-        # Rows that are read with the names may be in another encoding: not yet.
-        with self._open(as_it_is=True) as file:
-            lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
+        with self._open() as file:
+            lines = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
             n_lines, first = 0, ""
             while not first.strip("\r\n") and (first := lines.readline()):
                 n_lines += 1
@@ -366,49 +330,30 @@ class CsvFile:
             separator = self.form.separator or found
             names = next(csv.reader(chain([first], lines), delimiter=separator), [])
             "".join(names).encode()  # refuses names in another encoding
-        stripped = map(str.strip, names)
-        if not names:
+        values = (re.match(_NUMBER, n) or re.match(_PLAIN_TIME, n) for n in names)
+        if not names or (not self.columns.keys() & {*names} and any(values)):
             raise InvalidTableError(
-                "Expected a line with the names of columns in"
-                f" {str(self.path)!r}. Got none; name another file."
+                f"Expected a line with the names of columns in {str(self.path)!r}. Got"
+                " none, or one with numbers or times, so that it may be a row: add a"
+                " line, or describe the columns in a schema if these are their names."
             )
-        values = (_NUMBER.fullmatch(n) or re.match(_PLAIN_TIME, n) for n in stripped)
-        if not self.columns.keys() & set(names) and any(values):
-            raise InvalidTableError(
-                "Expected a line with the names of columns in"
-                f" {str(self.path)!r}. Some of those in the first line are numbers or"
-                " times, so that it may be a row: add a line of names, or describe the"
-                " columns in a schema if these are their names."
-            )
-        names = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise InvalidTableError(
-                f"Column names must be distinct. Got {twice!r} more than once in"
-                f" {str(self.path)!r}; rename or drop the duplicates."
-            )
-        strange = [name for name in self.dropped if name not in names]
-        if strange:
-            raise InvalidTableError(
-                f"Expected columns of {str(self.path)!r} to drop. Got {strange!r}; it"
-                f" has {names!r}."
-            )
+        names = [name or UNNAMED.format(place) for place, name in enumerate(names)]
+        as_frame(pd.DataFrame(columns=names))
+        check_dropped(self.path, self.dropped, names)
         return names, n_lines, separator
 
-    def to_batches(
-        self, columns: Sequence[Hashable], *, threads: bool = True, **_: object
-    ) -> Iterator[Any]:
+    def to_batches(self, columns: Sequence[Hashable], **_: object) -> Iterator[Any]:
         """Read some columns as texts, in blocks; refuse rows of other cells."""
         self._check_quotes()
         names, n_lines, separator = self._header
         others: list[tuple[int, int]] = []  # rows, and cells that they must not have
 
         def skip(row: Any) -> str:  # noqa: ANN401 - no stubs
-            others.append(((row.number or 0) - n_lines, row.actual_columns))
+            others.append((row.number - n_lines, row.actual_columns))
             return "skip"  # an error of Arrow's would have the row in it
 
         read = arrow_csv.ReadOptions(
-            use_threads=threads,  # with several, rows have no numbers
+            use_threads=False,  # with several, which are no faster, rows have no number
             column_names=names,
             skip_rows_after_names=n_lines,
             block_size=_BLOCK_BYTES,
@@ -433,36 +378,29 @@ class CsvFile:
                 most = _BLOCK_BYTES >> 2
                 if (pc.max(n_bytes).as_py() or 0) > most:
                     raise InvalidTableError(
-                        f"Expected rows of up to {most:,} bytes in"
-                        f" {str(self.path)!r}. Got a longer one; shorten or drop it, or"
-                        " close the quote that a cell begins with."
+                        f"Expected rows of up to {most:,} bytes in {str(self.path)!r}."
+                        " Got a longer one; shorten it, or close the quote in it."
                     )
                 read_cells = []
                 for name, own in zip(batch.schema.names, batch.columns, strict=True):
                     # What stands for a missing value, but for its categories.
                     meant = getattr(self.columns.get(name), "categories", ())
                     gaps = MISSING_TEXTS.union(self.form.missing).difference(meant)
-                    gaps = pa.array([*gaps], own.type)
-                    found = pc.is_in(own, value_set=gaps)
-                    read_cells.append(pc.if_else(found, pa.scalar(None, own.type), own))
+                    found = pc.is_in(own, value_set=pa.array([*gaps], own.type))
+                    read_cells.append(pc.if_else(found, None, own))
                 yield pa.RecordBatch.from_arrays(read_cells, schema=batch.schema)
-        if others and threads:
-            yield from self.to_batches(columns, threads=False)
         if others:
             number, n_cells = others[0]
             raise InvalidTableError(
-                f"Expected {len(names)} cells in every row of {str(self.path)!r}, one"
-                f" for each column. Got {n_cells} in row {number:,} below the names;"
-                " quote cells that hold a comma, a quote or a line break, and fill up"
-                " short rows."
+                f"Expected {len(names)} cells in every row of {str(self.path)!r}. Got"
+                f" {n_cells} in row {number:,} below the names; fill up short rows, and"
+                " quote cells that hold a comma, a quote or a line break."
             )
 
-    def cells(self, columns: Sequence[Hashable], rows: int | None = None) -> Any:  # noqa: ANN401
-        """Read some columns as texts, as a table of Arrow; all rows, or the first."""
+    def cells(self, columns: Sequence[Hashable]) -> Any:  # noqa: ANN401 - no stubs
+        """Read some columns as texts, as a table of Arrow."""
         kinds = pa.schema([(name, pa.large_string()) for name in columns])
-        read = len(columns) > 0 and rows != 0
-        batches = self.to_batches(columns) if read else []
-        return pa.Table.from_batches(batches, kinds).slice(0, rows)
+        return pa.Table.from_batches(self.to_batches(columns) if columns else [], kinds)
 
     def _check_quotes(self) -> None:
         """Refuse a quote that is neither around a cell nor doubled within it.
@@ -472,29 +410,29 @@ class CsvFile:
         one that opens a cell behind a separator, and each one that closes it before
         one. So a row of other quotes is refused whatever rows there are beside it.
         """
-        marks = b'\n\r"' + self.separator.encode()
-        inside, sound, before = False, True, b"\n"
-        line = opened = 1  # of the block, and of the last quote that opens
+        marks = {*b"\n\r", *self.separator.encode()}
+        inside, sound, rest = False, True, b"\n"  # behind the last quote
+        line, opened = 0, 1  # where the rest begins, and the last quote that opens
         with self._open() as file:
             block = file.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
             while block and sound:
-                following = file.read(_BLOCK_BYTES)
-                if b'"' in block:
-                    text = before + block + (following[:1] or b"\n")
-                    found = np.frombuffer(text, np.uint8)
-                    places = np.flatnonzero(found[1:-1] == ord('"')) + 1
-                    opens = (np.arange(len(places)) % 2 == 0) ^ inside
-                    # Beside it may be another quote: a doubled one closes and opens.
-                    beside = found[np.where(opens, places - 1, places + 1)]
-                    known = np.isin(beside, [*marks])
-                    sound = bool(known.all())
-                    inside ^= len(places) % 2 == 1
-                    shown = places[~known][:1] if not sound else places[opens][-1:]
-                    for place in shown:
-                        opened = line + block[: place - 1].count(b"\n")
-                line += block.count(b"\n")
-                before, block = block[-1:], following
-        if inside or not sound:
+                text = rest + block
+                *parts, rest = text.split(b'"')
+                # Between two quotes outside of cells is nothing if they are doubled.
+                outside = [*enumerate(parts)][inside::2]
+                wrong = [
+                    place + (part[0] in marks)
+                    for place, part in outside
+                    if part and not (part[0] in marks and part[-1] in marks)
+                ]
+                sound = not wrong
+                for place in wrong[:1] or [place + 1 for place, _ in outside[-1:]]:
+                    opened = line + b"".join(parts[:place]).count(b"\n")
+                inside ^= len(parts) % 2 == 1
+                rest = rest[:1] + rest[1:][-1:]
+                line += text.count(b"\n") - rest.count(b"\n")
+                block = file.read(_BLOCK_BYTES)
+        if inside or not sound or (rest and rest[0] not in marks):
             raise InvalidTableError(
                 f"Expected quotes around whole cells in {str(self.path)!r}, and doubled"
                 f" within them. Got another one in line {opened:,}; correct it, or"
@@ -503,20 +441,40 @@ class CsvFile:
 
     def typed(self, table: Any) -> pd.DataFrame:  # noqa: ANN401 - no stubs
         """Read texts, a table of Arrow, as what the schema says."""
-        names = table.column_names
-        return pd.DataFrame({n: self.typed_column(table[n], n) for n in names})
-
-    def typed_column(self, cells: Any, name: Hashable, **how: Any) -> pd.Series:  # noqa: ANN401
-        """Read a column as `typed_cells` does; name it where one cell cannot be."""
-        column = self.columns[name]
-        if held_in(column) == "number":
-            cells = self.form.plain_numbers(cells, column)
-        # pyarrow's errors are of this kind, too. Raised after it, ours has no context.
-        with suppress(ValueError):
-            return typed_cells(cells, column, **how)
-        raise InvalidTableError(
-            f"{name!r} of {str(self.path)!r} must be {column.tag}, as the schema says."
-            " Got a cell that is none; correct it, name what stands for a missing value"
-            " by --na-values, or describe the column as Categorical texts. 'skdpsynth"
-            " check' finds such cells."
+        how = (self.columns, self.path, self.form)
+        return pd.DataFrame(
+            {n: as_stated(table[n], n, *how) for n in table.column_names}
         )
+
+    def read(self, rows: int | None = None) -> pd.DataFrame:
+        """Read all rows, or none."""
+        empty = self.schema.empty_table()
+        return self.typed(empty if rows == 0 else self.cells(self.names))
+
+
+def check_dropped(path: Path, dropped: Sequence[Hashable], names: list[str]) -> None:
+    """Refuse columns to ignore that a file has not."""
+    if strange := [name for name in dropped if name not in names]:
+        raise InvalidTableError(
+            f"Expected columns of {str(path)!r} to drop. Got {strange!r}; it has"
+            f" {names!r}."
+        )
+
+
+def as_stated(
+    cells: Cells,
+    name: Hashable,
+    columns: Mapping[Hashable, Column],
+    path: Path,
+    form: CsvForm = PLAIN,
+) -> pd.Series:
+    """Read cells as what a schema says of their column; refuse those of other kinds."""
+    values, refused = typed_cells(cells, columns[name], form)
+    if refused.any():
+        raise InvalidTableError(
+            f"{name!r} of {str(path)!r} must be {columns[name].tag}, as the schema"
+            " says. Got a cell that is none; correct it, name what stands for a missing"
+            " value (--na-values, or na_values of the schema), or describe the column"
+            " as Categorical texts. 'skdpsynth check' finds such cells."
+        )
+    return values

@@ -6,9 +6,9 @@ Files of other libraries have Arrow's: that a value is missing must choose no dt
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pandas as pd
 import pyarrow as pa
@@ -16,7 +16,7 @@ from pyarrow import dataset, parquet
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.schema import Column, column_kind
-from skdpsynth.table.csv_files import typed_cells
+from skdpsynth.table.csv_files import as_stated, check_dropped
 from skdpsynth.utils import withheld
 from skdpsynth.utils.containers import from_arrow, index_of_pandas, widened
 from skdpsynth.utils.dtypes import is_object, kind_of_dtype
@@ -25,6 +25,7 @@ __all__ = ["ParquetFiles"]
 
 # A column that is in the names of folders alone holds texts, whatever these look like.
 _OF_FOLDERS = pa.dictionary(pa.int32(), pa.large_string())
+_GAP = "__HIVE_DEFAULT_PARTITION__"  # a missing value there
 
 
 class ParquetFiles:
@@ -37,8 +38,8 @@ class ParquetFiles:
         dropped: Sequence[Hashable] = (),
     ) -> None:
         """Look at the columns of all files; those of folders are read as stated."""
-        self._columns, self._rule = columns or {}, f"{str(path)!r} must hold Parquet"
-        with withheld(f"{self._rule} files and no others"):
+        self._path, self._columns = path, columns or {}
+        with withheld(f"{str(path)!r} must hold Parquet files and no others"):
             self._files = _found(path) if path.is_dir() else {str(path): {}}
             read = [widened(parquet.read_schema(file)) for file in self._files]
         if not read:
@@ -58,11 +59,7 @@ class ParquetFiles:
         self._stored, index = read[0].names, index_of_pandas(read[0])
         names = [name for name in self._stored if name not in index]
         names += [name for name in kinds[0] if name not in self._stored]
-        if strange := [name for name in dropped if name not in names]:
-            raise InvalidTableError(
-                f"Expected columns of {str(path)!r} to drop. Got {strange!r}; it has"
-                f" {names!r}."
-            )
+        check_dropped(path, dropped, names)
         kept = [name for name in names if name not in dropped]
         self.schema = pa.schema([(name, kinds[0][name]) for name in kept])
         self._dtypes = _noted_dtypes(read[0], [n for n in kept if n in self._stored])
@@ -85,12 +82,13 @@ class ParquetFiles:
     def typed(self, table: Any) -> pd.DataFrame:  # noqa: ANN401 - no stubs
         """Return a table of Arrow with the dtypes that pandas, or a schema, says."""
         frame: pd.DataFrame = from_arrow(table)
-        with withheld(f"{self._rule} columns of the dtypes that are noted or stated"):
-            for name in frame:
-                column, dtype = self._columns.get(name), self._dtypes.get(name)
-                if name not in self._stored and column is not None:
+        for name in frame:
+            dtype = self._dtypes.get(name)
+            what = f"{str(self._path)!r} must hold a column {name!r} of the dtype that"
+            with withheld(f"{what} is noted in it"):
+                if name not in self._stored and name in self._columns:
                     cells = table[name].cast(pa.large_string())
-                    frame[name] = typed_cells(cells, column)
+                    frame[name] = as_stated(cells, name, self._columns, self._path)
                 elif isinstance(dtype, pd.CategoricalDtype):
                     inner = dtype.categories.dtype
                     inner = str if is_object(inner) else inner  # of an empty table
@@ -109,17 +107,12 @@ class ParquetFiles:
 
 def _found(path: Path) -> dict[str, dict[str, str | None]]:
     """Return the files of a folder, and what the names of their folders say."""
-    files = dataset.dataset(path, format="parquet").files
-    folders = chain(*(Path(file).relative_to(path).parent.parts for file in files))
-    names = dict.fromkeys(f.partition("=")[0] for f in folders if "=" in f)
-    kinds = pa.schema([(name, pa.string()) for name in names])
-    of_names = dataset.partitioning(kinds, flavor="hive")
-    found = dataset.dataset(path, format="parquet", partitioning=of_names)
-    return {
-        file.path: {name: keys[name] for name in names if name in keys}
-        for file in found.get_fragments()
-        for keys in [dataset.get_partition_keys(file.partition_expression)]
-    }
+    found = {}
+    for file in dataset.dataset(path, format="parquet").files:
+        parts = (p.partition("=") for p in Path(file).relative_to(path).parent.parts)
+        keys = {name: unquote(key) for name, mark, key in parts if mark}
+        found[file] = {n: None if key == _GAP else key for n, key in keys.items()}
+    return found
 
 
 def _noted_dtypes(schema: Any, names: Sequence[str]) -> dict[Hashable, Any]:  # noqa: ANN401

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -188,14 +188,7 @@ def _plain(array: Any, kind: Any) -> Any:  # noqa: ANN401 - no stubs
 def _to_arrow(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no stubs
     """Return a DataFrame as a pyarrow Table without metadata; names become text."""
     table = pa.Table.from_pandas(native(frame), preserve_index=False)
-    table, columns = table.cast(widened(table.schema)), []
-    for column in table.columns:
-        kind = column.type
-        inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-        # Without a value objects have no type: text then.
-        none = pa.types.is_null(inner)
-        columns.append(pa.nulls(len(frame), pa.large_string()) if none else column)
-    return pa.Table.from_arrays(columns, names=table.column_names)
+    return table.cast(_stored(table.schema)).replace_schema_metadata()
 
 
 def _to_polars(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no dependency
@@ -210,18 +203,14 @@ def _to_polars(frame: pd.DataFrame) -> Any:  # noqa: ANN401 - no dependency
     return polars.from_arrow(_to_arrow(frame)).cast(ordered)
 
 
-def write_batches(
-    path: Path,
-    batches: Iterable[pd.DataFrame],
-    separator: str = ",",
-    encoding: str = "utf-8",
-    gap: str = "",
-) -> None:
-    """Write batches as one table, in the memory of one; CSV by its name, or Parquet."""
+def write_batches(path: Path, batches: Iterable[pd.DataFrame], **how: Any) -> None:  # noqa: ANN401 - of `write_csv`
+    """Write batches as one table, in the memory of one; CSV by its name, or Parquet.
+
+    The file has its name once it is whole; an error leaves none.
+    """
     with whole_file(path) as part:
         if is_csv(path):
-            with part.open("w", encoding=encoding, newline="") as file:
-                write_csv(file, batches, separator, gap)
+            write_csv(part, batches, **how)
         else:
             from pyarrow import parquet
 
@@ -229,22 +218,24 @@ def write_batches(
                 pa.Table.from_pandas(batch, preserve_index=False) for batch in batches
             )
             first = next(tables)
-            schema = widened(first.schema)
-            for place, field in enumerate(schema):
-                if pa.types.is_null(field.type):  # all missing so far
-                    schema = schema.set(place, field.with_type(pa.string()))
+            schema = _stored(first.schema)
             with parquet.ParquetWriter(part, schema) as writer:
                 for table in chain([first], tables):
                     writer.write_table(table.cast(schema))
 
 
-def write_csv(
-    file: IO[str], batches: Iterable[pd.DataFrame], separator: str = ",", gap: str = ""
-) -> None:
-    """Write batches as one CSV file that is open; a gap is a missing value."""
-    how: dict[str, Any] = {"index": False, "sep": separator, "na_rep": gap}
+def write_csv(file: Any, batches: Iterable[pd.DataFrame], **how: Any) -> None:  # noqa: ANN401
+    """Write batches as one CSV file, which may be open, in the ways of `to_csv`."""
     for place, batch in enumerate(batches):
-        batch.to_csv(file, header=place == 0, **how)
+        batch.to_csv(file, mode="a", index=False, header=place == 0, **how)
+
+
+def _stored(schema: Any) -> Any:  # noqa: ANN401 - no stubs
+    """Return a schema whose columns without a value, so far, are of text."""
+    for place, field in enumerate(schema):
+        if pa.types.is_null(getattr(field.type, "value_type", field.type)):
+            schema = schema.set(place, field.with_type(pa.large_string()))
+    return widened(schema)
 
 
 def widened(schema: Any) -> Any:  # noqa: ANN401 - no stubs

@@ -142,6 +142,18 @@ def test_a_rank_of_a_bin_is_decoded_into_that_bin(column, n_bins, seed):
         assert bins.encode(units, codes).tolist() == wide.tolist()
 
 
+@MANY
+@given(st.lists(st.integers(1, 99), min_size=1, max_size=40), st.integers(1, 30))
+def test_categories_that_were_not_found_are_drawn_as_all_that_were(weights, n_bins):
+    """By their shares, where they are many: not as the few that share a bin."""
+    domain = CategoryDomain((*range(len(weights)),), nullable=False, other=0.4)
+    marginal = MarginalTransform.of_categories(domain, np.array(weights))
+    _, bins, (ordered, _) = chosen((domain, [marginal, marginal]), n_bins)
+    bins.check(domain)
+    assert bins.n_bins <= n_bins + 1
+    assert bins.ranks(ordered)[:, bins.rest].tolist() == [0.0, 1.0]
+
+
 def test_what_no_class_has_beyond_an_end_is_no_bin():
     """The noise of a pair must not give rows to numbers that the marginals rule out."""
     domain = NumericDomain(0.0, 7.0, log=False, integer=True, nullable=False)

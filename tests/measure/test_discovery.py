@@ -1,5 +1,6 @@
 """What a fit learns about a table that it measures: nothing else about a row shows."""
 
+import json
 import math
 import warnings
 from itertools import product
@@ -622,3 +623,19 @@ def test_a_rare_usual_label_is_not_lost():
             pd.DataFrame({"u": np.linspace(0, 1, 810), "y": target})
         )
         assert fitted.classes_.tolist() == [0, 1]
+
+
+def test_two_texts_are_stated_where_only_missing_values_are_open():
+    """As a template has them: none is lost, and nothing is spent to find them."""
+    sick = {"kind": "boolean", "true": "ja", "false": "nein", "nullable": None}
+    data = {"schema_version": 1, "columns": [["sick", sick], ["y", sick]]}
+    schema = TableSchema.from_json(json.dumps(data | {"target": "y"}))
+    cells = np.where(np.arange(900) % 300, "nein", "ja").astype(object)
+    table = pd.DataFrame(
+        {"sick": np.where(np.arange(900) % 3, cells, None), "y": cells}
+    )
+    synth = IndependentSynthesizer(schema=schema).fit(table)
+    spent = {entry.name for entry in synth.privacy_report().entries}
+    assert spent == {"class counts", "marginals"}
+    assert {*synth.classes_} == {"ja", "nein"}
+    assert 0.1 < synth.sample(2_000)["sick"].isna().mean() < 0.6

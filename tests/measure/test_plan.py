@@ -1,6 +1,7 @@
 """What `plan` shows is what a fit does, and what a fit says of a poor result."""
 
 import math
+import re
 import warnings
 from itertools import product
 
@@ -291,7 +292,7 @@ def test_the_remedies_fit_what_a_column_holds():
     found = TableSchema({}).check(table.assign(name=[*map(chr, range(97, 147))]))
     found = found[~found["finding"].str.startswith("not declared")]
     assert found["column"].tolist() == ["price", "name"]
-    assert found["finding"].str.contains("make them numbers|no value twice").all()
+    assert found["finding"].str.contains("that look like|no value twice").all()
 
 
 def test_a_label_that_was_not_found():
@@ -355,6 +356,45 @@ def test_rare_categories_and_their_share():
     assert 30 <= share <= 41
 
 
+@pytest.mark.usefixtures("frozen_noise")
+def test_the_remedies_of_texts_follow_from_what_was_found_of_them():
+    """What names rows is none of a few values, and free text is mostly rare."""
+    numbers = np.arange(MANY_ROWS)
+    unique, text = numbers.astype(str), "free text is Text()"
+    common = np.where(numbers % 10 < 3, "none", "often")
+    cases = [
+        (unique, ("no category of 's'", text, "what names rows Identifier()")),
+        (np.where(numbers % 10 < 3, "none", unique), ("(1, about 70 %", text)),
+        (np.where(numbers % 10 < 7, common, unique), ("(2, about 30 %",)),
+    ]
+    for values, words in cases:
+        said_of = said(independent(target=None), pd.DataFrame({"u": 0.5, "s": values}))
+        assert all(word in said_of for word in words)
+        assert (text in said_of) == (text in words)
+        assert ("Identifier" in said_of) == (values is unique)
+    note = independent(target=None).plan(9, dtypes={"s": "str", "u": float})["note"][0]
+    assert f"codes are Categorical([...]), {text}, what names rows Identifier" in note
+
+
+@pytest.mark.parametrize("n_categories", [2, 6])
+def test_a_plan_without_tables_says_so_and_what_would_do(n_categories):
+    """Correlations alone do not say what goes with each of several categories."""
+    listed = Categorical([*map(str, range(n_categories))])
+    schema = TableSchema({"ward": listed, "icd": listed, "age": UNIT, "cost": UNIT})
+    synth = MarginalSynthesizer(0.3, schema=schema)
+    told, note = n_categories > 2, synth.plan(1_000)
+    assert note["tables"][0] == 0
+    assert note["dependence"][0] == "weak"
+    assert ("only correlations are measured" in note["note"][0]) == told
+    assert note["note"].str.contains(r"\(epsilon \d+ is enough\)$").all() == told
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.integers(0, 2, (1_000, 4)), columns=[*schema.columns])
+    table = table.astype({"ward": str, "icd": str})
+    assert ("all classes have too few rows for tables" in said(synth, table)) == told
+    epsilon = float(re.search("epsilon (\\d+)", note["note"][0] + "epsilon 9")[1])
+    assert synth.set_params(epsilon=epsilon).plan(1_000)["tables"][0] == 6
+
+
 def test_whole_numbers_that_may_number_the_rows():
     rng = np.random.default_rng(2)
     table = plain_table().assign(
@@ -407,7 +447,10 @@ def test_plan_says_the_same_in_advance_and_which_epsilon_would_do():
     synth = MarginalSynthesizer(epsilon=1.0, target="y")
     plan = synth.plan(dtypes=wine.dtypes, class_counts=counts)
     assert plan["note"].str.contains("too few rows for its label to be found").all()
-    assert plan["note"].str.contains("ranges: .* and 10 more may be guesses").all()
+    names = ", ".join(map(repr, wine.columns[:-1]))  # all of them, by name
+    assert (
+        plan["note"].str.contains(f"ranges: {names} may be guesses", regex=False).all()
+    )
     assert plan["note"].str.contains("depend on each other").all()
     assert plan["note"].str.contains("labels of up to 133 rows are not found").all()
     needed = plan["epsilon_needed"].max()  # a NumPy number, as a grid of them has

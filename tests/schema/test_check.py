@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from functools import partial
 
 import numpy as np
@@ -180,3 +181,50 @@ def test_what_is_no_table_is_refused():
     with pytest.raises(InvalidTableError, match="must be distinct"):
         schema.check(pd.DataFrame([[1, 2]], columns=["a", "a"]))
     assert schema.check(pd.DataFrame({"a": pd.Series(dtype=bool)})).empty
+
+
+N = 60
+TEXTS = {
+    "dates": [f"{n % 28 + 1:02}.0{n % 9 + 1}.2024" for n in range(N)],
+    "dates ": [f"2024-0{n % 9 + 1}-{n % 28 + 1:02} 10:30" for n in range(N)],
+    "codes with leading zeros": [f"{n:07}" for n in range(N)],
+    "numbers": [f"{n * 37:,}.50" for n in range(N)],
+    "numbers ": [f"${n}.00" for n in range(N)],
+    "numbers  ": [f"{n}%" for n in range(N)],
+    "numbers   ": [f"{n}.5" for n in range(N)],
+}
+
+
+@pytest.mark.parametrize("others", [[], ["-"] * 5])
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_texts_look_like_is_said(name, others):
+    """With what they are to a fit, and how many others are beside them."""
+    found = TableSchema({}).check(pd.DataFrame({"x": [*TEXTS[name], *others]}))
+    words, rows = found["finding"].tolist()[1:], found["rows"].tolist()[1:]
+    assert words[0].startswith(
+        f"texts, categories to a fit, that look like {name.strip()}:"
+    )
+    assert rows == [N, *[5] * bool(others)]
+    assert not others or "coerce" in words[1]
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if name[0] in "dn"])
+@pytest.mark.parametrize("blank", [False, True])
+def test_a_kind_that_is_stated_of_texts_is_refused_with_what_converts_them(name, blank):
+    """Not read as categories; the code of the message is run."""
+    of_times = name[0] == "d"
+    ends = ("2000", "2030") if of_times else (0, 10_000)
+    form = {"format": "%d.%m.%Y"} if name == "dates" else {}
+    column = Datetime(*ends, **form) if of_times else Continuous(*ends)
+    parts = (
+        {"columns": {}, "blanks": {"x": column}}
+        if blank
+        else {"columns": {"x": column}}
+    )
+    table = pd.DataFrame({"x": TEXTS[name], "y": range(N)})
+    synth = IndependentSynthesizer(5.0, schema=TableSchema(**parts))
+    with pytest.raises(InvalidSchemaError, match="is categorical") as seen:
+        synth.fit(table)
+    (code,) = re.findall(r"(pd\.to_\w+\(.*\))[.;]", str(seen.value))
+    table["x"] = eval(code, {"pd": pd, "table": table})
+    assert synth.fit(table).sample(9)["x"].dtype.kind in "Mif"

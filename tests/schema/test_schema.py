@@ -545,7 +545,7 @@ def test_metadata_of_sdv_become_a_schema(kind, said, expected):
                     "a": {"sdtype": "numerical", "range_min": 0, "range_max": -1}
                 }
             },
-            "of the column 'a'. Got another .*low",
+            "Column 'a': .*low",
         ),
     ],
 )

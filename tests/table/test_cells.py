@@ -56,9 +56,8 @@ NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", 
 
 def read(cells, column):
     """Give each cell as it comes out, ValueError for one that cannot be read."""
-    try:
-        series = typed_cells(pa.array(cells, pa.large_string()), column)
-    except ValueError:
+    series, refused = typed_cells(pa.array(cells, pa.large_string()), column)
+    if refused.any():
         return ValueError
     return [None if pd.isna(value) else value for value in series], series.dtype
 
@@ -101,10 +100,8 @@ def test_a_zone_is_read_alone(cell):
 
 def test_no_cell_at_all_makes_no_other_dtype():
     for cells in ([None, None], []):
-        found = typed_cells(
-            pa.array(cells, pa.large_string()), COLUMNS["whole"], rounded=False
-        )
-        assert found.dtype == "Int64"
+        found = typed_cells(pa.array(cells, pa.large_string()), COLUMNS["whole"])
+        assert found[0].dtype == "Int64"
 
 
 @pytest.mark.parametrize("cell", [*ODD, *PLAIN])
@@ -112,9 +109,7 @@ def test_numbers_are_exact(cell):
     """Against fractions; a double is the nearest one, as Python reads it."""
     whole, number = (read([cell], COLUMNS[name]) for name in ("whole", "number"))
     if not NUMBER.fullmatch(cell):
-        assert whole is ValueError
-        unusual = cell.strip().lower() in ("inf", "-infinity", "nan")
-        assert (number is ValueError) == (not unusual)
+        assert whole is number is ValueError
         return
     assert same(number[0][0], np.float64(float(cell)).item())
     # An exponent that no fraction is written out for.

@@ -29,7 +29,7 @@ from skdpsynth.schema import (
 )
 from skdpsynth.table import open_table
 from skdpsynth.table.csv_files import CsvFile, CsvForm
-from skdpsynth.table.csv_kinds import read_csv
+from skdpsynth.table.csv_kinds import found_kinds
 
 COLUMNS = {
     "name": Categorical(["Jörg; 1", 'a "b"', "c"]),
@@ -50,6 +50,12 @@ ROWS = pd.DataFrame(
 COMPRESSION = {".gz": "gzip", "bz2": "bz2"}
 
 
+def found(name):
+    """Read a file of which nothing is stated."""
+    file = CsvFile(Path(name), {})
+    return CsvFile(file.path, found_kinds(file)[0].kinds).read()
+
+
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -62,7 +68,7 @@ def test_files_are_read_as_they_were_written(encoding, separator, name):
     how = {"sep": separator, "encoding": encoding}
     ROWS.to_csv(name, index=False, **how, compression=COMPRESSION.get(name[-3:]))
     form = CsvForm(encoding=encoding.removesuffix("-sig"))
-    table = read_csv(Path(name), COLUMNS, form=form)
+    table = CsvFile(Path(name), COLUMNS, form=form).read()
     days = pd.to_datetime(ROWS["day"], format="%d.%m.%Y")
     pd.testing.assert_frame_equal(table, ROWS.assign(day=days), check_dtype=False)
     file = CsvFile(Path(name), COLUMNS, form=CsvForm(separator, form.encoding))
@@ -120,7 +126,7 @@ def test_a_format_has_a_zone_or_not():
     Path("t.csv").write_text(text)
     form = "%d.%m.%Y %H:%M:%S %z"
     aware = Datetime("2020-01-01T00Z", "2021-01-01T00Z", format=form)
-    found = read_csv(Path("t.csv"), {"t": aware})["t"]
+    found = CsvFile(Path("t.csv"), {"t": aware}).read()["t"]
     assert found[0] == pd.Timestamp("2020-12-31 21:30", tz="UTC")
     naive = Datetime("2020-01-01", "2021-01-01", format=form)
     other = Datetime("2020-01-01", "2021-01-01", format="%d.%m.%y %H:%M")
@@ -133,7 +139,7 @@ def test_numbers_with_zeros_in_front_are_texts_where_kinds_are_found():
     """Also beside a missing cell, and in a compressed file."""
     text = b"zip,n,x\n01067,10,0.5\n,0,00.5\n80331,2,1\n"
     Path("t.csv.zst").write_bytes(pa.compress(text, codec="zstd", asbytes=True))
-    table = read_csv(Path("t.csv.zst"), {}, infer=True)
+    table = found("t.csv.zst")
     assert table["zip"].dropna().tolist() == ["01067", "80331"]
     assert table["n"].tolist() == [10, 0, 2]
     assert table["x"].dtype == np.float64
@@ -286,17 +292,31 @@ def test_what_is_stated_beside_blanks_is_checked(described, expected):
         TableSchema.from_json(json.dumps(data))
 
 
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"kind": "continuous", "low": 0, "high": 9},
+        {"kind": "datetime", "low": "2020-01-01", "high": "2021-01-01"},
+        {"kind": "categorical", "categories": ["a"]},
+    ],
+)
+def test_nulls_that_are_left_beside_values_are_measured(described):
+    """Whether values are missing is not stated: they may be."""
+    data = {"schema_version": 1, "columns": [["v", described | {"nullable": None}]]}
+    assert TableSchema.from_json(json.dumps(data)).columns["v"].nullable
+
+
 @pytest.mark.parametrize("row", ["Anna,41,HIV", "a,2024-01-05,b", "0.5,b,c"])
 def test_a_first_line_that_may_be_a_row_is_not_taken_for_names(row):
     """Nor are its cells printed: they are values."""
     Path("t.csv").write_text(f"{row}\n{row}\n")
     with pytest.raises(InvalidTableError, match="may be a row: add a line") as seen:
-        read_csv(Path("t.csv"), {}, infer=True)
+        found("t.csv")
     assert not any(cell in str(seen.value) for cell in row.split(",") if len(cell) > 1)
     with pytest.raises(InvalidTableError, match="may be a row"):
         IndependentSynthesizer().fit(Path("t.csv"))
     names = dict.fromkeys(row.split(","), Categorical(["x"]))
-    assert read_csv(Path("t.csv"), names).shape == (1, 3)  # the schema names them
+    assert CsvFile(Path("t.csv"), names).read().shape == (1, 3)  # the schema names them
 
 
 def test_a_category_may_be_a_word_for_missing():
@@ -304,7 +324,7 @@ def test_a_category_may_be_a_word_for_missing():
     Path("t.csv").write_text("land,name\n" + "NA,NA\nDE,x\n,y\n" * 100)
     land = Categorical(["NA", "DE"], nullable=True)
     name = Categorical(["x", "y"], nullable=True)
-    table = read_csv(Path("t.csv"), {"land": land, "name": name})
+    table = CsvFile(Path("t.csv"), {"land": land, "name": name}).read()
     assert table["land"].tolist()[:2] == ["NA", "DE"]
     assert table["land"].isna().sum() == 100
     assert table["name"].isna().sum() == 100
@@ -349,8 +369,8 @@ def test_quotes_are_looked_for_among_letters(encoding):
     form = CsvForm("|", encoding)
     rows = pd.DataFrame({"a": [letter, "x"] * 50, "b": ["|", "y"] * 50})
     rows.to_csv("t.csv", index=False, sep="|", encoding=encoding)
-    found = read_csv(Path("t.csv"), columns, form=form)
+    found = CsvFile(Path("t.csv"), columns, form=form).read()
     pd.testing.assert_frame_equal(found, rows, check_dtype=False)
     Path("t.csv").write_bytes(b"a|b\n" + pair + b'"|"\n' + b"x|y\n" * 51)
     with pytest.raises(InvalidTableError, match="quotes around whole cells"):
-        read_csv(Path("t.csv"), columns, form=form)
+        CsvFile(Path("t.csv"), columns, form=form).read()

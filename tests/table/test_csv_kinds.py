@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,9 @@ from skdpsynth import IndependentSynthesizer, TableSchema
 from skdpsynth.__main__ import main
 from skdpsynth.exceptions import InvalidSchemaError, InvalidTableError
 from skdpsynth.schema import Continuous, Datetime
+from skdpsynth.table import csv_kinds
 from skdpsynth.table.csv_files import CsvFile, CsvForm
-from skdpsynth.table.csv_kinds import as_cells, check_csv, found_kinds, read_csv
+from skdpsynth.table.csv_kinds import as_cells, check_csv, found_kinds
 
 RNG = np.random.default_rng(0)
 DAYS = pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 1400, 300), "D")
@@ -51,8 +53,10 @@ KINDS = {
     "money": ([f"{v:.2f}" for v in AMOUNTS], {}, "continuous", "%.2f"),
     "short": ([str(v) for v in AMOUNTS.round(2)], {}, "continuous", "%s"),
     "from R": ([f"{v:g}" for v in (AMOUNTS / 9).round(1)], {}, "continuous", "%g"),
+    "signed": ([f"{v - 900:+.1f}" for v in AMOUNTS], {}, "continuous", "%+.1f"),
+    "signed whole": ([f"{v - 900:+.0f}" for v in AMOUNTS], {}, "continuous", "%+d"),
     "dollars": ([f"${v:,.2f}" for v in AMOUNTS], {}, "continuous", "$%,.2f"),
-    "per cent": ([f"{v % 100:.0f} %" for v in AMOUNTS], {}, "continuous", "%s %"),
+    "per cent": ([f"{v % 100:.0f} %" for v in AMOUNTS], {}, "continuous", "%d %"),
     "European": (
         [f"{v:,.2f} €".translate({44: ".", 46: ","}) for v in AMOUNTS],
         {"form": EUROPEAN},
@@ -86,8 +90,8 @@ def test_a_kind_is_found_and_its_cells_are_read_and_written_alike(name):
     schema, text, _ = found_kinds(file)
     blank = json.loads(text)["columns"][0][1]
     assert (blank["kind"], blank.get("format", ...)) == (kind, form)
-    table = read_csv(file.path, schema.kinds, form=file.form)
-    again = as_cells(table, schema.kinds, file.form, None)["x"]
+    table = replace(file, columns=schema.kinds).read()
+    again = as_cells(table, schema.kinds, file.form)["x"]
     written = again.astype(object).where(again.notna(), "").map(str)
     assert written.tolist() == cells
 
@@ -126,19 +130,73 @@ def test_a_few_texts_make_no_categories_of_numbers_or_times(name, odd, shown, ca
     assert schema.kinds["x"].tag == KINDS[name][2]
     assert hint.startswith("'x': where a cell of another kind")
     assert shown in hint
-    findings = check_csv(file.path, TableSchema({}), schema.kinds)
+    findings = check_csv(replace(file, columns=schema.kinds), TableSchema({}))
     assert findings["rows"].tolist()[0] == 10
     assert "the first in row 291 below the names" in findings["finding"][0]
     assert shown in findings["finding"][0]
     with pytest.raises(InvalidTableError, match="--na-values"):
         IndependentSynthesizer(schema=schema).fit("t.csv")
     form = CsvForm(missing=(odd,))
-    assert read_csv(file.path, schema.kinds, form=form)["x"].isna().sum() == 10
-    findings = check_csv(file.path, schema, schema.kinds, form=form)["finding"]
+    assert CsvFile(file.path, schema.kinds, form=form).read()["x"].isna().sum() == 10
+    findings = check_csv(CsvFile(file.path, schema.kinds, form=form), schema)["finding"]
     assert not findings.str.contains("refuses").any()
     assert main(["schema", "t.csv", "-o", "s.json"]) == 0
     assert shown in (said := capsys.readouterr().err)
     assert odd != "Ann" or odd not in said
+
+
+@pytest.mark.parametrize(
+    ("odd", "kind"), [("-", "continuous"), ("n.a.", "continuous"), ("z", "categorical")]
+)
+def test_few_numbers_beside_a_word_for_missing_are_numbers(odd, kind):
+    """5 % of such cells became 64 % of the rows; beside another word they are codes."""
+    file = write([*"12345" * 20, *[odd] * 5])
+    schema, _, hints = found_kinds(file)
+    assert schema.kinds["x"].tag == kind
+    assert any(f"--na-values={odd}" in hint for hint in hints) == (
+        kind != "categorical"
+    )
+
+
+def test_a_form_is_tried_on_the_first_texts(monkeypatch):
+    """On all texts are tried those alone that fit there: 11 s became 3."""
+    tried = []
+    real = csv_kinds._alike
+
+    def noted(texts, *others):
+        tried.append(len(texts))
+        return real(texts, *others)
+
+    monkeypatch.setattr(csv_kinds, "_alike", noted)
+    for cells in (written(TIMES, "%d.%m.%Y %H:%M:%S"), [f"t{n}" for n in range(300)]):
+        found_kinds(write(cells))
+    assert tried.count(300) == 1 < len(tried)
+
+
+@pytest.mark.parametrize("mark", ["-", "unknown"])
+def test_a_schema_may_say_what_stands_for_missing(mark, tmp_path):
+    """For a fit in Python, and for all commands, of which sample writes it again."""
+    file = write([*map(str, range(100)), *[mark] * 50])
+    file = replace(file, form=CsvForm(missing=[mark]))
+    (tmp_path / "s.json").write_text(
+        found_kinds(file, TableSchema({}, na_values=[mark]))[1]
+    )
+    schema = TableSchema.from_json(tmp_path / "s.json")
+    assert schema.na_values == (mark,)
+    assert TableSchema.from_json(schema.to_json()) == schema
+    synth = IndependentSynthesizer(50.0, schema=schema).fit("t.csv")
+    assert synth.sample(2_000)["x"].isna().mean() == pytest.approx(1 / 3, abs=0.1)
+    assert "what stands for missing values" in str(synth.privacy_report()).replace(
+        "\n", " "
+    )
+    synth.save("m")
+    assert main(["sample", "m", "-n", "200", "-o", "s.csv"]) == 0
+    assert mark in pd.read_csv("s.csv", keep_default_na=False)["x"].tolist()
+    with pytest.raises(InvalidTableError, match="na_values of the schema"):
+        IndependentSynthesizer(schema=replace(schema, na_values=())).fit("t.csv")
+    for wrong in (mark, [3]):
+        with pytest.raises(InvalidSchemaError, match="must be a list of texts"):
+            TableSchema({}, na_values=wrong)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +218,9 @@ def test_a_format_that_is_given_comes_first_and_others_are_found():
         "b": ["2020-01-02", "2021-03-04"] * 9,
     }
     pd.DataFrame(frame).to_csv("t.csv", index=False)
-    kinds = found_kinds(CsvFile(Path("t.csv"), {}), "%m/%d/%Y")[0].kinds
+    kinds = found_kinds(CsvFile(Path("t.csv"), {}, form=CsvForm(times="%m/%d/%Y")))[
+        0
+    ].kinds
     assert [kinds[name].format for name in frame] == ["%m/%d/%Y", "%Y-%m-%d"]
 
 
@@ -177,11 +237,16 @@ def test_a_format_that_is_given_comes_first_and_others_are_found():
 def test_a_number_is_one_in_its_form_only(form, column, good, bad):
     """Nothing is guessed: 1,5 with commas between thousands is no 15."""
     columns = {"x": column, "n": Continuous(0, 9)}
-    assert read_csv(write(good, form).path, columns, form=form).notna().all(axis=None)
+    assert (
+        CsvFile(write(good, form).path, columns, form=form)
+        .read()
+        .notna()
+        .all(axis=None)
+    )
     for cell in bad:
         path = write([cell], form).path
         with pytest.raises(InvalidTableError, match=r"'x' of 't\.csv'"):
-            read_csv(path, columns, form=form)
+            CsvFile(path, columns, form=form).read()
 
 
 def test_a_format_is_checked_and_kept():
@@ -217,5 +282,5 @@ def test_a_format_of_iso_is_read_as_fast_as_iso_is(monkeypatch):
     for name in ("ISO days", "ISO in UTC"):
         cells, _, _, form = KINDS[name]
         column = {"x": Datetime("2020", "2024", format=form), "n": Continuous(0, 9)}
-        found = read_csv(write(cells).path, column)["x"]
+        found = CsvFile(write(cells).path, column).read()["x"]
         assert written(pd.DatetimeIndex(found), form) == cells

@@ -30,7 +30,7 @@ from skdpsynth.table import (
     open_table,
     total_keys,
 )
-from skdpsynth.table.csv_kinds import read_csv
+from skdpsynth.table.csv_files import CsvFile
 from skdpsynth.utils.dtypes import is_missing, plain
 
 # Parts of texts that hash tables and encodings have taken for one another.
@@ -261,7 +261,7 @@ def as_source(name, rows, folder):
     pd.DataFrame(rows, columns=[*SCHEMA.columns]).to_csv(path, index=False)
     if name == "csv":
         return path
-    table = read_csv(path, SCHEMA.columns)
+    table = CsvFile(path, SCHEMA.columns).read()
     path.unlink()
     return SOURCES[name](table, folder)
 

@@ -74,7 +74,7 @@ def test_no_missing_value_chooses_a_dtype(tmp_path):
     assert found[0] == found[1]
     noted = pa.Table.from_pandas(pd.DataFrame({"k": [1, 2], "x": [1.0, 2.0]})).schema
     parquet.write_table(table.replace_schema_metadata(noted.metadata), path)
-    with pytest.raises(SkdpsynthError):
+    with pytest.raises(SkdpsynthError, match="a column 'k' of the dtype"):
         IndependentSynthesizer().fit(path)
 
 
@@ -111,6 +111,9 @@ def test_columns_of_folders_are_columns(sales):
     columns = {"year": Continuous(2000, 2030, integer=True), "city": Categorical(["ä"])}
     table = ParquetFiles(Path("sales"), columns).read()
     assert table["year"].dtype == "Int64"
+    wrong = ParquetFiles(Path("sales"), columns | {"city": Continuous(0, 9)})
+    with pytest.raises(InvalidTableError, match=r"'city' .* must be continuous"):
+        wrong.read()
     schema = TableSchema(columns, target="city")
     years = IndependentSynthesizer(50.0, schema=schema).fit("sales").sample(500)["year"]
     assert years.mean() == pytest.approx(sales["year"].astype(int).mean(), abs=0.5)
