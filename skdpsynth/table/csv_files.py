@@ -275,14 +275,13 @@ class CsvFile:
     dropped: Sequence[Hashable] = ()  # columns to ignore
 
     @contextmanager
-    def _open(self) -> Iterator[Any]:
+    def _open(self, *, as_it_is: bool = False) -> Iterator[Any]:
         """Open it as bytes without compression, of UTF-8; errors hold no value."""
+        encoding = "utf-8" if as_it_is else self.form.encoding
         with withheld(f"{str(self.path)!r} must be a table that can be read"):
             try:
                 file = pa.input_stream(self.path.open("rb"), compression_of(self.path))
-                with pa.transcoding_input_stream(
-                    file, self.form.encoding, "utf-8"
-                ) as text:
+                with pa.transcoding_input_stream(file, encoding, "utf-8") as text:
                     yield text
             except (UnicodeError, pa.ArrowInvalid) as error:
                 if isinstance(error, pa.ArrowInvalid) and "UTF8" not in str(error):
@@ -319,11 +318,14 @@ class CsvFile:
     @cached_property
     def _header(self) -> tuple[list[str], int, str]:
         """The names of all columns, how many lines are not rows, and the separator."""
-        with self._open() as file:
-            lines = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
+        # Rows that are read with the names may be in another encoding: not yet.
+        encoding = self.form.encoding
+        with self._open(as_it_is=True) as file:
+            lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
             n_lines, first = 0, ""
-            while not first.strip("\r\n") and (first := lines.readline()):
+            while not first.strip("\ufeff\r\n") and (first := lines.readline()):
                 n_lines += 1
+            first = first.removeprefix("\ufeff")  # a mark of the encoding
             outside = re.sub(r'"[^"]*"', "", first)
             found = next(filter(outside.__contains__, _SEPARATORS), _SEPARATORS[0])
             separator = self.form.separator or found
@@ -440,10 +442,19 @@ class CsvFile:
 
     def typed(self, table: Any) -> pd.DataFrame:  # noqa: ANN401 - no stubs
         """Read texts, a table of Arrow, as what the schema says."""
-        how = (self.columns, self.path, self.form)
-        return pd.DataFrame(
-            {n: as_stated(table[n], n, *how) for n in table.column_names}
-        )
+        read = {}
+        for name in table.column_names:
+            column = self.columns[name]
+            read[name], refused = typed_cells(table[name], column, self.form)
+            if refused.any():
+                raise InvalidTableError(
+                    f"{name!r} of {str(self.path)!r} must be {column.tag}, as the"
+                    " schema says. Got a cell that is none; correct it, name what"
+                    " stands for a missing value (--na-values, or na_values of the"
+                    " schema), or describe the column as Categorical texts. 'skdpsynth"
+                    " check' finds such cells."
+                )
+        return pd.DataFrame(read)
 
     def read(self, rows: int | None = None) -> pd.DataFrame:
         """Read all rows, or none."""
@@ -458,22 +469,3 @@ def check_dropped(path: Path, dropped: Sequence[Hashable], names: list[str]) -> 
             f"Expected columns of {str(path)!r} to drop. Got {strange!r}; it has"
             f" {names!r}."
         )
-
-
-def as_stated(
-    cells: Cells,
-    name: Hashable,
-    columns: Mapping[Hashable, Column],
-    path: Path,
-    form: CsvForm = PLAIN,
-) -> pd.Series:
-    """Read cells as what a schema says of their column; refuse those of other kinds."""
-    values, refused = typed_cells(cells, columns[name], form)
-    if refused.any():
-        raise InvalidTableError(
-            f"{name!r} of {str(path)!r} must be {columns[name].tag}, as the schema"
-            " says. Got a cell that is none; correct it, name what stands for a missing"
-            " value (--na-values, or na_values of the schema), or describe the column"
-            " as Categorical texts. 'skdpsynth check' finds such cells."
-        )
-    return values

@@ -225,11 +225,8 @@ def as_cells(
     """Write numbers and times as they were in the CSV file of a fit."""
     for name, series in rows.items():
         rows[name] = _written(series, columns.get(name), form)
-    for place, name in enumerate(rows):
-        rows = (
-            rows.rename(columns={name: ""}) if name == UNNAMED.format(place) else rows
-        )
-    return rows
+    names = {UNNAMED.format(place): "" for place in range(rows.shape[1])}
+    return rows.rename(columns=names)
 
 
 def _written(series: pd.Series, column: Column | None, form: CsvForm) -> pd.Series:
