@@ -35,9 +35,7 @@ from skdpsynth.utils import compression_of, require, withheld
 
 __all__ = ["CsvFile", "CsvForm"]
 
-# Of Arrow, which has no stubs: an array of texts and nulls, or of values; a dtype.
-Cells = Any
-DataType = Any
+Cells = Any  # of Arrow, which has no stubs: texts and nulls, values, or a type
 
 # What stands for a missing value in every column: the texts of `pandas.read_csv`.
 MISSING_TEXTS = {
@@ -53,16 +51,16 @@ _DTYPES |= {pa.large_string(): _TEXT} if isinstance(_TEXT, pd.StringDtype) else 
 # Plain forms, for Arrow. They have no number that overflows, which its versions treat
 # differently, and no sign that one parser alone knows.
 _PLAIN_WHOLE = "^-?[0-9]{1,18}$"
+_PLAIN_NUMBER = r"^-?[0-9]{1,20}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,2})?$"
 _PLAIN_TIME = (
-    r"^[1-2][0-9]{3}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}"
-    r"(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?"
+    r"^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}"
+    r"(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?$"
 )
-_ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
-_NONE = "^$"  # no text is: an empty one is missing
-_ISO_FORMATS = {  # which times of the plain form above are written in
-    *("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S"),
-    *("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S%z", "%Y-%m-%dT%H:%M:%S%z"),
-}
+_TWO = "([0-9]{2})"
+_DIGITS = {"%Y": "([1-9][0-9]{3})", "%m": _TWO, "%d": _TWO}
+_DIGITS |= {"%H": _TWO, "%M": _TWO, "%S": _TWO}
+NONE = "^$"  # no text is: an empty one is missing
+_ISO = re.compile("%Y-%m-%d(?:[ T]%H:%M(?::%S(?:%z)?)?)?")
 
 _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _DATE = re.compile(r"([0-9]{4})(?:([-/.])([0-9]{2})(?:\2([0-9]{2}))?)?", re.ASCII)
@@ -189,14 +187,13 @@ def typed_cells(
         known = pc.if_else(pc.match_substring_regex(known, _NUMBER), known, None)
         fit = all(number % 1 == 0 and abs(number) < 2**63 for number in categories)
         if getattr(column, "integer", fit):  # that 64 bits hold
-            other = next(number for number in count() if number not in categories)
-            one = partial(_whole_number, other=other if categories else None)
+            others = (number for number in count() if number not in categories)
+            one = partial(_whole_number, other=next(others) if categories else None)
             # Whole numbers beside missing ones are often written with a zero behind.
             known = pc.replace_substring_regex(known, r"^(-?[0-9]+)\.0*$", r"\1")
             read = _parsed(known, _PLAIN_WHOLE, pa.int64(), one)
         else:  # each correctly rounded to a double
-            numbers = known.to_numpy(zero_copy_only=False).astype(np.float64)
-            read = pa.array(numbers, from_pandas=True)
+            read = _parsed(known, _PLAIN_NUMBER, pa.float64(), float)
     values = read.take(encoded.indices)
     refused = pc.and_(cells.is_valid(), values.is_null()).to_numpy(zero_copy_only=False)
     series = values.to_pandas(types_mapper=_DTYPES.get)
@@ -204,9 +201,9 @@ def typed_cells(
 
 
 def _parsed(
-    known: Cells, plain: str, kind: DataType, one: Callable[[str], object]
+    known: Cells, plain: str, kind: Cells, one: Callable[[str], object], iso: str = ""
 ) -> Cells:
-    """Let Arrow parse texts of a plain form, and `one` each other; null if it fails."""
+    """Let Arrow parse texts of a plain form, maybe rewritten; `one` each other."""
 
     def value(text: str) -> object:
         with suppress(ValueError, ArithmeticError):
@@ -215,7 +212,9 @@ def _parsed(
 
     others = pc.invert(pc.match_substring_regex(known, plain)).fill_null(False)
     try:
-        values = pc.if_else(others, None, known).cast(kind)
+        texts = pc.if_else(others, None, known)
+        texts = pc.replace_substring_regex(texts, plain, iso) if iso else texts
+        values = texts.cast(kind)
     except pa.ArrowInvalid:  # of plain form, and yet none, such as 2020-02-30
         others, values = known.is_valid(), pa.nulls(len(known), kind)
     odd = pa.array(map(value, known.filter(others).to_pylist()), kind)
@@ -239,12 +238,7 @@ def _whole_number(text: str, other: int | None) -> int:
 
 def _times(known: Cells, zone: Any, form: str | None) -> Cells:  # noqa: ANN401
     """Read times by a format, or in the forms of ISO 8601."""
-    if form is not None and form.removesuffix("Z") in _ISO_FORMATS:
-        # Which Arrow knows, but for a mark of no meaning.
-        known = (
-            pc.replace_substring_regex(known, "Z$", "") if form[-1] == "Z" else known
-        )
-        form = None
+    form = None if form is not None and _ISO.fullmatch(form) else form
 
     def time(text: str) -> datetime:
         found = None if form else _DATE.match(text)
@@ -259,10 +253,21 @@ def _times(known: Cells, zone: Any, form: str | None) -> Cells:  # noqa: ANN401
         require(read.tzinfo is None, "a time with a zone")
         return read
 
-    # Arrow knows a zone behind a time of day only, and takes no other time beside it.
-    plain = _PLAIN_TIME + "$" if zone is None else _PLAIN_TIME.removesuffix("?") + _ZONE
-    kind = pa.timestamp("us", None if zone is None else "UTC")
-    return _parsed(known, _NONE if form else plain, kind, time)
+    # Of Arrow, each time would have to have a zone, or none of them.
+    plain, iso = plain_time(form) if form else (_PLAIN_TIME, "")
+    plain = plain if zone is None else NONE
+    return _parsed(known, plain, pa.timestamp("us", zone and "UTC"), time, iso)
+
+
+def plain_time(form: str) -> tuple[str, str]:
+    """Return a pattern of times in a form of digits, and its groups in ISO 8601."""
+    parts = re.split("(%.)", form)
+    if not {"%Y", "%m", "%d"} <= {*parts[1::2]} <= _DIGITS.keys():
+        return NONE, ""
+    places = {code: rf"\{place}" for place, code in enumerate(parts[1::2], 1)}
+    iso = re.sub("%.", lambda code: places.get(code[0], "00"), "%Y-%m-%d %H:%M:%S")
+    pattern = "".join(_DIGITS.get(part, re.escape(part)) for part in parts)
+    return f"^{pattern}$", iso
 
 
 @dataclass(frozen=True)

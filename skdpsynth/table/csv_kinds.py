@@ -28,11 +28,13 @@ from skdpsynth.schema import (
     to_text,
 )
 from skdpsynth.table.csv_files import (
+    NONE,
     UNNAMED,
     Cells,
     CsvFile,
     CsvForm,
     parts_of,
+    plain_time,
     typed_cells,
 )
 from skdpsynth.utils import FEW_NUMBERS
@@ -201,6 +203,9 @@ def _alike(texts: Cells, column: Continuous | Datetime, form: CsvForm) -> Mask:
         column = Datetime("1970", "1970", format=column.format.replace("%z", ""))
         bare = pc.replace_substring_regex(texts, "[+-][0-9]{2}:?[0-9]{2}$", "")
         return ~refused & _alike(bare, column, form)
+    plain, _ = plain_time(column.format)
+    if isinstance(column, Datetime) and plain != NONE:
+        return ~refused & pc.match_substring_regex(texts, plain).to_numpy(False)
     again = _written(values, column, form).map(str)
     return ~refused & (again.to_numpy() == texts.to_numpy(zero_copy_only=False))
 
