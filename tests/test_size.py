@@ -23,7 +23,7 @@ FOLDERS = {
     "benchmarks": (1987, 15154, 10, 0),
     "docs": (78, 258, 1, 0),
     "examples": (2442, 15299, 25, 0),
-    "skdpsynth": (1985, 10174, 8, 15),
+    "skdpsynth": (1939, 9939, 8, 15),
     "skdpsynth/audit": (2339, 12761, 7, 14),
     "skdpsynth/datasets": (395, 1623, 2, 4),
     "skdpsynth/evaluation": (2266, 14497, 6, 4),
@@ -32,19 +32,19 @@ FOLDERS = {
     "skdpsynth/metrics": (2040, 10479, 7, 29),
     "skdpsynth/privacy": (3713, 17755, 10, 28),
     "skdpsynth/sampling": (728, 4925, 3, 3),
-    "skdpsynth/schema": (2754, 14600, 6, 45),
+    "skdpsynth/schema": (2776, 14824, 6, 45),
     "skdpsynth/synthesizers": (3001, 13192, 13, 9),
-    "skdpsynth/table": (4268, 32432, 11, 41),
+    "skdpsynth/table": (4163, 32114, 11, 41),
     "skdpsynth/training": (2004, 13426, 11, 34),
-    "skdpsynth/utils": (1355, 7789, 8, 31),
-    "tests": (30209, 259490, 122, 0),
+    "skdpsynth/utils": (1340, 7675, 8, 31),
+    "tests": (30345, 260744, 122, 0),
 }
 # Of the package.
 CIRCLES = 0  # modules that import one another, also for their types alone
 CONSTANTS = 200  # that are numbers, of modules
 UNEXPLAINED = 0  # of these, without a comment
-LITERALS = 529  # numbers in functions other than -1, 0, 1 and 2
-DOCS = 41419  # words of docs
+LITERALS = 527  # numbers in functions other than -1, 0, 1 and 2
+DOCS = 41416  # words of docs
 # So much below its budget a figure may stay, since two changes may come together.
 SLACK = 0.02
 
