@@ -156,14 +156,14 @@ def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Mask]:
         return None, np.ones(len(texts), dtype=bool)
     _, left, first, right = head[0].as_py().values()
     flags = "+" * some("^[+]") + "," * (mark != "" and some(f"[0-9]{re.escape(mark)}"))
-    signs, how = bool(left or flags or right), f"{left}%{flags}{{}}{right}"
+    how = f"{left}%{flags}{{}}{right}"
     column = Continuous(0, 0, format=how.format("s"))
     values, odd = typed_cells(texts, column, form)
     texts = texts.filter(~odd)
     whole = not some(rf"{point}|[0-9][eE]")
     if some(r"^[^0-9]*0[0-9]+[^0-9]*$") or (whole and values.abs().max() > _MOST_WHOLE):
         return None, odd  # codes
-    digits = ["d"] * signs
+    digits = ["d"] * (how != "%{}")
     if not whole:
         short = not some(rf"[0-9][eE]|{point}[0-9]{{{MOST_DECIMALS + 1}}}")
         decimals = min(len(first.partition(form.decimal)[2]), 99)
@@ -174,7 +174,8 @@ def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Mask]:
         parts = (texts[:FEW_NUMBERS], texts)
         if all(_alike(part, column, form).all() for part in parts):
             return stated | {"format": column.format}, odd
-    return stated | ({"format": how.format("s")} if signs else {}), odd
+    plain = how.format("s").replace("%+", "%")  # the sign of some is no form
+    return stated | ({} if plain == "%s" else {"format": plain}), odd
 
 
 def _as_times(

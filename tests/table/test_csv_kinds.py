@@ -213,6 +213,13 @@ def test_what_can_be_read_in_two_ways_is_asked(cells, hint):
     assert hint in hints[0]
 
 
+@pytest.mark.parametrize(
+    ("cells", "form"), [(["+1.5", "2.5"], None), (["+$1.50", "$2.5"], "$%s")]
+)
+def test_what_not_all_numbers_have_is_no_form(cells, form):
+    assert found_kinds(write(cells * 20))[0].kinds["x"].format == form
+
+
 def test_a_format_that_is_given_comes_first_and_others_are_found():
     frame = {
         "a": ["01/02/2020", "03/04/2021"] * 9,
