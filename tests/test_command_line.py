@@ -20,7 +20,7 @@ from skdpsynth.datasets import load_adult, load_cervical_cancer, load_thyroid
 from skdpsynth.exceptions import DegradedResultWarning
 from skdpsynth.privacy import epsilon_for
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, Identifier
-from skdpsynth.table.csv_files import CsvForm
+from skdpsynth.table.csv_files import CsvFile, CsvForm
 from skdpsynth.utils.containers import from_arrow
 
 FAST = ["--synthesizer", "Independent", "--epsilon", "3"]
@@ -435,6 +435,8 @@ def test_columns_are_dropped(table, capsys):
 
 def test_a_wrong_encoding_has_a_remedy_and_no_value(capsys):
     Path("w.csv").write_text("city,n\nKöln,1\n", encoding="latin-1")
+    file = CsvFile(Path("w.csv"), {}, CsvForm(encoding="ascii"))
+    assert file.names == ["city", "n"]  # which are read alone
     assert "--encoding latin-1" in failed(capsys, "schema", "w.csv")
     assert main(["schema", "w.csv", "--encoding", "latin-1"]) == 0
     capsys.readouterr()

@@ -358,7 +358,7 @@ def _rare(series: pd.Series) -> Iterator[tuple[str, int]]:
     texts = {value: n for value, n in counts.items() if isinstance(value, str)}
     for pattern, words in _LOOK.items():
         alike = {text for text in texts if re.fullmatch(pattern, text.strip())}
-        rows = sum(n for text, n in texts.items() if text in alike)
+        rows = sum(texts[text] for text in alike)
         codes = any(text.strip().startswith("0") and len(text) > 1 for text in alike)
         if 2 * rows > counts.total() and (codes or not words.startswith("codes")):
             yield f"texts, categories to a fit, that look like {words}", rows

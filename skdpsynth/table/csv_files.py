@@ -36,9 +36,7 @@ from skdpsynth.utils.containers import as_frame
 
 __all__ = ["CsvFile", "CsvForm"]
 
-# Of Arrow, which has no stubs: an array of texts and nulls, or of values; a dtype.
-Cells = Any
-DataType = Any
+Cells = Any  # of Arrow, which has no stubs: texts and nulls, values, or a type
 
 # What stands for a missing value in every column: the texts of `pandas.read_csv`.
 MISSING_TEXTS = {
@@ -54,16 +52,16 @@ _DTYPES |= {pa.large_string(): _TEXT} if isinstance(_TEXT, pd.StringDtype) else 
 # Plain forms, for Arrow. They have no number that overflows, which its versions treat
 # differently, and no sign that one parser alone knows.
 _PLAIN_WHOLE = "^-?[0-9]{1,18}$"
+_PLAIN_NUMBER = r"^-?[0-9]{1,20}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,2})?$"
 _PLAIN_TIME = (
-    r"^[1-2][0-9]{3}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}"
-    r"(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?"
+    r"^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}"
+    r"(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?$"
 )
-_ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
-_NONE = "^$"  # no text is: an empty one is missing
-_ISO_FORMATS = {  # which times of the plain form above are written in
-    *("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S"),
-    *("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S%z", "%Y-%m-%dT%H:%M:%S%z"),
-}
+_TWO = "([0-9]{2})"
+_DIGITS = {"%Y": "([1-9][0-9]{3})", "%m": _TWO, "%d": _TWO}
+_DIGITS |= {"%H": _TWO, "%M": _TWO, "%S": _TWO}
+NONE = "^$"  # no text is: an empty one is missing
+_ISO = re.compile("%Y-%m-%d(?:[ T]%H:%M(?::%S(?:%z)?)?)?")
 
 _NUMBER = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _DATE = re.compile(r"([0-9]{4})(?:([-/.])([0-9]{2})(?:\2([0-9]{2}))?)?", re.ASCII)
@@ -190,14 +188,13 @@ def typed_cells(
         known = pc.if_else(pc.match_substring_regex(known, _NUMBER), known, None)
         fit = all(number % 1 == 0 and abs(number) < 2**63 for number in categories)
         if getattr(column, "integer", fit):  # that 64 bits hold
-            other = next(number for number in count() if number not in categories)
-            one = partial(_whole_number, other=other if categories else None)
+            others = (number for number in count() if number not in categories)
+            one = partial(_whole_number, other=next(others) if categories else None)
             # Whole numbers beside missing ones are often written with a zero behind.
             known = pc.replace_substring_regex(known, r"^(-?[0-9]+)\.0*$", r"\1")
             read = _parsed(known, _PLAIN_WHOLE, pa.int64(), one)
         else:  # each correctly rounded to a double
-            numbers = known.to_numpy(zero_copy_only=False).astype(np.float64)
-            read = pa.array(numbers, from_pandas=True)
+            read = _parsed(known, _PLAIN_NUMBER, pa.float64(), float)
     values = read.take(encoded.indices)
     refused = pc.and_(cells.is_valid(), values.is_null()).to_numpy(zero_copy_only=False)
     series = values.to_pandas(types_mapper=_DTYPES.get)
@@ -205,9 +202,9 @@ def typed_cells(
 
 
 def _parsed(
-    known: Cells, plain: str, kind: DataType, one: Callable[[str], object]
+    known: Cells, plain: str, kind: Cells, one: Callable[[str], object], iso: str = ""
 ) -> Cells:
-    """Let Arrow parse texts of a plain form, and `one` each other; null if it fails."""
+    """Let Arrow parse texts of a plain form, maybe rewritten; `one` each other."""
 
     def value(text: str) -> object:
         with suppress(ValueError, ArithmeticError):
@@ -216,7 +213,9 @@ def _parsed(
 
     others = pc.invert(pc.match_substring_regex(known, plain)).fill_null(False)
     try:
-        values = pc.if_else(others, None, known).cast(kind)
+        texts = pc.if_else(others, None, known)
+        texts = pc.replace_substring_regex(texts, plain, iso) if iso else texts
+        values = texts.cast(kind)
     except pa.ArrowInvalid:  # of plain form, and yet none, such as 2020-02-30
         others, values = known.is_valid(), pa.nulls(len(known), kind)
     odd = pa.array(map(value, known.filter(others).to_pylist()), kind)
@@ -240,12 +239,7 @@ def _whole_number(text: str, other: int | None) -> int:
 
 def _times(known: Cells, zone: Any, form: str | None) -> Cells:  # noqa: ANN401
     """Read times by a format, or in the forms of ISO 8601."""
-    if form is not None and form.removesuffix("Z") in _ISO_FORMATS:
-        # Which Arrow knows, but for a mark of no meaning.
-        known = (
-            pc.replace_substring_regex(known, "Z$", "") if form[-1] == "Z" else known
-        )
-        form = None
+    form = None if form is not None and _ISO.fullmatch(form) else form
 
     def time(text: str) -> datetime:
         found = None if form else _DATE.match(text)
@@ -260,10 +254,21 @@ def _times(known: Cells, zone: Any, form: str | None) -> Cells:  # noqa: ANN401
         require(read.tzinfo is None, "a time with a zone")
         return read
 
-    # Arrow knows a zone behind a time of day only, and takes no other time beside it.
-    plain = _PLAIN_TIME + "$" if zone is None else _PLAIN_TIME.removesuffix("?") + _ZONE
-    kind = pa.timestamp("us", None if zone is None else "UTC")
-    return _parsed(known, _NONE if form else plain, kind, time)
+    # Of Arrow, each time would have to have a zone, or none of them.
+    plain, iso = plain_time(form) if form else (_PLAIN_TIME, "")
+    plain = plain if zone is None else NONE
+    return _parsed(known, plain, pa.timestamp("us", zone and "UTC"), time, iso)
+
+
+def plain_time(form: str) -> tuple[str, str]:
+    """Return a pattern of times in a form of digits, and its groups in ISO 8601."""
+    parts = re.split("(%.)", form)
+    if not {"%Y", "%m", "%d"} <= {*parts[1::2]} <= _DIGITS.keys():
+        return NONE, ""
+    places = {code: rf"\{place}" for place, code in enumerate(parts[1::2], 1)}
+    iso = re.sub("%.", lambda code: places.get(code[0], "00"), "%Y-%m-%d %H:%M:%S")
+    pattern = "".join(_DIGITS.get(part, re.escape(part)) for part in parts)
+    return f"^{pattern}$", iso
 
 
 @dataclass(frozen=True)
@@ -276,14 +281,13 @@ class CsvFile:
     dropped: Sequence[Hashable] = ()  # columns to ignore
 
     @contextmanager
-    def _open(self) -> Iterator[Any]:
+    def _open(self, *, as_it_is: bool = False) -> Iterator[Any]:
         """Open it as bytes without compression, of UTF-8; errors hold no value."""
+        encoding = "utf-8" if as_it_is else self.form.encoding
         with withheld(f"{str(self.path)!r} must be a table that can be read"):
             try:
                 file = pa.input_stream(self.path.open("rb"), compression_of(self.path))
-                with pa.transcoding_input_stream(
-                    file, self.form.encoding, "utf-8"
-                ) as text:
+                with pa.transcoding_input_stream(file, encoding, "utf-8") as text:
                     yield text
             except (UnicodeError, pa.ArrowInvalid) as error:
                 if isinstance(error, pa.ArrowInvalid) and "UTF8" not in str(error):
@@ -320,11 +324,14 @@ class CsvFile:
     @cached_property
     def _header(self) -> tuple[list[str], int, str]:
         """The names of all columns, how many lines are not rows, and the separator."""
-        with self._open() as file:
-            lines = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
+        # Rows that are read with the names may be in another encoding: not yet.
+        encoding = self.form.encoding
+        with self._open(as_it_is=True) as file:
+            lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
             n_lines, first = 0, ""
-            while not first.strip("\r\n") and (first := lines.readline()):
+            while not first.strip("\ufeff\r\n") and (first := lines.readline()):
                 n_lines += 1
+            first = first.removeprefix("\ufeff")  # a mark of the encoding
             outside = re.sub(r'"[^"]*"', "", first)
             found = next(filter(outside.__contains__, _SEPARATORS), _SEPARATORS[0])
             separator = self.form.separator or found
@@ -441,10 +448,19 @@ class CsvFile:
 
     def typed(self, table: Any) -> pd.DataFrame:  # noqa: ANN401 - no stubs
         """Read texts, a table of Arrow, as what the schema says."""
-        how = (self.columns, self.path, self.form)
-        return pd.DataFrame(
-            {n: as_stated(table[n], n, *how) for n in table.column_names}
-        )
+        read = {}
+        for name in table.column_names:
+            column = self.columns[name]
+            read[name], refused = typed_cells(table[name], column, self.form)
+            if refused.any():
+                raise InvalidTableError(
+                    f"{name!r} of {str(self.path)!r} must be {column.tag}, as the"
+                    " schema says. Got a cell that is none; correct it, name what"
+                    " stands for a missing value (--na-values, or na_values of the"
+                    " schema), or describe the column as Categorical texts. 'skdpsynth"
+                    " check' finds such cells."
+                )
+        return pd.DataFrame(read)
 
     def read(self, rows: int | None = None) -> pd.DataFrame:
         """Read all rows, or none."""
@@ -459,22 +475,3 @@ def check_dropped(path: Path, dropped: Sequence[Hashable], names: list[str]) -> 
             f"Expected columns of {str(path)!r} to drop. Got {strange!r}; it has"
             f" {names!r}."
         )
-
-
-def as_stated(
-    cells: Cells,
-    name: Hashable,
-    columns: Mapping[Hashable, Column],
-    path: Path,
-    form: CsvForm = PLAIN,
-) -> pd.Series:
-    """Read cells as what a schema says of their column; refuse those of other kinds."""
-    values, refused = typed_cells(cells, columns[name], form)
-    if refused.any():
-        raise InvalidTableError(
-            f"{name!r} of {str(path)!r} must be {columns[name].tag}, as the schema"
-            " says. Got a cell that is none; correct it, name what stands for a missing"
-            " value (--na-values, or na_values of the schema), or describe the column"
-            " as Categorical texts. 'skdpsynth check' finds such cells."
-        )
-    return values

@@ -27,11 +27,13 @@ from skdpsynth.schema import (
     to_text,
 )
 from skdpsynth.table.csv_files import (
+    NONE,
     UNNAMED,
     Cells,
     CsvFile,
     CsvForm,
     parts_of,
+    plain_time,
     typed_cells,
 )
 from skdpsynth.utils import FEW_NUMBERS
@@ -154,14 +156,14 @@ def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Mask]:
         return None, np.ones(len(texts), dtype=bool)
     _, left, first, right = head[0].as_py().values()
     flags = "+" * some("^[+]") + "," * (mark != "" and some(f"[0-9]{re.escape(mark)}"))
-    signs, how = bool(left or flags or right), f"{left}%{flags}{{}}{right}"
+    how = f"{left}%{flags}{{}}{right}"
     column = Continuous(0, 0, format=how.format("s"))
     values, odd = typed_cells(texts, column, form)
     texts = texts.filter(~odd)
     whole = not some(rf"{point}|[0-9][eE]")
     if some(r"^[^0-9]*0[0-9]+[^0-9]*$") or (whole and values.abs().max() > _MOST_WHOLE):
         return None, odd  # codes
-    digits = ["d"] * signs
+    digits = ["d"] * (how != "%{}")
     if not whole:
         short = not some(rf"[0-9][eE]|{point}[0-9]{{{MOST_DECIMALS + 1}}}")
         decimals = min(len(first.partition(form.decimal)[2]), 99)
@@ -172,7 +174,8 @@ def _as_numbers(texts: Cells, form: CsvForm) -> tuple[Blank | None, Mask]:
         parts = (texts[:FEW_NUMBERS], texts)
         if all(_alike(part, column, form).all() for part in parts):
             return stated | {"format": column.format}, odd
-    return stated | ({"format": how.format("s")} if signs else {}), odd
+    plain = how.format("s").replace("%+", "%")  # the sign of some is no form
+    return stated | ({} if plain == "%s" else {"format": plain}), odd
 
 
 def _as_times(
@@ -201,6 +204,9 @@ def _alike(texts: Cells, column: Continuous | Datetime, form: CsvForm) -> Mask:
         column = Datetime("1970", "1970", format=column.format.replace("%z", ""))
         bare = pc.replace_substring_regex(texts, "[+-][0-9]{2}:?[0-9]{2}$", "")
         return ~refused & _alike(bare, column, form)
+    plain, _ = plain_time(column.format)
+    if isinstance(column, Datetime) and plain != NONE:
+        return ~refused & pc.match_substring_regex(texts, plain).to_numpy(False)
     again = _written(values, column, form).map(str)
     return ~refused & (again.to_numpy() == texts.to_numpy(zero_copy_only=False))
 
@@ -225,11 +231,8 @@ def as_cells(
     """Write numbers and times as they were in the CSV file of a fit."""
     for name, series in rows.items():
         rows[name] = _written(series, columns.get(name), form)
-    for place, name in enumerate(rows):
-        rows = (
-            rows.rename(columns={name: ""}) if name == UNNAMED.format(place) else rows
-        )
-    return rows
+    names = {UNNAMED.format(place): "" for place in range(rows.shape[1])}
+    return rows.rename(columns=names)
 
 
 def _written(series: pd.Series, column: Column | None, form: CsvForm) -> pd.Series:

@@ -16,7 +16,7 @@ from pyarrow import dataset, parquet
 
 from skdpsynth.exceptions import InvalidTableError
 from skdpsynth.schema import Column, column_kind
-from skdpsynth.table.csv_files import as_stated, check_dropped
+from skdpsynth.table.csv_files import CsvFile, check_dropped
 from skdpsynth.utils import withheld
 from skdpsynth.utils.containers import from_arrow, index_of_pandas, widened
 from skdpsynth.utils.dtypes import is_object, kind_of_dtype
@@ -87,8 +87,8 @@ class ParquetFiles:
             what = f"{str(self._path)!r} must hold a column {name!r} of the dtype that"
             with withheld(f"{what} is noted in it"):
                 if name not in self._stored and name in self._columns:
-                    cells = table[name].cast(pa.large_string())
-                    frame[name] = as_stated(cells, name, self._columns, self._path)
+                    cells = pa.table({name: table[name].cast(pa.large_string())})
+                    frame[name] = CsvFile(self._path, self._columns).typed(cells)[name]
                 elif isinstance(dtype, pd.CategoricalDtype):
                     inner = dtype.categories.dtype
                     inner = str if is_object(inner) else inner  # of an empty table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -212,6 +213,13 @@ def test_what_can_be_read_in_two_ways_is_asked(cells, hint):
     assert hint in hints[0]
 
 
+@pytest.mark.parametrize(
+    ("cells", "form"), [(["+1.5", "2.5"], None), (["+$1.50", "$2.5"], "$%s")]
+)
+def test_what_not_all_numbers_have_is_no_form(cells, form):
+    assert found_kinds(write(cells * 20))[0].kinds["x"].format == form
+
+
 def test_a_format_that_is_given_comes_first_and_others_are_found():
     frame = {
         "a": ["01/02/2020", "03/04/2021"] * 9,
@@ -276,11 +284,15 @@ def test_a_header_may_begin_with_a_separator(separator):
     assert [line.split(separator)[0] for line in lines[1:]] == ["0", "1", "2"]
 
 
-def test_a_format_of_iso_is_read_as_fast_as_iso_is(monkeypatch):
-    """By Arrow, and not cell by cell."""
+FORMS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%H:%M:%S %d.%m.%Y", "%Y%m%d", "%m|%d|%Y %H"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_times_of_digits_are_read_by_arrow_as_by_python(form, monkeypatch):
+    """And not cell by cell, so that a file of them is read as fast as one of ISO."""
+    cells = written(TIMES, form)
+    expected = [datetime.strptime(cell, form) for cell in cells]
+    columns = {"x": Datetime("2020", "2024", format=form), "n": Continuous(0, 9)}
+    file = CsvFile(write(cells).path, columns)
     monkeypatch.setattr("skdpsynth.table.csv_files.datetime", None)
-    for name in ("ISO days", "ISO in UTC"):
-        cells, _, _, form = KINDS[name]
-        column = {"x": Datetime("2020", "2024", format=form), "n": Continuous(0, 9)}
-        found = CsvFile(write(cells).path, column).read()["x"]
-        assert written(pd.DatetimeIndex(found), form) == cells
+    assert [time.to_pydatetime() for time in file.read()["x"]] == expected
