@@ -427,8 +427,7 @@ class Lazy:
 
 
 @pytest.mark.parametrize(
-    ("lazy", "message"),
-    [(Lazy(), r"\.compute\(\)"), (POLARS.lazy(), r"\.collect\(\)")],
+    ("lazy", "message"), [(Lazy(), r"\.compute\(\)"), (POLARS.lazy(), r"\.collect\(\)")]
 )
 def test_rows_that_are_not_in_memory_are_refused(lazy, message):
     for given in ((lazy,), (ROWS, lazy)):

@@ -25,9 +25,7 @@ FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
 _BOTTOM = {"exceptions", "utils"}
 _PRIVATE_SIDE = _BOTTOM | {"privacy", "schema"}
 _FITTED = _PRIVATE_SIDE | {"table", "measure"}
-_ESTIMATORS = _FITTED | {
-    *("base", "model", "persistence", "sampling", "training"),
-}
+_ESTIMATORS = _FITTED | {*("base", "model", "persistence", "sampling", "training")}
 ALLOWED = {
     "exceptions": set(),
     "utils": {"exceptions"},
@@ -162,8 +160,7 @@ def randomness_errors(file: str, tree: ast.Module) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "check",
-    [layering_errors, interface_errors, third_party_errors, randomness_errors],
+    "check", [layering_errors, interface_errors, third_party_errors, randomness_errors]
 )
 def test_every_module_keeps_the_rule(check):
     assert [error for file in FILES for error in check(file, parse(file))] == []

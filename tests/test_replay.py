@@ -14,13 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _releases import (
-    compare,
-    compare_releases,
-    differences,
-    enter,
-    observed,
-)
+from _releases import compare, compare_releases, differences, enter, observed
 from _reserve import release_gaussian
 from replay import __main__ as replay_command
 from replay.matrix import CHANGES, PLACES, SYNTHESIZERS, Group, groups, pairs_of

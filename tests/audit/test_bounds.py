@@ -332,18 +332,11 @@ CASES = {"all rows": (1.0, 5), "samples": (0.2, 40)}
 def scores_of(members, epsilon, rate, n_steps):
     """Train; give the sum of the released gradients, one number per canary."""
     accountant = PrivacyAccountant(
-        epsilon,
-        TINY,
-        discovery_delta=TINY / 100,
-        amplified=True,
+        epsilon, TINY, discovery_delta=TINY / 100, amplified=True
     )
     mu = accountant.mu_cap / math.sqrt(n_steps) * (1 - 1e-9)
     reservation = accountant.reserve_sampled_gaussian(
-        "steps",
-        mu=mu,
-        sampling_rate=rate,
-        count=n_steps,
-        tail_delta=0.99 * TINY / 100,
+        "steps", mu=mu, sampling_rate=rate, count=n_steps, tail_delta=0.99 * TINY / 100
     )
     # A score that is linear: its gradient is the row, whatever was learnt before.
     rows = SIZE * np.eye(N_CANARIES, dtype=np.float32)[members]
@@ -366,11 +359,7 @@ def scores_of(members, epsilon, rate, n_steps):
 def proved_by(right):
     """Give the lower bound of epsilon that so many right guesses prove."""
     return one_run_lower_bound(
-        int(right),
-        2 * N_SIDE,
-        n_canaries=N_CANARIES,
-        delta=TINY,
-        alpha=FALSE_ALARM,
+        int(right), 2 * N_SIDE, n_canaries=N_CANARIES, delta=TINY, alpha=FALSE_ALARM
     )
 
 

@@ -13,17 +13,8 @@ import skdpsynth.audit
 from skdpsynth.audit import audit_mechanism
 
 # The exact tests behind the findings.
-from skdpsynth.audit._noise import (
-    flip_rates,
-    noise_test,
-    smallest_ratio,
-    vote_test,
-)
-from skdpsynth.privacy import (
-    GRID,
-    PrivacyAccountant,
-    release_float_gaussian,
-)
+from skdpsynth.audit._noise import flip_rates, noise_test, smallest_ratio, vote_test
+from skdpsynth.privacy import GRID, PrivacyAccountant, release_float_gaussian
 from skdpsynth.privacy.statistics import gaussian_sum, noisy_histogram, noisy_votes
 from skdpsynth.training import ClippedSums
 

@@ -140,9 +140,7 @@ def draw_case(draw, max_rows: int) -> Case:
     frame = pd.concat([series for series, _ in pairs], axis=1)
     kinds = [kind for _, kind in pairs]
     frame.columns = pd.Index(
-        draw_names(draw, case, n_columns),
-        dtype=object,
-        tupleize_cols=False,
+        draw_names(draw, case, n_columns), dtype=object, tupleize_cols=False
     )
     case.synth = draw_synthesizer(draw, case)
     way = draw(st.sampled_from(["none", "column", "y"]), label="target")
@@ -244,9 +242,7 @@ def check_case(draw, max_rows: int) -> None:
 
 
 FUZZING = settings(
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
+    deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 
 

@@ -176,10 +176,7 @@ def test_every_step_is_charged_what_it_costs(name, n_rows, epsilon, labels):
     table, layout = open_table(frame, target=target, schema=schema)
     discovery = Discovery(layout, schema)
     accountant = PrivacyAccountant(
-        epsilon,
-        1e-5,
-        discovery_delta=1e-5 * discovery.delta_share,
-        rows_per_unit=most,
+        epsilon, 1e-5, discovery_delta=1e-5 * discovery.delta_share, rows_per_unit=most
     )
     limited = limit_rows(table, schema)
     with insecure_randomness(0):

@@ -15,13 +15,7 @@ from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import replay
 from skdpsynth.measure import Discovery
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
-from skdpsynth.schema import (
-    NOTHING_STATED,
-    Continuous,
-    Datetime,
-    Ordered,
-    TableSchema,
-)
+from skdpsynth.schema import NOTHING_STATED, Continuous, Datetime, Ordered, TableSchema
 from skdpsynth.table import ColumnLayout, NumericDomain, TableLayout
 
 N = 30_000

@@ -169,11 +169,7 @@ TWINS = {
         "measure._steps:Ranges", "run", _range_of_rows, _PAST, table="undeclared"
     ),
     "a dtype of a block": Twin(
-        "table._layout",
-        "factorize",
-        _dtype_of_block,
-        "times its",
-        table="large levels",
+        "table._layout", "factorize", _dtype_of_block, "times its", table="large levels"
     ),
     "the number of rows kept": Twin(*_FIT, _keeps_number_of_rows, _PAST),
     "no release for nobody": Twin(

@@ -90,10 +90,7 @@ CONDITIONS = {
         {"day": ("2020-03-01", "2020-04-01")},
         lambda t: t["day"].between("2020-03-01", "2020-04-01"),
     ),
-    "zone": (
-        {"seen": (MARCH, None)},
-        lambda t: t["seen"] >= MARCH,
-    ),
+    "zone": ({"seen": (MARCH, None)}, lambda t: t["seen"] >= MARCH),
     "target": ({"ill": True, "city": "a"}, lambda t: t["ill"] & (t["city"] == "a")),
 }
 

@@ -29,11 +29,7 @@ from _releases import (
 from mutations import planted
 from sklearn.base import clone
 
-from skdpsynth import (
-    GPATESynthesizer,
-    PATEGANSynthesizer,
-    PATETripleGANSynthesizer,
-)
+from skdpsynth import GPATESynthesizer, PATEGANSynthesizer, PATETripleGANSynthesizer
 from skdpsynth.privacy import HoldsPrivateRows, Parts
 from skdpsynth.table import PrivateRows
 from skdpsynth.training import FactorTrainer, MixtureTrainer

@@ -298,9 +298,7 @@ def test_following_takes_the_last_step_again(hidden_dims):
     generated = make_rows(6, seed=2)
     follower, other = (
         make_discriminator(
-            some_rows(20),
-            hidden_dims=hidden_dims,
-            reservation=reserve(count=2),
+            some_rows(20), hidden_dims=hidden_dims, reservation=reserve(count=2)
         )
         for _ in range(2)
     )
