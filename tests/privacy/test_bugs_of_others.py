@@ -13,9 +13,7 @@ Each test names the thread that it is about. Others of these bugs are elsewhere:
 
 import math
 import pkgutil
-import re
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,7 +26,6 @@ from scipy.stats import beta
 from sklearn.base import clone
 from tables import COLUMNS, small_table
 
-import skdpsynth
 from skdpsynth import MarginalSynthesizer, PrivacyBudget, TableSchema
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import PrivacyAccountant
@@ -225,15 +222,3 @@ def test_spends_below_the_tolerance_add_up():
     spent = math.fsum(budget.charges["epsilon"])
     assert spent <= 1 + 1e-12
     assert accepted <= 10
-
-
-def test_no_page_takes_delta_from_the_number_of_rows():
-    """NeMo Safe-Synthesizer: delta was 1 / n^1.2 of the private n."""
-    assert {type(synth)().delta for synth in PLAIN_PRIVATE.values()} == {1e-5}
-    by_rows = re.compile(r"\bdelta\b[^.;]*\b1 ?/ ?(n\b|len|number of)", re.IGNORECASE)
-    package = Path(skdpsynth.__file__).parent
-    docs = [*package.parent.glob("docs/*.md"), *package.parent.glob("*.md")]
-    for path in [*docs, *package.rglob("*.py")]:
-        flat = re.sub(r"[*`\s]+", " ", path.read_text(encoding="utf-8"))
-        assert not by_rows.search(flat), path
-    assert by_rows.search("A delta of 1 / len(table) is usual.")

@@ -69,17 +69,10 @@ def test_a_row_moves_the_histogram_by_the_root_of_the_columns(codes, data):
     assert ((a - b) ** 2).sum() == n_columns
 
 
-@pytest.mark.parametrize(
-    ("codes", "n_bins", "match"),
-    [
-        (np.zeros((2, 2), dtype=int), [1], "one positive number of bins per column"),
-        (np.zeros((2, 2), dtype=int), [1, 0], "one positive number of bins"),
-        (np.zeros((2, 0), dtype=int), [], "one positive number of bins"),
-    ],
-)
-def test_wrong_codes_are_refused_before_drawing(codes, n_bins, match):
-    reservation = exact(2.0)
-    with pytest.raises(ValueError, match=match):
+@pytest.mark.parametrize("n_bins", [[1], [1, 0], []])
+def test_wrong_numbers_of_bins_are_refused_before_drawing(n_bins):
+    codes, reservation = np.zeros((2, 2 if n_bins else 0), dtype=int), exact(2.0)
+    with pytest.raises(ValueError, match="one positive number of bins per column"):
         noisy_histogram(codes, n_bins, reservation)
     assert reservation.used == 0
 
