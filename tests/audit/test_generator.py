@@ -5,11 +5,11 @@ show (a student that sees real rows passed such audits) are in `test_ledger.py`.
 """
 
 import math
-from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
+from replay.twins import TWINS
 from scipy.stats import norm
 from tables import mixed_table
 
@@ -22,7 +22,6 @@ from skdpsynth.audit._worlds import canary_rows
 from skdpsynth.privacy import PrivacyBudget
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.table._units import Limited
 
 pytestmark = pytest.mark.statistical
 
@@ -134,7 +133,7 @@ def test_all_rows_of_a_person_are_a_canary():
     table = pd.DataFrame({"who": np.arange(50), "x": np.arange(50.0) / 50})
     person = pd.DataFrame({"who": [99] * 200, "x": [9.0] * 200})
     given = {"n_runs": 80, "n_samples": 100, "alpha": 1e-6}
-    with mock.patch("skdpsynth.base.limit_rows", lambda table, schema: Limited(table)):
+    with TWINS["no limit of rows"].planted():
         found = audit_generator(synth, table, person, **given)
     assert found.violated
     assert not found.score.endswith("who")
