@@ -51,7 +51,6 @@ def whole(rng, n_rows, spread, low=-(2**63), high=2**63 - 1) -> np.ndarray:
 
 
 def floats(rng, n_rows, spread, dtype) -> np.ndarray:
-    """Finite floats."""
     limits = np.finfo(dtype)
     low, high = float(limits.min), float(limits.max)
     if spread == "extreme":

@@ -30,7 +30,6 @@ UNLABELLED = "rows without a label"
 
 
 def name_of(line):
-    """Give the name of a line of the ledger."""
     return re.sub(r"second moments of .*", "second moments", line.name)
 
 
@@ -53,7 +52,6 @@ class Seen:
 
     @property
     def line(self):
-        """The reservation."""
         return self.release.reservation
 
     @property

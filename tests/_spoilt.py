@@ -224,7 +224,6 @@ def with_parts(data: bytes, facts: dict | None = None, arrays=None) -> bytes:
 
 
 def spoilt_saved(data: bytes, rng: random.Random) -> bytes:
-    """Spoil a saved synthesizer."""
     header, numbers = taken_apart(data)
     text = header["__metadata__"]["skdpsynth"]
     kind = rng.random()
@@ -312,7 +311,6 @@ STATEMENTS = (
 
 
 def spoil_budget(path: Path, rng: random.Random) -> None:
-    """Spoil a budget file in place."""
     if rng.random() < 0.45:
         path.write_bytes(spoilt_bytes(path.read_bytes(), rng))
         return

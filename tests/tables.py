@@ -141,7 +141,6 @@ YES_OR_NO = TableSchema({"label": Categorical(["no", "yes"])}, target="label")
 
 
 def chosen(scores, **values):
-    """Return the rows of scores that have these values."""
     for name, value in values.items():
         scores = scores[scores[name].isin([value])]  # NaN is in a list with NaN
     return scores
@@ -171,7 +170,6 @@ def _parquet(table, folder):
 
 
 def in_files(table, folder, n_rows=250):
-    """Write a folder of Parquet files of so many rows."""
     for number, place in enumerate(range(0, len(table), n_rows)):
         own = arrow_of(table[place : place + n_rows])
         parquet.write_table(own, folder / f"{number:06}.parquet")

@@ -167,7 +167,6 @@ def test_every_module_keeps_the_rule(check):
 
 
 def run(code: str, *options: str) -> str:
-    """Run a program in a process of its own."""
     command = [sys.executable, *options, "-c", code]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return done.stdout

@@ -28,7 +28,6 @@ IGNORED_BELOW_CLASSES = IGNORED | {"SA01", "EX01"}
 
 
 def entries() -> list[tuple[str, str]]:
-    """Give module and name of each line of each `autosummary`."""
     found, module, listing = [], None, False
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if match := re.match(r"\.\. currentmodule:: (\S+)$", line):

@@ -226,8 +226,6 @@ def test_the_command_is_silent_on_what_is_sound(capsys, monkeypatch):
 
 
 class Leaky(IndependentSynthesizer):
-    """It keeps the number of rows."""
-
     def _fit(self, rows, *args):
         self.rows_ = len(rows.of_class(0))
         return super()._fit(rows, *args)

@@ -282,9 +282,9 @@ class PrivacyBudget:
         # SQLite quotes the file in some of its own errors, which is no text then.
         # And charges that have no sum overflow.
         except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
-            words = error if self.path.exists() else "there is no such file"
+            words = str(error) if self.path.exists() else "there is no such file"
             raise PersistenceError(
-                f"The privacy budget in {str(self.path)!r} cannot be used ({words}). "
+                f"The privacy budget in {str(self.path)!r} cannot be used ({words!r}). "
                 "It must be a budget file that this process can read and write."
             ) from error
 

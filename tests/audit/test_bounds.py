@@ -362,7 +362,6 @@ def proved_by(right):
 
 
 def proved(epsilon, case):
-    """Give the lower bound of epsilon that one run proves."""
     present = np.random.default_rng().random(N_CANARIES) < 0.5
     scores = scores_of(np.flatnonzero(present), epsilon, *CASES[case])
     order = np.argsort(scores)

@@ -36,13 +36,11 @@ PAST = "past all releases"
 
 
 def audit_of(synthesizer, table, canary, schema, **settings):
-    """Audit a clone against its ledger."""
     ready = clone(synthesizer).set_params(schema=schema)
     return audit_ledger(ready, table, canary, **settings)
 
 
 def assert_caught(found, words):
-    """Expect a finding with such words."""
     assert any(words in finding for finding in found.findings), found.findings
     assert "Contradiction" in str(found)
 
@@ -233,8 +231,6 @@ class DeltaOfRows(IndependentSynthesizer):
 
 
 class RoundsOfRows(GPATESynthesizer):
-    """Rounds from the number of rows."""
-
     def fit(self, X, y=None):
         self.n_iter = len(X) - 145
         return super().fit(X, y)
@@ -277,8 +273,6 @@ class ClaimsTooLittle(IndependentSynthesizer):
 
 
 class SecondLedger(IndependentSynthesizer):
-    """Measures more with a budget of its own."""
-
     def fit(self, X, y=None):
         more = PrivacyAccountant(1.0, 1e-5)
         own = more.reserve_gaussian("more", mu=more.mu_cap, sensitivity=1.0)

@@ -125,7 +125,6 @@ def valid_schemas(folder: Path) -> list[str]:
 
 
 def valid_budgets(folder: Path) -> list[bytes]:
-    """Make budgets of no, a few and many charges."""
     found = []
     for n_charges in (0, 3, 150):
         path = folder / f"valid {n_charges}"

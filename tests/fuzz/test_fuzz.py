@@ -81,7 +81,6 @@ def draw_series(draw, case: Case, n_rows: int, *, label: str):
 
 
 def draw_schema(draw, case: Case, frame: pd.DataFrame, kinds, target):
-    """Draw a schema that says something of some columns."""
     if rarely(draw, 2):
         return None
     described = {}
@@ -174,7 +173,6 @@ def is_ours(error: Exception) -> bool:
 
 
 def check_fit(case: Case) -> bool:
-    """Fit; tell whether it succeeded."""
     synth = case.synth
     budget = getattr(synth, "budget", None)
     error = None

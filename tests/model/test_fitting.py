@@ -38,7 +38,6 @@ def planted(seed: int, n_components: int = 3) -> np.ndarray:
 
 
 def shares_of(pairs):
-    """Give the share of each bin in its column."""
     first, last = pairs[:4, 4:7], pairs[:4, 7:]
     return np.concatenate([first.sum(axis=1), first.sum(axis=0), last.sum(axis=0)])
 

@@ -12,7 +12,6 @@ from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
 
 def tail(std, start):
-    """Sum the exact tail P(Z >= start) of the discrete Gaussian."""
     z = np.arange(-int(45 * std) - 5, int(45 * std) + 6, dtype=np.float64)
     weights = np.exp(-(z**2) / (2 * std**2))
     return float(weights[z >= start][::-1].cumsum()[-1] / weights.sum())

@@ -43,7 +43,6 @@ ZEROS = np.zeros((10, 10), dtype=np.int64)
 
 
 def slow_table(codes, n_bins, columns):
-    """Count one table of some columns row by row."""
     table = np.zeros([n_bins[j] for j in columns], dtype=np.int64)
     for row in codes[:, list(columns)].tolist():
         table[tuple(row)] += 1
@@ -194,20 +193,6 @@ def exact_moments(scores, means=None, unit=1.0):
     assert release.exact.dtype == np.int64
     assert found.tolist() == (release.exact * unit**2).tolist()
     return release.exact.tolist()
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 50])
-def test_sums_of_products_are_those_of_a_loop(n_rows):
-    """Of whole numbers, in a unit and less means, which floats hold exactly.
-
-    Their rows are so short that they are not shortened.
-    """
-    rows = np.random.default_rng(0).integers(-900, 901, (n_rows, 5)).astype(float)
-    means = np.array([0.5, -2.0, 0.0, 8.25, 1.0])
-    own = [products(row) for row in rows.astype(int).tolist()]
-    expected = [sum(column) for column in zip(*own, strict=True)] or [0] * 10
-    assert exact_moments(rows) == expected
-    assert exact_moments(means + rows / 4, means, 0.25) == expected
 
 
 def test_sums_of_more_rows_than_are_worked_on_at_a_time_are_exact():

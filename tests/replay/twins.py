@@ -33,7 +33,6 @@ class Twin(NamedTuple):
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Break the package inside the block."""
         owner = pkgutil.resolve_name(f"skdpsynth.{self.where}")
         sound = getattr(owner, self.name)
 

@@ -414,7 +414,6 @@ PARAMETERS = [
 
 @functools.cache
 def result_of(name, parameter=None, *, init):
-    """Fit with plain parameters but one."""
     settings = {"n_iter": 2, "epsilon": 40.0, "target": "y", "random_state": 0}
     settings |= {"init": init, "hidden_dims": ((3,), (3,))}
     synthesizer = clone(PLAIN[name]).set_params(**settings)

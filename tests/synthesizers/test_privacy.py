@@ -81,7 +81,6 @@ def measured_of(way):
 
 @functools.cache
 def base(way):
-    """Fit a way with frozen secrets."""
     return enter(WAYS[way], table_of(way), 7, coupled=True)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from skdpsynth.utils import (
     DAMAGED,
     MAX_BYTES,
     PeakMemory,
-    in_chunks,
     in_order_of_class,
     n_threads,
     parse_json,
@@ -88,13 +86,6 @@ def test_rows_in_order_of_class(n_classes):
     order, places = in_order_of_class(codes, n_classes)
     for c, place in enumerate(places):
         assert order[place].tolist() == np.flatnonzero(codes == c).tolist()
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 6, 7, 8, 21])
-def test_every_row_is_in_one_chunk(n_rows):
-    chunks = [range(n_rows)[own] for own in in_chunks(n_rows, 7)]
-    assert [*chain.from_iterable(chunks)] == [*range(n_rows)]
-    assert all(1 <= len(chunk) <= 7 for chunk in chunks)
 
 
 @pytest.mark.parametrize(
