@@ -30,10 +30,6 @@ from mutations import planted
 from sklearn.base import clone
 
 from skdpsynth import GPATESynthesizer, PATEGANSynthesizer, PATETripleGANSynthesizer
-from skdpsynth.privacy import HoldsPrivateRows, Parts
-from skdpsynth.table import PrivateRows
-from skdpsynth.training import FactorTrainer, MixtureTrainer
-from skdpsynth.utils.estimator_checks import reachable
 
 pytestmark = pytest.mark.usefixtures("hardly_any_fit")
 
@@ -309,16 +305,3 @@ def test_teachers_and_samples_are_secret(way):
         if (ours.release.exact != theirs.release.exact).any()
     }
     assert moved >= trained_of(way) - {CLASSIFIER, PSEUDO, BRANCH, SIZE}
-
-
-@of_all_ways
-def test_nothing_that_is_fitted_holds_a_row(way):
-    """An array of private rows would have the length of the table, or of a class."""
-    table = table_of(way)
-    lengths = {len(table), *table["y"].value_counts(), table["y"].isna().sum()} - {0}
-    rows = PrivateRows, Parts, HoldsPrivateRows
-    trainers = FactorTrainer, MixtureTrainer, torch.Generator, torch.Tensor
-    for item in reachable(secure_fit(way)[0]):
-        assert not isinstance(item, rows + trainers)
-        if isinstance(item, np.ndarray):
-            assert lengths.isdisjoint(item.shape)
