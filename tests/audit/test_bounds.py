@@ -76,14 +76,6 @@ def test_one_rate_shows_more_than_two_at_half_of_alpha():
 # --- The whole curve ----------------------------------------------------------------
 
 
-def censored(x):
-    return np.where(x > 1, np.inf, np.where(x < -1, -np.inf, x))
-
-
-def half_hidden(x):
-    return np.where(np.arange(len(x)) % 2, x, 0.5)
-
-
 def laplace(mu):
     """Draw what is private for the epsilon whose curve touches that of mu."""
     epsilon = math.log(norm.cdf(mu / 2) / norm.cdf(-mu / 2))
@@ -101,8 +93,9 @@ def normal(mu, then=np.positive):
         (normal(3.0), 3.0, 40),
         (laplace(1.0), 1.0, 100),
         (normal(1.0, np.round), 1.0, 100),
-        (normal(1.0, half_hidden), 1.0, 100),
-        (normal(1.0, censored), 1.0, 100),
+        # Every second score is hidden; or those beyond 1 are.
+        (normal(1.0, lambda x: np.where(np.arange(len(x)) % 2, x, 0.5)), 1.0, 100),
+        (normal(1.0, lambda x: np.where(abs(x) > 1, x * np.inf, x)), 1.0, 100),
     ],
 )
 def test_a_curve_at_or_above_that_of_mu_is_exceeded_with_alpha_at_most(

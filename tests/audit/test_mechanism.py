@@ -29,10 +29,6 @@ def reserve(sensitivity=1.0, mu=0.2):
     return ledger().reserve_gaussian("g", mu=mu, sensitivity=sensitivity)
 
 
-def reserve_sampled():
-    return ledger().reserve_sampled_gaussian("s", mu=0.2, sampling_rate=0.1)
-
-
 def reserve_votes(noise="gaussian"):
     return ledger().reserve_votes("v", mu=0.04, n_teachers=25, noise=noise)
 
@@ -123,7 +119,11 @@ OF_2C = partial(reserve, 2 * GRID)
 CASES = {
     "histogram": (histogram, (CODES, CODES[:2]), partial(reserve, 2**0.5), 1.0),
     "sum": (summed, TURNED, OF_2C, CLIP / GRID),
-    "step": (step, (9 * OPPOSITE, 9 * OPPOSITE[:1]), reserve_sampled, CLIP),
+    "step": (
+        *(step, (9 * OPPOSITE, 9 * OPPOSITE[:1])),
+        lambda: ledger().reserve_sampled_gaussian("s", mu=0.2, sampling_rate=0.1),
+        CLIP,
+    ),
     "votes": (votes, QUERIES, reserve_votes, 1.0),
     "laplace votes": (votes, QUERIES, partial(reserve_votes, "laplace"), 1.0),
 }

@@ -200,12 +200,6 @@ def test_columns_in_rules_are_not_put_on_tens(dtype):
         assert [domain.decimals for domain in found] == [decimals, -3]  # a gap may be
 
 
-def with_spikes(spikes, others):
-    """Three in ten rows have one of the values `spikes`, each equally often."""
-    rng = np.random.default_rng(0)
-    return np.where(rng.random(N) < 0.3, rng.choice(spikes, N), others(rng))
-
-
 SPIKED = {
     "logarithm": ([math.log(3)], lambda rng: rng.lognormal(0, 1, N)),
     "huge": ([123_456_789_012], lambda rng: rng.integers(0, 10**12, N)),
@@ -220,9 +214,12 @@ SPIKED = {
 
 @pytest.mark.parametrize("name", SPIKED)
 def test_frequent_values_come_back_to_the_bit(name):
-    """Without noise: 30,000 drawn rows have a share within 6 deviations of .0026."""
-    spikes, others = SPIKED[name]
-    values = with_spikes(spikes, others)
+    """Without noise: 30,000 drawn rows have a share within 6 deviations of .0026.
+
+    Three in ten rows have one of the spikes, each equally often.
+    """
+    (spikes, others), rng = SPIKED[name], np.random.default_rng(0)
+    values = np.where(rng.random(N) < 0.3, rng.choice(spikes, N), others(rng))
     spec = Continuous(18, 65, decimals="any") if name == "lowest" else None
     _, drawn = fitted(values, spec=spec)
     assert drawn.dtype == values.dtype

@@ -14,6 +14,7 @@ Each test names the thread that it is about. Others of these bugs are elsewhere:
 import math
 import pkgutil
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -56,10 +57,6 @@ def vote(accountant, mu, row, n, noise="gaussian"):
     return noisy_votes(np.full(n, 50 + row), 101, line)
 
 
-def laplace_vote(*arguments):
-    return vote(*arguments, noise="laplace")
-
-
 def better_pair(accountant, mu, row, n):
     """Which of two pairs of columns has the larger noisy distance, and is chosen.
 
@@ -74,8 +71,11 @@ def better_pair(accountant, mu, row, n):
     return np.greater(*(seen[0].exact[:2] + np.rint(noise)).T)
 
 
+CHOICES = [plurality, vote, partial(vote, noise="laplace"), better_pair]
+
+
 @pytest.mark.usefixtures("frozen_noise")
-@pytest.mark.parametrize("choice", [plurality, vote, laplace_vote, better_pair])
+@pytest.mark.parametrize("choice", CHOICES)
 def test_a_noisy_choice_loses_what_it_is_charged(choice):
     """opendp#2911: a noisy maximum that was charged a quarter of its zCDP.
 

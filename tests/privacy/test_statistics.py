@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import chi2
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import GRID, PrivacyAccountant
+from skdpsynth.privacy import GRID
 from skdpsynth.privacy.statistics import (
     LENGTH,
     MOMENTS_SENSITIVITY,
@@ -23,7 +23,6 @@ from skdpsynth.privacy.statistics import (
     gnmax,
     noisy_histogram,
     noisy_second_moments,
-    noisy_unit_counts,
 )
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
@@ -75,17 +74,6 @@ def test_wrong_numbers_of_bins_are_refused_before_drawing(n_bins):
     with pytest.raises(ValueError, match="one positive number of bins per column"):
         noisy_histogram(codes, n_bins, reservation)
     assert reservation.used == 0
-
-
-@pytest.mark.parametrize("most", [1, 4])
-def test_a_unit_adds_its_rows_to_the_number_of_units(most):
-    """That is what so many rows of sensitivity 1 may add; then it is a unit again."""
-    accountant = PrivacyAccountant(math.inf, 1e-5, rows_per_unit=most)
-    line = accountant.reserve_gaussian("units", mu=math.inf, sensitivity=1, count=3)
-    for codes, wanted in (([0, 2], [1, 0, 1]), ([0, 2, 2], [1, 0, 2])):
-        went_in = seen_by(noisy_unit_counts, np.array(codes), 3, line)
-        assert went_in.tolist() == [most * n for n in wanted]
-    assert noisy_unit_counts(np.array([0, 2, 2]), 3, line).tolist() == [1.0, 0.0, 2.0]
 
 
 # --- the sum over teachers ---------------------------------------------------------
@@ -266,22 +254,6 @@ def test_no_row_moves_centred_counts_by_more_than_the_sensitivity(table, weight)
     assert max(squared) > (sensitivity - 1) ** 2 or sensitivity == 1
     shares = sum(1 - 1 / n for n in n_cells if n) + weight**2
     assert sensitivity / GRID == pytest.approx(math.sqrt(shares), rel=1e-5, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("row", "adds"),
-    [
-        # A cell of the first column, or none; the others have one cell, and none.
-        ([1, 0, 0], [-349525, 699051, -349525, 0, 0, 0, 0]),
-        ([3, 1, 0], [0, 0, 0, math.isqrt(699051**2 + 2 * 349525**2), 0, 0, 0]),
-    ],
-)
-def test_what_a_row_adds_to_centred_counts(row, adds):
-    """With K = 2**20: ``K - K // 3`` and ``-(K // 3)``, the norm of these, or nothing.
-
-    And ``floor(K / 4)`` to the number of rows, at a weight of a fourth.
-    """
-    assert numbers(np.array([row]), [3, 1, 0], 0.25) == [*adds, GRID // 4]
 
 
 @SMALL

@@ -151,9 +151,6 @@ def test_neither_parts_nor_order_nor_chunks_of_rows_matter():
         assert np.array_equal(block(whole, SIZES, *own), found)
     whole, *others = released_whole_and_in_parts(of_triples, many, 3, 3, 2_000)
     assert all(np.array_equal(other, whole) for other in others)
-    for place in (0, 500, 1139):
-        found = slow_table(many, n_bins, triples[place].tolist())
-        assert np.array_equal(whole[place], found)
     assert (whole.sum(axis=(1, 2, 3)) == 2_500).all()
 
 

@@ -48,22 +48,10 @@ def _slices(real: Any, n_units: int, n_teachers: int, rng: Any) -> Any:
     return np.arange(n_units) * n_teachers // n_units
 
 
-def _round_robin(real: Any, n_units: int, n_teachers: int, rng: Any) -> Any:
-    return np.arange(n_units) % n_teachers
-
-
 def _shared_scaler(real: Any, self: Any, rows: Any, *args: Any, **named: Any) -> None:
     """Normalise the rows of all teachers together."""
     shift = rows.mean(axis=0, keepdims=True) if len(rows) else 0.0
     real(self, rows - np.float32(shift), *args, **named)
-
-
-def _without_noise(real: Any, values: Any, reservation: Any) -> Any:
-    return values.copy()
-
-
-def _counted_twice(real: Any, codes: Any, n_bins: Any) -> Any:
-    return [2 * counts for counts in real(codes, n_bins)]
 
 
 def _categories_of_rows(real: Any, self: Any, rows: Any, *args: Any) -> Any:
@@ -114,11 +102,6 @@ def _warns_of_values(real: Any, series: Any, column: Any) -> Any:
     return values, missing
 
 
-def _no_limit(real: Any, table: Any, schema: Any) -> Any:
-    """Let all rows of a person take part."""
-    return Limited(table)
-
-
 def _limit_of_parts(real: Any, table: Any, schema: Any) -> Any:
     """Limit the rows of a person in every few rows of the table alone."""
     unit, most = schema.privacy_unit, schema.max_rows_per_unit
@@ -146,18 +129,24 @@ _ENSEMBLE = "training:TeacherEnsemble", "__init__"
 _FIT = "synthesizers:IndependentSynthesizer", "_fit"
 TWINS = {
     "slices": Twin(*_ASSIGNED, _slices, _ONE, _NETWORKS),
-    "round-robin": Twin(*_ASSIGNED, _round_robin, _ONE, _NETWORKS),
+    "round-robin": Twin(
+        *_ASSIGNED,
+        lambda real, n_units, n_teachers, rng: np.arange(n_units) % n_teachers,
+        *(_ONE, _NETWORKS),
+    ),
     "a shared scaler": Twin(*_ENSEMBLE, _shared_scaler, _ONE, _NETWORKS),
     "slices, by votes": Twin(*_ASSIGNED, _slices, _ONE, "pategan"),
     "no noise": Twin(
         "privacy._mechanisms",
         "_noisy_integers",
-        _without_noise,
+        lambda real, values, reservation: values.copy(),
         "no noise",
         table="undeclared",
     ),
     "twice the sensitivity": Twin(
-        "privacy.statistics", "exact_counts", _counted_twice, "2 times"
+        *("privacy.statistics", "exact_counts"),
+        lambda real, codes, n_bins: [2 * counts for counts in real(codes, n_bins)],
+        "2 times",
     ),
     "categories of the rows": Twin(
         *("measure._steps:Categories", "run", _categories_of_rows),
@@ -177,7 +166,9 @@ TWINS = {
         table="empty class",
     ),
     "no limit of rows": Twin(
-        "base", "limit_rows", _no_limit, "times its", table="visits"
+        *("base", "limit_rows", lambda real, table, schema: Limited(table)),
+        "times its",
+        table="visits",
     ),
     "a limit of each part": Twin(
         "base", "limit_rows", _limit_of_parts, "times its", table="visits"
