@@ -318,9 +318,6 @@ def describe(draw, kind: str, dtype: Any, *, is_label: bool):
     return draw(st.sampled_from([None, *choices.get(kind, [])]), label="described")
 
 
-# --- What must come back ------------------------------------------------------------
-
-
 def check_dtype(fake: pd.Series, expected: Any) -> None:
     if isinstance(expected, pd.CategoricalDtype):
         assert isinstance(fake.dtype, pd.CategoricalDtype)

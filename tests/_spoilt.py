@@ -39,9 +39,6 @@ TEXTS = (
 )
 
 
-# --- Bytes ------------------------------------------------------------------------
-
-
 def spoilt_bytes(data: bytes, rng: random.Random) -> bytes:
     """Overwrite, cut, remove, repeat or insert bytes."""
     start = rng.randrange(len(data) + 1)
@@ -247,9 +244,6 @@ def spoilt_saved(data: bytes, rng: random.Random) -> bytes:
     with suppress(ValueError):  # NaN, which no writer of ours takes
         return save(arrays, metadata={"skdpsynth": signed(facts, arrays)})
     return save(arrays, metadata={"skdpsynth": json.dumps(facts)})
-
-
-# --- Schemas ----------------------------------------------------------------------
 
 
 def spoilt_schema(text: str, rng: random.Random) -> bytes:

@@ -107,9 +107,6 @@ def linked_table(n_rows=3000, seed=0):
     )
 
 
-# --- A column of every kind -----------------------------------------------------------
-
-
 def mixed_table(n_rows=400, seed=0):
     """Return a column of every kind, with missing values, and two labels."""
     rng = np.random.default_rng(seed)
@@ -133,8 +130,6 @@ def mixed_table(n_rows=400, seed=0):
         table[name] = table[name].mask(rng.random(n_rows) < 0.1)
     return table
 
-
-# --- Tables of scores -----------------------------------------------------------------
 
 # With so few rows a label that nobody declares is not found.
 YES_OR_NO = TableSchema({"label": Categorical(["no", "yes"])}, target="label")

@@ -61,9 +61,6 @@ def test_a_true_claim_is_exceeded_with_probability_alpha_at_most(chance):
     assert law @ (np.array(bounds) > truth) @ law <= alpha
 
 
-# --- Guesses ----------------------------------------------------------------------
-
-
 def test_one_rate_shows_more_than_two_at_half_of_alpha():
     """From as many runs; without errors in closed form."""
     expected = -2 * norm.ppf(1 - 0.025 ** (1 / 50))

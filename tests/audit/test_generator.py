@@ -184,9 +184,6 @@ def test_canaries_that_the_table_cannot_hold(canary, match):
         canary_rows(table, canary)
 
 
-# --- Power and a picture ----------------------------------------------------------
-
-
 def test_a_claim_without_delta_and_too_few_runs():
     found = audit(Column(none), alpha=0.05, delta=0.0)
     assert found.gdp_lower_bound == math.inf
@@ -299,9 +296,6 @@ def test_samples_are_tables_or_arrays_of_rows(given):
             audit(Stranger(laplace))
 
 
-# --- Broken twins of a fit --------------------------------------------------------
-
-
 MIXED = pd.DataFrame({"x": [-9.0, -8.0] * 10, "c": ["p", "q"] * 10})
 MIXED_CANARY = {"x": 1e6, "c": "once"}
 
@@ -336,9 +330,6 @@ def test_noise_that_random_state_decides_is_caught():
     assert not sound.violated
     assert len(np.unique(broken.absent)) == 1
     assert broken.violated
-
-
-# --- The folder: what is resumed, and what is kept apart --------------------------
 
 
 def test_what_has_no_digest_has_no_folder(tmp_path):

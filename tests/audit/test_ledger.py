@@ -127,9 +127,6 @@ def test_a_fit_without_noise_has_nothing_to_test(case):
     assert budget.spent == (0.0, 0.0)
 
 
-# --- Observers --------------------------------------------------------------------
-
-
 def test_an_observer_has_its_block_and_its_thread_only():
     count = partial(noisy_counts, np.array([0, 1, 1]), 2, noisy(1.0, count=4))
     outer, inner = [], []
@@ -327,8 +324,6 @@ class ShowsAnotherLedger(IndependentSynthesizer):
 def test_broken_classes(twin, words, case):
     assert_caught(audit_of(twin, *case), words)
 
-
-# --- Units of several rows --------------------------------------------------------
 
 VISITS = pd.DataFrame(
     {

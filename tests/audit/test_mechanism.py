@@ -88,9 +88,6 @@ def test_power_is_the_chance_of_rejection():
     assert smallest_ratio(0, 1e-6) == 0
 
 
-# --- Sound mechanisms -------------------------------------------------------------
-
-
 def histogram(codes, reservation):
     return np.concatenate(noisy_histogram(codes, [3, 2], reservation))
 

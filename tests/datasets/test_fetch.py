@@ -167,9 +167,6 @@ def test_another_table_is_refused_wherever_it_comes_from(
         fetch_kaggle_credit()
 
 
-# --- The tables of the papers -------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("fetch", "name", "shape", "column", "mean"),
     [

@@ -87,9 +87,6 @@ def test_another_format_is_named_with_the_remedy(saved, refused):
     refused(data, match=rf"version 3\. Got 4\. {remedy}")
 
 
-# --- Memory -----------------------------------------------------------------------
-
-
 def bombs(data: bytes):
     """Small files that ask for much."""
     header, numbers = files.taken_apart(data)
@@ -232,9 +229,6 @@ def test_facts_that_lie(saved, refused, place, value, by_inspect):
     document = files.facts_of(saved[1])
     files.at(document, place[:-1])[place[-1]] = value
     refused(files.with_parts(saved[1], document), by_inspect=by_inspect)
-
-
-# --- Whatever else ----------------------------------------------------------------
 
 
 def test_every_cut_and_every_changed_byte_is_found(saved, refused):

@@ -39,9 +39,6 @@ SCHEMA = TableSchema(COLUMNS, target="y")
 COUNTED = TableSchema(COLUMNS, target="y", class_counts={"u": 180, "v": 120})
 
 
-# --- What a selection costs ---------------------------------------------------------
-
-
 def plurality(accountant, mu, row, n):
     """GNMax between two bins; a row's teacher has voted for either."""
     line = accountant.reserve_gaussian(
@@ -94,9 +91,6 @@ def test_a_noisy_choice_loses_what_it_is_charged(choice):
     assert p > q
     renyi = math.log(p * p / q + (1 - p) ** 2 / (1 - q))
     assert 0.25 * mu * mu < renyi <= mu * mu
-
-
-# --- Noise that is issued -----------------------------------------------------------
 
 
 @contextmanager
@@ -199,9 +193,6 @@ def test_no_option_takes_the_noise_away():
         report = fitted.privacy_report()
         assert 9.0 < report.epsilon <= 9.5, synthesizer
         assert squared_mu(issued) <= report.mu**2 * (1 + 1e-6), synthesizer
-
-
-# --- Budgets --------------------------------------------------------------------------
 
 
 def test_spends_below_the_tolerance_add_up():

@@ -45,9 +45,6 @@ def test_inverses_of_the_curve_are_tight(epsilon, delta):
     assert exact_delta(mu, back * (1 - 1e-6)) > delta * (1 - 2e-7)
 
 
-# --- the discrete Gaussian ---------------------------------------------------------
-
-
 def discrete_delta(sigma, shift, epsilon):
     """Sum the exact hockey-stick divergence of the discrete Gaussian."""
     radius = int(40 * sigma) + shift
@@ -73,9 +70,6 @@ def test_without_the_four_the_claim_would_be_broken():
         discrete_delta(3.0, 1, epsilon) > 1.01 * exact_delta(1 / 3, epsilon)
         for epsilon in np.linspace(0.0, 1.5, 40).tolist()
     )
-
-
-# --- What blocks of votes and of sampled steps cost, against exact profiles -----------
 
 
 TAIL = 1e-7

@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import chi2
 
 from skdpsynth.exceptions import ReservationError
-from skdpsynth.privacy import GRID
+from skdpsynth.privacy import GRID, PrivacyAccountant
 from skdpsynth.privacy.statistics import (
     LENGTH,
     MOMENTS_SENSITIVITY,
@@ -23,6 +23,7 @@ from skdpsynth.privacy.statistics import (
     gnmax,
     noisy_histogram,
     noisy_second_moments,
+    noisy_unit_counts,
 )
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 
@@ -39,8 +40,6 @@ def seen_by(mechanism, *arguments):
     (one,) = seen
     return one.exact
 
-
-# --- histograms --------------------------------------------------------------------
 
 code_tables = st.integers(1, 5).flatmap(
     lambda n_columns: arrays(
@@ -74,6 +73,17 @@ def test_wrong_numbers_of_bins_are_refused_before_drawing(n_bins):
     with pytest.raises(ValueError, match="one positive number of bins per column"):
         noisy_histogram(codes, n_bins, reservation)
     assert reservation.used == 0
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_a_unit_adds_its_rows_to_the_number_of_units(most):
+    """That is what so many rows of sensitivity 1 may add; then it is a unit again."""
+    accountant = PrivacyAccountant(math.inf, 1e-5, rows_per_unit=most)
+    line = accountant.reserve_gaussian("units", mu=math.inf, sensitivity=1, count=3)
+    for codes, wanted in (([0, 2], [1, 0, 1]), ([0, 2, 2], [1, 0, 2])):
+        went_in = seen_by(noisy_unit_counts, np.array(codes), 3, line)
+        assert went_in.tolist() == [most * n for n in wanted]
+    assert noisy_unit_counts(np.array([0, 2, 2]), 3, line).tolist() == [1.0, 0.0, 2.0]
 
 
 # --- the sum over teachers ---------------------------------------------------------

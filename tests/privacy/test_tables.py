@@ -154,8 +154,6 @@ def test_neither_parts_nor_order_nor_chunks_of_rows_matter():
     assert (whole.sum(axis=(1, 2, 3)) == 2_500).all()
 
 
-# --- Tables: reserved -------------------------------------------------------------
-
 REFUSED = [
     *((noisy_pair_tables, (SIZES, own), "once") for own in ([[1, 0]], [[0, 1]] * 2)),
     *(
@@ -257,9 +255,6 @@ def test_long_rows_are_shortened_and_keep_their_direction():
     # A row of equal numbers comes near to the bound: a smaller one would be wrong.
     moved = exact_moments(np.full((1, 500), 1e30), unit=1e-3)
     assert 0.95 * (1 - 1 / 500) < sum(x**2 for x in moved) / (LENGTH**4 // 2) <= 1
-
-
-# --- Noise ------------------------------------------------------------------------
 
 
 MANY, SIX = random_codes(500, [30] * 5), random_codes(300, [6] * 6)

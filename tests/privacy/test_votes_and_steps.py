@@ -72,8 +72,6 @@ def test_a_tail_is_charged():
     reserve(scope="b", tail_delta=TAIL)
 
 
-# --- The noise of a charge ---------------------------------------------------------
-
 MU, RATE, SENSITIVITY, COUNT = 0.05, 0.1, 3.0, 20
 SAMPLED = {"sampling_rate": RATE, "count": COUNT, "tail_delta": TAIL}
 OF_VOTES = {"n_teachers": 9, "count": COUNT, "tail_delta": TAIL}

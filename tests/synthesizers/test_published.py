@@ -107,8 +107,6 @@ def test_it_says_that_it_is_not_private():
     assert "not private" in str(synthesizer.privacy_report()).lower()
 
 
-# --- Networks of normal codes that start from nothing ---------------------------------
-
 NETWORK = {"init": "random", "hidden_dims": ((32,), (16,))}
 STEPS = {"n_iter": 400, "batch_size": 64, "max_grad_norm": 100.0, "learning_rate": 10.0}
 LABELS = {"n_teachers": 5, "n_iter": 400, "batch_size": 256, "n_teacher_steps": 5}

@@ -77,9 +77,6 @@ def test_no_more_is_read_than_is_parsed(tmp_path):
         read_text(tmp_path / "a")
 
 
-# --- Rows by class and in chunks, and the threads of a computation --------------------
-
-
 @pytest.mark.parametrize("n_classes", [3, 2**15])
 def test_rows_in_order_of_class(n_classes):
     codes = np.random.default_rng(0).integers(0, 3, 1000)
@@ -100,9 +97,6 @@ def test_the_limit_is_kept(limit, expected, monkeypatch):
     assert n_threads() == expected
 
 
-# --- The memory of a block of code ----------------------------------------------------
-
-
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux only")
 def test_peak_is_that_of_the_block():
     """50 MB that are freed inside count; those that were there before do not."""
@@ -114,9 +108,6 @@ def test_peak_is_that_of_the_block():
     with PeakMemory() as memory:
         before.sum()
     assert memory.megabytes < 10
-
-
-# --- Tables written batch by batch: the file is that of the whole table, or none ------
 
 
 def table(n_rows: int = 300) -> pd.DataFrame:
