@@ -259,17 +259,24 @@ def test_the_canary_takes_all_of_the_claim(attacks):
     assert (again.mu, again.noise_std) == (line.mu, line.noise_std)
 
 
-@pytest.mark.parametrize(("delta", "n_draws"), [(1e-5, 400_000), (1e-2, 120_000)])
+MANY = pytest.param(1e-5, 1_400_000, marks=pytest.mark.nightly)
+
+
+@pytest.mark.parametrize(("delta", "n_draws"), [(1e-5, 400_000), (1e-2, 120_000), MANY])
 def test_nine_tenths_of_the_claim_are_shown(delta, n_draws, attacks):
     """At epsilon 1 and 95 % confidence; the second delta is that of a published audit.
 
-    "Tight Auditing of Differential Privacy in MST and AIM" (arXiv 2604.18352).
+    "Tight Auditing of Differential Privacy in MST and AIM" (arXiv 2604.18352). By the
+    curve, the mean of 29 audits of many was .988 of the claim; sigma is .0063. So .95
+    is 6 sigma away: a false alarm in 1e-9.
     """
     claim = claimed_mu(1.0, delta)
     assert chance_of_less(LEAST, claim, claim, n_draws) < FALSE_ALARM / 2
     assert 1 - chance_of_less(MOST, claim, claim, n_draws) < FALSE_ALARM / 2
-    by_one_point, _ = shown(attacks, n_draws, delta=delta)
+    by_one_point, by_the_curve = shown(attacks, n_draws, delta=delta)
     assert LEAST * claim <= by_one_point < MOST * claim
+    if n_draws > 1_000_000:
+        assert 0.95 * claim <= by_the_curve < 1.03 * claim
 
 
 def test_half_of_the_noise_contradicts_the_claim(attacks):
@@ -277,18 +284,6 @@ def test_half_of_the_noise_contradicts_the_claim(attacks):
     n_draws, claim = 10_000, claimed_mu(1.0, 1e-5)
     assert chance_of_less(1.0, claim, 2 * claim, n_draws) < FALSE_ALARM
     assert min(shown(attacks, n_draws, noise=0.5)) > claim
-
-
-@pytest.mark.nightly
-def test_the_curve_shows_nearly_all_of_the_claim(attacks):
-    """The mean of 29 audits of normal scores was .988 of the claim; sigma is .0063.
-
-    So .95 is 6 sigma away: a false alarm in 1e-9.
-    """
-    claim = claimed_mu(1.0, 1e-5)
-    by_one_point, by_the_curve = shown(attacks, 1_400_000)
-    assert 0.95 * claim <= by_the_curve < 1.03 * claim
-    assert 0.9 * claim <= by_one_point < 1.05 * claim
 
 
 @pytest.mark.nightly
