@@ -59,9 +59,6 @@ def audit(estimator, **settings):
     return audit_generator(estimator, TABLE, CANARY, **(arguments | settings))
 
 
-# --- What is proved ---------------------------------------------------------------
-
-
 def attacked(absent, present, **settings):
     """Attack runs by their scores alone, a column each."""
     return attack(*map(pd.DataFrame, (absent, present)), **(SETTINGS | settings))
@@ -139,9 +136,6 @@ def test_all_rows_of_a_person_are_a_canary():
     assert not found.score.endswith("who")
 
 
-# --- Scores -----------------------------------------------------------------------
-
-
 def scores(sample, table, canary):
     row = canary_rows(table, canary)
     return score_rows(sample, row, ranges_of(pd.concat([table, row])))
@@ -205,9 +199,6 @@ def test_power_is_the_chance_of_rejection():
     ]
     rejected = times[np.array(bounds) > found.claim].sum() / 20_000
     assert rejected == pytest.approx(0.8, abs=0.015)
-
-
-# --- Runs -------------------------------------------------------------------------
 
 
 def test_a_broken_off_audit_goes_on(tmp_path):

@@ -67,9 +67,6 @@ def assert_caught(found, words):
     assert "Contradiction" in str(found)
 
 
-# --- Sound ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("declared", [True, False])
 def test_every_synthesizer_agrees_with_its_ledger(audited, case, declared):
     """Three fits; p-values of all lines together at 1e-6.

@@ -33,9 +33,6 @@ def reserve_votes(noise="gaussian"):
     return ledger().reserve_votes("v", mu=0.04, n_teachers=25, noise=noise)
 
 
-# --- Exact tests ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_flip_rates_are_those_of_the_sampler(noise):
     """4,000 draws of the real mechanism for each of 10 counts; 6 sigma of each."""
@@ -295,9 +292,6 @@ def test_a_row_with_two_votes_is_caught():
     pair = np.array([12]), np.array([14])
     found = audit_mechanism(votes, *pair, reserve_votes(), n_draws=100)
     assert "the row moves a release by 2 times" in found.findings[0]
-
-
-# --- Around it ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bad", [{"unit": 0.0}, {"n_draws": 1}, {"alpha": 1.0}])

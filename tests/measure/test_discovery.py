@@ -46,9 +46,6 @@ SYNTHESIZERS = [
 ]
 
 
-# --- One row ----------------------------------------------------------------------
-
-
 def labelled(kind, n_rows=None):
     """Return a table without missing values, and its target."""
     table = TABLE if n_rows is None else mixed_table(2 * n_rows)

@@ -18,8 +18,6 @@ from safetensors.numpy import save as bytes_of
 
 from skdpsynth.exceptions import PersistenceError
 
-# --- The container ----------------------------------------------------------------
-
 
 def test_two_writers_of_one_path_do_not_mix(saved, tmp_path, monkeypatch):
     """A second save runs to its end while the first is about to be published."""
@@ -122,9 +120,6 @@ def test_a_large_header_is_refused_before_it_is_read(saved, refused, monkeypatch
     refused(data, match=f"Expected at most {length - 1:,} bytes of metadata")
     with pytest.raises(PersistenceError, match="Declare fewer categories"):
         synth.save("absent")
-
-
-# --- Arrays -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["class_counts", "points.0.0", "generator.0.weights"])

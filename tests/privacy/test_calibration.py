@@ -226,9 +226,6 @@ def test_rarely_sampled_rows_are_charged_less():
         assert rate * claimed(1 / 3, 0.0, 0.0) <= claimed(mu, 0.0)
 
 
-# --- Both ---------------------------------------------------------------------------
-
-
 def test_the_ends():
     assert gdp_epsilon(math.inf, 1e-5) == math.inf
     assert gdp_epsilon(0.0, 1e-5) == gdp_epsilon(1e-9, 1e-5) == 0.0

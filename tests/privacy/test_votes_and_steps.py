@@ -32,9 +32,6 @@ def step():
     )
 
 
-# --- The whole run -----------------------------------------------------------------
-
-
 def test_what_is_claimed_is_the_cap_whatever_was_reserved():
     """Whether a class trains may follow from noisy counts: the claim must not."""
     claims = set()

@@ -67,9 +67,6 @@ def measured_of(way):
     return {"coarse marginals", "marginals"} if way == "independent" else MEASURED
 
 
-# --- Influence and flow -----------------------------------------------------------
-
-
 @functools.cache
 def base(way):
     return enter(WAYS[way], table_of(way), 7, coupled=True)
