@@ -34,9 +34,6 @@ class Maker(NamedTuple):
     make: Callable[..., pd.Series]
 
 
-# --- Values -------------------------------------------------------------------------
-
-
 def whole(rng, n_rows, spread, low=-(2**63), high=2**63 - 1) -> np.ndarray:
     """Whole numbers in [low, high], as Python ints."""
     if spread == "extreme":

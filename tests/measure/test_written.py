@@ -75,9 +75,6 @@ def test_every_number_has_its_room_and_the_order_stays(room, timed):
     np.testing.assert_allclose(np.diff(spans)[:, 0], width / width.sum(), rtol=1e-6)
 
 
-# --- Remainders -------------------------------------------------------------------
-
-
 def test_one_row_moves_remainders_by_the_sensitivity():
     """Whatever it holds: numbers of few digits, and those out of range, too."""
     rng = np.random.default_rng(0)

@@ -82,9 +82,6 @@ def claimed(mu, epsilon, tail=TAIL):
     return tail + (1 - tail) * (high - math.exp(epsilon) * low)
 
 
-# --- One-bit votes ------------------------------------------------------------------
-
-
 def pairs_of(noise_std, noise, rarest=1e-15):
     """Probabilities of a yes in both worlds, for every number of votes."""
     reach = int(45 * noise_std) + 3
@@ -171,8 +168,6 @@ def test_votes_alone_cost_a_noisy_count():
             delta = (math.exp(pure) - math.exp(epsilon)) / (1 + math.exp(pure))
             assert max(delta, 0.0) <= claimed(mu, epsilon, 0.0) * (1 + 1e-9) + 1e-15
 
-
-# --- Steps on samples ---------------------------------------------------------------
 
 BLOCKS = [(0.01, 1.0, 100), (0.1, 4.0, 300), (0.5, 3.0, 12), (0.002, 0.8, 2_000)]
 

@@ -204,9 +204,6 @@ def test_the_delta_of_discovery_is_left_aside():
             report.assert_within(epsilon=100.0, delta=delta)
 
 
-# --- Words ----------------------------------------------------------------------------
-
-
 def test_many_classes_are_summarised_by_the_one_that_is_charged_most():
     accountant = spend(*range(12), share=0.9)
     accountant.reserve_gaussian("more", mu=1e-3, sensitivity=1, scope=5)

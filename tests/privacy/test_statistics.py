@@ -188,9 +188,6 @@ def test_sums_that_are_refused(shape, clip, words):
         gaussian_sum(np.zeros(shape), clip, exact(2 * GRID))
 
 
-# --- GNMax ---------------------------------------------------------------------------
-
-
 @SMALL
 @given(
     arrays(

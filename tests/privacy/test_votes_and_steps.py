@@ -114,9 +114,6 @@ def test_a_charge_out_of_range_is_refused(kind, mu):
     assert ledger.report().entries == ()
 
 
-# --- Votes -------------------------------------------------------------------------
-
-
 def test_without_noise_the_majority_answers():
     ledger = accountant(math.inf)
     reservation = ledger.reserve_votes("v", mu=math.inf, n_teachers=4, count=5)
@@ -159,9 +156,6 @@ def test_votes_need_their_own_reservation():
     for bad in ({"noise": "normal"}, {"n_teachers": 0}):
         with pytest.raises(ValueError, match=r"at least 1|int >= 1"):
             ledger.reserve_votes("v", mu=0.1, **{"n_teachers": 3, **bad})
-
-
-# --- Steps -------------------------------------------------------------------------
 
 
 def test_a_step_adds_noise_to_the_sum_and_draws_down():

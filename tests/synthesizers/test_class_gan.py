@@ -213,9 +213,6 @@ def test_without_rounds_the_result_is_that_of_the_measurements(cls):
         assert mine.noise_std == pytest.approx(other.noise_std, rel=2e-3)
 
 
-# --- Plans --------------------------------------------------------------------------
-
-
 def plan_of(cls, counts, **parameters):
     synthesizer = cls(schema=correlated_schema(), **parameters)
     named = "class_counts" if isinstance(counts, dict) else "n_rows"

@@ -56,9 +56,6 @@ def test_no_gradient_is_no_step_and_noise_overflows_nothing():
     FactorGenerator.from_state(document, arrays, 1, 3)
 
 
-# --- Factors ------------------------------------------------------------------------
-
-
 def test_the_trainer_draws_as_its_generator_does():
     """The same draws give the same rows in torch and in numpy, of its own class."""
     trainer, n_rows = make_trainer(), 50
