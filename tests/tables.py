@@ -17,8 +17,6 @@ from sklearn.base import clone
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
-# --- Two classes, few columns: for privacy --------------------------------------------
-
 COLUMNS = {
     "a": Continuous(-6, 8, scale="linear", decimals="any"),
     "b": Continuous(-6, 6, nullable=True, scale="linear", decimals="any"),

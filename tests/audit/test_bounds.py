@@ -70,9 +70,6 @@ def test_one_rate_shows_more_than_two_at_half_of_alpha():
     assert guessing_lower_bound(60, 200) > mu_lower_bound(30, 30, 100)
 
 
-# --- The whole curve ----------------------------------------------------------------
-
-
 def laplace(mu):
     """Draw what is private for the epsilon whose curve touches that of mu."""
     epsilon = math.log(norm.cdf(mu / 2) / norm.cdf(-mu / 2))
@@ -140,9 +137,6 @@ def test_scores_that_say_nothing():
     for alike in ([1] * 50, [1] * 50), ([], [0.0, 1.0]), ([2.0], []), ([0], [1]):
         assert curve_lower_bound(*alike) == 0
     assert curve_lower_bound([1e9], [-math.inf]) == 0
-
-
-# --- One run ----------------------------------------------------------------------
 
 
 def test_right_guesses_needed():

@@ -267,7 +267,8 @@ class OneMore(Column):
         (Column(lambda: 0.0), {"folder": "none"}, "audit it without `folder`"),
     ],
 )
-def test_what_cannot_be_audited(estimator, settings, match):
+def test_what_cannot_be_audited(estimator, settings, match, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=match):
         audit(estimator, **settings)
     with pytest.raises(TypeError, match="Got object"):

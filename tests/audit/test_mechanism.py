@@ -157,9 +157,6 @@ def test_the_package_agrees_with_its_ledger(name):
     assert "found no violation" in str(found)
 
 
-# --- Broken mechanisms ------------------------------------------------------------
-
-
 def exact_sum(vectors):
     """Sum clipped vectors in units of the ledger."""
     return np.rint(summed(vectors, exact(2 * GRID)) * GRID / CLIP).astype(np.int64)

@@ -6,8 +6,6 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
-from _rules import SCHEMA as RULED
-from _rules import TABLE as RULED_TABLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, ks_2samp
@@ -160,14 +158,11 @@ def test_batches_continue_the_stream(synth):
     assert not first["x"].equals(second["x"])
 
 
-def test_batches_keep_conditions_and_rules(synth):
+def test_batches_keep_conditions(synth):
     where = {"y": "q", "x": (-250, -20)}
     rows = pd.concat(synth.sample_batches(50, 20, where=where))
     assert rows["x"].between(-250, -20).all()
     assert set(rows["y"]) == {"q"}
-    ruled = IndependentSynthesizer(math.inf, schema=RULED).fit(RULED_TABLE)
-    rows = pd.concat(ruled.sample_batches(90, 40))
-    assert (rows["start"] <= rows["end"]).all()
 
 
 @pytest.mark.parametrize(
