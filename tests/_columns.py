@@ -79,9 +79,6 @@ def ticks(rng, n_rows, spread, unit) -> np.ndarray:
     return seconds * per_second + rng.integers(per_second, size=n_rows)
 
 
-# --- Columns of one dtype -----------------------------------------------------------
-
-
 def typed(rng, n_rows, spread, *, plain, dtype) -> pd.Series:
     """Values of a dtype of NumPy (an object is a text), as another dtype."""
     plain, dtype = np.dtype(plain), dtype or plain

@@ -470,9 +470,6 @@ def saved_in_single_precision(real, path, document, arrays):
     return real(path, document, kept)
 
 
-# --- Audits and metrics -------------------------------------------------------------
-
-
 @mutation("skdpsynth.audit._bounds", "_rates")
 def whole_alpha_for_each_rate(real, n_runs, alpha):
     """Give each of two error rates the probability that both have together."""

@@ -41,8 +41,6 @@ def small_table(n_rows=150, seed=0):
     )
 
 
-# --- Columns that depend on each other ------------------------------------------------
-
 LABELS = list("uvwx")
 SIGNS = {"u": 1, "v": -1, "w": 1, "x": -1}
 

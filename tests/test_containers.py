@@ -297,6 +297,8 @@ def test_categories_that_were_not_released_are_not_in_the_dtype():
     settings = {"epsilon": np.inf, "schema": schema}
     generated = resampled(FEATURES, labels, **settings)[1]
     assert generated.categories.tolist() == ["yes", "n", "a long label"]
+    texts = in_container_of(TEXT, pd.Series(["a long label", "n"]))
+    assert texts.tolist() == ["a long label", "n"]  # not cut to the width that came
 
 
 ARRAYS = {
@@ -331,12 +333,6 @@ def test_bytes_are_refused_with_the_remedy():
     for X, y in ((np.c_[raw, raw], SECOND), (FEATURES, raw)):
         with pytest.raises(InvalidTableError, match=r"decoded by astype\(str\)"):
             resampled(X, y)
-
-
-def test_text_is_not_cut_to_the_width_that_came():
-    """A schema may declare a longer label than any in the table."""
-    generated = in_container_of(TEXT, pd.Series(["a longer name", "n"]))
-    assert generated.tolist() == ["a longer name", "n"]
 
 
 @pytest.mark.parametrize("name", ["Series", "Categorical", "Int64", "Arrow", "object"])

@@ -148,9 +148,6 @@ def test_an_observer_answers_where_nothing_is_private_only():
             assert count().tolist() == [7]
 
 
-# --- Broken code ------------------------------------------------------------------
-
-
 def half_noise(real, std):
     return real(0.5 * std)
 

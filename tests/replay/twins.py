@@ -6,8 +6,8 @@ where it was found.
 
 import pkgutil
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -31,16 +31,12 @@ class Twin(NamedTuple):
     synthesizer: str = "independent"
     table: str = "plain"
 
-    @contextmanager
-    def planted(self) -> Iterator[None]:
+    def planted(self) -> AbstractContextManager[Any]:
         owner = pkgutil.resolve_name(f"skdpsynth.{self.where}")
         sound = getattr(owner, self.name)
-
-        def broken(*args: Any, **named: Any) -> Any:
-            return self.broken(sound, *args, **named)
-
-        with patch.object(owner, self.name, broken):
-            yield
+        return patch.object(
+            owner, self.name, lambda *own, **named: self.broken(sound, *own, **named)
+        )
 
 
 def _slices(real: Any, n_units: int, n_teachers: int, rng: Any) -> Any:

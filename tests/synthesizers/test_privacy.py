@@ -139,9 +139,6 @@ def test_relations_follow_from_releases():
     assert all(name in released for name in ("finer cells", "ranks given"))
 
 
-# --- Cost and noise ---------------------------------------------------------------
-
-
 @functools.cache
 def secure_fit(way, declared=True):
     """A fit with secure noise, and what it released."""
