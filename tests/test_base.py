@@ -25,7 +25,6 @@ from skdpsynth.table import Metadata
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
-BOTH = [IndependentSynthesizer, GPATESynthesizer]
 LABELS = TableSchema({"y": Categorical(["u", "v"])}, target="y")
 COLUMNS = correlated_schema().columns
 
@@ -163,7 +162,7 @@ def test_degraded_result_warns_at_the_line_of_the_user():
     assert synth.plan(30)["note"].tolist() == ["", ""]
 
 
-@pytest.mark.parametrize("synthesizer", BOTH)
+@pytest.mark.parametrize("synthesizer", [IndependentSynthesizer, GPATESynthesizer])
 def test_small_fit_is_fast(synthesizer):
     """A default fit of 30 x 5 takes under 0.25 s, the best of five fresh budgets.
 

@@ -232,9 +232,6 @@ def test_votes_round_the_mechanism(cls, twin, case, monkeypatch):
     assert "past all releases" in findings or "the canary changes" in findings
 
 
-# --- Broken classes, and such as are not the package's own --------------------------
-
-
 class DeltaOfRows(IndependentSynthesizer):
     """S5, N3: delta from the number of rows."""
 

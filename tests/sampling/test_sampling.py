@@ -15,8 +15,6 @@ from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
 from skdpsynth.schema import Categorical, Continuous, Datetime, Identifier, TableSchema
 from skdpsynth.table import largest_remainder
 
-# --- How many of each class ----------------------------------------------------------
-
 SCHEMA = TableSchema(
     {"u": Continuous(0, 1, decimals="any"), "y": Categorical(["a", "b", "c"])},
     target="y",
