@@ -254,7 +254,7 @@ class PrivacyBudget:
 
     def _refuse_short(self) -> None:
         """Refuse a file that stays too short, which may have lost what was spent."""
-        for seconds in (0, 1):  # one that is being created is short for milliseconds
+        for seconds in 0, 1:  # one that is being created is short for milliseconds
             time.sleep(seconds)
             # SQLite takes a single byte for nothing too; others for no file of its own.
             if not self._path.is_file() or self._path.stat().st_size > 1:
