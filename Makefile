@@ -40,9 +40,9 @@ TESTS :=
 # The lower bounds have an environment of their own, and the tests that meet all the
 # dependencies but matplotlib: the last two are for xgboost and imbalanced-learn.
 LOWEST := .venv-lowest
-TESTS_LOWEST := tests/test_wheel.py tests/model/test_threads.py tests/table tests/measure tests/sampling tests/schema \
+TESTS_LOWEST := tests/test_wheel.py tests/model/test_fitting.py tests/table tests/measure tests/sampling tests/schema \
     tests/privacy tests/test_common.py tests/metrics/test_encode.py \
-    tests/test_base.py tests/test_subclasses.py tests/test_containers.py tests/fuzz/test_fuzz.py
+    tests/test_base.py tests/test_types.py tests/test_containers.py tests/fuzz/test_fuzz.py
 
 # The site has an environment of its own too. The scripts of the gallery whose path
 # matches GALLERY are run; the others are shown as they stand.

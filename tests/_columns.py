@@ -34,9 +34,6 @@ class Maker(NamedTuple):
     make: Callable[..., pd.Series]
 
 
-# --- Values -------------------------------------------------------------------------
-
-
 def whole(rng, n_rows, spread, low=-(2**63), high=2**63 - 1) -> np.ndarray:
     """Whole numbers in [low, high], as Python ints."""
     if spread == "extreme":
@@ -51,7 +48,6 @@ def whole(rng, n_rows, spread, low=-(2**63), high=2**63 - 1) -> np.ndarray:
 
 
 def floats(rng, n_rows, spread, dtype) -> np.ndarray:
-    """Finite floats."""
     limits = np.finfo(dtype)
     low, high = float(limits.min), float(limits.max)
     if spread == "extreme":
@@ -81,9 +77,6 @@ def ticks(rng, n_rows, spread, unit) -> np.ndarray:
         return (seconds * per_second).astype("int64")
     seconds = whole(rng, n_rows, spread).astype("int64") * 3617 + 1_600_000_000
     return seconds * per_second + rng.integers(per_second, size=n_rows)
-
-
-# --- Columns of one dtype -----------------------------------------------------------
 
 
 def typed(rng, n_rows, spread, *, plain, dtype) -> pd.Series:
@@ -317,9 +310,6 @@ def describe(draw, kind: str, dtype: Any, *, is_label: bool):
         for listed in choices.values():
             listed.append(Identifier())
     return draw(st.sampled_from([None, *choices.get(kind, [])]), label="described")
-
-
-# --- What must come back ------------------------------------------------------------
 
 
 def check_dtype(fake: pd.Series, expected: Any) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 
 
 def length_of_part(number, part):
-    """Count the rows of a part, by its number."""
     return Counter({number: len(part)})
 
 

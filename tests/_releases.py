@@ -6,7 +6,6 @@ By the worlds that the audit's replay compares.
 import math
 import re
 import warnings
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,6 @@ from sklearn.base import clone
 
 # Private: the comparison of a replay, on fits that are kept. Tests take it from here.
 from skdpsynth.audit._worlds import (
-    Observed,
     compare,
     compare_releases as compare_releases,
     differences,
@@ -30,7 +28,6 @@ UNLABELLED = "rows without a label"
 
 
 def name_of(line):
-    """Give the name of a line of the ledger."""
     return re.sub(r"second moments of .*", "second moments", line.name)
 
 
@@ -45,28 +42,13 @@ def payer_of(line):
     return scope if scope is None or isinstance(scope, str) else scope.value
 
 
-@dataclass(frozen=True, eq=False)
 class Seen:
     """A release, and what it is called in the ledger."""
 
-    release: Observed
-
-    @property
-    def line(self):
-        """The reservation."""
-        return self.release.reservation
-
-    @property
-    def family(self):
-        return family_of(self.line)
-
-    @property
-    def name(self):
-        return name_of(self.line)
-
-    @property
-    def payer(self):
-        return payer_of(self.line)
+    def __init__(self, release):
+        self.release, self.line = release, release.reservation
+        self.name, self.family = name_of(self.line), family_of(self.line)
+        self.payer = payer_of(self.line)
 
 
 def watched(synthesizer, table, *, history=None, secrets=None):

@@ -16,10 +16,7 @@ from skdpsynth.table import ColumnLayout, TableLayout
 
 def exact(sensitivity: float, count: int = 1, delta: float = 0.0) -> Reservation:
     """Reserve without noise, to see the statistic itself."""
-    accountant = PrivacyAccountant(math.inf, 1e-5, discovery_delta=9e-6)
-    return accountant.reserve_gaussian(
-        "test", mu=math.inf, sensitivity=sensitivity, count=count, delta=delta
-    )
+    return noisy(sensitivity, math.inf, count, delta)
 
 
 def noisy(
@@ -30,7 +27,8 @@ def noisy(
     **of_unit: int,
 ) -> Reservation:
     """Reserve from a budget that is large enough."""
-    accountant = PrivacyAccountant(1e4, 1e-5, discovery_delta=9e-6, **of_unit)
+    epsilon = math.inf if mu == math.inf else 1e4
+    accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=9e-6, **of_unit)
     return accountant.reserve_gaussian(
         "test", mu=mu, sensitivity=sensitivity, count=count, delta=delta
     )

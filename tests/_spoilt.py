@@ -39,9 +39,6 @@ TEXTS = (
 )
 
 
-# --- Bytes ------------------------------------------------------------------------
-
-
 def spoilt_bytes(data: bytes, rng: random.Random) -> bytes:
     """Overwrite, cut, remove, repeat or insert bytes."""
     start = rng.randrange(len(data) + 1)
@@ -224,7 +221,6 @@ def with_parts(data: bytes, facts: dict | None = None, arrays=None) -> bytes:
 
 
 def spoilt_saved(data: bytes, rng: random.Random) -> bytes:
-    """Spoil a saved synthesizer."""
     header, numbers = taken_apart(data)
     text = header["__metadata__"]["skdpsynth"]
     kind = rng.random()
@@ -248,9 +244,6 @@ def spoilt_saved(data: bytes, rng: random.Random) -> bytes:
     with suppress(ValueError):  # NaN, which no writer of ours takes
         return save(arrays, metadata={"skdpsynth": signed(facts, arrays)})
     return save(arrays, metadata={"skdpsynth": json.dumps(facts)})
-
-
-# --- Schemas ----------------------------------------------------------------------
 
 
 def spoilt_schema(text: str, rng: random.Random) -> bytes:
@@ -312,7 +305,6 @@ STATEMENTS = (
 
 
 def spoil_budget(path: Path, rng: random.Random) -> None:
-    """Spoil a budget file in place."""
     if rng.random() < 0.45:
         path.write_bytes(spoilt_bytes(path.read_bytes(), rng))
         return

@@ -457,9 +457,6 @@ def mean_over_teachers_with_rows(real, self, own, teachers, *asked):
     return real(self, own._replace(training=training), teachers, *asked)
 
 
-# --- Saved files --------------------------------------------------------------------
-
-
 @mutation("skdpsynth.saved", "write")
 def saved_in_single_precision(real, path, document, arrays):
     """Round doubles, so that a loaded synthesizer draws other rows."""
@@ -471,9 +468,6 @@ def saved_in_single_precision(real, path, document, arrays):
             for name, own in arrays.items()
         }
     return real(path, document, kept)
-
-
-# --- Audits and metrics -------------------------------------------------------------
 
 
 @mutation("skdpsynth.audit._bounds", "_rates")

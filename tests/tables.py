@@ -17,8 +17,6 @@ from sklearn.base import clone
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
 
-# --- Two classes, few columns: for privacy --------------------------------------------
-
 COLUMNS = {
     "a": Continuous(-6, 8, scale="linear", decimals="any"),
     "b": Continuous(-6, 6, nullable=True, scale="linear", decimals="any"),
@@ -42,8 +40,6 @@ def small_table(n_rows=150, seed=0):
         }
     )
 
-
-# --- Columns that depend on each other ------------------------------------------------
 
 LABELS = list("uvwx")
 SIGNS = {"u": 1, "v": -1, "w": 1, "x": -1}
@@ -107,9 +103,6 @@ def linked_table(n_rows=3000, seed=0):
     )
 
 
-# --- A column of every kind -----------------------------------------------------------
-
-
 def mixed_table(n_rows=400, seed=0):
     """Return a column of every kind, with missing values, and two labels."""
     rng = np.random.default_rng(seed)
@@ -134,14 +127,11 @@ def mixed_table(n_rows=400, seed=0):
     return table
 
 
-# --- Tables of scores -----------------------------------------------------------------
-
 # With so few rows a label that nobody declares is not found.
 YES_OR_NO = TableSchema({"label": Categorical(["no", "yes"])}, target="label")
 
 
 def chosen(scores, **values):
-    """Return the rows of scores that have these values."""
     for name, value in values.items():
         scores = scores[scores[name].isin([value])]  # NaN is in a list with NaN
     return scores
@@ -171,7 +161,6 @@ def _parquet(table, folder):
 
 
 def in_files(table, folder, n_rows=250):
-    """Write a folder of Parquet files of so many rows."""
     for number, place in enumerate(range(0, len(table), n_rows)):
         own = arrow_of(table[place : place + n_rows])
         parquet.write_table(own, folder / f"{number:06}.parquet")

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from tables import correlated_schema, correlated_table
 
 from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
+from skdpsynth.base import BaseSynthesizer
 from skdpsynth.exceptions import (
     BudgetExceededError,
     DegradedResultWarning,
@@ -24,7 +25,6 @@ from skdpsynth.table import Metadata
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
-BOTH = [IndependentSynthesizer, GPATESynthesizer]
 LABELS = TableSchema({"y": Categorical(["u", "v"])}, target="y")
 COLUMNS = correlated_schema().columns
 
@@ -162,7 +162,7 @@ def test_degraded_result_warns_at_the_line_of_the_user():
     assert synth.plan(30)["note"].tolist() == ["", ""]
 
 
-@pytest.mark.parametrize("synthesizer", BOTH)
+@pytest.mark.parametrize("synthesizer", [IndependentSynthesizer, GPATESynthesizer])
 def test_small_fit_is_fast(synthesizer):
     """A default fit of 30 x 5 takes under 0.25 s, the best of five fresh budgets.
 
@@ -179,3 +179,37 @@ def test_small_fit_is_fast(synthesizer):
         synth.fit(real)
         seconds.append(time.process_time() - start)
     assert min(seconds[1:]) < 0.25
+
+
+# --- What a class of somebody else may not do ----------------------------------------
+
+
+def test_a_method_that_is_missing_is_said_before_anything_is_charged():
+    with pytest.raises(TypeError, match=r"abstract.*_fit.*_plan_classes"):
+        type("Unfinished", (BaseSynthesizer,), {})()
+
+
+@pytest.mark.parametrize("scope", ["z", 0, ("p",)])
+def test_a_scope_that_is_no_class_is_refused(scope):
+    """It would have the whole budget left, for rows that are charged elsewhere."""
+
+    class ChargesNobody(IndependentSynthesizer):
+        def _fit(self, rows, metadata, plans, accountant, seed):
+            model = super()._fit(rows, metadata, plans, accountant, seed)
+            accountant.reserve_gaussian("more", mu=1e-3, sensitivity=1.0, scope=scope)
+            return model
+
+    with pytest.raises(ReservationError, match="no class of the fit"):
+        ChargesNobody(epsilon=9.0, target="y").fit(correlated_table(400))
+
+
+def test_a_plan_by_noisy_counts_that_passes_the_cap_is_refused():
+    """The cap is fixed before the counts are released, and the ledger keeps it."""
+
+    class PassesTheCap(IndependentSynthesizer):
+        def _plan_classes(self, labels, counts, n_numeric, n_levels, mu):
+            more = mu * (1.1 if counts.max() > 10 else 1.0)
+            return super()._plan_classes(labels, counts, n_numeric, n_levels, more)
+
+    with pytest.raises(BudgetExceededError):
+        PassesTheCap(target="y").fit(correlated_table(400))

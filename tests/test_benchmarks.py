@@ -61,7 +61,6 @@ def bars(n_rows: int, seed: int) -> pd.DataFrame:
 
 
 def with_table(imported, monkeypatch, name, table, **changed):
-    """Change a table of a configuration."""
     configs = imported("configs").CONFIGS
     tables = dict(configs[name].tables)
     tables[table] = replace(tables[table], **changed)

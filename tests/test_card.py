@@ -45,7 +45,6 @@ def fitted(request):
 
 
 def unpadded(document):
-    """Write it as Markdown with single spaces."""
     return re.sub(" +", " ", document.to_markdown())
 
 

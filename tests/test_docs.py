@@ -88,7 +88,8 @@ def test_the_first_example_runs(page, tmp_path, monkeypatch, capsys):
 
 
 def test_links_to_files_exist():
-    for page in PAGES:
+    """Of pages, and of the notebook, whose text is JSON."""
+    for page in [*PAGES, NOTEBOOK]:
         links = re.findall(r"\]\(([^)#:]+)[)#]", page.read_text(encoding="utf-8"))
         assert [link for link in links if not (page.parent / link).exists()] == [], page
 
@@ -111,7 +112,6 @@ _BLOCKS = re.compile(r"^```(sh|json)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def run_page(page: str) -> list[list[str]]:
-    """Run all commands of a page, which must end well, and edit as it shows."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     commands: list[list[str]] = []
     for kind, block in _BLOCKS.findall(text):
@@ -285,16 +285,13 @@ CODE = "\n".join("".join(cell["source"]) for cell in EXECUTED)
 ABSOLUTE_PATH = re.compile(r"(?<![\w.:/<*-])/\w+/\w|file://|\b[A-Z]:\\\w")
 
 
-def test_it_was_executed_in_order_without_errors():
+def test_it_was_executed_in_order_without_errors_and_shows_no_path_of_a_machine():
     """A gap or a swap in the numbers is a cell that ran at another time."""
     numbers = [cell["execution_count"] for cell in EXECUTED]
     assert numbers == list(range(1, len(numbers) + 1))
     kinds = {output["output_type"] for output in OUTPUTS}
     assert kinds <= {"stream", "display_data", "execute_result"}
     assert not [output for output in OUTPUTS if output.get("name") == "stderr"]
-
-
-def test_it_shows_no_path_of_a_machine():
     texts = ["".join(cell["source"]) for cell in CELLS]
     for output in OUTPUTS:
         shown = output.get("data", {})
@@ -303,19 +300,15 @@ def test_it_shows_no_path_of_a_machine():
     assert not [text for text in texts if ABSOLUTE_PATH.search(text)]
 
 
-def test_links_lead_to_files():
-    text = "\n".join("".join(own["source"]) for own in CELLS if own not in EXECUTED)
-    links = re.findall(r"\]\(([^)#]+)", text)
-    assert [link for link in links if not (EXAMPLES / link).is_file()] == []
-
-
 TEXTS = {"notebook": CODE, "script": SCRIPT}
 TEXTS |= {script.stem: script.read_text(encoding="utf-8") for script in GALLERY}
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_the_package_offers_what_is_imported_and_passed(text):
-    """Keywords are those of its signature."""
+    """Keywords are those of its signature. The notebook calls the script `runs`."""
+    there = {getattr(node, "name", "") for node in ast.parse(SCRIPT).body}
+    assert set(re.findall(r"\bruns\.(\w+)\(", text)) <= there
     tree, names = ast.parse(text), {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module.startswith("skdpsynth"):
@@ -328,12 +321,6 @@ def test_the_package_offers_what_is_imported_and_passed(text):
             taken = inspect.signature(names[call.func.id]).parameters
             given = {keyword.arg for keyword in call.keywords if keyword.arg}
             assert given <= taken.keys(), ast.unparse(call)
-
-
-def test_what_it_takes_of_the_script_is_there():
-    """The notebook calls the script `runs`."""
-    there = {getattr(node, "name", "") for node in ast.parse(SCRIPT).body}
-    assert set(re.findall(r"\bruns\.(\w+)\(", CODE)) <= there
 
 
 # --- The table of kinds and rules of the page on schemas ------------------------------

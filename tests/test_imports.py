@@ -25,9 +25,7 @@ FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
 _BOTTOM = {"exceptions", "utils"}
 _PRIVATE_SIDE = _BOTTOM | {"privacy", "schema"}
 _FITTED = _PRIVATE_SIDE | {"table", "measure"}
-_ESTIMATORS = _FITTED | {
-    *("base", "model", "persistence", "sampling", "training"),
-}
+_ESTIMATORS = _FITTED | {*("base", "model", "persistence", "sampling", "training")}
 ALLOWED = {
     "exceptions": set(),
     "utils": {"exceptions"},
@@ -162,15 +160,13 @@ def randomness_errors(file: str, tree: ast.Module) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "check",
-    [layering_errors, interface_errors, third_party_errors, randomness_errors],
+    "check", [layering_errors, interface_errors, third_party_errors, randomness_errors]
 )
 def test_every_module_keeps_the_rule(check):
     assert [error for file in FILES for error in check(file, parse(file))] == []
 
 
 def run(code: str, *options: str) -> str:
-    """Run a program in a process of its own."""
     command = [sys.executable, *options, "-c", code]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return done.stdout

@@ -15,7 +15,7 @@ FIRST_SEEN_BY = {
     "number_of_rows_for_free": "privacy/test_statistics.py -k no_row_moves",
     "empty_cells_without_noise": "privacy/test_tables.py -k noise_of_the_ledger",
     "delta_of_all_for_each": "privacy/test_discovery.py -k share_the_delta",
-    "plurality_without_noise": "privacy/test_statistics.py -k noise_says",
+    "plurality_without_noise": "privacy/test_bugs_of_others.py -k loses",
     "scale_taken_for_deviation": "privacy/test_votes_and_steps.py -k reserved_scale",
     "noise_without_the_norm": "training/test_dp_sgd.py -k reserved_std",
     "one_secret_for_all": "privacy/test_random.py -k repeats_streams",

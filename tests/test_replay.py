@@ -14,13 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _releases import (
-    compare,
-    compare_releases,
-    differences,
-    enter,
-    observed,
-)
+from _releases import compare, compare_releases, differences, enter, observed
 from _reserve import release_gaussian
 from replay import __main__ as replay_command
 from replay.matrix import CHANGES, PLACES, SYNTHESIZERS, Group, groups, pairs_of
@@ -231,8 +225,6 @@ def test_the_command_is_silent_on_what_is_sound(capsys, monkeypatch):
 
 
 class Leaky(IndependentSynthesizer):
-    """It keeps the number of rows."""
-
     def _fit(self, rows, *args):
         self.rows_ = len(rows.of_class(0))
         return super()._fit(rows, *args)

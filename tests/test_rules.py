@@ -41,8 +41,9 @@ def assert_dtypes_of_the_table(rows):
 
 @pytest.mark.usefixtures("short_fits")
 @pytest.mark.parametrize("name", PLAIN)
-def test_every_row_keeps_every_rule(name, global_random_seed):
-    """Whatever the synthesizer, at a budget that leaves much noise."""
+def test_every_row_keeps_every_rule(name, global_random_seed, monkeypatch):
+    """Whatever the synthesizer, at a budget that leaves much noise, in many chunks."""
+    monkeypatch.setattr("skdpsynth.sampling._sampler._CHUNK_ROWS", 60)
     synth = clone(PLAIN[name]).set_params(schema=SCHEMA, target="label")
     synth.fit(make_violating(TABLE))
     rows = synth.sample(400, random_state=global_random_seed)
@@ -174,13 +175,6 @@ def test_what_is_computed_is_not_bought(name):
     pd.testing.assert_frame_equal(with_dtypes, plan)
 
 
-def test_rows_of_many_chunks_keep_the_rules(fitted, monkeypatch):
-    monkeypatch.setattr("skdpsynth.sampling._sampler._CHUNK_ROWS", 60)
-    rows = fitted["pairs"].sample(200, random_state=1)
-    assert keeps_all(rows)
-    assert_dtypes_of_the_table(rows)
-
-
 def test_the_label_may_decide_and_a_measured_target_be_ordered():
     table = pd.DataFrame(
         {"y": [True, False] * 50, "risk": np.int8([7, 3] * 50), "a": np.arange(100.0)}
@@ -221,10 +215,6 @@ def test_times_in_a_zone_are_in_order_over_a_clock_change(when, unit):
     rows = synth.sample(2_000, random_state=1)
     assert (rows.dtypes == table.dtypes).all()
     assert (rows["a"] <= rows["b"]).all()
-    if ends is HOURS:
-        some = synth.sample(300, where={"a": (HOURS[-600], None)}, random_state=1)
-        assert (some["a"].astype(HOURS.dtype) >= HOURS[-600]).all()
-        assert (some["a"] <= some["b"]).all()
 
 
 @pytest.mark.statistical

@@ -25,11 +25,7 @@ from sklearn.model_selection import (
 )
 from sklearn.naive_bayes import GaussianNB
 
-from skdpsynth import (
-    GPATESynthesizer,
-    IndependentSynthesizer,
-    PrivacyBudget,
-)
+from skdpsynth import GPATESynthesizer, IndependentSynthesizer, PrivacyBudget
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
 from skdpsynth.schema import Continuous, TableSchema

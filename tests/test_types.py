@@ -4,7 +4,10 @@
 draws tables for every way of training.
 """
 
+import datetime
+import enum
 import math
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -12,9 +15,16 @@ import pytest
 from _columns import NAMES, check_dtype, columns, with_holes
 from sklearn.base import clone
 
-from skdpsynth import IndependentSynthesizer, MarginalSynthesizer
-from skdpsynth.schema import Datetime, Identifier, TableSchema
+from skdpsynth import (
+    GPATESynthesizer,
+    IndependentSynthesizer,
+    MarginalSynthesizer,
+    PrivacyBudget,
+)
+from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.schema import Categorical, Datetime, Identifier, TableSchema
 from skdpsynth.table import ColumnLayout, declared_domain
+from skdpsynth.utils.estimator_checks import reachable
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
@@ -177,3 +187,103 @@ def test_a_schema_as_written_before_there_were_units():
     old = TableSchema({"t": Datetime(*YEARS, unit="D")}).to_dict()
     del old["columns"][0][1]["unit"]
     assert TableSchema.from_dict(old).columns["t"].unit is None
+
+
+# --- Of a value only what it equals goes into a fit -----------------------------------
+
+# A text may be an object of the caller's, with the name of its owner.
+N_ROWS, SECRET = 300, "sEcReT"
+
+
+class Text(str):
+    pass
+
+
+class Whole(int):
+    pass
+
+
+class Real(float):
+    pass
+
+
+class Moment(datetime.datetime):
+    pass
+
+
+class Letter(enum.StrEnum):
+    A = "a"
+    B = "b"
+
+
+class Number(enum.IntEnum):
+    ONE = 1
+    TWO = 2
+
+
+OURS = (Text, Whole, Real, Moment, Letter, Number)
+
+
+def few(first, second):
+    for value in (first, second):
+        value.owner = SECRET
+    return [first, second] * (N_ROWS // 2)
+
+
+COLUMNS = {
+    "text": few(Text("p"), Text("q")),
+    "enum of texts": [*Letter] * (N_ROWS // 2),
+    "whole": few(Whole(1), Whole(2)),
+    "enum of numbers": [*Number] * (N_ROWS // 2),
+    "real": few(Real(0.5), Real(1.5)),
+    "moment": few(Moment(2020, 1, 1), Moment(2021, 1, 1)),
+}
+TEXTS = ("text", "enum of texts")
+OTHER = np.arange(N_ROWS) % 3 + 0.5
+FITS = {
+    "independent": IndependentSynthesizer(epsilon=20.0, random_state=0),
+    "gpate": GPATESynthesizer(epsilon=20.0, n_iter=1, n_teachers=5, random_state=0),
+}
+
+
+def check_nothing_left(fitted, tmp_path):
+    path = tmp_path / "fitted.skdp"
+    fitted.save(path, overwrite=True)
+    rows = fitted.sample(50, random_state=0)
+    again = type(fitted).load(path)
+    for held in (fitted, rows, again, pickle.loads(pickle.dumps(fitted))):
+        assert not any(isinstance(part, OURS) for part in reachable(held))
+    assert not any(isinstance(value, OURS) for column in rows for value in rows[column])
+    for written in (pickle.dumps(fitted), path.read_bytes(), pickle.dumps(rows)):
+        assert SECRET.encode() not in written
+        assert not any(kind.__qualname__.encode() in written for kind in OURS)
+
+
+@pytest.mark.parametrize(
+    ("form", "fit"),
+    [(form, "independent") for form in ("object", "category", "list", "y", "y list")]
+    + [("object", "gpate"), ("y", "gpate")],
+)
+@pytest.mark.parametrize("name", COLUMNS)
+def test_no_subclass_is_left(name, form, fit, tmp_path):
+    """Features and labels; an object column of other things than texts is refused."""
+    values, budget = COLUMNS[name], PrivacyBudget(100.0, 0.1)
+    made = pd.Series(values, dtype="category" if form == "category" else object)
+    X, y = pd.DataFrame({"a": made, "b": OTHER}), None
+    if form == "list":
+        X = [list(row) for row in zip(values, OTHER, strict=True)]
+    elif form.startswith("y"):
+        X, y = X[["b"]], values if form == "y list" else made
+    synth = clone(FITS[fit]).set_params(budget=budget)
+    if name not in TEXTS and form in ("object", "y"):
+        with pytest.raises(InvalidTableError):
+            synth.fit(X, y)
+        assert budget.spent[0] == 0
+        return
+    check_nothing_left(synth.fit(X, y).set_params(budget=None), tmp_path)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_declared_levels_are_plain(name):
+    levels = Categorical(COLUMNS[name][:2]).categories
+    assert not any(isinstance(level, OURS) for level in levels)

@@ -253,7 +253,7 @@ class PrivacyBudget:
 
     def _refuse_short(self) -> None:
         """Refuse a file that stays too short, which may have lost what was spent."""
-        for seconds in (0, 1):  # one that is being created is short for milliseconds
+        for seconds in 0, 1:  # one that is being created is short for milliseconds
             time.sleep(seconds)
             # SQLite takes a single byte for nothing too; others for no file of its own.
             if not self._path.is_file() or self._path.stat().st_size > 1:
@@ -281,9 +281,9 @@ class PrivacyBudget:
         # SQLite quotes the file in some of its own errors, which is no text then.
         # And charges that have no sum overflow.
         except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
-            words = error if self.path.exists() else "there is no such file"
+            words = str(error) if self.path.exists() else "there is no such file"
             raise PersistenceError(
-                f"The privacy budget in {str(self.path)!r} cannot be used ({words}). "
+                f"The privacy budget in {str(self.path)!r} cannot be used ({words!r}). "
                 "It must be a budget file that this process can read and write."
             ) from error
 

@@ -409,7 +409,7 @@ def _profiles(
     half = math.ceil((whole**2 / 2 + _REACH * whole) / cell)
     log_p, log_q, rest_p, rest_q = corners
     moves, sure = [], np.zeros(len(log_p))
-    for log_chance, log_other in ((log_p, log_q), (rest_p, rest_q)):
+    for log_chance, log_other in (log_p, log_q), (rest_p, rest_q):
         with np.errstate(invalid="ignore"):  # an answer that neither world gives
             loss = np.nan_to_num(log_other - log_chance, nan=0.0)
         chance = np.exp(log_chance)

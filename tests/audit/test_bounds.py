@@ -61,29 +61,13 @@ def test_a_true_claim_is_exceeded_with_probability_alpha_at_most(chance):
     assert law @ (np.array(bounds) > truth) @ law <= alpha
 
 
-# --- Guesses ----------------------------------------------------------------------
-
-
-def test_no_errors_in_closed_form():
-    """One rate at alpha shows more than two at half of it, from as many runs."""
-    expected = -2 * norm.ppf(1 - 0.05 ** (1 / 50))
-    assert guessing_lower_bound(0, 50) == pytest.approx(expected)
+def test_one_rate_shows_more_than_two_at_half_of_alpha():
+    """From as many runs; without errors in closed form."""
     expected = -2 * norm.ppf(1 - 0.025 ** (1 / 50))
     assert mu_lower_bound(0, 0, 50) == pytest.approx(expected)
     for wrong in (25, 50):
         assert guessing_lower_bound(wrong, 50) == mu_lower_bound(wrong, wrong, 50) == 0
     assert guessing_lower_bound(60, 200) > mu_lower_bound(30, 30, 100)
-
-
-# --- The whole curve ----------------------------------------------------------------
-
-
-def censored(x):
-    return np.where(x > 1, np.inf, np.where(x < -1, -np.inf, x))
-
-
-def half_hidden(x):
-    return np.where(np.arange(len(x)) % 2, x, 0.5)
 
 
 def laplace(mu):
@@ -103,8 +87,9 @@ def normal(mu, then=np.positive):
         (normal(3.0), 3.0, 40),
         (laplace(1.0), 1.0, 100),
         (normal(1.0, np.round), 1.0, 100),
-        (normal(1.0, half_hidden), 1.0, 100),
-        (normal(1.0, censored), 1.0, 100),
+        # Every second score is hidden; or those beyond 1 are.
+        (normal(1.0, lambda x: np.where(np.arange(len(x)) % 2, x, 0.5)), 1.0, 100),
+        (normal(1.0, lambda x: np.where(abs(x) > 1, x * np.inf, x)), 1.0, 100),
     ],
 )
 def test_a_curve_at_or_above_that_of_mu_is_exceeded_with_alpha_at_most(
@@ -152,9 +137,6 @@ def test_scores_that_say_nothing():
     for alike in ([1] * 50, [1] * 50), ([], [0.0, 1.0]), ([2.0], []), ([0], [1]):
         assert curve_lower_bound(*alike) == 0
     assert curve_lower_bound([1e9], [-math.inf]) == 0
-
-
-# --- One run ----------------------------------------------------------------------
 
 
 def test_right_guesses_needed():
@@ -271,17 +253,24 @@ def test_the_canary_takes_all_of_the_claim(attacks):
     assert (again.mu, again.noise_std) == (line.mu, line.noise_std)
 
 
-@pytest.mark.parametrize(("delta", "n_draws"), [(1e-5, 400_000), (1e-2, 120_000)])
+MANY = pytest.param(1e-5, 1_400_000, marks=pytest.mark.nightly)
+
+
+@pytest.mark.parametrize(("delta", "n_draws"), [(1e-5, 400_000), (1e-2, 120_000), MANY])
 def test_nine_tenths_of_the_claim_are_shown(delta, n_draws, attacks):
     """At epsilon 1 and 95 % confidence; the second delta is that of a published audit.
 
-    "Tight Auditing of Differential Privacy in MST and AIM" (arXiv 2604.18352).
+    "Tight Auditing of Differential Privacy in MST and AIM" (arXiv 2604.18352). By the
+    curve, the mean of 29 audits of many was .988 of the claim; sigma is .0063. So .95
+    is 6 sigma away: a false alarm in 1e-9.
     """
     claim = claimed_mu(1.0, delta)
     assert chance_of_less(LEAST, claim, claim, n_draws) < FALSE_ALARM / 2
     assert 1 - chance_of_less(MOST, claim, claim, n_draws) < FALSE_ALARM / 2
-    by_one_point, _ = shown(attacks, n_draws, delta=delta)
+    by_one_point, by_the_curve = shown(attacks, n_draws, delta=delta)
     assert LEAST * claim <= by_one_point < MOST * claim
+    if n_draws > 1_000_000:
+        assert 0.95 * claim <= by_the_curve < 1.03 * claim
 
 
 def test_half_of_the_noise_contradicts_the_claim(attacks):
@@ -289,18 +278,6 @@ def test_half_of_the_noise_contradicts_the_claim(attacks):
     n_draws, claim = 10_000, claimed_mu(1.0, 1e-5)
     assert chance_of_less(1.0, claim, 2 * claim, n_draws) < FALSE_ALARM
     assert min(shown(attacks, n_draws, noise=0.5)) > claim
-
-
-@pytest.mark.nightly
-def test_the_curve_shows_nearly_all_of_the_claim(attacks):
-    """The mean of 29 audits of normal scores was .988 of the claim; sigma is .0063.
-
-    So .95 is 6 sigma away: a false alarm in 1e-9.
-    """
-    claim = claimed_mu(1.0, 1e-5)
-    by_one_point, by_the_curve = shown(attacks, 1_400_000)
-    assert 0.95 * claim <= by_the_curve < 1.03 * claim
-    assert 0.9 * claim <= by_one_point < 1.05 * claim
 
 
 @pytest.mark.nightly
@@ -332,18 +309,11 @@ CASES = {"all rows": (1.0, 5), "samples": (0.2, 40)}
 def scores_of(members, epsilon, rate, n_steps):
     """Train; give the sum of the released gradients, one number per canary."""
     accountant = PrivacyAccountant(
-        epsilon,
-        TINY,
-        discovery_delta=TINY / 100,
-        amplified=True,
+        epsilon, TINY, discovery_delta=TINY / 100, amplified=True
     )
     mu = accountant.mu_cap / math.sqrt(n_steps) * (1 - 1e-9)
     reservation = accountant.reserve_sampled_gaussian(
-        "steps",
-        mu=mu,
-        sampling_rate=rate,
-        count=n_steps,
-        tail_delta=0.99 * TINY / 100,
+        "steps", mu=mu, sampling_rate=rate, count=n_steps, tail_delta=0.99 * TINY / 100
     )
     # A score that is linear: its gradient is the row, whatever was learnt before.
     rows = SIZE * np.eye(N_CANARIES, dtype=np.float32)[members]
@@ -363,8 +333,14 @@ def scores_of(members, epsilon, rate, n_steps):
     return total
 
 
+def proved_by(right):
+    """Give the lower bound of epsilon that so many right guesses prove."""
+    return one_run_lower_bound(
+        int(right), 2 * N_SIDE, n_canaries=N_CANARIES, delta=TINY, alpha=FALSE_ALARM
+    )
+
+
 def proved(epsilon, case):
-    """Give the lower bound of epsilon that one run proves."""
     present = np.random.default_rng().random(N_CANARIES) < 0.5
     scores = scores_of(np.flatnonzero(present), epsilon, *CASES[case])
     order = np.argsort(scores)

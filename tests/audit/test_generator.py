@@ -5,11 +5,11 @@ show (a student that sees real rows passed such audits) are in `test_ledger.py`.
 """
 
 import math
-from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
+from replay.twins import TWINS
 from scipy.stats import norm
 from tables import mixed_table
 
@@ -22,7 +22,6 @@ from skdpsynth.audit._worlds import canary_rows
 from skdpsynth.privacy import PrivacyBudget
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.table._units import Limited
 
 pytestmark = pytest.mark.statistical
 
@@ -58,9 +57,6 @@ def none():
 def audit(estimator, **settings):
     arguments = {"n_runs": 40, "n_samples": 20, "alpha": FALSE_ALARM}
     return audit_generator(estimator, TABLE, CANARY, **(arguments | settings))
-
-
-# --- What is proved ---------------------------------------------------------------
 
 
 def attacked(absent, present, **settings):
@@ -134,13 +130,10 @@ def test_all_rows_of_a_person_are_a_canary():
     table = pd.DataFrame({"who": np.arange(50), "x": np.arange(50.0) / 50})
     person = pd.DataFrame({"who": [99] * 200, "x": [9.0] * 200})
     given = {"n_runs": 80, "n_samples": 100, "alpha": 1e-6}
-    with mock.patch("skdpsynth.base.limit_rows", lambda table, schema: Limited(table)):
+    with TWINS["no limit of rows"].planted():
         found = audit_generator(synth, table, person, **given)
     assert found.violated
     assert not found.score.endswith("who")
-
-
-# --- Scores -----------------------------------------------------------------------
 
 
 def scores(sample, table, canary):
@@ -185,9 +178,6 @@ def test_canaries_that_the_table_cannot_hold(canary, match):
         canary_rows(table, canary)
 
 
-# --- Power ----------------------------------------------------------------------
-
-
 def test_a_claim_without_delta_and_too_few_runs():
     found = audit(Column(none), alpha=0.05, delta=0.0)
     assert found.gdp_lower_bound == math.inf
@@ -207,9 +197,6 @@ def test_power_is_the_chance_of_rejection():
     ]
     rejected = times[np.array(bounds) > found.claim].sum() / 20_000
     assert rejected == pytest.approx(0.8, abs=0.015)
-
-
-# --- Runs -------------------------------------------------------------------------
 
 
 def test_processes_give_what_one_gives():
@@ -248,9 +235,11 @@ class OneMore(Column):
         (Column(laplace), {"epsilon": -1}, "epsilon must be at least 0"),
         (Column(laplace), {"delta": 1.0}, "delta must be in"),
         (Column(laplace, epsilon=None), {}, "claim is unknown"),
+        (Column(lambda: 0.0), {"folder": "none"}, "audit it without `folder`"),
     ],
 )
-def test_what_cannot_be_audited(estimator, settings, match):
+def test_what_cannot_be_audited(estimator, settings, match, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=match):
         audit(estimator, **settings)
     with pytest.raises(TypeError, match="Got object"):
@@ -269,9 +258,6 @@ def test_samples_are_tables_or_arrays_of_rows(given):
     else:
         with pytest.raises(TypeError, match=words):
             audit(Stranger(laplace))
-
-
-# --- Broken twins of a fit --------------------------------------------------------
 
 
 MIXED = pd.DataFrame({"x": [-9.0, -8.0] * 10, "c": ["p", "q"] * 10})

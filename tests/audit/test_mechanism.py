@@ -13,17 +13,8 @@ import skdpsynth.audit
 from skdpsynth.audit import audit_mechanism
 
 # The exact tests behind the findings.
-from skdpsynth.audit._noise import (
-    flip_rates,
-    noise_test,
-    smallest_ratio,
-    vote_test,
-)
-from skdpsynth.privacy import (
-    GRID,
-    PrivacyAccountant,
-    release_float_gaussian,
-)
+from skdpsynth.audit._noise import flip_rates, noise_test, smallest_ratio, vote_test
+from skdpsynth.privacy import GRID, PrivacyAccountant, release_float_gaussian
 from skdpsynth.privacy.statistics import gaussian_sum, noisy_histogram, noisy_votes
 from skdpsynth.training import ClippedSums
 
@@ -38,15 +29,8 @@ def reserve(sensitivity=1.0, mu=0.2):
     return ledger().reserve_gaussian("g", mu=mu, sensitivity=sensitivity)
 
 
-def reserve_sampled():
-    return ledger().reserve_sampled_gaussian("s", mu=0.2, sampling_rate=0.1)
-
-
 def reserve_votes(noise="gaussian"):
     return ledger().reserve_votes("v", mu=0.04, n_teachers=25, noise=noise)
-
-
-# --- Exact tests ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
@@ -101,9 +85,6 @@ def test_power_is_the_chance_of_rejection():
     assert smallest_ratio(0, 1e-6) == 0
 
 
-# --- Sound mechanisms -------------------------------------------------------------
-
-
 def histogram(codes, reservation):
     return np.concatenate(noisy_histogram(codes, [3, 2], reservation))
 
@@ -132,7 +113,11 @@ OF_2C = partial(reserve, 2 * GRID)
 CASES = {
     "histogram": (histogram, (CODES, CODES[:2]), partial(reserve, 2**0.5), 1.0),
     "sum": (summed, TURNED, OF_2C, CLIP / GRID),
-    "step": (step, (9 * OPPOSITE, 9 * OPPOSITE[:1]), reserve_sampled, CLIP),
+    "step": (
+        *(step, (9 * OPPOSITE, 9 * OPPOSITE[:1])),
+        lambda: ledger().reserve_sampled_gaussian("s", mu=0.2, sampling_rate=0.1),
+        CLIP,
+    ),
     "votes": (votes, QUERIES, reserve_votes, 1.0),
     "laplace votes": (votes, QUERIES, partial(reserve_votes, "laplace"), 1.0),
 }
@@ -170,9 +155,6 @@ def test_the_package_agrees_with_its_ledger(name):
     assert line.reserved == reservation.count
     assert line.charged == line.drawn == (8000 if "votes" in name else 400)
     assert "found no violation" in str(found)
-
-
-# --- Broken mechanisms ------------------------------------------------------------
 
 
 def exact_sum(vectors):
@@ -307,9 +289,6 @@ def test_a_row_with_two_votes_is_caught():
     pair = np.array([12]), np.array([14])
     found = audit_mechanism(votes, *pair, reserve_votes(), n_draws=100)
     assert "the row moves a release by 2 times" in found.findings[0]
-
-
-# --- Around it ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bad", [{"unit": 0.0}, {"n_draws": 1}, {"alpha": 1.0}])

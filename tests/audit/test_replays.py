@@ -74,8 +74,6 @@ def test_every_private_synthesizer_is_among_them():
     assert replayed == public - {"GANSynthesizer"}  # which has no epsilon
 
 
-# --- Which pairs of a wide table are measured ----------------------------------------
-
 CHOICE = "choice of pairs"
 # 26 columns, so 325 pairs, of which 300 are measured at most. At so large an epsilon a
 # few rows can afford tables; sensitivities do not depend on it.

@@ -80,7 +80,6 @@ def draw_series(draw, case: Case, n_rows: int, *, label: str):
 
 
 def draw_schema(draw, case: Case, frame: pd.DataFrame, kinds, target):
-    """Draw a schema that says something of some columns."""
     if rarely(draw, 2):
         return None
     described = {}
@@ -139,9 +138,7 @@ def draw_case(draw, max_rows: int) -> Case:
     frame = pd.concat([series for series, _ in pairs], axis=1)
     kinds = [kind for _, kind in pairs]
     frame.columns = pd.Index(
-        draw_names(draw, case, n_columns),
-        dtype=object,
-        tupleize_cols=False,
+        draw_names(draw, case, n_columns), dtype=object, tupleize_cols=False
     )
     case.synth = draw_synthesizer(draw, case)
     way = draw(st.sampled_from(["none", "column", "y"]), label="target")
@@ -175,7 +172,6 @@ def is_ours(error: Exception) -> bool:
 
 
 def check_fit(case: Case) -> bool:
-    """Fit; tell whether it succeeded."""
     synth = case.synth
     budget = getattr(synth, "budget", None)
     error = None
@@ -243,9 +239,7 @@ def check_case(draw, max_rows: int) -> None:
 
 
 FUZZING = settings(
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
+    deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
 
 

@@ -73,9 +73,6 @@ def table(seed=0):
     )
 
 
-# --- Measurements -----------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """Files with tables of one, two and three columns, and the rows of each."""
@@ -130,8 +127,6 @@ def fits_by_measurements(valid, path, rng):
     settings = {"schema": schema, "design": design, "random_state": 0}
     return [(MarginalSynthesizer(50.0, target="y", **settings), own)]
 
-
-# --- Synthesizers -----------------------------------------------------------------
 
 UNIT = {"privacy_unit": "who", "max_rows_per_unit": 2}
 PERSONS = TableSchema(SCHEMA.columns, target="y", **UNIT)

@@ -12,12 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import PersistenceError, ReservationError
 from skdpsynth.measure import Allocation, Measurements, Spend, discover, measure
-
-# Bins are read, not made, by those who use the package.
-from skdpsynth.measure._described import Bin
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.schema import Boolean, Categorical, Continuous, Datetime, TableSchema
 from skdpsynth.table import open_table
@@ -193,36 +189,33 @@ def test_each_is_one_line_of_the_ledger(noisy):
 @pytest.mark.parametrize(
     ("own", "text"),
     [
-        (Bin("interval", (0.5, 2.0)), "[0.5, 2)"),
-        (Bin("interval", (0.0, 1.0), (), ("zero", "missing")), "[0, 1), 0, missing"),
+        (("interval", (0.5, 2.0)), "[0.5, 2)"),
+        (("interval", (0.0, 1.0), (), ("zero", "missing")), "[0, 1), 0, missing"),
         (
-            Bin("categories", None, tuple("abcdefghijklmn")),
+            ("categories", None, tuple("abcdefghijklmn")),
             "a, b, c, d, e, f, g, h, i, j, k, l and 2 more",
         ),
-        (Bin("categories", None, ("a",), ("other",)), "a, other"),
-        (Bin("categories"), "(nothing)"),
+        (("categories", None, ("a",), ("other",)), "a, other"),
+        (("categories",), "(nothing)"),
     ],
 )
-def test_a_bin_is_written_as_in_a_table(own, text):
-    assert str(own) == text
+def test_a_bin_is_written_as_in_a_table(exact, own, text):
+    kind = type(exact.tables()[1].bins[0][0])  # bins are read, not made, by users
+    assert str(kind(*own)) == text
 
 
 def test_a_file_gives_back_what_was_saved(noisy, exact, tmp_path):
-    for name, own in (("noisy", noisy), ("exact", exact)):
-        path = tmp_path / f"{name}.json"
-        own.save(path)
-        again = Measurements.load(path)
+    """To the letter; `test_sites.py` has the generator that comes of it."""
+    path = tmp_path / "own.json"
+    for own in (noisy, exact):
+        own.save(path, overwrite=True)
+        again, text = Measurements.load(path), path.read_text()
         assert again.report == own.report
-        for mine, other in zip(own, again, strict=True):
-            assert other.query.asked == mine.query.asked
-            facts = (mine.noise_std, mine.mu, mine.scope)
-            assert (other.noise_std, other.mu, other.scope) == facts
-            np.testing.assert_array_equal(other.values, mine.values, strict=True)
         pd.testing.assert_frame_equal(again.to_frame(), own.to_frame())
         with pytest.raises(FileExistsError, match="overwrite=True"):
             again.save(path)
         again.save(str(path), overwrite=True)
-        assert Measurements.load(path).report == own.report
+        assert path.read_text() == text
 
 
 @pytest.fixture(scope="module")
@@ -233,8 +226,6 @@ def document(noisy, tmp_path_factory):
 
 
 def changed(*keys, to):
-    """Give a change of a document at some keys."""
-
     def change(document):
         place = document
         for key in keys[:-1]:
@@ -246,8 +237,6 @@ def changed(*keys, to):
 
 
 def changed_array(*keys, by):
-    """Return a change of an array of a document."""
-
     def change(document):
         own = functools.reduce(operator.getitem, keys, document)
         array = by(np.frombuffer(base64.b64decode(own["data"]), own["dtype"]))
@@ -307,20 +296,3 @@ def test_a_damaged_file_is_refused_by_its_name(damage, document, tmp_path):
     with pytest.raises(PersistenceError, match=r"spoilt\.json") as error:
         Measurements.load(path)
     assert str(tmp_path) not in str(error.value)
-
-
-def test_a_fit_lists_what_its_report_charges():
-    """Every line of tables is listed, with its noise; other lines are not.
-
-    Less the mean of the B counts of a column, sqrt(1 - 1/B) of the noise is left.
-    """
-    synth = IndependentSynthesizer(50.0, schema=SCHEMA, random_state=0).fit(TABLE)
-    listed = {
-        round(own.noise_std / math.sqrt(1 - 1 / own.values.size), 9)
-        for own in synth.measurements_.tables()
-        if own.order == 1
-    }
-    entries = synth.privacy_report().entries
-    charged = {e.noise_std / 2**20 for e in entries if "marginals" in e.name}
-    assert sorted(listed) == pytest.approx(sorted(charged))
-    assert {own.order for own in synth.measurements_.tables()} == {0, 1}

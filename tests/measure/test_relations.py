@@ -79,7 +79,6 @@ def contradictions(rows):
 
 @cache
 def fitted(epsilon):
-    """A fit to share, with one draw of the noise."""
     with insecure_randomness(0):
         synth = MarginalSynthesizer(epsilon, schema=SCHEMA, random_state=0)
         return synth.fit(make_table())

@@ -60,7 +60,6 @@ def designed(table, epsilon, first, **options):
 
 @pytest.fixture(scope="module")
 def known():
-    """Measurements of a fit."""
     return fitted().measurements_
 
 

@@ -14,13 +14,7 @@ from skdpsynth import IndependentSynthesizer
 from skdpsynth.audit import replay
 from skdpsynth.measure import Discovery
 from skdpsynth.privacy.testing import insecure_randomness, observe_releases
-from skdpsynth.schema import (
-    NOTHING_STATED,
-    Continuous,
-    Datetime,
-    Ordered,
-    TableSchema,
-)
+from skdpsynth.schema import NOTHING_STATED, Continuous, Datetime, Ordered, TableSchema
 from skdpsynth.table import ColumnLayout, NumericDomain, TableLayout
 
 N = 30_000
@@ -78,9 +72,6 @@ def test_every_number_has_its_room_and_the_order_stays(room, timed):
     if not timed:
         width = np.where(place < len(room), 1.0, width)
     np.testing.assert_allclose(np.diff(spans)[:, 0], width / width.sum(), rtol=1e-6)
-
-
-# --- Remainders -------------------------------------------------------------------
 
 
 def test_one_row_moves_remainders_by_the_sensitivity():
@@ -205,12 +196,6 @@ def test_columns_in_rules_are_not_put_on_tens(dtype):
         assert [domain.decimals for domain in found] == [decimals, -3]  # a gap may be
 
 
-def with_spikes(spikes, others):
-    """Three in ten rows have one of the values `spikes`, each equally often."""
-    rng = np.random.default_rng(0)
-    return np.where(rng.random(N) < 0.3, rng.choice(spikes, N), others(rng))
-
-
 SPIKED = {
     "logarithm": ([math.log(3)], lambda rng: rng.lognormal(0, 1, N)),
     "huge": ([123_456_789_012], lambda rng: rng.integers(0, 10**12, N)),
@@ -225,9 +210,12 @@ SPIKED = {
 
 @pytest.mark.parametrize("name", SPIKED)
 def test_frequent_values_come_back_to_the_bit(name):
-    """Without noise: 30,000 drawn rows have a share within 6 deviations of .0026."""
-    spikes, others = SPIKED[name]
-    values = with_spikes(spikes, others)
+    """Without noise: 30,000 drawn rows have a share within 6 deviations of .0026.
+
+    Three in ten rows have one of the spikes, each equally often.
+    """
+    (spikes, others), rng = SPIKED[name], np.random.default_rng(0)
+    values = np.where(rng.random(N) < 0.3, rng.choice(spikes, N), others(rng))
     spec = Continuous(18, 65, decimals="any") if name == "lowest" else None
     _, drawn = fitted(values, spec=spec)
     assert drawn.dtype == values.dtype

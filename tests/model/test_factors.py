@@ -19,7 +19,6 @@ def found(covariance, std=0.01, *, stds=None, slopes=None):
 
 
 def correlations(loadings):
-    """Give those of the scores of a `FactorGenerator`."""
     variances = 1.0 + np.square(loadings).sum(axis=1)
     implied = loadings @ loadings.T / np.sqrt(np.outer(variances, variances))
     np.fill_diagonal(implied, 1.0)

@@ -1,17 +1,19 @@
 """The fit finds what released tables say, and does not take their noise for it."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdpsynth.measure import Measurement, PairTables, TableBins
 from skdpsynth.measure._bins import ColumnBins
 from skdpsynth.measure._query import Triples
 from skdpsynth.model import NUMPY, Heads, ReleasedClass, slopes_of_loss
-from skdpsynth.model._fit import _BUMP, _ENTROPY, _LOGIT, fit_components
+from skdpsynth.model._fit import _BUMP, _ENTROPY, _LOGIT, fit_components, one_thread
 
 # Sizes of the stated loss and of the normals, which are not to be found from outside.
 from skdpsynth.privacy.statistics import measured_cells
@@ -38,7 +40,6 @@ def planted(seed: int, n_components: int = 3) -> np.ndarray:
 
 
 def shares_of(pairs):
-    """Give the share of each bin in its column."""
     first, last = pairs[:4, 4:7], pairs[:4, 7:]
     return np.concatenate([first.sum(axis=1), first.sum(axis=0), last.sum(axis=0)])
 
@@ -244,3 +245,66 @@ def test_slopes_of_triples_are_those_of_differentiation(
             arrays.give(mine), expected.numpy(), rtol=1e-4, atol=scale
         )
         assert expected.abs().max() > 10.0
+
+
+# --- A fit has one thread, and the others are given back ------------------------------
+
+
+def blas_threads() -> set[int]:
+    return {
+        own["num_threads"] for own in threadpool_info() if own["user_api"] == "blas"
+    }
+
+
+@pytest.fixture
+def _two_threads():
+    """Whatever the environment says: with one the tests would see nothing."""
+    limits = threadpool_limits(2, user_api="blas")
+    with one_thread():
+        pass  # its end lets any thread set limits
+    yield
+    limits.restore_original_limits()
+    with one_thread():
+        pass
+
+
+class Watched(ReleasedClass):
+    """Notes how many threads NumPy has at every step; fails at the fifth if asked."""
+
+    def slopes(self, *given, **more):
+        self.seen = [*getattr(self, "seen", ()), blas_threads()]
+        if self.failing and len(self.seen) == 5:
+            raise RuntimeError
+        return super().slopes(*given, **more)
+
+
+def threads_of_fit(*, failing: bool) -> list[set[int]]:
+    """Fit two columns of two values."""
+    starts, shares = np.array([0, 2, 4]), np.full(4, 0.5)
+    pairs = np.kron(np.triu(np.ones((2, 2)), 1), np.ones((2, 2)))
+    counts = (250.0 * pairs).astype(np.float32)
+    tables = PairTables(counts, pairs > 0, 1.0, 1000.0, np.array([[0, 1]]))
+    one = Watched(starts, shares, 1.0, tables)
+    one.failing = failing
+    fit_components([one], np.ones(1), Heads(starts, np.full(4, np.nan)), seed=0)
+    return one.seen
+
+
+# Not of a BLAS such as that of Accelerate.
+@pytest.mark.skipif(not blas_threads(), reason="a BLAS without limits")
+@pytest.mark.usefixtures("short_fits", "_two_threads")
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_steps_take_one_thread_and_give_the_others_back(elsewhere):
+    """Threads that wait for each other take four times as long on a busy machine."""
+    with pytest.raises(RuntimeError):
+        threads_of_fit(failing=True)
+    assert blas_threads() == {2}
+    seen = threads_of_fit(failing=False)
+    if elsewhere:  # after a fit of the main thread
+        with ThreadPoolExecutor(1) as pool:
+            seen = pool.submit(threads_of_fit, failing=False).result()
+    assert len(seen) >= 20
+    assert all(own == {1} for own in seen)
+    assert blas_threads() == {2}
+    with threadpool_limits(1, user_api="blas"):
+        assert blas_threads() == {1}  # the user's own limits still count

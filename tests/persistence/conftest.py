@@ -23,7 +23,6 @@ SCHEMA = TableSchema(
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory):
-    """A fitted synthesizer, and its file."""
     rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("saved") / "a.skdp"
     table = pd.DataFrame(
         {

@@ -17,8 +17,6 @@ from safetensors.numpy import load as arrays_of, save as bytes_of
 
 from skdpsynth.exceptions import PersistenceError
 
-# --- The container ----------------------------------------------------------------
-
 
 def test_two_writers_of_one_path_do_not_mix(saved, tmp_path, monkeypatch):
     """A second save runs to its end while the first is about to be published."""
@@ -86,9 +84,6 @@ def test_another_format_is_named_with_the_remedy(saved, refused):
     refused(data, match=rf"version 3\. Got 4\. {remedy}")
 
 
-# --- Memory -----------------------------------------------------------------------
-
-
 def bombs(data: bytes):
     """Small files that ask for much."""
     header, numbers = files.taken_apart(data)
@@ -124,9 +119,6 @@ def test_a_large_header_is_refused_before_it_is_read(saved, refused, monkeypatch
     refused(data, match=f"Expected at most {length - 1:,} bytes of metadata")
     with pytest.raises(PersistenceError, match="Declare fewer categories"):
         synth.save("absent")
-
-
-# --- Arrays -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["class_counts", "points.0.0", "generator.0.weights"])
@@ -231,9 +223,6 @@ def test_facts_that_lie(saved, refused, place, value, by_inspect):
     document = files.facts_of(saved[1])
     files.at(document, place[:-1])[place[-1]] = value
     refused(files.with_parts(saved[1], document), by_inspect=by_inspect)
-
-
-# --- Whatever else ----------------------------------------------------------------
 
 
 def test_every_cut_and_every_changed_byte_is_found(saved, refused):

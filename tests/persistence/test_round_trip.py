@@ -24,7 +24,7 @@ from skdpsynth import (
 )
 from skdpsynth.exceptions import PersistenceError
 from skdpsynth.measure import TableModel
-from skdpsynth.schema import Categorical, Determines, Identifier, TableSchema
+from skdpsynth.schema import Categorical, Determines, TableSchema
 
 pytestmark = pytest.mark.usefixtures("short_fits")
 
@@ -80,13 +80,6 @@ def test_parameters_that_no_file_holds(tmp_path):
     assert again.random_state is None
     assert again.budget is None
     assert not hasattr(again, "classes_")
-
-
-def test_no_identifier_is_in_the_file(tmp_path):
-    rows = table().assign(id=[f"number {row}" for row in range(600)])
-    schema = TableSchema({"id": Identifier()})
-    IndependentSynthesizer(schema=schema).fit(rows).save(tmp_path / "a")
-    assert b"number 5" not in (tmp_path / "a").read_bytes()
 
 
 PARAMETERS = [(), (3, 2), [1, [2.5]], math.inf, None, True, "auto", ("a", 1), 10**20]

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from sklearn.base import clone
@@ -16,7 +17,7 @@ from sklearn.base import clone
 import skdpsynth
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import BudgetExceededError, PersistenceError
-from skdpsynth.privacy import PrivacyBudget, _budget  # when it reads, and its lock
+from skdpsynth.privacy import PrivacyBudget
 
 # Charges 0.1 up to 30 times, from a pickle on standard input; prints the successes.
 WORKER = """
@@ -151,15 +152,20 @@ def test_other_files_are_refused(tmp_path):
     assert not absent.exists()
 
 
-def test_a_temporary_budget_is_private_and_removed_with_its_owner():
+@pytest.mark.parametrize("forked", [False, True])
+def test_a_temporary_budget_is_private_and_removed_with_its_owner(forked, monkeypatch):
+    """Not by a forked child."""
     budget = PrivacyBudget(1.0, 1e-4)
     path = budget.path
     assert path.exists()
     if os.name == "posix":
         assert path.stat().st_mode & 0o077 == 0
+    if forked:
+        monkeypatch.setattr(os, "getpid", lambda: -1)
     del budget
     gc.collect()
-    assert not path.exists()
+    assert path.exists() == forked
+    path.unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("left", [b"", b"\n"])
@@ -173,16 +179,6 @@ def test_an_empty_file_is_no_fresh_budget(tmp_path, left):
     with pytest.raises(PersistenceError):
         PrivacyBudget.open(path)
     assert path.read_bytes() == left
-
-
-def test_a_forked_child_does_not_remove_the_file(monkeypatch):
-    budget = PrivacyBudget(1.0, 1e-4)
-    path = budget.path
-    monkeypatch.setattr(os, "getpid", lambda: -1)
-    del budget
-    gc.collect()
-    assert path.exists()
-    path.unlink()
 
 
 def test_two_processes_never_overspend():
@@ -209,17 +205,16 @@ def test_two_processes_never_overspend():
 
 
 def test_the_lock_is_taken_before_reading(monkeypatch):
-    budget = PrivacyBudget(1.0, 1e-4)
-    reads = []
-    module = "skdpsynth.privacy._budget"
+    budget, module = PrivacyBudget(1.0, 1e-4), "skdpsynth.privacy._budget"
     monkeypatch.setattr(f"{module}._LOCK_TIMEOUT_S", 0.05)
-    read = _budget._read
-    monkeypatch.setattr(f"{module}._read", lambda c: reads.append(c) or read(c))
-    with sqlite3.connect(budget.path, isolation_level=None) as other:
+    with (
+        mock.patch(f"{module}._read") as read,
+        sqlite3.connect(budget.path, isolation_level=None) as other,
+    ):
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(PersistenceError, match="locked"):
             budget.charge(0.1, 1e-5)
         other.execute("ROLLBACK")
     other.close()
-    assert reads == []
+    read.assert_not_called()
     assert budget.charges.empty

@@ -45,20 +45,6 @@ def test_inverses_of_the_curve_are_tight(epsilon, delta):
     assert exact_delta(mu, back * (1 - 1e-6)) > delta * (1 - 2e-7)
 
 
-def test_limits_and_arguments_out_of_range():
-    assert gdp_epsilon(math.inf, 1e-5) == math.inf
-    assert gdp_epsilon(0.0, 1e-5) == gdp_epsilon(1e-9, 1e-5) == 0.0
-    for delta in (0.0, 1.0, -1.0, math.nan):
-        with pytest.raises(ValueError, match=r"delta must be a number in \(0, 1\)"):
-            gdp_epsilon(1.0, delta)
-    for bad in (-1.0, math.nan):
-        with pytest.raises(ValueError, match="must be a number >= 0"):
-            gdp_epsilon(bad, 1e-5)
-
-
-# --- the discrete Gaussian ---------------------------------------------------------
-
-
 def discrete_delta(sigma, shift, epsilon):
     """Sum the exact hockey-stick divergence of the discrete Gaussian."""
     radius = int(40 * sigma) + shift
@@ -86,22 +72,6 @@ def test_without_the_four_the_claim_would_be_broken():
     )
 
 
-def test_grid_noise_std():
-    assert grid_noise_std(math.inf, 5.0) == 0.0
-    # Never below 3, where the rule holds.
-    assert grid_noise_std(10.0, 1.0) == 3.0
-    # The multiplier that remains is that of the charge.
-    std = grid_noise_std(0.2, math.sqrt(29))
-    assert math.sqrt(std**2 - 4) / math.sqrt(29) == pytest.approx(1 / 0.2, rel=1e-12)
-    bad = [(0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.inf)]
-    for mu, sensitivity in bad:
-        with pytest.raises(ValueError, match="must be"):
-            grid_noise_std(mu, sensitivity)
-
-
-# --- What blocks of votes and of sampled steps cost, against exact profiles -----------
-
-
 TAIL = 1e-7
 OF_BLOCKS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
 
@@ -110,9 +80,6 @@ def claimed(mu, epsilon, tail=TAIL):
     """The delta of the Gaussian curve, and the tail that is set aside."""
     low, high = norm.cdf([-epsilon / mu - mu / 2, -epsilon / mu + mu / 2])
     return tail + (1 - tail) * (high - math.exp(epsilon) * low)
-
-
-# --- One-bit votes ------------------------------------------------------------------
 
 
 def pairs_of(noise_std, noise, rarest=1e-15):
@@ -202,8 +169,6 @@ def test_votes_alone_cost_a_noisy_count():
             assert max(delta, 0.0) <= claimed(mu, epsilon, 0.0) * (1 + 1e-9) + 1e-15
 
 
-# --- Steps on samples ---------------------------------------------------------------
-
 BLOCKS = [(0.01, 1.0, 100), (0.1, 4.0, 300), (0.5, 3.0, 12), (0.002, 0.8, 2_000)]
 
 
@@ -256,19 +221,39 @@ def test_rarely_sampled_rows_are_charged_less():
         assert rate * claimed(1 / 3, 0.0, 0.0) <= claimed(mu, 0.0)
 
 
-# --- Both ---------------------------------------------------------------------------
-
-
-def test_the_ends_and_arguments_out_of_range():
+def test_the_ends():
+    assert gdp_epsilon(math.inf, 1e-5) == math.inf
+    assert gdp_epsilon(0.0, 1e-5) == gdp_epsilon(1e-9, 1e-5) == 0.0
+    assert grid_noise_std(math.inf, 5.0) == 0.0
+    assert grid_noise_std(10.0, 1.0) == 3.0  # never less: the rule holds from 3 on
     assert sampled_noise_multiplier(math.inf, 0.1, 3, TAIL) == 0.0
     for noise in ("gaussian", "laplace"):
         assert vote_noise_std(math.inf, 10, noise, TAIL) == 0.0
-    for rate in (0.0, 1.1, -1.0):
-        with pytest.raises(ValueError, match="sampling_rate must be in"):
-            sampled_noise_multiplier(0.1, rate, 1, TAIL)
-    for count, noise in ((0, "gaussian"), (0, "laplace"), (10, "uniform")):
-        with pytest.raises(ValueError, match="at least 1 vote"):
-            vote_noise_std(0.1, count, noise, TAIL)
+
+
+NO_DELTAS = (0.0, 1.0, -1.0, math.nan)
+NO_NOISE = [(0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.inf)]
+NO_VOTES = [(0.1, 0, "gaussian"), (0.1, 0, "laplace"), (0.1, 10, "uniform")]
+OUT_OF_RANGE = [
+    *((gdp_epsilon, (1.0, delta), r"a number in \(0, 1\)") for delta in NO_DELTAS),
+    *((gdp_epsilon, (mu, 1e-5), "must be >= 0") for mu in (-1.0, math.nan)),
+    *((grid_noise_std, bad, "must be") for bad in NO_NOISE),
+    *((vote_noise_std, (*bad, TAIL), "at least 1 vote") for bad in NO_VOTES),
+    *(
+        (sampled_noise_multiplier, (0.1, rate, 1, TAIL), "sampling_rate must be in")
+        for rate in (0.0, 1.1, -1.0)
+    ),
+    *(
+        (lambda bet, delta: epsilon_for(bet, delta=delta), bad, "must be")
+        for bad in ((1, 0.1), (0.1, 0.1), (0.5, 1), (0, 0))
+    ),
+]
+
+
+@pytest.mark.parametrize(("function", "numbers", "words"), OUT_OF_RANGE)
+def test_arguments_out_of_range(function, numbers, words):
+    with pytest.raises(ValueError, match=words):
+        function(*numbers)
 
 
 def test_a_whole_plan_is_within_what_its_sum_says():
@@ -295,11 +280,3 @@ def test_the_epsilon_of_a_bet_is_that_of_the_report(advantage, delta):
     assert 2 * won[1] - 1 > advantage - 1e-15
     percent = float(_won_bets(epsilon, delta))
     assert -1e-9 < percent - 50 * (1 + advantage) < 0.1 + 1e-9
-
-
-@pytest.mark.parametrize(
-    ("advantage", "delta"), [(1, 0.1), (0.1, 0.1), (0.5, 1), (0, 0)]
-)
-def test_bets_out_of_range_are_refused(advantage, delta):
-    with pytest.raises(ValueError, match="must be"):
-        epsilon_for(advantage, delta=delta)

@@ -76,9 +76,6 @@ class Repeated(Parts):
         return Counted({0: len(self._rows)}, total)
 
 
-# --- Sums and clamps ------------------------------------------------------------------
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, LARGEST), min_size=1, max_size=8), st.randoms())
 def test_order_and_parts_of_a_sum_make_no_difference(values, random):
@@ -224,9 +221,6 @@ def test_more_teachers_than_a_sum_has_room_for_are_refused():
     with pytest.raises(ValueError, match="number of teachers"):
         gaussian_sum(vectors, 1.0, line)
     assert line.used == 0
-
-
-# --- Noise ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("insecure", [False, True])

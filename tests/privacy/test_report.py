@@ -204,9 +204,6 @@ def test_the_delta_of_discovery_is_left_aside():
             report.assert_within(epsilon=100.0, delta=delta)
 
 
-# --- Words ----------------------------------------------------------------------------
-
-
 def test_many_classes_are_summarised_by_the_one_that_is_charged_most():
     accountant = spend(*range(12), share=0.9)
     accountant.reserve_gaussian("more", mu=1e-3, sensitivity=1, scope=5)
@@ -217,18 +214,6 @@ def test_many_classes_are_summarised_by_the_one_that_is_charged_most():
     assert "class 5" in text
     assert "one of 13 classes that is charged" in text
     assert "small" not in text
-
-
-def test_html_is_escaped():
-    accountant = PrivacyAccountant(1.0, 1e-5)
-    assert "<table>" in accountant.report()._repr_html_()  # of an empty ledger
-    accountant.reserve_gaussian("<script>", mu=0.1, sensitivity=1, scope="<b>&</b>")
-    text = accountant.report()._repr_html_()
-    assert "<script>" not in text
-    assert "<b>" not in text
-    assert "&lt;script&gt;" in text
-    assert "class &lt;b&gt;&amp;&lt;/b&gt;" in text
-    assert text.count("<tr>") == 2
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.5, 1.0, 3.0, 10.0, 50.0, 800.0])

@@ -1,8 +1,8 @@
 """From wherever the rows of a table come, a fit issues the same releases and noise.
 
 google/dpsynth (5 August 2026): its path on a cluster selected without noise. Here every
-source is held against the table in memory: by the ledger, by the noise of each release,
-to the bit where it is frozen, and by the law of the noise where it is secret.
+source is held against the table in memory: by the ledger, and by the noise of each
+release, to the bit where it is frozen.
 """
 
 import functools
@@ -112,6 +112,6 @@ def test_the_noise_is_the_same_from_everywhere(source, site, tmp_path):
     "synthesizer", TRAINED, ids=["teachers", "sampled steps", "votes"]
 )
 def test_what_trains_issues_the_same_from_everywhere(synthesizer, source, tmp_path):
-    """Its lines; what noise they have is a test of variance below."""
+    """Its lines; that its noise is theirs is in `test_bugs_of_others.py`."""
     found = issued(synthesizer, SOURCES[source](ROWS, tmp_path))
     assert found[:2] == expected_of(synthesizer)[:2]

@@ -8,7 +8,7 @@ import pytest
 from _reserve import exact, noisy
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import binom, chi2, norm
+from scipy.stats import chi2
 
 from skdpsynth.exceptions import ReservationError
 from skdpsynth.privacy import GRID, PrivacyAccountant
@@ -40,8 +40,6 @@ def seen_by(mechanism, *arguments):
     return one.exact
 
 
-# --- histograms --------------------------------------------------------------------
-
 code_tables = st.integers(1, 5).flatmap(
     lambda n_columns: arrays(
         np.int64,
@@ -68,17 +66,10 @@ def test_a_row_moves_the_histogram_by_the_root_of_the_columns(codes, data):
     assert ((a - b) ** 2).sum() == n_columns
 
 
-@pytest.mark.parametrize(
-    ("codes", "n_bins", "match"),
-    [
-        (np.zeros((2, 2), dtype=int), [1], "one positive number of bins per column"),
-        (np.zeros((2, 2), dtype=int), [1, 0], "one positive number of bins"),
-        (np.zeros((2, 0), dtype=int), [], "one positive number of bins"),
-    ],
-)
-def test_wrong_codes_are_refused_before_drawing(codes, n_bins, match):
-    reservation = exact(2.0)
-    with pytest.raises(ValueError, match=match):
+@pytest.mark.parametrize("n_bins", [[1], [1, 0], []])
+def test_wrong_numbers_of_bins_are_refused_before_drawing(n_bins):
+    codes, reservation = np.zeros((2, 2 if n_bins else 0), dtype=int), exact(2.0)
+    with pytest.raises(ValueError, match="one positive number of bins per column"):
         noisy_histogram(codes, n_bins, reservation)
     assert reservation.used == 0
 
@@ -196,9 +187,6 @@ def test_sums_that_are_refused(shape, clip, words):
         gaussian_sum(np.zeros(shape), clip, exact(2 * GRID))
 
 
-# --- GNMax ---------------------------------------------------------------------------
-
-
 @SMALL
 @given(
     arrays(
@@ -212,22 +200,6 @@ def test_gnmax_without_noise_is_the_plurality(votes):
     answers = gnmax(votes, reservation)
     assert answers.tolist() == [int(np.argmax(row)) for row in votes]
     assert reservation.used == len(votes)
-
-
-@pytest.mark.statistical
-def test_gnmax_answers_as_often_as_its_noise_says():
-    """Of two bins that are d votes apart: the larger one with Phi(d / (sqrt(2) s)).
-
-    n = 4,000 answers to each d. A count is outside, on either side, with probability
-    1.6e-7, in all 1e-6. Noise is discrete, and a tie goes to the first bin, so half a
-    vote is added to d.
-    """
-    n, reservation = 4000, noisy(ROOT2, count=12_000)
-    for d in (0, 7, 20):
-        answers = gnmax(np.tile([100 + d, 100], (n, 1)), reservation)
-        share = norm.cdf((d + 0.5) / (ROOT2 * reservation.noise_std))
-        low, high = binom.ppf([1.6e-7, 1 - 1.6e-7], n, share)
-        assert low <= (answers == 0).sum() <= high
 
 
 def test_a_vote_moves_two_bins_of_a_query():
@@ -288,22 +260,6 @@ def test_no_row_moves_centred_counts_by_more_than_the_sensitivity(table, weight)
     assert max(squared) > (sensitivity - 1) ** 2 or sensitivity == 1
     shares = sum(1 - 1 / n for n in n_cells if n) + weight**2
     assert sensitivity / GRID == pytest.approx(math.sqrt(shares), rel=1e-5, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("row", "adds"),
-    [
-        # A cell of the first column, or none; the others have one cell, and none.
-        ([1, 0, 0], [-349525, 699051, -349525, 0, 0, 0, 0]),
-        ([3, 1, 0], [0, 0, 0, math.isqrt(699051**2 + 2 * 349525**2), 0, 0, 0]),
-    ],
-)
-def test_what_a_row_adds_to_centred_counts(row, adds):
-    """With K = 2**20: ``K - K // 3`` and ``-(K // 3)``, the norm of these, or nothing.
-
-    And ``floor(K / 4)`` to the number of rows, at a weight of a fourth.
-    """
-    assert numbers(np.array([row]), [3, 1, 0], 0.25) == [*adds, GRID // 4]
 
 
 @SMALL

@@ -1,17 +1,22 @@
-"""Tables of two and three columns, and second moments: exact, bounded, and noisy."""
+"""Tables of two and three columns, second moments, and parts: exact, bounded, noisy."""
 
 import math
+import os
+import tempfile
+from collections import Counter
 from fractions import Fraction
 from functools import partial
 from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
+from _counting import length_of_part
 from _reserve import exact, is_noise, noisy
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
-from skdpsynth.privacy import GRID, LocalParts
+from skdpsynth.exceptions import InvalidTableError
+from skdpsynth.privacy import GRID, Counted, LocalParts, Step
 from skdpsynth.privacy.statistics import (
     LENGTH,
     MOMENTS_SENSITIVITY,
@@ -42,7 +47,6 @@ ZEROS = np.zeros((10, 10), dtype=np.int64)
 
 
 def slow_table(codes, n_bins, columns):
-    """Count one table of some columns row by row."""
     table = np.zeros([n_bins[j] for j in columns], dtype=np.int64)
     for row in codes[:, list(columns)].tolist():
         table[tuple(row)] += 1
@@ -146,13 +150,8 @@ def test_neither_parts_nor_order_nor_chunks_of_rows_matter():
         assert np.array_equal(block(whole, SIZES, *own), found)
     whole, *others = released_whole_and_in_parts(of_triples, many, 3, 3, 2_000)
     assert all(np.array_equal(other, whole) for other in others)
-    for place in (0, 500, 1139):
-        found = slow_table(many, n_bins, triples[place].tolist())
-        assert np.array_equal(whole[place], found)
     assert (whole.sum(axis=(1, 2, 3)) == 2_500).all()
 
-
-# --- Tables: reserved -------------------------------------------------------------
 
 REFUSED = [
     *((noisy_pair_tables, (SIZES, own), "once") for own in ([[1, 0]], [[0, 1]] * 2)),
@@ -193,20 +192,6 @@ def exact_moments(scores, means=None, unit=1.0):
     assert release.exact.dtype == np.int64
     assert found.tolist() == (release.exact * unit**2).tolist()
     return release.exact.tolist()
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 50])
-def test_sums_of_products_are_those_of_a_loop(n_rows):
-    """Of whole numbers, in a unit and less means, which floats hold exactly.
-
-    Their rows are so short that they are not shortened.
-    """
-    rows = np.random.default_rng(0).integers(-900, 901, (n_rows, 5)).astype(float)
-    means = np.array([0.5, -2.0, 0.0, 8.25, 1.0])
-    own = [products(row) for row in rows.astype(int).tolist()]
-    expected = [sum(column) for column in zip(*own, strict=True)] or [0] * 10
-    assert exact_moments(rows) == expected
-    assert exact_moments(means + rows / 4, means, 0.25) == expected
 
 
 def test_sums_of_more_rows_than_are_worked_on_at_a_time_are_exact():
@@ -271,9 +256,6 @@ def test_long_rows_are_shortened_and_keep_their_direction():
     assert 0.95 * (1 - 1 / 500) < sum(x**2 for x in moved) / (LENGTH**4 // 2) <= 1
 
 
-# --- Noise ------------------------------------------------------------------------
-
-
 MANY, SIX = random_codes(500, [30] * 5), random_codes(300, [6] * 6)
 TWOS, TENS = random_codes(40, [2] * 64), np.full((128, 128), 10)
 SCORES = np.random.default_rng(0).normal(size=(50, 64))
@@ -321,3 +303,80 @@ def test_every_number_has_the_noise_of_the_ledger(name):
     noise = release(reservation) - release(exact(sensitivity))
     assert noise.size == n_numbers
     assert is_noise(noise, reservation.noise_std * unit)
+
+
+# --- Rows in parts: no part is lost or counted twice -------------------------------
+
+
+CODES = np.random.default_rng(0).integers(0, 5, (200, 3))
+
+
+@given(st.lists(st.integers(0, 200), max_size=8))
+def test_counts_are_those_of_the_whole_however_it_is_cut(places):
+    """Also of many parts, which several threads count."""
+    parts = in_parts(CODES, *sorted(places))
+    counts = noisy_histogram(parts, [5] * 3, exact(3**0.5))
+    assert [own.tolist() for own in counts] == [
+        np.bincount(column, minlength=5).tolist() for column in CODES.T
+    ]
+    assert sum(parts.n_rows.values()) == 200
+    assert (np.concatenate([*parts.map(np.negative).each()]) == -CODES).all()
+    with pytest.raises(ValueError, match="integer codes"):  # comes through
+        noisy_histogram(parts, [5, 5, 4], exact(3**0.5))
+
+
+def test_the_number_of_a_part_and_counters():
+    parts = in_parts(CODES, 50, 120)
+    assert parts.total(length_of_part, numbered=True) == Counter({0: 50, 1: 70, 2: 80})
+
+
+def test_a_part_that_comes_twice_is_refused():
+    once = Counted({1: 10}, np.arange(3))
+    with pytest.raises(InvalidTableError, match="came twice"):
+        once + Counted({0: 4, 1: 10}, np.arange(3))
+    assert (once + Counted({0: 4}, np.arange(3))).n_rows == {0: 4, 1: 10}
+
+
+def test_a_sum_leaves_what_it_was_given():
+    """A task of a cluster may be given the same counts again."""
+    counts = [Counted({n: 2}, [Counter(a=1, b=1), np.arange(2)]) for n in range(3)]
+    for _ in range(2):
+        total = counts[0] + counts[1] + counts[2]
+        assert total.value[0] == Counter(a=3, b=3)
+        assert total.value[1].tolist() == [0, 3]
+
+
+def test_nothing_private_is_in_a_repr():
+    found = [Counted({0: 77}, 88), Step(length_of_part, (99,))]
+    assert str(found) == "[Counted(...), Step(length_of_part)]"
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [CODES[:100]],
+        [CODES[:100], CODES[100:], CODES[:100]],
+        [CODES[100:], CODES[:90]],
+        [],
+    ],
+    ids=["lost", "once more", "other rows", "nothing"],
+)
+def test_other_parts_than_before_are_refused(later):
+    """In a sum, and where parts are kept."""
+    readings = iter([[CODES[:100], CODES[100:]], later, later])
+    parts = LocalParts(lambda: iter(next(readings)))
+    parts.total(np.sum)
+    with pytest.raises(InvalidTableError, match="read before"):
+        parts.total(np.sum)
+    with pytest.raises(InvalidTableError, match="read before"):
+        parts.kept()
+
+
+def test_parts_are_kept_in_a_file_without_a_name(monkeypatch, tmp_path):
+    """So that it ends with the process, however that ends."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    readings = iter([[CODES[:100], CODES[100:]]])
+    kept = LocalParts(lambda: iter(next(readings))).map(np.negative).kept()
+    assert os.listdir(tmp_path) == []
+    for _ in range(2):
+        assert (np.concatenate([*kept.each()]) == -CODES).all()

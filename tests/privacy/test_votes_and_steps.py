@@ -32,9 +32,6 @@ def step():
     )
 
 
-# --- The whole run -----------------------------------------------------------------
-
-
 def test_what_is_claimed_is_the_cap_whatever_was_reserved():
     """Whether a class trains may follow from noisy counts: the claim must not."""
     claims = set()
@@ -71,8 +68,6 @@ def test_a_tail_is_charged():
         reserve(scope="a", tail_delta=TAIL)
     reserve(scope="b", tail_delta=TAIL)
 
-
-# --- The noise of a charge ---------------------------------------------------------
 
 MU, RATE, SENSITIVITY, COUNT = 0.05, 0.1, 3.0, 20
 SAMPLED = {"sampling_rate": RATE, "count": COUNT, "tail_delta": TAIL}
@@ -119,9 +114,6 @@ def test_a_charge_out_of_range_is_refused(kind, mu):
     assert ledger.report().entries == ()
 
 
-# --- Votes -------------------------------------------------------------------------
-
-
 def test_without_noise_the_majority_answers():
     ledger = accountant(math.inf)
     reservation = ledger.reserve_votes("v", mu=math.inf, n_teachers=4, count=5)
@@ -164,9 +156,6 @@ def test_votes_need_their_own_reservation():
     for bad in ({"noise": "normal"}, {"n_teachers": 0}):
         with pytest.raises(ValueError, match=r"at least 1|int >= 1"):
             ledger.reserve_votes("v", mu=0.1, **{"n_teachers": 3, **bad})
-
-
-# --- Steps -------------------------------------------------------------------------
 
 
 def test_a_step_adds_noise_to_the_sum_and_draws_down():

@@ -83,7 +83,6 @@ class OddTable:
         return tuple(row for i, row in enumerate(self.rows) if i not in gone)
 
     def frame(self, rows: Rows) -> pd.DataFrame:
-        """Make a DataFrame of some rows."""
         columns = [*zip(*rows, strict=True)] or [()] * len(self.dtypes)
         made = map(_series, columns, self.dtypes.values())
         return pd.DataFrame(dict(zip(self.dtypes, made, strict=True)))
@@ -129,7 +128,6 @@ def _written(cell: Any) -> Any:
 
 
 def odd_tables() -> dict[str, OddTable]:
-    """Make all tables, by name."""
     tables = (_plain(), _cells(), *_others(), *_of_units())
     return {table.name: table for table in tables}
 
@@ -196,7 +194,6 @@ def _made(
 
 
 def _cycle(few: Sequence[Any], n_rows: int) -> list[Any]:
-    """Repeat some values."""
     return [few[i % len(few)] for i in range(n_rows)]
 
 

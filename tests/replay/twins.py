@@ -6,8 +6,8 @@ where it was found.
 
 import pkgutil
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -31,17 +31,12 @@ class Twin(NamedTuple):
     synthesizer: str = "independent"
     table: str = "plain"
 
-    @contextmanager
-    def planted(self) -> Iterator[None]:
-        """Break the package inside the block."""
+    def planted(self) -> AbstractContextManager[Any]:
         owner = pkgutil.resolve_name(f"skdpsynth.{self.where}")
         sound = getattr(owner, self.name)
-
-        def broken(*args: Any, **named: Any) -> Any:
-            return self.broken(sound, *args, **named)
-
-        with patch.object(owner, self.name, broken):
-            yield
+        return patch.object(
+            owner, self.name, lambda *own, **named: self.broken(sound, *own, **named)
+        )
 
 
 def _slices(real: Any, n_units: int, n_teachers: int, rng: Any) -> Any:
@@ -49,22 +44,10 @@ def _slices(real: Any, n_units: int, n_teachers: int, rng: Any) -> Any:
     return np.arange(n_units) * n_teachers // n_units
 
 
-def _round_robin(real: Any, n_units: int, n_teachers: int, rng: Any) -> Any:
-    return np.arange(n_units) % n_teachers
-
-
 def _shared_scaler(real: Any, self: Any, rows: Any, *args: Any, **named: Any) -> None:
     """Normalise the rows of all teachers together."""
     shift = rows.mean(axis=0, keepdims=True) if len(rows) else 0.0
     real(self, rows - np.float32(shift), *args, **named)
-
-
-def _without_noise(real: Any, values: Any, reservation: Any) -> Any:
-    return values.copy()
-
-
-def _counted_twice(real: Any, codes: Any, n_bins: Any) -> Any:
-    return [2 * counts for counts in real(codes, n_bins)]
 
 
 def _categories_of_rows(real: Any, self: Any, rows: Any, *args: Any) -> Any:
@@ -115,11 +98,6 @@ def _warns_of_values(real: Any, series: Any, column: Any) -> Any:
     return values, missing
 
 
-def _no_limit(real: Any, table: Any, schema: Any) -> Any:
-    """Let all rows of a person take part."""
-    return Limited(table)
-
-
 def _limit_of_parts(real: Any, table: Any, schema: Any) -> Any:
     """Limit the rows of a person in every few rows of the table alone."""
     unit, most = schema.privacy_unit, schema.max_rows_per_unit
@@ -147,18 +125,24 @@ _ENSEMBLE = "training._teachers:TeacherRows", "__init__"
 _FIT = "synthesizers:IndependentSynthesizer", "_fit"
 TWINS = {
     "slices": Twin(*_ASSIGNED, _slices, _ONE, _NETWORKS),
-    "round-robin": Twin(*_ASSIGNED, _round_robin, _ONE, _NETWORKS),
+    "round-robin": Twin(
+        *_ASSIGNED,
+        lambda real, n_units, n_teachers, rng: np.arange(n_units) % n_teachers,
+        *(_ONE, _NETWORKS),
+    ),
     "a shared scaler": Twin(*_ENSEMBLE, _shared_scaler, _ONE, _NETWORKS),
     "slices, by votes": Twin(*_ASSIGNED, _slices, _ONE, "pategan"),
     "no noise": Twin(
         "privacy._mechanisms",
         "_noisy_integers",
-        _without_noise,
+        lambda real, values, reservation: values.copy(),
         "no noise",
         table="undeclared",
     ),
     "twice the sensitivity": Twin(
-        "privacy.statistics", "exact_counts", _counted_twice, "2 times"
+        *("privacy.statistics", "exact_counts"),
+        lambda real, codes, n_bins: [2 * counts for counts in real(codes, n_bins)],
+        "2 times",
     ),
     "categories of the rows": Twin(
         *("measure._steps:Categories", "run", _categories_of_rows),
@@ -169,11 +153,7 @@ TWINS = {
         "measure._steps:Ranges", "run", _range_of_rows, _PAST, table="undeclared"
     ),
     "a dtype of a block": Twin(
-        "table._layout",
-        "factorize",
-        _dtype_of_block,
-        "times its",
-        table="large levels",
+        "table._layout", "factorize", _dtype_of_block, "times its", table="large levels"
     ),
     "the number of rows kept": Twin(*_FIT, _keeps_number_of_rows, _PAST),
     "no release for nobody": Twin(
@@ -182,7 +162,9 @@ TWINS = {
         table="empty class",
     ),
     "no limit of rows": Twin(
-        "base", "limit_rows", _no_limit, "times its", table="visits"
+        *("base", "limit_rows", lambda real, table, schema: Limited(table)),
+        "times its",
+        table="visits",
     ),
     "a limit of each part": Twin(
         "base", "limit_rows", _limit_of_parts, "times its", table="visits"

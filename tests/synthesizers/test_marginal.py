@@ -216,15 +216,6 @@ def test_a_class_without_tables_keeps_its_marginals_where_columns_follow_each_ot
     assert rare["y"].mean() == pytest.approx(0.9, abs=0.05)
 
 
-@pytest.mark.usefixtures("short_fits")
-def test_a_class_of_a_few_rows_is_fitted_without_noise():
-    """At infinite epsilon every class pays for pairs."""
-    real = planted(4000)
-    real["t"] = np.where(np.arange(4000) < 3, 1, 0)
-    synth = MarginalSynthesizer(math.inf, target="t", random_state=0).fit(real)
-    assert synth.sample(100, sampling_strategy="balanced")["t"].sum() == 50
-
-
 def test_rows_without_a_label_have_no_design():
     design = MarginalSynthesizer(9.0).fit(planted(300)[["a", "x"]]).measurements_
     synth = MarginalSynthesizer(

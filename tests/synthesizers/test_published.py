@@ -1,6 +1,7 @@
 """The networks of the papers, from nothing, with their values: `as_published`."""
 
 import math
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -107,8 +108,6 @@ def test_it_says_that_it_is_not_private():
     assert "not private" in str(synthesizer.privacy_report()).lower()
 
 
-# --- Networks of normal codes that start from nothing ---------------------------------
-
 NETWORK = {"init": "random", "hidden_dims": ((32,), (16,))}
 STEPS = {"n_iter": 400, "batch_size": 64, "max_grad_norm": 100.0, "learning_rate": 10.0}
 LABELS = {"n_teachers": 5, "n_iter": 400, "batch_size": 256, "n_teacher_steps": 5}
@@ -142,20 +141,16 @@ def test_a_network_learns_a_table_without_noise(name):
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, 9), (1, 49), (0, 3)])
-def test_numbers_survive_the_bins_of_a_network(low, high, monkeypatch):
+def test_numbers_survive_the_bins_of_a_network(low, high):
     """A whole number falls into a bin whose ranks give it back, or a near one."""
     schema = TableSchema({"n": Continuous(low, high, integer=True)})
     table = pd.DataFrame({"n": np.arange(low, high + 1)})
     settings = NETWORK | STEPS | {"n_iter": 1}
-    encoded, start = [], Discriminator.__init__
-
-    def noted(self, rows, **given):
-        encoded.append(rows)
-        start(self, rows, **given)
-
-    monkeypatch.setattr(Discriminator, "__init__", noted)
-    fitted = DPCGANSynthesizer(math.inf, schema=schema, **settings).fit(table)
-    bins, ranks = encoded[0].argmax(axis=1), fitted.generator_.mixtures[0].ranks
+    how = {"autospec": True, "side_effect": Discriminator.__init__}
+    with mock.patch.object(Discriminator, "__init__", **how) as made:
+        fitted = DPCGANSynthesizer(math.inf, schema=schema, **settings).fit(table)
+    bins = made.call_args.args[1].argmax(axis=1)
+    ranks = fitted.generator_.mixtures[0].ranks
     for end in (1e-6, 1 - 1e-6):
         middle = ranks[0, bins] * (1 - end) + ranks[1, bins] * end
         values, _ = fitted._model.marginals[0][0].decode(middle)

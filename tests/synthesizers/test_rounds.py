@@ -1,6 +1,7 @@
 """Rounds of DP-CGAN, DPGAN and PATE-GAN: their plans, steps and votes."""
 
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -51,18 +52,16 @@ def test_noise_of_a_sampled_step_is_at_least_3_clipping_norms(n_rows):
 
 
 @pytest.mark.parametrize("way", ["dpgan random", "dpcgan sampled"])
-def test_the_divisor_is_rate_times_the_planned_count(way, monkeypatch):
-    seen, start = {}, Discriminator.__init__
-
-    def noted(self, rows, **given):
-        line = given["reservation"]
-        seen[line.scope] = given["expected_batch_size"], line.sampling_rate
-        start(self, rows, **given)
-
-    monkeypatch.setattr(Discriminator, "__init__", noted)
+def test_the_divisor_is_rate_times_the_planned_count(way):
     schema = TableSchema(COLUMNS, target="y", class_counts={"u": 90, "v": 60})
     settings = {"batch_size": 75, "n_iter": 3, "epsilon": 0.5, "schema": schema}
-    clone(WAYS[way]).set_params(**settings).fit(TABLE[:150])
+    how = {"autospec": True, "side_effect": Discriminator.__init__}
+    with mock.patch.object(Discriminator, "__init__", **how) as made:
+        clone(WAYS[way]).set_params(**settings).fit(TABLE[:150])
+    seen = {}
+    for given in (call.kwargs for call in made.call_args_list):
+        line = given["reservation"]
+        seen[line.scope] = given["expected_batch_size"], line.sampling_rate
     assert seen["u"] == pytest.approx((75, 75 / 90))
     assert seen["v"] == pytest.approx((60, 1.0))
 
@@ -96,48 +95,23 @@ def test_weights_of_the_critic_stay_in_their_bound(hidden_dims, monkeypatch):
 
 
 @pytest.mark.parametrize("way", ["pategan", "pategan laplace"])
-def test_votes_are_read_once_and_only_by_the_mechanism(way, monkeypatch):
-    """Opinions are asked for once per round; each set goes into one release.
-
-    Those of teachers of generated rows are public, and in no release.
-    """
-    asked, of_public, rehearsed = [], [], LinearTeachers.rehearse
-
-    def counting(logits):
-        def count(self, rows, *features):
-            asked.extend([] if self in of_public else [len(rows)])
-            return logits(self, rows, *features)
-
-        return count
-
-    def rehearse(self, *given):
-        of_public.append(rehearsed(self, *given))
-        return of_public[-1]
-
-    for kind in (LinearTeachers, TeacherEnsemble):
-        monkeypatch.setattr(kind, "logits", counting(kind.logits))
-    monkeypatch.setattr(LinearTeachers, "rehearse", rehearse)
+def test_votes_are_those_of_many_teachers(way):
+    """Influence would also be right if one had all rows."""
     synthesizer = clone(WAYS[way]).set_params(n_teachers=12)
     _, seen = watched(synthesizer, table_of(way))
-    votes = [s for s in seen if s.family == LABELS]
-    assert asked == [s.release.n_releases for s in votes] == [WAYS[way].batch_size] * 4
-    # Influence would also be right if one teacher had all rows.
-    teachers = [s.release.teachers or {} for s in votes]
-    assert all(sum(map(any, own.values())) >= 6 for own in teachers)
+    votes = [s.release for s in seen if s.family == LABELS]
+    assert [own.n_releases for own in votes] == [WAYS[way].batch_size] * 4
+    assert all(sum(map(any, own.teachers.values())) >= 6 for own in votes)
 
 
 @pytest.mark.parametrize(("noise", "ratio"), [("gaussian", 1.0), ("laplace", 2**0.5)])
-def test_labels_are_read_by_the_deviation_of_their_noise(noise, ratio, monkeypatch):
+def test_labels_are_read_by_the_deviation_of_their_noise(noise, ratio):
     """A Laplace law is stated by its scale."""
-    stds = []
-
-    def watching(labels, seen, n_teachers, noise_std, *rest):
-        stds.append(noise_std)
-        return told_by_labels(labels, seen, n_teachers, noise_std, *rest)
-
-    monkeypatch.setattr("skdpsynth.synthesizers._pategan.told_by_labels", watching)
     synthesizer = clone(WAYS["pategan"]).set_params(noise=noise)
-    _, seen = watched(synthesizer, table_of("pategan"))
+    where = "skdpsynth.synthesizers._pategan.told_by_labels"
+    with mock.patch(where, side_effect=told_by_labels) as told:
+        _, seen = watched(synthesizer, table_of("pategan"))
+    stds = [call.args[3] for call in told.call_args_list]
     stated = [own.line.noise_std for own in seen if own.family == LABELS]
     assert stds == pytest.approx([ratio * std for std in stated], rel=1e-6)
 

@@ -46,17 +46,17 @@ def losses_of(loss, sign):
     return lambda scores: -sign * scores.squeeze(-1)
 
 
-def of_class_1(scores):
-    labels = torch.ones(len(scores), dtype=torch.int64)
-    return functional.cross_entropy(scores, labels, reduction="none")
-
-
 # Widths of the network, and the loss of a row.
 CASES = {
     "linear": ((N_COLUMNS, 1), losses_of("logistic", 1)),
     "hidden": ((N_COLUMNS, 7, 1), losses_of("logistic", 1)),
     "wasserstein": ((N_COLUMNS, 6, 4, 1), losses_of("wasserstein", 1)),
-    "classes": ((N_COLUMNS, 3), of_class_1),
+    "classes": (
+        (N_COLUMNS, 3),  # all of class 1
+        lambda scores: functional.cross_entropy(
+            scores, torch.ones(len(scores), dtype=torch.int64), reduction="none"
+        ),
+    ),
 }
 
 
@@ -212,12 +212,6 @@ def weights_of(discriminator):
     return torch.cat([p.detach().flatten() for p in discriminator._params])
 
 
-def gradient_by_hand(parameters, rows, loss, sign):
-    """Add the clipped gradients of rows, whose features all have a size about 1."""
-    values = torch.as_tensor(rows).double() / math.sqrt(N_COLUMNS)
-    return sum_by_hand(parameters, values, losses_of(loss, sign), NORM)
-
-
 def penalty_by_hand(parameters, rows):
     """Differentiate half the mean squared slope of the score by features."""
     own = leaves(parameters)
@@ -278,7 +272,8 @@ def test_a_step_adds_the_mean_gradient_of_generated_rows(loss, hidden_dims):
     )
     start, before = leaves(discriminator._params), weights_of(discriminator).numpy()
     generated = make_rows(9, seed=1)
-    fakes = gradient_by_hand(start, generated, loss, -1) / 9
+    values = generated.double() / math.sqrt(N_COLUMNS)  # a feature of a size about 1
+    fakes = sum_by_hand(start, values, losses_of(loss, -1), NORM) / 9
     unlabelled = torch.linspace(-1e-3, 1e-3, len(before)).double()
     total = (released(discriminator) + 0.2 * unlabelled.numpy()) / 0.8 + fakes
     if loss == "logistic":
@@ -298,9 +293,7 @@ def test_following_takes_the_last_step_again(hidden_dims):
     generated = make_rows(6, seed=2)
     follower, other = (
         make_discriminator(
-            some_rows(20),
-            hidden_dims=hidden_dims,
-            reservation=reserve(count=2),
+            some_rows(20), hidden_dims=hidden_dims, reservation=reserve(count=2)
         )
         for _ in range(2)
     )

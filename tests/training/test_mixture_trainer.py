@@ -144,15 +144,6 @@ def test_rows_have_the_probabilities_of_the_mixture(global_random_seed):
         assert statistic < chi2.isf(3e-7, expected.size - 1)
 
 
-def test_rows_follow_a_step():
-    """Of the same draws."""
-    trainer = make_trainer()
-    draws = trainer.draw(5000)
-    before = trainer.rows(draws)
-    trainer.ascend(torch.linspace(-1.0, 1.0, len(trainer._flat())))
-    assert not torch.equal(trainer.rows(draws), before)
-
-
 def test_features_are_products_of_the_scores_of_two_columns():
     """Those that depend most on each other in the first mixture come first."""
     mixture = make_mixture(6)  # where weights of components matter

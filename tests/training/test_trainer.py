@@ -56,9 +56,6 @@ def test_no_gradient_is_no_step_and_noise_overflows_nothing():
     FactorGenerator.from_state(document, arrays, 1, 3)
 
 
-# --- Factors ------------------------------------------------------------------------
-
-
 def test_the_trainer_draws_as_its_generator_does():
     """The same draws give the same rows in torch and in numpy, of its own class."""
     trainer, n_rows = make_trainer(), 50
@@ -212,6 +209,7 @@ def probabilities(trainer, codes):
 
 
 def test_a_row_has_one_bin_of_every_column_as_often_as_the_network_says():
+    """Its features are its bins and groups of bins, of a length that all rows have."""
     trainer = network_trainer()
     draws = trainer.draw(40_000)
     # The same code for all rows.
@@ -220,6 +218,12 @@ def test_a_row_has_one_bin_of_every_column_as_often_as_the_network_says():
     assert set(np.unique(rows)) == {0.0, 1.0}
     of_column = np.add.reduceat(rows, STARTS[:-1], axis=1)
     assert (of_column == 1).all()
+    features = trainer.features(trainer.rows(draws))[:5]
+    assert features.shape[1] == trainer.n_features
+    length = np.sqrt(trainer.n_features)
+    np.testing.assert_allclose(features.norm(dim=1), length, rtol=1e-6)
+    groups = features[:, N_BINS:] / features.max()
+    np.testing.assert_allclose(groups, rows[:5] @ GROUPS, rtol=1e-6)
     expected = probabilities(trainer, draws.codes[:1])[0]
     # Six deviations of a share, in 33 of them: a false alarm in 10**7 runs.
     np.testing.assert_allclose(rows.mean(axis=0), expected, atol=6 * 0.5 / 200)
@@ -269,17 +273,6 @@ def test_scales_are_deviations_of_bins_and_follow_the_weights():
     np.testing.assert_allclose(scales, rows.std(axis=0), atol=0.03)
     trainer._set(50.0 * trainer._flat())
     assert float((trainer.scales - scales).abs().max()) > 0.03
-
-
-def test_features_are_rows_of_equal_length():
-    trainer = network_trainer()
-    rows = trainer.rows(trainer.draw(5))
-    found = trainer.features(rows)
-    assert found.shape == (5, trainer.n_features)
-    length = np.sqrt(trainer.n_features)
-    np.testing.assert_allclose(found.norm(dim=1), length, rtol=1e-6)
-    groups = found[:, N_BINS:] / found.max()
-    np.testing.assert_allclose(groups, rows.numpy() @ GROUPS, rtol=1e-6)
 
 
 def test_what_is_kept_is_the_network_at_many_codes():

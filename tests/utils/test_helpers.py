@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 import sys
-from itertools import chain
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings, strategies as st
 from pyarrow import parquet
 
 from skdpsynth.utils import (
     DAMAGED,
     MAX_BYTES,
-    in_chunks,
+    Document,
+    Grid,
+    Heading,
+    Items,
+    Picture,
     in_order_of_class,
     n_threads,
     parse_json,
@@ -77,22 +83,12 @@ def test_no_more_is_read_than_is_parsed(tmp_path):
         read_text(tmp_path / "a")
 
 
-# --- Rows by class and in chunks, and the threads of a computation --------------------
-
-
 @pytest.mark.parametrize("n_classes", [3, 2**15])
 def test_rows_in_order_of_class(n_classes):
     codes = np.random.default_rng(0).integers(0, 3, 1000)
     order, places = in_order_of_class(codes, n_classes)
     for c, place in enumerate(places):
         assert order[place].tolist() == np.flatnonzero(codes == c).tolist()
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 6, 7, 8, 21])
-def test_every_row_is_in_one_chunk(n_rows):
-    chunks = [range(n_rows)[own] for own in in_chunks(n_rows, 7)]
-    assert [*chain.from_iterable(chunks)] == [*range(n_rows)]
-    assert all(1 <= len(chunk) <= 7 for chunk in chunks)
 
 
 @pytest.mark.parametrize(
@@ -105,9 +101,6 @@ def test_the_limit_is_kept(limit, expected, monkeypatch):
     if limit is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", limit)
     assert n_threads() == expected
-
-
-# --- Tables written batch by batch: the file is that of the whole table, or none ------
 
 
 def table(n_rows: int = 300) -> pd.DataFrame:
@@ -163,3 +156,58 @@ def test_an_error_on_the_way_leaves_what_was_there(name, before, tmp_path):
     with pytest.raises(ValueError, match="no more"):
         write_batches(path, broken())
     assert [own.read_text() for own in tmp_path.iterdir()] == [before] * bool(before)
+
+
+# --- Documents: what is shown is what was given, in Markdown and in HTML --------------
+
+WORDS = st.text(alphabet="ab _*|<>&[]`\\#'\"\n", max_size=12)
+
+
+def unescaped(text):
+    """Read Markdown's escapes back."""
+    return re.sub(r"\\([\\`*_\[\]<>|#])", r"\1", text)
+
+
+@given(rows=st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=4))
+@settings(deadline=None)
+def test_cells_come_back(rows):
+    document = Document([Grid(("a", "b"), rows)])
+    lines = document.to_markdown().splitlines()
+    assert lines[1] == "| " + "-" * (len(lines[1].split(" | ")[0]) - 2) + " | --- |"
+    for line, row in zip(lines[2:], rows, strict=True):
+        cells = re.split(r"(?<!\\)(?:\\\\)*\|", line)
+        found = re.findall(r"\| ((?:[^|\\]|\\.)*?) *(?= \||$)", line)
+        assert len(cells) >= 3
+        expected = [" ".join(own.split()) for own in row]
+        assert [unescaped(own).strip() for own in found] == expected
+    cells = re.findall("<td>(.*?)</td>", document.to_html(), re.DOTALL)
+    assert [html.unescape(own) for own in cells] == [own for row in rows for own in row]
+
+
+def test_every_block_is_written(tmp_path):
+    document = Document(
+        [
+            Heading("A <title>", 1),
+            "a_name, _emphasis_ and\nmore",
+            Items(["one", "*two*"]),
+            Grid(("x",), [("1",)]),
+            Picture(b"\x89PNG", 'says "it"'),
+        ]
+    )
+    text = document.to_markdown(tmp_path / "a.md")
+    assert text == (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert str(document) == unescaped(text)  # in a terminal nobody reads escapes
+    assert text.split("\n\n") == [
+        r"# A \<title\>",
+        r"a_name, \_emphasis\_ and more",
+        "- one\n- \\*two\\*",
+        "| x |\n| --- |\n| 1 |",
+        '*says "it"*\n',
+    ]
+    page = document.to_html(tmp_path / "a.html")
+    assert page == (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert document._repr_html_() in page
+    assert "<title>A &lt;title&gt;</title>" in page
+    assert "<h1>A &lt;title&gt;</h1>" in page
+    assert "<li>*two*</li>" in page
+    assert 'alt="says &quot;it&quot;" src="data:image/png;base64,iVBORw=="' in page
