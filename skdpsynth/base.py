@@ -34,9 +34,7 @@ from skdpsynth.measure import (
     Measurements,
     TableModel,
     allocate,
-    discover,
     guess_table,
-    guessed_layout,
     plan_table,
     remarks,
     weak_claims,
@@ -218,9 +216,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         self._check_parameters()
         schema = self.schema or NOTHING_STATED
         table, layout = open_table(X, y, target=self.target, schema=schema)
-        known = None
-        if self._known is not None:
-            known = self._known.domains_of(modelled_columns(layout, schema))
+        known = self._known
+        domains = known.domains_of(modelled_columns(layout, schema)) if known else ()
         if weak := weak_claims(self.epsilon, self.delta, schema.n_rows):
             warnings.warn(" ".join(weak), DegradedResultWarning, stacklevel=3)
         seed = public_seed(self.random_state)
@@ -236,14 +233,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         try:
             self._forget()  # the earlier fit
             limited = limit_rows(table, schema)
-            metadata, rows = discover(
-                limited.rows,
-                layout,
-                schema,
-                accountant,
-                limited.sizes,
-                known,
-            )
+            discovery = Discovery(layout, schema, domains)
+            metadata, rows = discovery.run(limited.rows, accountant, limited.sizes)
             accountant.limit_scopes(metadata.classes.scopes)
             plans = self._allocate(metadata, accountant)
             model = self._fit(rows, metadata, plans, accountant, seed)
@@ -432,9 +423,10 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             metadata = metadata if given_y else None
         last = None if metadata is None or schema is not None else metadata.layout
         labels = () if metadata is None else metadata.classes.labels
-        layout = guessed_layout(dtypes, given, target, last)
-        known = self._known is not None
-        guess = guess_table(layout, given, n_rows, class_counts, labels, known=known)
+        known = self._known.domains if self._known else ()
+        guess = guess_table(
+            dtypes, given, target, last, n_rows, class_counts, labels, known=known
+        )
         # Whether a class trains depends on the rows of a unit.
         planner = self if schema is None else clone(self).set_params(schema=given)
         if self._adversarial:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from skdpsynth.measure._bins import TableBins, choose_bins
 from skdpsynth.measure._density import (
     SMOOTH_GRID,
     Histogram,
@@ -45,6 +46,7 @@ from skdpsynth.table import (
     Classes,
     ColumnDomain,
     MarginalTransform,
+    Metadata,
     NumericDomain,
     is_continuous,
 )
@@ -92,6 +94,15 @@ def flat_marginals(
             given = domain, cells, np.diff(cells)
             row.append(MarginalTransform.numeric(*given, zero=zero, missing=missing))
     return [list(row) for _ in range(n_classes)]
+
+
+def even_bins(
+    metadata: Metadata, n_cells: int
+) -> tuple[TableBins, list[list[MarginalTransform]]]:
+    """Return bins about as wide of all columns, and uniform marginals, by class."""
+    domains, classes = metadata.domains, metadata.classes
+    flat = flat_marginals(domains, len(classes), n_cells)
+    return choose_bins(domains, flat, classes.prior, n_cells)
 
 
 def known_sizes(classes: Classes, rounds: list[list[Measurement]]) -> Floats:

@@ -168,12 +168,13 @@ def _choose_pairs(
     pairs = np.stack(np.triu_indices(len(bins.sizes), 1), axis=1)
     if not (mu := plan.choice.mu):
         return Pairs(bins, pairs)
-    codes, scope = ask.rows(*positions).map(bins.encode), ask.scope(*positions)
+    rows, scope = ask.of(*positions)
     line = ask.accountant.reserve_gaussian(
         "choice of pairs", mu=mu, sensitivity=math.sqrt(len(pairs)), scope=scope
     )
     expected = np.rint(apart).astype(np.int64)
-    distances = noisy_pair_distances(codes, bins.sizes, expected, line).astype(float)
+    codes, sizes = rows.map(bins.encode), bins.sizes
+    distances = noisy_pair_distances(codes, sizes, expected, line).astype(float)
     # Of a count, in the L1 distance of a table.
     of_tables = mu * math.sqrt(1.0 / BESIDE_SHARE - 1.0)
     noise_std = math.sqrt(2.0 / math.pi) / of_tables

@@ -402,15 +402,17 @@ class Measurements:
         """Return the answers to some kinds of queries."""
         return [answer for answer in self if isinstance(answer.query, kinds)]
 
-    def _of_classes(self, kind: type[Query]) -> list[list[Measurement]]:
-        """Return the answers to a kind of query of each class, not of several."""
-        scopes, every = self.metadata.classes.scopes, self._of_kind(kind)
-        return [[answer for answer in every if answer.scope == c] for c in scopes]
+    def _by_class(self, kind: type[Query]) -> dict[int, list[Measurement]]:
+        """Return the answers to a kind of query of the classes that have some."""
+        scopes, every = enumerate(self.metadata.classes.scopes), self._of_kind(kind)
+        each = {c: [own for own in every if own.scope == scope] for c, scope in scopes}
+        return {c: answers for c, answers in each.items() if answers}
 
     @property
     def rounds(self) -> list[list[Measurement]]:
         """The tables of one column of each class."""
-        return self._of_classes(Marginals)
+        each = self._by_class(Marginals)
+        return [each.get(c, []) for c in range(len(self.metadata.classes))]
 
     @property
     def opened_cells(self) -> dict[int, Floats]:
@@ -458,9 +460,8 @@ class Measurements:
     @cached_property
     def pairs(self) -> dict[int, PairTables]:
         """Tables of two columns, by class, of all answers."""
-        counts = self.metadata.classes.counts
-        every = enumerate(self._of_classes(Pairs))
-        return {c: PairTables.of(some, counts[c]) for c, some in every if some}
+        counts, each = self.metadata.classes.counts, self._by_class(Pairs)
+        return {c: PairTables.of(some, counts[c]) for c, some in each.items()}
 
     @cached_property
     def together(self) -> PairTables | None:
@@ -487,14 +488,12 @@ class Measurements:
     @property
     def triples(self) -> dict[int, Measurement]:
         """Tables of three columns, by class."""
-        every = enumerate(self._of_classes(Triples))
-        return {c: tables for c, answers in every for tables in answers}
+        return {c: tables for c, (tables,) in self._by_class(Triples).items()}
 
     @property
     def moments(self) -> dict[int, Measurement]:
         """Noisy covariances of normal scores, by class."""
-        every = enumerate(self._of_classes(Moments))
-        return {c: moments for c, answers in every for moments in answers}
+        return {c: moments for c, (moments,) in self._by_class(Moments).items()}
 
     @cached_property
     def relations(self) -> Relations:

@@ -59,14 +59,14 @@ class Guess:
     schema: TableSchema
     labels: tuple[Hashable, ...]
     counts: np.ndarray  # rows of each class
-    known: bool  # whether domains of the columns are those of another table
+    known: tuple[ColumnDomain, ...]  # of the columns, from another table; or none
 
 
-def guessed_layout(
+def _guessed_layout(
     dtypes: Mapping[Hashable, Any] | pd.Series | None,
     schema: TableSchema,
     target: Hashable,
-    last: TableLayout | None = None,
+    last: TableLayout | None,
 ) -> TableLayout:
     """Lay out a table: by its dtypes, as the last one, or by a schema alone.
 
@@ -96,19 +96,22 @@ def guessed_layout(
 
 
 def guess_table(
-    layout: TableLayout,
+    dtypes: Mapping[Hashable, Any] | pd.Series | None,
     schema: TableSchema,
+    target: Hashable,
+    last: TableLayout | None,
     n_rows: int | None,
     class_counts: Mapping[Hashable, int] | None,
     known_labels: tuple[Hashable, ...] = (),
     *,
-    known: bool = False,
+    known: tuple[ColumnDomain, ...] = (),
 ) -> Guess:
-    """Complete a guess by the schema: which classes, and how many rows has each.
+    """Guess a table: its layout, which classes it has, and how many rows each.
 
     `known_labels` are what an earlier fit found, used where the labels are not public.
-    `known` tells whether the domains of the columns are those of another table.
+    `known` are the domains of the columns, if they are those of another table.
     """
+    layout = _guessed_layout(dtypes, schema, target, last)
     if class_counts is not None and not isinstance(class_counts, Mapping):
         raise ValueError(
             "class_counts must be a dict from class to count. Got "
@@ -266,7 +269,7 @@ def plan_table(
     `dependent` tells whether the algorithm learns how columns depend on each other,
     `adversarial` whether it has a loop of training.
     """
-    discovery = Discovery(guess.layout, guess.schema, known=guess.known)
+    discovery = Discovery(guess.layout, guess.schema, guess.known)
 
     @cache
     def at(epsilon: float) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpsynth.measure import LIKELY, LITTLE, RAKINGS, TINY, Relation, raked
+from skdpsynth.measure import LIKELY, LITTLE, SMALLEST, TINY, Relation
 from skdpsynth.utils import (
     ROUNDING,
     check_array,
@@ -22,6 +22,16 @@ from skdpsynth.utils import (
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 State = Mapping[str, Any]
+
+_RAKINGS = 30  # rounds until a table has given sums to 1e-3
+
+
+def raked(table: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Bring a table to given sums, as far as its zeros allow (Deming, Stephan 1940)."""
+    for _ in range(_RAKINGS):
+        table = table * (rows / np.maximum(table.sum(axis=1), SMALLEST))[:, None]
+        table = table * (columns / np.maximum(table.sum(axis=0), SMALLEST))
+    return table / table.sum()
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,7 @@ class Mixture:
             lent, shares = given, self.weights @ given
             if categories[j]:
                 odds = np.ones(end - start)
-                for _ in range(RAKINGS):
+                for _ in range(_RAKINGS):
                     lent = given * odds
                     lent /= lent.sum(axis=1, keepdims=True)
                     odds *= wanted[start:end] / (self.weights @ lent)

@@ -6,10 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import norm
 
-from skdpsynth.measure import TableBins, choose_bins
-
 # One column of bins, which a `TableBins` has.
-from skdpsynth.measure._bins import ColumnBins, finer_bins
+from skdpsynth.measure._bins import ColumnBins, TableBins, choose_bins, finer_bins
 from skdpsynth.table import (
     MISSING,
     ZERO,

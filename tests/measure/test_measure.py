@@ -9,11 +9,11 @@ import pytest
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.measure import (
     Allocation,
+    Discovery,
     PairTables,
     Spend,
     allocate,
     allocate_measurements,
-    discover,
     measure,
     measured_form,
 )
@@ -45,7 +45,7 @@ def measured(epsilon, mu):
     with insecure_randomness(1):
         table, layout = open_table(make_table(), schema=SCHEMA)
         accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=1e-6)
-        metadata, rows = discover(table, layout, SCHEMA, accountant)
+        metadata, rows = Discovery(layout, SCHEMA).run(table, accountant)
         spends = {"marginals": Spend(mu), "moments": Spend(mu)}
         plans = [Allocation(None, N_ROWS, n_bins=10, **spends)]
         [part] = rows.parts_of_class(-1, 0).each()

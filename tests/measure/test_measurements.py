@@ -14,7 +14,7 @@ import pytest
 
 from skdpsynth import IndependentSynthesizer
 from skdpsynth.exceptions import PersistenceError, ReservationError
-from skdpsynth.measure import Allocation, Measurements, Spend, discover, measure
+from skdpsynth.measure import Allocation, Discovery, Measurements, Spend, measure
 
 # Bins are read, not made, by those who use the package.
 from skdpsynth.measure._described import Bin
@@ -68,7 +68,7 @@ def measured(epsilon=math.inf):
     """Measure tables of all orders in every class."""
     _, layout = open_table(TABLE, schema=SCHEMA)
     accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=1e-6)
-    metadata, rows = discover(TABLE, layout, SCHEMA, accountant)
+    metadata, rows = Discovery(layout, SCHEMA).run(TABLE, accountant)
     mu = math.inf if epsilon == math.inf else accountant.mu_cap / 4
     names = ("marginals", "pairs", "triples", "moments")
     spends = dict.fromkeys(names, Spend(mu))

@@ -67,7 +67,7 @@ def trained_of(way):
 
 
 def found_of(way):
-    """What `discover` releases in a way; at epsilon 1 nothing of so few rows."""
+    """What discovery releases in a way; at epsilon 1 nothing of so few rows."""
     return set() if WAYS[way].epsilon == 1.0 else {"frequent values"}
 
 
