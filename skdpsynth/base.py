@@ -35,7 +35,6 @@ from skdpsynth.measure import (
     TableModel,
     allocate,
     guess_table,
-    plan_table,
     remarks,
     weak_claims,
 )
@@ -431,11 +430,10 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         planner = self if schema is None else clone(self).set_params(schema=given)
         if self._adversarial:
             planner._check_parameters()
-        return plan_table(
+        return guess.plan(
             planner._plan_classes,
             lambda epsilon: self._accountant(guess.layout, given, epsilon),
             self.epsilon,
-            guess,
             dependent=self._dependent,
             adversarial=self._adversarial,
         )

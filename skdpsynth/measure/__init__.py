@@ -19,12 +19,7 @@ from skdpsynth.measure._discovery import Discovery
 from skdpsynth.measure._marginals import even_bins
 from skdpsynth.measure._measure import choose_table_bins, measure
 from skdpsynth.measure._measurements import Measurements
-from skdpsynth.measure._plan import (
-    guess_table,
-    plan_table,
-    remarks,
-    weak_claims,
-)
+from skdpsynth.measure._plan import guess_table, remarks, weak_claims
 from skdpsynth.measure._query import Measurement, Pairs, measure_query
 from skdpsynth.measure._relations import PairTables, Relation
 from skdpsynth.measure._shares import (
@@ -69,7 +64,6 @@ __all__ = [
     "measure",
     "measure_query",
     "measured_form",
-    "plan_table",
     "remarks",
     "weak_claims",
 ]

@@ -18,7 +18,6 @@ from skdpsynth.measure._bins import most_bins
 from skdpsynth.measure._marginals import coarse_share, fine_plan
 from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._query import CLIP
-from skdpsynth.measure._relations import planned_tables
 from skdpsynth.measure._shares import (
     BESIDE_SHARE,
     CLEAR_FROM,
@@ -277,6 +276,11 @@ def few_rows(largest: float, n_columns: int, mu: float) -> bool:
     """Return whether all pairs are too many for the rows of the largest class."""
     n_pairs = math.comb(n_columns, 2)
     return FEW_TABLES < n_pairs <= MOST_TABLES and is_scarce(largest, n_pairs, mu)
+
+
+def planned_tables(n_columns: int, *, few: bool = False) -> int:
+    """Return the tables of pairs that a plan counts on; `few` says `few_rows`."""
+    return min(math.comb(n_columns, 2), FEW_TABLES if few else MOST_TABLES)
 
 
 def pairs_affordable(

@@ -185,14 +185,11 @@ def _rebinned(mass: Floats, cells: Floats, edges: Floats) -> Floats:
 
 def _grids(cells: list[Floats], even: Sequence[bool]) -> list[Floats]:
     """Return the edges of the cells of the smooth density of each column."""
-    each = zip(cells, even or [False] * len(cells), strict=True)
-    return [SMOOTH_GRID if own else _thinned(edges) for edges, own in each]
-
-
-def _thinned(edges: Floats) -> Floats:
-    """Leave as many cells at most as `SMOOTH_GRID` has, with some of these edges."""
-    places = np.rint((len(edges) - 1) * SMOOTH_GRID)
-    return edges[np.unique(places.astype(np.int64))]
+    # With some of these edges, and as many cells at most as `SMOOTH_GRID` has.
+    places = [np.rint((len(edges) - 1) * SMOOTH_GRID).astype(int) for edges in cells]
+    thinned = [edges[np.unique(own)] for edges, own in zip(cells, places, strict=True)]
+    each = zip(thinned, even or [False] * len(cells), strict=True)
+    return [SMOOTH_GRID if own else edges for edges, own in each]
 
 
 def _newton(design: Floats, target: Floats, theta: Floats) -> Floats:

@@ -197,11 +197,7 @@ def estimate(
 
 
 def _with_frequent(
-    rows: Floats,
-    finest: list[Histogram],
-    masses: Floats,
-    cells: Floats,
-    sizes: Floats,
+    rows: Floats, finest: list[Histogram], masses: Floats, cells: Floats, sizes: Floats
 ) -> Floats:
     """Move mass to frequent values, inside the finest bins of each class.
 
@@ -461,14 +457,6 @@ def measure_marginals(
         edges = {j: _quantile_edges(cdfs[c][j], cells[j], n_bins) for j in numbers}
         measure(c, Marginals(domains, tuple(range(len(domains))), edges), mu)
     return released, cells
-
-
-def opened(domain: ColumnDomain, cells: Floats) -> Floats:
-    """Add cells up to the ends of a range: another table may have rows there."""
-    assert isinstance(domain, NumericDomain)
-    low = np.linspace(0.0, cells[0], COARSE_BINS[1] + 1)
-    high = np.linspace(cells[-1], 1.0, COARSE_BINS[1] + 1)
-    return domain.snap(np.unique(np.concatenate([low, cells, high])))
 
 
 def _support(parts: list[Histogram]) -> tuple[float, float]:

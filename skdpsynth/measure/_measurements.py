@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdpsynth.exceptions import (
-    InvalidSchemaError,
-    PersistenceError,
-    ReservationError,
-)
+from skdpsynth.exceptions import InvalidSchemaError, PersistenceError, ReservationError
 from skdpsynth.measure._bins import (
     ColumnBins,
     FinerBins,
@@ -28,7 +24,7 @@ from skdpsynth.measure._bins import (
     in_order,
 )
 from skdpsynth.measure._described import Table, described
-from skdpsynth.measure._marginals import estimate, flat_marginals, known_sizes, opened
+from skdpsynth.measure._marginals import estimate, flat_marginals, known_sizes
 from skdpsynth.measure._query import (
     QUERIES,
     Cells,
@@ -50,7 +46,13 @@ from skdpsynth.measure._relations import (
     with_ranks,
     with_together,
 )
-from skdpsynth.measure._shares import MOST_TABLES, N_CELLS, TRIPLE_COLUMNS, WIDE
+from skdpsynth.measure._shares import (
+    COARSE_BINS,
+    MOST_TABLES,
+    N_CELLS,
+    TRIPLE_COLUMNS,
+    WIDE,
+)
 from skdpsynth.measure._table_model import (
     TableModel,
     metadata_from_state,
@@ -417,8 +419,14 @@ class Measurements:
     @property
     def opened_cells(self) -> dict[int, Floats]:
         """The cells of numeric columns for another table, whose rows may be beyond."""
-        domains = self.metadata.domains
-        return {j: opened(domains[j], edges) for j, edges in self.cells.items()}
+        domains: Any = self.metadata.domains  # of numbers
+        opened = {}
+        for j, cells in self.cells.items():
+            low = np.linspace(0.0, cells[0], COARSE_BINS[1] + 1)
+            high = np.linspace(cells[-1], 1.0, COARSE_BINS[1] + 1)
+            edges = np.unique(np.concatenate([low, cells, high]))
+            opened[j] = domains[j].snap(edges)
+        return opened
 
     @cached_property
     def sizes(self) -> Floats:

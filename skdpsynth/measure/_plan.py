@@ -61,6 +61,66 @@ class Guess:
     counts: np.ndarray  # rows of each class
     known: tuple[ColumnDomain, ...]  # of the columns, from another table; or none
 
+    def plan(
+        self,
+        plan_classes: PlanClasses,
+        accountant_of: Callable[[float], PrivacyAccountant],
+        epsilon: float,
+        *,
+        dependent: bool,
+        adversarial: bool,
+    ) -> pd.DataFrame:
+        """Return the allocation of every class.
+
+        `dependent` tells whether the algorithm learns how columns depend on each other,
+        `adversarial` whether it has a loop of training.
+        """
+        discovery = Discovery(self.layout, self.schema, self.known)
+
+        @cache
+        def at(epsilon: float) -> list[dict[str, Any]]:
+            return _allocated(plan_classes, accountant_of(epsilon), self, discovery)
+
+        table, domains = pd.DataFrame(at(epsilon)), discovery.declared.values()
+        for c in range(len(table)):  # no larger budget mends less, in 779 random plans
+            place = bisect_left(
+                _EPSILONS, True, key=lambda more: not at(more)[c]["note"]
+            )
+            table.loc[c, "epsilon_needed"] = (*_EPSILONS, math.nan)[place]
+        if not dependent or len(domains) < 2:
+            table["dependence"] = ""
+        if not adversarial:
+            table["training"] = "fitted to the measurements"
+        # Whatever the budget.
+        of_all = []
+        if self.layout.label_column is not None and len(self.labels) == 1:
+            of_all.append("one class only: a classifier has nothing to learn")
+        if _many_numbers(self.layout, self.labels, self.schema.columns):
+            words = "numbers of the target are classes: a measurement is Continuous"
+            of_all.append(f"{len(self.labels)} whole {words}")
+        if n := sum(map(_is_fixed, domains)):
+            of_all.append(f"{n} of {len(domains)} columns can hold one value only")
+        accountant, n_rows = accountant_of(epsilon), self.counts.sum()
+        label_from = discovery.costs(accountant, n_rows)["labels"].found_from
+        if label_from > max(RARE * n_rows, 1.0):
+            of_all.append(
+                f"undeclared labels of up to {label_from:.0f} rows are not found"
+            )
+        found_from = table["category_threshold"].max()
+        if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
+            of_all += _lost_categories(discovery, found_from, n_rows)
+        if orders := _unknown_orders(self.layout, self.schema.columns):
+            names = _named([repr(column.name) for column in orders], _FEW_SHOWN)
+            of_all.append(f"the order of {names} is not public: sorted by name")
+        claims = weak_claims(epsilon, accountant.delta, n_rows)
+        of_all += [claim.partition(":")[0] for claim in claims]
+        lost = table["dependence"] == "lost"
+        table["note"] = [
+            "; ".join([*notes, *[NO_DEPENDENCE] * no, *of_all])
+            for notes, no in zip(table["note"], lost, strict=True)
+        ]
+        return table
+
 
 def _guessed_layout(
     dtypes: Mapping[Hashable, Any] | pd.Series | None,
@@ -253,63 +313,6 @@ def _checked_guess(name: str, value: object, *, least: int) -> int:
 _EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # that may be enough
 _LARGE_DELTA = 1e-3  # above it delta is too large whatever the number of rows
 _FEW_SHOWN = 3  # columns that a note names: it is a cell of a table
-
-
-def plan_table(
-    plan_classes: PlanClasses,
-    accountant_of: Callable[[float], PrivacyAccountant],
-    epsilon: float,
-    guess: Guess,
-    *,
-    dependent: bool,
-    adversarial: bool,
-) -> pd.DataFrame:
-    """Return the allocation of every class of a guessed table.
-
-    `dependent` tells whether the algorithm learns how columns depend on each other,
-    `adversarial` whether it has a loop of training.
-    """
-    discovery = Discovery(guess.layout, guess.schema, guess.known)
-
-    @cache
-    def at(epsilon: float) -> list[dict[str, Any]]:
-        return _allocated(plan_classes, accountant_of(epsilon), guess, discovery)
-
-    table, domains = pd.DataFrame(at(epsilon)), discovery.declared.values()
-    for c in range(len(table)):  # no larger budget mends less, in 779 random plans
-        place = bisect_left(_EPSILONS, True, key=lambda more: not at(more)[c]["note"])
-        table.loc[c, "epsilon_needed"] = (*_EPSILONS, math.nan)[place]
-    if not dependent or len(domains) < 2:
-        table["dependence"] = ""
-    if not adversarial:
-        table["training"] = "fitted to the measurements"
-    # Whatever the budget.
-    of_all = []
-    if guess.layout.label_column is not None and len(guess.labels) == 1:
-        of_all.append("one class only: a classifier has nothing to learn")
-    if _many_numbers(guess.layout, guess.labels, guess.schema.columns):
-        words = "numbers of the target are classes: a measurement is Continuous"
-        of_all.append(f"{len(guess.labels)} whole {words}")
-    if n := sum(map(_is_fixed, domains)):
-        of_all.append(f"{n} of {len(domains)} columns can hold one value only")
-    accountant, n_rows = accountant_of(epsilon), guess.counts.sum()
-    label_from = discovery.costs(accountant, n_rows)["labels"].found_from
-    if label_from > max(RARE * n_rows, 1.0):
-        of_all.append(f"undeclared labels of up to {label_from:.0f} rows are not found")
-    found_from = table["category_threshold"].max()
-    if found_from <= LITTLE * n_rows:  # else it is said beside what is mended
-        of_all += _lost_categories(discovery, found_from, n_rows)
-    if orders := _unknown_orders(guess.layout, guess.schema.columns):
-        names = _named([repr(column.name) for column in orders], _FEW_SHOWN)
-        of_all.append(f"the order of {names} is not public: sorted by name")
-    claims = weak_claims(epsilon, accountant.delta, n_rows)
-    of_all += [claim.partition(":")[0] for claim in claims]
-    lost = table["dependence"] == "lost"
-    table["note"] = [
-        "; ".join([*notes, *[NO_DEPENDENCE] * no, *of_all])
-        for notes, no in zip(table["note"], lost, strict=True)
-    ]
-    return table
 
 
 def _allocated(

@@ -23,7 +23,6 @@ from scipy.sparse.csgraph import (
 from skdpsynth.measure._bins import FinerBins
 from skdpsynth.measure._query import N_GROUPS, Measurement
 from skdpsynth.measure._shares import (
-    FEW_TABLES,
     LIKELY,
     LITTLE,
     MOST_TABLES,
@@ -38,11 +37,6 @@ Ints = NDArray[np.int64]
 
 Tree = list[tuple[int | None, int]]
 Tables = dict[tuple[int, int], "Floats"]
-
-
-def planned_tables(n_columns: int, *, few: bool = False) -> int:
-    """Return the tables of pairs that a plan counts on, if rows are `few` or not."""
-    return min(math.comb(n_columns, 2), FEW_TABLES if few else MOST_TABLES)
 
 
 class PairTables(NamedTuple):
@@ -83,7 +77,7 @@ class PairTables(NamedTuple):
 
     def share_of_planned(self, n_columns: int) -> float:
         """Return the share of the tables of so many columns that was measured."""
-        return len(self.pairs) / max(planned_tables(n_columns), 1)
+        return len(self.pairs) / max(min(math.comb(n_columns, 2), MOST_TABLES), 1)
 
     def strongest_tree(
         self, shares: Floats, starts: Ints

@@ -14,7 +14,6 @@ from scipy.linalg import eigh
 from scipy.special import ndtr
 
 from skdpsynth.measure import LITTLE, Measurements
-from skdpsynth.model._mixture import lenders
 from skdpsynth.utils import (
     check_array,
     in_chunks,
@@ -83,6 +82,17 @@ def factors_above_noise(
     shared, limit = np.square(loadings).sum(axis=1, keepdims=True), 1.0 - LITTLE**2
     loadings *= np.sqrt(limit / np.maximum(shared, limit))
     return np.asarray(loadings / np.sqrt(1.0 - np.minimum(shared, limit)))
+
+
+def lenders(known: NDArray[np.bool_], n_rows: Floats) -> Ints:
+    """Return the class whose dependence each class has: its own, or the largest known.
+
+    Dependence in one class and none in another is a difference between the classes
+    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
+    public.
+    """
+    largest = np.where(known, n_rows, -np.inf).argmax()
+    return np.where(known, np.arange(len(known)), largest)
 
 
 class FactorGenerator:

@@ -28,7 +28,8 @@ from skdpsynth.measure import (
     Measurements,
     PairTables,
 )
-from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator, lenders
+from skdpsynth.model._factors import lenders
+from skdpsynth.model._mixture import Followers, Mixture, MixtureGenerator
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -440,11 +441,7 @@ def _let_others_limit() -> None:
 
 
 def fit_components(
-    released: Sequence[ReleasedClass],
-    prior: Floats,
-    heads: Heads,
-    *,
-    seed: int,
+    released: Sequence[ReleasedClass], prior: Floats, heads: Heads, *, seed: int
 ) -> list[Components]:
     """Fit one set of components for all classes, whose shares are `prior`.
 

@@ -437,17 +437,6 @@ def _check_ranks(ranks: Floats, n_bins: int) -> None:
     require((ranks[0] <= ranks[1] + TINY).all(), "ranks")
 
 
-def lenders(known: NDArray[np.bool_], n_rows: Floats) -> Ints:
-    """Return the class whose dependence each class has: its own, or the largest known.
-
-    Dependence in one class and none in another is a difference between the classes
-    that the rows do not have, and classifiers learn it. `n_rows` are planned, so
-    public.
-    """
-    largest = np.where(known, n_rows, -np.inf).argmax()
-    return np.where(known, np.arange(len(known)), largest)
-
-
 @dataclass(eq=False, repr=False)
 class MixtureGenerator:
     """The mixtures of all classes, and what is changed of their rows; public.
