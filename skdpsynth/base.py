@@ -257,7 +257,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         self._model, self._report, self.schema_ = model, report, complete
         self._plans = plans
         self._make_ready([seed, 1])
-        spent = claim(report.epsilon), claim(report.delta)
+        spent = map(claim, (report.epsilon, report.delta))
         _LOG.info("Fitted, at epsilon %s and delta %s", *spent)
         if poor:
             warnings.warn(poor, DegradedResultWarning, stacklevel=3)
@@ -418,8 +418,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         target = agreed_target(self.target, given)
         metadata = self._model.metadata if hasattr(self, "_model") else None
         if metadata is not None and not same_name(target, metadata.layout.target):
-            given_y = target is None and metadata.layout.y_given
-            metadata = metadata if given_y else None
+            # Labels that came as y have a name of their own.
+            metadata = metadata if target is None and metadata.layout.y_given else None
         last = None if metadata is None or schema is not None else metadata.layout
         labels = () if metadata is None else metadata.classes.labels
         known = self._known.domains if self._known else ()
@@ -470,7 +470,7 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             classes.scopes,
             classes.planned,
             metadata.domains,
-            accountant.remaining_mu(classes.scopes[0]) * (1 - 1e-9),
+            self._left(accountant, classes.scopes[0]),
             measured=metadata.layout.measured,
         )
         for plan in plans:
@@ -483,6 +483,11 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
                 *(plan.n_groups, plan.n_iter, plan.n_teachers),
             )
         return plans
+
+    @staticmethod
+    def _left(accountant: PrivacyAccountant, scope: Hashable) -> float:
+        """Return the mu that the rows of a class have left, but for rounding."""
+        return accountant.remaining_mu(scope) * (1 - 1e-9)
 
     def _accountant(
         self,

@@ -12,12 +12,11 @@ from skdpsynth.measure._allocation import (
     Training,
     allocate,
     allocate_measurements,
-    and_unlabelled,
     measured_form,
 )
 from skdpsynth.measure._discovery import Discovery
 from skdpsynth.measure._marginals import even_bins
-from skdpsynth.measure._measure import choose_table_bins, measure
+from skdpsynth.measure._measure import choose_table_bins, measure, measure_unlabelled
 from skdpsynth.measure._measurements import Measurements
 from skdpsynth.measure._plan import guess_table, remarks, weak_claims
 from skdpsynth.measure._query import Measurement, Pairs, measure_query
@@ -56,13 +55,13 @@ __all__ = [
     "Training",
     "allocate",
     "allocate_measurements",
-    "and_unlabelled",
     "choose_table_bins",
     "combine_measurements",
     "even_bins",
     "guess_table",
     "measure",
     "measure_query",
+    "measure_unlabelled",
     "measured_form",
     "remarks",
     "weak_claims",

@@ -345,7 +345,7 @@ def measured_form(
     n_columns, alone = n_continuous + n_discrete, tuple(labels) == (None,)
     largest, of_pairs = max(n_rows), mu * math.sqrt(1.0 - QUARTER)
     few = few_rows(largest, n_columns, of_pairs)
-    pairs = any(pairs_affordable(n, n_columns, of_pairs, few=few) for n in n_rows)
+    pairs = pairs_affordable(largest, n_columns, of_pairs, few=few)
     # Few rows for all pairs of 20 numbers or more: second moments say more than tables
     # of some pairs (docs/marginal.md). In 22 pairs of fits to 20 to 103 columns of
     # Epileptic seizure and ISOLET (epsilon 1, 3) AUPRC rose in 20, and distances of
@@ -356,7 +356,7 @@ def measured_form(
     scarce = is_scarce(largest, n_tables, of_pairs)
     if pairs and not (scarce and (alone or (numbers and not tables_first))):
         return "pairs"
-    if any(moments_share(n, n_columns, mu) for n in n_rows):
+    if moments_share(largest, n_columns, mu):
         return "moments"
     return "pairs" if pairs else "marginals"
 

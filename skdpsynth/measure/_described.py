@@ -105,8 +105,8 @@ def described(
     `class_sizes` (n_classes,) are the rows of each class, as well as they are known.
     """
     classes = metadata.classes
-    labels = {scope: scope for scope in classes.scopes}
-    labels |= {None: None, UNLABELLED: UNLABELLED.value}
+    labels = {scope: scope for scope in (*classes.scopes, None)}
+    labels[UNLABELLED] = UNLABELLED.value
     for scope, count, std in zip(
         classes.scopes, classes.counts, classes.noise_stds, strict=True
     ):

@@ -18,9 +18,8 @@ from skdpsynth.measure._bins import TableBins, choose_bins
 from skdpsynth.measure._density import (
     SMOOTH_GRID,
     Histogram,
+    fit_densities,
     fit_masses,
-    fit_smooth,
-    fit_spiked,
     shrunk_distributions,
 )
 from skdpsynth.measure._query import Ask, Marginals, Measurement, n_cells
@@ -148,8 +147,8 @@ def estimate(
     atoms = {j: _atoms(domains[j], parts[j]) for j in cells}
     # Of a wide table spikes of noise, which differ by class in every column, cost a
     # classifier more than real ones help it.
-    fit, masses = fit_spiked if len(cells) < WIDE else fit_smooth, []
-    grids = [*cells.values()]
+    spiked = len(cells) < WIDE
+    masses, grids = [], [*cells.values()]
     even = [getattr(domains[j], "outer", None) is not None for j in cells]
     for c in range(len(rounds)):
         of_class = [parts[j][c] for j in cells]
@@ -162,7 +161,8 @@ def estimate(
             histogram[-1].total * (1.0 - atoms[j][c].sum())
             for j, histogram in zip(cells, of_class, strict=True)
         ]
-        masses.append(fit(of_class, grids, np.maximum(totals, 1.0), even))
+        rows = np.maximum(totals, 1.0)
+        masses.append(fit_densities(of_class, grids, rows, even, spiked=spiked))
     of_columns = dict(zip(cells, map(np.array, zip(*masses, strict=True)), strict=True))
     last = [counts_of(own[-1], size) for own, size in zip(rounds, sizes, strict=True)]
     columns = []

@@ -258,7 +258,6 @@ class Measurements:
         check_new(path, overwrite=overwrite)
         (schema, report), classes = self.claim, self.metadata.classes
         places = {scope: n for n, scope in enumerate(classes.scopes)}
-        finer = [cells.query.finer.bins for cells in self._of_kind(Cells)]
         document = {
             "format": _FORMAT,
             "schema": schema.to_dict(),
@@ -269,7 +268,9 @@ class Measurements:
             "planned_stds": [*map(float, self.planned_stds)],
             "cells": encoded(self.cells),
             "bins": _bins_to_json(self.bins) if self.pairs else None,
-            "finer": [*map(_bins_to_json, finer)],
+            "finer": [
+                _bins_to_json(cells.query.finer.bins) for cells in self._of_kind(Cells)
+            ],
             "released": [
                 {
                     **answer.query.to_json(),
@@ -404,17 +405,20 @@ class Measurements:
         """Return the answers to some kinds of queries."""
         return [answer for answer in self if isinstance(answer.query, kinds)]
 
-    def _by_class(self, kind: type[Query]) -> dict[int, list[Measurement]]:
-        """Return the answers to a kind of query of the classes that have some."""
-        scopes, every = enumerate(self.metadata.classes.scopes), self._of_kind(kind)
-        each = {c: [own for own in every if own.scope == scope] for c, scope in scopes}
-        return {c: answers for c, answers in each.items() if answers}
+    def _of_classes(self, kind: type[Query]) -> list[list[Measurement]]:
+        """Return the answers to a kind of query of each class, not of several."""
+        scopes, every = self.metadata.classes.scopes, self._of_kind(kind)
+        return [[answer for answer in every if answer.scope == c] for c in scopes]
+
+    def _each(self, kind: type[Query]) -> dict[int, Measurement]:
+        """Return the answers to a kind of query that is asked once of a class."""
+        every = enumerate(self._of_classes(kind))
+        return {c: answer for c, answers in every for answer in answers}
 
     @property
     def rounds(self) -> list[list[Measurement]]:
         """The tables of one column of each class."""
-        each = self._by_class(Marginals)
-        return [each.get(c, []) for c in range(len(self.metadata.classes))]
+        return self._of_classes(Marginals)
 
     @property
     def opened_cells(self) -> dict[int, Floats]:
@@ -468,8 +472,8 @@ class Measurements:
     @cached_property
     def pairs(self) -> dict[int, PairTables]:
         """Tables of two columns, by class, of all answers."""
-        counts, each = self.metadata.classes.counts, self._by_class(Pairs)
-        return {c: PairTables.of(some, counts[c]) for c, some in each.items()}
+        counts, every = self.metadata.classes.counts, enumerate(self._of_classes(Pairs))
+        return {c: PairTables.of(some, counts[c]) for c, some in every if some}
 
     @cached_property
     def together(self) -> PairTables | None:
@@ -496,12 +500,12 @@ class Measurements:
     @property
     def triples(self) -> dict[int, Measurement]:
         """Tables of three columns, by class."""
-        return {c: tables for c, (tables,) in self._by_class(Triples).items()}
+        return self._each(Triples)
 
     @property
     def moments(self) -> dict[int, Measurement]:
         """Noisy covariances of normal scores, by class."""
-        return {c: moments for c, (moments,) in self._by_class(Moments).items()}
+        return self._each(Moments)
 
     @cached_property
     def relations(self) -> Relations:

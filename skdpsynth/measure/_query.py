@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -76,10 +76,6 @@ class Query(ABC):
     @abstractmethod
     def check(self, domains: Sequence[ColumnDomain]) -> None:
         """Raise a ValueError unless it is a question about these columns."""
-
-    def tables(self, values: NDArray[np.floating]) -> list[Floats]:
-        """Return the table of each of `sets` of an answer."""
-        raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
         """Return what a file has of it."""
@@ -334,14 +330,13 @@ class Pairs(Query):
         return self.bins.encode(rows)
 
     def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        sizes = self.bins.sizes
-        counts = noisy_pair_tables(codes, sizes, self.sets, reservation, GRID)
+        counts = noisy_pair_tables(codes, self.bins.sizes, self.sets, reservation, GRID)
         return (counts[self.measured] / GRID).astype(np.float32)
 
     def tables(self, values: NDArray[np.floating]) -> list[Floats]:
         counts, ends = np.zeros(self.measured.shape), self.bins.starts
         counts[self.measured] = values
-        places = [slice(*ends[j : j + 2]) for j in range(len(ends) - 1)]
+        places = [slice(*own) for own in pairwise(ends)]
         return [counts[places[i], places[j]] for i, j in self.sets.tolist()]
 
     def check(self, domains: Sequence[ColumnDomain]) -> None:
@@ -502,7 +497,7 @@ class Moments(Query):
     products, ``(|r|^4 - sum r_i^4) / 2``, are at most ``LENGTH^4 / 2``.
     """
 
-    model: TableModel | None  # turns rows into scores; None if read from a file
+    model: Any  # a `TableModel`, for rows as scores; None if read from a file
     position: int  # of the class whose marginals are meant
     n_columns: int
     n_rows: float  # of the class, as known
@@ -523,12 +518,9 @@ class Moments(Query):
         return cls(model, position, len(stds), n_rows, step)
 
     def codes(self, rows: PrivateRows) -> NDArray[Any]:
-        assert self.model is not None
-        both = rows.uniforms, rows.category_codes
-        return self.model.score_rows(*both, self.position)
+        return self.model.score_rows(rows, self.position)
 
     def release(self, codes: Parts, reservation: Reservation) -> NDArray[np.floating]:
-        assert self.model is not None
         means, _, _ = self.model.score_moments(self.position)
         return noisy_second_moments(codes, means, self.step, reservation) / self.n_rows
 

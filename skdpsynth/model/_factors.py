@@ -154,8 +154,6 @@ class FactorGenerator:
             shape = n_columns, loadings[0].shape[-1]
             check_array(of_class, "f", shape, -MOST_LOADING, MOST_LOADING)
             # Up to 0.2 networks of factors had means and scales of their own.
-            moved = (
-                arrays.get(f"generator.{c}.{x}") for x in ("location", "log_scale")
-            )
-            require(not any(np.any(x) for x in moved if x is not None), "moved scores")
+            moved = f"generator.{c}.location", f"generator.{c}.log_scale"
+            require(not any(np.any(arrays.get(own)) for own in moved), "moved scores")
         return cls(np.array(loadings))

@@ -541,10 +541,10 @@ class MixtureFit:
         model, bins = measured.model.labelled, measured.bins
         classes = model.metadata.classes
         known = np.isin(np.arange(len(classes)), [*self.mixtures])
-        relations, finer, of_cells = measured.relations, None, []
+        relations, within, of_cells = measured.relations, [], []
         if relations.measured and (finer := relations.finer) is not None:
             of_cells = [finer.bins.ranks(of_class) for of_class in model.marginals]
-        within = [] if finer is None else finer.within
+            within = finer.within
         followers = Followers(relations.each, relations.std, within, of_cells)
         mixtures = []
         for c, lender in enumerate(lenders(known, classes.planned).tolist()):

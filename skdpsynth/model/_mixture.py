@@ -253,7 +253,7 @@ class Followers:
     @property
     def with_cells(self) -> set[int]:
         """Columns whose values are drawn from finer cells."""
-        measured = [one for one in self.relations if one.cells is not None]
+        measured = (one for one in self.relations if one.cells is not None)
         return {j for one in measured for j in (one.parent, one.child)}
 
     def compare(self, mixtures: Sequence[Mixture], prior: Floats, starts: Ints) -> None:
@@ -279,7 +279,7 @@ class Followers:
             wanted = np.maximum(wanted, TINY * one.shares)
             wanted = raked(wanted, drawn.sum(axis=1), drawn.sum(axis=0))
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
-            cells, joint = None, None
+            joint = None
             if one.second is not None:  # what mixtures draw of it and both others
                 c = slice(*starts[one.second : one.second + 2])
                 joint = np.zeros((len(drawn), c.stop - c.start, drawn.shape[1]))
@@ -289,8 +289,7 @@ class Followers:
                     both = of_parent[:, :, None] * given_code[:, None, c]
                     by_bins = both.reshape(len(both), -1).T @ given_code[:, b]
                     joint += by_bins.reshape(joint.shape)
-            if one.cells is not None:
-                cells = self._cells(one, drawn, joint)
+            cells = None if one.cells is None else self._cells(one, drawn, joint)
             self._steps.append((Change(wanted, given), cells))
 
     def _cells(self, one: Relation, drawn: Floats, joint: Floats | None) -> CellStep:
@@ -489,9 +488,8 @@ class MixtureGenerator:
             both = zip(narrowed, exact, strict=True)
             if any(part >= ROUNDING * max(more, TINY) for (_, part), (_, more) in both):
                 narrowed = exact
-        mixtures = [mixture for mixture, _ in narrowed]
-        shares = np.array([share for _, share in narrowed])
-        return MixtureGenerator(mixtures, self.starts, self.followers), shares
+        mixtures, shares = zip(*narrowed, strict=True)
+        return MixtureGenerator([*mixtures], self.starts, followers), np.array(shares)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Split into a JSON-safe document and arrays, for saving."""
@@ -516,13 +514,13 @@ class MixtureGenerator:
         mixtures, n_bins = [], int(starts[-1])
         for c in range(n_classes):
             parts = (arrays[f"generator.{c}.{field.name}"] for field in fields(Mixture))
-            mixtures.append(mixture := Mixture(*parts))
-            n_components = len(mixture.weights)
-            check_array(mixture.weights, "float64", (n_components,), 0)
-            check_array(mixture.probabilities, "float32", (n_components, n_bins), 0)
-            _check_ranks(mixture.ranks, n_bins)
-            sums = np.add.reduceat(mixture.probabilities, starts[:-1], axis=1)
-            for total in (sums, mixture.weights.sum()):
+            weights, probabilities, ranks = parts
+            mixtures.append(Mixture(weights, probabilities, ranks))
+            check_array(weights, "float64", (len(weights),), 0)
+            check_array(probabilities, "float32", (len(weights), n_bins), 0)
+            _check_ranks(ranks, n_bins)
+            sums = np.add.reduceat(probabilities, starts[:-1], axis=1)
+            for total in (sums, weights.sum()):
                 require((np.abs(total - 1.0) < ROUNDING).all(), "shares")
         if "relations" in document:
             given = document["relations"], arrays, n_classes, np.diff(starts)

@@ -59,8 +59,7 @@ class Evidence:
                 ]
                 features[part, :-1] = self._summed(cells)
             else:
-                scores = self._model.score_rows(uniforms, category_codes, 0)
-                scores = scores.astype(np.float64)
+                scores = self._model.score_rows(rows[part], 0).astype(np.float64)
                 both = np.hstack([scores, scores**2 - 1.0])
                 features[part, :-1] = both / np.sqrt(both.shape[1])
         return features

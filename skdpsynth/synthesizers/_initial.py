@@ -74,7 +74,7 @@ class InitialFactors:
 
     def encode(self, rows: PrivateRows, position: int) -> NDArray[np.float32]:
         """Return the normal scores of the rows of a class."""
-        return self.model.score_rows(rows.uniforms, rows.category_codes, position)
+        return self.model.score_rows(rows, position)
 
     def trainer(self, position: int, **training: Any) -> FactorTrainer:  # noqa: ANN401
         """Hand out the loadings of a class."""

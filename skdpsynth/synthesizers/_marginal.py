@@ -14,14 +14,12 @@ from skdpsynth.measure import (
     TableModel,
     allocate_measurements,
     measure,
+    measure_unlabelled,
     measured_form,
 )
 from skdpsynth.privacy import UNLABELLED, PrivacyAccountant, PrivacyBudget
 from skdpsynth.schema import TableSchema
-from skdpsynth.synthesizers._generated import (
-    GeneratedSynthesizer,
-    and_measured_unlabelled,
-)
+from skdpsynth.synthesizers._generated import GeneratedSynthesizer
 from skdpsynth.table import Metadata, TableRows
 from skdpsynth.utils import without
 from skdpsynth.utils.sklearn_compat import InstanceOf, Interval, public_seed
@@ -238,7 +236,7 @@ class MarginalSynthesizer(GeneratedSynthesizer):
                 " public."
             )
         if self.use_unlabelled:
-            known = and_measured_unlabelled(rows, metadata, plans, accountant)
+            known = measure_unlabelled(rows, metadata, plans, accountant)
             metadata, plans = known
         measured = measure(rows, metadata, plans, accountant, self.design)
         return self._fit_generator(measured, seed, self._device())

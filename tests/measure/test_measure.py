@@ -23,7 +23,7 @@ from skdpsynth.measure._relations import with_together
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.privacy.testing import insecure_randomness
 from skdpsynth.schema import Categorical, Continuous, TableSchema
-from skdpsynth.table import CategoryDomain, open_table
+from skdpsynth.table import CategoryDomain, PrivateRows, open_table
 
 NUMBERS = Continuous(-4, 4, nullable=True, scale="linear", decimals="any")
 N_ROWS = 200
@@ -55,7 +55,7 @@ def measured(epsilon, mu):
 def test_moments_are_those_of_scores_with_the_noise_that_is_said():
     """Rows are shortened to twice the mean squared length."""
     exact, rows = measured(math.inf, math.inf)
-    scores = exact.model.score_rows(rows.uniforms, rows.category_codes, 0)
+    scores = exact.model.score_rows(rows, 0)
     means, stds, _ = exact.model.score_moments(0)
     off = scores - means
     limit = math.sqrt(2 * np.square(stds).sum())
@@ -76,9 +76,8 @@ def test_scores_of_rows_follow_their_class():
     model = IndependentSynthesizer(math.inf, target="t").fit(frame)._model
     units = model.metadata.domains[0].to_unit(np.array([[1.5], [6.0]]))
     codes = np.zeros((2, 1), dtype=np.uint8)
-    own, other = (
-        model.score_rows(units.astype(np.float32), codes, c)[:, 0] for c in (0, 1)
-    )
+    rows = PrivateRows(units.astype(np.float32), codes, np.arange(2))
+    own, other = (model.score_rows(rows, c)[:, 0] for c in (0, 1))
     assert max(abs(own[0]), abs(other[1])) < 1
     assert own[1] > 2
     assert other[0] < -2
