@@ -286,8 +286,8 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
             Their labels as y came; None if there is no target.
         """
         self.fit(X, y)
-        layout = self._model.metadata.layout
-        n_rows = int(np.rint(self._model.metadata.classes.counts.sum()))
+        metadata = self._model.metadata
+        layout, n_rows = metadata.layout, int(np.rint(metadata.classes.counts.sum()))
         table = self.sample(max(n_rows, 1), output="pandas")
         labels = None if layout.target is None else table.pop(layout.target)
         if layout.y_given and labels is not None:
@@ -407,21 +407,23 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
                     f" with a privacy_unit, and one of them at least. Got {n_rows!r};"
                     " give one number, or name the unit in the schema."
                 )
-            options = {"dtypes": dtypes, "class_counts": class_counts}
             each = {
                 most: self.plan(
-                    n, schema=replace(given, max_rows_per_unit=most), **options
+                    n,
+                    dtypes=dtypes,
+                    schema=replace(given, max_rows_per_unit=most),
+                    class_counts=class_counts,
                 )
                 for most, n in n_rows.items()
             }
             return pd.concat(each, names=["max_rows_per_unit"])
         target = agreed_target(self.target, given)
         metadata = self._model.metadata if hasattr(self, "_model") else None
-        if metadata is not None and not same_name(target, metadata.layout.target):
+        if metadata and not same_name(target, metadata.layout.target):
             # Labels that came as y have a name of their own.
             metadata = metadata if target is None and metadata.layout.y_given else None
-        last = None if metadata is None or schema is not None else metadata.layout
-        labels = () if metadata is None else metadata.classes.labels
+        last = metadata.layout if metadata and schema is None else None
+        labels = metadata.classes.labels if metadata else ()
         known = self._known.domains if self._known else ()
         guess = guess_table(
             dtypes, given, target, last, n_rows, class_counts, labels, known=known
@@ -537,13 +539,14 @@ feature_names_in_ : ndarray of shape (`n_features_in_`,)
         """Open the stream of samples, and set what users read off a fitted object."""
         self._stream = np.random.default_rng(seed)
         self.epsilon_, self.delta_ = self._report.epsilon, self._report.delta
-        layout = self._model.metadata.layout
+        metadata = self._model.metadata
+        layout = metadata.layout
         names = [column.name for column in layout.feature_columns]
         self.n_features_in_ = len(names)
         if not layout.from_array and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
         if layout.label_column is not None:
-            self.classes_ = np.array(self._model.metadata.classes.labels)
+            self.classes_ = np.array(metadata.classes.labels)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")

@@ -401,12 +401,16 @@ def allocate_measurements(
     Allocation
         Without noise and bins, which `allocate` adds, since it knows the columns.
     """
-    if design is not None:
-        return _shared_out(label, n_rows, mu, **_shares_of(design, label))
     if form == "random":
         return Allocation(label, n_rows)
     n_columns = n_continuous + n_discrete
-    if form == "pairs":
+    shares: dict[str, float] = {}
+    more: dict[str, Any] = {}
+    if design is not None:
+        shares, more = _shares_of(design, label)
+    elif form == "moments":
+        shares = {"moments": moments_share(n_rows, n_columns, mu)}
+    elif form == "pairs":
         of_triples = mu * math.sqrt(QUARTER)
         n_groups = triple_groups(n_rows, n_columns, of_triples) if order >= 3 else 0
         triples = QUARTER if n_groups else 0.0
@@ -418,13 +422,18 @@ def allocate_measurements(
             if pairs_affordable(n_rows, n_columns, of_pairs, few=few):
                 shares = {"triples": triples, "relations": share, "pairs": 1 - QUARTER}
                 more = {"n_groups": n_groups, "few_rows": few}
-                return _shared_out(label, n_rows, mu, shares, **more)
-    share = moments_share(n_rows, n_columns, mu) if form == "moments" else 0.0
-    return _shared_out(label, n_rows, mu, {"moments": share})
+                break
+    for kind, share in shares.items():  # each of what is left; marginals have the rest
+        if share:
+            more[kind] = Spend(mu * math.sqrt(share))
+            mu *= math.sqrt(1.0 - share)
+    return Allocation(label, n_rows, Spend(mu), **more)
 
 
-def _shares_of(design: Measurements, label: Hashable) -> dict[str, Any]:
-    """Return what the measurements of another table take of a class, and its groups."""
+def _shares_of(
+    design: Measurements, label: Hashable
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Return the shares of a class that was measured of another table; other fields."""
     scopes = design.metadata.classes.scopes
     of_class = {own.query.kind: own.query for own in design if own.scope == label}
     of_all = {own.query.kind for own in design if own.scope not in scopes}
@@ -437,22 +446,7 @@ def _shares_of(design: Measurements, label: Hashable) -> dict[str, Any]:
         "pairs": (1.0 - QUARTER) * ("pairs" in of_class),
     }
     n_groups = getattr(of_class.get("triples"), "n_groups", 0)
-    return {"shares": shares, "n_groups": n_groups, "designed": True}
-
-
-def _shared_out(
-    label: Hashable,
-    n_rows: float,
-    mu: float,
-    shares: Mapping[str, float],
-    **more: Any,  # noqa: ANN401 - other fields
-) -> Allocation:
-    """Take shares in this order, each of what is left; marginals have the rest."""
-    for kind, share in shares.items():
-        if share:
-            more[kind] = Spend(mu * math.sqrt(share))
-            mu *= math.sqrt(1.0 - share)
-    return Allocation(label, n_rows, Spend(mu), **more)
+    return shares, {"n_groups": n_groups, "designed": True}
 
 
 def mus_of_relations(mu: float, n_columns: int) -> tuple[float, float]:

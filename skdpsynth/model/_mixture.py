@@ -266,9 +266,18 @@ class Followers:
         for one in self.relations:
             a, b = (slice(*starts[j : j + 2]) for j in (one.parent, one.child))
             drawn: Floats = np.zeros(one.shares.shape)
+            joint = None
+            if one.second is not None:  # what mixtures draw of it and both others
+                c = slice(*starts[one.second : one.second + 2])
+                joint = np.zeros((len(drawn), c.stop - c.start, drawn.shape[1]))
             for share, mixture in zip(prior, mixtures, strict=True):
                 weights, given = mixture.weights[:, None], mixture.probabilities
                 drawn += share * (weights * given[:, a]).T @ given[:, b]
+                if joint is not None:
+                    of_parent = share * weights * given[:, a]
+                    both = of_parent[:, :, None] * given[:, None, c]
+                    by_bins = both.reshape(len(both), -1).T @ given[:, b]
+                    joint += by_bins.reshape(joint.shape)
             wanted = one.shares
             if not one.strong:
                 # With 2 deviations the marginals of Adult lost more than pairs won.
@@ -279,16 +288,6 @@ class Followers:
             wanted = np.maximum(wanted, TINY * one.shares)
             wanted = raked(wanted, drawn.sum(axis=1), drawn.sum(axis=0))
             given = drawn / np.maximum(drawn.sum(axis=1, keepdims=True), TINY)
-            joint = None
-            if one.second is not None:  # what mixtures draw of it and both others
-                c = slice(*starts[one.second : one.second + 2])
-                joint = np.zeros((len(drawn), c.stop - c.start, drawn.shape[1]))
-                for share, mixture in zip(prior, mixtures, strict=True):
-                    weights, given_code = mixture.weights, mixture.probabilities
-                    of_parent = share * weights[:, None] * given_code[:, a]
-                    both = of_parent[:, :, None] * given_code[:, None, c]
-                    by_bins = both.reshape(len(both), -1).T @ given_code[:, b]
-                    joint += by_bins.reshape(joint.shape)
             cells = None if one.cells is None else self._cells(one, drawn, joint)
             self._steps.append((Change(wanted, given), cells))
 
@@ -456,7 +455,8 @@ class MixtureGenerator:
             mixture, rows = self.mixtures[position], order[place]
             bins = mixture.bins(len(rows), self.starts, rng)
             rows = rng.permutation(rows)
-            low, width = mixture.ranks[0], mixture.ranks[1] - mixture.ranks[0]
+            low, high = mixture.ranks
+            width = high - low
             of_class = np.empty(bins.shape)
             finer = self.followers(position, bins, rng) if self.followers else {}
             for j, (start, end) in enumerate(pairwise(self.starts.tolist())):
