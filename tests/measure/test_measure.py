@@ -46,8 +46,7 @@ def measured(epsilon, mu):
         table, layout = open_table(make_table(), schema=SCHEMA)
         accountant = PrivacyAccountant(epsilon, 1e-5, discovery_delta=1e-6)
         metadata, rows = Discovery(layout, SCHEMA).run(table, accountant)
-        spends = {"marginals": Spend(mu), "moments": Spend(mu)}
-        plans = [Allocation(None, N_ROWS, n_bins=10, **spends)]
+        plans = [Allocation(None, N_ROWS, Spend(mu), 10, moments=Spend(mu))]
         [part] = rows.parts_of_class(-1, 0).each()
         return measure(rows, metadata, plans, accountant), part
 
@@ -75,8 +74,7 @@ def test_scores_of_rows_follow_their_class():
     )
     model = IndependentSynthesizer(math.inf, target="t").fit(frame)._model
     units = model.metadata.domains[0].to_unit(np.array([[1.5], [6.0]]))
-    codes = np.zeros((2, 1), dtype=np.uint8)
-    rows = PrivateRows(units.astype(np.float32), codes, np.arange(2))
+    rows = PrivateRows(units.astype("f4"), np.zeros((2, 1), int), np.arange(2))
     own, other = (model.score_rows(rows, c)[:, 0] for c in (0, 1))
     assert max(abs(own[0]), abs(other[1])) < 1
     assert own[1] > 2
