@@ -54,8 +54,8 @@ def measure(
     """Measure every class as planned; classes compose in parallel.
 
     `rows` are encoded and private, `metadata` says what is public of the table, `plans`
-    how much of the budget of each class each measurement has, and the ledger is charged
-    for each. With a `design`, those of another table, the same queries are asked.
+    how much of the budget of each class each release has, and the ledger is charged for
+    it. With a `design`, the measurements of another table, the same queries are asked.
     """
     mus = np.array([plan.marginals.mu for plan in plans])
     again = None if design is None else [answers[-1].query for answers in design.rounds]
@@ -122,8 +122,8 @@ def choose_table_bins(
 ) -> tuple[TableBins, list[NDArray[np.float64]]]:
     """Choose the bins of all columns in tables of two, from tables of one.
 
-    The `plans` of the classes say how many are above the noise. Of each class comes the
-    share of each bin in its column, (D,), too.
+    The `plans` of the classes say how many are above the noise. Returned too, for each
+    class, is the share of each of the D bins in its column, of shape (D,).
     """
     metadata, prior = known.metadata, known.metadata.classes.prior
     n_bins = table_bins(plans, len(metadata.domains), measured=metadata.layout.measured)
